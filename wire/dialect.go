@@ -1,0 +1,110 @@
+package wire
+
+// Dialect is one of the five ways of speaking the protocol.
+type Dialect uint8
+
+// The dialects. DialectUnknown is the zero value: nothing told them apart yet.
+const (
+	DialectUnknown Dialect = iota
+	DialectA               // xxl-job 2.2
+	DialectB               // xxl-job 2.3 to 3.2; also what C's callbacks look like
+	DialectC               // xxl-job 3.3 and 3.4
+	DialectD               // xxl-job 3.5
+	DialectGo              // xxl-job-executor-go: A and B mixed
+)
+
+// String gives the letter of the table in the package comment, "Go", or
+// "unknown".
+func (d Dialect) String() string {
+	switch d {
+	case DialectA:
+		return "A"
+	case DialectB:
+		return "B"
+	case DialectC:
+		return "C"
+	case DialectD:
+		return "D"
+	case DialectGo:
+		return "Go"
+	}
+	return "unknown"
+}
+
+// ParseDialect is the inverse of String. What it does not know is
+// DialectUnknown, so that a value stored by a newer version does no harm.
+func ParseDialect(s string) Dialect {
+	for d := DialectA; d <= DialectGo; d++ {
+		if d.String() == s {
+			return d
+		}
+	}
+	return DialectUnknown
+}
+
+// DialectOfHeader tells the dialect from the value of [HeaderApp] on a
+// registration or callback: only D sends it. Blank tells nothing.
+func DialectOfHeader(app string) Dialect {
+	if app != "" {
+		return DialectD
+	}
+	return DialectUnknown
+}
+
+// RunPath is the path under an executor's base URL at which it takes runs,
+// with its slash. Unknown counts as A to C and Go, which are most of what is
+// deployed.
+func (d Dialect) RunPath() string {
+	if d == DialectD {
+		return PathTrigger
+	}
+	return PathRun
+}
+
+// PayloadKey is the key under which a reply in this dialect carries its
+// payload.
+func (d Dialect) PayloadKey() string {
+	if d == DialectC || d == DialectD {
+		return "data"
+	}
+	return "content"
+}
+
+// Codes of replies and results.
+const (
+	CodeSuccess = 200
+	CodeFailure = 500
+	CodeTimeout = 502 // only as the result of a run: the executor ended it
+	CodeBusy    = 429 // not xxl-job's: tickring's own executors say with it that their queue is full
+)
+
+// Headers. Both may be sent to every dialect: those that do not know one
+// ignore it.
+const (
+	HeaderToken = "XXL-JOB-ACCESS-TOKEN"
+	HeaderApp   = "XXL-JOB-APPNAME"
+)
+
+// ContentType is what both sides send. Java executors answer text/html all the
+// same, so the type of a reply tells nothing.
+const ContentType = "application/json;charset=UTF-8"
+
+// Paths under an executor's base URL.
+const (
+	PathBeat     = "/beat"
+	PathIdleBeat = "/idleBeat"
+	PathRun      = "/run"
+	PathTrigger  = "/trigger" // D
+	PathKill     = "/kill"
+	PathLog      = "/log"
+)
+
+// Paths under an admin's base URL.
+const (
+	PathRegistry       = "/api/registry"
+	PathRegistryRemove = "/api/registryRemove"
+	PathCallback       = "/api/callback"
+)
+
+// MaxBody is the largest body in bytes that executors take.
+const MaxBody = 5 << 20

@@ -1,0 +1,99 @@
+package wire
+
+import "errors"
+
+// A LogRequest is the body of /log: lines of a run's log from one line on.
+type LogRequest struct {
+	LogID    int64
+	LogTime  int64 // ms: that of the run; the executor finds the file by its date
+	FromLine int32 // from 1
+}
+
+// A LogResult is the payload of the answer to /log.
+type LogResult struct {
+	FromLine int32 // repeats the request's
+	ToLine   int32 // the last line in Content; below FromLine when there are none. The next request asks for ToLine+1
+	Content  string
+	End      bool // no more will come; Java says so only when the file is missing
+}
+
+// AppendLogRequest appends q as JSON, with the time under both spellings.
+func AppendLogRequest(dst []byte, q LogRequest) []byte {
+	dst = appendInt(dst, `{"logId":`, q.LogID)
+	dst = appendInt(dst, `,"logDateTim":`, q.LogTime)
+	dst = appendInt(dst, `,"logDateTime":`, q.LogTime)
+	dst = appendInt(dst, `,"fromLineNum":`, int64(q.FromLine))
+	return append(dst, '}')
+}
+
+// DecodeLogRequest reads the body of /log, with the time under either
+// spelling. The logId must be positive.
+func DecodeLogRequest(body []byte) (LogRequest, error) {
+	var q LogRequest
+	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
+		switch string(key) {
+		case "logId":
+			q.LogID, err = s.int64Field(key)
+		case "logDateTim", "logDateTime":
+			var t int64
+			if t, err = s.int64Field(key); t > 0 {
+				q.LogTime = t
+			}
+		case "fromLineNum":
+			q.FromLine, err = s.int32Field(key)
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	if err == nil && q.LogID <= 0 {
+		err = errors.New("logId is missing or not positive")
+	}
+	return q, err
+}
+
+// AppendLogReply appends the answer to /log as an executor of dialect d gives
+// it. An empty msg is sent as null.
+func AppendLogReply(dst []byte, d Dialect, code int, msg string, res LogResult) []byte {
+	dst = appendInt(dst, `{"code":`, int64(code))
+	dst = appendMsg(dst, msg)
+	dst = append(dst, `,"`...)
+	dst = append(dst, d.PayloadKey()...)
+	dst = appendInt(dst, `":{"fromLineNum":`, int64(res.FromLine))
+	dst = appendInt(dst, `,"toLineNum":`, int64(res.ToLine))
+	dst = appendText(dst, `,"logContent":`, res.Content)
+	if res.End {
+		return append(dst, `,"isEnd":true}}`...)
+	}
+	return append(dst, `,"isEnd":false}}`...)
+}
+
+// LogResult reads the payload of an answer to /log. A reply without payload is
+// an error.
+func (r Reply) LogResult() (LogResult, error) {
+	if r.Payload == nil {
+		return LogResult{}, errors.New("the reply has neither content nor data")
+	}
+	var res LogResult
+	err := decodeObject(r.Payload, func(s *scanner, key []byte) (err error) {
+		switch string(key) {
+		case "fromLineNum":
+			res.FromLine, err = s.int32Field(key)
+		case "toLineNum":
+			res.ToLine, err = s.int32Field(key)
+		case "logContent":
+			res.Content, err = s.anyText()
+		case "isEnd":
+			var raw []byte
+			raw, err = s.skip()
+			res.End = string(raw) == "true"
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	if err != nil {
+		return LogResult{}, err
+	}
+	return res, nil
+}

@@ -1,0 +1,212 @@
+package wire
+
+import (
+	"errors"
+	"fmt"
+	"math"
+)
+
+// Block strategies: what an executor does with a run of a job that it is
+// running already.
+const (
+	BlockSerial  = "SERIAL_EXECUTION" // queue it; the Go executor refuses it instead
+	BlockDiscard = "DISCARD_LATER"    // refuse it
+	BlockCover   = "COVER_EARLY"      // end the older one for it
+)
+
+// GlueBean is the glue type of a handler that is part of the executor. The
+// others carry their script along: GLUE_GROOVY, GLUE_SHELL, GLUE_PYTHON,
+// GLUE_PHP, GLUE_NODEJS, GLUE_POWERSHELL.
+const GlueBean = "BEAN"
+
+// A Run is the body of /run (A to C, Go) and /trigger (D): the order to start
+// one run. It is the same in all dialects.
+type Run struct {
+	JobID          int32
+	Handler        string
+	Params         string
+	BlockStrategy  string
+	Timeout        int32 // seconds; 0 = none
+	LogID          int64
+	LogTime        int64 // ms; a re-send and later /log calls must repeat it
+	GlueType       string
+	GlueSource     string
+	GlueUpdated    int64 // ms; executors compile a script again when it changes
+	BroadcastIndex int32
+	BroadcastTotal int32 // 1 unless the run is one shard of a broadcast
+}
+
+// AppendRun appends r as JSON. It allocates only to grow dst.
+func AppendRun(dst []byte, r *Run) []byte {
+	dst = appendInt(dst, `{"jobId":`, int64(r.JobID))
+	dst = appendText(dst, `,"executorHandler":`, r.Handler)
+	dst = appendText(dst, `,"executorParams":`, r.Params)
+	dst = appendText(dst, `,"executorBlockStrategy":`, r.BlockStrategy)
+	dst = appendInt(dst, `,"executorTimeout":`, int64(r.Timeout))
+	dst = appendInt(dst, `,"logId":`, r.LogID)
+	dst = appendInt(dst, `,"logDateTime":`, r.LogTime)
+	dst = appendText(dst, `,"glueType":`, r.GlueType)
+	dst = appendText(dst, `,"glueSource":`, r.GlueSource)
+	dst = appendInt(dst, `,"glueUpdatetime":`, r.GlueUpdated)
+	dst = appendInt(dst, `,"broadcastIndex":`, int64(r.BroadcastIndex))
+	dst = appendInt(dst, `,"broadcastTotal":`, int64(r.BroadcastTotal))
+	return append(dst, '}')
+}
+
+// DecodeRun reads the body of /run or /trigger. Fields that are missing or
+// null keep their zero value; a jobId or logId that is not a positive number
+// of its type, or a field of the wrong type, is an error.
+func DecodeRun(body []byte) (Run, error) {
+	var r Run
+	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
+		switch string(key) {
+		case "jobId":
+			r.JobID, err = s.int32Field(key)
+		case "executorHandler":
+			r.Handler, err = s.textField(key)
+		case "executorParams":
+			r.Params, err = s.textField(key)
+		case "executorBlockStrategy":
+			r.BlockStrategy, err = s.textField(key)
+		case "executorTimeout":
+			r.Timeout, err = s.int32Field(key)
+		case "logId":
+			r.LogID, err = s.int64Field(key)
+		case "logDateTime":
+			r.LogTime, err = s.int64Field(key)
+		case "glueType":
+			r.GlueType, err = s.textField(key)
+		case "glueSource":
+			r.GlueSource, err = s.textField(key)
+		case "glueUpdatetime":
+			r.GlueUpdated, err = s.int64Field(key)
+		case "broadcastIndex":
+			r.BroadcastIndex, err = s.int32Field(key)
+		case "broadcastTotal":
+			r.BroadcastTotal, err = s.int32Field(key)
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	switch {
+	case err != nil:
+		return Run{}, err
+	case r.JobID <= 0:
+		return Run{}, errors.New("jobId is missing or not positive")
+	case r.LogID <= 0:
+		return Run{}, errors.New("logId is missing or not positive")
+	}
+	return r, nil
+}
+
+// A KillRequest is the body of /kill: end whatever runs or waits for the job.
+type KillRequest struct{ JobID int32 }
+
+// An IdleBeatRequest is the body of /idleBeat: does the job run or wait?
+type IdleBeatRequest struct{ JobID int32 }
+
+// AppendKill appends k as JSON.
+func AppendKill(dst []byte, k KillRequest) []byte { return appendJobID(dst, k.JobID) }
+
+// AppendIdleBeat appends b as JSON.
+func AppendIdleBeat(dst []byte, b IdleBeatRequest) []byte { return appendJobID(dst, b.JobID) }
+
+// DecodeKill reads the body of /kill. The jobId must be positive.
+func DecodeKill(body []byte) (KillRequest, error) {
+	id, err := decodeJobID(body)
+	return KillRequest{id}, err
+}
+
+// DecodeIdleBeat reads the body of /idleBeat. The jobId must be positive.
+func DecodeIdleBeat(body []byte) (IdleBeatRequest, error) {
+	id, err := decodeJobID(body)
+	return IdleBeatRequest{id}, err
+}
+
+func appendJobID(dst []byte, id int32) []byte {
+	return append(appendInt(dst, `{"jobId":`, int64(id)), '}')
+}
+
+func decodeJobID(body []byte) (id int32, err error) {
+	err = decodeObject(body, func(s *scanner, key []byte) (err error) {
+		if string(key) == "jobId" {
+			id, err = s.int32Field(key)
+		} else {
+			_, err = s.skip()
+		}
+		return err
+	})
+	if err == nil && id <= 0 {
+		err = errors.New("jobId is missing or not positive")
+	}
+	return id, err
+}
+
+// decodeObject calls member for each key of the one object that body is; it
+// must take the value.
+func decodeObject(body []byte, member func(s *scanner, key []byte) error) error {
+	s := scanner{b: body}
+	if err := s.members(member); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+func (s *scanner) members(member func(s *scanner, key []byte) error) error {
+	if err := s.open('{'); err != nil {
+		return err
+	}
+	for first := true; ; first = false {
+		key, ok, err := s.key(first)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return nil
+		}
+		if err := member(s, key); err != nil {
+			return err
+		}
+	}
+}
+
+// textField takes a string or null.
+func (s *scanner) textField(key []byte) (string, error) {
+	if s.peek() == '"' {
+		return s.text()
+	}
+	raw, err := s.skip()
+	if err != nil {
+		return "", err
+	}
+	if string(raw) != "null" {
+		return "", fmt.Errorf("%s is not a string", key)
+	}
+	return "", nil
+}
+
+// int64Field takes a whole number or null.
+func (s *scanner) int64Field(key []byte) (int64, error) {
+	raw, err := s.skip()
+	if err != nil || string(raw) == "null" {
+		return 0, err
+	}
+	n, ok := integerOf(raw)
+	if !ok {
+		return 0, fmt.Errorf("%s is not a whole number of 64 bits", key)
+	}
+	return n, nil
+}
+
+// int32Field takes a whole number or null.
+func (s *scanner) int32Field(key []byte) (int32, error) {
+	n, err := s.int64Field(key)
+	if err == nil && (n < math.MinInt32 || n > math.MaxInt32) {
+		err = fmt.Errorf("%s is not a whole number of 32 bits", key)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int32(n), nil
+}

@@ -1,0 +1,433 @@
+package wire
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+// runJSON is the body of /run as encoding/json would have it.
+type runJSON struct {
+	JobID                 int32  `json:"jobId"`
+	ExecutorHandler       string `json:"executorHandler"`
+	ExecutorParams        string `json:"executorParams"`
+	ExecutorBlockStrategy string `json:"executorBlockStrategy"`
+	ExecutorTimeout       int32  `json:"executorTimeout"`
+	LogID                 int64  `json:"logId"`
+	LogDateTime           int64  `json:"logDateTime"`
+	GlueType              string `json:"glueType"`
+	GlueSource            string `json:"glueSource"`
+	GlueUpdatetime        int64  `json:"glueUpdatetime"`
+	BroadcastIndex        int32  `json:"broadcastIndex"`
+	BroadcastTotal        int32  `json:"broadcastTotal"`
+}
+
+// hostile draws strings with what breaks encoders: control characters, quotes,
+// separators that JavaScript minds, surrogates, invalid UTF-8.
+func hostile() *rapid.Generator[string] {
+	piece := rapid.OneOf(
+		rapid.String(),
+		rapid.SampledFrom([]string{"\x00", "\x1f", "\x7f", "\"", "\\", "/", "\u2028", "\u2029", "\ufffd", "\U0001f600", "</script>", "\xff", "\xed\xa0\x80", "\xc0\xaf", "\xe2\x80", "\n\r\t\b\f"}),
+		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
+	)
+	return rapid.Map(rapid.SliceOfN(piece, 0, 6), func(p []string) string { return strings.Join(p, "") })
+}
+
+// asJSON is what is left of s when encoding/json has carried it.
+func asJSON(t testing.TB, s string) string {
+	b, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	if err := json.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+type fataler interface {
+	Fatalf(string, ...any)
+}
+
+func fromJSON(t fataler, b []byte) runJSON {
+	var got runJSON
+	if err := json.Unmarshal(b, &got); err != nil {
+		t.Fatalf("not JSON: %v\n%q", err, b)
+	}
+	return got
+}
+
+func TestAppendRunIsWhatEncodingJSONReads(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		r := Run{
+			JobID:          rapid.Int32().Draw(rt, "jobId"),
+			Handler:        hostile().Draw(rt, "handler"),
+			Params:         hostile().Draw(rt, "params"),
+			BlockStrategy:  hostile().Draw(rt, "block"),
+			Timeout:        rapid.Int32().Draw(rt, "timeout"),
+			LogID:          rapid.Int64().Draw(rt, "logId"),
+			LogTime:        rapid.Int64().Draw(rt, "logTime"),
+			GlueType:       hostile().Draw(rt, "glueType"),
+			GlueSource:     hostile().Draw(rt, "glueSource"),
+			GlueUpdated:    rapid.Int64().Draw(rt, "glueUpdated"),
+			BroadcastIndex: rapid.Int32().Draw(rt, "index"),
+			BroadcastTotal: rapid.Int32().Draw(rt, "total"),
+		}
+		b := AppendRun(nil, &r)
+		if !utf8.Valid(b) {
+			rt.Fatalf("not UTF-8: %q", b)
+		}
+		want := runJSON{r.JobID, asJSON(t, r.Handler), asJSON(t, r.Params), asJSON(t, r.BlockStrategy), r.Timeout, r.LogID, r.LogTime,
+			asJSON(t, r.GlueType), asJSON(t, r.GlueSource), r.GlueUpdated, r.BroadcastIndex, r.BroadcastTotal}
+		if d := cmp.Diff(want, fromJSON(rt, b)); d != "" {
+			rt.Fatalf("lost on the way (-want +got):\n%s", d)
+		}
+		// What encoding/json writes, our decoder reads, and so does it ours.
+		theirs, err := json.Marshal(want)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		x, errX := DecodeRun(b)
+		y, errY := DecodeRun(theirs)
+		if (errX == nil) != (r.JobID > 0 && r.LogID > 0) || (errX == nil) != (errY == nil) {
+			rt.Fatalf("errors: %v, %v", errX, errY)
+		}
+		if d := cmp.Diff(x, y); d != "" {
+			rt.Fatalf("ours and theirs differ:\n%s", d)
+		}
+	})
+}
+
+func TestAppendRunBytes(t *testing.T) {
+	r := Run{JobID: 1, Handler: "demo", BlockStrategy: BlockSerial, LogID: 7, LogTime: 1586629003729, GlueType: GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	want := `{"jobId":1,"executorHandler":"demo","executorParams":"","executorBlockStrategy":"SERIAL_EXECUTION","executorTimeout":0,"logId":7,"logDateTime":1586629003729,"glueType":"BEAN","glueSource":"","glueUpdatetime":1586629003727,"broadcastIndex":0,"broadcastTotal":1}`
+	if got := string(AppendRun(nil, &r)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	back, err := DecodeRun([]byte(want))
+	if err != nil || back != r {
+		t.Errorf("back: %+v, %v", back, err)
+	}
+	buf := make([]byte, 0, 1024)
+	if n := testing.AllocsPerRun(100, func() { buf = AppendRun(buf[:0], &r) }); n != 0 {
+		t.Errorf("%v allocations with room in dst, want none", n)
+	}
+}
+
+func TestSmallRequests(t *testing.T) {
+	if got := string(AppendKill(nil, KillRequest{3})); got != `{"jobId":3}` {
+		t.Error(got)
+	}
+	if got := string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})); got != `{"jobId":2147483647}` {
+		t.Error(got)
+	}
+	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})), `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
+		t.Error(got)
+	}
+	for _, spelling := range []string{"logDateTim", "logDateTime"} {
+		q, err := DecodeLogRequest([]byte(`{"logId":7,"` + spelling + `":9,"fromLineNum":2}`))
+		if want := (LogRequest{7, 9, 2}); err != nil || q != want {
+			t.Errorf("%s: %+v, %v", spelling, q, err)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"jobId":0}`, `{"jobId":-1}`, `{"jobId":2147483648}`, `{"jobId":"x"}`, `[]`, ``, `{"jobId":1}x`} {
+		if k, err := DecodeKill([]byte(bad)); err == nil {
+			t.Errorf("DecodeKill(%s) = %v, want an error", bad, k)
+		}
+	}
+	if got, want := string(AppendReply(nil, CodeFailure, "")), `{"code":500,"msg":null,"content":null,"data":null}`; got != want {
+		t.Error(got)
+	}
+}
+
+func TestDecodeCallback(t *testing.T) {
+	item := func(id int64, code int, msg string) CallbackItem {
+		return CallbackItem{LogID: id, LogTime: 1586629003729, Code: code, Msg: msg}
+	}
+	for _, c := range []struct {
+		name, body string
+		want       []CallbackItem
+		dialect    Dialect
+		bad        []int
+	}{
+		{"A", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":null}}]`, []CallbackItem{item(7, 200, "")}, DialectA, nil},
+		{"B and C", `[{"logId":7,"logDateTim":1586629003729,"handleCode":500,"handleMsg":"no"}]`, []CallbackItem{item(7, 500, "no")}, DialectB, nil},
+		{"D", `{"callbackList":[{"logId":7,"logDateTime":1586629003729,"handleCode":502,"handleMsg":"job execute timeout "}]}`, []CallbackItem{item(7, 502, "job execute timeout ")}, DialectD, nil},
+		{"Go", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":"a"},"handleCode":200,"handleMsg":"b"}]`, []CallbackItem{item(7, 200, "b")}, DialectGo, nil},
+		{"handleCode 0", `[{"logId":7,"logDateTim":1586629003729,"handleCode":0,"handleMsg":"b","executeResult":{"code":500,"msg":"a"}}]`, []CallbackItem{item(7, 500, "a")}, DialectGo, nil},
+		{"null result beside handleCode", `[{"logId":7,"logDateTim":1586629003729,"executeResult":null,"handleCode":200}]`, []CallbackItem{item(7, 200, "")}, DialectB, nil},
+		{"msg an object", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":{"a": [1]}}}]`, []CallbackItem{item(7, 200, `{"a": [1]}`)}, DialectA, nil},
+		{"msg a number", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200,"handleMsg":1.5}]`, []CallbackItem{item(7, 200, `1.5`)}, DialectB, nil},
+		{"twice the same", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200},{"logId":7,"logDateTim":1586629003729,"handleCode":200}]`, []CallbackItem{item(7, 200, ""), item(7, 200, "")}, DialectB, nil},
+		{"numbers as Gson reads them", ` [ {"logId" : "7", "logDateTim":1586629003729.0,"handleCode":2e2} ] `, []CallbackItem{item(7, 200, "")}, DialectB, nil},
+		{"time unreadable", `[{"logId":7,"logDateTime":"yesterday","handleCode":200}]`, []CallbackItem{{LogID: 7, Code: 200}}, DialectB, nil},
+		{"largest id", `[{"logId":9223372036854775807,"handleCode":200}]`, []CallbackItem{{LogID: math.MaxInt64, Code: 200}}, DialectB, nil},
+		{"escaped key and text", `[{"log\u0049d":7,"handleCode":200,"handleMsg":"\ud83d\ude00\ud800\u2028\/"}]`, []CallbackItem{{LogID: 7, Code: 200, Msg: "\U0001f600\ufffd\u2028/"}}, DialectB, nil},
+		{"some unusable", `[{"handleCode":200},{"logId":0,"handleCode":200},{"logId":-3,"handleCode":200},{"logId":1.5,"handleCode":200},{"logId":9223372036854775808,"handleCode":200},{"logId":null,"handleCode":200},{"logId":8,"handleCode":200},null,[],{"logId":9},{"logId":9,"executeResult":{"code":"x"}}]`,
+			[]CallbackItem{{LogID: 8, Code: 200}}, DialectB, []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 10}},
+		{"empty array", `[]`, nil, DialectUnknown, nil},
+		{"empty D", `{"callbackList":[]}`, nil, DialectD, nil},
+		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, []CallbackItem{{LogID: 7, Code: 200}}, DialectD, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			got, err := DecodeCallback([]byte(c.body), 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var bad []int
+			for _, b := range got.Bad {
+				bad = append(bad, b.Index)
+			}
+			if d := cmp.Diff(c.want, append([]CallbackItem(nil), got.Items...)); d != "" {
+				t.Errorf("items (-want +got):\n%s", d)
+			}
+			if d := cmp.Diff(c.bad, bad); d != "" {
+				t.Errorf("bad (-want +got):\n%s", d)
+			}
+			if got.Dialect != c.dialect {
+				t.Errorf("dialect %v, want %v", got.Dialect, c.dialect)
+			}
+		})
+	}
+}
+
+func TestDecodeCallbackRefuses(t *testing.T) {
+	for _, body := range []string{``, ` `, `null`, `7`, `"x"`, `{}`, `{"callbackList":{}}`, `{"callbackList":null}`, `[`, `[{]`, `[{"logId":7,}]`, `[{"logId":7}] x`,
+		`[{"logId":07}]`, "[{\"a\":\"\n\"}]", `[{"a":"\x"}]`, `[{"a":"\u12"}]`, `{"callbackList":[]`, strings.Repeat("[", 5000)} {
+		if got, err := DecodeCallback([]byte(body), 0); err == nil {
+			t.Errorf("%.40q was taken: %+v", body, got)
+		}
+	}
+	_, err := DecodeCallback([]byte(`[{"logId":1,"handleCode":200},{"logId":2,"handleCode":200},{"logId":3,"handleCode":200}]`), 2)
+	if !errors.Is(err, ErrTooManyItems) {
+		t.Errorf("three items of two: %v", err)
+	}
+	var syntax *SyntaxError
+	if _, err := DecodeCallback([]byte(`[{"logId":x}]`), 0); !errors.As(err, &syntax) || syntax.Offset != 10 {
+		t.Errorf("syntax error: %v", err)
+	}
+}
+
+func TestCallbackRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		d := rapid.SampledFrom([]Dialect{DialectA, DialectB, DialectC, DialectD, DialectGo}).Draw(rt, "dialect")
+		items := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) CallbackItem {
+			return CallbackItem{
+				LogID:   rapid.Int64Min(1).Draw(rt, "id"),
+				LogTime: rapid.Int64Min(0).Draw(rt, "time"),
+				Code:    int(rapid.Int32Min(1).Draw(rt, "code")),
+				Msg:     hostile().Draw(rt, "msg"),
+			}
+		}), 1, 5).Draw(rt, "items")
+		b := AppendCallback(nil, d, items)
+		if !json.Valid(b) {
+			rt.Fatalf("not JSON: %q", b)
+		}
+		for i := range items {
+			items[i].Msg = asJSON(t, items[i].Msg)
+		}
+		got, err := DecodeCallback(b, 0)
+		if err != nil {
+			rt.Fatalf("%v", err)
+		}
+		if diff := cmp.Diff(items, got.Items); diff != "" || len(got.Bad) > 0 {
+			rt.Fatalf("bad %v, items:\n%s", got.Bad, diff)
+		}
+		want := d
+		if d == DialectC {
+			want = DialectB
+		}
+		if got.Dialect != want {
+			rt.Fatalf("dialect %v, want %v", got.Dialect, want)
+		}
+	})
+}
+
+func TestDecodeRegistration(t *testing.T) {
+	want := Registration{Group: GroupExecutor, App: "demo", Address: "http://10.0.0.1:9999/"}
+	got, err := DecodeRegistration(AppendRegistration(nil, want))
+	if err != nil || got != want {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for body, names := range map[string]string{
+		``:   "empty",
+		`[]`: "byte 0",
+		`{}`: "registryGroup",
+		`{"registryGroup":"EXECUTOR","registryValue":"http://x:1"}`:                                                     "registryKey",
+		`{"registryGroup":"EXECUTOR","registryKey":" \t","registryValue":"http://x:1"}`:                                 "registryKey",
+		`{"registryGroup":"EXECUTOR","registryKey":"a","registryValue":null}`:                                           "registryValue",
+		`{"registryGroup":"EXECUTOR","registryKey":7,"registryValue":"http://x:1"}`:                                     "registryKey",
+		`{"registryGroup":"EXECUTOR","registryKey":"` + strings.Repeat("a", MaxApp+1) + `","registryValue":"http://x"}`: "registryKey",
+	} {
+		if _, err := DecodeRegistration([]byte(body)); err == nil || !strings.Contains(err.Error(), names) {
+			t.Errorf("%.60s: error %v, want one that names %s", body, err, names)
+		}
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	for _, c := range []struct {
+		body string
+		want Verdict
+		msg  string
+	}{
+		{`{"code":200}`, VerdictAccepted, ""},
+		{`{"code":200,"msg":null}`, VerdictAccepted, ""},
+		{`{"code":200,"msg":"Success","data":null}`, VerdictAccepted, "Success"},
+		{`{"code":200,"msg":"","content":"x"}`, VerdictAccepted, ""},
+		{`{"code":500,"msg":"repeate trigger job, logId:7"}`, VerdictRepeatTrigger, "repeate trigger job, logId:7"},
+		{`{"code":500,"msg":"block strategy effect：Discard Later"}`, VerdictBlockStrategy, "block strategy effect：Discard Later"},
+		{`{"code":500,"msg":"job handler [x] not found."}`, VerdictRefused, "job handler [x] not found."},
+		{`{"code":500,"msg":{"a":1}}`, VerdictRefused, `{"a":1}`},
+		{`{"code":401,"msg":"no"}`, VerdictRefused, "no"},
+		{`{"code":429,"msg":"queue full: 100 waiting"}`, VerdictQueueFull, "queue full: 100 waiting"},
+		{`{"code":500,"msg":"queue full"}`, VerdictQueueFull, "queue full"},
+		{`[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"Task not registered"},"handleCode":500,"handleMsg":"Task not registered"}]`, VerdictRefused, "Task not registered"},
+		{`[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"There are tasks running"},"handleCode":500,"handleMsg":"There are tasks running"}]`, VerdictBlockStrategy, "There are tasks running"},
+		{`[{"logId":7,"executeResult":{"code":200,"msg":""}}]`, VerdictGarbage, ""},
+		{`[]`, VerdictGarbage, ""},
+		{`[1]`, VerdictGarbage, ""},
+		{`{}`, VerdictGarbage, ""},
+		{`{"code":null}`, VerdictGarbage, ""},
+		{`{"code":"ok"}`, VerdictGarbage, ""},
+		{`{"timestamp":1,"status":500,"error":"Internal Server Error"}`, VerdictGarbage, ""},
+		{`<html>200</html>`, VerdictGarbage, ""},
+		{``, VerdictGarbage, ""},
+		{`{"code":200`, VerdictGarbage, ""},
+		{`200`, VerdictGarbage, ""},
+	} {
+		r, err := DecodeReply([]byte(c.body))
+		if got := r.Verdict(); got != c.want || r.Msg != c.msg {
+			t.Errorf("%s: %v %q, want %v %q", c.body, got, r.Msg, c.want, c.msg)
+		}
+		if (err != nil) != (c.want == VerdictGarbage) {
+			t.Errorf("%s: error %v", c.body, err)
+		}
+	}
+	r, err := DecodeReply([]byte(`{"code":500,"msg":"invalid request, uri-mapping(/trigger) not found."}`))
+	if err != nil || !r.NoMapping(PathTrigger) || r.NoMapping(PathRun) {
+		t.Errorf("mapping: %+v, %v", r, err)
+	}
+}
+
+func TestLogReply(t *testing.T) {
+	want := LogResult{FromLine: 1, ToLine: 3, Content: "a\nb\n\"c\"", End: true}
+	for _, d := range []Dialect{DialectA, DialectB, DialectC, DialectD, DialectGo} {
+		r, err := DecodeReply(AppendLogReply(nil, d, CodeSuccess, "", want))
+		if err != nil || !r.OK() || r.PayloadKey != d.PayloadKey() {
+			t.Errorf("%v: %+v, %v", d, r, err)
+		}
+		if got, err := r.LogResult(); err != nil || got != want {
+			t.Errorf("%v: %+v, %v", d, got, err)
+		}
+	}
+	r, _ := DecodeReply([]byte(`{"code":200,"msg":null,"content":null,"data":{"fromLineNum":1,"toLineNum":0,"logContent":null,"isEnd":false}}`))
+	if got, err := r.LogResult(); err != nil || got != (LogResult{FromLine: 1}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := (Reply{}).LogResult(); err == nil {
+		t.Error("a reply without payload has a log")
+	}
+}
+
+func TestCutMessage(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"", ""},
+		{"short", "short"},
+		{"a\xff\xfeb", "a\ufffdb"},
+		{strings.Repeat("a", MaxMessage), strings.Repeat("a", MaxMessage)},
+		{strings.Repeat("a", MaxMessage+1), strings.Repeat("a", MaxMessage)},
+		{strings.Repeat("中", MaxMessage), strings.Repeat("中", MaxMessage)},
+		{strings.Repeat("中", MaxMessage+5), strings.Repeat("中", MaxMessage)},
+		{strings.Repeat("\U0001f600", MaxMessage) + "x", strings.Repeat("\U0001f600", MaxMessage)},
+	} {
+		if got := CutMessage(c.in); got != c.want {
+			t.Errorf("%.20q (%d bytes): %d bytes, want %d", c.in, len(c.in), len(got), len(c.want))
+		}
+	}
+}
+
+func TestDialect(t *testing.T) {
+	for d := DialectUnknown; d <= DialectGo; d++ {
+		if got := ParseDialect(d.String()); got != d {
+			t.Errorf("%v came back as %v", d, got)
+		}
+	}
+	if ParseDialect("E") != DialectUnknown || DialectOfHeader("demo") != DialectD || DialectOfHeader("") != DialectUnknown {
+		t.Error("unknown or header")
+	}
+	if DialectD.RunPath() != "/trigger" || DialectUnknown.RunPath() != "/run" {
+		t.Error("path")
+	}
+}
+
+func batch(n int) []CallbackItem {
+	items := make([]CallbackItem, n)
+	for i := range items {
+		items[i] = CallbackItem{LogID: int64(i+1)<<32 | 12345678, LogTime: 1586629003729, Code: 200, Msg: "processed 1200 rows in 3.2 s"}
+	}
+	return items
+}
+
+func BenchmarkAppendRun(b *testing.B) {
+	r := Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: BlockSerial, LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	buf := make([]byte, 0, 1024)
+	b.ReportAllocs()
+	for b.Loop() {
+		buf = AppendRun(buf[:0], &r)
+	}
+}
+
+func BenchmarkDecodeCallback(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		body []byte
+	}{
+		{"1", AppendCallback(nil, DialectGo, batch(1))},
+		{"50", AppendCallback(nil, DialectB, batch(50))},
+		{"5000", AppendCallback(nil, DialectA, batch(5000))},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			b.SetBytes(int64(len(c.body)))
+			for b.Loop() {
+				if _, err := DecodeCallback(c.body, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+	b.Run("50 with encoding/json", func(b *testing.B) {
+		body := AppendCallback(nil, DialectB, batch(50))
+		b.ReportAllocs()
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			var items []struct {
+				LogID      int64  `json:"logId"`
+				LogDateTim int64  `json:"logDateTim"`
+				HandleCode int    `json:"handleCode"`
+				HandleMsg  string `json:"handleMsg"`
+			}
+			if err := json.Unmarshal(body, &items); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func BenchmarkDecodeReply(b *testing.B) {
+	body := []byte(`{"code":200,"msg":"","content":null}`)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := DecodeReply(body); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
