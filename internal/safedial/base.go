@@ -1,0 +1,149 @@
+package safedial
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// MaxBase is the longest base URL in bytes.
+const MaxBase = 512
+
+// A Base is the base URL of an executor: scheme, host, port and the path under
+// which its endpoints are.
+type Base struct {
+	// Raw is the text as it was given: registrations are matched by it, and
+	// nothing is normalised in it.
+	Raw string
+	// HTTPS is false for http.
+	HTTPS bool
+	// Host is the host and port to dial, "10.0.0.1:9999" or "[fd00::1]:80";
+	// the port is the scheme's if Raw has none.
+	Host string
+	// Authority is the host as Raw has it: what the Host header says.
+	Authority string
+	// Path is the escaped path without a slash at its end: append "/run".
+	Path string
+}
+
+// ParseBase reads the base URL of an executor: http or https, a host, a port
+// from 1 to 65535 if any, a path if any, at most MaxBase bytes. It refuses user
+// info, a query, a fragment, and hosts that are neither a name nor an IP
+// address; also IPv4 addresses written as one number, in octal or in
+// hexadecimal, which some resolvers read as an address. The error says what is
+// wrong and what is allowed.
+//
+// It does not resolve the host: whether the address may be connected to is
+// judged when it is dialled, see [Policy].
+func ParseBase(raw string) (Base, error) {
+	b, err := parseBase(raw)
+	if err != nil {
+		if len(raw) > 80 {
+			raw = raw[:80] + "…"
+		}
+		return Base{}, fmt.Errorf("address %q: %w; allowed: http:// or https://, a host, an optional port and path, at most %d bytes", raw, err, MaxBase)
+	}
+	return b, nil
+}
+
+func parseBase(raw string) (Base, error) {
+	if len(raw) > MaxBase {
+		return Base{}, fmt.Errorf("it has %d bytes", len(raw))
+	}
+	for i := range len(raw) {
+		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
+			return Base{}, errors.New("it has a space, a backslash, or a character that is not printable ASCII")
+		}
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		var e *url.Error
+		if errors.As(err, &e) {
+			err = e.Err
+		}
+		return Base{}, err
+	}
+	b := Base{Raw: raw, HTTPS: u.Scheme == "https", Authority: u.Host, Path: strings.TrimRight(u.EscapedPath(), "/")}
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return Base{}, fmt.Errorf("its scheme is %q", u.Scheme)
+	case u.User != nil:
+		return Base{}, errors.New("it has user info")
+	case u.Opaque != "" || u.Hostname() == "":
+		return Base{}, errors.New("it has no host")
+	case u.RawQuery != "" || u.ForceQuery:
+		return Base{}, errors.New("it has a query")
+	case u.Fragment != "" || strings.Contains(raw, "#"):
+		return Base{}, errors.New("it has a fragment")
+	}
+	host, port := u.Hostname(), u.Port()
+	if err := checkHost(host); err != nil {
+		return Base{}, err
+	}
+	if port == "" {
+		if strings.HasSuffix(u.Host, ":") {
+			return Base{}, errors.New("its port is empty")
+		}
+		port = "80"
+		if b.HTTPS {
+			port = "443"
+		}
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return Base{}, fmt.Errorf("its port is %s, not 1 to 65535", port)
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	b.Host = host + ":" + port
+	return b, nil
+}
+
+// checkHost takes names of DNS (with the underscores that containers use) and
+// IP addresses in their usual form.
+func checkHost(host string) error {
+	if strings.Contains(host, ":") {
+		ip, err := netip.ParseAddr(host)
+		if err != nil || ip.Zone() != "" {
+			return errors.New("its host is no IPv6 address without zone")
+		}
+		return nil
+	}
+	name := strings.TrimSuffix(host, ".")
+	if len(name) > 253 {
+		return errors.New("its host is too long")
+	}
+	labels := strings.Split(name, ".")
+	for _, label := range labels {
+		if label == "" || len(label) > 63 {
+			return errors.New("a label of its host is empty or longer than 63 bytes")
+		}
+		for i := range len(label) {
+			c := label[i]
+			if (c|0x20 < 'a' || c|0x20 > 'z') && c-'0' > 9 && c != '-' && c != '_' {
+				return fmt.Errorf("its host has the character %q", c)
+			}
+		}
+	}
+	// A last label that is a number makes it an IP address, see the WHATWG URL
+	// standard; then it must be four decimals.
+	last := strings.ToLower(labels[len(labels)-1])
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || isDigits(last) || strings.HasPrefix(last, "0x") {
+		if _, err := netip.ParseAddr(host); err != nil {
+			return errors.New("its host is no IPv4 address of four decimal numbers")
+		}
+	}
+	return nil
+}
+
+func isDigits(s string) bool {
+	for i := range len(s) {
+		if s[i]-'0' > 9 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,274 @@
+// Package safedial decides which IP addresses tickring may connect to.
+//
+// Addresses of executors and callback URLs come from outside: whoever may
+// register one could aim the scheduler at its own network, or at the metadata
+// service of the machine it runs on. A name proves nothing, because what it
+// resolves to can change between two lookups. So the address is checked after
+// DNS, at the moment of connecting, by a [net.Dialer.Control] hook, and once
+// more when a kept connection is used again.
+//
+// The package imports nothing of ours.
+package safedial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A Policy says which IP addresses may be connected to. Public unicast
+// addresses always may, unless Allow is set; the zero Policy allows only them.
+type Policy struct {
+	AllowLoopback bool // 127.0.0.0/8, ::1
+	AllowPrivate  bool // 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared space 100.64/10
+
+	// Allow, if not empty, lists all that is allowed besides what the two
+	// switches open: public addresses outside it are refused.
+	//
+	// No list opens loopback, which on AWS holds the runtime of the function.
+	// No list and no switch opens link-local addresses, the metadata services
+	// of clouds, the unspecified address, multicast, broadcast and reserved
+	// ranges.
+	Allow []netip.Prefix
+
+	extra []netip.Prefix // of For
+}
+
+// NotAllowedError is the refusal of an address. errors.Is finds ErrNotAllowed
+// in it.
+type NotAllowedError struct {
+	IP      netip.Addr // as it was to be dialled; invalid if the address was no IP
+	Address string     // what was to be dialled, if IP is invalid
+	Reason  string     // what is wrong with it
+	Allowed string     // what is allowed instead
+}
+
+func (e *NotAllowedError) Error() string {
+	what := e.Address
+	if e.IP.IsValid() {
+		what = e.IP.String()
+	}
+	return fmt.Sprintf("address %s is not allowed: %s; allowed: %s", what, e.Reason, e.Allowed)
+}
+
+// Is makes errors.Is(err, ErrNotAllowed) true.
+func (e *NotAllowedError) Is(target error) bool { return target == ErrNotAllowed }
+
+// ErrNotAllowed is the kind of every refusal by a policy.
+var ErrNotAllowed = errors.New("address not allowed")
+
+var (
+	// never lists what is refused whatever the policy says.
+	never = []struct {
+		prefix netip.Prefix
+		reason string
+	}{
+		{netip.MustParsePrefix("169.254.169.254/32"), "it is a metadata service"},
+		{netip.MustParsePrefix("169.254.170.2/32"), "it is a metadata service"},  // ECS task role
+		{netip.MustParsePrefix("169.254.170.23/32"), "it is a metadata service"}, // EKS pod identity
+		{netip.MustParsePrefix("fd00:ec2::/32"), "it is a metadata service"},     // EC2: ::254 metadata, ::253 DNS, ::123 time, ::23 EKS
+		{netip.MustParsePrefix("fd20:ce::254/128"), "it is a metadata service"},  // GCE
+		{netip.MustParsePrefix("100.100.100.200/32"), "it is a metadata service"},
+		{netip.MustParsePrefix("168.63.129.16/32"), "it is a metadata service"}, // Azure, though the range is public
+		{netip.MustParsePrefix("192.0.0.192/32"), "it is a metadata service"},   // Oracle
+		{netip.MustParsePrefix("169.254.0.0/16"), "it is link-local"},
+		{netip.MustParsePrefix("fe80::/10"), "it is link-local"},
+		{netip.MustParsePrefix("fec0::/10"), "it is site-local, which is withdrawn"},
+		{netip.MustParsePrefix("0.0.0.0/8"), "it is unspecified"},
+		{netip.MustParsePrefix("::/128"), "it is unspecified"},
+		{netip.MustParsePrefix("224.0.0.0/4"), "it is multicast"},
+		{netip.MustParsePrefix("ff00::/8"), "it is multicast"},
+		{netip.MustParsePrefix("240.0.0.0/4"), "it is reserved or broadcast"},
+		{netip.MustParsePrefix("192.0.0.0/24"), "it is reserved"},
+		{netip.MustParsePrefix("100::/64"), "it is reserved for discarding"},
+		{netip.MustParsePrefix("2001::/32"), "it is a Teredo tunnel"}, // carries an IPv4 address that nobody checks
+		{netip.MustParsePrefix("5f00::/16"), "it is reserved for segment routing"},
+	}
+	shared = netip.MustParsePrefix("100.64.0.0/10")
+
+	nat64      = netip.MustParsePrefix("64:ff9b::/96")
+	nat64Local = netip.MustParsePrefix("64:ff9b:1::/48")
+	sixToFour  = netip.MustParsePrefix("2002::/16")
+	compat     = netip.MustParsePrefix("::/96")
+	translated = netip.MustParsePrefix("::ffff:0:0:0/96") // SIIT
+)
+
+// unwrap gives the IPv4 address inside an IPv6 one that only carries it
+// (mapped, compatible, NAT64, 6to4, SIIT), else the address without its zone.
+func unwrap(ip netip.Addr) netip.Addr {
+	ip = ip.WithZone("").Unmap()
+	if ip.Is4() || !ip.IsValid() {
+		return ip
+	}
+	b := ip.As16()
+	last := netip.AddrFrom4([4]byte(b[12:16]))
+	switch {
+	case ip == netip.IPv6Loopback() || ip == netip.IPv6Unspecified():
+		return ip
+	case nat64.Contains(ip), compat.Contains(ip), translated.Contains(ip):
+		return last
+	case sixToFour.Contains(ip):
+		return netip.AddrFrom4([4]byte(b[2:6]))
+	}
+	return ip
+}
+
+// Check gives nil if ip may be connected to, else a [NotAllowedError]. IPv4
+// addresses in IPv6 clothing are judged as the IPv4 address they lead to.
+func (p Policy) Check(ip netip.Addr) error { return p.check(ip, call{}) }
+
+func (p Policy) check(ip netip.Addr, c call) error {
+	real := unwrap(ip)
+	if !real.IsValid() {
+		return p.refuse(ip, c, "it is no IP address")
+	}
+	for i := range never {
+		if never[i].prefix.Contains(real) {
+			return p.refuse(ip, c, never[i].reason)
+		}
+	}
+	if nat64Local.Contains(real) {
+		// Where such a prefix keeps the IPv4 address depends on its length,
+		// which is local knowledge, so it cannot be judged.
+		return p.refuse(ip, c, "it is a local NAT64 address")
+	}
+	if real.IsLoopback() && !p.AllowLoopback {
+		return p.refuse(ip, c, "it is loopback")
+	}
+	if contains(c.list, real) {
+		return nil
+	}
+	if c.only {
+		return p.refuse(ip, c, "it is not on the list of the app")
+	}
+	switch {
+	case contains(p.Allow, real), contains(p.extra, real), real.IsLoopback():
+		return nil
+	case real.IsPrivate() || shared.Contains(real):
+		if p.AllowPrivate {
+			return nil
+		}
+		return p.refuse(ip, c, "it is private")
+	case len(p.Allow) > 0:
+		return p.refuse(ip, c, "it is on no allowlist")
+	}
+	return nil
+}
+
+func contains(list []netip.Prefix, ip netip.Addr) bool {
+	for _, p := range list {
+		if p.Contains(ip) || p.Addr().Is4In6() && p.Bits() >= 96 && netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96).Contains(ip) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p Policy) refuse(ip netip.Addr, c call, reason string) error {
+	return &NotAllowedError{IP: ip, Reason: reason, Allowed: p.allowed(c)}
+}
+
+// allowed words what is let through.
+func (p Policy) allowed(c call) string {
+	var parts []string
+	if !c.only {
+		if len(p.Allow) == 0 {
+			parts = append(parts, "public addresses")
+		}
+		if p.AllowLoopback {
+			parts = append(parts, "loopback")
+		}
+		if p.AllowPrivate {
+			parts = append(parts, "private ranges")
+		}
+		parts = appendList(appendList(parts, p.Allow), p.extra)
+	}
+	parts = appendList(parts, c.list)
+	if len(parts) == 0 {
+		return "nothing"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// appendList words a list, cut short so that an error stays one line.
+func appendList(parts []string, list []netip.Prefix) []string {
+	const most = 8
+	for i, prefix := range list {
+		if i == most {
+			return append(parts, fmt.Sprintf("%d more", len(list)-most))
+		}
+		parts = append(parts, prefix.String())
+	}
+	return parts
+}
+
+type allowKey struct{}
+
+// call is what a context adds to a policy.
+type call struct {
+	list []netip.Prefix
+	only bool
+}
+
+// WithAllow gives a context under which the checks of this package also allow
+// the prefixes of list: an app that widens the policy. What is never allowed
+// stays so.
+func WithAllow(ctx context.Context, list []netip.Prefix) context.Context {
+	return context.WithValue(ctx, allowKey{}, call{list: list})
+}
+
+// WithOnly gives a context under which the checks of this package allow
+// nothing but the prefixes of list, whatever the policy's own lists say: an app
+// that names all that it uses. An empty list allows nothing. What is never
+// allowed stays so.
+func WithOnly(ctx context.Context, list []netip.Prefix) context.Context {
+	return context.WithValue(ctx, allowKey{}, call{list: list, only: true})
+}
+
+// CheckContext is Check with what [WithAllow] or [WithOnly] put into ctx.
+func (p Policy) CheckContext(ctx context.Context, ip netip.Addr) error {
+	c, _ := ctx.Value(allowKey{}).(call)
+	return p.check(ip, c)
+}
+
+// Control is a hook for [net.Dialer]: it refuses the connection before it is
+// made unless the address, which is resolved by then, passes Check.
+func (p Policy) Control(network, address string, _ syscall.RawConn) error {
+	return p.control(context.Background(), network, address)
+}
+
+// ControlContext is Control with what the context of the dial adds.
+func (p Policy) ControlContext(ctx context.Context, network, address string, _ syscall.RawConn) error {
+	return p.control(ctx, network, address)
+}
+
+func (p Policy) control(ctx context.Context, network, address string) error {
+	switch network {
+	case "tcp", "tcp4", "tcp6":
+	default:
+		return &NotAllowedError{Address: network + " " + address, Reason: "it is not TCP", Allowed: p.allowed(call{})}
+	}
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return &NotAllowedError{Address: address, Reason: "it is no IP address and port", Allowed: p.allowed(call{})}
+	}
+	return p.CheckContext(ctx, ap.Addr())
+}
+
+// Dialer gives a dialer that obeys the policy and what the context of each
+// dial adds to it. timeout bounds one dial, DNS included; 0 means none.
+func (p Policy) Dialer(timeout time.Duration) *net.Dialer {
+	return &net.Dialer{Timeout: timeout, KeepAlive: 15 * time.Second, ControlContext: p.ControlContext}
+}
+
+// For gives a policy that allows the prefixes of extra as well, as
+// [WithAllow] does for one call: for a dialer that serves one app only.
+func (p Policy) For(extra []netip.Prefix) Policy {
+	p.extra = append(p.extra[:len(p.extra):len(p.extra)], extra...)
+	return p
+}
