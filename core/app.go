@@ -1,0 +1,80 @@
+package core
+
+import (
+	"net/netip"
+	"time"
+)
+
+// App is a named group of executors that share code and a token.
+type App struct {
+	Name      string
+	Title     string
+	Set       string         // the manifest that made it
+	Token     string         // what its executors send; empty accepts none but where the server allows it
+	Executors []string       // fixed addresses; none: those that register
+	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
+	Rev       int64
+	Pause     Pause // the last one
+	Created   time.Time
+}
+
+// Pause of an app or of everything: who, why, from when to when. It changes no
+// job; what fires in it falls when it is dispatched.
+type Pause struct {
+	From time.Time // zero: there was none
+	To   time.Time // zero: it has no end yet
+	By   string
+	Why  string
+}
+
+// Covers reports whether t lies in the pause.
+func (p Pause) Covers(t time.Time) bool {
+	return !p.From.IsZero() && !t.Before(p.From) && (p.To.IsZero() || t.Before(p.To))
+}
+
+// Global is the one item that concerns everything.
+type Global struct {
+	Pause Pause
+	// Partitions is how many parts the due index has; Readable how many may
+	// still hold jobs, at least as many.
+	Partitions int
+	Readable   int
+	// UpSince and DownAt tell of the last outage of the scheduler itself:
+	// executors could not beat from DownAt to UpSince.
+	UpSince time.Time
+	DownAt  time.Time
+	Rev     int64
+}
+
+// Executor is one live or fixed address of an app.
+type Executor struct {
+	App     string
+	Address string    // verbatim as registered
+	Beat    time.Time // last heartbeat that was stored; zero for a fixed address
+	Since   time.Time // first heartbeat
+	Fixed   bool
+	Dialect string // what its bytes looked like; empty unknown
+}
+
+// Lease is the conditional-write lock of a partition, or the sign of life of a
+// ticker. It is for economy, not safety.
+type Lease struct {
+	Name  string // "partition/3" or "ticker/<id>"
+	Owner string
+	Epoch int64
+	Until time.Time
+}
+
+// Change is the record of one change: who did what, when.
+type Change struct {
+	ID   int64 // strictly growing within its subject: the revision it made, or a millisecond
+	At   time.Time
+	By   string
+	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …
+	App  string
+	Job  JobID  // 0 for an app or everything
+	Name string // of the job
+	Why  string
+	Old  string // JSON of what was, without secrets; may be empty
+	New  string // JSON of what is
+}

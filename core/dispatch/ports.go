@@ -1,0 +1,130 @@
+package dispatch
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is what a dispatch reads and writes. All reads are strong; every write
+// has its condition in its name or comment, and one of the four answers that
+// core.ErrRefused and core.ErrThrottled tell apart.
+type Store interface {
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, unread []core.JobID, err error)
+	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	// Executors reads those of each app that are stored, live or not.
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	Global(ctx context.Context) (core.Global, error)
+
+	// Create puts runs; condition of each: no item.
+	Create(ctx context.Context, runs []core.Run) []error
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	// TakeOver makes an invocation the owner of runs.
+	TakeOver(ctx context.Context, takes []TakeOver) []error
+	// Readdress moves a run to another address; condition: open, owner and address as given.
+	Readdress(ctx context.Context, r Readdress) error
+	// GiveBack ends the ownership of runs; condition: open, owner as given.
+	GiveBack(ctx context.Context, gives []GiveBack) []error
+	// SkipUnsent closes runs as skipped; condition: open, owner empty, not maybeSent.
+	SkipUnsent(ctx context.Context, skips []SkipUnsent) []error
+
+	// PutJournal stores a journal; condition: none stored, or its V is lower.
+	PutJournal(ctx context.Context, j core.Journal) error
+	// Journals reads journals; one that is not stored is not in the answer.
+	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
+}
+
+// TakeOver: condition: open, owner and until as read. Sets owner, until,
+// journal and state running; maybeSent if the old owner was not empty; address
+// only if it was empty; SentAt, Attempt and Retries only where SentAt was zero.
+type TakeOver struct {
+	Run      core.RunID
+	Owner    string // as read
+	Until    time.Time
+	NewOwner string
+	NewUntil time.Time
+	Journal  core.JournalKey
+	Address  string
+	SentAt   time.Time
+	Tries    []core.Try // replaces those of the run if not empty
+}
+
+// Readdress is a failover on the way: the address was proven not to have the run.
+type Readdress struct {
+	Run     core.RunID
+	Owner   string
+	Address string // the refused one
+	To      string
+	Tries   []core.Try // all so far
+}
+
+// GiveBack empties owner and until; the address too unless KeepAddress (a run
+// that may have been sent keeps its address for ever). State becomes planned.
+type GiveBack struct {
+	Run         core.RunID
+	Owner       string
+	KeepAddress bool
+}
+
+// SkipUnsent closes a run that nobody sent.
+type SkipUnsent struct {
+	Run     core.RunID
+	Reason  core.Reason
+	EndedAt time.Time
+}
+
+// Ring takes what is put back, and checks.
+type Ring interface {
+	Enqueue(ctx context.Context, out []ring.Out) []error
+}
+
+// Sender sends one run to one address.
+type Sender interface {
+	// Send returns when the answer is there, or by the deadline of ctx. It
+	// never sends twice.
+	Send(ctx context.Context, s Shipment) Answer
+	// Beat asks an address whether it is there; nil is yes.
+	Beat(ctx context.Context, app *core.App, address string) error
+}
+
+// Shipment is one send. The pointers are read only.
+type Shipment struct {
+	Run     *core.Run
+	Job     *core.Job
+	App     *core.App
+	Address string
+}
+
+// AnswerKind is what a send proved.
+type AnswerKind int
+
+const (
+	// AnswerUnconfirmed: no answer after the first byte, or garbage.
+	AnswerUnconfirmed AnswerKind = iota
+	// AnswerAccepted: the executor has the run; its end is reported later.
+	AnswerAccepted
+	// AnswerRepeat: "repeate trigger": it has the run from an earlier send.
+	AnswerRepeat
+	// AnswerRefused: proven not taken, or an error before the first byte.
+	AnswerRefused
+	// AnswerBlocked: refused by the job's own block strategy.
+	AnswerBlocked
+	// AnswerBusy: proven not taken, for a passing reason.
+	AnswerBusy
+	// AnswerEnded: the answer is the result (call:).
+	AnswerEnded
+)
+
+// Answer is what came back from a send.
+type Answer struct {
+	Kind     AnswerKind
+	State    core.State // of AnswerEnded
+	Reason   core.Reason
+	Code     int
+	Message  string
+	Took     time.Duration
+	TimedOut bool // no answer within the time of a send: the address is slow
+}

@@ -1,0 +1,80 @@
+package core
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// A write has one of four answers: nil (it happened), ErrRefused (the
+// condition failed: someone else was there), ErrThrottled (nothing happened),
+// or any other error: unknown (it happened, did not, or still will). After
+// unknown nothing is concluded; the item is read and judged.
+var (
+	ErrRefused   = errors.New("condition refused")
+	ErrThrottled = errors.New("throttled")
+)
+
+// Code is what kind of error reaches a caller. It maps to an HTTP status and a
+// CLI exit code in one place each.
+type Code string
+
+const (
+	CodeInvalid      Code = "invalid"      // the input is wrong; nothing was changed
+	CodeNotFound     Code = "not-found"    // no such thing
+	CodeConflict     Code = "conflict"     // it exists already, or somebody else changed it meanwhile
+	CodeUnauthorized Code = "unauthorized" // no token or a wrong one
+	CodeTooLarge     Code = "too-large"    // over a bound
+	CodeRefused      Code = "refused"      // understood, and not done in this state
+	CodeUnavailable  Code = "unavailable"  // passing: try again
+	CodeInternal     Code = "internal"     // ours; its text stays in the log
+)
+
+// Error is an error for people: what was wrong, where, and what is allowed.
+type Error struct {
+	Code   Code
+	Field  string // where: a path such as "schedule.cron"; may be empty
+	Value  string // what was given, cut to 200 bytes; may be empty, never a secret
+	Reason string // what is wrong and what is allowed
+	Err    error  // cause, for the log only
+}
+
+func (e *Error) Error() string {
+	switch {
+	case e.Field != "" && e.Value != "":
+		return fmt.Sprintf("%s: %q: %s", e.Field, e.Value, e.Reason)
+	case e.Field != "":
+		return e.Field + ": " + e.Reason
+	}
+	return e.Reason
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// Invalid is an error about a field of the input.
+func Invalid(field, value, reason string) *Error {
+	if len(value) > 200 {
+		value = value[:200] + "…"
+	}
+	return &Error{Code: CodeInvalid, Field: field, Value: value, Reason: reason}
+}
+
+// Errorf is an error of a code without a field.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Reason: fmt.Sprintf(format, args...)}
+}
+
+// CodeOf is the code that an error has for a caller: passing store answers are
+// unavailable, all that is not an Error is internal.
+func CodeOf(err error) Code {
+	var e *Error
+	switch {
+	case errors.As(err, &e):
+		return e.Code
+	case errors.Is(err, ErrThrottled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return CodeUnavailable
+	case errors.Is(err, ErrRefused):
+		return CodeConflict
+	}
+	return CodeInternal
+}

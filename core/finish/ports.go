@@ -1,0 +1,82 @@
+package finish
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is what the end of a run reads and writes. Reads are strong; answers
+// of writes as core.ErrRefused and core.ErrThrottled say.
+type Store interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, unread []core.JobID, err error)
+	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+	// CloseRuns ends runs; condition of each: open, and what Close says.
+	CloseRuns(ctx context.Context, closes []Close) []error
+	// Create puts runs; condition of each: no item.
+	Create(ctx context.Context, runs []core.Run) []error
+	// Settle removes what closed runs owe; condition: closed.
+	Settle(ctx context.Context, runs []core.RunID) []error
+	// NoteLate keeps the result that came for a run already closed as lost or
+	// timed out; condition: closed so, and none is noted.
+	NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error
+	// Numbers draws n numbers from a job's counter; the first of them.
+	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
+	// PutEntries puts light entries into the due index; one that is there is well.
+	PutEntries(ctx context.Context, entries []core.DueItem) []error
+	// Advance moves jobs on; condition: Rev, Next and Tail as read.
+	Advance(ctx context.Context, moves []core.Advance) []error
+	Global(ctx context.Context) (core.Global, error)
+}
+
+// Close is one end of one run.
+type Close struct {
+	Run      core.RunID
+	Owner    string // if not empty: condition owner = Owner
+	NotMaybe bool   // condition: not maybeSent
+	Unowned  bool   // condition: owner empty, not maybeSent
+	State    core.State
+	Reason   core.Reason
+	Code     int
+	Message  string
+	EndedAt  time.Time
+	Owes     []core.Owed
+}
+
+// Watch is what the watchdog reads and writes besides.
+type Watch interface {
+	// JournalsAt reads the journals of a minute of claims.
+	JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error)
+	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
+	PutJournal(ctx context.Context, j core.Journal) error
+	// Cursor reads the last minute that the watchdog has walked; 0 none yet.
+	Cursor(ctx context.Context) (minute int64, err error)
+	// MoveCursor sets it; condition: it is seen.
+	MoveCursor(ctx context.Context, seen, minute int64) error
+	// PutRevisits asks for journals to be read again at a minute.
+	PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error
+	// Revisits reads and DropRevisits forgets what was asked for a minute.
+	Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error)
+	DropRevisits(ctx context.Context, minute int64) error
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	// OldestMessage is when the oldest message that is due was due; zero if none is.
+	OldestMessage(ctx context.Context) (time.Time, error)
+}
+
+// Ring takes the messages of follow-ups.
+type Ring interface {
+	Enqueue(ctx context.Context, out []ring.Out) []error
+}
+
+// Prober asks executors what they do.
+type Prober interface {
+	// Beat is nil when something answers at the address.
+	Beat(ctx context.Context, app *core.App, address string) error
+	// Idle reports whether the executor neither runs nor queues a run of the
+	// job; an error when it cannot be known.
+	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
+}

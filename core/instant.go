@@ -1,0 +1,59 @@
+package core
+
+import "time"
+
+// Instant is a whole second, counted from 1970-01-01T00:00:00Z. Zero means none.
+// Schedules, slots and planning work in instants; what is measured (sends,
+// ends, changes) is a time.Time in UTC.
+type Instant int64
+
+// Horizon is the last instant that fits a run ID: 2088-01-19T03:14:07Z.
+// A schedule ends there.
+const Horizon = Instant(runEpoch + 1<<31 - 1)
+
+// InstantOf is the last whole second at or before t.
+func InstantOf(t time.Time) Instant { return Instant(t.Unix()) }
+
+// Ceil is the first whole second at or after t.
+func Ceil(t time.Time) Instant {
+	s := t.Unix()
+	if t.Nanosecond() > 0 {
+		s++
+	}
+	return Instant(s)
+}
+
+// Time is the instant in UTC; the zero time if there is none.
+func (i Instant) Time() time.Time {
+	if i == 0 {
+		return time.Time{}
+	}
+	return time.Unix(int64(i), 0).UTC()
+}
+
+// Add moves the instant by the whole seconds of d.
+func (i Instant) Add(d time.Duration) Instant { return i + Instant(d/time.Second) }
+
+func (i Instant) String() string {
+	if i == 0 {
+		return "none"
+	}
+	return i.Time().Format(time.RFC3339)
+}
+
+// Millis is t in milliseconds since 1970, and 0 for the zero time: the form in
+// which times are stored.
+func Millis(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixMilli()
+}
+
+// FromMillis reads what Millis wrote.
+func FromMillis(ms int64) time.Time {
+	if ms == 0 {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms).UTC()
+}

@@ -1,0 +1,133 @@
+package core
+
+import (
+	"maps"
+	"time"
+)
+
+// JobState is whether a job's schedule counts.
+type JobState string
+
+const (
+	Started JobState = "started"
+	Paused  JobState = "paused"
+	Ended   JobState = "ended" // its schedule has no further instant
+)
+
+// JobStates lists them all.
+var JobStates = []JobState{Started, Paused, Ended}
+
+// Job is what to run, and when. It is stored in two parts: Def is what its
+// owner wrote, Sched the small part that planning reads and writes.
+type Job struct {
+	Def   Def
+	Sched Sched
+}
+
+// Name is how a job is written everywhere: app/name.
+func (j *Job) Name() string { return j.Def.App + "/" + j.Def.Name }
+
+// Def is what a job's owner wrote, but for its schedule.
+type Def struct {
+	ID        JobID             `json:"id"`
+	App       string            `json:"app"`
+	Name      string            `json:"name"`
+	Title     string            `json:"title,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Set       string            `json:"set,omitempty"` // the manifest that made it
+	Handler   string            `json:"handler"`
+	Params    string            `json:"params,omitempty"`
+	Route     Route             `json:"route"`
+	Block     Block             `json:"block"`
+	Timeout   time.Duration     `json:"timeout,omitempty"` // 0: none
+	Retry     Retry             `json:"retry"`
+	LostAfter time.Duration     `json:"lostAfter"`
+	Keep      Keep              `json:"keep"`
+	Created   time.Time         `json:"created"`
+}
+
+// Equal reports whether two definitions say the same.
+func (d Def) Equal(o Def) bool {
+	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
+		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params &&
+		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
+		d.LostAfter == o.LostAfter && d.Keep == o.Keep
+}
+
+// Sched is the part of a job that planning reads and writes.
+type Sched struct {
+	ID       JobID
+	App      string
+	State    JobState
+	Rev      int64     // millisecond of the last change of schedule or state, strictly growing
+	RevAt    time.Time // instant of that change: later instants are demanded under it
+	Schedule Schedule
+	Misfire  Misfire
+	Grace    time.Duration
+	Deadline time.Duration // 0: none
+	// Next is the first instant that is not provably on the ring; 0 none.
+	Next Instant
+	// PlanAt is when a tick is to plan the job; 0 keeps it out of the due
+	// index. Of a job paused until a moment it is that moment.
+	PlanAt    Instant
+	Partition int
+	Seq       int64 // number of the next scheduled fire: what round and LRU follow
+	// Tail is the first run of the open chain of a fixed delay, 0 when none is open.
+	Tail       RunID
+	PauseUntil Instant // of a paused job: when it resumes by itself; 0 never
+	PauseBy    string
+	PauseWhy   string
+	// PlanError says why the job could not be planned last time; empty is well.
+	PlanError string
+}
+
+// Advance moves a job on after its fires are on the ring. It applies only
+// while Rev and Next (and for a fixed delay Tail) are as they were read.
+type Advance struct {
+	Job  JobID
+	Rev  int64
+	Next Instant
+	Tail RunID
+	// What becomes of it.
+	NewNext      Instant
+	NewPlanAt    Instant
+	NewSeq       int64
+	NewPartition int
+	NewTail      RunID
+	NewState     JobState
+	// NewRev and NewRevAt are set when the advance is a change, such as the end
+	// of a pause; zero leaves the revision.
+	NewRev    int64
+	NewRevAt  time.Time
+	PlanError string
+}
+
+// DueItem is one entry of the due index, ordered by (PlanAt, Job, Run): a job,
+// or with Run set a light entry, a run that waits there for its time.
+type DueItem struct {
+	PlanAt    Instant
+	Job       JobID
+	Run       RunID
+	Partition int
+}
+
+// Less is the order of the due index.
+func (d DueItem) Less(o DueItem) bool {
+	if d.PlanAt != o.PlanAt {
+		return d.PlanAt < o.PlanAt
+	}
+	if d.Job != o.Job {
+		return d.Job < o.Job
+	}
+	return d.Run < o.Run
+}
+
+// Tombstone is what stays of a deleted job for as long as a fire of it can be
+// on the ring.
+type Tombstone struct {
+	Job   JobID
+	App   string
+	Name  string
+	Rev   int64
+	RevAt time.Time
+}

@@ -1,0 +1,105 @@
+package core
+
+import (
+	"slices"
+	"time"
+)
+
+// Misfire says what becomes of a late fire.
+type Misfire string
+
+const (
+	MisfireLatest Misfire = "latest" // sent if the job's next instant after it is still to come
+	MisfireAll    Misfire = "all"    // sent
+	MisfireSkip   Misfire = "skip"   // skipped
+)
+
+// Route says which of an app's executors a run goes to.
+type Route string
+
+const (
+	RouteFirst     Route = "first"
+	RouteLast      Route = "last"
+	RouteRound     Route = "round"
+	RouteRandom    Route = "random"
+	RouteHash      Route = "hash"
+	RouteLFU       Route = "lfu"
+	RouteLRU       Route = "lru"
+	RouteFailover  Route = "failover"
+	RouteBusyover  Route = "busyover"
+	RouteBroadcast Route = "broadcast"
+)
+
+// Block says what an xxl-job executor does with a second run of a job.
+type Block string
+
+const (
+	BlockSerial       Block = "serial"
+	BlockDiscardLater Block = "discard-later"
+	BlockCoverEarly   Block = "cover-early"
+)
+
+// Backoff says how the delay between attempts grows.
+type Backoff string
+
+const (
+	BackoffConstant    Backoff = "constant"
+	BackoffExponential Backoff = "exponential" // doubled after each attempt
+)
+
+// KeepLog says when the log of a run is kept.
+type KeepLog string
+
+const (
+	KeepNever     KeepLog = "never"
+	KeepOnFailure KeepLog = "on-failure"
+	KeepAlways    KeepLog = "always"
+)
+
+// The lists of what is allowed, in the order in which messages name them.
+var (
+	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
+	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover, RouteBroadcast}
+	Blocks   = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
+	Backoffs = []Backoff{BackoffConstant, BackoffExponential}
+	KeepLogs = []KeepLog{KeepNever, KeepOnFailure, KeepAlways}
+	RetryOns = []State{Failed, TimedOut, Lost}
+)
+
+// Retry says how often and when a failed run is tried again.
+type Retry struct {
+	Max      int           `json:"max"` // attempts after the first
+	Delay    time.Duration `json:"delay"`
+	Backoff  Backoff       `json:"backoff"`
+	MaxDelay time.Duration `json:"maxDelay,omitempty"` // 0: no bound but a day
+	On       []State       `json:"on"`                 // of failed, timed-out, lost
+}
+
+// Equal reports whether two say the same.
+func (r Retry) Equal(o Retry) bool {
+	return r.Max == o.Max && r.Delay == o.Delay && r.Backoff == o.Backoff && r.MaxDelay == o.MaxDelay && slices.Equal(r.On, o.On)
+}
+
+// After is the delay before the attempt that follows attempt n (from 1).
+func (r Retry) After(n int) time.Duration {
+	limit := 24 * time.Hour
+	if r.MaxDelay > 0 {
+		limit = min(limit, r.MaxDelay)
+	}
+	d := r.Delay
+	if r.Backoff == BackoffExponential {
+		for range n - 1 {
+			if d >= limit {
+				break
+			}
+			d *= 2
+		}
+	}
+	return min(d, limit)
+}
+
+// Keep says how long runs are kept, and their logs.
+type Keep struct {
+	Days int     `json:"days"`
+	Log  KeepLog `json:"log"`
+}

@@ -1,0 +1,17 @@
+package registry
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Store is what registration reads and writes.
+type Store interface {
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	// PutExecutor stores one; the same (App, Address) is replaced.
+	PutExecutor(ctx context.Context, e core.Executor) error
+	// RemoveExecutor removes exactly that (app, address); not there is well.
+	RemoveExecutor(ctx context.Context, app, address string) error
+}

@@ -1,0 +1,262 @@
+// Package ring is what travels on the durable queue between planning and
+// dispatch: its messages, their bytes and their bounds. It refuses what it
+// cannot read, with a reason for the dead letters, and knows no queue.
+package ring
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Version is the newest message version that this code writes and reads.
+const Version = 1
+
+// Bounds of a message.
+const (
+	MaxFires = 50
+	MaxBytes = 256 << 10
+)
+
+// Kind is what a message asks for.
+type Kind string
+
+const (
+	KindFires Kind = "fires" // to be dispatched at Slot
+	KindCheck Kind = "check" // the watchdog is to look at runs
+)
+
+// Message is one entry of the ring. Never params, never tokens.
+type Message struct {
+	Kind  Kind
+	Slot  core.Instant // second at which its fires are due; of a check when to look
+	Try   int          // how often its fires were put back
+	Fires []core.Fire  // 1 … MaxFires
+	Check *Check
+}
+
+// Check asks the watchdog to look at runs. A journal that could not be stored
+// travels in it, to be stored first.
+type Check struct {
+	Runs    []core.RunID
+	Journal *core.Journal
+}
+
+// Out is a message on its way to the ring: not to be seen before NotBefore.
+type Out struct {
+	NotBefore time.Time
+	Message   Message
+}
+
+// ErrNewer is the answer to a message of a newer version: it is to be returned
+// to the queue for a newer reader, not buried.
+var ErrNewer = errors.New("message of a newer version")
+
+// PoisonError says why a message can never be read.
+type PoisonError struct{ Reason string }
+
+func (e *PoisonError) Error() string { return "unreadable message: " + e.Reason }
+
+func poison(format string, args ...any) error {
+	return &PoisonError{Reason: fmt.Sprintf(format, args...)}
+}
+
+type wireMessage struct {
+	V     int        `json:"v"`
+	Kind  Kind       `json:"kind"`
+	Slot  int64      `json:"slot"`
+	Try   int        `json:"try"`
+	Fires []wireFire `json:"fires,omitempty"`
+	Check *wireCheck `json:"check,omitempty"`
+}
+
+type wireFire struct {
+	Run   int64      `json:"run"`
+	Rev   int64      `json:"rev"`
+	At    int64      `json:"at,omitempty"` // seconds before (negative) the slot
+	Cause core.Cause `json:"cause"`
+	Seq   int64      `json:"seq,omitempty"`
+}
+
+type wireCheck struct {
+	Runs    []int64      `json:"runs,omitempty"`
+	Journal *wireJournal `json:"journal,omitempty"`
+}
+
+type wireJournal struct {
+	Minute  int64       `json:"minute"`
+	Suffix  int         `json:"suffix"`
+	Nonce   string      `json:"nonce"`
+	V       int         `json:"v"`
+	Entries []wireEntry `json:"entries"`
+}
+
+type wireEntry struct {
+	Run     int64  `json:"run"`
+	Address string `json:"address,omitempty"`
+	Outcome uint8  `json:"outcome"`
+}
+
+// Encode writes a message.
+func Encode(m Message) []byte {
+	if m.Check == nil {
+		return encodeFires(m)
+	}
+	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try, Check: &wireCheck{}}
+	for _, r := range m.Check.Runs {
+		w.Check.Runs = append(w.Check.Runs, int64(r))
+	}
+	if j := m.Check.Journal; j != nil {
+		wj := &wireJournal{Minute: j.Key.Minute, Suffix: j.Key.Suffix, Nonce: j.Key.Nonce, V: j.V}
+		for _, e := range j.Entries {
+			wj.Entries = append(wj.Entries, wireEntry{Run: int64(e.Run), Address: e.Address, Outcome: uint8(e.Outcome)})
+		}
+		w.Check.Journal = wj
+	}
+	b, err := json.Marshal(w)
+	if err != nil {
+		panic("ring: marshal of plain numbers and strings: " + err.Error())
+	}
+	return b
+}
+
+// encodeFires is the hot form, 20 times a second per thousand fires: by hand.
+func encodeFires(m Message) []byte {
+	b := make([]byte, 0, 64+len(m.Fires)*80)
+	b = append(b, `{"v":1,"kind":"`...)
+	b = append(b, m.Kind...)
+	b = append(b, `","slot":`...)
+	b = strconv.AppendInt(b, int64(m.Slot), 10)
+	b = append(b, `,"try":`...)
+	b = strconv.AppendInt(b, int64(m.Try), 10)
+	b = append(b, `,"fires":[`...)
+	for i, f := range m.Fires {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, `{"run":`...)
+		b = strconv.AppendInt(b, int64(f.Run), 10)
+		b = append(b, `,"rev":`...)
+		b = strconv.AppendInt(b, f.Rev, 10)
+		if d := f.At - m.Slot; d != 0 {
+			b = append(b, `,"at":`...)
+			b = strconv.AppendInt(b, int64(d), 10)
+		}
+		b = append(b, `,"cause":"`...)
+		b = append(b, f.Cause...)
+		b = append(b, '"')
+		if f.Seq != 0 {
+			b = append(b, `,"seq":`...)
+			b = strconv.AppendInt(b, f.Seq, 10)
+		}
+		b = append(b, '}')
+	}
+	return append(b, `]}`...)
+}
+
+// Decode reads a message. It answers ErrNewer, or a PoisonError that says what
+// is wrong with it.
+func Decode(b []byte) (Message, error) {
+	if len(b) > MaxBytes {
+		return Message{}, poison("%d bytes, at most %d are allowed", len(b), MaxBytes)
+	}
+	var v struct {
+		V int `json:"v"`
+	}
+	if err := json.Unmarshal(b, &v); err != nil {
+		return Message{}, poison("not JSON: %v", err)
+	}
+	if v.V > Version {
+		return Message{}, fmt.Errorf("version %d: %w", v.V, ErrNewer)
+	}
+	if v.V < 1 {
+		return Message{}, poison("version %d, at least 1 is needed", v.V)
+	}
+	var w wireMessage
+	d := json.NewDecoder(bytes.NewReader(b))
+	if err := d.Decode(&w); err != nil {
+		return Message{}, poison("not a message: %v", err)
+	}
+	m := Message{Kind: w.Kind, Slot: core.Instant(w.Slot), Try: w.Try}
+	if w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
+		return Message{}, poison("slot %d is out of range", w.Slot)
+	}
+	if w.Try < 0 || w.Try > 1<<20 {
+		return Message{}, poison("try %d is out of range", w.Try)
+	}
+	switch w.Kind {
+	case KindFires:
+		if len(w.Fires) == 0 || len(w.Fires) > MaxFires {
+			return Message{}, poison("%d fires, 1 to %d are allowed", len(w.Fires), MaxFires)
+		}
+		m.Fires = make([]core.Fire, len(w.Fires))
+		for i, f := range w.Fires {
+			fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause, Seq: f.Seq}
+			if err := check(fire); err != nil {
+				return Message{}, poison("fire %d: %v", i, err)
+			}
+			m.Fires[i] = fire
+		}
+	case KindCheck:
+		if w.Check == nil {
+			return Message{}, poison("a check without runs")
+		}
+		c, err := decodeCheck(w.Check)
+		if err != nil {
+			return Message{}, err
+		}
+		m.Check = c
+	default:
+		return Message{}, poison("kind %q is unknown", w.Kind)
+	}
+	return m, nil
+}
+
+func check(f core.Fire) error {
+	if !f.Run.Valid() {
+		return fmt.Errorf("%d is no run", f.Run)
+	}
+	known := false
+	for _, c := range core.Causes {
+		known = known || c == f.Cause
+	}
+	if !known {
+		return fmt.Errorf("cause %q is unknown", f.Cause)
+	}
+	if at, ok := f.Run.Planned(); ok && at != f.At {
+		return fmt.Errorf("run %d is of %s and not of %s", f.Run, at, f.At)
+	}
+	return nil
+}
+
+func decodeCheck(w *wireCheck) (*Check, error) {
+	if len(w.Runs) > 10000 {
+		return nil, poison("a check of %d runs, at most 10000 are allowed", len(w.Runs))
+	}
+	c := &Check{}
+	for _, r := range w.Runs {
+		if !core.RunID(r).Valid() {
+			return nil, poison("%d is no run", r)
+		}
+		c.Runs = append(c.Runs, core.RunID(r))
+	}
+	if wj := w.Journal; wj != nil {
+		if wj.Nonce == "" || wj.Suffix < 0 || wj.Suffix >= core.JournalSuffixes || len(wj.Entries) > 10000 {
+			return nil, poison("the journal in it has no usable key")
+		}
+		j := &core.Journal{Key: core.JournalKey{Minute: wj.Minute, Suffix: wj.Suffix, Nonce: wj.Nonce}, V: wj.V}
+		for _, e := range wj.Entries {
+			if !core.RunID(e.Run).Valid() || e.Outcome == 0 || e.Outcome > uint8(core.Left) {
+				return nil, poison("a journal entry of run %d with outcome %d", e.Run, e.Outcome)
+			}
+			j.Entries = append(j.Entries, core.Entry{Run: core.RunID(e.Run), Address: e.Address, Outcome: core.Outcome(e.Outcome)})
+		}
+		c.Journal = j
+	}
+	return c, nil
+}

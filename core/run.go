@@ -1,0 +1,162 @@
+package core
+
+import "time"
+
+// State is where a run stands. A closed run never changes again, but a skipped
+// scheduled fire may be given its run once by backfill.
+type State string
+
+const (
+	Planned   State = "planned" // recorded before its slot
+	Queued    State = "queued"  // waits for an overlap slot
+	Running   State = "running" // claimed: accepted, being sent, or unconfirmed
+	Succeeded State = "succeeded"
+	Failed    State = "failed"
+	TimedOut  State = "timed-out"
+	Killed    State = "killed"
+	Lost      State = "lost"
+	Skipped   State = "skipped"
+)
+
+// States lists them all.
+var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Killed, Lost, Skipped}
+
+// Open reports whether a run can still change.
+func (s State) Open() bool { return s == Planned || s == Queued || s == Running }
+
+// Reason is why a run ended as it did: every closed state but succeeded has one.
+type Reason string
+
+const (
+	ReasonNotAccepted   Reason = "not-accepted"  // failed: no executor took it
+	ReasonNoExecutor    Reason = "no-executor"   // failed: none was there
+	ReasonHandler       Reason = "handler"       // failed: the handler said so
+	ReasonCrashed       Reason = "crashed"       // failed: the executor ended under it
+	ReasonTimeout       Reason = "timeout"       // timed-out
+	ReasonPerson        Reason = "person"        // killed by somebody
+	ReasonReplaced      Reason = "replaced"      // killed for a newer run
+	ReasonGone          Reason = "gone"          // lost: its executor is no longer there
+	ReasonForgotten     Reason = "forgotten"     // lost: its executor is idle and never reported
+	ReasonNoReport      Reason = "no-report"     // lost: nothing was heard within lostAfter
+	ReasonMisfire       Reason = "misfire"       // skipped
+	ReasonDeadline      Reason = "deadline"      // skipped
+	ReasonOverlap       Reason = "overlap"       // skipped
+	ReasonQueueFull     Reason = "queue-full"    // skipped
+	ReasonPaused        Reason = "paused"        // skipped
+	ReasonChanged       Reason = "changed"       // skipped
+	ReasonDeleted       Reason = "deleted"       // skipped
+	ReasonCancelled     Reason = "cancelled"     // skipped
+	ReasonUndeliverable Reason = "undeliverable" // skipped
+)
+
+// Reasons lists, for each closed state, the reasons that it may have.
+var Reasons = map[State][]Reason{
+	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed},
+	TimedOut: {ReasonTimeout},
+	Killed:   {ReasonPerson, ReasonReplaced},
+	Lost:     {ReasonGone, ReasonForgotten, ReasonNoReport},
+	Skipped: {ReasonMisfire, ReasonDeadline, ReasonOverlap, ReasonQueueFull, ReasonPaused, ReasonChanged,
+		ReasonDeleted, ReasonCancelled, ReasonUndeliverable},
+}
+
+// MessageMax is how many characters of an executor's message a run keeps.
+const MessageMax = 15000
+
+// Run is the record of one fire sent to one executor.
+type Run struct {
+	ID    RunID
+	App   string
+	State State
+	// Cause, Rev, At, Slot and Seq are those of its fire.
+	Cause Cause
+	Rev   int64
+	At    Instant
+	Slot  Instant
+	Seq   int64
+
+	// The claim. Owner is the nonce of the invocation that may send it, empty
+	// when none may; Until is when that invocation can no longer send.
+	Owner     string
+	Until     time.Time
+	Address   string
+	MaybeSent bool // an earlier owner may have sent it to Address; never cleared
+	Journal   JournalKey
+	SentAt    time.Time // trigger time, the wire's logDateTime: set by the first claim and kept
+
+	// The chain of attempts.
+	Attempt int   // from 1
+	First   RunID // of the chain; its own ID on the first attempt
+	Retries int   // attempts that may follow, frozen on the first and counted down
+
+	// FixedDelay says that the end of its chain makes the next fire of the job.
+	FixedDelay bool
+
+	// What a trigger gave in place of the job's.
+	Params    *string
+	Addresses []string
+	Key       string // idempotency key of the trigger
+	By        string // who triggered it
+
+	// The kill, recorded before it is sent.
+	KillBy string
+	KillAt time.Time
+
+	// The end.
+	EndedAt time.Time
+	Reason  Reason
+	Code    int // as the executor gave it; 0 when it gave none
+	Message string
+	Owes    []Owed // follow-ups that this close owes and that are not proven made
+	// Late is what was reported after the run had been closed as lost or timed out.
+	Late *LateResult
+	// Tries are the addresses that were asked before Address, and their answers.
+	Tries []Try
+}
+
+// Expired reports whether the owner of r can no longer send it at now.
+func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
+
+// Lateness is how long after its slot the run was sent.
+func (r *Run) Lateness() time.Duration {
+	if r.SentAt.IsZero() || r.Slot == 0 {
+		return 0
+	}
+	return r.SentAt.Sub(r.Slot.Time())
+}
+
+// Owed is one follow-up that the end of a run owes: the run with this ID.
+type Owed struct {
+	Run  RunID   `json:"run"`
+	Kind Cause   `json:"kind"` // retry
+	Slot Instant `json:"slot"`
+}
+
+// LateResult is what came after the run was closed.
+type LateResult struct {
+	At      time.Time `json:"at"`
+	Code    int       `json:"code"`
+	Message string    `json:"message,omitempty"`
+}
+
+// Try is one address that was asked, and what it answered.
+type Try struct {
+	Address string `json:"address"`
+	Code    int    `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// Skip is one record for instants of one job that were skipped in a row. It
+// occupies no run ID; a run beats a record that covers its instant. A repeat
+// (same Job, First and Reason) may only lengthen it.
+type Skip struct {
+	Job    JobID
+	First  Instant
+	Last   Instant
+	Count  int64
+	Reason Reason
+	Rev    int64
+	Made   time.Time
+}
+
+// Covers reports whether the record reaches over an instant.
+func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }

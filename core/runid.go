@@ -1,0 +1,82 @@
+package core
+
+import (
+	"fmt"
+	"strconv"
+)
+
+// JobID is a job's number: positive, fits int32 because executors type it so.
+type JobID int32
+
+// RunID names one run; on the wire it is the logId. It is a positive int64:
+//
+//	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   a fire that a planner makes
+//	jobId<<32 | 1<<31 | n                           a fire with a record of its own
+//
+// So planning an instant again gives the same ID, and the ID alone finds the
+// record.
+type RunID int64
+
+const (
+	runEpoch  = 1577836800 // 2020-01-01T00:00:00Z
+	numbered  = 1 << 31
+	lowMask   = 1<<32 - 1
+	MaxNumber = 1<<31 - 1 // the highest n of a numbered run
+)
+
+// PlannedRun is the ID of the fire of job at its nominal instant, for the
+// causes schedule, misfire and backfill. The instant lies in 2020 … Horizon.
+func PlannedRun(job JobID, at Instant) RunID {
+	return RunID(int64(job)<<32 | (int64(at)-runEpoch)&(numbered-1))
+}
+
+// NumberedRun is the ID of the nth fire of job with a record of its own.
+func NumberedRun(job JobID, n uint32) RunID {
+	return RunID(int64(job)<<32 | numbered | int64(n&MaxNumber))
+}
+
+// Job is the number of the job that the run belongs to.
+func (r RunID) Job() JobID { return JobID(int64(r) >> 32) }
+
+// Planned tells the nominal instant of a planned run; false for a numbered one.
+func (r RunID) Planned() (Instant, bool) {
+	if int64(r)&numbered != 0 {
+		return 0, false
+	}
+	return Instant(int64(r)&(numbered-1) + runEpoch), true
+}
+
+// Number tells n of a numbered run; false for a planned one.
+func (r RunID) Number() (uint32, bool) {
+	if int64(r)&numbered == 0 {
+		return 0, false
+	}
+	return uint32(int64(r) & MaxNumber), true
+}
+
+// Valid reports whether r can be the ID of a run: its job's number is positive.
+func (r RunID) Valid() bool { return r.Job() > 0 }
+
+func (r RunID) String() string { return strconv.FormatInt(int64(r), 10) }
+
+// ParseRunID reads a run ID in decimal.
+func ParseRunID(text string) (RunID, error) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || !RunID(n).Valid() {
+		return 0, Invalid("run", text, "a run ID is a positive whole number as printed by `tickring runs`")
+	}
+	return RunID(n), nil
+}
+
+// RunRange is the span of IDs, first to last, in which the planned runs of job
+// from one instant to another lie (both included).
+func RunRange(job JobID, from, to Instant) (first, last RunID) {
+	return PlannedRun(job, max(from, runEpoch)), PlannedRun(job, min(to, Horizon))
+}
+
+// NumberedRange is the span of IDs of all numbered runs of job.
+func NumberedRange(job JobID) (first, last RunID) {
+	return NumberedRun(job, 0), NumberedRun(job, MaxNumber)
+}
+
+func (j JobID) String() string { return fmt.Sprint(int32(j)) }

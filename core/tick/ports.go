@@ -1,0 +1,52 @@
+package tick
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is what a pass reads and writes. Writes answer as core.ErrRefused and
+// core.ErrThrottled say; a slice of answers is as long as the slice asked.
+type Store interface {
+	// Due reads the due index of a partition in its order: items with PlanAt up
+	// to upTo that come after after (zero: from the start), at most limit. It
+	// may be a little behind what was written. Fewer than limit does not mean
+	// the end; none does.
+	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
+	// Scheds reads jobs strongly. A job that is neither found nor in unread is gone.
+	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+	// PutSkips stores records of skipped instants; a stored one of the same
+	// (Job, First, Reason) is only lengthened.
+	PutSkips(ctx context.Context, skips []core.Skip) []error
+	// Advance moves jobs on; condition: Rev, Next and Tail as read.
+	Advance(ctx context.Context, moves []core.Advance) []error
+	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	// RemoveEntries takes light entries out of the due index; one that is not there is well.
+	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
+	// Global reads the global item strongly.
+	Global(ctx context.Context) (core.Global, error)
+	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
+	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+	// PutChanges stores change records.
+	PutChanges(ctx context.Context, changes []core.Change) error
+}
+
+// Leases are the locks of the partitions and the signs of life of the tickers.
+type Leases interface {
+	// Leases reads all of them.
+	Leases(ctx context.Context) ([]core.Lease, error)
+	// PutLease stores l; condition: the stored one has the Owner and Epoch of
+	// seen, or with seen zero: there is none.
+	PutLease(ctx context.Context, seen, l core.Lease) error
+	// DropLease removes one; condition: as seen.
+	DropLease(ctx context.Context, seen core.Lease) error
+}
+
+// Ring takes messages.
+type Ring interface {
+	// Enqueue puts messages on the ring durably; the answer of each.
+	Enqueue(ctx context.Context, out []ring.Out) []error
+}
