@@ -1,0 +1,199 @@
+package cron
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func at(t testing.TB, s string) Wall {
+	t.Helper()
+	u, err := time.Parse("2006-01-02 15:04:05", s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Wall(u.Unix())
+}
+
+func text(w Wall) string { return time.Unix(int64(w), 0).UTC().Format("2006-01-02 15:04:05") }
+
+func TestCrontab(t *testing.T) {
+	for _, c := range []struct{ expr, after, next string }{
+		{"*/5 * * * *", "2024-05-01 10:00:00", "2024-05-01 10:05:00"},
+		{"* * * * *", "2024-05-01 10:00:01", "2024-05-01 10:01:00"},
+		{"0 9 * * 1-5", "2024-05-03 09:00:00", "2024-05-06 09:00:00"},     // Friday, Monday
+		{"0 9 * * MON-FRI", "2024-05-03 09:00:00", "2024-05-06 09:00:00"}, // the same with names
+		{"0 9 * * 0", "2024-05-03 09:00:00", "2024-05-05 09:00:00"},
+		{"0 9 * * 7", "2024-05-03 09:00:00", "2024-05-05 09:00:00"},
+		{"0 9 * * sun", "2024-05-03 09:00:00", "2024-05-05 09:00:00"},
+		{"0 9 * * 5-7", "2024-05-04 09:00:00", "2024-05-05 09:00:00"},
+		{"0 9 * * SAT-SUN", "2024-05-04 09:00:00", "2024-05-05 09:00:00"},
+		{"0 9 * * mon-5", "2024-05-03 09:00:00", "2024-05-06 09:00:00"},
+		{"0 9 * * MON-FRI/2", "2024-05-06 09:00:00", "2024-05-08 09:00:00"},
+		{"0 0 1,15 * 3", "2024-05-01 00:00:00", "2024-05-08 00:00:00"}, // OR: a Wednesday
+		{"0 0 1,15 * 3", "2024-05-29 00:00:00", "2024-06-01 00:00:00"}, // OR: the 1st
+		{"0 0 13 * 5", "2024-05-03 00:00:00", "2024-05-10 00:00:00"},   // OR: a Friday
+		{"0 0 */2 * 1", "2024-05-06 00:00:00", "2024-05-13 00:00:00"},  // AND: an odd Monday
+		{"0 0 13 * */5", "2024-05-01 00:00:00", "2024-09-13 00:00:00"}, // AND: a Friday (or Sunday) the 13th
+		{"0 0 *,13 * 5", "2024-05-03 00:00:00", "2024-05-10 00:00:00"}, // begins with *: AND
+		{"0 0 1-31 * 5", "2024-05-03 00:00:00", "2024-05-04 00:00:00"}, // restricted though it has all days: OR
+		{"0 0 29 2 *", "2024-03-01 00:00:00", "2028-02-29 00:00:00"},
+		{"0 0 * FEB-mar *", "2024-03-31 00:00:00", "2025-02-01 00:00:00"},
+		{" 10-40/15\t1 * * * \n", "2024-03-31 00:00:00", "2024-03-31 01:10:00"},
+		{"@yearly", "2024-05-01 10:00:00", "2025-01-01 00:00:00"},
+		{"@annually", "2024-05-01 10:00:00", "2025-01-01 00:00:00"},
+		{"@monthly", "2024-05-01 00:00:00", "2024-06-01 00:00:00"},
+		{"@weekly", "2024-05-01 10:00:00", "2024-05-05 00:00:00"},
+		{"@daily", "2024-05-01 10:00:00", "2024-05-02 00:00:00"},
+		{"@midnight", "2024-05-01 10:00:00", "2024-05-02 00:00:00"},
+		{" @Hourly ", "2024-05-01 10:00:00", "2024-05-01 11:00:00"},
+		{"* * * * *", "1969-01-01 00:00:00", "1970-01-01 00:00:00"},
+		{"59 23 31 12 *", "2299-12-31 23:58:59", "2299-12-31 23:59:00"},
+		{"59 23 31 12 *", "2299-12-31 23:59:00", ""},
+		{"* * * * *", "2299-12-31 23:59:59", ""},
+		{"* * * * *", "2400-01-01 00:00:00", ""},
+		{"0 0 31 4 *", "2024-01-01 00:00:00", ""},
+	} {
+		e := mustCrontab(t, c.expr)
+		w, ok := e.Next(at(t, c.after))
+		got := ""
+		if ok {
+			got = text(w)
+		}
+		if got != c.next {
+			t.Errorf("%q after %s: %q, want %q", c.expr, c.after, got, c.next)
+		}
+	}
+}
+
+func TestHorizon(t *testing.T) {
+	if got := text(lastWall); got != fmt.Sprintf("%d-12-31 23:59:59", LastYear) {
+		t.Errorf("lastWall is %s", got)
+	}
+	e := mustQuartz(t, "* * * * * ?")
+	for w, want := range map[Wall]bool{-1: false, 0: true, lastWall: true, lastWall + 1: false} {
+		if e.Matches(w) != want {
+			t.Errorf("Matches(%d) = %v", w, !want)
+		}
+	}
+	for after, want := range map[Wall]Wall{-1 << 63: 0, -1: 0, 0: 1, lastWall - 1: lastWall} {
+		if got, ok := e.Next(after); !ok || got != want {
+			t.Errorf("Next(%d) = %d, %v", after, got, ok)
+		}
+	}
+	for _, after := range []Wall{lastWall, 1<<63 - 1} {
+		if got, ok := e.Next(after); ok {
+			t.Errorf("Next(%d) = %d, want none", after, got)
+		}
+	}
+}
+
+func TestRealTime(t *testing.T) {
+	for hour, want := range map[string]bool{
+		"*": true, "*/1": true, "*/2": true, "/2": true, "0/2": true, "0-23/3": true, "0-23": true,
+		"*/12": true, "*/5": true, "0-22/2": true, "12-11": true, "0-11,12-23": true, "*/23": true,
+		"0": false, "12": false, "0,12": false, "0,2,4,6,8,10,12,14,16,18,20,22": false, "1/2": false,
+		"8-18": false, "8-18/2": false, "0-12": false, "0-0": false, "22-3": false,
+	} {
+		if got := mustQuartz(t, "0 30 "+hour+" * * ?").RealTime(); got != want {
+			t.Errorf("cron hours %s: %v", hour, got)
+		}
+	}
+	for hour, want := range map[string]bool{"*": true, "*/2": true, "0-23/2": true, "2": false, "0,12": false} {
+		if got := mustCrontab(t, "30 "+hour+" * * *").RealTime(); got != want {
+			t.Errorf("crontab hours %s: %v", hour, got)
+		}
+	}
+}
+
+func TestErrors(t *testing.T) {
+	const quartzNeeds = "cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"
+	for _, c := range []struct{ text, want string }{
+		{"", `at offset 0 of "": is empty`},
+		{"0 9 * * 1-5", `at offset 0 of "0 9 * * 1-5": 5 fields are a Unix crontab: use the kind crontab; ` + quartzNeeds},
+		{"@daily", `at offset 0 of "@daily": cron has no @ names: use the kind crontab`},
+		{"* * *", `at offset 5 of "* * *": has only 3 fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
+		{"hello", `at offset 5 of "hello": has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
+		{"0 0 12 * * ? * x", `at offset 15 of "0 0 12 * * ? * x": has 8 fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
+		{"0 60 * * * ?", `minutes at offset 2 of "0 60 * * * ?": 60 is out of range; allowed: 0-59`},
+		{"0 1,2,99999999999999999999 * * * ?", `minutes at offset 6 of "0 1,2,99999999999999999999 * * * ?": "99999999999999999999" is out of range; allowed: 0-59`},
+		{"0 0/60 * * * ?", `minutes at offset 4 of "0 0/60 * * * ?": step 60 is out of range 1-59; allowed: 0-59`},
+		{"0 */0 * * * ?", `minutes at offset 4 of "0 */0 * * * ?": step 0 is out of range 1-59; allowed: 0-59`},
+		{"0 */ * * * ?", `minutes at offset 4 of "0 */ * * * ?": a number is missing; allowed: 0-59`},
+		{"0 1-x * * * ?", `minutes at offset 4 of "0 1-x * * * ?": "x" is not a number; allowed: 0-59`},
+		{"0 5; * * * ?", `minutes at offset 3 of "0 5; * * * ?": ";" is not understood after "5"; allowed: 0-59`},
+		{"0 1,,2 * * * ?", `minutes at offset 4 of "0 1,,2 * * * ?": a value is missing; allowed: 0-59`},
+		{"0 ? * * * ?", `minutes at offset 2 of "0 ? * * * ?": ? is only for the day fields; allowed: 0-59`},
+		{"0 0 0 ? * ?", `day-of-week at offset 10 of "0 0 0 ? * ?": day-of-month and day-of-week are both ?; exactly one must be`},
+		{"0 0 0 * * *", `day-of-week at offset 10 of "0 0 0 * * *": day-of-month and day-of-week are both set; exactly one must be ?`},
+		{"0 0 0 L-31 * ?", `day-of-month at offset 8 of "0 0 0 L-31 * ?": L-31 is before every month begins; allowed: 1-31, L, L-0 to L-30, 1W-31W, LW, L-nW or ?`},
+		{"0 0 0 ? * 6#6", `day-of-week at offset 12 of "0 0 0 ? * 6#6": #6 is out of range 1-5; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
+		{"0 0 0 ? * 0", `day-of-week at offset 10 of "0 0 0 ? * 0": 0 is out of range; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
+		{"0 0 0 ? * MON,6L", `day-of-week at offset 14 of "0 0 0 ? * MON,6L": 6L must stand alone, not in a list; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
+		{"0 0 0 ? * MON-6", `day-of-week at offset 14 of "0 0 0 ? * MON-6": a range goes from number to number or from name to name; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
+		{"0 0 0 ? * MON-FRI/2", `day-of-week at offset 17 of "0 0 0 ? * MON-FRI/2": a step after names is ignored by Quartz: write numbers; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
+		{"0 0 0 1 JA ?", `month at offset 8 of "0 0 0 1 JA ?": "JA" is not a name of a month; allowed: 1-12 or JAN-DEC`},
+		{"0 0 0 1 1 ? 2030-2020", `year at offset 17 of "0 0 0 1 1 ? 2030-2020": a range of years does not end before it begins; allowed: 1970-9999`},
+		{"0 0 0 1 1 ? 1969", `year at offset 12 of "0 0 0 1 1 ? 1969": 1969 is out of range; allowed: 1970-9999`},
+		{"0 0 0\n0 * * ?", `hours at offset 5 of "0 0 0\n0 * * ?": "\n0" is not understood after "0"; allowed: 0-23`},
+		{"0 0 ０ * * ?", `hours at offset 4 of "0 0 ０ * * ?": "０" is not a number; allowed: 0-23`},
+	} {
+		checkMessage(t, c.text, c.want, func(s string) error { _, err := ParseQuartz(s); return err })
+	}
+	for _, c := range []struct{ text, want string }{
+		{"0 0 9 ? * 2-6", `at offset 0 of "0 0 9 ? * 2-6": 6 fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week`},
+		{"* * *", `at offset 5 of "* * *": has only 3 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
+		{"1 2 3 4 5 6 7 8", `at offset 10 of "1 2 3 4 5 6 7 8": has 8 fields; allowed: 5: minutes hours day-of-month month day-of-week`},
+		{"@reboot", `at offset 0 of "@reboot": not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields`},
+		{"0 0 ? * *", `day-of-month at offset 4 of "0 0 ? * *": ? is Quartz; in crontab use *; allowed: 1-31`},
+		{"0 0 L * *", `day-of-month at offset 4 of "0 0 L * *": L is Quartz, which is the kind cron, not crontab; allowed: 1-31`},
+		{"0 0 15W * *", `day-of-month at offset 6 of "0 0 15W * *": W is Quartz, which is the kind cron, not crontab; allowed: 1-31`},
+		{"0 0 * * 6#3", `day-of-week at offset 9 of "0 0 * * 6#3": # is Quartz, which is the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
+		{"0 0 * * FRIL", `day-of-week at offset 11 of "0 0 * * FRIL": L is Quartz, which is the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
+		{"0 0 * * L", `day-of-week at offset 8 of "0 0 * * L": L is Quartz, which is the kind cron, not crontab; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
+		{"0 22-3 * * *", `hours at offset 5 of "0 22-3 * * *": a range does not wrap around in crontab: write 22-23,0-3; allowed: 0-23`},
+		{"5/15 * * * *", `minutes at offset 1 of "5/15 * * * *": a step after one value is ambiguous in crontab: write 5-59/15; allowed: 0-59`},
+		{"/15 * * * *", `minutes at offset 0 of "/15 * * * *": "/15" is not a number; allowed: 0-59`},
+		{"*/60 * * * *", `minutes at offset 2 of "*/60 * * * *": step 60 is out of range 1-59; allowed: 0-59`},
+		{"0 0 0 * *", `day-of-month at offset 4 of "0 0 0 * *": 0 is out of range; allowed: 1-31`},
+		{"0 0 * * 8", `day-of-week at offset 8 of "0 0 * * 8": 8 is out of range; allowed: 0-7 (0 and 7 are Sunday) or SUN-SAT`},
+		{"~ * * * *", `minutes at offset 0 of "~ * * * *": "~" is not a number; allowed: 0-59`},
+	} {
+		checkMessage(t, c.text, c.want, func(s string) error { _, err := ParseCrontab(s); return err })
+	}
+}
+
+func checkMessage(t *testing.T, text, want string, parse func(string) error) {
+	t.Helper()
+	err := parse(text)
+	checkParseError(t, text, err)
+	if err != nil && err.Error() != want {
+		t.Errorf("%q:\n got %s\nwant %s", text, err, want)
+	}
+}
+
+func TestMaxText(t *testing.T) {
+	var all []string
+	for i := range 60 {
+		all = append(all, fmt.Sprint(i))
+	}
+	values := func(from, to int) string { return strings.Join(all[from:to+1], ",") }
+	long := strings.Join([]string{values(0, 59), values(0, 59), values(0, 23), values(1, 31), "JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC", "?"}, " ")
+	e := mustQuartz(t, long)
+	if e.schedule != mustQuartz(t, "* * * * * ?").schedule {
+		t.Error("a text with every value is not every second")
+	}
+	padded := long + strings.Repeat(" ", MaxText-len(long))
+	mustQuartz(t, padded)
+	if _, err := ParseQuartz(padded + " "); err == nil || len(err.Error()) > 300 || strings.Contains(err.Error(), "\n") {
+		t.Errorf("a text longer than MaxText: %v", err)
+	}
+}
+
+func TestNextDoesNotAllocate(t *testing.T) {
+	e := mustQuartz(t, "0 0 9 LW * ?")
+	if n := testing.AllocsPerRun(100, func() { e.Next(1_700_000_000); e.Matches(1_700_000_000) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}

@@ -1,0 +1,47 @@
+// Package cron turns the text of a schedule into its next instant in
+// wall-clock time. It reads two dialects: Quartz as xxl-job 2.3 uses it
+// ([ParseQuartz], 6 or 7 fields) and the 5-field Unix crontab
+// ([ParseCrontab]). It knows no zone and no job: what a wall-clock time means
+// where clocks change is the business of package schedule, to which
+// [Expr.RealTime] gives the one fact it needs.
+//
+// # Quartz
+//
+// Fields: seconds minutes hours day-of-month month day-of-week [year].
+// Each is a list of *, */n, /n, n, n/step, a-b and a-b/step. A range may wrap
+// around (22-3; not in years). Months and days have names, in any case, short
+// or in full. Exactly one of the two day fields is "?".
+//
+//   - day-of-month: L (last day), L-n (n days before it), nW (the weekday,
+//     Monday to Friday, nearest the nth and in the same month), LW and L-nW
+//     (the weekday nearest that day). These may stand in lists.
+//   - day-of-week: 1 is Sunday; n#k (the kth such day of the month), nL (the
+//     last one), L (Saturday). These stand alone.
+//
+// A W day differs from Java on purpose: it is the nearest weekday of each
+// month, at every matching time of that day. Java's search loses some of them.
+//
+// # Crontab
+//
+// Fields: minutes hours day-of-month month day-of-week, or one of @yearly,
+// @annually, @monthly, @weekly, @daily, @midnight and @hourly. 0 and 7 are
+// Sunday. If both day fields are restricted, a day matches if either does; a
+// field that starts with * counts as unrestricted, so that with */2 both must
+// match (the rule of Vixie cron).
+//
+// # What is refused
+//
+// Java accepts, and then ignores or misreads, much that looks wrong. Here it
+// is refused, with the place and the reason, because a schedule that does
+// something else than it says is worse than none: junk after a number, name,
+// L, W, # or *; empty list members; a second - in a range; a step of 0 or
+// larger than its field; a step after a name; 99 and 98 (Java's internal
+// marks for * and ?); # and L in a list or after a range of days; ? in a list;
+// L in the month and year fields; days and years out of range; signs; anything
+// that is not ASCII. testdata/README.md says which of Java's oddities are kept.
+//
+// Crontab also refuses n/step (tools disagree on its meaning), a range that
+// wraps around, and @reboot.
+//
+// Both refuse a text longer than [MaxText].
+package cron
