@@ -1,0 +1,249 @@
+// Package callback takes what executors report: how runs ended. It translates
+// the codes and texts of the wire into ends of runs; package finish writes them
+// down.
+package callback
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// Store is what a callback reads; all reads are strong.
+type Store interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+}
+
+// Finisher ends runs; *finish.Finish does.
+type Finisher interface {
+	End(ctx context.Context, results []finish.Result) []error
+}
+
+// Options of a Callback.
+type Options struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// AllowNoToken lets results of runs of an app without a token in.
+	AllowNoToken bool
+}
+
+// Callback takes results.
+type Callback struct {
+	store  Store
+	finish Finisher
+	o      Options
+}
+
+// New makes a Callback.
+func New(store Store, f Finisher, o Options) *Callback {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Callback{store: store, finish: f, o: o}
+}
+
+// Caller is who reports. The token must be that of the app of each run.
+type Caller struct {
+	App    string // as the caller names itself; empty where its dialect does not
+	Token  string
+	Proven bool // it has proven by other means (a signature) that it may report
+}
+
+// Result is how a run ended, as it stands on the wire.
+type Result struct {
+	LogID   int64
+	Code    int // 200 success, 502 timed out, all else failed
+	Message string
+	LogTime int64 // trigger time as the executor echoes it; not used
+}
+
+// The codes of the wire.
+const (
+	CodeSuccess  = 200
+	CodeTimedOut = 502
+)
+
+// Batch is how many results are worked on at a time.
+const Batch = 500
+
+// Callback writes down results; an error for each, nil when it is stored. One
+// of core.CodeNotFound is about a run that is unknown: the executor need not
+// report it again. A run that is closed already is no error.
+func (c *Callback) Callback(ctx context.Context, from Caller, results []Result) []error {
+	errs := make([]error, len(results))
+	for start := 0; start < len(results); start += Batch {
+		end := min(start+Batch, len(results))
+		c.batch(ctx, from, results[start:end], errs[start:end])
+	}
+	return errs
+}
+
+func (c *Callback) batch(ctx context.Context, from Caller, results []Result, errs []error) {
+	ids := make([]core.RunID, 0, len(results))
+	first := make(map[core.RunID]int, len(results)) // a run named twice is ended by the first
+	for i, r := range results {
+		id := core.RunID(r.LogID)
+		if !id.Valid() {
+			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", r.LogID)
+			continue
+		}
+		if _, again := first[id]; !again {
+			first[id] = i
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return
+	}
+	runs, unread, err := c.store.Runs(ctx, ids)
+	if err != nil {
+		runs, unread = nil, ids
+	}
+	missed := make(map[core.RunID]bool, len(unread))
+	for _, id := range unread {
+		missed[id] = true
+	}
+	apps, appsErr := c.apps(ctx, from, runs)
+
+	now := c.o.Now()
+	ends := make([]finish.Result, 0, len(ids))
+	for _, id := range ids {
+		i := first[id]
+		run, ok := runs[id]
+		switch {
+		case missed[id]:
+			errs[i] = passing(err)
+		case !ok:
+			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
+		default:
+			if errs[i] = c.permit(from, &run, apps, appsErr); errs[i] == nil {
+				ends = append(ends, Translate(results[i], now))
+			}
+		}
+	}
+	if len(ends) > 0 {
+		answers := c.finish.End(ctx, ends)
+		for k, e := range ends {
+			errs[first[e.Run]] = answers[k]
+		}
+	}
+	for i, r := range results {
+		if k, ok := first[core.RunID(r.LogID)]; ok && k != i {
+			errs[i] = errs[k]
+		}
+	}
+}
+
+func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]core.Run) (map[string]core.App, error) {
+	if from.Proven || len(runs) == 0 {
+		return nil, nil
+	}
+	var names []string
+	seen := map[string]bool{}
+	for _, r := range runs {
+		if !seen[r.App] {
+			seen[r.App] = true
+			names = append(names, r.App)
+		}
+	}
+	found, unread, err := c.store.Apps(ctx, names)
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+// permit refuses a result from somebody who is not an executor of the run's app.
+func (c *Callback) permit(from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
+	if from.App != "" && from.App != run.App {
+		return core.Errorf(core.CodeUnauthorized, "run %d is not one of app %s", run.ID, from.App)
+	}
+	if from.Proven {
+		return nil
+	}
+	if appsErr != nil {
+		return passing(appsErr)
+	}
+	app, ok := apps[run.App]
+	switch {
+	case !ok:
+		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
+	case app.Token == "" && c.o.AllowNoToken:
+		return nil
+	case app.Token == "" || !sameToken(app.Token, from.Token):
+		return core.Errorf(core.CodeUnauthorized, "the token is not that of the app of run %d", run.ID)
+	}
+	return nil
+}
+
+func sameToken(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// Translate makes the end of a run of what the wire said of it. What a recorded
+// kill makes of it is for finish to say, which reads the run.
+func Translate(r Result, now time.Time) finish.Result {
+	end := finish.Result{Run: core.RunID(r.LogID), Code: r.Code, Message: cut(r.Message), At: now}
+	switch r.Code {
+	case CodeSuccess:
+		end.State = core.Succeeded // also after a kill: it had ended before
+		return end
+	case CodeTimedOut:
+		end.State, end.Reason = core.TimedOut, core.ReasonTimeout
+		return end
+	}
+	end.State, end.Reason = core.Failed, core.ReasonHandler
+	text := strings.ToLower(r.Message)
+	if !killedText(text) {
+		return end
+	}
+	switch {
+	case strings.Contains(text, "block strategy effect"), strings.Contains(text, "terminate the old job thread"):
+		// For a newer run of the job, or for our own re-send of this one.
+		end.State, end.Reason, end.Killed = core.Killed, core.ReasonReplaced, true
+	case strings.Contains(text, "container destroy"), strings.Contains(text, "idel times over limit"):
+		end.Reason = core.ReasonCrashed // the executor ended under it
+	default:
+		end.State, end.Reason, end.Killed = core.Killed, core.ReasonPerson, true
+	}
+	return end
+}
+
+// killedText knows what xxl-job executors say of a run that they ended, behind
+// the reason of their own:
+//
+//	… [job running, killed]
+//	… [job not executed, in the job queue, killed.]
+func killedText(lower string) bool {
+	return strings.Contains(lower, "[job running, killed]") || strings.Contains(lower, "[job not executed, in the job queue, killed.]")
+}
+
+// cut keeps at most core.MessageMax characters.
+func cut(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if len(s) <= core.MessageMax {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == core.MessageMax {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
+
+func passing(err error) error {
+	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+}

@@ -1,0 +1,427 @@
+// Package manage is what people and programs ask for: jobs and apps made,
+// edited, paused, resumed, deleted; runs triggered, cancelled, killed; and the
+// questions: what there is, what ran, what comes, and whether all of it adds up.
+package manage
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// Manage holds the use cases. It has no loop and no state of its own: any
+// number of them may work on one store.
+type Manage struct {
+	store  Store
+	ring   Ring
+	finish Finisher
+	killer Killer
+	o      Options
+}
+
+// Finisher ends runs that were not sent; *finish.Finish does.
+type Finisher interface {
+	End(ctx context.Context, results []finish.Result) []error
+}
+
+// Options of a Manage.
+type Options struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// Plan is how a tick of this deployment plans: what is due soon is planned
+	// at once by the same rules.
+	Plan plan.Options
+	// Allowed judges an address that a trigger names, beyond its form; nil allows all.
+	Allowed func(app *core.App, address string) error
+}
+
+// New makes the use cases on a store.
+func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Manage{store: store, ring: ring, finish: f, killer: killer, o: o}
+}
+
+// Actor is who asks for a change; it goes into the change record.
+type Actor struct{ Name string }
+
+// What became of one thing that was to be changed.
+const (
+	Created   = "created"
+	Updated   = "updated"
+	Unchanged = "unchanged"
+	Deleted   = "deleted"
+	Refused   = "refused"
+)
+
+// MaxSave is how many jobs one Save takes.
+const MaxSave = 100_000
+
+// JobSpec is a job as its owner wants it. Of Def, ID and Created are ignored:
+// the app and the name say which job is meant. What is left out gets the
+// default, whatever the job had before.
+type JobSpec struct {
+	Def      core.Def
+	Schedule core.Schedule
+	Misfire  core.Misfire
+	Grace    time.Duration
+	Deadline time.Duration
+	// Paused says whether it is to be paused; nil leaves the live state alone.
+	Paused *bool
+	// IfRev refuses the edit as a conflict unless the job has this revision; 0:
+	// unless there is no such job.
+	IfRev *int64
+}
+
+// SaveResult is what became of one JobSpec.
+type SaveResult struct {
+	App, Name string
+	ID        core.JobID // 0 if refused before there was one
+	Rev       int64
+	Change    string // Created, Updated, Unchanged, Refused
+	Err       error  // of Refused: a *core.Error; nothing of this job was changed
+}
+
+// Target is what is paused or resumed: one of a job, an app, or everything.
+type Target struct {
+	Job string // app/name or number
+	App string
+	All bool
+}
+
+// StateResult is what became of a pause or resume.
+type StateResult struct {
+	Changed bool // false: it was so already
+	// State is the state of the job; of an app or everything Paused or Started.
+	State core.JobState
+	Rev   int64
+	Until time.Time // when the pause ends by itself; zero never
+}
+
+// PauseRequest is why, and until when.
+type PauseRequest struct {
+	Why   string
+	Until *time.Time
+	IfRev *int64 // of a job: as in JobSpec
+}
+
+// AppSpec is an app as its owner wants it.
+type AppSpec struct {
+	Name      string
+	Title     string
+	Set       string
+	Token     *string // nil leaves the token as it is
+	Executors []string
+	Allow     []string // as 10.0.0.0/8, or a single address
+	IfRev     *int64
+}
+
+// AppResult is what became of an AppSpec.
+type AppResult struct {
+	Name   string
+	Rev    int64
+	Change string // Created, Updated, Unchanged
+}
+
+// PruneRequest says which set is pruned, and what of it stays.
+type PruneRequest struct {
+	Set    string
+	Jobs   []string // app/name of those that stay
+	Apps   []string // names of those that stay
+	DryRun bool     // list only
+}
+
+// PruneResult is what was deleted, or would be.
+type PruneResult struct {
+	Jobs []SaveResult // Deleted or Refused
+	Apps []AppPrune
+}
+
+// AppPrune is one app of a PruneResult.
+type AppPrune struct {
+	Name   string
+	Change string // Deleted or Refused
+	Err    error
+}
+
+// TriggerRequest asks for one run by hand or by API.
+type TriggerRequest struct {
+	Job       string     // app/name or number
+	Cause     core.Cause // manual (if empty) or api
+	Params    *string    // in place of the job's
+	Addresses []string   // in place of the app's executors
+	At        *time.Time // later than now; nil is now
+	Key       string     // the same key of a job answers the same run
+	Retries   *int       // in place of the job's retry.max
+}
+
+// TriggerResult is the run that a trigger made.
+type TriggerResult struct {
+	Run      core.Run
+	Existing bool // the key was used before: this is the run it made then
+	Waiting  bool // it is not yet on its way: its time is to come
+}
+
+// RunRef names a run: by ID, as app/name@2026-11-20T02:30 in the job's zone,
+// or, of a trigger that waits, by its job and key as app/name#key.
+type RunRef = string
+
+// StopResult is what became of a cancel or kill.
+type StopResult struct {
+	Changed   bool
+	Job       core.JobID
+	Cancelled []core.RunID // not sent yet, now skipped: cancelled
+	Killed    []core.RunID // marked as killed; they end when their executor says so
+	Sent      []KillAnswer
+}
+
+// KillAnswer is what an address said to the kill. No error is no proof that
+// the run ended.
+type KillAnswer struct {
+	Address string
+	Err     error
+}
+
+// JobFilter says which jobs; the zero value is all.
+type JobFilter struct {
+	App    string
+	Labels map[string]string // all of them; an empty value means that the label is there
+	States []core.JobState
+	Set    string
+	Text   string     // a part of the name, title or handler, in any case
+	After  core.JobID // go on after this number
+	Limit  int        // at most 1000; 0 is 100
+}
+
+// JobPage is one page of jobs in the order of their numbers.
+type JobPage struct {
+	Jobs []core.Job
+	Next core.JobID // After of the next page; 0 there is none
+}
+
+// RunView is one run, or what there is in place of one.
+type RunView struct {
+	Run core.Run
+	// Skip is set when there is no run but a record that covers the instant:
+	// then of Run only ID, App, At, State and Reason are set.
+	Skip *core.Skip
+	Job  *core.Job // nil when it was deleted
+}
+
+// RunFilter says which runs; the zero value is all, newest first.
+type RunFilter struct {
+	Job    string // app/name or number
+	App    string // where Job is empty
+	States []core.State
+	Causes []core.Cause
+	From   time.Time // instants from, of one job only
+	To     time.Time // instants up to
+	Limit  int       // at most 1000; 0 is 100
+	After  string    // Next of the page before
+}
+
+// RunPage is one page of runs, newest first.
+type RunPage struct {
+	Runs []core.Run
+	// Skips are the skipped records that reach into the span of this page, when
+	// one job was asked for.
+	Skips []core.Skip
+	Next  string // After of the next page; empty there is none
+}
+
+// Coming is one instant to come.
+type Coming struct {
+	At    core.Instant
+	Job   core.JobID
+	App   string
+	Name  string
+	Cause core.Cause
+	Run   core.RunID // its ID already
+}
+
+// UpcomingResult is what comes, the earliest first.
+type UpcomingResult struct {
+	Coming []Coming
+	// Partial says that there is more than was looked at.
+	Partial bool
+}
+
+// Preview is what a schedule means.
+type Preview struct {
+	Words string
+	Next  []core.Instant
+	Ends  bool // there is no instant after the last of Next
+	Traps []string
+}
+
+// ExecutorView is one executor as people see it.
+type ExecutorView struct {
+	core.Executor
+	Live bool
+	Used bool // false for a registration to an app with fixed addresses
+}
+
+// AuditReport is what was demanded of one job in a span, and what became of it.
+type AuditReport struct {
+	Job       core.JobID
+	App, Name string
+	From, To  core.Instant // from < instant <= to
+	AuditCount
+	// Missing are the first unaccounted instants, at most 100.
+	Missing []core.Instant
+	// Next is where to go on when the span held more than one report takes:
+	// From of the next; 0 all was looked at.
+	Next core.Instant
+	// Partial says that change records of the span were no longer there.
+	Partial bool
+}
+
+// AuditCount is the sum over some instants.
+type AuditCount struct {
+	Demanded    int64
+	OnTime      int64
+	Late        int64 // sent more than OnTime after its slot
+	Worst       time.Duration
+	Skipped     map[core.Reason]int64
+	Pending     int64
+	Unaccounted int64
+}
+
+// AuditSum is the sum over all jobs.
+type AuditSum struct {
+	From, To core.Instant
+	Jobs     int
+	AuditCount
+	// Missing are jobs with unaccounted instants, at most 100.
+	Missing []AuditReport
+	Partial bool
+}
+
+// OnTime is how late a run may be sent to count as on time.
+const OnTime = time.Second
+
+var errStub = core.Errorf(core.CodeUnavailable, "not written yet")
+
+// Save makes or changes jobs: each is judged alone, and the answers are in the
+// order of the specs. A job that is already as wanted is left alone.
+func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveResult { return nil }
+
+// Check says what Save would answer, and changes nothing.
+func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult { return nil }
+
+// Delete removes a job; its runs stay.
+func (m *Manage) Delete(ctx context.Context, actor Actor, job string, ifRev *int64) (SaveResult, error) {
+	return SaveResult{}, errStub
+}
+
+// SaveApp makes or changes an app.
+func (m *Manage) SaveApp(ctx context.Context, actor Actor, spec AppSpec) (AppResult, error) {
+	return AppResult{}, errStub
+}
+
+// CheckApp says what SaveApp would answer, and changes nothing.
+func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
+	return AppResult{}, errStub
+}
+
+// DeleteApp removes an app that has no job.
+func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error { return errStub }
+
+// Prune deletes the jobs and apps that a set made and that are not to stay.
+func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneResult, error) {
+	return PruneResult{}, errStub
+}
+
+// Pause stops the schedule of a job, an app, or everything.
+func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseRequest) (StateResult, error) {
+	return StateResult{}, errStub
+}
+
+// Resume ends a pause. It never runs what passed.
+func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) (StateResult, error) {
+	return StateResult{}, errStub
+}
+
+// Trigger asks for one run.
+func (m *Manage) Trigger(ctx context.Context, actor Actor, r TriggerRequest) (TriggerResult, error) {
+	return TriggerResult{}, errStub
+}
+
+// Waiting lists the triggers and retries of a job whose time is to come.
+func (m *Manage) Waiting(ctx context.Context, job string) ([]core.Run, error) { return nil, errStub }
+
+// Cancel closes a run that was not sent yet as skipped: cancelled.
+func (m *Manage) Cancel(ctx context.Context, actor Actor, run RunRef) (StopResult, error) {
+	return StopResult{}, errStub
+}
+
+// KillRun ends a run. On the wire it ends all runs of its job on that executor.
+func (m *Manage) KillRun(ctx context.Context, actor Actor, run RunRef) (StopResult, error) {
+	return StopResult{}, errStub
+}
+
+// KillJob ends all runs of a job; its schedule goes on.
+func (m *Manage) KillJob(ctx context.Context, actor Actor, job string) (StopResult, error) {
+	return StopResult{}, errStub
+}
+
+// Job reads a job by app/name or number.
+func (m *Manage) Job(ctx context.Context, ref string) (core.Job, error) { return core.Job{}, errStub }
+
+// Jobs lists jobs.
+func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) { return JobPage{}, errStub }
+
+// NextOf is the next instants of a job as it stands: none while it is paused.
+func (m *Manage) NextOf(job *core.Job, count int) []core.Instant { return nil }
+
+// App reads an app. Its token is in it: not for output.
+func (m *Manage) App(ctx context.Context, name string) (core.App, error) {
+	return core.App{}, errStub
+}
+
+// Apps lists all apps by name. Their tokens are in them: not for output.
+func (m *Manage) Apps(ctx context.Context) ([]core.App, error) { return nil, errStub }
+
+// Global reads the item that concerns everything: the pause of everything.
+func (m *Manage) Global(ctx context.Context) (core.Global, error) { return core.Global{}, errStub }
+
+// Run reads a run.
+func (m *Manage) Run(ctx context.Context, ref RunRef) (RunView, error) { return RunView{}, errStub }
+
+// Runs lists runs, newest first.
+func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) { return RunPage{}, errStub }
+
+// Upcoming lists the instants of jobs from now on.
+func (m *Manage) Upcoming(ctx context.Context, f JobFilter, span time.Duration, limit int) (UpcomingResult, error) {
+	return UpcomingResult{}, errStub
+}
+
+// Preview says what a schedule means, without a job.
+func (m *Manage) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
+	return Preview{}, errStub
+}
+
+// Changes lists the change records of a job, of an app with its jobs, or (both
+// empty) of everything, newest first.
+func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
+	return nil, errStub
+}
+
+// Executors lists the executors of an app.
+func (m *Manage) Executors(ctx context.Context, app string) ([]ExecutorView, error) {
+	return nil, errStub
+}
+
+// Audit says what was demanded of a job in (from, to] and what became of it.
+func (m *Manage) Audit(ctx context.Context, job string, from, to core.Instant) (AuditReport, error) {
+	return AuditReport{}, errStub
+}
+
+// AuditAll sums over all jobs.
+func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
+	return AuditSum{}, errStub
+}

@@ -1,0 +1,116 @@
+package core
+
+import (
+	"encoding/json"
+	"net/netip"
+	"time"
+)
+
+// JobRecord is what a change record says of a job, before or after the change:
+// all that audit needs to tell which instants were demanded. Its JSON is
+// stable: fields are only added.
+type JobRecord struct {
+	Rev        int64         `json:"rev"`
+	RevAt      int64         `json:"revAt"` // millisecond
+	State      JobState      `json:"state"`
+	Schedule   Schedule      `json:"schedule"`
+	Misfire    Misfire       `json:"misfire"`
+	Grace      time.Duration `json:"grace"`
+	Deadline   time.Duration `json:"deadline,omitempty"`
+	PauseUntil Instant       `json:"pauseUntil,omitempty"`
+	PauseBy    string        `json:"pauseBy,omitempty"`
+	PauseWhy   string        `json:"pauseWhy,omitempty"`
+	// Deleted says that the job ended with this revision.
+	Deleted bool `json:"deleted,omitempty"`
+	// Def is left out where only planning changed something.
+	Def *Def `json:"def,omitempty"`
+}
+
+// RecordOf is the record of a job; def may be nil.
+func RecordOf(s *Sched, def *Def) JobRecord {
+	return JobRecord{
+		Rev: s.Rev, RevAt: Millis(s.RevAt), State: s.State, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace,
+		Deadline: s.Deadline, PauseUntil: s.PauseUntil, PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, Def: def,
+	}
+}
+
+// String is the JSON of the record.
+func (r JobRecord) String() string { return marshal(r) }
+
+// ParseJobRecord reads the Old or New of a change of a job; false if there is none.
+func ParseJobRecord(text string) (JobRecord, bool) {
+	var r JobRecord
+	if text == "" || json.Unmarshal([]byte(text), &r) != nil || r.Rev == 0 {
+		return JobRecord{}, false
+	}
+	return r, true
+}
+
+// AppRecord is what a change record says of an app, without its token, or (with
+// no name) of everything. Its JSON is stable: fields are only added.
+type AppRecord struct {
+	Name      string         `json:"name,omitempty"`
+	Rev       int64          `json:"rev"`
+	Title     string         `json:"title,omitempty"`
+	Set       string         `json:"set,omitempty"`
+	HasToken  bool           `json:"hasToken,omitempty"`
+	Executors []string       `json:"executors,omitempty"`
+	Allow     []netip.Prefix `json:"allow,omitempty"`
+	// The last pause, in milliseconds; zero as in Pause.
+	PauseFrom int64  `json:"pauseFrom,omitempty"`
+	PauseTo   int64  `json:"pauseTo,omitempty"`
+	PauseBy   string `json:"pauseBy,omitempty"`
+	PauseWhy  string `json:"pauseWhy,omitempty"`
+}
+
+// AppRecordOf is the record of an app.
+func AppRecordOf(a *App) AppRecord {
+	r := pauseRecord(a.Rev, a.Pause)
+	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow
+	return r
+}
+
+// GlobalRecordOf is the record of the item that concerns everything.
+func GlobalRecordOf(g *Global) AppRecord { return pauseRecord(g.Rev, g.Pause) }
+
+func pauseRecord(rev int64, p Pause) AppRecord {
+	return AppRecord{Rev: rev, PauseFrom: Millis(p.From), PauseTo: Millis(p.To), PauseBy: p.By, PauseWhy: p.Why}
+}
+
+// Pause is the pause that the record holds.
+func (r AppRecord) Pause() Pause {
+	return Pause{From: FromMillis(r.PauseFrom), To: FromMillis(r.PauseTo), By: r.PauseBy, Why: r.PauseWhy}
+}
+
+// String is the JSON of the record.
+func (r AppRecord) String() string { return marshal(r) }
+
+// ParseAppRecord reads the Old or New of a change of an app or of everything;
+// false if there is none.
+func ParseAppRecord(text string) (AppRecord, bool) {
+	var r AppRecord
+	if text == "" || json.Unmarshal([]byte(text), &r) != nil {
+		return AppRecord{}, false
+	}
+	return r, true
+}
+
+func marshal(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic("core: marshal of plain values: " + err.Error())
+	}
+	return string(b)
+}
+
+// The verbs of change records.
+const (
+	VerbCreated   = "created"
+	VerbUpdated   = "updated"
+	VerbPaused    = "paused"
+	VerbResumed   = "resumed"
+	VerbDeleted   = "deleted"
+	VerbTriggered = "triggered"
+	VerbCancelled = "cancelled"
+	VerbKilled    = "killed"
+)

@@ -1,0 +1,166 @@
+// Package registry keeps the heartbeats of executors: who is there, at which
+// address, and until when.
+package registry
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Registry takes registrations.
+type Registry struct {
+	store Store
+	o     Options
+}
+
+// Options of a Registry.
+type Options struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// Allowed judges an address beyond its form; nil allows all.
+	Allowed func(app *core.App, address string) error
+	// AllowNoToken lets executors of an app without a token in; otherwise an
+	// app without a token takes none.
+	AllowNoToken bool
+	// BeatWrite is how old the stored beat must be for a new one to be
+	// written; 40 s if 0.
+	BeatWrite time.Duration
+}
+
+// MaxExecutors is how many registrations one app has at most.
+const MaxExecutors = core.MaxAddresses
+
+// New makes a registry on a store.
+func New(store Store, o Options) *Registry {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.BeatWrite == 0 {
+		o.BeatWrite = 40 * time.Second
+	}
+	return &Registry{store: store, o: o}
+}
+
+// Registration is what an executor says of itself.
+type Registration struct {
+	App     string
+	Address string // stored verbatim
+	Token   string
+	Dialect string // what its bytes look like; empty keeps what is known
+}
+
+// Register notes that an executor is there.
+func (r *Registry) Register(ctx context.Context, g Registration) error {
+	app, err := r.admit(ctx, g)
+	if err != nil {
+		return err
+	}
+	scheme, _, err := core.ParseAddress(g.Address)
+	if err != nil {
+		return err
+	}
+	if err := scheme.Ready("address", g.Address); err != nil {
+		return err
+	}
+	if r.o.Allowed != nil {
+		if err := r.o.Allowed(&app, g.Address); err != nil {
+			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: err.Error(), Err: err}
+		}
+	}
+	all, err := r.store.Executors(ctx, []string{g.App})
+	if err != nil {
+		return passing(err)
+	}
+	now := r.o.Now()
+	next := core.Executor{App: g.App, Address: g.Address, Beat: now, Since: now, Dialect: g.Dialect}
+	stored := 0
+	for _, e := range all[g.App] {
+		if e.Fixed {
+			continue
+		}
+		stored++
+		if e.Address != g.Address {
+			continue
+		}
+		if next.Dialect == "" {
+			next.Dialect = e.Dialect
+		}
+		if next.Dialect == e.Dialect && now.Sub(e.Beat) <= r.o.BeatWrite && !e.Beat.After(now.Add(r.o.BeatWrite)) {
+			return nil
+		}
+		if !e.Since.IsZero() && !e.Beat.Add(core.BeatExpiry).Before(now) {
+			next.Since = e.Since
+		}
+		stored = 0
+		break
+	}
+	if stored >= MaxExecutors {
+		return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors, more are not taken", g.App, stored)
+	}
+	if err := r.store.PutExecutor(ctx, next); err != nil {
+		return passing(err)
+	}
+	return nil
+}
+
+// Remove takes an executor off: exactly that app and address. One that is not
+// there is well.
+func (r *Registry) Remove(ctx context.Context, g Registration) error {
+	if _, err := r.admit(ctx, g); err != nil {
+		return err
+	}
+	if g.Address == "" || len(g.Address) > core.MaxAddress {
+		return core.Invalid("address", g.Address, fmt.Sprintf("an address has 1 to %d bytes", core.MaxAddress))
+	}
+	if err := r.store.RemoveExecutor(ctx, g.App, g.Address); err != nil {
+		return passing(err)
+	}
+	return nil
+}
+
+// Admit answers the app whose token it is.
+func (r *Registry) Admit(ctx context.Context, app, token string) (core.App, error) {
+	return r.admit(ctx, Registration{App: app, Token: token})
+}
+
+func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) {
+	if err := core.CheckAppName("app", g.App); err != nil {
+		return core.App{}, err
+	}
+	found, unread, err := r.store.Apps(ctx, []string{g.App})
+	if err != nil {
+		return core.App{}, passing(err)
+	}
+	if len(unread) > 0 {
+		return core.App{}, passing(core.ErrThrottled)
+	}
+	app, ok := found[g.App]
+	if !ok {
+		return core.App{}, core.Errorf(core.CodeNotFound, "app %s does not exist: create it before its executors register", g.App)
+	}
+	if app.Token == "" {
+		if r.o.AllowNoToken {
+			return app, nil
+		}
+		return core.App{}, core.Errorf(core.CodeUnauthorized, "app %s has no token yet, so none is accepted: give it one", g.App)
+	}
+	if !sameToken(app.Token, g.Token) {
+		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)
+	}
+	return app, nil
+}
+
+// sameToken takes the same time wherever the two differ.
+func sameToken(a, b string) bool {
+	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
+	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+func passing(err error) error {
+	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+}

@@ -1,0 +1,468 @@
+package core
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Bounds of what people write.
+const (
+	MaxParams    = 64 << 10 // bytes
+	MaxTitle     = 256      // characters
+	MaxLabels    = 32
+	MaxLabelKey  = 63  // bytes
+	MaxLabel     = 256 // characters
+	MaxHandler   = 512 // bytes
+	MaxRules     = 16  // of a schedule
+	MaxExpr      = 256 // bytes
+	MaxAddress   = 512 // bytes
+	MaxAddresses = 1000
+	MaxAllow     = 64
+	MaxToken     = 256 // bytes
+	MaxSet       = 128 // bytes
+
+	day          = 24 * time.Hour
+	MaxTimeout   = 7 * day // well within the 20 days for which journals are kept
+	MaxGrace     = day
+	MaxDeadline  = 30 * day
+	MaxRetries   = 100
+	MaxDelay     = day // between attempts
+	MinLostAfter = time.Minute
+	MaxLostAfter = 30 * day
+	MaxKeepDays  = 3650
+	MaxPeriod    = 366 * day // of every and fixedDelay
+	MaxJitter    = day
+)
+
+// Normalize fills what was left out with the defaults and puts what has
+// several spellings into one, so that two jobs that mean the same are Equal.
+func (j *Job) Normalize() {
+	d, s := &j.Def, &j.Sched
+	s.ID, s.App = d.ID, d.App
+	fill(&s.State, Started)
+	fill(&s.Misfire, MisfireLatest)
+	fill(&s.Grace, 60*time.Second)
+	if s.Schedule.Timezone == "UTC" {
+		s.Schedule.Timezone = ""
+	}
+	if len(s.Schedule.Any) == 0 {
+		s.Schedule.Any = nil
+	}
+	if len(d.Labels) == 0 {
+		d.Labels = nil
+	}
+	fill(&d.Route, RouteFirst)
+	fill(&d.Block, BlockSerial)
+	fill(&d.LostAfter, 10*time.Minute)
+	fill(&d.Keep.Days, 30)
+	fill(&d.Keep.Log, KeepOnFailure)
+	fill(&d.Retry.Delay, 30*time.Second)
+	fill(&d.Retry.Backoff, BackoffConstant)
+	if len(d.Retry.On) == 0 {
+		d.Retry.On = []State{Failed, TimedOut}
+		return
+	}
+	// In the order of RetryOns, each once; what is unknown stays for Validate.
+	on := make([]State, 0, len(d.Retry.On))
+	for _, s := range RetryOns {
+		if slices.Contains(d.Retry.On, s) {
+			on = append(on, s)
+		}
+	}
+	for _, s := range d.Retry.On {
+		if !slices.Contains(RetryOns, s) {
+			on = append(on, s)
+		}
+	}
+	d.Retry.On = on
+}
+
+func fill[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Validate refuses a normalized job that breaks a bound, with the path of the
+// field. The text of cron expressions, zones and dates is judged by package
+// schedule, the handler against its app by App.CheckHandler.
+func (j *Job) Validate() error {
+	d, s := &j.Def, &j.Sched
+	if err := CheckAppName("app", d.App); err != nil {
+		return err
+	}
+	if err := CheckName("name", d.Name); err != nil {
+		return err
+	}
+	if err := d.validateTexts(); err != nil {
+		return err
+	}
+	if err := s.Schedule.validate(); err != nil {
+		return err
+	}
+	if err := oneOf("misfire", s.Misfire, Misfires); err != nil {
+		return err
+	}
+	if err := oneOf("route", d.Route, Routes); err != nil {
+		return err
+	}
+	switch d.Route {
+	case RouteLFU, RouteLRU, RouteBusyover, RouteBroadcast:
+		return Invalid("route", string(d.Route), "not yet; allowed for now are first, last, round, random, hash, failover")
+	}
+	if err := oneOf("block", d.Block, Blocks); err != nil {
+		return err
+	}
+	if err := d.Retry.validate(); err != nil {
+		return err
+	}
+	for _, b := range []struct {
+		field    string
+		value    time.Duration
+		min, max time.Duration
+	}{
+		{"grace", s.Grace, time.Second, MaxGrace},
+		{"deadline", s.Deadline, 0, MaxDeadline},
+		{"timeout", d.Timeout, 0, MaxTimeout},
+		{"lostAfter", d.LostAfter, MinLostAfter, MaxLostAfter},
+	} {
+		if err := bounded(b.field, b.value, b.min, b.max); err != nil {
+			return err
+		}
+	}
+	if d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays {
+		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), fmt.Sprintf("allowed are 1 to %d", MaxKeepDays))
+	}
+	return oneOf("keep.log", d.Keep.Log, KeepLogs)
+}
+
+func (d *Def) validateTexts() error {
+	if err := text("title", d.Title, MaxTitle); err != nil {
+		return err
+	}
+	if err := CheckSet("set", d.Set); err != nil {
+		return err
+	}
+	if len(d.Labels) > MaxLabels {
+		return Invalid("labels", strconv.Itoa(len(d.Labels))+" labels", fmt.Sprintf("at most %d are allowed", MaxLabels))
+	}
+	for key, value := range d.Labels {
+		if key == "" || len(key) > MaxLabelKey || !printable(key) || strings.ContainsAny(key, "=, ") {
+			return Invalid("labels", key, fmt.Sprintf("the name of a label is 1 to %d printable ASCII characters without space, comma and =", MaxLabelKey))
+		}
+		if err := text("labels."+key, value, MaxLabel); err != nil {
+			return err
+		}
+	}
+	if d.Handler == "" {
+		return Invalid("handler", "", "needed: what the executor is to run")
+	}
+	if len(d.Handler) > MaxHandler {
+		return Invalid("handler", d.Handler, fmt.Sprintf("%d bytes, at most %d are allowed", len(d.Handler), MaxHandler))
+	}
+	if err := text("handler", d.Handler, MaxHandler); err != nil {
+		return err
+	}
+	return CheckParams("params", d.Params)
+}
+
+// CheckParams refuses params that are too long or no UTF-8.
+func CheckParams(field, params string) error {
+	if len(params) > MaxParams {
+		e := Invalid(field, "", fmt.Sprintf("%d bytes, at most %d (64 KB) are allowed", len(params), MaxParams))
+		e.Code = CodeTooLarge
+		return e
+	}
+	if !utf8.ValidString(params) {
+		return Invalid(field, "", "not UTF-8")
+	}
+	return nil
+}
+
+// CheckSet refuses what is no name of a set.
+func CheckSet(field, set string) error {
+	if len(set) > MaxSet || !printable(set) {
+		return Invalid(field, set, fmt.Sprintf("the name of a set is at most %d printable ASCII characters", MaxSet))
+	}
+	return nil
+}
+
+func (r Retry) validate() error {
+	if r.Max < 0 || r.Max > MaxRetries {
+		return Invalid("retry.max", strconv.Itoa(r.Max), fmt.Sprintf("allowed are 0 to %d", MaxRetries))
+	}
+	if err := bounded("retry.delay", r.Delay, time.Second, MaxDelay); err != nil {
+		return err
+	}
+	if err := oneOf("retry.backoff", r.Backoff, Backoffs); err != nil {
+		return err
+	}
+	if err := bounded("retry.maxDelay", r.MaxDelay, 0, MaxDelay); err != nil {
+		return err
+	}
+	if r.MaxDelay != 0 && r.MaxDelay < r.Delay {
+		return Invalid("retry.maxDelay", r.MaxDelay.String(), "shorter than retry.delay, "+r.Delay.String())
+	}
+	for _, on := range r.On {
+		if err := oneOf("retry.on", on, RetryOns); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s Schedule) validate() error {
+	if len(s.Any) > MaxRules {
+		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", fmt.Sprintf("at most %d are allowed", MaxRules))
+	}
+	for i, w := range s.Any {
+		at := "schedule."
+		if len(s.Any) > 1 {
+			at = fmt.Sprintf("schedule[%d].", i)
+		}
+		if err := w.validate(at + string(w.Kind)); err != nil {
+			return err
+		}
+		if w.Kind == KindFixedDelay && len(s.Any) > 1 {
+			return Invalid(at+"fixedDelay", w.Every.String(), "it counts from the end of a run and stands alone")
+		}
+	}
+	if len(s.Timezone) > 64 || len(s.From) > 64 || len(s.Until) > 64 {
+		return Invalid("schedule", "", "timezone, from and until have at most 64 bytes each")
+	}
+	return bounded("schedule.jitter", s.Jitter, 0, MaxJitter)
+}
+
+func (w When) validate(field string) error {
+	if err := oneOf("schedule", w.Kind, Kinds); err != nil {
+		return err
+	}
+	switch w.Kind {
+	case KindCron, KindCrontab:
+		if w.Expr == "" || len(w.Expr) > MaxExpr {
+			return Invalid(field, w.Expr, fmt.Sprintf("an expression has 1 to %d bytes", MaxExpr))
+		}
+	case KindEvery:
+		if err := bounded(field, w.Every, time.Second, MaxPeriod); err != nil {
+			return err
+		}
+		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
+			return Invalid("schedule.offset", w.Offset.String(), "allowed are whole seconds from 0s to less than "+w.Every.String())
+		}
+	case KindFixedDelay:
+		return bounded(field, w.Every, time.Second, MaxPeriod)
+	case KindAt:
+		if w.At < runEpoch || w.At > Horizon {
+			return Invalid(field, w.At.String(), "allowed are moments from 2020-01-01 to "+Horizon.String())
+		}
+	}
+	return nil
+}
+
+// bounded refuses what is not a whole number of seconds from least to most.
+func bounded(field string, d, least, most time.Duration) error {
+	if d < least || d > most || d%time.Second != 0 {
+		return Invalid(field, d.String(), fmt.Sprintf("allowed are whole seconds from %s to %s", least, most))
+	}
+	return nil
+}
+
+func oneOf[T ~string](field string, value T, allowed []T) error {
+	if slices.Contains(allowed, value) {
+		return nil
+	}
+	names := make([]string, len(allowed))
+	for i, a := range allowed {
+		names[i] = string(a)
+	}
+	return Invalid(field, string(value), "allowed are "+strings.Join(names, ", "))
+}
+
+func text(field, s string, characters int) error {
+	if n := utf8.RuneCountInString(s); n > characters {
+		return Invalid(field, s, fmt.Sprintf("%d characters, at most %d are allowed", n, characters))
+	}
+	if !utf8.ValidString(s) {
+		return Invalid(field, "", "not UTF-8")
+	}
+	for _, r := range s {
+		if r < ' ' || r == 0x7f {
+			return Invalid(field, strconv.Quote(s), "control characters are not allowed")
+		}
+	}
+	return nil
+}
+
+// printable reports whether s is ASCII without control characters.
+func printable(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// Validate refuses an app that breaks a bound, with the path of the field.
+func (a *App) Validate() error {
+	if err := CheckAppName("name", a.Name); err != nil {
+		return err
+	}
+	if err := text("title", a.Title, MaxTitle); err != nil {
+		return err
+	}
+	if err := CheckSet("set", a.Set); err != nil {
+		return err
+	}
+	if len(a.Token) > MaxToken || !printable(a.Token) || strings.TrimSpace(a.Token) != a.Token {
+		return Invalid("token", "", fmt.Sprintf("a token is at most %d printable ASCII characters, no space around", MaxToken))
+	}
+	if len(a.Executors) > MaxAddresses {
+		return Invalid("executors", strconv.Itoa(len(a.Executors))+" addresses", fmt.Sprintf("at most %d are allowed", MaxAddresses))
+	}
+	for i, address := range a.Executors {
+		field := fmt.Sprintf("executors[%d]", i)
+		scheme, _, err := ParseAddress(address)
+		if err != nil {
+			return at(err, field)
+		}
+		if err := scheme.Ready(field, address); err != nil {
+			return err
+		}
+		if slices.Index(a.Executors, address) != i {
+			return Invalid(field, address, "named twice")
+		}
+	}
+	if len(a.Allow) > MaxAllow {
+		return Invalid("allow", strconv.Itoa(len(a.Allow))+" ranges", fmt.Sprintf("at most %d are allowed", MaxAllow))
+	}
+	for i, p := range a.Allow {
+		if !p.IsValid() {
+			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "a range is written as 10.0.0.0/8 or fd00::/8")
+		}
+	}
+	return nil
+}
+
+// at is err with another field, where it is an Error.
+func at(err error, field string) error {
+	if e, ok := err.(*Error); ok {
+		c := *e
+		c.Field = field
+		return &c
+	}
+	return err
+}
+
+// CheckHandler refuses a handler that the app's executors cannot run: those of
+// the scheme call take "POST /path" or "/path", others any name.
+func (a *App) CheckHandler(handler string) error {
+	for _, address := range a.Executors {
+		if strings.HasPrefix(address, string(SchemeCall)+":") {
+			_, _, err := ParseCallHandler(handler)
+			return err
+		}
+	}
+	return nil
+}
+
+var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
+
+// ParseCallHandler reads the handler of a call: executor: a method, POST if
+// none is given, and a path that begins with a slash and may have a query.
+func ParseCallHandler(handler string) (method, path string, err error) {
+	method, path, found := strings.Cut(handler, " ")
+	if !found {
+		method, path = "POST", handler
+	}
+	if !slices.Contains(callMethods, method) {
+		return "", "", Invalid("handler", handler, `the handler of a call: executor is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
+	}
+	u, perr := url.ParseRequestURI(path)
+	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") || !printable(path) || u.Host != "" {
+		return "", "", Invalid("handler", handler, `the handler of a call: executor is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
+	}
+	return method, path, nil
+}
+
+// Scheme is how a run is sent to an address.
+type Scheme string
+
+const (
+	SchemeWire   Scheme = "wire"   // http:// or https://: the bytes of xxl-job
+	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
+	SchemeLambda Scheme = "lambda" // lambda:<ARN or name>
+	SchemeQueue  Scheme = "queue"  // queue:<name>
+)
+
+// Ready refuses the schemes that nothing sends to yet.
+func (s Scheme) Ready(field, address string) error {
+	if s == SchemeWire || s == SchemeCall {
+		return nil
+	}
+	return Invalid(field, address, string(s)+": executors come later, not yet; allowed for now are http://…, https://… and call:https://…")
+}
+
+// ParseAddress reads the address of an executor: the scheme, and what it is
+// sent to: the base URL of wire and call, the name of lambda and queue. It does
+// not resolve or judge the host: that is done when it is dialled.
+func ParseAddress(raw string) (scheme Scheme, target string, err error) {
+	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint)"
+	if raw == "" || len(raw) > MaxAddress {
+		return "", "", Invalid("address", raw, fmt.Sprintf("an address has 1 to %d bytes; %s", MaxAddress, allowed))
+	}
+	scheme, target = SchemeWire, raw
+	if prefix, rest, found := strings.Cut(raw, ":"); found {
+		switch s := Scheme(prefix); s {
+		case SchemeCall:
+			scheme, target = s, rest
+		case SchemeLambda, SchemeQueue:
+			if rest == "" || !printable(rest) || strings.Contains(rest, " ") {
+				return "", "", Invalid("address", raw, "needs a name of printable ASCII characters after "+prefix+":")
+			}
+			return s, rest, nil
+		}
+	}
+	if why := baseURL(target); why != "" {
+		return "", "", Invalid("address", raw, why+"; "+allowed)
+	}
+	return scheme, target, nil
+}
+
+// baseURL says what is wrong with a base URL; empty if nothing is.
+func baseURL(raw string) string {
+	for i := range len(raw) {
+		if c := raw[i]; c <= ' ' || c >= 0x7f || c == '\\' {
+			return "it has a space, a backslash, or a character that is not printable ASCII"
+		}
+	}
+	u, err := url.Parse(raw)
+	switch {
+	case err != nil:
+		return "not a URL"
+	case u.Scheme != "http" && u.Scheme != "https":
+		return "not an http or https URL"
+	case u.User != nil:
+		return "it has user info"
+	case u.Opaque != "" || u.Hostname() == "":
+		return "it has no host"
+	case u.RawQuery != "" || u.ForceQuery:
+		return "it has a query"
+	case strings.Contains(raw, "#"):
+		return "it has a fragment"
+	case strings.HasSuffix(u.Host, ":"):
+		return "its port is empty"
+	}
+	if p := u.Port(); p != "" {
+		if n, err := strconv.ParseUint(p, 10, 16); err != nil || n == 0 {
+			return "its port is not 1 to 65535"
+		}
+	}
+	return ""
+}
