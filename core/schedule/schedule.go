@@ -1,0 +1,319 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/cron"
+)
+
+// Bounds of a schedule.
+const (
+	MaxRules  = 16
+	MinPeriod = time.Second          // of every and fixedDelay
+	MaxPeriod = 366 * 24 * time.Hour // of every and fixedDelay
+	MaxJitter = 24 * time.Hour
+	// FrequentJitter bounds the jitter of a job that fires more than once a window.
+	FrequentJitter = 60 * time.Second
+)
+
+// Schedule is a compiled core.Schedule. It is immutable, so any number of
+// goroutines may use it.
+type Schedule struct {
+	rules  []rule
+	zone   *zone
+	from   core.Instant // first that counts
+	until  core.Instant // last that counts, at most core.Horizon
+	source core.Schedule
+	delay  time.Duration // of a fixed delay, else 0
+}
+
+// rule is one compiled core.When.
+type rule struct {
+	kind     core.Kind
+	expr     *cron.Expr
+	realTime bool
+	period   int64 // every: seconds
+	offset   int64 // every: seconds, 0 … period-1
+	at       core.Instant
+}
+
+// Compile checks a schedule and makes it ready to be asked. The job decides
+// where in its period an `every` without an offset fires. Errors are
+// *core.Error and name the field: "schedule.cron", in a list
+// "schedule[1].cron". Whether a schedule has any instant left is not checked:
+// see Never.
+func Compile(s core.Schedule, job core.JobID) (*Schedule, error) {
+	if len(s.Any) > MaxRules {
+		return nil, core.Invalid("schedule", fmt.Sprint(len(s.Any)), fmt.Sprintf("too many rules; at most %d are allowed", MaxRules))
+	}
+	c := &Schedule{source: s, rules: make([]rule, 0, len(s.Any))}
+	var err error
+	if c.zone, err = loadZone(s.Timezone); err != nil {
+		reason := "not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC"
+		if s.Timezone == "Local" {
+			reason = "the host's zone is never used; " + reason[len("not an IANA time zone; "):]
+		}
+		return nil, core.Invalid("schedule.timezone", s.Timezone, reason)
+	}
+	for i, w := range s.Any {
+		path := "schedule"
+		if len(s.Any) > 1 {
+			path = fmt.Sprintf("schedule[%d]", i)
+			if w.Kind == core.KindFixedDelay {
+				return nil, core.Invalid(path+".fixedDelay", w.Every.String(), "a fixed delay stands alone, not in a list")
+			}
+		}
+		r, err := compileRule(w, job, path)
+		if err != nil {
+			return nil, err
+		}
+		c.rules = append(c.rules, r)
+	}
+	c.delay, _ = s.FixedDelay()
+	if s.Jitter < 0 || s.Jitter > MaxJitter || s.Jitter%time.Second != 0 {
+		return nil, core.Invalid("schedule.jitter", s.Jitter.String(), "a jitter is 0s to 24h in whole seconds")
+	}
+	if c.from, _, err = c.bound("schedule.from", s.From); err != nil {
+		return nil, err
+	}
+	c.until = core.Horizon
+	if s.Until != "" {
+		if _, c.until, err = c.bound("schedule.until", s.Until); err != nil {
+			return nil, err
+		}
+		if c.from > c.until {
+			return nil, core.Invalid("schedule.from", s.From, "a start after its end ("+s.Until+")")
+		}
+		c.until = min(c.until, core.Horizon)
+	}
+	return c, nil
+}
+
+func compileRule(w core.When, job core.JobID, path string) (rule, error) {
+	r := rule{kind: w.Kind}
+	if w.Kind != core.KindEvery && (w.Offset != 0 || w.Aligned) {
+		return r, core.Invalid(path+".offset", w.Offset.String(), "only every has an offset")
+	}
+	switch w.Kind {
+	case core.KindCron, core.KindCrontab:
+		parse := cron.ParseQuartz
+		if w.Kind == core.KindCrontab {
+			parse = cron.ParseCrontab
+		}
+		expr, err := parse(w.Expr)
+		if err != nil {
+			return r, invalidText(path+"."+string(w.Kind), w.Expr, err)
+		}
+		r.expr, r.realTime = expr, expr.RealTime()
+	case core.KindEvery, core.KindFixedDelay:
+		if w.Every < MinPeriod || w.Every > MaxPeriod || w.Every%time.Second != 0 {
+			return r, core.Invalid(path+"."+string(w.Kind), w.Every.String(), "1s to 8784h (366 days) in whole seconds is allowed")
+		}
+		r.period = int64(w.Every / time.Second)
+		if w.Kind == core.KindFixedDelay {
+			break
+		}
+		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
+			return r, core.Invalid(path+".offset", w.Offset.String(), "an offset is 0s or more, less than the period ("+w.Every.String()+"), and whole seconds")
+		}
+		r.offset = int64(w.Offset / time.Second)
+		if !w.Aligned && w.Offset == 0 {
+			r.offset = int64(hash(uint64(job)) % uint64(r.period))
+		}
+	case core.KindAt:
+		if w.At <= 0 || w.At > core.Horizon {
+			return r, core.Invalid(path+".at", fmt.Sprint(int64(w.At)), "a time from 1970 to "+core.Horizon.String()+" is needed")
+		}
+		r.at = w.At
+	default:
+		return r, core.Invalid(path+".kind", string(w.Kind), "cron, crontab, every, fixedDelay and at are allowed")
+	}
+	return r, nil
+}
+
+// invalidText is the error of package cron with the field's path; the value is
+// not said twice.
+func invalidText(field, text string, err error) error {
+	reason := err.Error()
+	if p, ok := errors.AsType[*cron.ParseError](err); ok {
+		reason = p.Reason
+		if p.Pos > 0 {
+			reason = fmt.Sprintf("at offset %d: %s", p.Pos, reason)
+		}
+		if p.Field != "" {
+			reason = p.Field + ": " + reason
+		}
+	}
+	e := core.Invalid(field, text, reason)
+	e.Err = err
+	return e
+}
+
+// bound reads a from or until: the first and the last instant of a date in the
+// schedule's zone, or a time, which is both. Empty is 0, 0.
+func (s *Schedule) bound(field, text string) (first, last core.Instant, err error) {
+	if text == "" {
+		return 0, 0, nil
+	}
+	if d, err := time.Parse(time.DateOnly, text); err == nil {
+		midnight := cron.Wall(d.Unix())
+		return core.Instant(s.zone.first(midnight)), core.Instant(s.zone.first(midnight+day) - 1), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil || t.Unix() <= 0 {
+		return 0, 0, core.Invalid(field, text, "a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00 is needed")
+	}
+	return core.Ceil(t), core.InstantOf(t), nil
+}
+
+// Next is the earliest nominal instant strictly after the given one, over all
+// rules, inside from and until and up to core.Horizon; false if there is none.
+// A fixed delay has none of its own: its instants come from the ends of runs.
+func (s *Schedule) Next(after core.Instant) (core.Instant, bool) {
+	after = max(after, s.from-1)
+	var next core.Instant
+	for i := range s.rules {
+		if at, ok := s.nextOf(&s.rules[i], after); ok && (next == 0 || at < next) {
+			next = at
+		}
+	}
+	if next == 0 || next > s.until {
+		return 0, false
+	}
+	return next, true
+}
+
+func (s *Schedule) nextOf(r *rule, after core.Instant) (core.Instant, bool) {
+	switch r.kind {
+	case core.KindCron, core.KindCrontab:
+		var t int64
+		var ok bool
+		switch {
+		case len(s.zone.periods) == 1:
+			var w cron.Wall
+			w, ok = r.expr.Next(cron.Wall(int64(after) + s.zone.periods[0].offset))
+			t = int64(w) - s.zone.periods[0].offset
+		case r.realTime:
+			t, ok = s.zone.nextMatch(r.expr, int64(after))
+		default:
+			var w cron.Wall
+			if w, ok = r.expr.Next(s.zone.reached(int64(after))); ok {
+				t = s.zone.first(w)
+			}
+		}
+		return core.Instant(t), ok && t > 0
+	case core.KindEvery:
+		// The first whole number of periods whose instant is after.
+		k := floorDiv(int64(after)-r.offset, r.period) + 1
+		at := k*r.period + r.offset
+		if at == 0 { // 1970 itself is no instant: 0 means none
+			at = r.period
+		}
+		return core.Instant(at), at > 0
+	case core.KindAt:
+		return r.at, r.at > after
+	}
+	return 0, false
+}
+
+// nextMatch is the first second after the given one at which the zone's clock
+// shows a time that matches.
+func (z *zone) nextMatch(expr *cron.Expr, after int64) (int64, bool) {
+	for from, i := after, z.at(after+1); ; {
+		offset := z.periods[i].offset
+		w, ok := expr.Next(cron.Wall(from + offset))
+		t := int64(w) - offset
+		end := z.end(i)
+		if ok && t < end {
+			return t, true
+		}
+		if end > int64(core.Horizon) {
+			return 0, false
+		}
+		// Nothing matches between the wall clock at from and w. Beyond the reach
+		// of a set-back clock nothing can fire before the clock gets near w, so
+		// the years up to there need no look.
+		skipped := end-1 >= from+reach
+		from = end - 1
+		i++
+		if skipped {
+			if !ok {
+				return 0, false
+			}
+			if near := int64(w) - maxOffset - 1; near > from {
+				from = near
+				i = z.at(from + 1)
+			}
+		}
+	}
+}
+
+func floorDiv(a, b int64) int64 {
+	q := a / b
+	if a%b < 0 {
+		q--
+	}
+	return q
+}
+
+// Never reports whether a schedule with rules has no instant after the given
+// one. A schedule without rules is by hand only, and that is no never; a fixed
+// delay ends with its window.
+func (s *Schedule) Never(after core.Instant) bool {
+	if len(s.rules) == 0 {
+		return false
+	}
+	if s.delay > 0 {
+		return after >= s.until
+	}
+	_, ok := s.Next(after)
+	return !ok
+}
+
+// FixedDelay tells the delay if the schedule counts from the end of a run.
+func (s *Schedule) FixedDelay() (time.Duration, bool) { return s.delay, s.delay > 0 }
+
+// Manual reports whether the schedule has no rule at all.
+func (s *Schedule) Manual() bool { return len(s.rules) == 0 }
+
+// Clamp moves an instant that a fixed delay would give to the begin of the
+// from/until window; false if it lies behind the window.
+func (s *Schedule) Clamp(at core.Instant) (core.Instant, bool) {
+	at = max(at, s.from)
+	return at, at <= s.until
+}
+
+// Slot is the second at which the fire of an instant is due: the instant and a
+// jitter that is a hash of (job, instant). It stays before next, the job's next
+// instant (0: there is none), so slots never overtake each other; it moves by at
+// most the schedule's jitter, and by at most FrequentJitter if frequent: the job
+// fires more than once a window. The ID of the run is made of the instant and
+// does not follow.
+func (s *Schedule) Slot(job core.JobID, at, next core.Instant, frequent bool) core.Instant {
+	if s.source.Jitter == 0 {
+		return at
+	}
+	limit := int64(s.source.Jitter / time.Second)
+	if frequent {
+		limit = min(limit, int64(FrequentJitter/time.Second))
+	}
+	if next != 0 {
+		limit = min(limit, int64(next-at)-1)
+	}
+	if limit <= 0 {
+		return at
+	}
+	return at + core.Instant(hash(hash(uint64(job))^uint64(at))%uint64(limit+1))
+}
+
+// hash spreads numbers evenly (the finalizer of SplitMix64). Instants and slots
+// follow from it: it must never change.
+func hash(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

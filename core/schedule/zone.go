@@ -1,0 +1,125 @@
+package schedule
+
+import (
+	"errors"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/cron"
+)
+
+const (
+	day = 24 * 60 * 60
+	// maxOffset is more than any zone is or was away from UTC, in seconds.
+	maxOffset = 16 * 60 * 60
+	// reach is how far from a clock change, in seconds, its effect on the order
+	// of wall-clock times ends: the largest change there can be.
+	reach = 2 * maxOffset
+)
+
+// zone is the offsets of one time zone from 1970 to the horizon. It is
+// immutable and shared by all schedules of that zone.
+type zone struct {
+	name string
+	// periods begin in the order of start, the first before any instant;
+	// neighbours differ in offset.
+	periods []period
+}
+
+// period is a time of constant offset.
+type period struct {
+	start  int64 // Unix seconds, included; it ends where the next one starts
+	offset int64 // seconds east of UTC
+}
+
+var utc = &zone{name: "UTC", periods: []period{{math.MinInt64, 0}}}
+
+// zones caches what loadZone made, by name. Only names of existing zones get
+// in, so it is bounded by their number (600, at most 4 KB each).
+var zones sync.Map
+
+// loadZone is the one place where zones are loaded.
+func loadZone(name string) (*zone, error) {
+	switch name {
+	case "", "UTC":
+		return utc, nil
+	}
+	if z, ok := zones.Load(name); ok {
+		return z.(*zone), nil
+	}
+	// Besides zones the database has files that are none: the host's own zone,
+	// rule files, and a second set that counts leap seconds.
+	if name == "Local" || name == "localtime" || name == "posixrules" || name == "Factory" ||
+		strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/") {
+		return nil, errors.New("no IANA zone")
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, err
+	}
+	z, _ := zones.LoadOrStore(name, newZone(name, loc))
+	return z.(*zone), nil
+}
+
+func newZone(name string, loc *time.Location) *zone {
+	z := &zone{name: name}
+	last := int64(core.Horizon) + 2*day
+	start := int64(math.MinInt64)
+	for t := int64(-2 * day); t <= last; {
+		at := time.Unix(t, 0).In(loc)
+		_, offset := at.Zone()
+		if n := len(z.periods); n == 0 || z.periods[n-1].offset != int64(offset) {
+			z.periods = append(z.periods, period{start, int64(offset)})
+		}
+		_, end := at.ZoneBounds()
+		if end.IsZero() {
+			break
+		}
+		t = end.Unix()
+		start = t
+	}
+	z.periods = slices.Clip(z.periods)
+	return z
+}
+
+// at is the index of the period that holds t.
+func (z *zone) at(t int64) int {
+	if len(z.periods) == 1 {
+		return 0
+	}
+	return sort.Search(len(z.periods), func(i int) bool { return z.periods[i].start > t }) - 1
+}
+
+// end is the first second after period i.
+func (z *zone) end(i int) int64 {
+	if i+1 < len(z.periods) {
+		return z.periods[i+1].start
+	}
+	return math.MaxInt64
+}
+
+// reached is the latest wall-clock time that the zone's clock has shown up to
+// t: what it shows at t, or more where it was set back a while ago.
+func (z *zone) reached(t int64) cron.Wall {
+	i := z.at(t)
+	wall := t + z.periods[i].offset
+	for ; i > 0 && z.periods[i].start > t-reach; i-- {
+		wall = max(wall, z.periods[i].start-1+z.periods[i-1].offset)
+	}
+	return cron.Wall(wall)
+}
+
+// first is the first second at which the zone's clock shows wall or more.
+func (z *zone) first(wall cron.Wall) int64 {
+	w := int64(wall)
+	for i := z.at(w - maxOffset); ; i++ {
+		if t := max(w-z.periods[i].offset, z.periods[i].start); t < z.end(i) {
+			return t
+		}
+	}
+}
