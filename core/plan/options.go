@@ -1,0 +1,72 @@
+package plan
+
+import "time"
+
+// Options are the numbers of planning. Durations are whole seconds.
+type Options struct {
+	// Window is how long the windows are by which fires are planned.
+	Window time.Duration
+	// Lead is how long before its start a window is planned.
+	Lead time.Duration
+	// MaxAhead bounds how far before its slot a fire goes on the ring.
+	MaxAhead time.Duration
+	// GroupEvery is how many started jobs make one group more; Groups how many
+	// there are. The windows of group g begin g/Groups of a window later.
+	GroupEvery int
+	Groups     int
+	// A job that fires less than once a window is planned this long before its
+	// slot, between the two by its number.
+	LonelySpreadMin time.Duration
+	LonelySpreadMax time.Duration
+	// MaxInstants bounds the fires of one job and pass, MaxSkips the instants
+	// that one pass looks at for one job. The next pass goes on.
+	MaxInstants int
+	MaxSkips    int
+	// TailCheck is when a tick looks again at a fixed delay whose fire is out.
+	TailCheck time.Duration
+}
+
+// AWS is planning for a tick that may be two minutes late on a queue that
+// delays a message by 900 s at most.
+func AWS() Options {
+	return Options{
+		Window: 600 * time.Second, // an advance covers ten fires of a minutely job
+		// 119 s between two wake-ups and 90 s for an outage, and one to spare.
+		Lead: 210 * time.Second,
+		// SQS delays by at most 900 s; 5 s for the way there.
+		MaxAhead:   895 * time.Second,
+		GroupEvery: 2000,
+		Groups:     1,
+		// More than Lead, and under MaxAhead with 15 s for the pass: ten minutes
+		// over which the midnight herd is planned.
+		LonelySpreadMin: 240 * time.Second,
+		LonelySpreadMax: 880 * time.Second,
+		MaxInstants:     1000,  // more than a secondly job has in Lead and a window
+		MaxSkips:        20000, // 5 h of a secondly job; about 5 ms
+		TailCheck:       10 * time.Minute,
+	}
+}
+
+// Local is planning for one process whose tick beats once a second.
+func Local() Options {
+	return Options{
+		Window:          5 * time.Second,
+		Lead:            2 * time.Second, // two beats
+		MaxAhead:        15 * time.Second,
+		GroupEvery:      2000,
+		Groups:          5, // each beat of a window plans a fifth of the jobs
+		LonelySpreadMin: 2 * time.Second,
+		LonelySpreadMax: 7 * time.Second,
+		MaxInstants:     1000,
+		MaxSkips:        20000,
+		TailCheck:       10 * time.Minute,
+	}
+}
+
+// GroupsFor is how many groups a number of started jobs makes.
+func (o Options) GroupsFor(started int) int {
+	if o.GroupEvery <= 0 {
+		return max(o.Groups, 1)
+	}
+	return max(o.Groups, 1+started/o.GroupEvery)
+}

@@ -1,0 +1,70 @@
+package plan
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Pack puts fires into messages: one slot a message, in the order of slots, at
+// most limit fires each (ring.MaxFires if that is less, or limit is not
+// positive), the fires of a slot in the order given. A message is not to be seen
+// before its slot less visibleBefore. The fires are copied.
+func Pack(fires []core.Fire, limit int, visibleBefore time.Duration) []ring.Out {
+	if len(fires) == 0 {
+		return nil
+	}
+	if limit <= 0 || limit > ring.MaxFires {
+		limit = ring.MaxFires
+	}
+	sorted := bySlot(fires)
+	out := make([]ring.Out, 0, len(sorted)/limit+64)
+	for len(sorted) > 0 {
+		slot := sorted[0].Slot
+		n := 1
+		for n < len(sorted) && n < limit && sorted[n].Slot == slot {
+			n++
+		}
+		out = append(out, ring.Out{
+			NotBefore: slot.Time().Add(-visibleBefore),
+			Message:   ring.Message{Kind: ring.KindFires, Slot: slot, Fires: sorted[:n:n]},
+		})
+		sorted = sorted[n:]
+	}
+	return out
+}
+
+// bySlot is a copy of fires in the order of slots, stable.
+func bySlot(fires []core.Fire) []core.Fire {
+	first, last, inOrder := fires[0].Slot, fires[0].Slot, true
+	for i := 1; i < len(fires); i++ {
+		first, last = min(first, fires[i].Slot), max(last, fires[i].Slot)
+		inOrder = inOrder && fires[i-1].Slot <= fires[i].Slot
+	}
+	if inOrder {
+		return slices.Clone(fires)
+	}
+	sorted := make([]core.Fire, len(fires))
+	// The slots of a pass are minutes apart, so counting them is quickest; late
+	// ones can make the span long.
+	if span := int(last-first) + 1; span <= 4*len(fires)+1024 {
+		start := make([]int32, span+1)
+		for i := range fires {
+			start[fires[i].Slot-first+1]++
+		}
+		for i := range span {
+			start[i+1] += start[i]
+		}
+		for i := range fires {
+			k := fires[i].Slot - first
+			sorted[start[k]] = fires[i]
+			start[k]++
+		}
+		return sorted
+	}
+	copy(sorted, fires)
+	slices.SortStableFunc(sorted, func(a, b core.Fire) int { return int(a.Slot - b.Slot) })
+	return sorted
+}

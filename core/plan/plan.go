@@ -1,0 +1,279 @@
+package plan
+
+import (
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Result is what one pass does for one job: send the fires, record the skips,
+// and only then apply the advance.
+type Result struct {
+	Fires   []core.Fire // in the order of their instants, and of their slots
+	Skips   []core.Skip // in the order of their instants
+	Advance core.Advance
+}
+
+// Job plans a started job from s.Next: every instant whose slot lies before the
+// end of the window that holds the later of its next slot and now + Lead, and at
+// most MaxAhead from now. A job that is not due yet, not started, or has no next
+// instant gives no fires and an advance that changes at most its planAt.
+//
+// Each instant takes a number of the sequence, sent or not, so that a repeat
+// gives a fire the same one.
+//
+// Where MaxInstants or MaxSkips ends the pass, the new planAt is not after now,
+// so the next pass goes on.
+//
+// A fixed delay is planned in its own way: its one fire makes the run that is
+// the chain's tail; Next stays, so that a fire sent again under a new revision
+// keeps its ID. AfterEnd moves it on. With a tail open only planAt moves: what a
+// close may have missed is the caller's to repair.
+func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
+	a := core.Advance{
+		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
+		NewNext: s.Next, NewPlanAt: s.PlanAt, NewSeq: s.Seq, NewPartition: s.Partition,
+		NewTail: s.Tail, NewState: s.State,
+	}
+	if s.State != core.Started {
+		return Result{Advance: a}
+	}
+	if delay, ok := sch.FixedDelay(); ok {
+		return fixedDelay(s, sch, delay, now, o, a)
+	}
+	if s.Next == 0 {
+		a.NewPlanAt = 0
+		return Result{Advance: a}
+	}
+
+	c := newCursor(s.ID, sch, s.Next, o)
+	if p := c.planAt(o); p > core.InstantOf(now) {
+		a.NewPlanAt = p
+		return Result{Advance: a}
+	}
+	var r Result
+	policy := PolicyOf(s)
+	limit := core.InstantOf(now.Add(o.MaxAhead))
+	limit = min(limit, o.windowEnd(s.ID, max(c.slot, core.Ceil(now.Add(o.Lead))))-1)
+	for looked := 0; c.at != 0 && c.slot <= limit && len(r.Fires) < o.MaxInstants && looked < o.MaxSkips; looked++ {
+		send, late, reason := Judge(policy, c.at, c.slot, c.next, now)
+		if send {
+			cause := core.CauseSchedule
+			if late {
+				cause = core.CauseMisfire
+			}
+			r.Fires = append(r.Fires, core.Fire{
+				Run: core.PlannedRun(s.ID, c.at), Rev: s.Rev, At: c.at, Slot: c.slot, Cause: cause, Seq: a.NewSeq,
+			})
+		} else {
+			r.skip(s, c.at, reason, now)
+		}
+		a.NewSeq++
+		c.step()
+	}
+	a.NewNext = c.at
+	if c.at == 0 {
+		a.NewState, a.NewPlanAt = core.Ended, 0
+	} else {
+		a.NewPlanAt = c.planAt(o)
+	}
+	r.Advance = a
+	return r
+}
+
+// skip records an instant. Skipped instants are always the oldest of a pass
+// (Judge), so instants in a row are records in a row.
+func (r *Result) skip(s core.Sched, at core.Instant, reason core.Reason, now time.Time) {
+	if n := len(r.Skips); n > 0 && len(r.Fires) == 0 && r.Skips[n-1].Reason == reason {
+		r.Skips[n-1].Last = at
+		r.Skips[n-1].Count++
+		return
+	}
+	r.Skips = append(r.Skips, core.Skip{Job: s.ID, First: at, Last: at, Count: 1, Reason: reason, Rev: s.Rev, Made: now.UTC()})
+}
+
+func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now time.Time, o Options, a core.Advance) Result {
+	check := core.Ceil(now.Add(o.TailCheck))
+	if s.Tail != 0 {
+		a.NewPlanAt = check
+		return Result{Advance: a}
+	}
+	if s.Next == 0 {
+		a.NewPlanAt = 0
+		return Result{Advance: a}
+	}
+	slot := sch.Slot(s.ID, s.Next, 0, delay < o.Window)
+	if p := o.lonely(s.ID, slot); p > core.InstantOf(now) {
+		a.NewPlanAt = p
+		return Result{Advance: a}
+	}
+	var r Result
+	send, late, reason := Judge(PolicyOf(s), s.Next, slot, 0, now)
+	a.NewSeq++
+	if !send {
+		r.skip(s, s.Next, reason, now)
+		o.delayed(&a, s, sch, core.Ceil(now).Add(delay), delay)
+		r.Advance = a
+		return r
+	}
+	cause := core.CauseSchedule
+	if late {
+		cause = core.CauseMisfire
+	}
+	run := core.PlannedRun(s.ID, s.Next)
+	r.Fires = []core.Fire{{Run: run, Rev: s.Rev, At: s.Next, Slot: slot, Cause: cause, Seq: s.Seq}}
+	a.NewTail = run
+	a.NewPlanAt = check
+	r.Advance = a
+	return r
+}
+
+// delayed sets the next instant of a fixed delay.
+func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, at core.Instant, delay time.Duration) {
+	// Never an instant that was used: its run exists, and the job would stand
+	// still for ever. A clock that was set back can ask for one.
+	at = max(at, s.Next+1)
+	a.NewTail = 0
+	at, ok := sch.Clamp(at)
+	if s.State != core.Started { // its planAt is the end of a pause, and Start will decide the rest
+		a.NewNext, a.NewPlanAt = at, s.PlanAt
+		return
+	}
+	if !ok {
+		a.NewNext, a.NewPlanAt, a.NewState = 0, 0, core.Ended
+		return
+	}
+	a.NewNext = at
+	a.NewPlanAt = o.lonely(s.ID, sch.Slot(s.ID, at, 0, delay < o.Window))
+}
+
+// AfterEnd is the advance of a fixed delay after the chain of its tail closed
+// at ended: the next fire is delay later. A job that is started ends where the
+// schedule's window is over; one that is paused only loses its tail. It is planned at once by its maker where
+// NewPlanAt is not after now.
+func AfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) core.Advance {
+	a := core.Advance{
+		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
+		NewSeq: s.Seq, NewPartition: s.Partition, NewState: s.State,
+	}
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil { // cannot be: it was checked when it was stored. Then without its window
+		sch, _ = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, s.ID)
+	}
+	o.delayed(&a, s, sch, core.Ceil(ended).Add(delay), delay)
+	return a
+}
+
+// Start sets what planning needs after a create, edit or resume at s.RevAt: the
+// first instant after it, planAt, and the state started, or ended where no
+// instant is left. A schedule without rules is started and never due. A fixed
+// delay with an open tail keeps it and is due at once, for its fire has to be
+// sent again under the new revision.
+func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
+	s.State, s.PlanError = core.Started, ""
+	s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
+	if delay, ok := sch.FixedDelay(); ok {
+		if at, open := s.Tail.Planned(); open && s.Tail != 0 {
+			s.Next, s.PlanAt = at, core.InstantOf(s.RevAt)
+			return s
+		}
+		at, ok := sch.Clamp(core.Ceil(s.RevAt).Add(delay))
+		if !ok {
+			s.State, s.Next, s.PlanAt = core.Ended, 0, 0
+			return s
+		}
+		s.Next = at
+		s.PlanAt = o.lonely(s.ID, sch.Slot(s.ID, at, 0, delay < o.Window))
+		return s
+	}
+	s.Tail = 0
+	next, ok := sch.Next(core.InstantOf(s.RevAt))
+	if !ok {
+		s.Next, s.PlanAt = 0, 0
+		if !sch.Manual() {
+			s.State = core.Ended
+		}
+		return s
+	}
+	s.Next = next
+	s.PlanAt = PlanAt(s, sch, next, o)
+	return s
+}
+
+// PlanAt is when a tick is to plan the instant next of a job: the start of the
+// window that holds its slot less Lead, or, if the job fires less than once a
+// window (the gap to the instant after it is a window or more, or there is
+// none), its slot less LonelySpreadMin to LonelySpreadMax by the job's number.
+// It is 0 only for a next of 0.
+func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) core.Instant {
+	if next == 0 {
+		return 0
+	}
+	if delay, ok := sch.FixedDelay(); ok {
+		return o.lonely(s.ID, sch.Slot(s.ID, next, 0, delay < o.Window))
+	}
+	c := newCursor(s.ID, sch, next, o)
+	return c.planAt(o)
+}
+
+// cursor walks over the instants of a schedule.
+type cursor struct {
+	sch      *schedule.Schedule
+	job      core.JobID
+	window   core.Instant
+	at, next core.Instant // 0: there is none
+	slot     core.Instant // of at
+	frequent bool         // the gap to next is less than a window
+}
+
+func newCursor(job core.JobID, sch *schedule.Schedule, at core.Instant, o Options) cursor {
+	c := cursor{sch: sch, job: job, window: seconds(o.Window), next: at}
+	c.step()
+	return c
+}
+
+func (c *cursor) step() {
+	c.at = c.next
+	if c.at == 0 {
+		return
+	}
+	c.next, _ = c.sch.Next(c.at)
+	c.frequent = c.next != 0 && c.next-c.at < c.window
+	c.slot = c.sch.Slot(c.job, c.at, c.next, c.frequent)
+}
+
+func (c *cursor) planAt(o Options) core.Instant {
+	if !c.frequent {
+		return o.lonely(c.job, c.slot)
+	}
+	return o.clip(o.windowStart(c.job, c.slot)-seconds(o.Lead), c.slot)
+}
+
+// lonely is when a slot is planned for a job that fires less than once a window.
+func (o Options) lonely(job core.JobID, slot core.Instant) core.Instant {
+	// Numbers are given in a row, and jobs made together fire together: a hash
+	// would leave holes.
+	spread := seconds(o.LonelySpreadMin) + core.Instant(job)%(seconds(o.LonelySpreadMax-o.LonelySpreadMin)+1)
+	return o.clip(slot-spread, slot)
+}
+
+// clip keeps a planAt after 0 and not so early that its slot would be too far
+// ahead for the ring.
+func (o Options) clip(planAt, slot core.Instant) core.Instant {
+	return max(planAt, slot-seconds(o.MaxAhead), 1)
+}
+
+// windowStart is the start of the window of the job's group that holds t.
+func (o Options) windowStart(job core.JobID, t core.Instant) core.Instant {
+	w := seconds(o.Window)
+	groups := core.Instant(max(o.Groups, 1))
+	shift := core.Instant(job) % groups * w / groups
+	return t - ((t-shift)%w+w)%w
+}
+
+func (o Options) windowEnd(job core.JobID, t core.Instant) core.Instant {
+	return o.windowStart(job, t) + seconds(o.Window)
+}
+
+func seconds(d time.Duration) core.Instant { return core.Instant(d / time.Second) }
