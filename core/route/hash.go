@@ -1,0 +1,97 @@
+package route
+
+import (
+	"crypto/md5"
+	"encoding/binary"
+	"slices"
+	"sort"
+	"strconv"
+
+	"github.com/tickring/tickring/core"
+)
+
+// pointsPerAddress is how many points of the ring an address has, as in xxl-job.
+const pointsPerAddress = 100
+
+// HashRing is the consistent hash of xxl-job over one list of addresses: a job
+// keeps its address while the list changes elsewhere. It is immutable. The
+// order of the list does not matter, but for a collision of two hashes.
+type HashRing struct {
+	points []point // in the order of hash, each hash once
+	addrs  int     // how many different addresses there are
+}
+
+type point struct {
+	hash uint32
+	addr string
+}
+
+// NewHashRing takes 100 MD5 sums an address.
+func NewHashRing(addrs []string) *HashRing {
+	r := &HashRing{points: make([]point, 0, len(addrs)*pointsPerAddress)}
+	seen := make(map[string]bool, len(addrs))
+	var key []byte
+	for _, a := range addrs {
+		if seen[a] {
+			continue
+		}
+		seen[a] = true
+		for i := range pointsPerAddress {
+			key = append(key[:0], "SHARD-"...)
+			key = append(key, a...)
+			key = append(key, "-NODE-"...)
+			key = strconv.AppendInt(key, int64(i), 10)
+			r.points = append(r.points, point{hash(key), a})
+		}
+	}
+	r.addrs = len(seen)
+	// Of one hash the last listed address has the point, as in Java's map.
+	slices.Reverse(r.points)
+	slices.SortStableFunc(r.points, func(a, b point) int {
+		switch {
+		case a.hash < b.hash:
+			return -1
+		case a.hash > b.hash:
+			return 1
+		}
+		return 0
+	})
+	r.points = slices.CompactFunc(r.points, func(a, b point) bool { return a.hash == b.hash })
+	return r
+}
+
+// Pick is the address of a job; empty if the ring is.
+func (r *HashRing) Pick(job core.JobID) string {
+	if len(r.points) == 0 {
+		return ""
+	}
+	return r.points[r.start(job)].addr
+}
+
+// Order is all addresses in the order in which the ring has them from the job's
+// place on: each is the Pick of a ring without those before it.
+func (r *HashRing) Order(job core.JobID) []string {
+	if len(r.points) == 0 {
+		return nil
+	}
+	order := make([]string, 0, r.addrs)
+	for i, k := 0, r.start(job); i < len(r.points) && len(order) < r.addrs; i++ {
+		if a := r.points[(k+i)%len(r.points)].addr; !slices.Contains(order, a) {
+			order = append(order, a)
+		}
+	}
+	return order
+}
+
+// start is the first point at or after the job's hash, or else the lowest.
+func (r *HashRing) start(job core.JobID) int {
+	h := hash(strconv.AppendInt(nil, int64(job), 10))
+	i := sort.Search(len(r.points), func(i int) bool { return r.points[i].hash >= h })
+	return i % len(r.points)
+}
+
+// hash is the first four bytes of the MD5, the lowest first.
+func hash(key []byte) uint32 {
+	sum := md5.Sum(key)
+	return binary.LittleEndian.Uint32(sum[:])
+}

@@ -1,0 +1,122 @@
+package route
+
+import (
+	"slices"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Ask is what an address is asked before a run is sent to it.
+type Ask uint8
+
+const (
+	AskNothing Ask = iota
+	AskBeat        // /beat: is it there
+	AskIdle        // /idleBeat: does it run nothing of that job
+)
+
+// input is what an order may depend on.
+type input struct {
+	addrs []string // at least one, not to be changed
+	job   core.JobID
+	seq   int64
+	rnd   uint64
+}
+
+// table has every route, and is all there is to one.
+var table = map[core.Route]struct {
+	order func(in input) []string
+	ask   Ask
+	all   bool // every address gets a run of its own
+}{
+	core.RouteFirst:     {order: listed},
+	core.RouteLast:      {order: reversed},
+	core.RouteRound:     {order: turns},
+	core.RouteRandom:    {order: shuffled},
+	core.RouteHash:      {order: func(in input) []string { return NewHashRing(in.addrs).Order(in.job) }},
+	core.RouteLFU:       {order: shuffled}, // what LFU gives without counts; the dispatcher has them: Counts.Order
+	core.RouteLRU:       {order: turns},    // what LRU comes to when each fire has a number: no state to write
+	core.RouteFailover:  {order: listed, ask: AskBeat},
+	core.RouteBusyover:  {order: listed, ask: AskIdle},
+	core.RouteBroadcast: {order: listed, all: true},
+}
+
+// Order is the addresses in the order in which they are to be tried, the route's
+// choice first. Those behind it are for when the choice is proven not to have
+// the run. A new slice of the same addresses; empty if there are none. An
+// unknown route goes in the order of the list.
+//
+// addrs are in the order in which the app's owner listed them, or as Normalize
+// gives them. seq is the number of the job's fire, followed exactly by round and
+// lru; rnd a random number, used by random and lfu. With broadcast each address
+// gets a run: shard i goes to the ith, see Shard.
+//
+// Hash makes a ring of 100 points an address each time: keep a HashRing for a
+// list that is used again. LFU here knows no counts: see Counts.
+func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
+	if len(addrs) == 0 {
+		return nil
+	}
+	in := input{addrs, job, seq, rnd}
+	if r, ok := table[route]; ok {
+		return r.order(in)
+	}
+	return listed(in)
+}
+
+// Asks tells what each address is asked before the run is sent to it; the first
+// that says yes gets it, and if none does the run fails.
+func Asks(route core.Route) Ask { return table[route].ask }
+
+// All reports whether every address gets a run of its own.
+func All(route core.Route) bool { return table[route].all }
+
+// Shard is the address of shard i of a broadcast: the ith, or the first where
+// the list has shrunk since the shards were made.
+func Shard(addrs []string, i int) string {
+	if i < 0 || i >= len(addrs) {
+		i = 0
+	}
+	return addrs[i]
+}
+
+// Normalize is the addresses of executors that registered themselves, as routes
+// take them: distinct and sorted as strings. A new slice.
+func Normalize(registered []string) []string {
+	addrs := slices.Clone(registered)
+	slices.Sort(addrs)
+	return slices.Compact(addrs)
+}
+
+func listed(in input) []string { return slices.Clone(in.addrs) }
+
+func reversed(in input) []string {
+	addrs := slices.Clone(in.addrs)
+	slices.Reverse(addrs)
+	return addrs
+}
+
+// turns begins at the address whose turn it is.
+func turns(in input) []string {
+	n := int64(len(in.addrs))
+	i := (in.seq%n + n) % n
+	return slices.Concat(in.addrs[i:], in.addrs[:i])
+}
+
+// shuffled is a random order. Its first is uniform to within 1 in 2^48.
+func shuffled(in input) []string {
+	addrs := slices.Clone(in.addrs)
+	for i := range len(addrs) - 1 {
+		j := i + int(mix(in.rnd+uint64(i))%uint64(len(addrs)-i))
+		addrs[i], addrs[j] = addrs[j], addrs[i]
+	}
+	return addrs
+}
+
+// mix spreads a number over 64 bits (the finalizer of SplitMix64).
+func mix(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
