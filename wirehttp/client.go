@@ -1,0 +1,348 @@
+package wirehttp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
+)
+
+// A Kind says what is proven about a call. What to do with each is the
+// caller's business; for a run see the constants.
+type Kind uint8
+
+// The kinds. The zero value is Unknown, the one that claims least.
+const (
+	// Unknown: the request may have been received and acted on, and no answer
+	// of the protocol says so. A run stays where it was sent: unconfirmed.
+	Unknown Kind = iota
+	// Accepted: code 200. A run is queued, not finished.
+	Accepted
+	// Repeat: the executor has this logId already. To a re-send this means
+	// accepted.
+	Repeat
+	// Refused: proven that nothing was started, and the same request would be
+	// refused again. Outcome.Verdict tells a block strategy from the rest.
+	Refused
+	// RefusedPassing: proven that nothing was started, for a reason that
+	// passes: HTTP 429 or a full queue of the executor, or, before the first
+	// byte, the caller's own context, the client's bound of connections, or a
+	// closed client. The address is not to blame.
+	RefusedPassing
+	// BeforeFirstByte: no byte of the request left this process: the address
+	// is not allowed, does not resolve, refuses connections or fails TLS.
+	BeforeFirstByte
+)
+
+// String names the kind for logs.
+func (k Kind) String() string {
+	switch k {
+	case Accepted:
+		return "accepted"
+	case Repeat:
+		return "repeat"
+	case Refused:
+		return "refused"
+	case RefusedPassing:
+		return "refused for now"
+	case BeforeFirstByte:
+		return "not sent"
+	}
+	return "unknown"
+}
+
+// An Outcome is what came of one call.
+type Outcome struct {
+	Kind       Kind
+	Verdict    wire.Verdict // of the reply; VerdictGarbage if there is none
+	Code       int          // of the envelope; 0 if there is none
+	Msg        string       // of the envelope, at most wire.MaxMessage characters
+	HTTPStatus int          // 0 if no response arrived
+	Took       time.Duration
+	Err        error        // why Kind is not Accepted, where the envelope does not say it
+	Dialect    wire.Dialect // set if the answer proved one: a run was taken at the path of D, or /log told C from A and B
+}
+
+// Auth is what identifies the admin to an executor. Executors before D ignore
+// the app, and all ignore a token that they do not expect.
+type Auth struct {
+	Token string
+	App   string
+
+	// Dialect of the executor if known: it decides the path of a run. A
+	// wrong guess costs a second call and no run.
+	Dialect wire.Dialect
+}
+
+// ClientOptions of [New]. The zero value reaches public addresses only.
+type ClientOptions struct {
+	// Policy judges IP addresses: when connecting, after DNS, and again when
+	// a kept connection is used, with what safedial.WithAllow or WithOnly put
+	// into the context of the call.
+	Policy safedial.Policy
+
+	// Dial replaces the dialer of Policy. Connections it gives are still
+	// judged by their remote IP address, if they have one.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	// Timeout bounds one call from beginning to end, beside the context's own
+	// deadline. 0: 3 s.
+	Timeout time.Duration
+
+	// MaxConnsPerHost bounds the connections, and so the calls at a time, for
+	// each base URL; what exceeds waits, within its timeout. 0: 256.
+	MaxConnsPerHost int
+
+	// TLS is for https; nil uses the system's roots.
+	TLS *tls.Config
+}
+
+// Bounds of a client.
+const (
+	defaultTimeout = 3 * time.Second
+	defaultConns   = 256
+	maxReply       = 64 << 10 // bytes of a reply but to Log
+	maxLogReply    = 4 << 20  // bytes of a reply to Log
+)
+
+var (
+	// ErrClosed is the error of calls to a closed client.
+	ErrClosed = errors.New("the client is closed")
+	// ErrBadHeader is the error of calls whose token or app cannot stand in a
+	// header.
+	ErrBadHeader = errors.New("token or app has a control character, or a space at an end")
+
+	errBusy = errors.New("all connections to the executor are in use")
+)
+
+// A Client calls executors. It may be used by any number of goroutines, and
+// must be closed. It follows no redirects, uses no proxy, and never repeats a
+// request of which a byte was written.
+type Client struct {
+	timeout time.Duration
+	pool    *pool
+	plain   transport
+	secure  transport
+}
+
+// New gives a client. It starts nothing until it is used.
+func New(o ClientOptions) *Client {
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	if o.MaxConnsPerHost <= 0 {
+		o.MaxConnsPerHost = defaultConns
+	}
+	if o.Dial == nil {
+		o.Dial = o.Policy.Dialer(0).DialContext
+	}
+	p := newPool(o.MaxConnsPerHost)
+	return &Client{
+		timeout: o.Timeout,
+		pool:    p,
+		plain:   &plain{pool: p, dial: o.Dial, check: o.Policy.CheckContext},
+		secure:  newViaNetHTTP(o.Dial, o.Policy.CheckContext, o.TLS, o.MaxConnsPerHost, o.Timeout),
+	}
+}
+
+// Close closes idle connections and leaves no goroutine of its own. Calls
+// under way end as they would; their connections are closed then. Later calls
+// get ErrClosed, nothing sent.
+func (c *Client) Close() {
+	c.plain.closeIdle()
+	c.secure.closeIdle()
+}
+
+// Run sends an order to start a run to the executor at base. It goes to the
+// path of auth.Dialect, and to the other one if the executor proves that it
+// does not know that path.
+func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) Outcome {
+	buf := bodies.Get().(*[]byte)
+	defer putBody(buf)
+	*buf = wire.AppendRun((*buf)[:0], r)
+	path := auth.Dialect.RunPath()
+	out, reply := c.call(ctx, base, auth, path, *buf, maxReply, nil)
+	other := wire.PathRun
+	if path == wire.PathRun {
+		other = wire.PathTrigger
+	}
+	switch {
+	case out.Kind != Refused:
+		return out
+	case reply.NoMapping(path), path == wire.PathTrigger && out.HTTPStatus == 404:
+	default:
+		return out
+	}
+	first := out.Took
+	out, _ = c.call(ctx, base, auth, other, *buf, maxReply, nil)
+	out.Took += first
+	if other == wire.PathTrigger && (out.Kind == Accepted || out.Kind == Repeat) {
+		out.Dialect = wire.DialectD
+	}
+	return out
+}
+
+// Beat asks whether the executor lives.
+func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
+	out, _ := c.call(ctx, base, auth, wire.PathBeat, nil, maxReply, nil)
+	return out
+}
+
+// IdleBeat asks whether the executor neither runs nor queues the job: Accepted
+// if so, Refused if it does.
+func (c *Client) IdleBeat(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
+	out, _ := c.call(ctx, base, auth, wire.PathIdleBeat, wire.AppendIdleBeat(make([]byte, 0, 32), wire.IdleBeatRequest{JobID: jobID}), maxReply, nil)
+	return out
+}
+
+// Kill asks the executor to end all runs of the job, running and queued. Java
+// accepts also when there is nothing to end; Go refuses then.
+func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
+	out, _ := c.call(ctx, base, auth, wire.PathKill, wire.AppendKill(make([]byte, 0, 32), wire.KillRequest{JobID: jobID}), maxReply, nil)
+	return out
+}
+
+// Log asks for lines of a run's log. The result counts only if the outcome is
+// Accepted; an answer without log is Unknown with the reason in Err.
+func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequest) (wire.LogResult, Outcome) {
+	var res wire.LogResult
+	out, reply := c.call(ctx, base, auth, wire.PathLog, wire.AppendLogRequest(make([]byte, 0, 128), q), maxLogReply, func(r wire.Reply) (err error) {
+		res, err = r.LogResult()
+		return err
+	})
+	if out.Kind == Accepted {
+		// Rule 3 of telling dialects: "content" is A, B or Go, "data" C or D.
+		if reply.PayloadKey == "data" && auth.Dialect != wire.DialectD {
+			out.Dialect = wire.DialectC
+		}
+	}
+	return res, out
+}
+
+// call makes one call. accepted, if not nil, reads the payload of an accepted
+// reply, whose bytes do not outlive it.
+func (c *Client) call(ctx context.Context, base string, auth Auth, path string, body []byte, most int, accepted func(wire.Reply) error) (out Outcome, reply wire.Reply) {
+	start := time.Now()
+	defer func() { out.Took = time.Since(start) }()
+	if !headerValue(auth.Token) || !headerValue(auth.App) {
+		return Outcome{Kind: BeforeFirstByte, Err: ErrBadHeader}, reply
+	}
+	if len(body) > wire.MaxBody {
+		return Outcome{Kind: Refused, Err: fmt.Errorf("the request has %d bytes; executors take at most %d", len(body), wire.MaxBody)}, reply
+	}
+	deadline := start.Add(c.timeout)
+	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
+		deadline = d
+	}
+	h, err := c.pool.acquire(ctx, base, deadline)
+	if err != nil {
+		return notBegun(ctx, err), reply
+	}
+	defer c.pool.release(h)
+
+	room := bodies.Get().(*[]byte)
+	defer putBody(room)
+	x := exchange{host: h, path: path, auth: auth, body: body, most: most, deadline: deadline, room: (*room)[:0]}
+	t := c.plain
+	if h.base.HTTPS {
+		t = c.secure
+	}
+	res, err := t.roundTrip(ctx, &x)
+	if res.body != nil {
+		*room = res.body
+	}
+	if !res.began {
+		if err == nil {
+			err = errors.New("nothing was written")
+		}
+		return notBegun(ctx, err), reply
+	}
+	out, reply = judge(res.status, res.body, err)
+	if out.Kind == Accepted && accepted != nil {
+		if err := accepted(reply); err != nil {
+			out.Kind, out.Err = Unknown, err
+		}
+	}
+	reply.Payload = nil // it aliases room
+	return out, reply
+}
+
+// notBegun is the outcome of a call of which nothing was written.
+func notBegun(ctx context.Context, err error) Outcome {
+	end, ok := ctx.Deadline()
+	over := ctx.Err() != nil || ok && !time.Now().Before(end)
+	if over || errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
+		return Outcome{Kind: RefusedPassing, Err: err}
+	}
+	return Outcome{Kind: BeforeFirstByte, Err: err}
+}
+
+// judge says what a response proves, err being what kept it from being read
+// whole. Something was written, so whatever is not proven is Unknown.
+func judge(status int, body []byte, err error) (Outcome, wire.Reply) {
+	out := Outcome{HTTPStatus: status, Err: err}
+	var reply wire.Reply
+	if err == nil {
+		var garbage error
+		if reply, garbage = wire.DecodeReply(body); garbage == nil {
+			out.Code, out.Msg, out.Verdict = reply.Code, wire.CutMessage(reply.Msg), reply.Verdict()
+		} else if status >= 200 && status <= 299 {
+			out.Err = fmt.Errorf("the answer is not the protocol's: %w", garbage)
+		}
+	}
+	answered := out.Verdict != wire.VerdictGarbage
+	switch {
+	case status == 0:
+		return out, reply
+
+	case status == 429:
+		out.Kind = RefusedPassing
+
+	case status >= 200 && status <= 299 && answered, status == 500 && answered && !reply.OK():
+		// xxl-job answers HTTP 200 always; a framework around it may turn the
+		// envelope's 500 into the status as well.
+		out.Kind = kindOf(out.Verdict)
+		return out, reply
+
+	case status == 301 || status == 302 || status == 307 || status == 308:
+		// Not followed: it would lead past the check of the address. Whoever
+		// redirects a POST so did not take it; 303 is said after taking it.
+		out.Kind = Refused
+
+	case status >= 400 && status <= 499 && !reply.OK():
+		// Proven: the request was judged unacceptable by whoever got it.
+		out.Kind = Refused
+		if answered {
+			out.Kind = kindOf(out.Verdict)
+		}
+
+	default:
+		// 5xx is no proof: a gateway says 502 and 504 also about requests
+		// that reached the executor, with JSON of its own, and 500 without
+		// envelope may be a crash after the start. Nor is a status that
+		// contradicts its envelope.
+	}
+	if out.Err == nil {
+		out.Err = fmt.Errorf("HTTP %d", status)
+	}
+	return out, reply
+}
+
+func kindOf(v wire.Verdict) Kind {
+	switch v {
+	case wire.VerdictAccepted:
+		return Accepted
+	case wire.VerdictRepeatTrigger:
+		return Repeat
+	case wire.VerdictQueueFull:
+		return RefusedPassing
+	case wire.VerdictBlockStrategy, wire.VerdictRefused:
+		return Refused
+	}
+	return Unknown
+}

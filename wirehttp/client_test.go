@@ -1,0 +1,1019 @@
+package wirehttp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var local = safedial.Policy{AllowLoopback: true}
+
+// A flavour is one way of carrying the same calls: all must say the same of
+// the same executor.
+type flavour struct {
+	name   string
+	scheme string
+	client func(o ClientOptions) *Client
+}
+
+func flavours(t testing.TB) []flavour {
+	_, pool := certificate(t)
+	return []flavour{
+		{"hand-kept", "http", New},
+		{"net/http", "http", viaNetHTTPOnly},
+		{"net/http with TLS", "https", func(o ClientOptions) *Client {
+			o.TLS = &tls.Config{RootCAs: pool, ServerName: "executor.test"}
+			return New(o)
+		}},
+	}
+}
+
+// viaNetHTTPOnly gives a client that uses net/http for http too.
+func viaNetHTTPOnly(o ClientOptions) *Client {
+	c := New(o)
+	c.plain = &both{c.secure, c.plain}
+	return c
+}
+
+type both struct {
+	transport
+	pool transport
+}
+
+func (b *both) closeIdle() { b.transport.closeIdle(); b.pool.closeIdle() }
+
+var certificate = func() func(t testing.TB) (tls.Certificate, *x509.CertPool) {
+	var cert tls.Certificate
+	var pool *x509.CertPool
+	var once sync.Once
+	return func(t testing.TB) (tls.Certificate, *x509.CertPool) {
+		once.Do(func() {
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"}, DNSNames: []string{"executor.test"},
+				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+			der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			leaf, err := x509.ParseCertificate(der)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cert = tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+			pool = x509.NewCertPool()
+			pool.AddCert(leaf)
+		})
+		return cert, pool
+	}
+}()
+
+// server speaks to each connection by script, below HTTP.
+type server struct {
+	ln    net.Listener
+	conns atomic.Int64 // accepted
+	reqs  atomic.Int64 // read whole by read
+	wg    sync.WaitGroup
+	mu    sync.Mutex
+	open  map[net.Conn]bool
+	last  *http.Request
+	body  []byte
+}
+
+// serve starts a server whose every connection is handled by script, and
+// closed after it. Its end ends the connections and waits for the scripts.
+func serve(t testing.TB, scheme string, script func(s *server, c net.Conn, br *bufio.Reader)) (s *server, base string) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = &server{ln: ln, open: map[net.Conn]bool{}}
+	base = scheme + "://" + ln.Addr().String() + "/"
+	if scheme == "https" {
+		cert, _ := certificate(t)
+		s.ln = tls.NewListener(ln, &tls.Config{Certificates: []tls.Certificate{cert}, NextProtos: []string{"h2", "http/1.1"}})
+	}
+	s.wg.Go(func() {
+		for {
+			c, err := s.ln.Accept()
+			if err != nil {
+				return
+			}
+			s.conns.Add(1)
+			s.mu.Lock()
+			s.open[c] = true
+			s.mu.Unlock()
+			s.wg.Go(func() {
+				defer c.Close()
+				script(s, c, bufio.NewReader(c))
+			})
+		}
+	})
+	t.Cleanup(func() {
+		s.ln.Close()
+		s.mu.Lock()
+		for c := range s.open {
+			c.Close()
+		}
+		s.mu.Unlock()
+		s.wg.Wait()
+	})
+	return s, base
+}
+
+// read takes one request whole.
+func (s *server) read(br *bufio.Reader) bool {
+	r, err := http.ReadRequest(br)
+	if err != nil {
+		return false
+	}
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	s.reqs.Add(1)
+	s.mu.Lock()
+	s.last, s.body = r, b
+	s.mu.Unlock()
+	return true
+}
+
+func (s *server) request() (*http.Request, []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.last, s.body
+}
+
+// answering gives the same bytes to every request.
+func answering(response string) func(s *server, c net.Conn, br *bufio.Reader) {
+	return func(s *server, c net.Conn, br *bufio.Reader) {
+		for s.read(br) {
+			if _, err := io.WriteString(c, response); err != nil {
+				return
+			}
+		}
+	}
+}
+
+// once is answering for a response that ends with its connection.
+func once(response string) func(s *server, c net.Conn, br *bufio.Reader) {
+	return func(s *server, c net.Conn, br *bufio.Reader) {
+		if s.read(br) {
+			_, _ = io.WriteString(c, response)
+		}
+	}
+}
+
+func http11(status, body string) string {
+	return fmt.Sprintf("HTTP/1.1 %s\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n%s", status, len(body), body)
+}
+
+const yes = `{"code":200,"msg":"","content":null}`
+
+var aRun = wire.Run{JobID: 3, Handler: "demo", Params: "p\n\u2028", BlockStrategy: wire.BlockSerial, LogID: 3<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, BroadcastTotal: 1}
+
+// Every answer leads to the kind that the claim protocol needs, whatever
+// carries it.
+func TestOutcomes(t *testing.T) {
+	goRefusal := `[{"logId":7,"logDateTim":1,"executeResult":{"code":500,"msg":"Task not registered"},"handleCode":500,"handleMsg":"Task not registered"}]`
+	hang := func(s *server, c net.Conn, br *bufio.Reader) {
+		if s.read(br) {
+			_, _ = br.ReadByte() // until the other side gives up
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		script func(s *server, c net.Conn, br *bufio.Reader)
+		kind   Kind
+		status int
+		code   int
+		msg    string
+		err    bool
+	}{
+		{"accepted", answering(http11("200 OK", yes)), Accepted, 200, 200, "", false},
+		{"accepted, status without reason", answering(strings.Replace(http11("200 OK", yes), " OK", "", 1)), Accepted, 200, 200, "", false},
+		{"accepted, chunked", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cod\r\n8;x=y\r\ne\": 200}\r\n0\r\nX: y\r\n\r\n"), Accepted, 200, 200, "", false},
+		{"accepted, body until the end", once("HTTP/1.1 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
+		{"accepted, HTTP/1.0", once("HTTP/1.0 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
+		{"accepted after 103", answering("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + http11("200 OK", yes)), Accepted, 200, 200, "", false},
+		{"accepted with 201", answering(http11("201 Created", yes)), Accepted, 201, 200, "", false},
+		{"repeat", answering(http11("200 OK", `{"code":500,"msg":"repeate trigger job, logId:7"}`)), Repeat, 200, 500, "repeate trigger job, logId:7", false},
+		{"refused", answering(http11("200 OK", `{"code":500,"msg":"job handler [x] not found."}`)), Refused, 200, 500, "job handler [x] not found.", false},
+		{"blocked", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)), Refused, 200, 500, "block strategy effect：Discard Later", false},
+		{"refused by Go", answering(http11("200 OK", goRefusal)), Refused, 200, 500, "Task not registered", false},
+		{"queue full", answering(http11("200 OK", `{"code":429,"msg":"queue full"}`)), RefusedPassing, 200, 429, "queue full", false},
+		{"HTTP 429", answering(http11("429 Too Many Requests", "slow down")), RefusedPassing, 429, 0, "", true},
+		{"HTTP 404", answering(http11("404 Not Found", "404 page not found")), Refused, 404, 0, "", true},
+		{"HTTP 401 with envelope", answering(http11("401 Unauthorized", `{"code":401,"msg":"no"}`)), Refused, 401, 401, "no", true},
+		{"HTTP 400 with envelope of success", answering(http11("400 Bad Request", yes)), Unknown, 400, 200, "", true},
+		{"HTTP 404 of 1 MB", once(http11("404 Not Found", strings.Repeat("x", 1<<20))), Refused, 404, 0, "", true},
+		{"redirect", answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"), Refused, 307, 0, "", true},
+		{"see other", answering("HTTP/1.1 303 See Other\r\nLocation: /done\r\nContent-Length: 0\r\n\r\n"), Unknown, 303, 0, "", true},
+		{"HTTP 500 with envelope", answering(http11("500 Internal Server Error", `{"code":500,"msg":"no"}`)), Refused, 500, 500, "no", false},
+		{"HTTP 500 with HTML", answering(http11("500 Internal Server Error", "<html>")), Unknown, 500, 0, "", true},
+		{"HTTP 500 of Spring", answering(http11("500 Internal Server Error", `{"timestamp":1,"status":500}`)), Unknown, 500, 0, "", true},
+		{"HTTP 504 of a gateway", answering(http11("504 Gateway Timeout", `{"code":504,"msg":"upstream timed out"}`)), Unknown, 504, 504, "upstream timed out", true},
+		{"HTTP 204", answering("HTTP/1.1 204 No Content\r\n\r\n"), Unknown, 204, 0, "", true},
+		{"HTML", answering(http11("200 OK", "<html>ok</html>")), Unknown, 200, 0, "", true},
+		{"empty", answering(http11("200 OK", "")), Unknown, 200, 0, "", true},
+		{"cut envelope", once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + yes), Unknown, 200, 0, "", true},
+		{"cut chunk", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n" + yes), Unknown, 200, 0, "", true},
+		{"too large", once(http11("200 OK", `{"code":200,"msg":"`+strings.Repeat("x", maxReply)+`"}`)), Unknown, 200, 0, "", true},
+		{"too large, chunked", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1000\r\n"+strings.Repeat(" ", 0x1000)+"\r\n", 17)), Unknown, 200, 0, "", true},
+		{"head without end", once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 20_000)), Unknown, 0, 0, "", true},
+		{"not HTTP", once("SSH-2.0-OpenSSH_9.6\r\n\r\n"), Unknown, 0, 0, "", true},
+		{"cut after reading", once(""), Unknown, 0, 0, "", true},
+		{"cut before reading", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = br.Peek(1) }, Unknown, 0, 0, "", true},
+		{"hangs", hang, Unknown, 0, 0, "", true},
+	} {
+		for _, f := range flavours(t) {
+			t.Run(c.name+"/"+f.name, func(t *testing.T) {
+				s, base := serve(t, f.scheme, c.script)
+				o := ClientOptions{Policy: local}
+				if c.name == "hangs" {
+					o.Timeout = 50 * time.Millisecond
+				}
+				client := f.client(o)
+				defer client.Close()
+				out := client.Run(t.Context(), base, Auth{Token: "secret", App: "demo"}, &aRun)
+				if out.Kind != c.kind || out.HTTPStatus != c.status || out.Code != c.code || out.Msg != c.msg || (out.Err != nil) != c.err {
+					t.Errorf("got %+v", out)
+				}
+				if out.Took <= 0 {
+					t.Error("it took no time")
+				}
+				if n := s.conns.Load(); n != 1 {
+					t.Errorf("%d connections", n)
+				}
+				if n := s.reqs.Load(); n > 1 {
+					t.Errorf("%d requests", n)
+				}
+			})
+		}
+	}
+}
+
+func TestVerdictTellsABlock(t *testing.T) {
+	_, base := serve(t, "http", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)))
+	c := New(ClientOptions{Policy: local})
+	defer c.Close()
+	if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Verdict != wire.VerdictBlockStrategy {
+		t.Errorf("%+v", out)
+	}
+}
+
+// What is sent is the same whatever carries it.
+func TestRequests(t *testing.T) {
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			s, base := serve(t, f.scheme, answering(http11("200 OK", `{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
+			c := f.client(ClientOptions{Policy: local})
+			defer c.Close()
+			auth := Auth{Token: "secret", App: "demo"}
+			for _, call := range []struct {
+				path, body string
+				out        Outcome
+			}{
+				{"/run", string(wire.AppendRun(nil, &aRun)), c.Run(t.Context(), base, auth, &aRun)},
+			} {
+				r, b := s.request()
+				if call.out.Kind != Accepted || r.URL.Path != call.path || string(b) != call.body {
+					t.Errorf("%s: %+v, got %s %q", call.path, call.out, r.URL.Path, b)
+				}
+				if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" || r.Header.Get("Content-Type") != wire.ContentType ||
+					r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(call.body)) || r.Header.Get("Accept-Encoding") != "" {
+					t.Errorf("%s: %v %v %d", call.path, r.Host, r.Header, r.ContentLength)
+				}
+			}
+			check := func(out Outcome, path, body string) {
+				t.Helper()
+				r, b := s.request()
+				if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
+					t.Errorf("%+v, got %s %q", out, r.URL.Path, b)
+				}
+			}
+			check(c.Beat(t.Context(), base, auth), "/beat", "")
+			check(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)
+			check(c.Kill(t.Context(), strings.TrimSuffix(base, "/"), Auth{}, 5), "/kill", `{"jobId":5}`)
+			if r, _ := s.request(); r.Header[http.CanonicalHeaderKey(wire.HeaderToken)] != nil {
+				t.Error("an empty token was sent")
+			}
+			res, out := c.Log(t.Context(), base, auth, wire.LogRequest{LogID: 7, LogTime: 9, FromLine: 1})
+			check(out, "/log", `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`)
+			if want := (wire.LogResult{FromLine: 1, ToLine: 2, Content: "a\nb", End: true}); res != want {
+				t.Errorf("log %+v", res)
+			}
+			if n := s.conns.Load(); f.name == "hand-kept" && n > 3 { // one for each base
+				t.Errorf("%d connections", n)
+			}
+		})
+	}
+}
+
+func TestLogIsLargerThanAReply(t *testing.T) {
+	line := strings.Repeat("x", 1<<20)
+	_, base := serve(t, "http", answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
+	c := New(ClientOptions{Policy: local})
+	defer c.Close()
+	res, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
+	if out.Kind != Accepted || res.Content != line || out.Dialect != wire.DialectC {
+		t.Errorf("%+v, %d bytes", out, len(res.Content))
+	}
+	_, base = serve(t, "http", answering(http11("200 OK", `{"code":200,"data":null}`)))
+	if _, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1}); out.Kind != Unknown || out.Err == nil {
+		t.Errorf("no log: %+v", out)
+	}
+}
+
+// A run goes to the other path only if the first is proven unknown.
+func TestRunFindsThePath(t *testing.T) {
+	paths := func(known string, unknown func(path string) string) func(s *server, c net.Conn, br *bufio.Reader) {
+		return func(s *server, c net.Conn, br *bufio.Reader) {
+			for s.read(br) {
+				r, _ := s.request()
+				answer := http11("200 OK", yes)
+				if r.URL.Path != known {
+					answer = unknown(r.URL.Path)
+				}
+				_, _ = io.WriteString(c, answer)
+			}
+		}
+	}
+	java := func(path string) string {
+		return http11("200 OK", `{"code":500,"msg":"invalid request, uri-mapping(`+path+`) not found."}`)
+	}
+	goes := func(string) string { return http11("404 Not Found", "404 page not found") }
+	for _, c := range []struct {
+		name    string
+		known   string
+		unknown func(string) string
+		guess   wire.Dialect
+		kind    Kind
+		reqs    int64
+		found   wire.Dialect
+	}{
+		{"D, not known yet", "/trigger", java, wire.DialectUnknown, Accepted, 2, wire.DialectD},
+		{"D, known", "/trigger", java, wire.DialectD, Accepted, 1, wire.DialectUnknown},
+		{"B taken for D", "/run", java, wire.DialectD, Accepted, 2, wire.DialectUnknown},
+		{"Go taken for D", "/run", goes, wire.DialectD, Accepted, 2, wire.DialectUnknown},
+		{"404 at /run proves nothing about /trigger", "/trigger", goes, wire.DialectB, Refused, 1, wire.DialectUnknown},
+		{"neither", "/none", java, wire.DialectUnknown, Refused, 2, wire.DialectUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, base := serve(t, "http", paths(c.known, c.unknown))
+			client := New(ClientOptions{Policy: local})
+			defer client.Close()
+			out := client.Run(t.Context(), base, Auth{Dialect: c.guess}, &aRun)
+			if out.Kind != c.kind || out.Dialect != c.found || s.reqs.Load() != c.reqs {
+				t.Errorf("%+v after %d requests", out, s.reqs.Load())
+			}
+		})
+	}
+}
+
+func TestBeforeFirstByte(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := ln.Addr().String()
+	ln.Close()
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+			strict := f.client(ClientOptions{})
+			defer strict.Close()
+			if out := strict.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
+				t.Errorf("not allowed: %+v", out)
+			}
+			c := f.client(ClientOptions{Policy: local})
+			defer c.Close()
+			if out := c.Run(t.Context(), f.scheme+"://"+closed, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+				t.Errorf("nobody there: %+v", out)
+			}
+			for _, bad := range []string{"", "ftp://x", f.scheme + "://u@127.0.0.1:1"} {
+				if out := c.Run(t.Context(), bad, Auth{}, &aRun); out.Kind != BeforeFirstByte || out.Err == nil {
+					t.Errorf("%q: %+v", bad, out)
+				}
+			}
+			for _, bad := range []string{"a\r\nX: y", "a\x00", " a", "a\n"} {
+				for _, auth := range []Auth{{Token: bad}, {App: bad}} {
+					if out := c.Run(t.Context(), base, auth, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, ErrBadHeader) {
+						t.Errorf("%q: %+v", bad, out)
+					}
+				}
+			}
+			big := aRun
+			big.GlueSource = strings.Repeat("x", wire.MaxBody)
+			if out := c.Run(t.Context(), base, Auth{}, &big); out.Kind != Refused || out.Err == nil {
+				t.Errorf("too large for any executor: %+v", out)
+			}
+			ctx, cancel := context.WithCancelCause(t.Context())
+			why := errors.New("shutting down")
+			cancel(why)
+			if out := c.Run(ctx, base, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, why) {
+				t.Errorf("cancelled before: %+v", out)
+			}
+			if n := s.reqs.Load(); n != 0 {
+				t.Errorf("%d requests arrived", n)
+			}
+		})
+	}
+	t.Run("TLS fails", func(t *testing.T) {
+		s, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) { _, _ = io.WriteString(c, "no TLS here, ever\r\n\r\n") })
+		c := New(ClientOptions{Policy: local})
+		defer c.Close()
+		if out := c.Run(t.Context(), "https"+strings.TrimPrefix(base, "http"), Auth{}, &aRun); out.Kind != BeforeFirstByte || s.reqs.Load() != 0 {
+			t.Errorf("no TLS: %+v", out)
+		}
+		_, base = serve(t, "https", answering(http11("200 OK", yes)))
+		if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != BeforeFirstByte {
+			t.Errorf("a certificate of nobody: %+v", out)
+		}
+	})
+	t.Run("time-out of the dial", func(t *testing.T) {
+		for _, f := range flavours(t) {
+			c := f.client(ClientOptions{Timeout: 20 * time.Millisecond, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}})
+			if out := c.Run(t.Context(), f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != BeforeFirstByte {
+				t.Errorf("%s: %+v", f.name, out)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+			if out := c.Run(ctx, f.scheme+"://127.0.0.1:1", Auth{}, &aRun); out.Kind != RefusedPassing {
+				t.Errorf("%s: the caller's own deadline: %+v", f.name, out)
+			}
+			cancel()
+			c.Close()
+		}
+	})
+}
+
+// Cancelling a context ends a call at once, and what was written stays
+// unknown.
+func TestCancelUnblocks(t *testing.T) {
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			got := make(chan struct{}, 1)
+			_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+				s.read(br)
+				got <- struct{}{}
+				_, _ = br.ReadByte()
+			})
+			c := f.client(ClientOptions{Policy: local, Timeout: time.Minute})
+			defer c.Close()
+			why := errors.New("the invocation ends")
+			ctx, cancel := context.WithCancelCause(t.Context())
+			done := make(chan Outcome)
+			go func() { done <- c.Run(ctx, base, Auth{}, &aRun) }()
+			<-got
+			cancel(why)
+			if out := <-done; out.Kind != Unknown || !errors.Is(out.Err, why) {
+				t.Errorf("%+v", out)
+			}
+		})
+	}
+}
+
+func TestConnectionsAreKept(t *testing.T) {
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+			c := f.client(ClientOptions{Policy: local})
+			defer c.Close()
+			for range 50 {
+				if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
+					t.Fatalf("%+v", out)
+				}
+			}
+			if n := s.conns.Load(); n != 1 {
+				t.Errorf("%d connections for 50 calls, want 1", n)
+			}
+		})
+	}
+}
+
+// A connection that the executor closed, spoiled, or that is too old is not
+// used again, and no run is in doubt for it.
+func TestDeadConnectionsAreNotUsed(t *testing.T) {
+	closed := make(chan struct{}, 1)
+	for name, script := range map[string]func(s *server, c net.Conn, br *bufio.Reader){
+		"closed without a word": func(s *server, c net.Conn, br *bufio.Reader) {
+			if s.read(br) {
+				_, _ = io.WriteString(c, http11("200 OK", yes))
+			}
+			c.Close()
+			closed <- struct{}{}
+		},
+		"closed and said so": func(s *server, c net.Conn, br *bufio.Reader) {
+			if s.read(br) {
+				_, _ = io.WriteString(c, strings.Replace(http11("200 OK", yes), "\r\n", "\r\nConnection: Keep-Alive, Close\r\n", 1))
+			}
+			closed <- struct{}{}
+		},
+		"reset": func(s *server, c net.Conn, br *bufio.Reader) {
+			if s.read(br) {
+				_, _ = io.WriteString(c, http11("200 OK", yes))
+			}
+			_ = c.(*net.TCPConn).SetLinger(0)
+			closed <- struct{}{}
+		},
+		"more than was asked for": func(s *server, c net.Conn, br *bufio.Reader) {
+			if s.read(br) {
+				_, _ = io.WriteString(c, http11("200 OK", yes)+http11("200 OK", `{"code":500,"msg":"of another run"}`))
+			}
+			closed <- struct{}{}
+			_, _ = br.ReadByte()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, base := serve(t, "http", script)
+			c := New(ClientOptions{Policy: local})
+			defer c.Close()
+			for i := range 20 {
+				if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted && (name != "reset" || out.Kind != Unknown) {
+					// A reset may overtake the answer: then the run is in
+					// doubt, but never sent twice.
+					t.Fatalf("call %d: %+v", i, out)
+				}
+				<-closed
+			}
+			if n := s.reqs.Load(); n != 20 {
+				t.Errorf("%d requests for 20 calls", n)
+			}
+		})
+	}
+	t.Run("too old", func(t *testing.T) {
+		s, base := serve(t, "http", answering(http11("200 OK", yes)))
+		c := New(ClientOptions{Policy: local})
+		defer c.Close()
+		c.Run(t.Context(), base, Auth{}, &aRun)
+		age(c.pool)
+		c.Run(t.Context(), base, Auth{}, &aRun)
+		if n := s.conns.Load(); n != 2 {
+			t.Errorf("%d connections, want 2", n)
+		}
+	})
+}
+
+// age makes all idle connections too old.
+func age(p *pool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, h := range p.hosts {
+		for _, c := range h.idle {
+			c.idleSince = c.idleSince.Add(-2 * idleLimit)
+		}
+	}
+}
+
+func TestSweepAndClose(t *testing.T) {
+	s, base := serve(t, "http", answering(http11("200 OK", yes)))
+	c := New(ClientOptions{Policy: local})
+	defer c.Close()
+	state := func() (hosts, idle int, armed bool) {
+		c.pool.mu.Lock()
+		defer c.pool.mu.Unlock()
+		return len(c.pool.hosts), c.pool.idle, c.pool.sweep != nil
+	}
+	c.Run(t.Context(), base, Auth{}, &aRun)
+	if h, i, armed := state(); h != 1 || i != 1 || !armed {
+		t.Fatalf("after a call: %d hosts, %d idle, armed %v", h, i, armed)
+	}
+	age(c.pool)
+	c.pool.mu.Lock()
+	stopped := c.pool.sweep.Stop()
+	c.pool.mu.Unlock()
+	if !stopped {
+		t.Fatal("the sweep ran by itself")
+	}
+	c.pool.sweepNow()
+	if h, i, armed := state(); h != 0 || i != 0 || armed {
+		t.Errorf("after the sweep: %d hosts, %d idle, armed %v", h, i, armed)
+	}
+	for range 3 { // the slots are all free again
+		c.Run(t.Context(), base, Auth{}, &aRun)
+	}
+	c.Close()
+	c.Close()
+	if h, i, armed := state(); h != 0 || i != 0 || armed {
+		t.Errorf("after Close: %d hosts, %d idle, armed %v", h, i, armed)
+	}
+	for _, raw := range []string{base, "https" + strings.TrimPrefix(base, "http")} {
+		if out := c.Run(t.Context(), raw, Auth{}, &aRun); out.Kind != RefusedPassing || !errors.Is(out.Err, ErrClosed) {
+			t.Errorf("after Close: %+v", out)
+		}
+	}
+	if n := s.reqs.Load(); n != 4 {
+		t.Errorf("%d requests, want 4", n)
+	}
+}
+
+// Close does not wait for calls under way, but keeps none of their connections.
+func TestCloseDuringACall(t *testing.T) {
+	got, free := make(chan struct{}), make(chan struct{})
+	ended := make(chan struct{})
+	_, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) {
+		s.read(br)
+		close(got)
+		<-free
+		_, _ = io.WriteString(c, http11("200 OK", yes))
+		_, _ = br.ReadByte() // until the client closes it
+		close(ended)
+	})
+	c := New(ClientOptions{Policy: local})
+	done := make(chan Outcome)
+	go func() { done <- c.Run(t.Context(), base, Auth{}, &aRun) }()
+	<-got
+	c.Close()
+	close(free)
+	if out := <-done; out.Kind != Accepted {
+		t.Errorf("%+v", out)
+	}
+	<-ended
+}
+
+func TestBoundOfConnections(t *testing.T) {
+	got, free := make(chan struct{}), make(chan struct{})
+	s, base := serve(t, "http", func(s *server, c net.Conn, br *bufio.Reader) {
+		for s.read(br) {
+			got <- struct{}{}
+			<-free
+			_, _ = io.WriteString(c, http11("200 OK", yes))
+		}
+	})
+	c := New(ClientOptions{Policy: local, MaxConnsPerHost: 1, Timeout: time.Minute})
+	defer c.Close()
+	done := make(chan Outcome)
+	run := func(ctx context.Context) { done <- c.Run(ctx, base, Auth{}, &aRun) }
+	go run(t.Context())
+	<-got
+
+	// Waiting ends with the caller's context and with the time allowed.
+	ctx, cancel := context.WithCancel(t.Context())
+	go run(ctx)
+	waiting(c.pool, 1)
+	cancel()
+	if out := <-done; out.Kind != RefusedPassing || !errors.Is(out.Err, context.Canceled) {
+		t.Errorf("cancelled while waiting: %+v", out)
+	}
+	if _, err := c.pool.acquire(t.Context(), base, time.Now().Add(time.Millisecond)); !errors.Is(err, errBusy) {
+		t.Errorf("the time is over: %v", err)
+	}
+	if out := notBegun(t.Context(), errBusy); out.Kind != RefusedPassing {
+		t.Errorf("%+v", out)
+	}
+
+	// A slot that comes free goes to who waits.
+	go run(t.Context())
+	waiting(c.pool, 1)
+	free <- struct{}{}
+	<-got
+	free <- struct{}{}
+	for range 2 {
+		if out := <-done; out.Kind != Accepted {
+			t.Errorf("%+v", out)
+		}
+	}
+	if conns, reqs := s.conns.Load(), s.reqs.Load(); conns != 1 || reqs != 2 {
+		t.Errorf("%d connections, %d requests", conns, reqs)
+	}
+	if len(c.pool.hosts) != 1 || c.pool.hosts[base].refs != 0 || c.pool.hosts[base].inUse != 0 {
+		t.Errorf("slots leak: %+v", c.pool.hosts[base])
+	}
+}
+
+// waiting returns when n calls wait for a slot of the only host.
+func waiting(p *pool, n int) {
+	for {
+		p.mu.Lock()
+		for _, h := range p.hosts {
+			if len(h.waiting) == n {
+				p.mu.Unlock()
+				return
+			}
+		}
+		p.mu.Unlock()
+	}
+}
+
+// A kept connection is judged again for each call: the list of allowed
+// addresses may have changed, or be another app's.
+func TestPolicyHoldsForKeptConnections(t *testing.T) {
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))
+			c := f.client(ClientOptions{Policy: local})
+			defer c.Close()
+			if out := c.Run(t.Context(), base, Auth{}, &aRun); out.Kind != Accepted {
+				t.Fatalf("%+v", out)
+			}
+			narrow := safedial.WithOnly(t.Context(), []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")})
+			if out := c.Run(narrow, base, Auth{}, &aRun); out.Kind != BeforeFirstByte || !errors.Is(out.Err, safedial.ErrNotAllowed) {
+				t.Errorf("%+v", out)
+			}
+			if n := s.reqs.Load(); n != 1 {
+				t.Errorf("%d requests", n)
+			}
+		})
+	}
+}
+
+// faulty lets the first writes through and then takes `take` bytes of one and
+// fails.
+type faulty struct {
+	net.Conn
+	fine *atomic.Int64
+	take int
+}
+
+func (f *faulty) Write(b []byte) (int, error) {
+	if f.fine.Add(-1) >= 0 {
+		return f.Conn.Write(b)
+	}
+	n, _ := f.Conn.Write(b[:f.take])
+	return n, errors.New("broken")
+}
+
+// Whether one byte went out decides between a second try and doubt.
+func TestOneByteDecides(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fine  int64 // writes before the fault, over all connections
+		take  int
+		calls []Kind
+		reqs  int64
+		conns int64
+	}{
+		{"nothing of a fresh connection", 0, 0, []Kind{BeforeFirstByte}, 0, 1},
+		{"one byte of a fresh connection", 0, 1, []Kind{Unknown}, 0, 1},
+		{"nothing of a kept one", 1, 0, []Kind{Accepted, Accepted}, 2, 2},
+		{"one byte of a kept one", 1, 1, []Kind{Accepted, Unknown}, 1, 1},
+		{"all but one byte of a kept one", 1, 300, []Kind{Accepted, Unknown}, 1, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, base := serve(t, "http", answering(http11("200 OK", yes)))
+			var dials, faults atomic.Int64
+			client := New(ClientOptions{Policy: local, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+				nc, err := (&net.Dialer{}).DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				fine := &atomic.Int64{}
+				fine.Store(1 << 40)
+				if dials.Add(1) == 1 {
+					fine.Store(c.fine)
+					faults.Add(1)
+				}
+				return &faulty{nc, fine, c.take}, nil
+			}})
+			defer client.Close()
+			for i, want := range c.calls {
+				if out := client.Run(t.Context(), base, Auth{}, &aRun); out.Kind != want || out.Kind == Unknown && out.Err == nil {
+					t.Errorf("call %d: %+v, want %v", i, out, want)
+				}
+			}
+			if n := s.reqs.Load(); n != c.reqs {
+				t.Errorf("%d requests, want %d", n, c.reqs)
+			}
+			if n := dials.Load(); n != c.conns {
+				t.Errorf("%d dials, want %d", n, c.conns)
+			}
+		})
+	}
+}
+
+// Many goroutines, few connections, an executor that sometimes hangs up: each
+// request arrives at most once, and what was accepted did arrive.
+func TestConcurrentCalls(t *testing.T) {
+	for _, f := range flavours(t) {
+		t.Run(f.name, func(t *testing.T) {
+			var mu sync.Mutex
+			seen := map[string]int{}
+			_, base := serve(t, f.scheme, func(s *server, c net.Conn, br *bufio.Reader) {
+				for i := 0; ; i++ {
+					r, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					b, err := io.ReadAll(r.Body)
+					if err != nil {
+						return
+					}
+					mu.Lock()
+					seen[string(b)]++
+					n := len(seen)
+					mu.Unlock()
+					if n%17 == 0 {
+						return
+					}
+					_, _ = io.WriteString(c, http11("200 OK", yes))
+					if n%13 == 0 {
+						return
+					}
+				}
+			})
+			c := f.client(ClientOptions{Policy: local, MaxConnsPerHost: 4, Timeout: time.Minute})
+			defer c.Close()
+			var wg sync.WaitGroup
+			for g := range 16 {
+				wg.Go(func() {
+					ctx, cancel := context.WithCancel(t.Context())
+					defer cancel()
+					for i := range 50 {
+						r := aRun
+						r.LogID = int64(g*1000 + i + 1)
+						out := c.Run(ctx, base, Auth{}, &r)
+						mu.Lock()
+						n := seen[string(wire.AppendRun(nil, &r))]
+						mu.Unlock()
+						switch out.Kind {
+						case Accepted:
+							if n != 1 {
+								t.Errorf("accepted and seen %d times", n)
+							}
+						case BeforeFirstByte, RefusedPassing:
+							if n != 0 {
+								t.Errorf("%v and seen %d times: %v", out.Kind, n, out.Err)
+							}
+						case Unknown:
+							if n > 1 {
+								t.Errorf("seen %d times", n)
+							}
+						default:
+							t.Errorf("%+v", out)
+						}
+					}
+				})
+			}
+			wg.Wait()
+		})
+	}
+}
+
+// FuzzReadResponse holds our parser against net/http's: what both take, they
+// read alike.
+func FuzzReadResponse(f *testing.F) {
+	for _, s := range []string{
+		http11("200 OK", yes), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200\r\n\r\nx", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 204 No Content\nX: y\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	} {
+		f.Add([]byte(s))
+	}
+	req, err := http.NewRequest(http.MethodPost, "http://executor/run", nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		const most = 1000
+		br := bufio.NewReaderSize(bytes.NewReader(b), lineBuffer)
+		status, body, reuse, err := readResponse(br, nil, most)
+		if len(body) > most+lineBuffer {
+			t.Fatalf("a body of %d bytes", len(body))
+		}
+		if err != nil {
+			if reuse {
+				t.Fatal("an error and the connection is kept")
+			}
+			return
+		}
+		theirs := bufio.NewReader(bytes.NewReader(b))
+		res, err := http.ReadResponse(theirs, req)
+		for err == nil && res.StatusCode < 200 {
+			res, err = http.ReadResponse(theirs, req)
+		}
+		if err != nil {
+			return // they judge header names more strictly
+		}
+		want, err := io.ReadAll(res.Body)
+		if err != nil {
+			return
+		}
+		if status != res.StatusCode || !bytes.Equal(body, want) {
+			t.Fatalf("ours %d %q, theirs %d %q", status, body, res.StatusCode, want)
+		}
+		if reuse && res.Close {
+			t.Fatal("kept, and they close it")
+		}
+	})
+}
+
+// bare is an executor that costs next to nothing: it looks for the end of each
+// request and writes the same answer.
+func bare(b *testing.B) string {
+	_, base := serve(b, "http", func(_ *server, c net.Conn, _ *bufio.Reader) {
+		answer := []byte(http11("200 OK", yes))
+		buf, n := make([]byte, 64<<10), 0
+		for {
+			m, err := c.Read(buf[n:])
+			if err != nil {
+				return
+			}
+			n += m
+			if n > 0 && buf[n-1] == '}' { // the body of a run ends so, and comes in one piece
+				n = 0
+				if _, err := c.Write(answer); err != nil {
+					return
+				}
+			}
+		}
+	})
+	return base
+}
+
+func benchmarkRun(b *testing.B, c *Client) {
+	defer c.Close()
+	base := bare(b)
+	r := wire.Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: wire.BlockSerial, LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	auth := Auth{Token: "secret-token-of-demo", App: "demo"}
+	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // as a dispatcher's
+	defer cancel()
+	b.ReportAllocs()
+	b.Run("serial", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if out := c.Run(ctx, base, auth, &r); out.Kind != Accepted {
+				b.Fatalf("%+v", out)
+			}
+		}
+	})
+	b.Run("32 at a time", func(b *testing.B) {
+		b.ReportAllocs()
+		b.SetParallelism(16) // times 2 cores
+		b.RunParallel(func(pb *testing.PB) {
+			r := r
+			for pb.Next() {
+				if out := c.Run(ctx, base, auth, &r); out.Kind != Accepted {
+					b.Errorf("%+v", out)
+					return
+				}
+			}
+		})
+	})
+}
+
+func BenchmarkClientRun(b *testing.B) { benchmarkRun(b, New(ClientOptions{Policy: local})) }
+
+func BenchmarkClientRunNetHTTP(b *testing.B) {
+	benchmarkRun(b, viaNetHTTPOnly(ClientOptions{Policy: local}))
+}
+
+// BenchmarkReadResponse shows what the parser of our own saves.
+func BenchmarkReadResponse(b *testing.B) {
+	raw := []byte(http11("200 OK", yes))
+	src := bytes.NewReader(raw)
+	br := bufio.NewReaderSize(src, lineBuffer)
+	b.Run("own", func(b *testing.B) {
+		room := make([]byte, 0, 4096)
+		b.ReportAllocs()
+		for b.Loop() {
+			src.Reset(raw)
+			br.Reset(src)
+			if _, _, _, err := readResponse(br, room, maxReply); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("net/http", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			src.Reset(raw)
+			br.Reset(src)
+			res, err := http.ReadResponse(br, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}

@@ -1,0 +1,309 @@
+package wirehttp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
+)
+
+// A Caller is who sent a request, as far as the request says. Nothing of it is
+// proven: the ports check the token, which belongs to an app.
+type Caller struct {
+	Token   string       // of the header XXL-JOB-ACCESS-TOKEN; may be empty
+	App     string       // of the header XXL-JOB-APPNAME, which only dialect D sends
+	Dialect wire.Dialect // as far as header and shape tell; B stands for B and C
+	Remote  string       // IP address and port of the connection
+}
+
+// A Registration is one address of one app.
+type Registration struct {
+	App     string
+	Address string // a base URL, verbatim: a removal is matched by the exact text
+}
+
+// A Result is the end of one run. Duplicates come, in one batch and later.
+type Result struct {
+	LogID   int64 // > 0
+	LogTime int64 // ms; 0 if unknown
+	Code    int   // > 0; wire.CodeSuccess, CodeFailure, CodeTimeout, or the handler's own
+	Msg     string
+}
+
+// Registry keeps the addresses of apps. Both methods return nil only when the
+// change is stored; both are repeated every 20 to 30 s, so they must be cheap.
+// A removal of what is not there succeeds.
+type Registry interface {
+	Register(ctx context.Context, c Caller, r Registration) error
+	Remove(ctx context.Context, c Caller, r Registration) error
+}
+
+// Callbacks takes the ends of runs. It gives nil, or one error for each item
+// of the batch, in order; nil for an item means that it is stored or never
+// needs to be sent again (unknown, or closed before). One error makes the
+// executor keep and repeat the whole batch.
+type Callbacks interface {
+	Callback(ctx context.Context, c Caller, batch []Result) (perItem []error)
+}
+
+// Ports are what the handler needs. Both must be set.
+type Ports struct {
+	Registry  Registry
+	Callbacks Callbacks
+}
+
+// Options of the handler. The zero value is usable.
+type Options struct {
+	MaxBody  int64 // bytes; 0: wire.MaxBody
+	MaxItems int   // of one callback; 0: wire.MaxItems
+
+	// CheckAddress judges the address of a registration (not of a removal).
+	// Its error reaches the executor. nil: safedial.ParseBase.
+	CheckAddress func(address string) error
+
+	// Log takes what the caller is not told: errors of the ports, and items
+	// that cannot be used. nil: nothing is logged.
+	Log *slog.Logger
+}
+
+// ErrUnauthorized is what a port returns for a token that is not the app's.
+var ErrUnauthorized = errors.New("unauthorized")
+
+// Refuse gives an error whose text a port wants the executor to read. The text
+// of any other error is logged and not sent.
+func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+
+type refusal struct{ text string }
+
+func (r *refusal) Error() string { return r.text }
+
+// Patterns are what to mount the handler of [NewHandler] at: admin base URLs
+// are configured in executors with and without the path of xxl-job's own
+// admin.
+var Patterns = []string{
+	wire.PathRegistry, wire.PathRegistryRemove, wire.PathCallback,
+	adminPrefix + "/api/",
+}
+
+const adminPrefix = "/xxl-job-admin"
+
+// NewHandler gives the handler of /api/registry, /api/registryRemove and
+// /api/callback, with and without /xxl-job-admin before them. It must see the
+// whole path; mount it at [Patterns], or at /api/ if nothing else lives there.
+//
+// Every reply is HTTP 200 with an envelope, for Java executors take any other
+// status for a broken network. Code 200 says that a port has stored the
+// request; anything else is code 500 with a message for whoever reads the
+// executor's log. Items of a callback that cannot be used (no positive logId
+// or no result) are named in the message and logged; they fail the request
+// only if no other item is in it, because executors repeat a failed batch for
+// ever and the items would never get better.
+//
+// The time allowed for reading a request is the server's business
+// (http.Server.ReadTimeout).
+func NewHandler(p Ports, o Options) http.Handler {
+	if p.Registry == nil || p.Callbacks == nil {
+		panic("wirehttp: NewHandler without its ports")
+	}
+	if o.MaxBody <= 0 {
+		o.MaxBody = wire.MaxBody
+	}
+	if o.CheckAddress == nil {
+		o.CheckAddress = func(address string) error {
+			_, err := safedial.ParseBase(address)
+			return err
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return &handler{p, o}
+}
+
+type handler struct {
+	ports Ports
+	opts  Options
+}
+
+func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	var serve func(context.Context, Caller, []byte) (string, error)
+	// Admin URLs are configured by hand, "http://admin/" among them, and the
+	// Go executor appends "/api/…" to that.
+	path := r.URL.Path
+	for strings.Contains(path, "//") {
+		path = strings.ReplaceAll(path, "//", "/")
+	}
+	switch strings.TrimPrefix(path, adminPrefix) {
+	case wire.PathRegistry:
+		serve = h.register
+	case wire.PathRegistryRemove:
+		serve = h.remove
+	case wire.PathCallback:
+		serve = h.callback
+	default:
+		h.reply(w, "", Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove, wire.PathCallback))
+		return
+	}
+	if r.Method != http.MethodPost {
+		h.reply(w, "", Refuse("method %.20q is not allowed at %s; use POST", r.Method, path))
+		return
+	}
+	buf := bodies.Get().(*[]byte)
+	defer putBody(buf)
+	err := readBody(w, r, buf, h.opts.MaxBody)
+	var msg string
+	if err == nil {
+		app := r.Header.Get(wire.HeaderApp)
+		c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
+		msg, err = serve(r.Context(), c, *buf)
+		if err != nil {
+			err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
+		}
+	}
+	h.reply(w, msg, err)
+}
+
+// reply answers with code 200 and msg, or with what of err is for the caller.
+func (h *handler) reply(w http.ResponseWriter, msg string, err error) {
+	code := wire.CodeSuccess
+	if err != nil {
+		code = wire.CodeFailure
+		var said *refusal
+		switch {
+		case errors.Is(err, ErrUnauthorized):
+			msg = "The access token is wrong: it is not that of the app."
+		case errors.As(err, &said):
+			msg = said.text
+		default:
+			msg = "The server could not store the request; send it again."
+			h.opts.Log.Error("wire request failed", "error", err)
+		}
+	}
+	var room [256]byte
+	b := wire.AppendReply(room[:0], code, wire.CutMessage(msg))
+	w.Header()["Content-Type"] = contentType
+	_, _ = w.Write(b) // an executor that is gone repeats the request
+}
+
+var contentType = []string{wire.ContentType}
+
+func (h *handler) register(ctx context.Context, c Caller, body []byte) (string, error) {
+	r, err := registration(c, body)
+	if err != nil {
+		return "", err
+	}
+	if err := h.opts.CheckAddress(r.Address); err != nil {
+		return "", Refuse("registryValue: %v", err)
+	}
+	return "", h.ports.Registry.Register(ctx, c, r)
+}
+
+func (h *handler) remove(ctx context.Context, c Caller, body []byte) (string, error) {
+	r, err := registration(c, body)
+	if err != nil {
+		return "", err
+	}
+	return "", h.ports.Registry.Remove(ctx, c, r)
+}
+
+func registration(c Caller, body []byte) (Registration, error) {
+	r, err := wire.DecodeRegistration(body)
+	switch {
+	case err != nil:
+		return Registration{}, Refuse("the body is no registration: %v", err)
+	case r.Group != wire.GroupExecutor:
+		return Registration{}, Refuse("registryGroup is %.40q; only %q is allowed", r.Group, wire.GroupExecutor)
+	case c.App != "" && c.App != r.App:
+		return Registration{}, Refuse("registryKey is %.100q but the header %s says %.100q; they must be equal", r.App, wire.HeaderApp, c.App)
+	}
+	return Registration{App: r.App, Address: r.Address}, nil
+}
+
+func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, error) {
+	cb, err := wire.DecodeCallback(body, h.opts.MaxItems)
+	if err != nil {
+		return "", Refuse("the body is no callback: %v", err)
+	}
+	if c.Dialect == wire.DialectUnknown {
+		c.Dialect = cb.Dialect
+	}
+	msg := ""
+	if n := len(cb.Bad); n > 0 {
+		msg = fmt.Sprintf("%d of %d items cannot be used: %v", n, n+len(cb.Items), cb.Bad[0])
+		if n > 1 {
+			msg += ", and more"
+		}
+		h.opts.Log.Warn("callback with unusable items", "app", c.App, "remote", c.Remote, "unusable", n, "usable", len(cb.Items), "first", cb.Bad[0].Error())
+		if len(cb.Items) == 0 {
+			return "", Refuse("%s", msg)
+		}
+	}
+	if len(cb.Items) == 0 {
+		return msg, nil
+	}
+	batch := make([]Result, len(cb.Items))
+	for i, it := range cb.Items {
+		batch[i] = Result{LogID: it.LogID, LogTime: it.LogTime, Code: it.Code, Msg: wire.CutMessage(it.Msg)}
+	}
+	errs := h.ports.Callbacks.Callback(ctx, c, batch)
+	if len(errs) != 0 && len(errs) != len(batch) {
+		return "", fmt.Errorf("callback port gave %d errors for %d items", len(errs), len(batch))
+	}
+	for i, err := range errs {
+		if err != nil {
+			return "", fmt.Errorf("item %d, log %d: %w", i, batch[i].LogID, err)
+		}
+	}
+	return msg, nil
+}
+
+// bodies holds buffers for requests and replies. What is decoded from them is
+// copied, so they may be used again at once.
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+// putBody gives a buffer back unless it grew so large that keeping it would
+// cost more than making another.
+func putBody(b *[]byte) {
+	if cap(*b) <= 256<<10 {
+		*b = (*b)[:0]
+		bodies.Put(b)
+	}
+}
+
+// readBody reads the request's body into buf. It believes a Content-Length no
+// further than the bound.
+func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte, most int64) error {
+	tooLarge := func() error {
+		return Refuse("the body is larger than the %d bytes that are allowed", most)
+	}
+	if r.ContentLength > most {
+		w.Header().Set("Connection", "close") // rather than read the rest of it
+		return tooLarge()
+	}
+	b := (*buf)[:0]
+	body := http.MaxBytesReader(w, r.Body, most)
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*buf = b
+		var large *http.MaxBytesError
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.As(err, &large):
+			return tooLarge()
+		case err != nil:
+			return Refuse("the body could not be read to its end")
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package wirehttp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// ports records what the handler hands on, and answers what it is told to.
+type ports struct {
+	caller  Caller
+	added   []Registration
+	removed []Registration
+	batch   []Result
+	err     error
+	perItem func(n int) []error
+}
+
+func (p *ports) Register(_ context.Context, c Caller, r Registration) error {
+	p.caller = c
+	p.added = append(p.added, r)
+	return p.err
+}
+
+func (p *ports) Remove(_ context.Context, c Caller, r Registration) error {
+	p.caller = c
+	p.removed = append(p.removed, r)
+	return p.err
+}
+
+func (p *ports) Callback(_ context.Context, c Caller, batch []Result) []error {
+	p.caller = c
+	p.batch = append(p.batch, batch...)
+	if p.perItem != nil {
+		return p.perItem(len(batch))
+	}
+	return nil
+}
+
+// ask sends one request and reads the envelope strictly: HTTP 200, all four
+// keys, both payloads null.
+func ask(t *testing.T, h http.Handler, method, path, body string, header ...string) (code int, msg string) {
+	t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != 200 {
+		t.Errorf("%s %s: HTTP %d, want 200", method, path, w.Code)
+	}
+	var e map[string]any
+	if err := json.Unmarshal(w.Body.Bytes(), &e); err != nil || len(e) != 4 || e["content"] != nil || e["data"] != nil {
+		t.Fatalf("%s %s: no envelope: %s", method, path, w.Body)
+	}
+	msg, _ = e["msg"].(string)
+	return int(e["code"].(float64)), msg
+}
+
+const demo = `{"registryGroup":"EXECUTOR","registryKey":"demo","registryValue":"http://10.0.0.1:9999/"}`
+
+func TestRegistration(t *testing.T) {
+	for _, prefix := range []string{"", "/xxl-job-admin", "/", "/xxl-job-admin/"} {
+		p := &ports{}
+		h := NewHandler(Ports{p, p}, Options{})
+		for _, path := range []string{"/api/registry", "/api/registryRemove"} {
+			if code, msg := ask(t, h, "POST", "http://admin"+prefix+path, demo, wire.HeaderToken, "secret"); code != 200 || msg != "" {
+				t.Errorf("%s%s: %d %q", prefix, path, code, msg)
+			}
+		}
+		want := []Registration{{App: "demo", Address: "http://10.0.0.1:9999/"}}
+		if cmp.Diff(want, p.added) != "" || cmp.Diff(want, p.removed) != "" {
+			t.Errorf("%s: added %v, removed %v", prefix, p.added, p.removed)
+		}
+		if want := (Caller{Token: "secret", Remote: "192.0.2.1:1234"}); p.caller != want {
+			t.Errorf("caller %+v", p.caller)
+		}
+	}
+}
+
+func TestRegistrationOfD(t *testing.T) {
+	p := &ports{}
+	h := NewHandler(Ports{p, p}, Options{})
+	if code, _ := ask(t, h, "POST", "/api/registry", demo, wire.HeaderToken, "s", wire.HeaderApp, "demo"); code != 200 || p.caller.Dialect != wire.DialectD || p.caller.App != "demo" {
+		t.Errorf("%d, caller %+v", code, p.caller)
+	}
+	if code, msg := ask(t, h, "POST", "/api/registry", demo, wire.HeaderApp, "other"); code != 500 || !strings.Contains(msg, wire.HeaderApp) || len(p.added) != 1 {
+		t.Errorf("an app that the header does not name: %d %q", code, msg)
+	}
+}
+
+func TestHandlerRefuses(t *testing.T) {
+	large := `[{"logId":1,"handleCode":200,"handleMsg":"` + strings.Repeat("x", 5<<20) + `"}]`
+	for _, c := range []struct{ name, method, path, body, says string }{
+		{"unknown path", "POST", "/api/addJob", demo, "/api/registryRemove"},
+		{"other prefix", "POST", "/other/api/registry", demo, "not known"},
+		{"method", "GET", "/api/callback", "", "use POST"},
+		{"empty", "POST", "/api/registry", "", "empty"},
+		{"not JSON", "POST", "/api/registry", "<html>", "byte 0"},
+		{"blank key", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":" ","registryValue":"http://h"}`, "registryKey"},
+		{"group", "POST", "/api/registry", `{"registryGroup":"ADMIN","registryKey":"a","registryValue":"http://h"}`, `"EXECUTOR"`},
+		{"address", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"a","registryValue":"file:///etc/passwd"}`, "allowed: http://"},
+		{"callback not JSON", "POST", "/api/callback", `[{"logId":`, "byte 10"},
+		{"callback of nothing", "POST", "/api/callback", ``, "empty"},
+		{"callback without list", "POST", "/api/callback", `{}`, "callbackList"},
+		{"only unusable items", "POST", "/api/callback", `[{"handleCode":200}]`, "item 0: logId is missing"},
+		{"too large", "POST", "/api/callback", large, "5242880 bytes"},
+		{"too many", "POST", "/api/callback", `[{},{},{},{}]`, "at most 3"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p := &ports{}
+			h := NewHandler(Ports{p, p}, Options{MaxItems: 3})
+			code, msg := ask(t, h, c.method, c.path, c.body)
+			if code != 500 || !strings.Contains(msg, c.says) {
+				t.Errorf("%d %q, want 500 and %q in it", code, msg, c.says)
+			}
+			if p.added != nil || p.batch != nil {
+				t.Errorf("a port was called: %v %v", p.added, p.batch)
+			}
+		})
+	}
+}
+
+// A body without Content-Length is bounded while it is read.
+func TestHandlerBoundsAStream(t *testing.T) {
+	p := &ports{}
+	srv := httptest.NewServer(NewHandler(Ports{p, p}, Options{MaxBody: 1000}))
+	defer srv.Close()
+	res, err := http.Post(srv.URL+"/api/callback", "", io.MultiReader(strings.NewReader("["), strings.NewReader(strings.Repeat(" ", 5000))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, _ := io.ReadAll(res.Body)
+	if !strings.Contains(string(b), "1000 bytes") || res.StatusCode != 200 {
+		t.Errorf("%d %s", res.StatusCode, b)
+	}
+}
+
+func TestCallbackReachesThePort(t *testing.T) {
+	for _, c := range []struct {
+		body    string
+		header  []string
+		dialect wire.Dialect
+	}{
+		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"}}]`, nil, wire.DialectA},
+		{`[{"logId":7,"logDateTim":5,"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectB},
+		{`[{"logId":7,"logDateTim":5,"executeResult":{"code":200,"msg":"ok"},"handleCode":200,"handleMsg":"ok"}]`, nil, wire.DialectGo},
+		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, nil, wire.DialectD},
+		{`{"callbackList":[{"logId":7,"logDateTime":5,"handleCode":200,"handleMsg":"ok"}]}`, []string{wire.HeaderApp, "demo"}, wire.DialectD},
+	} {
+		p := &ports{}
+		h := NewHandler(Ports{p, p}, Options{})
+		if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", c.body, c.header...); code != 200 || msg != "" {
+			t.Errorf("%s: %d %q", c.body, code, msg)
+		}
+		if d := cmp.Diff([]Result{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}, p.batch); d != "" || p.caller.Dialect != c.dialect {
+			t.Errorf("%s: dialect %v, batch:\n%s", c.body, p.caller.Dialect, d)
+		}
+	}
+}
+
+func TestCallbackUsesWhatItCan(t *testing.T) {
+	p := &ports{}
+	var log bytes.Buffer
+	h := NewHandler(Ports{p, p}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+	long := strings.Repeat("中", wire.MaxMessage+10)
+	code, msg := ask(t, h, "POST", "/api/callback", `[{"logId":"x","handleCode":200},{"logId":7,"handleCode":500,"handleMsg":"`+long+`"}]`)
+	if code != 200 || !strings.Contains(msg, "1 of 2 items") || !strings.Contains(msg, "item 0") {
+		t.Errorf("%d %q", code, msg)
+	}
+	if len(p.batch) != 1 || p.batch[0].Msg != strings.Repeat("中", wire.MaxMessage) {
+		t.Errorf("batch of %d", len(p.batch))
+	}
+	if !strings.Contains(log.String(), "unusable") {
+		t.Errorf("log: %s", &log)
+	}
+	if code, _ := ask(t, h, "POST", "/api/callback", `[]`); code != 200 || len(p.batch) != 1 {
+		t.Errorf("an empty batch: %d", code)
+	}
+}
+
+// Code 200 means stored; the inner text of errors stays inside.
+func TestPortErrors(t *testing.T) {
+	inner := errors.New("dynamodb: table runs-prod: throttled")
+	for _, c := range []struct {
+		err  error
+		says string
+	}{
+		{ErrUnauthorized, "token"},
+		{Refuse("app %q is unknown", "demo"), `app "demo" is unknown`},
+		{inner, "send it again"},
+	} {
+		p := &ports{err: c.err, perItem: func(n int) []error { e := make([]error, n); e[n-1] = c.err; return e }}
+		var log bytes.Buffer
+		h := NewHandler(Ports{p, p}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		for path, body := range map[string]string{"/api/registry": demo, "/api/registryRemove": demo, "/api/callback": `[{"logId":7,"handleCode":200},{"logId":8,"handleCode":200}]`} {
+			code, msg := ask(t, h, "POST", path, body)
+			if code != 500 || !strings.Contains(msg, c.says) || strings.Contains(msg, "dynamodb") || strings.Contains(msg, "item") {
+				t.Errorf("%s with %v: %d %q", path, c.err, code, msg)
+			}
+		}
+		if logged := strings.Contains(log.String(), "dynamodb"); logged != (c.err == inner) {
+			t.Errorf("%v: logged %v", c.err, logged)
+		}
+	}
+	p := &ports{perItem: func(n int) []error { return make([]error, n+1) }}
+	if code, _ := ask(t, NewHandler(Ports{p, p}, Options{}), "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`); code != 500 {
+		t.Errorf("a port that miscounts: %d", code)
+	}
+	p = &ports{perItem: func(n int) []error { return make([]error, n) }}
+	if code, _ := ask(t, NewHandler(Ports{p, p}, Options{}), "POST", "/api/callback", `[{"logId":7,"handleCode":200}]`); code != 200 {
+		t.Errorf("a port without errors: %d", code)
+	}
+}
+
+func BenchmarkCallback(b *testing.B) {
+	p := &ports{}
+	h := NewHandler(Ports{p, p}, Options{})
+	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: 7, LogTime: 1586629003729, Code: 200, Msg: "ok"}})
+	r := httptest.NewRequest("POST", "/api/callback", nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		r.ContentLength = int64(len(body))
+		p.batch = p.batch[:0]
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+}
