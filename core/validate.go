@@ -20,6 +20,7 @@ const (
 	MaxHandler   = 512 // bytes
 	MaxRules     = 16  // of a schedule
 	MaxExpr      = 256 // bytes
+	MaxZone      = 64  // bytes; of from and until too
 	MaxAddress   = 512 // bytes
 	MaxAddresses = 1000
 	MaxAllow     = 64
@@ -35,8 +36,6 @@ const (
 	MinLostAfter = time.Minute
 	MaxLostAfter = 30 * day
 	MaxKeepDays  = 3650
-	MaxPeriod    = 366 * day // of every and fixedDelay
-	MaxJitter    = day
 )
 
 // Normalize fills what was left out with the defaults and puts what has
@@ -90,7 +89,7 @@ func fill[T comparable](field *T, value T) {
 }
 
 // Validate refuses a normalized job that breaks a bound, with the path of the
-// field. The text of cron expressions, zones and dates is judged by package
+// field. Its schedule, but for the lengths, is judged by package
 // schedule, the handler against its app by App.CheckHandler.
 func (j *Job) Validate() error {
 	d, s := &j.Def, &j.Sched
@@ -217,49 +216,23 @@ func (r Retry) validate() error {
 	return nil
 }
 
+// validate bounds the lengths; package schedule judges the rest.
 func (s Schedule) validate() error {
 	if len(s.Any) > MaxRules {
 		return Invalid("schedule", strconv.Itoa(len(s.Any))+" rules", fmt.Sprintf("at most %d are allowed", MaxRules))
 	}
 	for i, w := range s.Any {
-		at := "schedule."
-		if len(s.Any) > 1 {
-			at = fmt.Sprintf("schedule[%d].", i)
-		}
-		if err := w.validate(at + string(w.Kind)); err != nil {
-			return err
-		}
-		if w.Kind == KindFixedDelay && len(s.Any) > 1 {
-			return Invalid(at+"fixedDelay", w.Every.String(), "it counts from the end of a run and stands alone")
+		if len(w.Expr) > MaxExpr {
+			field := "schedule."
+			if len(s.Any) > 1 {
+				field = fmt.Sprintf("schedule[%d].", i)
+			}
+			return Invalid(field+string(w.Kind), w.Expr, fmt.Sprintf("%d bytes, at most %d are allowed", len(w.Expr), MaxExpr))
 		}
 	}
-	if len(s.Timezone) > 64 || len(s.From) > 64 || len(s.Until) > 64 {
-		return Invalid("schedule", "", "timezone, from and until have at most 64 bytes each")
-	}
-	return bounded("schedule.jitter", s.Jitter, 0, MaxJitter)
-}
-
-func (w When) validate(field string) error {
-	if err := oneOf("schedule", w.Kind, Kinds); err != nil {
-		return err
-	}
-	switch w.Kind {
-	case KindCron, KindCrontab:
-		if w.Expr == "" || len(w.Expr) > MaxExpr {
-			return Invalid(field, w.Expr, fmt.Sprintf("an expression has 1 to %d bytes", MaxExpr))
-		}
-	case KindEvery:
-		if err := bounded(field, w.Every, time.Second, MaxPeriod); err != nil {
-			return err
-		}
-		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
-			return Invalid("schedule.offset", w.Offset.String(), "allowed are whole seconds from 0s to less than "+w.Every.String())
-		}
-	case KindFixedDelay:
-		return bounded(field, w.Every, time.Second, MaxPeriod)
-	case KindAt:
-		if w.At < runEpoch || w.At > Horizon {
-			return Invalid(field, w.At.String(), "allowed are moments from 2020-01-01 to "+Horizon.String())
+	for _, t := range []struct{ field, text string }{{"timezone", s.Timezone}, {"from", s.From}, {"until", s.Until}} {
+		if len(t.text) > MaxZone {
+			return Invalid("schedule."+t.field, t.text, fmt.Sprintf("at most %d bytes are allowed", MaxZone))
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -66,6 +67,8 @@ type Store interface {
 	Advance(ctx context.Context, moves []core.Advance) []error
 	// OpenRuns reads the claimed and still open runs of a job, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
+	// OldestMessage is when the oldest message that is due was due; zero if none is.
+	OldestMessage(ctx context.Context) (time.Time, error)
 }
 
 // Update replaces a job; condition: the stored rev is Seen.
