@@ -102,6 +102,27 @@ type Advance struct {
 	PlanError string
 }
 
+// Moved is s after an advance.
+func (s Sched) Moved(a Advance) Sched {
+	s.Next, s.PlanAt, s.Seq, s.Partition, s.Tail = a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.NewTail
+	if a.NewState != "" {
+		s.State = a.NewState
+	}
+	if a.NewRev != 0 {
+		s.Rev, s.RevAt = a.NewRev, a.NewRevAt
+		s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
+	}
+	s.PlanError = a.PlanError
+	return s
+}
+
+// Stay is the advance that leaves s as it is.
+func (s Sched) Stay() Advance {
+	return Advance{Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
+		NewNext: s.Next, NewPlanAt: s.PlanAt, NewSeq: s.Seq, NewPartition: s.Partition, NewTail: s.Tail,
+		NewState: s.State, PlanError: s.PlanError}
+}
+
 // DueItem is one entry of the due index, ordered by (PlanAt, Job, Run): a job,
 // or with Run set a light entry, a run that waits there for its time.
 type DueItem struct {
@@ -130,4 +151,13 @@ type Tombstone struct {
 	Name  string
 	Rev   int64
 	RevAt time.Time
+}
+
+// PartitionOf is the part of the due index, of n, that a job belongs to.
+func PartitionOf(job JobID, n int) int {
+	if n <= 1 {
+		return 0
+	}
+	// Multiplied so that neighbours spread: imports number jobs in a row.
+	return int(uint32(job) * 2654435761 >> 8 % uint32(n))
 }

@@ -107,6 +107,7 @@ type Run struct {
 	Code    int // as the executor gave it; 0 when it gave none
 	Message string
 	Owes    []Owed // follow-ups that this close owes and that are not proven made
+	Then    RunID  // the retry that followed; stays when nothing is owed any more
 	// Late is what was reported after the run had been closed as lost or timed out.
 	Late *LateResult
 	// Tries are the addresses that were asked before Address, and their answers.

@@ -36,6 +36,9 @@ type Ring interface {
 	// Enqueue puts messages on the ring durably, fires on one queue, checks on
 	// another. Answers nil, core.ErrThrottled or unknown for each.
 	Enqueue(ctx context.Context, out []ring.Out) []error
+	// Bury keeps a message among the dead letters with the reason: what can
+	// never be dispatched is not thrown away.
+	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
 // Queue is the receiving side, for what drives dispatch on one machine.

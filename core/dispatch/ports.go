@@ -39,7 +39,7 @@ type Store interface {
 
 // TakeOver: condition: open, owner and until as read. Sets owner, until,
 // journal and state running; maybeSent if the old owner was not empty; address
-// only if it was empty; SentAt, Attempt and Retries only where SentAt was zero.
+// only if it was empty; SentAt only if it was zero.
 type TakeOver struct {
 	Run      core.RunID
 	Owner    string // as read
@@ -79,6 +79,8 @@ type SkipUnsent struct {
 // Ring takes what is put back, and checks.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
+	// Bury puts a message among the dead letters with the reason.
+	Bury(ctx context.Context, m ring.Message, reason string) error
 }
 
 // Sender sends one run to one address.

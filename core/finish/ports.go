@@ -44,6 +44,7 @@ type Close struct {
 	Message  string
 	EndedAt  time.Time
 	Owes     []core.Owed
+	Then     core.RunID // stored with the rest
 }
 
 // Watch is what the watchdog reads and writes besides.

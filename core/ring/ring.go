@@ -44,6 +44,7 @@ type Message struct {
 // travels in it, to be stored first.
 type Check struct {
 	Runs    []core.RunID
+	Idle    bool // their executors were found idle already once
 	Journal *core.Journal
 }
 
@@ -85,6 +86,7 @@ type wireFire struct {
 
 type wireCheck struct {
 	Runs    []int64      `json:"runs,omitempty"`
+	Idle    bool         `json:"idle,omitempty"`
 	Journal *wireJournal `json:"journal,omitempty"`
 }
 
@@ -107,7 +109,7 @@ func Encode(m Message) []byte {
 	if m.Check == nil {
 		return encodeFires(m)
 	}
-	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try, Check: &wireCheck{}}
+	w := wireMessage{V: Version, Kind: m.Kind, Slot: int64(m.Slot), Try: m.Try, Check: &wireCheck{Idle: m.Check.Idle}}
 	for _, r := range m.Check.Runs {
 		w.Check.Runs = append(w.Check.Runs, int64(r))
 	}
@@ -238,7 +240,7 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	if len(w.Runs) > 10000 {
 		return nil, poison("a check of %d runs, at most 10000 are allowed", len(w.Runs))
 	}
-	c := &Check{}
+	c := &Check{Idle: w.Idle}
 	for _, r := range w.Runs {
 		if !core.RunID(r).Valid() {
 			return nil, poison("%d is no run", r)

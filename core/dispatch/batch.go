@@ -1,0 +1,511 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"hash/fnv"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// intent is what the judgement of a fire asks for.
+type intent uint8
+
+const (
+	send        intent = iota + 1
+	fallsRecord        // recorded as skipped with the reason
+	fallsSilent        // a newer plan or a change record covers it: listed as left
+	fallsLate          // recorded, unless it is claimed: a claimed run is not judged late again
+)
+
+// status is how far an item of a batch has come.
+type status uint8
+
+const (
+	pending status = iota
+	mine           // claimed by this invocation, to be sent
+	sending
+	done        // closed, or settled in somebody's stored journal
+	accepted    // needs my journal
+	unconfirmed // needs my journal
+	left        // needs my journal
+	ending      // its end is to be stored
+	passing     // to be given back and put on the ring again
+	notDone     // somebody else's: its message is not acked
+	buried      // to go to the dead letters
+)
+
+// item is one fire of a batch, in all its copies.
+type item struct {
+	fire    core.Fire
+	msgs    []int // the messages that brought it
+	try     int
+	job     *core.Job // nil: gone
+	app     *core.App
+	intent  intent
+	reason  core.Reason
+	status  status
+	run     core.Run  // once claimed or looked at
+	claimed bool      // owned by this invocation at some time
+	order   []string  // addresses to try, the claimed one first
+	next    int       // index into order of the next to try
+	retryAt time.Time // of notDone: when it may be tried again
+	err     error
+	end     *Answer // of a send that ended the run
+}
+
+// batch is one invocation: one nonce, one deadline, one journal.
+type batch struct {
+	d        *Dispatcher
+	msgs     []ring.Message
+	idx      []int
+	nonce    string
+	deadline time.Time // nothing is begun after it
+	until    time.Time // this process cannot send after it
+	key      core.JournalKey
+	items    []*item
+	apps     map[string]core.App
+	live     map[string][]string // addresses by app
+	calls    map[string]bool     // apps with a call: among their addresses
+	outage   bool                // executors may be missing only because we were away
+	beats    map[string]beat
+
+	mu      sync.Mutex // guards item status while sends are open, and the fields below
+	v       int
+	stored  bool // the last journal written is stored
+	blocked bool // the journal is refused: no further send is begun
+	dirty   bool // something was answered since the last journal
+}
+
+type beat struct{ err error }
+
+func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
+	b := &batch{d: d, msgs: msgs, idx: idx, nonce: d.o.Nonce()}
+	h := fnv.New32a()
+	h.Write([]byte(b.nonce))
+	b.key = core.JournalKey{Minute: d.o.Now().Unix() / 60, Suffix: int(h.Sum32() % core.JournalSuffixes), Nonce: b.nonce}
+	byRun := make(map[core.RunID]*item, len(idx)*ring.MaxFires)
+	for _, i := range idx {
+		for _, f := range msgs[i].Fires {
+			it := byRun[f.Run]
+			if it == nil {
+				it = &item{fire: f, try: msgs[i].Try}
+				byRun[f.Run] = it
+				b.items = append(b.items, it)
+			} else if f.Rev > it.fire.Rev {
+				// The copy with the job's present rev decides; no copy can be newer than that.
+				it.fire = f
+			}
+			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {
+				it.msgs = append(it.msgs, i)
+			}
+		}
+	}
+	return b
+}
+
+func (b *batch) now() time.Time { return b.d.o.Now() }
+
+// run takes the batch through all steps. The deadline is that of ctx, or the
+// option's where ctx has none.
+func (b *batch) run(ctx context.Context) {
+	deadline, own := ctx.Deadline()
+	if !own {
+		deadline = time.Now().Add(b.d.o.Invocation)
+	}
+	// Deadlines of contexts follow the wall clock of the runtime; until is told
+	// to others by this process's clock.
+	b.deadline = b.now().Add(time.Until(deadline))
+	b.until = b.deadline.Add(time.Second)
+	read, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+
+	b.read(read)
+	if !own {
+		if longest := b.longestCall(); longest > 0 {
+			cancel()
+			deadline = time.Now().Add(max(b.d.o.Invocation, longest+b.d.o.Reserve+time.Second))
+			b.deadline = b.now().Add(time.Until(deadline))
+			b.until = b.deadline.Add(time.Second)
+		}
+	}
+	work, cancel2 := context.WithDeadline(ctx, deadline)
+	defer cancel2()
+	b.judge()
+	b.claim(work)
+	b.look(work)
+	b.sendAll(work)
+	b.closeEnded(work)
+	b.finalJournal(work)
+	b.checks(work)
+	b.putBack(work)
+}
+
+// read fills in jobs, apps and executors, all read after the hold. A key that
+// cannot be read makes its fires passing.
+func (b *batch) read(ctx context.Context) {
+	ids := make([]core.JobID, 0, len(b.items))
+	var own []core.RunID
+	for _, it := range b.items {
+		ids = append(ids, it.fire.Run.Job())
+		if _, planned := it.fire.Run.Planned(); !planned {
+			own = append(own, it.fire.Run)
+		}
+	}
+	ids = distinct(ids)
+	jobs, unreadJobs, err := readAll(ctx, ids, b.d.store.Jobs)
+	if err != nil {
+		b.allPassing(err)
+		return
+	}
+	var gone []core.JobID
+	var names []string
+	for _, id := range ids {
+		if j, ok := jobs[id]; ok {
+			names = append(names, j.Def.App)
+		} else if !slices.Contains(unreadJobs, id) {
+			gone = append(gone, id)
+		}
+	}
+	names = distinct(names)
+	apps, unreadApps, err := readAll(ctx, names, b.d.store.Apps)
+	if err != nil {
+		b.allPassing(err)
+		return
+	}
+	global, err := b.d.store.Global(ctx)
+	if err != nil {
+		b.allPassing(err)
+		return
+	}
+	executors, err := b.d.store.Executors(ctx, names)
+	if err != nil {
+		b.allPassing(err)
+		return
+	}
+	var stones map[core.JobID]core.Tombstone
+	if len(gone) > 0 {
+		if stones, err = b.d.store.Tombstones(ctx, gone); err != nil {
+			b.allPassing(err)
+			return
+		}
+	}
+	var runs map[core.RunID]core.Run
+	var unreadRuns []core.RunID
+	if len(own) > 0 {
+		if runs, unreadRuns, err = readAll(ctx, own, b.d.store.Runs); err != nil {
+			b.allPassing(err)
+			return
+		}
+	}
+	now := b.now()
+	b.outage = !global.UpSince.IsZero() && now.Before(global.UpSince.Add(b.d.o.Expiry))
+	b.apps = apps
+	b.live = make(map[string][]string, len(names))
+	b.calls = map[string]bool{}
+	for _, name := range names {
+		app := apps[name]
+		for _, e := range app.Candidates(executors[name], global, now, b.d.o.Expiry) {
+			b.live[name] = append(b.live[name], e.Address)
+		}
+		b.calls[name] = hasCall(b.live[name])
+	}
+	for _, it := range b.items {
+		id := it.fire.Run.Job()
+		if slices.Contains(unreadJobs, id) {
+			it.pass(core.ErrThrottled)
+			continue
+		}
+		job, ok := jobs[id]
+		if !ok {
+			b.judgeGone(it, stones)
+			continue
+		}
+		if slices.Contains(unreadApps, job.Def.App) {
+			it.pass(core.ErrThrottled)
+			continue
+		}
+		it.job = &job
+		app := apps[job.Def.App]
+		app.Name = job.Def.App
+		it.app = &app
+		if _, planned := it.fire.Run.Planned(); !planned {
+			run, ok := runs[it.fire.Run]
+			switch {
+			case ok:
+				it.run = run
+			case slices.Contains(unreadRuns, it.fire.Run):
+				it.pass(core.ErrThrottled)
+			default:
+				it.bury("there is no record of run " + it.fire.Run.String())
+			}
+		}
+		b.pauses(it, global.Pause, app.Pause, now)
+	}
+}
+
+// readAll reads keys and reads again what was left unread, a few times.
+func readAll[K comparable, V any](ctx context.Context, keys []K, read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
+	if len(keys) == 0 {
+		return map[K]V{}, nil, nil
+	}
+	found, unread, err := read(ctx, keys)
+	for try := 0; len(unread) > 0 && err == nil && try < 3; try++ {
+		var more map[K]V
+		more, unread, err = read(ctx, unread)
+		for k, v := range more {
+			found[k] = v
+		}
+	}
+	return found, unread, err
+}
+
+func (it *item) pass(err error) { it.status, it.err = passing, err }
+
+func (it *item) bury(why string) { it.status, it.err = buried, errors.New(why) }
+
+func (b *batch) allPassing(err error) {
+	for _, it := range b.items {
+		if it.status == pending {
+			it.pass(err)
+		}
+	}
+}
+
+// verdicts says of each message whether it may be acked: each of its fires is
+// closed, or settled in a stored journal, or in a new message that is sent.
+func (b *batch) verdicts(out []Verdict) {
+	ok := map[int]*Verdict{}
+	for _, i := range b.idx {
+		out[i] = Verdict{Ack: true}
+		ok[i] = &out[i]
+	}
+	for _, it := range b.items {
+		var fault error
+		switch it.status {
+		case done:
+		case accepted, unconfirmed, left:
+			if !b.stored {
+				fault = errors.New("journal not stored")
+			}
+		default:
+			fault = it.err
+			if fault == nil {
+				fault = errors.New("not done")
+			}
+		}
+		if fault == nil {
+			continue
+		}
+		for _, m := range it.msgs {
+			v := ok[m]
+			if v.Ack {
+				*v = Verdict{RetryAt: it.retryAt, Err: fault}
+			} else if it.retryAt.After(v.RetryAt) {
+				v.RetryAt = it.retryAt
+			}
+		}
+	}
+}
+
+// finalJournal stores what was accepted, unconfirmed or left; when that cannot
+// be done at all, a check carries it.
+func (b *batch) finalJournal(ctx context.Context) {
+	b.mu.Lock()
+	need := b.journalled()
+	stored := b.stored && !b.dirty
+	b.mu.Unlock()
+	if !need {
+		b.stored = true
+		return
+	}
+	if stored {
+		return
+	}
+	for try := 0; ctx.Err() == nil && b.now().Before(b.deadline.Add(-b.d.o.Reserve/2)); try++ {
+		if b.writeJournal(ctx) {
+			return
+		}
+		if !sleep(ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
+			break
+		}
+	}
+	// The check is sent after the work's deadline if need be: it is neither a
+	// claim nor a send to an executor, and without it the message only comes again.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.d.o.Reserve/2)
+	defer cancel()
+	b.mu.Lock()
+	b.v++
+	j := b.journal()
+	b.mu.Unlock()
+	c := &ring.Check{Journal: &j}
+	for _, e := range j.Entries {
+		c.Runs = append(c.Runs, e.Run)
+	}
+	at := b.now()
+	err := b.d.ring.Enqueue(last, []ring.Out{{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(at), Check: c}}})[0]
+	b.stored = err == nil
+}
+
+// journalled reports whether anything needs the journal.
+func (b *batch) journalled() bool {
+	for _, it := range b.items {
+		if it.status == accepted || it.status == unconfirmed || it.status == left {
+			return true
+		}
+	}
+	return false
+}
+
+// journal is every run that this invocation claimed or left, as it stands.
+// Callers hold mu.
+func (b *batch) journal() core.Journal {
+	j := core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.items))}
+	for _, it := range b.items {
+		e := core.Entry{Run: it.fire.Run, Address: it.run.Address}
+		switch it.status {
+		case accepted:
+			e.Outcome = core.Accepted
+		case unconfirmed:
+			e.Outcome = core.Unconfirmed
+		case left:
+			e.Outcome, e.Address = core.Left, ""
+		case mine, sending, ending, passing:
+			if !it.claimed {
+				continue
+			}
+			e.Outcome = core.Begun
+		default:
+			continue
+		}
+		j.Entries = append(j.Entries, e)
+	}
+	return j
+}
+
+// writeJournal stores the journal once (table F). Only one caller at a time.
+func (b *batch) writeJournal(ctx context.Context) bool {
+	b.mu.Lock()
+	b.v++
+	b.dirty = false
+	j := b.journal()
+	b.mu.Unlock()
+	err := b.d.store.PutJournal(ctx, j)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	// Refused means that a write with this V or a higher one is stored. This
+	// batch writes one at a time with growing V, so it was this very write.
+	b.stored = err == nil || refused(err)
+	b.blocked = !b.stored
+	if b.blocked {
+		b.dirty = true
+	}
+	return b.stored
+}
+
+// checks asks the watchdog to look at runs with a timeout soon after it.
+func (b *batch) checks(ctx context.Context) {
+	byTime := map[core.Instant][]core.RunID{}
+	for _, it := range b.items {
+		if it.status != accepted && it.status != unconfirmed || it.job == nil || it.job.Def.Timeout <= 0 {
+			continue
+		}
+		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.CheckGrace))
+		if at.Time().Sub(b.now()) > b.d.o.MaxAhead {
+			continue // the journal is read in time for these
+		}
+		byTime[at] = append(byTime[at], it.fire.Run)
+	}
+	if len(byTime) == 0 {
+		return
+	}
+	var out []ring.Out
+	for at, runs := range byTime {
+		out = append(out, ring.Out{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: runs}}})
+	}
+	for _, err := range b.d.ring.Enqueue(ctx, out) {
+		if err != nil {
+			// The journal names them: the watchdog comes later, not never.
+			b.d.o.Log.Warn("check not sent", "err", err)
+			return
+		}
+	}
+}
+
+// putBack gives the claims of passing fires back, then puts those fires on the
+// ring as new messages (step 9), and buries what can never be dispatched.
+func (b *batch) putBack(ctx context.Context) {
+	var gives []GiveBack
+	var again, dead []*item
+	for _, it := range b.items {
+		switch it.status {
+		case passing, mine: // mine: its send was never begun
+			if it.claimed {
+				gives = append(gives, GiveBack{Run: it.fire.Run, Owner: b.nonce, KeepAddress: it.run.MaybeSent})
+			}
+			again = append(again, it)
+		case buried:
+			dead = append(dead, it)
+		}
+	}
+	if len(gives) > 0 {
+		b.d.store.GiveBack(ctx, gives) // any answer: go on
+	}
+	for _, it := range dead {
+		m := ring.Message{Kind: ring.KindFires, Slot: it.fire.Slot, Fires: []core.Fire{it.fire}}
+		if err := b.d.ring.Bury(ctx, m, it.err.Error()); err != nil {
+			it.err = err
+			continue
+		}
+		b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At, "why", it.err)
+		it.status = done
+	}
+	if len(again) == 0 {
+		return
+	}
+	type group struct {
+		slot core.Instant
+		try  int
+	}
+	groups := map[group][]*item{}
+	for _, it := range again {
+		g := group{it.fire.Slot, it.try + 1}
+		groups[g] = append(groups[g], it)
+	}
+	var out []ring.Out
+	var of [][]*item
+	for g, items := range groups {
+		at := b.now().Add(b.d.backoff(g.try))
+		for chunk := range slices.Chunk(items, ring.MaxFires) {
+			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try}
+			for _, it := range chunk {
+				m.Fires = append(m.Fires, it.fire)
+			}
+			out, of = append(out, ring.Out{NotBefore: at, Message: m}), append(of, chunk)
+		}
+	}
+	for k, err := range b.d.ring.Enqueue(ctx, out) {
+		for _, it := range of[k] {
+			if err == nil {
+				it.status = done
+			} else {
+				it.status, it.err = notDone, err
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,341 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
+)
+
+// claim is the first write of each fire that has no record of its own (table
+// A): a claim for what is to be sent, a skipped record for what falls. What has
+// a record of its own is looked at instead, as are all refused writes.
+func (b *batch) claim(ctx context.Context) {
+	now := b.now()
+	var runs []core.Run
+	var of []*item
+	for _, it := range b.items {
+		if it.status != pending {
+			continue
+		}
+		if _, planned := it.fire.Run.Planned(); !planned {
+			continue
+		}
+		switch it.intent {
+		case send:
+			if !b.route(ctx, it) {
+				continue
+			}
+			runs, of = append(runs, b.claimed(it, now)), append(of, it)
+		case fallsRecord, fallsLate:
+			runs, of = append(runs, b.skipped(it, now)), append(of, it)
+		case fallsSilent:
+			it.status = left
+		}
+	}
+	b.create(ctx, runs, of)
+}
+
+func (b *batch) create(ctx context.Context, runs []core.Run, of []*item) {
+	if len(runs) == 0 {
+		return
+	}
+	if !b.now().Before(b.deadline) {
+		return // not begun; what is pending is looked at, and not done
+	}
+	for k, err := range b.d.store.Create(ctx, runs) {
+		it := of[k]
+		switch {
+		case err == nil && runs[k].State == core.Skipped:
+			it.status = done
+			b.chainSkipped(ctx, &runs[k])
+		case err == nil:
+			it.run, it.status, it.claimed = runs[k], mine, true
+		case throttled(err) && it.intent == send:
+			it.pass(err)
+		case throttled(err):
+			it.status, it.err = notDone, err
+		}
+		// Refused or unknown: still pending, looked at next.
+	}
+}
+
+// claimed is the record of a fire that this invocation is about to send.
+func (b *batch) claimed(it *item, now time.Time) core.Run {
+	_, fixed := it.job.Sched.Schedule.FixedDelay()
+	r := core.Run{ID: it.fire.Run, App: it.job.Def.App, State: core.Running, Cause: it.fire.Cause, Rev: it.fire.Rev, At: it.fire.At, Slot: it.fire.Slot, Seq: it.fire.Seq,
+		Owner: b.nonce, Until: b.until, Journal: b.key, SentAt: now, Attempt: 1, First: it.fire.Run, Retries: it.job.Def.Retry.Max, FixedDelay: fixed, Tries: it.run.Tries}
+	if len(it.order) > 0 {
+		r.Address = it.order[0]
+	}
+	return r
+}
+
+// skipped is the record of a fire that falls.
+func (b *batch) skipped(it *item, now time.Time) core.Run {
+	_, fixed := it.job.Sched.Schedule.FixedDelay()
+	return core.Run{ID: it.fire.Run, App: it.job.Def.App, State: core.Skipped, Reason: it.reason, Cause: it.fire.Cause, Rev: it.fire.Rev, At: it.fire.At, Slot: it.fire.Slot, Seq: it.fire.Seq,
+		Attempt: 1, First: it.fire.Run, FixedDelay: fixed, EndedAt: now}
+}
+
+// chainSkipped lets a fixed delay go on after a skipped fire; what fails here
+// the tick repairs when the job's planAt comes.
+func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
+	if !run.FixedDelay {
+		return
+	}
+	if err := b.d.finish.ChainEnded(ctx, run.First, b.now()); err != nil {
+		b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
+	}
+}
+
+// route finds the addresses to try, in order. It answers false when the item
+// was decided without one: waiting for an executor after our own outage.
+func (b *batch) route(ctx context.Context, it *item) bool {
+	addresses := b.live[it.job.Def.App]
+	if len(it.run.Addresses) > 0 {
+		addresses = it.run.Addresses
+	}
+	if len(addresses) == 0 {
+		if b.outage {
+			it.pass(fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App))
+			return false
+		}
+		it.order = nil
+		return true // claimed, then failed: no-executor
+	}
+	it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
+	if route.Asks(it.job.Def.Route) == route.AskBeat {
+		it.order = b.askBeats(ctx, it)
+	}
+	return true
+}
+
+// askBeats keeps of the addresses those from the first that answers, and notes
+// on the run what each one said. An address is asked once in a batch.
+func (b *batch) askBeats(ctx context.Context, it *item) []string {
+	if b.beats == nil {
+		b.beats = map[string]beat{}
+	}
+	it.run.Tries = nil
+	for i, a := range it.order {
+		r, asked := b.beats[a]
+		if !asked {
+			r.err = b.d.sender.Beat(ctx, it.app, a)
+			b.beats[a] = r
+		}
+		if r.err == nil {
+			it.run.Tries = append(it.run.Tries, core.Try{Address: a, Code: 200})
+			return it.order[i:]
+		}
+		it.run.Tries = append(it.run.Tries, core.Try{Address: a, Message: r.err.Error()})
+	}
+	return nil
+}
+
+// lookRounds bounds how often an item is looked at in one invocation.
+const lookRounds = 5
+
+// look reads the runs of what is still pending and judges each (table B).
+func (b *batch) look(ctx context.Context) {
+	for round := 0; ; round++ {
+		var open []*item
+		var ids []core.RunID
+		for _, it := range b.items {
+			if it.status == pending {
+				open, ids = append(open, it), append(ids, it.fire.Run)
+			}
+		}
+		if len(open) == 0 {
+			return
+		}
+		if round == lookRounds || ctx.Err() != nil || !b.now().Before(b.deadline) {
+			for _, it := range open {
+				it.status, it.err = notDone, fmt.Errorf("run %d could not be judged in time", it.fire.Run)
+			}
+			return
+		}
+		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
+		if err != nil {
+			if round+1 < lookRounds {
+				sleep(ctx, 10*time.Millisecond<<round)
+			}
+			continue
+		}
+		missing := map[core.RunID]bool{}
+		for _, id := range unread {
+			missing[id] = true
+		}
+		b.lookOnce(ctx, open, runs, missing)
+	}
+}
+
+// lookOnce takes one round of table B: until is compared with the own clock
+// first, and only then the journal that the run names is read.
+func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]core.Run, unread map[core.RunID]bool) {
+	now := b.now()
+	var create []core.Run
+	var createOf []*item
+	var skips []SkipUnsent
+	var skipOf []*item
+	var takes []TakeOver
+	var takeOf []*item
+	type foreign struct {
+		it   *item
+		past bool
+	}
+	var foreigns []foreign
+	var keys []core.JournalKey
+	for _, it := range open {
+		run, ok := runs[it.fire.Run]
+		switch {
+		case !ok && unread[it.fire.Run]:
+			continue
+		case !ok:
+			_, planned := it.fire.Run.Planned()
+			switch {
+			case !planned:
+				it.bury("there is no record of run " + it.fire.Run.String())
+			case it.intent == send:
+				if b.route(ctx, it) {
+					create, createOf = append(create, b.claimed(it, now)), append(createOf, it)
+				}
+			case it.intent == fallsSilent:
+				it.status = left
+			default:
+				create, createOf = append(create, b.skipped(it, now)), append(createOf, it)
+			}
+			continue
+		}
+		tries := it.run.Tries
+		it.run = run
+		switch {
+		case !run.State.Open() && len(run.Owes) == 0:
+			it.status = done
+		case !run.State.Open():
+			if err := b.d.finish.Mend(ctx, &run); err != nil {
+				it.status = left
+			} else {
+				it.status = done
+			}
+		case run.Owner == b.nonce:
+			// Ours: the answer to the claim was lost.
+			if len(it.order) == 0 || it.order[0] != run.Address {
+				it.order = ownOrder(run.Address)
+			}
+			it.status, it.claimed = mine, true
+		case run.Owner == "" && !run.MaybeSent:
+			switch it.intent {
+			case send:
+				it.run.Tries = tries
+				if b.route(ctx, it) {
+					t := b.take(it, &run, now)
+					t.Tries = it.run.Tries
+					if len(it.order) > 0 {
+						t.Address = it.order[0]
+					}
+					takes, takeOf = append(takes, t), append(takeOf, it)
+				}
+			case fallsSilent:
+				it.status = left
+			default:
+				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Reason: it.reason, EndedAt: now}), append(skipOf, it)
+			}
+		case run.Owner == "":
+			if it.intent == fallsRecord || it.intent == fallsSilent {
+				it.status = left
+				continue
+			}
+			it.order = ownOrder(run.Address)
+			takes, takeOf = append(takes, b.take(it, &run, now)), append(takeOf, it)
+		default:
+			past := run.Expired(now) || b.d.o.OwnerDead(run.Owner)
+			foreigns, keys = append(foreigns, foreign{it, past}), append(keys, run.Journal)
+		}
+	}
+	if len(foreigns) > 0 {
+		journals, err := b.d.store.Journals(ctx, keys)
+		if err != nil {
+			journals = nil
+		}
+		for _, f := range foreigns {
+			it := f.it
+			if err == nil {
+				j := journals[it.run.Journal]
+				if e, ok := j.Find(it.run.ID); ok && (e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed) {
+					it.status = done
+					continue
+				}
+			}
+			switch {
+			case !f.past:
+				it.status, it.retryAt = notDone, it.run.Until
+				it.err = fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano))
+			case err != nil:
+				continue // read again
+			case it.intent == send || it.intent == fallsLate:
+				it.order = ownOrder(it.run.Address)
+				takes, takeOf = append(takes, b.take(it, &it.run, now)), append(takeOf, it)
+			default:
+				it.status = left
+			}
+		}
+	}
+	b.create(ctx, create, createOf)
+	b.skipUnsent(ctx, skips, skipOf)
+	b.takeOver(ctx, takes, takeOf, now)
+}
+
+func ownOrder(address string) []string {
+	if address == "" {
+		return nil
+	}
+	return []string{address}
+}
+
+func (b *batch) take(it *item, run *core.Run, now time.Time) TakeOver {
+	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: b.until, Journal: b.key, Address: run.Address, SentAt: now}
+}
+
+func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) {
+	if len(skips) == 0 || !b.now().Before(b.deadline) {
+		return
+	}
+	for k, err := range b.d.store.SkipUnsent(ctx, skips) {
+		it := of[k]
+		switch {
+		case err == nil:
+			it.status = done
+			b.chainSkipped(ctx, &it.run)
+		case throttled(err):
+			it.status, it.err = notDone, err
+		}
+	}
+}
+
+func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item, now time.Time) {
+	if len(takes) == 0 || !b.now().Before(b.deadline) {
+		return
+	}
+	for k, err := range b.d.store.TakeOver(ctx, takes) {
+		it, t := of[k], &takes[k]
+		if err != nil {
+			continue // look again; after the last round it is not done
+		}
+		it.run.State, it.run.Owner, it.run.Until, it.run.Journal = core.Running, b.nonce, b.until, b.key
+		it.run.MaybeSent = it.run.MaybeSent || t.Owner != ""
+		if it.run.Address == "" {
+			it.run.Address = t.Address
+		}
+		if it.run.SentAt.IsZero() {
+			it.run.SentAt = t.SentAt
+		}
+		if len(it.order) == 0 || it.order[0] != it.run.Address {
+			it.order = ownOrder(it.run.Address)
+		}
+		it.status, it.claimed = mine, true
+	}
+}

@@ -1,0 +1,217 @@
+// Package dispatch brings fires from the ring to executors: it holds until
+// the slot, reads, judges, claims, routes, sends, journals and says what may be
+// acked. Every step and what each answer leads to is docs/claim-protocol.md,
+// whose table names (A to G) the comments use. It refuses to send without a
+// claim, and to ack what is not settled in a store.
+package dispatch
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Options of a Dispatcher. The zero value of a field means its default.
+type Options struct {
+	Now func() time.Time
+	// Nonce makes a fresh owner for every invocation; never the same twice.
+	Nonce func() string
+	// OwnerDead reports that an owner can no longer send although its until is
+	// to come: on one machine, an owner of an earlier process.
+	OwnerDead func(owner string) bool
+	// Invocation is how long one may last where its context sets no deadline;
+	// awaited calls lengthen it.
+	Invocation time.Duration // 30 s
+	// Reserve is how long before its deadline an invocation stops beginning sends.
+	Reserve time.Duration // 2 s
+	// JournalEvery is how long answers wait for the journal while sends are open.
+	JournalEvery time.Duration // 250 ms
+	// BackoffMin doubles up to BackoffMax between tries of a fire that failed for a passing reason.
+	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
+	// Expiry is how long an executor counts as live after its last heartbeat.
+	Expiry time.Duration // 90 s
+	// CallTimeout is how long a call: is awaited whose job has no timeout.
+	CallTimeout time.Duration // 60 s
+	// CheckGrace is how long after a job's timeout its run is looked at.
+	CheckGrace time.Duration // 5 s
+	// MaxAhead is the longest wait on the ring.
+	MaxAhead time.Duration // 895 s
+	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
+	HoldAhead time.Duration // 20 s
+	// SendsMin and SendsMax bound the sends under way to one address.
+	SendsMin, SendsMax int // 32, 512
+	Log                *slog.Logger
+	// Sent is told of each send that has an answer; it must not block.
+	Sent func(r *core.Run, at time.Time, a AnswerKind)
+}
+
+func (o *Options) defaults() {
+	set := func(d *time.Duration, to time.Duration) {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Nonce == nil {
+		o.Nonce = rand.Text
+	}
+	if o.OwnerDead == nil {
+		o.OwnerDead = func(string) bool { return false }
+	}
+	set(&o.Invocation, 30*time.Second)
+	set(&o.Reserve, 2*time.Second)
+	set(&o.JournalEvery, 250*time.Millisecond)
+	set(&o.BackoffMin, time.Second)
+	set(&o.BackoffMax, time.Minute)
+	set(&o.Expiry, 90*time.Second)
+	set(&o.CallTimeout, time.Minute)
+	set(&o.CheckGrace, 5*time.Second)
+	set(&o.MaxAhead, 895*time.Second)
+	set(&o.HoldAhead, 20*time.Second)
+	if o.SendsMin == 0 {
+		o.SendsMin = 32
+	}
+	if o.SendsMax == 0 {
+		o.SendsMax = 512
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+}
+
+// Dispatcher handles messages of fires.
+type Dispatcher struct {
+	store  Store
+	ring   Ring
+	sender Sender
+	finish *finish.Finish
+	o      Options
+	gates  *gates
+	plans  *schedules
+}
+
+// New makes a Dispatcher.
+func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
+	o.defaults()
+	return &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules()}
+}
+
+// Verdict says what becomes of a message.
+type Verdict struct {
+	Ack bool
+	// RetryAt is when an unacked message should come again; zero: whenever the
+	// queue brings it.
+	RetryAt time.Time
+	Err     error // why it is not acked
+}
+
+// Handle dispatches a batch of messages of kind fires, and answers for each
+// whether it may be acked. Several slots in one batch go slot by slot, each
+// held until its second; what is further away than HoldAhead goes back on the
+// ring. It returns when every send has an answer or the deadline has come.
+func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
+	verdicts := make([]Verdict, len(msgs))
+	bySlot := map[core.Instant][]int{}
+	now := core.InstantOf(d.o.Now())
+	for i, m := range msgs {
+		slot := max(m.Slot, now) // what is past or of this second goes together
+		bySlot[slot] = append(bySlot[slot], i)
+	}
+	if len(bySlot) == 1 {
+		for slot, idx := range bySlot {
+			d.slot(ctx, slot, msgs, idx, verdicts)
+		}
+		return verdicts
+	}
+	var wg sync.WaitGroup
+	for slot, idx := range bySlot {
+		wg.Go(func() { d.slot(ctx, slot, msgs, idx, verdicts) })
+	}
+	wg.Wait()
+	return verdicts
+}
+
+// slot handles the messages of one slot: one invocation with a nonce of its own.
+func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict) {
+	if wait := slot.Time().Sub(d.o.Now()); wait > d.o.HoldAhead {
+		d.putOff(ctx, slot, msgs, idx, verdicts)
+		return
+	}
+	if err := d.hold(ctx, slot); err != nil {
+		for _, i := range idx {
+			verdicts[i] = Verdict{RetryAt: slot.Time(), Err: err}
+		}
+		return
+	}
+	b := newBatch(d, msgs, idx)
+	b.run(ctx)
+	b.verdicts(verdicts)
+}
+
+// hold waits until the slot by this process's clock.
+func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
+	for {
+		wait := slot.Time().Sub(d.o.Now())
+		if wait <= 0 {
+			return ctx.Err()
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// putOff puts messages that are far ahead back on the ring with a new delay.
+func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict) {
+	at := slot.Time()
+	if limit := d.o.Now().Add(d.o.MaxAhead); at.After(limit) {
+		at = limit
+	}
+	out := make([]ring.Out, len(idx))
+	for k, i := range idx {
+		out[k] = ring.Out{NotBefore: at, Message: msgs[i]}
+	}
+	for k, err := range d.ring.Enqueue(ctx, out) {
+		verdicts[idx[k]] = Verdict{Ack: err == nil, RetryAt: at, Err: err}
+	}
+}
+
+// backoff is the wait before try n (from 1) of a fire that failed for a
+// passing reason, spread so that what failed together does not return together.
+func (d *Dispatcher) backoff(try int) time.Duration {
+	w := d.o.BackoffMin
+	for range min(try-1, 16) {
+		if w *= 2; w >= d.o.BackoffMax {
+			w = d.o.BackoffMax
+			break
+		}
+	}
+	return w + mathrand.N(w/4+1)
+}
+
+// throttled reports an answer that says that nothing happened.
+func throttled(err error) bool { return errors.Is(err, core.ErrThrottled) }
+
+// refused reports an answer that says that the condition failed.
+func refused(err error) bool { return errors.Is(err, core.ErrRefused) }
+
+// distinct sorts and dedupes.
+func distinct[T ~int32 | ~int64 | ~string](s []T) []T {
+	slices.Sort(s)
+	return slices.Compact(s)
+}

@@ -1,0 +1,296 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// longestCall is the longest time that a call: of this batch may be awaited; 0
+// when there is none.
+func (b *batch) longestCall() time.Duration {
+	var longest time.Duration
+	for _, it := range b.items {
+		if it.status != pending || it.job == nil {
+			continue
+		}
+		if !b.calls[it.job.Def.App] && !hasCall(it.run.Addresses) {
+			continue
+		}
+		t := it.job.Def.Timeout
+		if t <= 0 {
+			t = b.d.o.CallTimeout
+		}
+		longest = max(longest, t)
+	}
+	return longest
+}
+
+func hasCall(addresses []string) bool {
+	return slices.ContainsFunc(addresses, func(a string) bool { return strings.HasPrefix(a, "call:") })
+}
+
+// sendAll sends what is mine, address by address and many at a time, so that
+// one that hangs delays no other, and stores the journal while sends are open.
+func (b *batch) sendAll(ctx context.Context) {
+	byAddress := map[string][]*item{}
+	for _, it := range b.items {
+		if it.status != mine {
+			continue
+		}
+		if it.run.Address == "" {
+			it.end = &Answer{State: core.Failed, Reason: core.ReasonNoExecutor, Message: noExecutor(it)}
+			it.status = ending
+			continue
+		}
+		byAddress[it.run.Address] = append(byAddress[it.run.Address], it)
+	}
+	if len(byAddress) == 0 {
+		return
+	}
+	var senders, writer sync.WaitGroup
+	stop := make(chan struct{})
+	writer.Go(func() { b.keepJournal(ctx, stop) })
+	for address, items := range byAddress {
+		now := b.now()
+		g := b.d.gates.of(address, now)
+		n := min(g.offer(len(items), now, b.d.o.SendsMin, b.d.o.SendsMax), len(items))
+		var mu sync.Mutex
+		rest := items
+		for range n {
+			senders.Go(func() {
+				for {
+					mu.Lock()
+					if len(rest) == 0 {
+						mu.Unlock()
+						return
+					}
+					it := rest[0]
+					rest = rest[1:]
+					mu.Unlock()
+					if g.enter(ctx) != nil {
+						continue // stays mine: given back at the end
+					}
+					took := b.sendOne(ctx, it)
+					g.leave(took, b.now())
+				}
+			})
+		}
+	}
+	senders.Wait()
+	close(stop)
+	writer.Wait()
+}
+
+func noExecutor(it *item) string {
+	if len(it.run.Tries) > 0 {
+		return "no executor of " + it.job.Def.App + " answered"
+	}
+	return "no executor of " + it.job.Def.App + " is registered"
+}
+
+// keepJournal stores the journal each JournalEvery while there are new
+// answers: what is answered and not yet stored is what a crash sends again.
+func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
+	every := b.d.o.JournalEvery
+	t := time.NewTimer(every)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		b.mu.Lock()
+		due := b.dirty || b.blocked
+		b.mu.Unlock()
+		next := every
+		if due && !b.writeJournal(ctx) {
+			next = every / 5 // nothing is sent meanwhile
+		}
+		t.Reset(next)
+	}
+}
+
+// mayBegin is asked directly before each send: the own until, the deadline,
+// the slot by this clock, and whether the journal is being refused.
+func (b *batch) mayBegin(ctx context.Context, it *item) bool {
+	for {
+		now := b.now()
+		if ctx.Err() != nil || now.After(b.deadline.Add(-b.d.o.Reserve)) {
+			return false
+		}
+		b.mu.Lock()
+		blocked := b.blocked
+		b.mu.Unlock()
+		early := it.fire.Slot.Time().Sub(now) // a clock that was set back since the hold
+		if !blocked && early <= 0 {
+			return true
+		}
+		if !sleep(ctx, max(early, b.d.o.JournalEvery/10)) {
+			return false
+		}
+	}
+}
+
+// sendOne sends one run, moving on to further addresses as long as each proves
+// not to have it (tables D and E). It answers how long the last answer took.
+func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
+	for {
+		if !b.mayBegin(ctx, it) {
+			return 0 // stays mine: given back, and put on the ring again
+		}
+		b.set(it, sending)
+		at := b.now()
+		a := b.d.sender.Send(ctx, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		if b.d.o.Sent != nil {
+			b.d.o.Sent(&it.run, at, a.Kind)
+		}
+		resend := it.run.MaybeSent
+		switch a.Kind {
+		case AnswerAccepted:
+			b.set(it, accepted)
+			return a.Took
+		case AnswerRepeat:
+			if resend {
+				b.set(it, accepted)
+				return a.Took
+			}
+		case AnswerEnded:
+			it.end = &a
+			b.set(it, ending)
+			return a.Took
+		case AnswerUnconfirmed:
+			b.set(it, unconfirmed)
+			return a.Took
+		}
+		if resend {
+			// Nothing that this address says proves anything about the first send.
+			b.set(it, unconfirmed)
+			return a.Took
+		}
+		switch a.Kind {
+		case AnswerBusy:
+			b.set(it, passing)
+			return a.Took
+		case AnswerBlocked:
+			it.end = &Answer{State: core.Skipped, Reason: core.ReasonOverlap, Code: a.Code, Message: a.Message}
+			b.set(it, ending)
+			return a.Took
+		}
+		it.run.Tries = append(it.run.Tries, core.Try{Address: it.run.Address, Code: a.Code, Message: a.Message})
+		it.next++
+		if it.next >= len(it.order) {
+			it.end = &Answer{State: core.Failed, Reason: core.ReasonNotAccepted, Code: a.Code, Message: a.Message}
+			b.set(it, ending)
+			return a.Took
+		}
+		if !b.moveOn(ctx, it, it.order[it.next]) {
+			return a.Took
+		}
+	}
+}
+
+// moveOn is the failover on the way (table E): the claim names the new address
+// before anything is sent there.
+func (b *batch) moveOn(ctx context.Context, it *item, to string) bool {
+	if !b.now().Before(b.deadline.Add(-b.d.o.Reserve)) {
+		b.set(it, passing)
+		return false
+	}
+	err := b.d.store.Readdress(ctx, Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: to, Tries: it.run.Tries})
+	switch {
+	case err == nil:
+		b.address(it, to)
+		return true
+	case refused(err):
+		it.err = err
+		b.set(it, notDone)
+		return false
+	case throttled(err):
+		b.set(it, passing)
+		return false
+	}
+	found, _, err := readAll(ctx, []core.RunID{it.fire.Run}, b.d.store.Runs)
+	run, ok := found[it.fire.Run]
+	switch {
+	case err == nil && ok && run.State.Open() && run.Owner == b.nonce && run.Address == to:
+		b.address(it, to)
+		return true
+	case err == nil && ok && run.State.Open() && run.Owner == b.nonce && run.Address == it.run.Address:
+		b.set(it, passing)
+	default:
+		it.err = err
+		b.set(it, notDone)
+	}
+	return false
+}
+
+func (b *batch) set(it *item, s status) {
+	b.mu.Lock()
+	it.status = s
+	if s == accepted || s == unconfirmed {
+		b.dirty = true
+	}
+	b.mu.Unlock()
+}
+
+func (b *batch) address(it *item, to string) {
+	b.mu.Lock()
+	it.run.Address = to
+	b.mu.Unlock()
+}
+
+// closeEnded closes what failed for good, and what its answer ended (step 8).
+func (b *batch) closeEnded(ctx context.Context) {
+	var results []finish.Result
+	var of []*item
+	for _, it := range b.items {
+		if it.status == ending {
+			results = append(results, finish.Result{Run: it.fire.Run, State: it.end.State, Reason: it.end.Reason, Code: it.end.Code, Message: it.end.Message, At: b.now(), Owner: b.nonce})
+			of = append(of, it)
+		}
+	}
+	if len(results) == 0 {
+		return
+	}
+	errs := b.d.finish.End(ctx, results)
+	for try := 0; try < 8 && b.now().Before(b.deadline.Add(-b.d.o.Reserve)); try++ {
+		var again []finish.Result
+		var at []int
+		for k, err := range errs {
+			if err != nil && !refused(err) {
+				again, at = append(again, results[k]), append(at, k)
+			}
+		}
+		if len(again) == 0 || !sleep(ctx, 50*time.Millisecond<<min(try, 5)) {
+			break
+		}
+		for k, err := range b.d.finish.End(ctx, again) {
+			errs[at[k]] = err
+		}
+	}
+	for k, err := range errs {
+		it := of[k]
+		switch {
+		case err == nil:
+			it.status = done
+		case refused(err):
+			it.status, it.err = notDone, err
+		case it.end.Kind == AnswerEnded || it.run.MaybeSent:
+			// It ran: its end is not stored, and nothing may send it again but a
+			// taker, to the same address. Unconfirmed until it is reported or lost.
+			it.status = unconfirmed
+		default:
+			it.status, it.err = notDone, err
+			it.retryAt = b.until
+		}
+	}
+}

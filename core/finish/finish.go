@@ -1,0 +1,393 @@
+// Package finish ends runs: each once, and what its end owes is neither lost
+// nor done twice. Its steps F1 to F4 are the same for a callback, a dispatcher
+// that fails a run, and the watchdog. It refuses to close a closed run.
+package finish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Options of a Finish. The zero value of a field means its default.
+type Options struct {
+	Now  func() time.Time
+	Plan plan.Options
+	// MaxDelay is the longest time that a message waits on the ring; what is
+	// further away becomes an entry of the due index.
+	MaxDelay time.Duration
+	// RetryDelay is the delay before a retry whose job is gone.
+	RetryDelay time.Duration
+	Log        *slog.Logger
+	// Closed is told of each run that this process closed; it must not block.
+	Closed func(r *core.Run)
+}
+
+// Finish ends runs.
+type Finish struct {
+	store Store
+	ring  Ring
+	o     Options
+}
+
+// New makes a Finish.
+func New(store Store, ring Ring, o Options) *Finish {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxDelay == 0 {
+		o.MaxDelay = o.Plan.MaxAhead
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Finish{store: store, ring: ring, o: o}
+}
+
+// Result is how a run ended, as somebody reports it.
+type Result struct {
+	Run     core.RunID
+	State   core.State
+	Reason  core.Reason
+	Code    int
+	Message string
+	At      time.Time // zero: now
+	// Killed says that the executor reports the run as ended by a kill. It
+	// closes no run that was sent more than once, unless somebody killed it:
+	// the report may be of the first copy, ended by our second.
+	Killed bool
+	// Owner, if not empty, must still own the run: a dispatcher's own result.
+	Owner string
+	// Unowned: nobody may own or have sent it: a cancellation.
+	Unowned bool
+}
+
+// readTries bounds how often an answer is sought by reading.
+const readTries = 4
+
+// End closes runs, one answer for each result: nil means that its end is
+// stored with all it owes (a run that was closed before counts as well), a
+// not-found error that there is no such run, any other that the caller is to
+// try again.
+func (f *Finish) End(ctx context.Context, results []Result) []error {
+	errs := make([]error, len(results))
+	todo := make([]int, 0, len(results))
+	ids := make([]core.RunID, 0, len(results))
+	for i := range results {
+		todo = append(todo, i)
+		ids = append(ids, results[i].Run)
+	}
+	for try := 0; len(todo) > 0; try++ {
+		if try == readTries {
+			for _, i := range todo {
+				errs[i] = fmt.Errorf("close run %d: %w", results[i].Run, core.ErrThrottled)
+			}
+			break
+		}
+		todo, ids = f.endOnce(ctx, results, todo, ids, errs)
+	}
+	return errs
+}
+
+// endOnce reads and closes the results named by todo, and answers those whose
+// close has no clear answer yet.
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error) (again []int, againIDs []core.RunID) {
+	found, unread, err := f.store.Runs(ctx, ids)
+	if err != nil {
+		for _, i := range todo {
+			errs[i] = fmt.Errorf("read run %d: %w", results[i].Run, err)
+		}
+		return nil, nil
+	}
+	var jobs map[core.JobID]core.Job
+	if need := f.needJobs(results, todo, found); len(need) > 0 {
+		var gone []core.JobID
+		jobs, gone, err = f.store.Jobs(ctx, need)
+		if err == nil && len(gone) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			for _, i := range todo {
+				errs[i] = fmt.Errorf("read job of run %d: %w", results[i].Run, err)
+			}
+			return nil, nil
+		}
+	}
+	closes := make([]Close, 0, len(todo))
+	at := make([]int, 0, len(todo))
+	seen := make(map[core.RunID]bool, len(todo))
+	for _, i := range todo {
+		r := &results[i]
+		run, ok := found[r.Run]
+		switch {
+		case !ok && slices.Contains(unread, r.Run):
+			again, againIDs = append(again, i), append(againIDs, r.Run)
+		case !ok:
+			errs[i] = core.Errorf(core.CodeNotFound, "there is no run %d", r.Run)
+		case !run.State.Open():
+			errs[i] = f.closed(ctx, &run, r)
+		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent):
+			errs[i] = core.ErrRefused
+		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
+			// Not the end of this run as far as anybody can tell; the callback
+			// is taken, the watchdog decides.
+			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
+		case seen[r.Run]:
+			again, againIDs = append(again, i), append(againIDs, r.Run)
+		default:
+			seen[r.Run] = true
+			c, err := f.decide(ctx, r, &run, jobs)
+			if err != nil {
+				errs[i] = err
+				continue
+			}
+			closes, at = append(closes, c), append(at, i)
+		}
+	}
+	if len(closes) == 0 {
+		return again, againIDs
+	}
+	for k, err := range f.store.CloseRuns(ctx, closes) {
+		i, c := at[k], &closes[k]
+		switch {
+		case err == nil:
+			run := found[c.Run]
+			run.State, run.Reason, run.Code, run.Message, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.EndedAt, c.Owes, c.Then
+			if f.o.Closed != nil {
+				f.o.Closed(&run)
+			}
+			errs[i] = f.follow(ctx, &run)
+		case errors.Is(err, core.ErrThrottled):
+			errs[i] = fmt.Errorf("close run %d: %w", c.Run, err)
+		default: // refused or unknown: read and judge
+			if ctx.Err() != nil {
+				errs[i] = fmt.Errorf("close run %d: %w", c.Run, ctx.Err())
+				continue
+			}
+			again, againIDs = append(again, i), append(againIDs, c.Run)
+		}
+	}
+	return again, againIDs
+}
+
+// needJobs names the jobs whose retry rule a result asks for.
+func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]core.Run) []core.JobID {
+	var need []core.JobID
+	for _, i := range todo {
+		run, ok := found[results[i].Run]
+		if ok && run.State.Open() && run.Retries > 0 && retryable(results[i].State) && !slices.Contains(need, run.ID.Job()) {
+			need = append(need, run.ID.Job())
+		}
+	}
+	return need
+}
+
+func retryable(s core.State) bool {
+	return s == core.Failed || s == core.TimedOut || s == core.Lost
+}
+
+// decide says how an open run ends: a failure after a kill was recorded is the
+// kill, and a failure that may be tried again owes the retry.
+func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]core.Job) (Close, error) {
+	c := Close{Run: r.Run, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
+		Message: cut(r.Message), EndedAt: r.At}
+	if c.EndedAt.IsZero() {
+		c.EndedAt = f.o.Now()
+	}
+	if !run.KillAt.IsZero() && (r.State == core.Failed || r.State == core.Lost) || r.Killed {
+		c.State, c.Reason = core.Killed, r.Reason
+		if !run.KillAt.IsZero() || c.Reason != core.ReasonReplaced {
+			c.Reason = core.ReasonPerson
+		}
+	}
+	c.NotMaybe = r.Killed && run.KillAt.IsZero()
+	if run.Retries <= 0 || !retryable(c.State) {
+		return c, nil
+	}
+	delay := f.o.RetryDelay
+	if job, ok := jobs[run.ID.Job()]; ok {
+		if !slices.Contains(job.Def.Retry.On, c.State) {
+			return c, nil
+		}
+		delay = job.Def.Retry.After(run.Attempt)
+	}
+	n, err := f.store.Numbers(ctx, run.ID.Job(), 1)
+	if err != nil {
+		return c, fmt.Errorf("draw a number for the retry of run %d: %w", run.ID, err)
+	}
+	c.Then = core.NumberedRun(run.ID.Job(), n)
+	c.Owes = []core.Owed{{Run: c.Then, Kind: core.CauseRetry, Slot: core.Ceil(f.o.Now().Add(delay))}}
+	return c, nil
+}
+
+// closed is what a result means to a run that was closed before it.
+func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
+	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
+		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
+		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: cut(r.Message)}
+		if err := f.store.NoteLate(ctx, run.ID, late); err != nil && !errors.Is(err, core.ErrRefused) {
+			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
+		}
+	}
+	return f.follow(ctx, run)
+}
+
+// follow makes what a closed run owes (F2 to F4), and the next fire of a fixed
+// delay where the chain ends with it.
+func (f *Finish) follow(ctx context.Context, run *core.Run) error {
+	if len(run.Owes) > 0 {
+		return f.Mend(ctx, run)
+	}
+	if run.FixedDelay && run.Then == 0 {
+		return f.ChainEnded(ctx, run.First, run.EndedAt)
+	}
+	return nil
+}
+
+// Mend makes what a closed run owes: the owed runs with the stored IDs, then
+// their messages, then the note that nothing is owed. Any number of callers
+// may do it any number of times.
+func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
+	if len(run.Owes) == 0 {
+		return nil
+	}
+	owed := make([]core.Run, len(run.Owes))
+	for i, o := range run.Owes {
+		owed[i] = core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot, Seq: run.Seq,
+			Attempt: run.Attempt + 1, First: run.First, Retries: run.Retries - 1, FixedDelay: run.FixedDelay,
+			Params: run.Params, Addresses: run.Addresses, By: run.By}
+	}
+	for try := 0; ; try++ {
+		unknown := false
+		for i, err := range f.store.Create(ctx, owed) {
+			switch {
+			case err == nil, errors.Is(err, core.ErrRefused):
+			case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
+				return fmt.Errorf("create run %d: %w", owed[i].ID, err)
+			default:
+				unknown = true
+			}
+		}
+		if !unknown {
+			break
+		}
+	}
+	for i := range owed {
+		if err := f.send(ctx, &owed[i]); err != nil {
+			return err
+		}
+	}
+	for _, err := range f.store.Settle(ctx, []core.RunID{run.ID}) {
+		if err != nil && !errors.Is(err, core.ErrRefused) {
+			return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
+		}
+	}
+	return nil
+}
+
+// send puts a recorded run on its way: on the ring, or into the due index when
+// it is further away than the ring reaches.
+func (f *Finish) send(ctx context.Context, run *core.Run) error {
+	fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
+	if run.Slot.Time().Sub(f.o.Now()) > f.o.MaxDelay {
+		g, err := f.store.Global(ctx)
+		if err != nil {
+			return fmt.Errorf("read global item: %w", err)
+		}
+		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.Lead), Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
+		if err := f.store.PutEntries(ctx, []core.DueItem{entry})[0]; err != nil {
+			return fmt.Errorf("put entry of run %d: %w", run.ID, err)
+		}
+		return nil
+	}
+	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}}
+	for try := 0; ; try++ {
+		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
+		if err == nil {
+			return nil
+		}
+		if try == readTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+			return fmt.Errorf("send run %d: %w", run.ID, err)
+		}
+	}
+}
+
+// ChainEnded makes the next fire of a fixed delay: the job moves on where its
+// tail is still first, whatever its revision. It is sent at once when near; a
+// failure leaves it to the tick, which looks at tails.
+func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
+	job := first.Job()
+	for range readTries {
+		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return fmt.Errorf("read schedule of job %d: %w", job, err)
+		}
+		s, ok := found[job]
+		delay, fixed := s.Schedule.FixedDelay()
+		if !ok || !fixed || s.Tail != first {
+			return nil
+		}
+		move := plan.AfterEnd(s, delay, ended, f.o.Plan)
+		if s.State != core.Started {
+			move.NewPlanAt = s.PlanAt
+		} else if after := s.Moved(move); after.PlanAt <= core.InstantOf(f.o.Now()) {
+			move = f.planNow(ctx, s, after, move)
+		}
+		err = f.store.Advance(ctx, []core.Advance{move})[0]
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+			return fmt.Errorf("advance job %d: %w", job, err)
+		}
+	}
+	return nil
+}
+
+// planNow sends the fires of a job that is to be planned at once, and answers
+// the advance from s as it was read over both steps; the plain move if that
+// does not work out.
+func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Advance) core.Advance {
+	sch, err := schedule.Compile(after.Schedule, after.ID)
+	if err != nil {
+		return move
+	}
+	r := plan.Job(after, sch, f.o.Now(), f.o.Plan)
+	if len(r.Skips) > 0 || len(r.Fires) == 0 {
+		return move
+	}
+	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, 0)) {
+		if err != nil {
+			return move
+		}
+	}
+	both := r.Advance
+	both.Rev, both.Next, both.Tail = s.Rev, s.Next, s.Tail
+	return both
+}
+
+// cut keeps a message within what a run keeps, at a whole character.
+func cut(s string) string {
+	if len(s) <= core.MessageMax {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == core.MessageMax {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}

@@ -1,0 +1,416 @@
+// Package tick plans: it reads the jobs that are due to be planned, computes
+// their fires, puts those on the ring, and only then moves the jobs on. A lease
+// on each partition keeps tickers out of each other's way for economy; two in
+// one partition break nothing. It sends nothing to executors.
+package tick
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Options of a Ticker. The zero value of a field means its default.
+type Options struct {
+	Now  func() time.Time
+	ID   string // of this ticker, different from all others
+	Plan plan.Options
+	// LeaseFor is how long a lease holds without renewal, RenewEvery when it is renewed.
+	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
+	MaxLeases            int           // 0: as many as are this ticker's share
+	Page                 int           // due items read at a time: 1000
+	MaxPages             int           // in one pass of one partition: 50
+	// MaxPartitions is how far the index is parted under load; AdvanceRate is
+	// how many advances a second one partition takes.
+	MaxPartitions int // 1
+	AdvanceRate   int // 400
+	MoveRate      int // jobs moved to their partition besides, in a pass: 50
+	// PlanBackoff is when a job that could not be planned is tried again.
+	PlanBackoff time.Duration // 1 min
+	Log         *slog.Logger
+	// Planned is told how many fires a pass put on the ring; it must not block.
+	Planned func(fires int, at time.Time)
+}
+
+// Ticker makes passes.
+type Ticker struct {
+	store  Store
+	leases Leases
+	ring   Ring
+	finish *finish.Finish
+	o      Options
+	mine   map[int]core.Lease // partitions held, as last stored
+	sign   core.Lease         // this ticker's sign of life, as last stored
+	load   map[int]*load
+}
+
+// load is how busy a partition was of late.
+type load struct {
+	second   int64
+	advances int
+	over     int // seconds in a row over the rate
+}
+
+// New makes a Ticker. It is used by one goroutine.
+func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticker {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.LeaseFor = cmp.Or(o.LeaseFor, 45*time.Second)
+	o.RenewEvery = cmp.Or(o.RenewEvery, o.LeaseFor/3)
+	o.Page = cmp.Or(o.Page, 1000)
+	o.MaxPages = cmp.Or(o.MaxPages, 50)
+	o.MaxPartitions = cmp.Or(o.MaxPartitions, 1)
+	o.AdvanceRate = cmp.Or(o.AdvanceRate, 400)
+	o.MoveRate = cmp.Or(o.MoveRate, 50)
+	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}}
+}
+
+// Result of a pass.
+type Result struct {
+	Held    []int // partitions that it worked on
+	Due     int   // items read
+	Fires   int   // put on the ring
+	Moved   int   // jobs advanced
+	Skipped int64 // instants recorded as skipped
+}
+
+// Pass renews what leases are this ticker's share and plans what is due in
+// their partitions. An error leaves the rest to the next pass; what was done
+// counts.
+func (t *Ticker) Pass(ctx context.Context) (Result, error) {
+	var res Result
+	g, err := t.store.Global(ctx)
+	if err != nil {
+		return res, fmt.Errorf("read global item: %w", err)
+	}
+	if err := t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
+		return res, err
+	}
+	for p := range t.mine {
+		res.Held = append(res.Held, p)
+	}
+	slices.Sort(res.Held)
+	var errs []error
+	for _, p := range res.Held {
+		if err := t.partition(ctx, g, p, &res); err != nil {
+			errs = append(errs, fmt.Errorf("partition %d: %w", p, err))
+		}
+	}
+	if err := t.part(ctx, g, res.Held); err != nil {
+		errs = append(errs, err)
+	}
+	if t.o.Planned != nil {
+		t.o.Planned(res.Fires, t.o.Now())
+	}
+	return res, errors.Join(errs...)
+}
+
+// partition plans all that is due in one partition, page by page.
+func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Result) error {
+	now := t.o.Now()
+	upTo := core.InstantOf(now)
+	var after core.DueItem
+	for range t.o.MaxPages {
+		items, err := t.store.Due(ctx, p, upTo, after, t.o.Page)
+		if err != nil {
+			return fmt.Errorf("read due index: %w", err)
+		}
+		if len(items) == 0 {
+			break
+		}
+		res.Due += len(items)
+		after = items[len(items)-1]
+		if err := t.items(ctx, g, p, items, res); err != nil {
+			return err
+		}
+	}
+	return t.move(ctx, g, p, upTo)
+}
+
+// items plans one page.
+func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.DueItem, res *Result) error {
+	var jobs []core.JobID
+	var entries []core.DueItem
+	for _, it := range items {
+		if it.Run != 0 {
+			entries = append(entries, it)
+		} else {
+			jobs = append(jobs, it.Job)
+		}
+	}
+	if len(entries) > 0 {
+		if err := t.entries(ctx, entries, res); err != nil {
+			return err
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	// The index may be behind: plan from the strong read.
+	scheds, _, err := t.store.Scheds(ctx, jobs)
+	if err != nil {
+		return fmt.Errorf("read jobs: %w", err)
+	}
+	due := make([]core.Sched, 0, len(scheds))
+	now := t.o.Now()
+	for _, s := range scheds {
+		if s.PlanAt != 0 && !s.PlanAt.Time().After(now) {
+			due = append(due, s)
+		}
+	}
+	slices.SortFunc(due, func(a, b core.Sched) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.ID, b.ID)) })
+	var plans []planned
+	for _, s := range due {
+		pl, ok := t.plan(ctx, s, now)
+		if ok {
+			pl.Advance.NewPartition = core.PartitionOf(s.ID, g.Partitions)
+			plans = append(plans, pl)
+		}
+	}
+	return t.commit(ctx, p, plans, res)
+}
+
+// planned is what becomes of one job.
+type planned struct {
+	plan.Result
+	change *core.Change // the end of a pause
+}
+
+// plan computes one job; what goes wrong concerns that job alone.
+func (t *Ticker) plan(ctx context.Context, s core.Sched, now time.Time) (pl planned, ok bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			t.o.Log.Error("planning panicked", "job", s.ID, "instant", s.Next, "panic", fmt.Sprint(r))
+			pl, ok = t.setAside(s, now, fmt.Sprint("internal error: ", r)), true
+		}
+	}()
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		return t.setAside(s, now, err.Error()), true
+	}
+	switch s.State {
+	case core.Paused:
+		return t.resume(s, sch), true
+	case core.Ended:
+		move := s.Stay()
+		move.NewPlanAt = 0
+		return planned{Result: plan.Result{Advance: move}}, true
+	}
+	if s.Tail != 0 {
+		return t.tail(ctx, s, sch, now)
+	}
+	r := plan.Job(s, sch, now, t.o.Plan)
+	r.Advance.PlanError = ""
+	return planned{Result: r}, true
+}
+
+// setAside keeps a job that cannot be planned out of the way of the others.
+func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
+	t.o.Log.Error("job cannot be planned", "job", s.ID, "instant", s.Next, "err", why)
+	move := s.Stay()
+	move.NewPlanAt = core.InstantOf(now.Add(t.o.PlanBackoff))
+	move.PlanError = why
+	if len(why) > 300 {
+		move.PlanError = why[:300]
+	}
+	return planned{Result: plan.Result{Advance: move}}
+}
+
+// resume starts a job whose pause had an end: instants after that moment are
+// demanded, however late this pass is.
+func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
+	after := s
+	after.State = core.Started
+	after.RevAt = s.PlanAt.Time()
+	after.Rev = max(s.Rev+1, after.RevAt.UnixMilli())
+	after = plan.Start(after, sch, t.o.Plan)
+	move := s.Stay()
+	move.NewNext, move.NewPlanAt, move.NewState = after.Next, after.PlanAt, after.State
+	move.NewRev, move.NewRevAt = after.Rev, after.RevAt
+	c := core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
+		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
+	return planned{Result: plan.Result{Advance: move}, change: &c}
+}
+
+// tail looks at the open chain of a fixed delay: what a close missed is
+// repaired, and a fire that never became a run is sent again.
+func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule, now time.Time) (planned, bool) {
+	ended, open, out, err := t.chain(ctx, s.Tail)
+	if err != nil {
+		t.o.Log.Warn("chain of a fixed delay could not be read", "job", s.ID, "err", err)
+		return planned{}, false
+	}
+	if !open {
+		delay, fixed := s.Schedule.FixedDelay()
+		if !fixed { // the schedule was changed to another kind meanwhile
+			move := s.Stay()
+			move.NewTail = 0
+			return planned{Result: plan.Result{Advance: move}}, true
+		}
+		return planned{Result: plan.Result{Advance: plan.AfterEnd(s, delay, ended, t.o.Plan)}}, true
+	}
+	move := s.Stay()
+	move.NewPlanAt = core.InstantOf(now.Add(t.o.Plan.TailCheck))
+	move.PlanError = ""
+	pl := planned{Result: plan.Result{Advance: move}}
+	if at, ok := s.Tail.Planned(); ok && !out {
+		slot := sch.Slot(s.ID, at, 0, false)
+		pl.Fires = []core.Fire{{Run: s.Tail, Rev: s.Rev, At: at, Slot: slot, Cause: core.CauseSchedule, Seq: max(s.Seq-1, 0)}}
+	}
+	return pl, true
+}
+
+// chain reads the runs from first on to the last attempt: when that ended, or
+// that the chain is open, and then whether its open run is on its way to an
+// executor already.
+func (t *Ticker) chain(ctx context.Context, first core.RunID) (ended time.Time, open, out bool, err error) {
+	id := first
+	for range 200 {
+		runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return time.Time{}, false, false, err
+		}
+		run, ok := runs[id]
+		if !ok || run.State.Open() {
+			// A retry has a message of its own, or its closed run owes it.
+			return time.Time{}, true, ok && run.Owner != "" || id != first, nil
+		}
+		if run.Then == 0 {
+			return run.EndedAt, false, true, nil
+		}
+		id = run.Then
+	}
+	return time.Time{}, true, true, nil
+}
+
+// commit puts a page of plans into effect: skipped records, then all fires on
+// the ring, then the advances of those jobs whose fires are there.
+func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result) error {
+	if len(plans) == 0 {
+		return nil
+	}
+	bad := make([]bool, len(plans))
+	var skips []core.Skip
+	var skipOf []int
+	var changes []core.Change
+	var fires []core.Fire
+	jobs := make(map[core.JobID]int, len(plans))
+	for i := range plans {
+		jobs[plans[i].Advance.Job] = i
+		for _, s := range plans[i].Skips {
+			skips, skipOf = append(skips, s), append(skipOf, i)
+		}
+		if c := plans[i].change; c != nil {
+			changes = append(changes, *c)
+		}
+		fires = append(fires, plans[i].Fires...)
+	}
+	if len(changes) > 0 {
+		if err := t.store.PutChanges(ctx, changes); err != nil {
+			for i := range plans {
+				bad[i] = bad[i] || plans[i].change != nil
+			}
+		}
+	}
+	if len(skips) > 0 {
+		for k, err := range t.store.PutSkips(ctx, skips) {
+			if err != nil {
+				bad[skipOf[k]] = true
+			} else {
+				res.Skipped += skips[k].Count
+			}
+		}
+	}
+	if len(fires) > 0 {
+		out := plan.Pack(fires, ring.MaxFires, 0)
+		for k, err := range t.ring.Enqueue(ctx, out) {
+			for _, f := range out[k].Message.Fires {
+				if err != nil {
+					bad[jobs[f.Run.Job()]] = true
+				} else {
+					res.Fires++
+				}
+			}
+		}
+	}
+	moves := make([]core.Advance, 0, len(plans))
+	for i := range plans {
+		if !bad[i] {
+			moves = append(moves, plans[i].Advance)
+		}
+	}
+	failed := len(plans) - len(moves)
+	if len(moves) > 0 {
+		for _, err := range t.store.Advance(ctx, moves) {
+			switch {
+			case err == nil:
+				res.Moved++
+			case !errors.Is(err, core.ErrRefused): // refused: another ticker or an edit was faster
+				failed++
+			}
+		}
+		t.count(p, len(moves))
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d jobs are left to the next pass", failed, len(plans))
+	}
+	return nil
+}
+
+// entries sends runs that waited in the due index for their time, then removes
+// the entries. A run that is no longer open loses its entry.
+func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Result) error {
+	ids := make([]core.RunID, len(entries))
+	for i, e := range entries {
+		ids[i] = e.Run
+	}
+	runs, unread, err := t.store.Runs(ctx, ids)
+	if err != nil {
+		return fmt.Errorf("read runs of entries: %w", err)
+	}
+	var out []ring.Out
+	var outOf []core.DueItem
+	var drop []core.DueItem
+	for _, e := range entries {
+		run, ok := runs[e.Run]
+		switch {
+		case !ok && slices.Contains(unread, e.Run):
+		case !ok || !run.State.Open():
+			drop = append(drop, e)
+		default:
+			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}})
+			outOf = append(outOf, e)
+		}
+	}
+	if len(out) > 0 {
+		for k, err := range t.ring.Enqueue(ctx, out) {
+			if err == nil {
+				drop = append(drop, outOf[k])
+				res.Fires++
+			}
+		}
+	}
+	if len(drop) > 0 {
+		t.store.RemoveEntries(ctx, drop) // what stays is sent again: harmless
+	}
+	return nil
+}
