@@ -1,0 +1,504 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// Jobs implements the ports.
+func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	found, err := pick(ctx, s, jobs, s.jobs, copyJob)
+	return found, nil, err
+}
+
+// Scheds implements the ports.
+func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	found, err := pick(ctx, s, jobs, s.jobs, copySched)
+	return found, nil, err
+}
+
+// Tombstones implements the ports.
+func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
+	return pick(ctx, s, jobs, s.tombs, same)
+}
+
+// JobIDs implements manage.Store.
+func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+	found := make(map[string]core.JobID, len(names))
+	err := s.one(ctx, func() error {
+		for _, n := range names {
+			if id, ok := s.names[jobName{app, n}]; ok {
+				found[n] = id
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ListJobs implements manage.Store.
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
+	var list []core.Job
+	err := s.one(ctx, func() error {
+		for id := range s.jobIDs.up(after + 1) {
+			if len(list) >= limit {
+				break
+			}
+			if j := s.jobs[id]; app == "" || j.Def.App == app {
+				list = append(list, copyJob(j))
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// NewJobIDs implements manage.Store.
+func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
+	err = s.one(ctx, func() error {
+		first = s.lastJob + 1
+		s.lastJob += core.JobID(n)
+		return nil
+	})
+	return first, err
+}
+
+// Numbers implements the ports. The first number of a job is 1.
+func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
+	err = s.one(ctx, func() error {
+		first = s.counters[job] + 1
+		s.counters[job] += uint32(n)
+		return nil
+	})
+	return first, err
+}
+
+// dueOf is the entry of a job in the due index; false if it has none.
+func dueOf(j *core.Job) (core.DueItem, bool) {
+	return core.DueItem{PlanAt: j.Sched.PlanAt, Job: j.Sched.ID, Partition: j.Sched.Partition}, j.Sched.PlanAt > 0
+}
+
+func (s *Store) index(d core.DueItem) {
+	o := s.due[d.Partition]
+	if o == nil {
+		o = newOrdered(core.DueItem.Less)
+		s.due[d.Partition] = o
+	}
+	o.insert(d)
+}
+
+func (s *Store) unindex(d core.DueItem) {
+	if o := s.due[d.Partition]; o != nil {
+		o.remove(d)
+	}
+}
+
+// put stores a job in place of what was there (nil: nothing).
+func (s *Store) put(old *core.Job, j core.Job) {
+	s.drop(old)
+	c := copyJob(&j)
+	s.jobs[c.Def.ID] = &c
+	s.names[jobName{c.Def.App, c.Def.Name}] = c.Def.ID
+	s.jobIDs.insert(c.Def.ID)
+	if d, ok := dueOf(&c); ok {
+		s.index(d)
+	}
+}
+
+func (s *Store) drop(old *core.Job) {
+	if old == nil {
+		return
+	}
+	if d, ok := dueOf(old); ok {
+		s.unindex(d)
+	}
+	delete(s.names, jobName{old.Def.App, old.Def.Name})
+	s.jobIDs.remove(old.Def.ID)
+	delete(s.jobs, old.Def.ID)
+}
+
+// CreateJobs implements manage.Store.
+func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+	i := -1
+	return each(ctx, s, jobs, func(j *core.Job) error {
+		i++
+		if _, ok := s.names[jobName{j.Def.App, j.Def.Name}]; ok || s.jobs[j.Def.ID] != nil {
+			return core.ErrRefused
+		}
+		s.put(nil, *j)
+		if i < len(changes) {
+			s.change(changes[i])
+		}
+		return nil
+	})
+}
+
+// UpdateJobs implements manage.Store. A name that another job has is refused too.
+func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	return each(ctx, s, updates, func(u *manage.Update) error {
+		old := s.jobs[u.Job.Def.ID]
+		if old == nil || old.Sched.Rev != u.Seen {
+			return core.ErrRefused
+		}
+		if id, ok := s.names[jobName{u.Job.Def.App, u.Job.Def.Name}]; ok && id != u.Job.Def.ID {
+			return core.ErrRefused
+		}
+		s.put(old, u.Job)
+		s.change(u.Change)
+		return nil
+	})
+}
+
+// DeleteJob implements manage.Store.
+func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
+	return s.one(ctx, func() error {
+		old := s.jobs[t.Job]
+		if old == nil || old.Sched.Rev != seen {
+			return core.ErrRefused
+		}
+		s.drop(old)
+		s.tombs[t.Job] = copyTombstone(t)
+		s.change(c)
+		return nil
+	})
+}
+
+// Advance implements the ports; what becomes of a job is Sched.Moved.
+func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
+	return each(ctx, s, moves, func(a *core.Advance) error {
+		j := s.jobs[a.Job]
+		if j == nil || j.Sched.Rev != a.Rev || j.Sched.Next != a.Next || j.Sched.Tail != a.Tail {
+			return core.ErrRefused
+		}
+		if d, ok := dueOf(j); ok {
+			s.unindex(d)
+		}
+		j.Sched = j.Sched.Moved(*a)
+		j.Sched.RevAt = milli(j.Sched.RevAt)
+		if d, ok := dueOf(j); ok {
+			s.index(d)
+		}
+		return nil
+	})
+}
+
+// Due implements tick.Store; it is never behind.
+func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	var items []core.DueItem
+	err := s.one(ctx, func() error {
+		o := s.due[partition]
+		if o == nil {
+			return nil
+		}
+		for d := range o.up(after) {
+			if d.PlanAt > upTo || len(items) >= limit {
+				break
+			}
+			if after.Less(d) {
+				items = append(items, d)
+			}
+		}
+		return nil
+	})
+	return items, err
+}
+
+// PutEntries implements finish.Store.
+func (s *Store) PutEntries(ctx context.Context, entries []core.DueItem) []error {
+	return each(ctx, s, entries, func(d *core.DueItem) error {
+		s.putEntry(*d)
+		return nil
+	})
+}
+
+func (s *Store) putEntry(d core.DueItem) {
+	job := d.Run.Job()
+	if s.entries[job] == nil {
+		s.entries[job] = map[core.DueItem]struct{}{}
+	}
+	s.entries[job][d] = struct{}{}
+	s.index(d)
+}
+
+// RemoveEntries implements the ports; it removes exactly the entries given.
+func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
+	return each(ctx, s, entries, func(d *core.DueItem) error {
+		of := s.entries[d.Run.Job()]
+		if _, ok := of[*d]; !ok {
+			return nil
+		}
+		delete(of, *d)
+		if len(of) == 0 {
+			delete(s.entries, d.Run.Job())
+		}
+		s.unindex(*d)
+		return nil
+	})
+}
+
+// Entries implements manage.Store, in the order of the due index.
+func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	var list []core.DueItem
+	err := s.one(ctx, func() error {
+		for d := range s.entries[job] {
+			list = append(list, d)
+		}
+		slices.SortFunc(list, func(a, b core.DueItem) int {
+			return cmp.Or(cmp.Compare(a.PlanAt, b.PlanAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Partition, b.Partition))
+		})
+		return nil
+	})
+	return list, err
+}
+
+// PutSkips implements the ports.
+func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
+	return each(ctx, s, skips, func(n *core.Skip) error {
+		list := s.skips[n.Job]
+		at, found := slices.BinarySearchFunc(list, n, func(a core.Skip, b *core.Skip) int {
+			return cmp.Or(cmp.Compare(a.First, b.First), cmp.Compare(a.Reason, b.Reason))
+		})
+		if found {
+			if n.Last > list[at].Last {
+				list[at].Last, list[at].Count = n.Last, n.Count
+			}
+			return nil
+		}
+		c := *n
+		c.Made = milli(c.Made)
+		s.skips[n.Job] = slices.Insert(list, at, c)
+		return nil
+	})
+}
+
+// Skips implements manage.Store, in the order of First.
+func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
+	var list []core.Skip
+	err := s.one(ctx, func() error {
+		for _, k := range s.skips[job] {
+			if k.First <= to && k.Last >= from {
+				list = append(list, k)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+func (s *Store) change(c core.Change) {
+	c.At = milli(c.At)
+	for i := len(s.changes) - 1; i >= 0; i-- {
+		o := &s.changes[i]
+		if o.ID < c.ID { // kept in the order of their IDs
+			s.changes = slices.Insert(s.changes, i+1, c)
+			return
+		}
+		if o.ID == c.ID && o.App == c.App && o.Job == c.Job {
+			*o = c
+			return
+		}
+	}
+	s.changes = slices.Insert(s.changes, 0, c)
+}
+
+// PutChanges implements the ports. One of the same subject and ID is replaced.
+func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
+	return s.one(ctx, func() error {
+		for _, c := range changes {
+			s.change(c)
+		}
+		return nil
+	})
+}
+
+// Changes implements manage.Store, in the order of falling IDs.
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
+	var list []core.Change
+	err := s.one(ctx, func() error {
+		for _, c := range slices.Backward(s.changes) {
+			if len(list) >= limit {
+				break
+			}
+			if job != 0 && c.Job == job || job == 0 && (app == "" || c.App == app) {
+				list = append(list, c)
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Apps implements the ports.
+func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	found, err := pick(ctx, s, names, s.apps, copyApp)
+	return found, nil, err
+}
+
+// ListApps implements manage.Store, in the order of names.
+func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
+	var list []core.App
+	err := s.one(ctx, func() error {
+		for _, name := range slices.Sorted(maps.Keys(s.apps)) {
+			list = append(list, copyApp(s.apps[name]))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// PutApp implements manage.Store.
+func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	return s.one(ctx, func() error {
+		if old, ok := s.apps[a.Name]; ok != (seen != 0) || old.Rev != seen {
+			return core.ErrRefused
+		}
+		s.apps[a.Name] = copyApp(a)
+		s.change(c)
+		return nil
+	})
+}
+
+// DeleteApp implements manage.Store. The executors of the app go with it.
+func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	return s.one(ctx, func() error {
+		if old, ok := s.apps[name]; !ok || old.Rev != seen {
+			return core.ErrRefused
+		}
+		for _, j := range s.jobs {
+			if j.Def.App == name {
+				return core.ErrRefused
+			}
+		}
+		delete(s.apps, name)
+		delete(s.execs, name)
+		s.change(c)
+		return nil
+	})
+}
+
+// Executors implements the ports, in the order of addresses.
+func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	return pick(ctx, s, apps, s.execs, func(of map[string]core.Executor) []core.Executor {
+		list := slices.Collect(maps.Values(of))
+		slices.SortFunc(list, func(a, b core.Executor) int { return cmp.Compare(a.Address, b.Address) })
+		return list
+	})
+}
+
+// PutExecutor implements registry.Store.
+func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
+	return s.one(ctx, func() error {
+		if s.execs[e.App] == nil {
+			s.execs[e.App] = map[string]core.Executor{}
+		}
+		e.Beat, e.Since = milli(e.Beat), milli(e.Since)
+		s.execs[e.App][e.Address] = e
+		return nil
+	})
+}
+
+// RemoveExecutor implements registry.Store.
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
+	return s.one(ctx, func() error {
+		delete(s.execs[app], address)
+		if len(s.execs[app]) == 0 {
+			delete(s.execs, app)
+		}
+		return nil
+	})
+}
+
+// Global implements the ports; before the first PutGlobal it is zero.
+func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
+	err = s.one(ctx, func() error {
+		g = s.global
+		return nil
+	})
+	return g, err
+}
+
+// PutGlobal implements the ports. A Rev that is not higher is refused.
+func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	return s.one(ctx, func() error {
+		if s.global.Rev != seen || g.Rev <= seen {
+			return core.ErrRefused
+		}
+		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
+		s.global = g
+		return nil
+	})
+}
+
+// Leases implements tick.Leases, in the order of names.
+func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
+	var list []core.Lease
+	err := s.one(ctx, func() error {
+		for _, name := range slices.Sorted(maps.Keys(s.leases)) {
+			list = append(list, s.leases[name])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// held reports whether the lease of that name is as seen.
+func (s *Store) held(name string, seen core.Lease) bool {
+	old, ok := s.leases[name]
+	if seen.Owner == "" && seen.Epoch == 0 {
+		return !ok
+	}
+	return ok && old.Owner == seen.Owner && old.Epoch == seen.Epoch
+}
+
+// PutLease implements tick.Leases.
+func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
+	return s.one(ctx, func() error {
+		if !s.held(l.Name, seen) {
+			return core.ErrRefused
+		}
+		l.Until = milli(l.Until)
+		s.leases[l.Name] = l
+		return nil
+	})
+}
+
+// DropLease implements tick.Leases.
+func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
+	return s.one(ctx, func() error {
+		if _, ok := s.leases[seen.Name]; !ok || !s.held(seen.Name, seen) {
+			return core.ErrRefused
+		}
+		delete(s.leases, seen.Name)
+		return nil
+	})
+}
+
+// PutKey implements manage.Store.
+func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
+	err = s.one(ctx, func() error {
+		k := boundKey{job, key}
+		b, ok := s.keys[k]
+		if !ok {
+			b = boundRun{run, s.now()}
+			s.keys[k] = b
+		}
+		bound = b.run
+		return nil
+	})
+	return bound, err
+}
+
+// Alive implements engine.Upkeep.
+func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
+	err = s.one(ctx, func() error {
+		before, s.alive = s.alive, milli(now)
+		return nil
+	})
+	return before, err
+}

@@ -1,0 +1,192 @@
+// Package memory is the engine that keeps everything in maps, for tests and
+// simulations: nothing survives the process. It starts no goroutine, makes no
+// system call, and holds its one mutex only while it touches its maps, so that
+// it runs in a testing/synctest bubble and as the base of a simulation.
+package memory
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+)
+
+// Options of Open. The zero value is usable.
+type Options struct {
+	// Visibility is how long a received message is invisible to others; 60 s if 0.
+	Visibility time.Duration
+	// Now is the clock of the queue and of what the store dates itself;
+	// time.Now if nil. What waits does so on standard timers.
+	Now func() time.Time
+}
+
+// Open makes an empty engine.
+func Open(o Options) *engine.Engine {
+	return New(o).Engine()
+}
+
+// Engine is the store as an engine.
+func (s *Store) Engine() *engine.Engine {
+	return &engine.Engine{
+		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Ring: s, Queue: s, Upkeep: s, Close: s.Close,
+	}
+}
+
+// Store implements all ports. Each call is atomic and copies what comes in and
+// what goes out. Times are kept in whole milliseconds, as every engine does,
+// but for the NotBefore of a message, which is exact. A call whose ctx has
+// ended does nothing and answers its error.
+type Store struct {
+	now        func() time.Time
+	visibility time.Duration
+
+	mu       sync.Mutex
+	jobs     map[core.JobID]*core.Job
+	jobIDs   *ordered[core.JobID]
+	names    map[jobName]core.JobID
+	due      map[int]*ordered[core.DueItem]
+	entries  map[core.JobID]map[core.DueItem]struct{}
+	tombs    map[core.JobID]core.Tombstone
+	apps     map[string]core.App
+	execs    map[string]map[string]core.Executor
+	global   core.Global
+	runs     map[core.RunID]*record
+	runIDs   *ordered[core.RunID]
+	made     *ordered[madeRun]
+	journals map[core.JournalKey]core.Journal
+	minutes  map[int64]map[core.JournalKey]struct{}
+	skips    map[core.JobID][]core.Skip
+	changes  []core.Change
+	leases   map[string]core.Lease
+	counters map[core.JobID]uint32
+	lastJob  core.JobID
+	keys     map[boundKey]boundRun
+	revisits map[int64]map[core.JournalKey]struct{}
+	cursor   int64
+	alive    time.Time
+	queues   map[ring.Kind]*queue
+	lastMsg  int64
+	dead     []DeadLetter
+}
+
+type (
+	jobName struct{ app, name string }
+	record  struct {
+		run  core.Run
+		made int64
+	}
+	madeRun struct {
+		ms  int64
+		run core.RunID
+	}
+	boundKey struct {
+		job core.JobID
+		key string
+	}
+	boundRun struct {
+		run core.RunID
+		at  time.Time
+	}
+)
+
+var (
+	_ tick.Store     = (*Store)(nil)
+	_ tick.Leases    = (*Store)(nil)
+	_ dispatch.Store = (*Store)(nil)
+	_ finish.Store   = (*Store)(nil)
+	_ finish.Watch   = (*Store)(nil)
+	_ registry.Store = (*Store)(nil)
+	_ manage.Store   = (*Store)(nil)
+	_ engine.Ring    = (*Store)(nil)
+	_ engine.Queue   = (*Store)(nil)
+	_ engine.Upkeep  = (*Store)(nil)
+)
+
+// New makes an empty store.
+func New(o Options) *Store {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Visibility <= 0 {
+		o.Visibility = time.Minute
+	}
+	return &Store{
+		now: o.Now, visibility: o.Visibility,
+		jobs:     map[core.JobID]*core.Job{},
+		jobIDs:   newOrdered(func(a, b core.JobID) bool { return a < b }),
+		names:    map[jobName]core.JobID{},
+		due:      map[int]*ordered[core.DueItem]{},
+		entries:  map[core.JobID]map[core.DueItem]struct{}{},
+		tombs:    map[core.JobID]core.Tombstone{},
+		apps:     map[string]core.App{},
+		execs:    map[string]map[string]core.Executor{},
+		runs:     map[core.RunID]*record{},
+		runIDs:   newOrdered(func(a, b core.RunID) bool { return a < b }),
+		made:     newOrdered(func(a, b madeRun) bool { return a.ms < b.ms || a.ms == b.ms && a.run < b.run }),
+		journals: map[core.JournalKey]core.Journal{},
+		minutes:  map[int64]map[core.JournalKey]struct{}{},
+		skips:    map[core.JobID][]core.Skip{},
+		leases:   map[string]core.Lease{},
+		counters: map[core.JobID]uint32{},
+		keys:     map[boundKey]boundRun{},
+		revisits: map[int64]map[core.JournalKey]struct{}{},
+		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindCheck: newQueue()},
+	}
+}
+
+// Close releases nothing, for nothing is held; the store stays usable.
+func (s *Store) Close() error { return nil }
+
+// each runs one judgement per item under the mutex.
+func each[T any](ctx context.Context, s *Store, items []T, do func(*T) error) []error {
+	answers := make([]error, len(items))
+	if err := ctx.Err(); err != nil {
+		for i := range answers {
+			answers[i] = err
+		}
+		return answers
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range items {
+		answers[i] = do(&items[i])
+	}
+	return answers
+}
+
+// one runs one judgement under the mutex.
+func (s *Store) one(ctx context.Context, do func() error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return do()
+}
+
+// pick copies what is found of what is asked.
+func pick[K comparable, V, R any](ctx context.Context, s *Store, asked []K, from map[K]V, copied func(V) R) (map[K]R, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found := make(map[K]R, len(asked))
+	for _, k := range asked {
+		if v, ok := from[k]; ok {
+			found[k] = copied(v)
+		}
+	}
+	return found, nil
+}
+
+func same[T any](v T) T { return v }

@@ -1,0 +1,258 @@
+package memory
+
+import (
+	"container/heap"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// message is one entry of a queue.
+type message struct {
+	id       int64
+	due      time.Time // NotBefore as enqueued
+	at       time.Time // of a ready one when it may be received, of one in flight when it comes back
+	receives int
+	inFlight bool
+	index    int // in its heap
+	body     ring.Message
+}
+
+// byTime is a heap of messages in the order of at, then ID.
+type byTime []*message
+
+func (h byTime) Len() int { return len(h) }
+func (h byTime) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].id < h[j].id
+}
+func (h byTime) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *byTime) Push(x any) {
+	m := x.(*message)
+	m.index = len(*h)
+	*h = append(*h, m)
+}
+func (h *byTime) Pop() any {
+	old := *h
+	m := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return m
+}
+
+type queue struct {
+	messages map[int64]*message
+	ready    byTime
+	flight   byTime
+	wake     chan struct{} // closed when a waiter is to look again; nil without waiters
+}
+
+func newQueue() *queue { return &queue{messages: map[int64]*message{}} }
+
+// rouse makes the waiters look again.
+func (q *queue) rouse() {
+	if q.wake != nil {
+		close(q.wake)
+		q.wake = nil
+	}
+}
+
+// comeBack puts what was in flight for too long among the ready again.
+func (q *queue) comeBack(now time.Time) {
+	for len(q.flight) > 0 && !now.Before(q.flight[0].at) {
+		m := heap.Pop(&q.flight).(*message)
+		m.at, m.inFlight = m.due, false
+		heap.Push(&q.ready, m)
+	}
+}
+
+func (q *queue) unlink(m *message) {
+	if m.inFlight {
+		heap.Remove(&q.flight, m.index)
+	} else {
+		heap.Remove(&q.ready, m.index)
+	}
+}
+
+// Enqueue implements engine.Ring.
+func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
+	return each(ctx, s, out, func(o *ring.Out) error {
+		q := s.queueOf(o.Message.Kind)
+		s.lastMsg++
+		m := &message{id: s.lastMsg, due: o.NotBefore, at: o.NotBefore, body: copyMessage(o.Message)}
+		q.messages[m.id] = m
+		heap.Push(&q.ready, m)
+		if m.index == 0 {
+			q.rouse()
+		}
+		return nil
+	})
+}
+
+// Bury implements engine.Ring.
+func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return s.one(ctx, func() error {
+		s.dead = append(s.dead, DeadLetter{s.now(), copyMessage(m), reason})
+		return nil
+	})
+}
+
+// DeadLetter is a message that was buried.
+type DeadLetter struct {
+	At      time.Time
+	Message ring.Message
+	Reason  string
+}
+
+// DeadLetters is all that was buried, oldest first.
+func (s *Store) DeadLetters() []DeadLetter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := slices.Clone(s.dead)
+	for i := range list {
+		list[i].Message = copyMessage(list[i].Message)
+	}
+	return list
+}
+
+func (s *Store) queueOf(kind ring.Kind) *queue {
+	q := s.queues[kind]
+	if q == nil {
+		q = newQueue()
+		s.queues[kind] = q
+	}
+	return q
+}
+
+// Receive implements engine.Queue. It looks before it waits: what is visible
+// is answered even if ctx has ended.
+func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+	for {
+		got, next, wake := s.receive(kind, limit)
+		if len(got) > 0 {
+			return got, nil
+		}
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if next < 0 {
+			select {
+			case <-wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-timer.C:
+		case <-wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// receive takes what is visible, or tells what to wait for; next is negative
+// if no time is known.
+func (s *Store) receive(kind ring.Kind, limit int) (got []engine.Delivery, next time.Duration, wake <-chan struct{}) {
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queueOf(kind)
+	q.comeBack(now)
+	for len(got) < limit && len(q.ready) > 0 && !now.Before(q.ready[0].at) {
+		m := heap.Pop(&q.ready).(*message)
+		m.receives++
+		m.at, m.inFlight = now.Add(s.visibility), true
+		heap.Push(&q.flight, m)
+		got = append(got, engine.Delivery{ID: m.id, Receives: m.receives, Message: copyMessage(m.body)})
+	}
+	if len(got) > 0 {
+		return got, 0, nil
+	}
+	next = -1
+	for _, h := range []byTime{q.ready, q.flight} {
+		if len(h) > 0 {
+			if d := max(h[0].at.Sub(now), time.Microsecond); next < 0 || d < next {
+				next = d
+			}
+		}
+	}
+	if q.wake == nil {
+		q.wake = make(chan struct{})
+	}
+	return nil, next, q.wake
+}
+
+// Ack implements engine.Queue. One that is gone is well.
+func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
+	return each(ctx, s, done, func(d *engine.Delivery) error {
+		q := s.queueOf(d.Message.Kind)
+		if m := q.messages[d.ID]; m != nil {
+			q.unlink(m)
+			delete(q.messages, d.ID)
+		}
+		return nil
+	})
+}
+
+// Release implements engine.Queue. A delivery that has come again meanwhile
+// is its new receiver's, and stays as it is.
+func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	return each(ctx, s, back, func(d *engine.Delivery) error {
+		q := s.queueOf(d.Message.Kind)
+		m := q.messages[d.ID]
+		if m == nil || !m.inFlight || m.receives != d.Receives {
+			return nil
+		}
+		q.unlink(m)
+		m.at, m.inFlight = at, false
+		heap.Push(&q.ready, m)
+		if m.index == 0 {
+			q.rouse()
+		}
+		return nil
+	})
+}
+
+// Depth implements engine.Queue.
+func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
+	now := s.now()
+	err = s.one(ctx, func() error {
+		q := s.queueOf(kind)
+		q.comeBack(now)
+		inFlight = len(q.flight)
+		for _, m := range q.ready {
+			if now.Before(m.at) {
+				waiting++
+			} else {
+				due++
+			}
+		}
+		return nil
+	})
+	return due, waiting, inFlight, err
+}
+
+// OldestMessage implements finish.Watch. It looks at messages of fires, those
+// in flight or put off included: none is acked.
+func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+	now := s.now()
+	err = s.one(ctx, func() error {
+		for _, m := range s.queueOf(ring.KindFires).messages {
+			if !now.Before(m.due) && (oldest.IsZero() || m.due.Before(oldest)) {
+				oldest = m.due
+			}
+		}
+		return nil
+	})
+	return oldest, err
+}

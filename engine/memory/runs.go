@@ -1,0 +1,394 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// Runs implements the ports.
+func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	found, err := pick(ctx, s, runs, s.runs, func(r *record) core.Run { return copyRun(&r.run) })
+	return found, nil, err
+}
+
+// Create implements the ports.
+func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
+	made := s.now().UnixMilli()
+	return each(ctx, s, runs, func(r *core.Run) error { return s.create(r, made) })
+}
+
+func (s *Store) create(r *core.Run, made int64) error {
+	if s.runs[r.ID] != nil {
+		return core.ErrRefused
+	}
+	s.runs[r.ID] = &record{copyRun(r), made}
+	s.runIDs.insert(r.ID)
+	s.made.insert(madeRun{made, r.ID})
+	return nil
+}
+
+// PutTriggered implements manage.Store.
+func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
+	made := s.now().UnixMilli()
+	return s.one(ctx, func() error {
+		if err := s.create(&run, made); err != nil {
+			return err
+		}
+		s.putEntry(entry)
+		return nil
+	})
+}
+
+// open is the stored run if it is open.
+func (s *Store) open(id core.RunID) *core.Run {
+	if rec := s.runs[id]; rec != nil && rec.run.State.Open() {
+		return &rec.run
+	}
+	return nil
+}
+
+// TakeOver implements dispatch.Store.
+func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	return each(ctx, s, takes, func(t *dispatch.TakeOver) error {
+		r := s.open(t.Run)
+		if r == nil || r.Owner != t.Owner || core.Millis(r.Until) != core.Millis(t.Until) {
+			return core.ErrRefused
+		}
+		r.MaybeSent = r.MaybeSent || r.Owner != ""
+		r.Owner, r.Until, r.Journal, r.State = t.NewOwner, milli(t.NewUntil), t.Journal, core.Running
+		if r.Address == "" {
+			r.Address = t.Address
+		}
+		if r.SentAt.IsZero() {
+			r.SentAt = milli(t.SentAt)
+		}
+		if len(t.Tries) > 0 {
+			r.Tries = slices.Clone(t.Tries)
+		}
+		return nil
+	})
+}
+
+// Readdress implements dispatch.Store.
+func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
+	return s.one(ctx, func() error {
+		r := s.open(m.Run)
+		if r == nil || r.Owner != m.Owner || r.Address != m.Address {
+			return core.ErrRefused
+		}
+		r.Address, r.Tries = m.To, slices.Clone(m.Tries)
+		return nil
+	})
+}
+
+// GiveBack implements dispatch.Store.
+func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
+	return each(ctx, s, gives, func(g *dispatch.GiveBack) error {
+		r := s.open(g.Run)
+		if r == nil || r.Owner != g.Owner {
+			return core.ErrRefused
+		}
+		r.Owner, r.Until, r.State = "", time.Time{}, core.Planned
+		if !g.KeepAddress {
+			r.Address = ""
+		}
+		return nil
+	})
+}
+
+// SkipUnsent implements dispatch.Store.
+func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	return each(ctx, s, skips, func(k *dispatch.SkipUnsent) error {
+		r := s.open(k.Run)
+		if r == nil || r.Owner != "" || r.MaybeSent {
+			return core.ErrRefused
+		}
+		r.State, r.Reason, r.EndedAt = core.Skipped, k.Reason, milli(k.EndedAt)
+		return nil
+	})
+}
+
+// CloseRuns implements finish.Store.
+func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	return each(ctx, s, closes, func(c *finish.Close) error {
+		r := s.open(c.Run)
+		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" {
+			return core.ErrRefused
+		}
+		r.State, r.Reason, r.Code, r.Message, r.EndedAt = c.State, c.Reason, c.Code, c.Message, milli(c.EndedAt)
+		r.Owes, r.Then = slices.Clone(c.Owes), c.Then
+		return nil
+	})
+}
+
+// Settle implements finish.Store.
+func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+	return each(ctx, s, runs, func(id *core.RunID) error {
+		rec := s.runs[*id]
+		if rec == nil || rec.run.State.Open() {
+			return core.ErrRefused
+		}
+		rec.run.Owes = nil
+		return nil
+	})
+}
+
+// NoteLate implements finish.Store.
+func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
+	return s.one(ctx, func() error {
+		rec := s.runs[run]
+		if rec == nil || rec.run.Late != nil || rec.run.State != core.Lost && rec.run.State != core.TimedOut {
+			return core.ErrRefused
+		}
+		late.At = milli(late.At)
+		rec.run.Late = &late
+		return nil
+	})
+}
+
+// MarkKilled implements manage.Store.
+func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+	return s.one(ctx, func() error {
+		r := s.open(run)
+		if r == nil {
+			return core.ErrRefused
+		}
+		r.KillBy, r.KillAt = by, core.FromMillis(atMillis)
+		return nil
+	})
+}
+
+// RunSpan implements manage.Store.
+func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	var list []core.Run
+	err := s.one(ctx, func() error {
+		walk, lo, hi := s.runIDs.up(first), first, last
+		if last < first {
+			walk, lo, hi = s.runIDs.down(first), last, first
+		}
+		for id := range walk {
+			if len(list) >= limit || id < lo || id > hi {
+				break
+			}
+			list = append(list, copyRun(&s.runs[id].run))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// RecentRuns implements manage.Store. It never cuts a millisecond in two, so
+// the answer may be longer than limit; next is 0 when nothing older is stored.
+func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	err = s.one(ctx, func() error {
+		for m := range s.made.down(madeRun{before - 1, math.MaxInt64}) {
+			if len(runs) >= limit && m.ms < next {
+				return nil
+			}
+			next = m.ms
+			if rec := s.runs[m.run]; app == "" || rec.run.App == app {
+				runs = append(runs, copyRun(&rec.run))
+			}
+		}
+		next = 0
+		return nil
+	})
+	return runs, next, err
+}
+
+// OpenRuns implements manage.Store: open runs that have an owner or an address,
+// in the order of SentAt.
+func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
+	var list []core.Run
+	err := s.one(ctx, func() error {
+		for id := range s.runIDs.up(core.RunID(int64(job) << 32)) {
+			if id.Job() != job {
+				break
+			}
+			if r := s.open(id); r != nil && (r.Owner != "" || r.Address != "") {
+				list = append(list, copyRun(r))
+			}
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
+	return list[:min(len(list), limit)], err
+}
+
+// PutJournal implements the ports.
+func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
+	return s.one(ctx, func() error {
+		if old, ok := s.journals[j.Key]; ok && old.V >= j.V {
+			return core.ErrRefused
+		}
+		s.journals[j.Key] = copyJournal(j)
+		noteKey(s.minutes, j.Key.Minute, j.Key)
+		return nil
+	})
+}
+
+func noteKey(at map[int64]map[core.JournalKey]struct{}, minute int64, k core.JournalKey) {
+	if at[minute] == nil {
+		at[minute] = map[core.JournalKey]struct{}{}
+	}
+	at[minute][k] = struct{}{}
+}
+
+func sortedKeys(of map[core.JournalKey]struct{}) []core.JournalKey {
+	return slices.SortedFunc(maps.Keys(of), func(a, b core.JournalKey) int {
+		return cmp.Or(cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Suffix, b.Suffix), cmp.Compare(a.Nonce, b.Nonce))
+	})
+}
+
+// Journals implements the ports.
+func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	return pick(ctx, s, keys, s.journals, copyJournal)
+}
+
+// JournalsAt implements finish.Watch.
+func (s *Store) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
+	var list []core.Journal
+	err := s.one(ctx, func() error {
+		for _, k := range sortedKeys(s.minutes[minute]) {
+			list = append(list, copyJournal(s.journals[k]))
+		}
+		return nil
+	})
+	return list, err
+}
+
+// Cursor implements finish.Watch.
+func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
+	err = s.one(ctx, func() error {
+		minute = s.cursor
+		return nil
+	})
+	return minute, err
+}
+
+// MoveCursor implements finish.Watch.
+func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
+	return s.one(ctx, func() error {
+		if s.cursor != seen {
+			return core.ErrRefused
+		}
+		s.cursor = minute
+		return nil
+	})
+}
+
+// PutRevisits implements finish.Watch.
+func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	return s.one(ctx, func() error {
+		for _, k := range keys {
+			noteKey(s.revisits, minute, k)
+		}
+		return nil
+	})
+}
+
+// Revisits implements finish.Watch.
+func (s *Store) Revisits(ctx context.Context, minute int64) (keys []core.JournalKey, err error) {
+	err = s.one(ctx, func() error {
+		keys = sortedKeys(s.revisits[minute])
+		return nil
+	})
+	return keys, err
+}
+
+// DropRevisits implements finish.Watch.
+func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
+	return s.one(ctx, func() error {
+		delete(s.revisits, minute)
+		return nil
+	})
+}
+
+// keepDays is how long what a job left is kept when neither the job nor the
+// caller says so.
+const keepDays = 30
+
+// Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
+// journals from their minute, of tombstones from RevAt).
+func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
+	err = s.one(ctx, func() error {
+		keep := func(job core.JobID) time.Duration {
+			if runs > 0 {
+				return runs
+			}
+			if j := s.jobs[job]; j != nil && j.Def.Keep.Days > 0 {
+				return time.Duration(j.Def.Keep.Days) * 24 * time.Hour
+			}
+			return keepDays * 24 * time.Hour
+		}
+		var gone []madeRun
+		for m := range s.made.up(madeRun{}) {
+			if removed >= limit {
+				break
+			}
+			if !s.runs[m.run].run.State.Open() && now.Sub(core.FromMillis(m.ms)) > keep(m.run.Job()) {
+				gone = append(gone, m)
+				removed++
+			}
+		}
+		for _, m := range gone {
+			s.made.remove(m)
+			s.runIDs.remove(m.run)
+			delete(s.runs, m.run)
+		}
+		for job, list := range s.skips {
+			s.skips[job] = slices.DeleteFunc(list, func(k core.Skip) bool {
+				old := removed < limit && now.Sub(k.Made) > keep(job)
+				if old {
+					removed++
+				}
+				return old
+			})
+			if len(s.skips[job]) == 0 {
+				delete(s.skips, job)
+			}
+		}
+		s.changes = slices.DeleteFunc(s.changes, func(c core.Change) bool {
+			old := removed < limit && now.Sub(c.At) > keep(c.Job)
+			if old {
+				removed++
+			}
+			return old
+		})
+		for minute, keys := range s.minutes {
+			if now.Sub(time.Unix(minute*60, 0)) <= journals || removed >= limit {
+				continue
+			}
+			for k := range keys {
+				delete(s.journals, k)
+				removed++
+			}
+			delete(s.minutes, minute)
+		}
+		for job, t := range s.tombs {
+			if now.Sub(t.RevAt) > journals && removed < limit {
+				delete(s.tombs, job)
+				removed++
+			}
+		}
+		for k, b := range s.keys {
+			if now.Sub(b.at) > 24*time.Hour && removed < limit {
+				delete(s.keys, k)
+				removed++
+			}
+		}
+		return nil
+	})
+	return removed, err
+}
