@@ -5,7 +5,9 @@ package manage
 
 import (
 	"context"
+	"errors"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
@@ -48,6 +50,61 @@ func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 
 // Actor is who asks for a change; it goes into the change record.
 type Actor struct{ Name string }
+
+func (a Actor) check() error {
+	if a.Name == "" || len(a.Name) > 128 || !utf8.ValidString(a.Name) {
+		return core.Invalid("actor", a.Name, "who asks is named in 1 to 128 bytes")
+	}
+	return nil
+}
+
+// now is the clock in what is stored: UTC, whole milliseconds.
+func (m *Manage) now() time.Time { return m.o.Now().UTC().Truncate(time.Millisecond) }
+
+// tries bounds how often a change is begun again because somebody else was
+// faster or an answer was lost.
+const tries = 4
+
+// batch is how many things one call of the store is asked for.
+const batch = 1000
+
+// passing is a store's answer that says: try again.
+func passing(err error) error {
+	var e *core.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+}
+
+// unread is the answer to a strong read that left something out.
+func unread[T any](left []T, err error) error {
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return passing(err)
+	}
+	return nil
+}
+
+// checkWhy bounds the reason that a person gives.
+func checkWhy(why string) error {
+	if utf8.RuneCountInString(why) > 1000 || !utf8.ValidString(why) {
+		return core.Invalid("reason", why, "at most 1000 characters are allowed")
+	}
+	return nil
+}
+
+// nextRev is the revision after old, made at now, and its instant: neither
+// goes back with a clock.
+func nextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
+	at = now
+	if at.Before(oldAt) {
+		at = oldAt
+	}
+	return max(core.Millis(at), old+1), at
+}
 
 // What became of one thing that was to be changed.
 const (
@@ -303,125 +360,3 @@ type AuditSum struct {
 
 // OnTime is how late a run may be sent to count as on time.
 const OnTime = time.Second
-
-var errStub = core.Errorf(core.CodeUnavailable, "not written yet")
-
-// Save makes or changes jobs: each is judged alone, and the answers are in the
-// order of the specs. A job that is already as wanted is left alone.
-func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveResult { return nil }
-
-// Check says what Save would answer, and changes nothing.
-func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult { return nil }
-
-// Delete removes a job; its runs stay.
-func (m *Manage) Delete(ctx context.Context, actor Actor, job string, ifRev *int64) (SaveResult, error) {
-	return SaveResult{}, errStub
-}
-
-// SaveApp makes or changes an app.
-func (m *Manage) SaveApp(ctx context.Context, actor Actor, spec AppSpec) (AppResult, error) {
-	return AppResult{}, errStub
-}
-
-// CheckApp says what SaveApp would answer, and changes nothing.
-func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
-	return AppResult{}, errStub
-}
-
-// DeleteApp removes an app that has no job.
-func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error { return errStub }
-
-// Prune deletes the jobs and apps that a set made and that are not to stay.
-func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneResult, error) {
-	return PruneResult{}, errStub
-}
-
-// Pause stops the schedule of a job, an app, or everything.
-func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseRequest) (StateResult, error) {
-	return StateResult{}, errStub
-}
-
-// Resume ends a pause. It never runs what passed.
-func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) (StateResult, error) {
-	return StateResult{}, errStub
-}
-
-// Trigger asks for one run.
-func (m *Manage) Trigger(ctx context.Context, actor Actor, r TriggerRequest) (TriggerResult, error) {
-	return TriggerResult{}, errStub
-}
-
-// Waiting lists the triggers and retries of a job whose time is to come.
-func (m *Manage) Waiting(ctx context.Context, job string) ([]core.Run, error) { return nil, errStub }
-
-// Cancel closes a run that was not sent yet as skipped: cancelled.
-func (m *Manage) Cancel(ctx context.Context, actor Actor, run RunRef) (StopResult, error) {
-	return StopResult{}, errStub
-}
-
-// KillRun ends a run. On the wire it ends all runs of its job on that executor.
-func (m *Manage) KillRun(ctx context.Context, actor Actor, run RunRef) (StopResult, error) {
-	return StopResult{}, errStub
-}
-
-// KillJob ends all runs of a job; its schedule goes on.
-func (m *Manage) KillJob(ctx context.Context, actor Actor, job string) (StopResult, error) {
-	return StopResult{}, errStub
-}
-
-// Job reads a job by app/name or number.
-func (m *Manage) Job(ctx context.Context, ref string) (core.Job, error) { return core.Job{}, errStub }
-
-// Jobs lists jobs.
-func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) { return JobPage{}, errStub }
-
-// NextOf is the next instants of a job as it stands: none while it is paused.
-func (m *Manage) NextOf(job *core.Job, count int) []core.Instant { return nil }
-
-// App reads an app. Its token is in it: not for output.
-func (m *Manage) App(ctx context.Context, name string) (core.App, error) {
-	return core.App{}, errStub
-}
-
-// Apps lists all apps by name. Their tokens are in them: not for output.
-func (m *Manage) Apps(ctx context.Context) ([]core.App, error) { return nil, errStub }
-
-// Global reads the item that concerns everything: the pause of everything.
-func (m *Manage) Global(ctx context.Context) (core.Global, error) { return core.Global{}, errStub }
-
-// Run reads a run.
-func (m *Manage) Run(ctx context.Context, ref RunRef) (RunView, error) { return RunView{}, errStub }
-
-// Runs lists runs, newest first.
-func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) { return RunPage{}, errStub }
-
-// Upcoming lists the instants of jobs from now on.
-func (m *Manage) Upcoming(ctx context.Context, f JobFilter, span time.Duration, limit int) (UpcomingResult, error) {
-	return UpcomingResult{}, errStub
-}
-
-// Preview says what a schedule means, without a job.
-func (m *Manage) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
-	return Preview{}, errStub
-}
-
-// Changes lists the change records of a job, of an app with its jobs, or (both
-// empty) of everything, newest first.
-func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
-	return nil, errStub
-}
-
-// Executors lists the executors of an app.
-func (m *Manage) Executors(ctx context.Context, app string) ([]ExecutorView, error) {
-	return nil, errStub
-}
-
-// Audit says what was demanded of a job in (from, to] and what became of it.
-func (m *Manage) Audit(ctx context.Context, job string, from, to core.Instant) (AuditReport, error) {
-	return AuditReport{}, errStub
-}
-
-// AuditAll sums over all jobs.
-func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
-	return AuditSum{}, errStub
-}

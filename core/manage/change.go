@@ -1,0 +1,327 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// edit is one change of one job under way: docs/claim-protocol.md 4.
+type edit struct {
+	old  *core.Job // as read; nil: it is to be created
+	want core.Job
+	sch  *schedule.Schedule // of want
+	verb string
+	by   string
+	why  string
+	at   time.Time
+}
+
+// newEdit begins a change of a job as read: want is a copy with the next revision.
+func newEdit(old *core.Job, actor Actor, verb, why string, now time.Time) *edit {
+	e := &edit{old: old, want: *old, verb: verb, by: actor.Name, why: why, at: now}
+	e.want.Sched.Rev, e.want.Sched.RevAt = nextRev(old.Sched.Rev, old.Sched.RevAt, now)
+	return e
+}
+
+func (e *edit) change() core.Change {
+	d := &e.want.Def
+	c := core.Change{ID: e.want.Sched.Rev, At: e.at, By: e.by, Verb: e.verb, App: d.App, Job: d.ID, Name: d.Name, Why: e.why,
+		New: core.RecordOf(&e.want.Sched, d).String()}
+	if e.old != nil {
+		c.Old = core.RecordOf(&e.old.Sched, &e.old.Def).String()
+	}
+	return c
+}
+
+// maxCounted bounds how many instants of a skipped range are counted: what is
+// over it is covered, and the count says "at least".
+const maxCounted = 1_000_000
+
+// due is the record of the instants of s, from Next to revAt, that are perhaps
+// on no message when its revision ends; false if there is none. What is on the
+// ring already is before Next: dispatch judges it.
+func due(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
+	end := core.InstantOf(revAt)
+	if s.State != core.Started || s.Next == 0 || s.Next > end {
+		return core.Skip{}, false, nil
+	}
+	skip := core.Skip{Job: s.ID, First: s.Next, Last: s.Next, Count: 1, Reason: reason, Rev: s.Rev, Made: revAt}
+	if _, fixed := s.Schedule.FixedDelay(); fixed {
+		return skip, s.Tail == 0, nil // a tail's fire went out
+	}
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		return core.Skip{}, false, core.Errorf(core.CodeInternal, "the stored schedule of job %d: %v", s.ID, err)
+	}
+	for {
+		next, ok := sch.Next(skip.Last)
+		if !ok || next > end {
+			return skip, true, nil
+		}
+		if skip.Count >= maxCounted {
+			skip.Last = end
+			return skip, true, nil
+		}
+		skip.Last = next
+		skip.Count++
+	}
+}
+
+// outcome of a write that was tried.
+type outcome int
+
+const (
+	done   outcome = iota
+	again          // refused or unknown: read and judge
+	failed         // nothing happened and nothing will
+)
+
+func judge(err error) outcome {
+	switch {
+	case err == nil:
+		return done
+	case errors.Is(err, core.ErrThrottled):
+		return failed
+	}
+	return again
+}
+
+// commit stores edits: first the records of what was due, then the changes. An
+// edit whose record cannot be stored is not made.
+func (m *Manage) commit(ctx context.Context, edits []*edit) []outcome {
+	out := make([]outcome, len(edits))
+	var skips []core.Skip
+	var skipOf []int
+	for i, e := range edits {
+		if e.old == nil {
+			continue
+		}
+		reason := core.ReasonChanged
+		if e.want.Sched.State == core.Paused && e.old.Sched.State != core.Paused {
+			reason = core.ReasonPaused
+		}
+		skip, some, err := due(&e.old.Sched, e.want.Sched.RevAt, reason)
+		if err == nil && some {
+			skips, skipOf = append(skips, skip), append(skipOf, i)
+		}
+		// A stored schedule that cannot be read has no instants: editing it is
+		// how it is mended.
+	}
+	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = judge(err) })
+
+	var creates, updates []int
+	for i, e := range edits {
+		switch {
+		case out[i] != done:
+		case e.old == nil:
+			creates = append(creates, i)
+		default:
+			updates = append(updates, i)
+		}
+	}
+	for part := range chunks(creates, batch) {
+		jobs, changes := make([]core.Job, len(part)), make([]core.Change, len(part))
+		for k, i := range part {
+			jobs[k], changes[k] = edits[i].want, edits[i].change()
+		}
+		for k, err := range m.store.CreateJobs(ctx, jobs, changes) {
+			out[part[k]] = judge(err)
+		}
+	}
+	for part := range chunks(updates, batch) {
+		list := make([]Update, len(part))
+		for k, i := range part {
+			list[k] = Update{Seen: edits[i].old.Sched.Rev, Job: edits[i].want, Change: edits[i].change()}
+		}
+		for k, err := range m.store.UpdateJobs(ctx, list) {
+			out[part[k]] = judge(err)
+		}
+	}
+	return out
+}
+
+func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k int, err error)) {
+	for start := 0; start < len(skips); start += batch {
+		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+batch, len(skips))]) {
+			answer(start+k, err)
+		}
+	}
+}
+
+// mine reports whether a job as read is what one of the attempts wrote: its
+// lost answer was a success.
+func mine(found *core.Job, attempts []core.Job) bool {
+	for i := range attempts {
+		if f, a := &found.Sched, &attempts[i].Sched; f.Rev == a.Rev && f.RevAt.Equal(a.RevAt) && found.Def.Equal(attempts[i].Def) &&
+			f.Schedule.Equal(a.Schedule) && (f.State == core.Paused) == (a.State == core.Paused) &&
+			f.PauseUntil == a.PauseUntil && f.PauseBy == a.PauseBy && f.PauseWhy == a.PauseWhy {
+			return true
+		}
+	}
+	return false
+}
+
+// started is s begun afresh at its RevAt.
+func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
+	return plan.Start(s, sch, m.o.Plan)
+}
+
+// paused is s paused. The open chain of a fixed delay stays its tail.
+func paused(s core.Sched, by, why string, until core.Instant) core.Sched {
+	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
+	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
+	if _, fixed := s.Schedule.FixedDelay(); !fixed {
+		s.Tail = 0
+	}
+	if s.Tail == 0 {
+		s.Next = 0
+	}
+	return s
+}
+
+// toPlan is a job that was changed and may be due to be planned.
+type toPlan struct {
+	s   core.Sched
+	sch *schedule.Schedule
+}
+
+// maxPasses bounds how often one job is planned here; the tick goes on.
+const maxPasses = 20
+
+// planNow plans jobs until their planAt lies ahead. What does not work out is
+// left to the tick, which finds them in the due index.
+func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
+	for range maxPasses {
+		now := m.o.Now()
+		var fires []core.Fire
+		var skips []core.Skip
+		results := make([]plan.Result, 0, len(jobs))
+		var next []toPlan
+		tails := m.tails(ctx, jobs, now)
+		for _, j := range jobs {
+			if j.s.State != core.Started || j.s.PlanAt == 0 || j.s.PlanAt > core.InstantOf(now) {
+				continue
+			}
+			r := plan.Job(j.s, j.sch, now, m.o.Plan)
+			if j.s.Tail != 0 {
+				fire, ok := tails[j.s.Tail]
+				if !ok {
+					continue // its chain has ended, or it could not be read: the tick's
+				}
+				if fire.Run != 0 {
+					fire.Slot = j.sch.Slot(j.s.ID, fire.At, 0, isFrequent(j.s, m.o.Plan))
+					r.Fires = []core.Fire{fire}
+				}
+			}
+			if len(r.Fires) == 0 && len(r.Skips) == 0 && r.Advance == j.s.Stay() {
+				continue
+			}
+			fires, skips = append(fires, r.Fires...), append(skips, r.Skips...)
+			results, next = append(results, r), append(next, j)
+		}
+		if len(results) == 0 {
+			return
+		}
+		stuck := map[core.JobID]bool{}
+		m.putSkips(ctx, skips, func(k int, err error) {
+			if err != nil {
+				stuck[skips[k].Job] = true
+			}
+		})
+		out := plan.Pack(fires, ring.MaxFires, 0)
+		if len(out) > 0 {
+			for k, err := range m.ring.Enqueue(ctx, out) {
+				if err != nil {
+					for _, f := range out[k].Message.Fires {
+						stuck[f.Run.Job()] = true
+					}
+				}
+			}
+		}
+		moves := make([]core.Advance, 0, len(results))
+		at := make([]int, 0, len(results))
+		for i, r := range results {
+			if !stuck[r.Advance.Job] {
+				moves, at = append(moves, r.Advance), append(at, i)
+			}
+		}
+		jobs = jobs[:0:0]
+		for start := 0; start < len(moves); start += batch {
+			for k, err := range m.store.Advance(ctx, moves[start:min(start+batch, len(moves))]) {
+				if err == nil {
+					j := next[at[start+k]]
+					j.s = j.s.Moved(moves[start+k])
+					jobs = append(jobs, j)
+				}
+			}
+		}
+	}
+}
+
+func isFrequent(s core.Sched, o plan.Options) bool {
+	delay, _ := s.Schedule.FixedDelay()
+	return delay < o.Window
+}
+
+// tails answers for each fixed delay among the jobs with an open chain the fire
+// to be sent again under its revision: without a run where the chain's first
+// run is on its way already, none where it has ended.
+func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[core.RunID]core.Fire {
+	var ids []core.RunID
+	for _, j := range jobs {
+		if j.s.Tail != 0 && j.s.State == core.Started && j.s.PlanAt != 0 && j.s.PlanAt <= core.InstantOf(now) {
+			ids = append(ids, j.s.Tail)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	fires := make(map[core.RunID]core.Fire, len(ids))
+	found := map[core.RunID]core.Run{}
+	bad := map[core.RunID]bool{}
+	for part := range chunks(ids, batch) {
+		some, left, err := m.store.Runs(ctx, part)
+		if err != nil {
+			left = part
+		}
+		for _, id := range left {
+			bad[id] = true
+		}
+		for id, r := range some {
+			found[id] = r
+		}
+	}
+	for _, j := range jobs {
+		id := j.s.Tail
+		at, planned := id.Planned()
+		if id == 0 || !planned || bad[id] {
+			continue
+		}
+		r, exists := found[id]
+		switch {
+		case exists && !r.State.Open():
+		case exists && (r.Owner != "" || r.MaybeSent):
+			fires[id] = core.Fire{}
+		default:
+			fires[id] = core.Fire{Run: id, Rev: j.s.Rev, At: at, Slot: at, Cause: core.CauseSchedule, Seq: max(j.s.Seq-1, 0)}
+		}
+	}
+	return fires
+}
+
+// chunks walks over s in pieces of at most n.
+func chunks[T any](s []T, n int) func(yield func([]T) bool) {
+	return func(yield func([]T) bool) {
+		for start := 0; start < len(s); start += n {
+			if !yield(s[start:min(start+n, len(s))]) {
+				return
+			}
+		}
+	}
+}

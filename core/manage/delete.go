@@ -1,0 +1,174 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// Delete removes a job; its runs stay. Triggers and retries of it that wait are
+// closed as skipped: deleted.
+func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int64) (SaveResult, error) {
+	if err := actor.check(); err != nil {
+		return SaveResult{}, err
+	}
+	var attempts []core.Tombstone
+	for range tries {
+		old, err := m.Job(ctx, ref)
+		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
+			t := attempts[0]
+			stored, err := m.store.Tombstones(ctx, []core.JobID{t.Job})
+			if err != nil {
+				return SaveResult{}, passing(err)
+			}
+			for _, a := range attempts {
+				if stored[t.Job].Rev == a.Rev {
+					m.dropWaiting(ctx, t.Job)
+					return SaveResult{App: t.App, Name: t.Name, ID: t.Job, Rev: a.Rev, Change: Deleted}, nil
+				}
+			}
+		}
+		if err != nil {
+			return SaveResult{}, err
+		}
+		if err := revIs(&old, ifRev); err != nil {
+			return SaveResult{}, err
+		}
+		now := m.now()
+		d := &old.Def
+		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
+		t.Rev, t.RevAt = nextRev(old.Sched.Rev, old.Sched.RevAt, now)
+		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
+			if err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+				return SaveResult{}, passing(err)
+			}
+		}
+		gone := core.RecordOf(&old.Sched, nil)
+		gone.Rev, gone.RevAt, gone.Deleted = t.Rev, core.Millis(t.RevAt), true
+		c := core.Change{ID: t.Rev, At: now, By: actor.Name, Verb: core.VerbDeleted, App: d.App, Job: d.ID, Name: d.Name,
+			Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}
+		switch judge(m.store.DeleteJob(ctx, old.Sched.Rev, t, c)) {
+		case done:
+			m.dropWaiting(ctx, d.ID)
+			return SaveResult{App: d.App, Name: d.Name, ID: d.ID, Rev: t.Rev, Change: Deleted}, nil
+		case failed:
+			return SaveResult{}, passing(core.ErrThrottled)
+		}
+		attempts = append(attempts, t)
+		if ctx.Err() != nil {
+			return SaveResult{}, passing(ctx.Err())
+		}
+	}
+	return SaveResult{}, core.Errorf(core.CodeUnavailable, "job %s could not be deleted for certain: try again", ref)
+}
+
+// dropWaiting closes what waits for its time and belongs to a job that is gone.
+// What fails here, dispatch records when its time comes.
+func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
+	entries, err := m.store.Entries(ctx, job)
+	if err != nil || len(entries) == 0 {
+		return
+	}
+	results := make([]finish.Result, len(entries))
+	for i, e := range entries {
+		results[i] = finish.Result{Run: e.Run, State: core.Skipped, Reason: core.ReasonDeleted, At: m.now(), Unowned: true}
+	}
+	var over []core.DueItem
+	for i, err := range m.finish.End(ctx, results) {
+		if err == nil || core.CodeOf(err) == core.CodeNotFound {
+			over = append(over, entries[i])
+		}
+	}
+	m.removeEntries(ctx, over)
+}
+
+func (m *Manage) removeEntries(ctx context.Context, entries []core.DueItem) {
+	if len(entries) > 0 {
+		m.store.RemoveEntries(ctx, entries) // one that stays is a copy: the run is decided once
+	}
+}
+
+// Prune deletes the jobs and apps that a set made and that are not to stay.
+func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneResult, error) {
+	if err := actor.check(); err != nil {
+		return PruneResult{}, err
+	}
+	if r.Set == "" {
+		return PruneResult{}, core.Invalid("set", "", "needed: only what a set made is pruned")
+	}
+	if err := core.CheckSet("set", r.Set); err != nil {
+		return PruneResult{}, err
+	}
+	stay := make(map[string]bool, len(r.Jobs))
+	for _, name := range r.Jobs {
+		stay[name] = true
+	}
+	var res PruneResult
+	err := m.eachJob(ctx, "", func(j *core.Job) error {
+		if j.Def.Set == r.Set && !stay[j.Name()] {
+			res.Jobs = append(res.Jobs, SaveResult{App: j.Def.App, Name: j.Def.Name, ID: j.Def.ID, Rev: j.Sched.Rev, Change: Deleted})
+		}
+		return nil
+	})
+	if err != nil {
+		return PruneResult{}, err
+	}
+	apps, err := m.Apps(ctx)
+	if err != nil {
+		return PruneResult{}, err
+	}
+	for _, a := range apps {
+		if a.Set == r.Set && !slices.Contains(r.Apps, a.Name) {
+			res.Apps = append(res.Apps, AppPrune{Name: a.Name, Change: Deleted})
+		}
+	}
+	if r.DryRun {
+		return res, nil
+	}
+	for i := range res.Jobs {
+		j := &res.Jobs[i]
+		deleted, err := m.Delete(ctx, actor, j.ID.String(), &j.Rev)
+		switch {
+		case core.CodeOf(err) == core.CodeNotFound && err != nil: // somebody was faster
+		case err != nil:
+			j.Change, j.Err = Refused, err
+		default:
+			j.Rev = deleted.Rev
+		}
+	}
+	for i := range res.Apps {
+		a := &res.Apps[i]
+		if err := m.DeleteApp(ctx, actor, a.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
+			a.Change, a.Err = Refused, err
+		}
+	}
+	return res, nil
+}
+
+var errStop = errors.New("stop")
+
+// eachJob walks over all jobs of an app, or of all if it is empty.
+func (m *Manage) eachJob(ctx context.Context, app string, do func(j *core.Job) error) error {
+	var after core.JobID
+	for {
+		jobs, err := m.store.ListJobs(ctx, app, after, batch)
+		if err != nil {
+			return passing(err)
+		}
+		if len(jobs) == 0 {
+			return nil
+		}
+		for i := range jobs {
+			if err := do(&jobs[i]); err != nil {
+				if errors.Is(err, errStop) {
+					return nil
+				}
+				return err
+			}
+		}
+		after = jobs[len(jobs)-1].Def.ID
+	}
+}

@@ -1,0 +1,282 @@
+package manage
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// MaxPause is how long a pause with an end is at most.
+const MaxPause = 10 * 366 * 24 * time.Hour
+
+// Pause stops the schedule of a job, an app, or everything, from now on. What
+// is paused already as asked is left alone.
+func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseRequest) (StateResult, error) {
+	if err := m.checkTarget(actor, t, r.Why); err != nil {
+		return StateResult{}, err
+	}
+	now := m.now()
+	var until time.Time
+	if r.Until != nil {
+		until = core.Ceil(*r.Until).Time()
+		if !until.After(now) || until.After(now.Add(MaxPause)) {
+			return StateResult{}, core.Invalid("until", r.Until.Format(time.RFC3339), "a pause ends later than now and within ten years")
+		}
+	}
+	switch {
+	case t.Job != "":
+		return m.pauseJob(ctx, actor, t.Job, r, until)
+	case t.App != "":
+		return m.editApp(ctx, actor, t.App, r.Why, pauseOf(actor, r.Why, until))
+	}
+	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
+}
+
+// Resume ends a pause. It never runs what passed.
+func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) (StateResult, error) {
+	if err := m.checkTarget(actor, t, why); err != nil {
+		return StateResult{}, err
+	}
+	switch {
+	case t.Job != "":
+		return m.resumeJob(ctx, actor, t.Job, why)
+	case t.App != "":
+		return m.editApp(ctx, actor, t.App, why, resumeOf)
+	}
+	return m.editGlobal(ctx, actor, why, resumeOf)
+}
+
+func (m *Manage) checkTarget(actor Actor, t Target, why string) error {
+	if err := actor.check(); err != nil {
+		return err
+	}
+	n := 0
+	for _, named := range []bool{t.Job != "", t.App != "", t.All} {
+		if named {
+			n++
+		}
+	}
+	if n != 1 {
+		return core.Invalid("target", "", "one of a job, an app, or everything is needed")
+	}
+	return checkWhy(why)
+}
+
+func (m *Manage) pauseJob(ctx context.Context, actor Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
+	end := core.Instant(0)
+	if !until.IsZero() {
+		end = core.InstantOf(until)
+	}
+	job, changed, err := m.editJob(ctx, ref, func(old *core.Job) (*edit, error) {
+		if err := revIs(old, r.IfRev); err != nil {
+			return nil, err
+		}
+		s := &old.Sched
+		if s.State == core.Paused && s.PauseUntil == end && (r.Why == "" || r.Why == s.PauseWhy) {
+			return nil, nil
+		}
+		e := newEdit(old, actor, core.VerbPaused, r.Why, m.now())
+		e.want.Sched = paused(e.want.Sched, actor.Name, r.Why, end)
+		return e, nil
+	})
+	if err != nil {
+		return StateResult{}, err
+	}
+	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev, Until: job.Sched.PauseUntil.Time()}, nil
+}
+
+func revIs(old *core.Job, want *int64) error {
+	if want != nil && *want != old.Sched.Rev {
+		return core.Errorf(core.CodeConflict, "job %s was changed meanwhile: it has revision %d, not %d", old.Name(), old.Sched.Rev, *want)
+	}
+	return nil
+}
+
+func (m *Manage) resumeJob(ctx context.Context, actor Actor, ref, why string) (StateResult, error) {
+	job, changed, err := m.editJob(ctx, ref, func(old *core.Job) (*edit, error) {
+		if old.Sched.State != core.Paused {
+			return nil, nil
+		}
+		e := newEdit(old, actor, core.VerbResumed, why, m.now())
+		sch, err := schedule.Compile(old.Sched.Schedule, old.Def.ID)
+		if err != nil {
+			return nil, core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", old.Name(), err)
+		}
+		e.sch = sch
+		e.want.Sched = m.started(e.want.Sched, sch)
+		return e, nil
+	})
+	if err != nil {
+		return StateResult{}, err
+	}
+	return StateResult{Changed: changed, State: job.Sched.State, Rev: job.Sched.Rev}, nil
+}
+
+// editJob changes one job: build makes the edit of the job as read, or none if
+// it is as wanted.
+func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.Job) (*edit, error)) (core.Job, bool, error) {
+	var attempts []core.Job
+	for range tries {
+		old, err := m.Job(ctx, ref)
+		if err != nil {
+			return core.Job{}, false, err
+		}
+		if mine(&old, attempts) {
+			m.plan(ctx, &old)
+			return old, true, nil
+		}
+		e, err := build(&old)
+		if err != nil || e == nil {
+			return old, false, err
+		}
+		switch m.commit(ctx, []*edit{e})[0] {
+		case done:
+			m.plan(ctx, &e.want)
+			return e.want, true, nil
+		case failed:
+			return old, false, passing(core.ErrThrottled)
+		}
+		attempts = append(attempts, e.want)
+		if ctx.Err() != nil {
+			return old, false, passing(ctx.Err())
+		}
+	}
+	return core.Job{}, false, core.Errorf(core.CodeUnavailable, "the change of job %s could not be stored for certain: read it, and try again", ref)
+}
+
+// plan plans a job at once if it is due.
+func (m *Manage) plan(ctx context.Context, j *core.Job) {
+	if j.Sched.State != core.Started || j.Sched.PlanAt == 0 || j.Sched.PlanAt > core.InstantOf(m.o.Now()) {
+		return
+	}
+	sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
+	if err == nil {
+		m.planNow(ctx, []toPlan{{j.Sched, sch}})
+	}
+}
+
+// changePause makes the next pause of the last one, and its verb; an empty verb
+// leaves it.
+type changePause func(last core.Pause, now time.Time) (next core.Pause, verb string)
+
+func pauseOf(actor Actor, why string, until time.Time) changePause {
+	return func(last core.Pause, now time.Time) (core.Pause, string) {
+		if !last.Covers(now) {
+			return core.Pause{From: now, To: until, By: actor.Name, Why: why}, core.VerbPaused
+		}
+		if last.To.Equal(until) && (why == "" || why == last.Why) {
+			return last, ""
+		}
+		return core.Pause{From: last.From, To: until, By: actor.Name, Why: why}, core.VerbPaused
+	}
+}
+
+func resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
+	if !last.Covers(now) {
+		return last, ""
+	}
+	last.To = now
+	return last, core.VerbResumed
+}
+
+func pauseResult(p core.Pause, now time.Time, rev int64, changed bool) StateResult {
+	r := StateResult{Changed: changed, State: core.Started, Rev: rev}
+	if p.Covers(now) {
+		r.State, r.Until = core.Paused, p.To
+	}
+	return r
+}
+
+func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, change changePause) (StateResult, error) {
+	var attempts []core.App
+	for range tries {
+		old, err := m.App(ctx, name)
+		if err != nil {
+			return StateResult{}, err
+		}
+		now := m.now()
+		for _, a := range attempts {
+			if a.Rev == old.Rev && samePause(a.Pause, old.Pause) {
+				return pauseResult(old.Pause, now, old.Rev, true), nil
+			}
+		}
+		next, verb := change(old.Pause, now)
+		if verb == "" {
+			return pauseResult(old.Pause, now, old.Rev, false), nil
+		}
+		want := old
+		want.Pause = next
+		want.Rev = max(core.Millis(now), old.Rev+1)
+		c := core.Change{ID: want.Rev, At: now, By: actor.Name, Verb: verb, App: name, Why: why,
+			Old: core.AppRecordOf(&old).String(), New: core.AppRecordOf(&want).String()}
+		switch judge(m.store.PutApp(ctx, old.Rev, want, c)) {
+		case done:
+			return pauseResult(want.Pause, now, want.Rev, true), nil
+		case failed:
+			return StateResult{}, passing(core.ErrThrottled)
+		}
+		attempts = append(attempts, want)
+		if ctx.Err() != nil {
+			return StateResult{}, passing(ctx.Err())
+		}
+	}
+	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change of app %s could not be stored for certain: read it, and try again", name)
+}
+
+func samePause(a, b core.Pause) bool {
+	return a.From.Equal(b.From) && a.To.Equal(b.To) && a.By == b.By && a.Why == b.Why
+}
+
+// editGlobal changes the pause of everything. Its record follows the change: if
+// it cannot be stored, the item still says who and why, and the next record
+// holds it as what was.
+func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change changePause) (StateResult, error) {
+	type attempt struct {
+		old, want core.Global
+		change    core.Change
+	}
+	var attempts []attempt
+	finish := func(a *attempt) (StateResult, error) {
+		for range tries {
+			if m.store.PutChanges(ctx, []core.Change{a.change}) == nil || ctx.Err() != nil {
+				break
+			}
+		}
+		return pauseResult(a.want.Pause, a.change.At, a.want.Rev, true), nil
+	}
+	for range tries {
+		old, err := m.Global(ctx)
+		if err != nil {
+			return StateResult{}, err
+		}
+		now := m.now()
+		for i := range attempts {
+			// A ticker may have changed something else since.
+			if a := &attempts[i]; a.want.Rev <= old.Rev && samePause(a.want.Pause, old.Pause) {
+				return finish(a)
+			}
+		}
+		next, verb := change(old.Pause, now)
+		if verb == "" {
+			return pauseResult(old.Pause, now, old.Rev, false), nil
+		}
+		a := attempt{old: old, want: old}
+		a.want.Pause = next
+		a.want.Rev = max(core.Millis(now), old.Rev+1)
+		a.change = core.Change{ID: a.want.Rev, At: now, By: actor.Name, Verb: verb, Why: why,
+			Old: core.GlobalRecordOf(&a.old).String(), New: core.GlobalRecordOf(&a.want).String()}
+		switch judge(m.store.PutGlobal(ctx, old.Rev, a.want)) {
+		case done:
+			return finish(&a)
+		case failed:
+			return StateResult{}, passing(core.ErrThrottled)
+		}
+		attempts = append(attempts, a)
+		if ctx.Err() != nil {
+			return StateResult{}, passing(ctx.Err())
+		}
+	}
+	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change could not be stored for certain: read it, and try again")
+}

@@ -1,0 +1,700 @@
+package manage
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Bounds of questions.
+const (
+	MaxPage     = 1000
+	defaultPage = 100
+	maxLooked   = 20_000 // runs or jobs that one page looks at
+	MaxUpcoming = 366 * 24 * time.Hour
+	// first instant that a run ID can hold
+	firstInstant = core.Instant(1577836800)
+)
+
+func limitOf(limit int) (int, error) {
+	if limit < 0 || limit > MaxPage {
+		return 0, core.Invalid("limit", strconv.Itoa(limit), fmt.Sprintf("allowed are 1 to %d", MaxPage))
+	}
+	return cmp.Or(limit, defaultPage), nil
+}
+
+// jobID is the number of a job by app/name or number; a number is not looked up.
+func (m *Manage) jobID(ctx context.Context, ref string) (core.JobID, error) {
+	app, name, named := strings.Cut(ref, "/")
+	if !named {
+		n, err := strconv.ParseInt(ref, 10, 32)
+		if err != nil || n <= 0 {
+			return 0, core.Invalid("job", ref, "a job is written app/name, or as its number")
+		}
+		return core.JobID(n), nil
+	}
+	if err := core.CheckAppName("job", app); err != nil {
+		return 0, err
+	}
+	if err := core.CheckName("job", name); err != nil {
+		return 0, err
+	}
+	ids, err := m.store.JobIDs(ctx, app, []string{name})
+	if err != nil {
+		return 0, passing(err)
+	}
+	id, ok := ids[name]
+	if !ok {
+		return 0, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+	}
+	return id, nil
+}
+
+// Job reads a job by app/name or number.
+func (m *Manage) Job(ctx context.Context, ref string) (core.Job, error) {
+	id, err := m.jobID(ctx, ref)
+	if err != nil {
+		return core.Job{}, err
+	}
+	found, left, err := m.store.Jobs(ctx, []core.JobID{id})
+	if err := unread(left, err); err != nil {
+		return core.Job{}, err
+	}
+	j, ok := found[id]
+	if !ok {
+		return core.Job{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+	}
+	return j, nil
+}
+
+func (f *JobFilter) takes(j *core.Job) bool {
+	if f.Set != "" && j.Def.Set != f.Set {
+		return false
+	}
+	if len(f.States) > 0 && !slices.Contains(f.States, j.Sched.State) {
+		return false
+	}
+	for key, want := range f.Labels {
+		if got, ok := j.Def.Labels[key]; !ok || want != "" && got != want {
+			return false
+		}
+	}
+	if f.Text == "" {
+		return true
+	}
+	text := strings.ToLower(f.Text)
+	return strings.Contains(strings.ToLower(j.Name()), text) || strings.Contains(strings.ToLower(j.Def.Title), text) ||
+		strings.Contains(strings.ToLower(j.Def.Handler), text)
+}
+
+func (f *JobFilter) check() (limit int, err error) {
+	if f.App != "" {
+		if err := core.CheckAppName("app", f.App); err != nil {
+			return 0, err
+		}
+	}
+	for _, s := range f.States {
+		if !slices.Contains(core.JobStates, s) {
+			return 0, core.Invalid("state", string(s), "allowed are started, paused, ended")
+		}
+	}
+	if len(f.Labels) > core.MaxLabels || len(f.Text) > core.MaxTitle {
+		return 0, core.Invalid("filter", "", "too long")
+	}
+	return limitOf(f.Limit)
+}
+
+// Jobs lists jobs in the order of their numbers. A page may be short of its
+// limit and still have a next one, when few of many jobs fit.
+func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
+	limit, err := f.check()
+	if err != nil {
+		return JobPage{}, err
+	}
+	var page JobPage
+	after := f.After
+	for looked := 0; looked < maxLooked; {
+		jobs, err := m.store.ListJobs(ctx, f.App, after, batch)
+		if err != nil {
+			return JobPage{}, passing(err)
+		}
+		if len(jobs) == 0 {
+			return page, nil
+		}
+		for i := range jobs {
+			after = jobs[i].Def.ID
+			if !f.takes(&jobs[i]) {
+				continue
+			}
+			if len(page.Jobs) == limit {
+				page.Next = page.Jobs[limit-1].Def.ID
+				return page, nil
+			}
+			page.Jobs = append(page.Jobs, jobs[i])
+		}
+		looked += len(jobs)
+	}
+	page.Next = after
+	return page, nil
+}
+
+// NextOf is the next instants of a job as it stands: none while it is paused,
+// and of a fixed delay at most the one that is known.
+func (m *Manage) NextOf(job *core.Job, count int) []core.Instant {
+	return nextOf(&job.Sched, core.InstantOf(m.o.Now()), core.Horizon, min(count, MaxPage))
+}
+
+// nextOf is the instants of a job with after < instant <= end.
+func nextOf(s *core.Sched, after, end core.Instant, count int) []core.Instant {
+	if s.State != core.Started {
+		return nil
+	}
+	if _, fixed := s.Schedule.FixedDelay(); fixed {
+		if s.Tail == 0 && s.Next > after && s.Next <= end && count > 0 {
+			return []core.Instant{s.Next}
+		}
+		return nil
+	}
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		return nil
+	}
+	var next []core.Instant
+	for at, ok := sch.Next(after); ok && at <= end && len(next) < count; at, ok = sch.Next(at) {
+		next = append(next, at)
+	}
+	return next
+}
+
+// Preview says what a schedule means, without a job: in words, its next
+// instants, and what its owner may not expect.
+func (m *Manage) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
+	if count < 0 || count > MaxPage {
+		return Preview{}, core.Invalid("count", strconv.Itoa(count), fmt.Sprintf("allowed are 0 to %d", MaxPage))
+	}
+	j := core.Job{Sched: core.Sched{Schedule: s}}
+	j.Normalize()
+	sch, err := schedule.Compile(j.Sched.Schedule, 1)
+	if err != nil {
+		return Preview{}, err
+	}
+	p := Preview{Words: sch.Describe(), Traps: sch.Traps(from)}
+	at, ok := sch.Next(from)
+	for ; ok && len(p.Next) < count; at, ok = sch.Next(at) {
+		p.Next = append(p.Next, at)
+	}
+	p.Ends = !ok
+	return p, nil
+}
+
+// Changes lists the change records of a job, of an app with its jobs, or (both
+// empty) of everything, newest first. Those of a deleted job are found by its
+// number.
+func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
+	limit, err := limitOf(limit)
+	if err != nil {
+		return nil, err
+	}
+	var id core.JobID
+	switch {
+	case job != "":
+		if id, err = m.jobID(ctx, job); err != nil {
+			return nil, err
+		}
+		if app, err = m.appOf(ctx, id); err != nil {
+			return nil, err
+		}
+	case app != "":
+		if err := core.CheckAppName("app", app); err != nil {
+			return nil, err
+		}
+	}
+	changes, err := m.store.Changes(ctx, app, id, limit)
+	if err != nil {
+		return nil, passing(err)
+	}
+	return changes, nil
+}
+
+// appOf is the app of a job, deleted or not.
+func (m *Manage) appOf(ctx context.Context, id core.JobID) (string, error) {
+	found, left, err := m.store.Scheds(ctx, []core.JobID{id})
+	if err := unread(left, err); err != nil {
+		return "", err
+	}
+	if s, ok := found[id]; ok {
+		return s.App, nil
+	}
+	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
+	if err != nil {
+		return "", passing(err)
+	}
+	if t, ok := gone[id]; ok {
+		return t.App, nil
+	}
+	return "", core.Errorf(core.CodeNotFound, "there is no job %d", id)
+}
+
+// find reads the run that a reference names; there must be one.
+func (m *Manage) find(ctx context.Context, ref RunRef) (core.Run, error) {
+	if job, key, ok := strings.Cut(ref, "#"); ok {
+		id, err := m.jobID(ctx, job)
+		if err != nil {
+			return core.Run{}, err
+		}
+		return m.byKey(ctx, id, key)
+	}
+	v, err := m.Run(ctx, ref)
+	if err != nil {
+		return core.Run{}, err
+	}
+	if v.Skip != nil {
+		return core.Run{}, core.Errorf(core.CodeRefused, "there is no run of %s: the instant was skipped: %s", v.Run.At, v.Skip.Reason)
+	}
+	return v.Run, nil
+}
+
+// byKey finds the run of a key among those that wait and the newest others.
+func (m *Manage) byKey(ctx context.Context, job core.JobID, key string) (core.Run, error) {
+	if err := checkKey(key); err != nil || key == "" {
+		return core.Run{}, core.Invalid("key", key, "1 to 128 printable ASCII characters are a key")
+	}
+	runs, err := m.waiting(ctx, job)
+	if err != nil {
+		return core.Run{}, err
+	}
+	low, high := core.NumberedRange(job)
+	recent, err := m.store.RunSpan(ctx, high, low, MaxPage)
+	if err != nil {
+		return core.Run{}, passing(err)
+	}
+	for _, r := range append(runs, recent...) {
+		if r.Key == key && r.Attempt <= 1 {
+			return r, nil
+		}
+	}
+	return core.Run{}, core.Errorf(core.CodeNotFound, "there is no run of the key %q among those that wait and the last %d", key, MaxPage)
+}
+
+// Run reads a run. Of an instant that was skipped without a run it answers the
+// record.
+func (m *Manage) Run(ctx context.Context, ref RunRef) (RunView, error) {
+	if job, at, ok := strings.Cut(ref, "@"); ok {
+		return m.runAt(ctx, job, at)
+	}
+	if strings.Contains(ref, "#") {
+		r, err := m.find(ctx, ref)
+		if err != nil {
+			return RunView{}, err
+		}
+		return m.view(ctx, r)
+	}
+	id, err := core.ParseRunID(ref)
+	if err != nil {
+		return RunView{}, err
+	}
+	r, ok, err := m.run(ctx, id)
+	if err != nil {
+		return RunView{}, err
+	}
+	if ok {
+		return m.view(ctx, r)
+	}
+	if at, planned := id.Planned(); planned {
+		if v, ok, err := m.skipped(ctx, id.Job(), at); err != nil || ok {
+			return v, err
+		}
+	}
+	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run %d", id)
+}
+
+func (m *Manage) view(ctx context.Context, r core.Run) (RunView, error) {
+	v := RunView{Run: r}
+	found, left, err := m.store.Jobs(ctx, []core.JobID{r.ID.Job()})
+	if err := unread(left, err); err != nil {
+		return RunView{}, err
+	}
+	if j, ok := found[r.ID.Job()]; ok {
+		v.Job = &j
+	}
+	return v, nil
+}
+
+// skipped is the record that covers an instant of a job.
+func (m *Manage) skipped(ctx context.Context, job core.JobID, at core.Instant) (RunView, bool, error) {
+	skips, err := m.store.Skips(ctx, job, at, at)
+	if err != nil {
+		return RunView{}, false, passing(err)
+	}
+	if len(skips) == 0 {
+		return RunView{}, false, nil
+	}
+	s := skips[0]
+	v, err := m.view(ctx, core.Run{ID: core.PlannedRun(job, at), At: at, Slot: at, State: core.Skipped, Reason: s.Reason,
+		Rev: s.Rev, EndedAt: s.Made, Cause: core.CauseSchedule})
+	if err != nil {
+		return RunView{}, false, err
+	}
+	if v.Job != nil {
+		v.Run.App = v.Job.Def.App
+	}
+	v.Skip = &s
+	return v, true, nil
+}
+
+func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
+	job, err := m.Job(ctx, ref)
+	if err != nil {
+		return RunView{}, err
+	}
+	instants, err := instantsOf(text, job.Sched.Schedule.Timezone)
+	if err != nil {
+		return RunView{}, err
+	}
+	ids := make([]core.RunID, len(instants))
+	for i, at := range instants {
+		ids[i] = core.PlannedRun(job.Def.ID, at)
+	}
+	found, left, err := m.store.Runs(ctx, ids)
+	if err := unread(left, err); err != nil {
+		return RunView{}, err
+	}
+	for _, id := range ids {
+		if r, ok := found[id]; ok {
+			return RunView{Run: r, Job: &job}, nil
+		}
+	}
+	for _, at := range instants {
+		if v, ok, err := m.skipped(ctx, job.Def.ID, at); err != nil || ok {
+			return v, err
+		}
+	}
+	at := instants[0]
+	why := "its schedule as it stands does not name that instant"
+	if next := nextOf(&job.Sched, at-1, at, 1); len(next) == 1 {
+		why = "its time is to come"
+		if at <= core.InstantOf(m.o.Now()) {
+			why = "it is on its way"
+		}
+	}
+	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run of %s at %s: %s", job.Name(), at, why)
+}
+
+// instantsOf reads a time as people write it: with an offset, or in the zone;
+// a time that the zone's clock shows twice is both.
+func instantsOf(text, zone string) ([]core.Instant, error) {
+	bad := core.Invalid("run", text, "an instant is written 2026-11-20T02:30 or 2026-11-20T02:30:05 in the job's zone, or with an offset such as +01:00 or Z")
+	var t time.Time
+	var err error
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
+		if t, err = time.Parse(layout, text); err == nil {
+			return within(bad, t)
+		}
+	}
+	loc, err := time.LoadLocation(cmp.Or(zone, "UTC"))
+	if err != nil {
+		return nil, core.Errorf(core.CodeInternal, "the zone of the job is unknown here: %s", zone)
+	}
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04"} {
+		if t, err = time.ParseInLocation(layout, text, loc); err != nil {
+			continue
+		}
+		both := []time.Time{t}
+		for _, d := range []time.Duration{-time.Hour, -30 * time.Minute, 30 * time.Minute, time.Hour} {
+			if o := t.Add(d); o.Format(layout) == t.Format(layout) {
+				both = append(both, o)
+			}
+		}
+		slices.SortFunc(both, time.Time.Compare)
+		return within(bad, both...)
+	}
+	return nil, bad
+}
+
+func within(bad error, times ...time.Time) ([]core.Instant, error) {
+	instants := make([]core.Instant, len(times))
+	for i, t := range times {
+		instants[i] = core.InstantOf(t)
+		if instants[i] < firstInstant || instants[i] > core.Horizon {
+			return nil, bad
+		}
+	}
+	return instants, nil
+}
+
+func (f *RunFilter) takes(r *core.Run) bool {
+	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) &&
+		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
+		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To))
+}
+
+func (f *RunFilter) check() (limit int, err error) {
+	for _, s := range f.States {
+		if !slices.Contains(core.States, s) {
+			return 0, core.Invalid("state", string(s), fmt.Sprint("allowed are ", core.States))
+		}
+	}
+	for _, c := range f.Causes {
+		if !slices.Contains(core.Causes, c) {
+			return 0, core.Invalid("cause", string(c), fmt.Sprint("allowed are ", core.Causes))
+		}
+	}
+	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
+		return 0, core.Invalid("from", f.From.Format(time.RFC3339), "a start after its end")
+	}
+	return limitOf(f.Limit)
+}
+
+// Runs lists runs, newest first. A page may be short of its limit and still
+// have a next one, when few of many runs fit.
+func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
+	limit, err := f.check()
+	if err != nil {
+		return RunPage{}, err
+	}
+	if f.Job == "" {
+		return m.recent(ctx, &f, limit)
+	}
+	job, err := m.jobID(ctx, f.Job)
+	if err != nil {
+		return RunPage{}, err
+	}
+	from, to := firstInstant, core.Horizon
+	if !f.From.IsZero() {
+		from = max(core.Ceil(f.From.Add(-schedule.MaxJitter)), from) // the slot counts
+	}
+	if !f.To.IsZero() {
+		to = min(core.InstantOf(f.To), to)
+	}
+	low, high := core.RunRange(job, from, to)
+	nlow, nhigh := core.NumberedRange(job)
+	if f.After != "" {
+		p, n, ok := strings.Cut(f.After, "-")
+		a, err1 := core.ParseRunID(p)
+		b, err2 := core.ParseRunID(n)
+		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
+			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
+		}
+		high, nhigh = a, b
+	}
+	planned := &span{m: m, low: low, high: high}
+	numbered := &span{m: m, low: nlow, high: nhigh}
+	var page RunPage
+	first := f.After == ""
+	full := false
+	for looked := 0; ; looked++ {
+		p, err := planned.peek(ctx)
+		if err != nil {
+			return RunPage{}, err
+		}
+		n, err := numbered.peek(ctx)
+		if err != nil {
+			return RunPage{}, err
+		}
+		if p == nil && n == nil {
+			break
+		}
+		if len(page.Runs) == limit || looked >= maxLooked {
+			full = true
+			break
+		}
+		take := planned
+		if p == nil || n != nil && n.Slot > p.Slot {
+			take, p = numbered, n
+		}
+		if f.takes(p) {
+			page.Runs = append(page.Runs, *p)
+		}
+		take.drop()
+	}
+	// The skipped records that reach between this page's newest and the next
+	// page's newest.
+	upper, lower := to, from
+	if !first {
+		if at, ok := (high + 1).Planned(); ok {
+			upper = at
+		}
+	}
+	if full {
+		page.Next = fmt.Sprintf("%d-%d", planned.high, numbered.high)
+		if at, ok := (planned.high + 1).Planned(); ok {
+			lower = at
+		}
+	}
+	if lower <= upper && (len(f.States) == 0 || slices.Contains(f.States, core.Skipped)) {
+		skips, err := m.store.Skips(ctx, job, lower, upper)
+		if err != nil {
+			return RunPage{}, passing(err)
+		}
+		slices.SortFunc(skips, func(a, b core.Skip) int { return cmp.Compare(b.First, a.First) })
+		page.Skips = skips
+	}
+	return page, nil
+}
+
+// span reads stored runs downwards from high to low.
+type span struct {
+	m         *Manage
+	low, high core.RunID // what is not yet read out
+	buf       []core.Run
+	end       bool
+}
+
+func (s *span) peek(ctx context.Context) (*core.Run, error) {
+	if len(s.buf) == 0 && !s.end {
+		if s.high < s.low {
+			s.end = true
+			return nil, nil
+		}
+		runs, err := s.m.store.RunSpan(ctx, s.high, s.low, batch)
+		if err != nil {
+			return nil, passing(err)
+		}
+		s.buf, s.end = runs, len(runs) == 0
+	}
+	if len(s.buf) == 0 {
+		return nil, nil
+	}
+	return &s.buf[0], nil
+}
+
+func (s *span) drop() {
+	s.high = s.buf[0].ID - 1
+	s.buf = s.buf[1:]
+}
+
+// recent lists runs of an app or of all by when they were made.
+func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int) (RunPage, error) {
+	if f.App != "" {
+		if err := core.CheckAppName("app", f.App); err != nil {
+			return RunPage{}, err
+		}
+	}
+	var before int64
+	if f.After != "" {
+		n, err := strconv.ParseInt(f.After, 10, 64)
+		if err != nil || n <= 0 {
+			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
+		}
+		before = n
+	}
+	var page RunPage
+	for looked := 0; ; {
+		runs, next, err := m.store.RecentRuns(ctx, f.App, before, limit-len(page.Runs))
+		if err != nil {
+			return RunPage{}, passing(err)
+		}
+		for i := range runs {
+			if f.takes(&runs[i]) {
+				page.Runs = append(page.Runs, runs[i])
+			}
+		}
+		looked += len(runs)
+		// A run is made at most a window before its slot, or long before it by
+		// a trigger: what was made later than the span is over may be in it no more.
+		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-MaxTriggerAhead)) {
+			return page, nil
+		}
+		before = next
+		if len(page.Runs) >= limit || looked >= maxLooked {
+			page.Next = strconv.FormatInt(next, 10)
+			return page, nil
+		}
+	}
+}
+
+// maxUpcomingJobs bounds how many jobs Upcoming looks at.
+const maxUpcomingJobs = 50_000
+
+// Upcoming lists the instants of jobs from now on, the earliest first, without
+// those that fall to a pause of their app or of everything. When at most 100
+// jobs fit, their waiting triggers and retries are listed too.
+func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
+	if _, err := f.check(); err != nil {
+		return UpcomingResult{}, err
+	}
+	limit, err := limitOf(limit)
+	if err != nil {
+		return UpcomingResult{}, err
+	}
+	if ahead < 0 || ahead > MaxUpcoming {
+		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed are 0s to 366 days")
+	}
+	g, err := m.Global(ctx)
+	if err != nil {
+		return UpcomingResult{}, err
+	}
+	all, err := m.Apps(ctx)
+	if err != nil {
+		return UpcomingResult{}, err
+	}
+	pauses := make(map[string]core.Pause, len(all))
+	for _, a := range all {
+		pauses[a.Name] = a.Pause
+	}
+	now := m.o.Now()
+	after := core.InstantOf(now)
+	end := min(core.InstantOf(now.Add(ahead)), core.Horizon)
+	var res UpcomingResult
+	order := func(a, b Coming) int {
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run))
+	}
+	cut := func() {
+		slices.SortFunc(res.Coming, order)
+		if len(res.Coming) > limit {
+			res.Coming, res.Partial = res.Coming[:limit], true
+			end = res.Coming[limit-1].At // nothing later is asked for any more
+		}
+	}
+	var few []core.Job
+	looked, fit := 0, 0
+	err = m.eachJob(ctx, f.App, func(j *core.Job) error {
+		if looked++; looked > maxUpcomingJobs {
+			res.Partial = true
+			return errStop
+		}
+		if !f.takes(j) {
+			return nil
+		}
+		if fit++; fit <= 100 {
+			few = append(few, *j)
+		}
+		next := nextOf(&j.Sched, after, end, limit+1)
+		for _, at := range next {
+			if g.Pause.Covers(at.Time()) || pauses[j.Def.App].Covers(at.Time()) {
+				continue
+			}
+			res.Coming = append(res.Coming, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
+				Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+		}
+		if len(res.Coming) > 4*limit {
+			cut()
+		}
+		return nil
+	})
+	if err != nil {
+		return UpcomingResult{}, err
+	}
+	if fit <= 100 {
+		for i := range few {
+			runs, err := m.waiting(ctx, few[i].Def.ID)
+			if err != nil {
+				return UpcomingResult{}, err
+			}
+			for _, r := range runs {
+				if r.Slot > after && r.Slot <= end {
+					res.Coming = append(res.Coming, Coming{At: r.Slot, Job: few[i].Def.ID, App: r.App, Name: few[i].Def.Name, Cause: r.Cause, Run: r.ID})
+				}
+			}
+		}
+	}
+	cut()
+	return res, nil
+}

@@ -1,0 +1,395 @@
+package manage
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Save makes or changes jobs: each is judged alone, and the answers are in the
+// order of the specs. A job that is already as wanted is left alone.
+func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveResult {
+	if err := actor.check(); err != nil {
+		return refuseAll(specs, err)
+	}
+	return m.save(ctx, actor, specs, true)
+}
+
+// Check says what Save would answer, and changes nothing.
+func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult {
+	return m.save(ctx, Actor{}, specs, false)
+}
+
+func refuseAll(specs []JobSpec, err error) []SaveResult {
+	results := make([]SaveResult, len(specs))
+	for i := range specs {
+		results[i] = SaveResult{App: specs[i].Def.App, Name: specs[i].Def.Name, Change: Refused, Err: err}
+	}
+	return results
+}
+
+// saving is one spec of a Save under way.
+type saving struct {
+	spec     *JobSpec
+	job      core.Job // wanted: normalized, without number and revision
+	result   *SaveResult
+	attempts []core.Job
+	change   string // of the attempts
+	id       core.JobID
+	sch      *schedule.Schedule
+	schOf    core.JobID
+}
+
+func (s *saving) refuse(err error) {
+	s.result.Change, s.result.Err = Refused, err
+}
+
+func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write bool) []SaveResult {
+	if len(specs) > MaxSave {
+		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(specs), MaxSave))
+	}
+	results := make([]SaveResult, len(specs))
+	seen := make(map[string]bool, len(specs))
+	todo := make([]*saving, 0, len(specs))
+	apps := make(map[string]core.App)
+	var names []string
+	for i := range specs {
+		spec := &specs[i]
+		d := &spec.Def
+		results[i] = SaveResult{App: d.App, Name: d.Name, Change: Refused}
+		s := &saving{spec: spec, result: &results[i], job: core.Job{Def: *d, Sched: core.Sched{
+			Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}}
+		s.job.Def.ID = 0
+		s.job.Normalize()
+		if err := s.job.Validate(); err != nil {
+			s.refuse(err)
+			continue
+		}
+		if name := s.job.Name(); seen[name] {
+			s.refuse(core.Invalid("name", name, "named twice"))
+			continue
+		} else {
+			seen[name] = true
+		}
+		if _, ok := apps[d.App]; !ok {
+			apps[d.App] = core.App{}
+			names = append(names, d.App)
+		}
+		todo = append(todo, s)
+	}
+	for part := range chunks(names, batch) {
+		found, left, err := m.store.Apps(ctx, part)
+		if err := unread(left, err); err != nil {
+			for _, s := range todo {
+				s.refuse(err)
+			}
+			return results
+		}
+		for name, app := range found {
+			apps[name] = app
+		}
+	}
+	ready := todo[:0]
+	for _, s := range todo {
+		app := apps[s.job.Def.App]
+		switch err := app.CheckHandler(s.job.Def.Handler); {
+		case app.Name == "":
+			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App, Reason: "there is no such app: create it first"})
+		case err != nil:
+			s.refuse(err)
+		default:
+			ready = append(ready, s)
+		}
+	}
+	global, err := m.store.Global(ctx)
+	if err != nil {
+		for _, s := range ready {
+			s.refuse(passing(err))
+		}
+		return results
+	}
+	for part := range chunks(ready, batch) {
+		for try := 0; len(part) > 0; try++ {
+			if try == tries {
+				for _, s := range part {
+					s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
+				}
+				break
+			}
+			part = m.saveRound(ctx, actor, part, global, write)
+		}
+	}
+	return results
+}
+
+// saveRound reads, compares and writes once, and answers those that have no
+// clear answer yet.
+func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, global core.Global, write bool) []*saving {
+	stored, err := m.stored(ctx, part)
+	if err != nil {
+		for _, s := range part {
+			s.refuse(err)
+		}
+		return nil
+	}
+	now := m.now()
+	var edits []*edit
+	var of []*saving
+	var plans []toPlan
+	var fresh []*saving
+	finish := func(s *saving, j *core.Job) {
+		s.result.ID, s.result.Rev, s.result.Change, s.result.Err = j.Def.ID, j.Sched.Rev, s.change, nil
+		if s.sch != nil && s.schOf == j.Def.ID {
+			plans = append(plans, toPlan{j.Sched, s.sch})
+		}
+	}
+	for _, s := range part {
+		old := stored[s.job.Def.App][s.job.Def.Name]
+		if old != nil && mine(old, s.attempts) {
+			finish(s, old)
+			continue
+		}
+		if err := s.expect(old); err != nil {
+			s.refuse(err)
+			continue
+		}
+		if old == nil {
+			fresh = append(fresh, s)
+			continue
+		}
+		e, err := m.editOf(s, old, actor, now)
+		switch {
+		case err != nil:
+			s.refuse(err)
+		case e == nil:
+			s.result.ID, s.result.Rev, s.result.Change, s.result.Err = old.Def.ID, old.Sched.Rev, Unchanged, nil
+		default:
+			e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, global.Partitions)
+			s.change = Updated
+			edits, of = append(edits, e), append(of, s)
+		}
+	}
+	if err := m.number(ctx, fresh, write); err != nil {
+		for _, s := range fresh {
+			s.refuse(err)
+		}
+		fresh = nil
+	}
+	for _, s := range fresh {
+		e, err := m.createOf(s, actor, now)
+		if err != nil {
+			s.refuse(err)
+			continue
+		}
+		e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, global.Partitions)
+		s.change = Created
+		edits, of = append(edits, e), append(of, s)
+	}
+	if !write {
+		for i, s := range of {
+			s.result.Change, s.result.Err = s.change, nil
+			if edits[i].old != nil {
+				s.result.ID, s.result.Rev = edits[i].old.Def.ID, edits[i].old.Sched.Rev
+			}
+		}
+		return nil
+	}
+	var left []*saving
+	for i, o := range m.commit(ctx, edits) {
+		s := of[i]
+		s.attempts = append(s.attempts, edits[i].want)
+		switch o {
+		case done:
+			finish(s, &edits[i].want)
+		case failed:
+			s.refuse(passing(core.ErrThrottled))
+		default:
+			left = append(left, s)
+		}
+	}
+	if ctx.Err() != nil {
+		for _, s := range left {
+			s.refuse(passing(ctx.Err()))
+		}
+		left = nil
+	}
+	m.planNow(ctx, plans)
+	return left
+}
+
+// stored reads the jobs that the specs name, by app and name.
+func (m *Manage) stored(ctx context.Context, part []*saving) (map[string]map[string]*core.Job, error) {
+	byApp := map[string][]string{}
+	for _, s := range part {
+		byApp[s.job.Def.App] = append(byApp[s.job.Def.App], s.job.Def.Name)
+	}
+	var ids []core.JobID
+	for app, names := range byApp {
+		found, err := m.store.JobIDs(ctx, app, names)
+		if err != nil {
+			return nil, passing(err)
+		}
+		for _, id := range found {
+			ids = append(ids, id)
+		}
+	}
+	stored := make(map[string]map[string]*core.Job, len(byApp))
+	for some := range chunks(ids, batch) {
+		found, left, err := m.store.Jobs(ctx, some)
+		if err := unread(left, err); err != nil {
+			return nil, err
+		}
+		for _, j := range found {
+			if stored[j.Def.App] == nil {
+				stored[j.Def.App] = map[string]*core.Job{}
+			}
+			stored[j.Def.App][j.Def.Name] = &j
+		}
+	}
+	return stored, nil
+}
+
+// expect judges what the owner expected of the job as it is.
+func (s *saving) expect(old *core.Job) error {
+	want := s.spec.IfRev
+	switch {
+	case want == nil:
+	case old == nil && *want != 0:
+		return core.Errorf(core.CodeConflict, "job %s was deleted meanwhile", s.job.Name())
+	case old != nil && *want == 0:
+		return core.Errorf(core.CodeConflict, "job %s exists already", s.job.Name())
+	case old != nil && *want != old.Sched.Rev:
+		return core.Errorf(core.CodeConflict, "job %s was changed meanwhile: it has revision %d, not %d", s.job.Name(), old.Sched.Rev, *want)
+	}
+	if old != nil && old.Def.Set != "" && s.job.Def.Set != "" && old.Def.Set != s.job.Def.Set {
+		return core.Errorf(core.CodeConflict, "job %s belongs to the set %q, not to %q", s.job.Name(), old.Def.Set, s.job.Def.Set)
+	}
+	return nil
+}
+
+func (s *saving) compile(id core.JobID) error {
+	if s.sch != nil && s.schOf == id {
+		return nil
+	}
+	sch, err := schedule.Compile(s.job.Sched.Schedule, id)
+	if err != nil {
+		return err
+	}
+	s.sch, s.schOf = sch, id
+	return nil
+}
+
+// never refuses a schedule that has no instant left.
+func (s *saving) never(e *edit) error {
+	if s.sch.Never(core.InstantOf(e.want.Sched.RevAt)) {
+		return core.Invalid("schedule", s.sch.Describe(), fmt.Sprintf("it never fires after %s", core.InstantOf(e.want.Sched.RevAt)))
+	}
+	return nil
+}
+
+// editOf is the edit that makes of a job what is wanted; nil if it is so.
+func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, now time.Time) (*edit, error) {
+	want := s.job
+	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
+	if want.Def.Set == "" {
+		want.Def.Set = old.Def.Set
+	}
+	isPaused := old.Sched.State == core.Paused
+	toPause := isPaused
+	if s.spec.Paused != nil {
+		toPause = *s.spec.Paused
+	}
+	o, w := &old.Sched, &want.Sched
+	rules := w.Schedule.Equal(o.Schedule)
+	same := rules && want.Def.Equal(old.Def) && w.Misfire == o.Misfire && w.Grace == o.Grace && w.Deadline == o.Deadline
+	if same && toPause == isPaused {
+		return nil, nil
+	}
+	if err := s.compile(old.Def.ID); err != nil {
+		return nil, err
+	}
+	verb := core.VerbUpdated
+	if same {
+		verb = core.VerbResumed
+		if toPause {
+			verb = core.VerbPaused
+		}
+	}
+	e := newEdit(old, actor, verb, "", now)
+	e.sch = s.sch
+	if !rules {
+		if err := s.never(e); err != nil {
+			return nil, err
+		}
+	}
+	e.want.Def = want.Def
+	n := &e.want.Sched
+	n.Schedule, n.Misfire, n.Grace, n.Deadline = w.Schedule, w.Misfire, w.Grace, w.Deadline
+	switch {
+	case !toPause:
+		*n = m.started(*n, e.sch)
+	case isPaused:
+		*n = paused(*n, o.PauseBy, o.PauseWhy, o.PauseUntil)
+	default:
+		*n = paused(*n, actor.Name, "", 0)
+	}
+	return e, nil
+}
+
+// number draws numbers for new jobs that have none yet.
+func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error {
+	var need []*saving
+	for _, s := range fresh {
+		if s.id == 0 {
+			need = append(need, s)
+		}
+	}
+	if len(need) == 0 {
+		return nil
+	}
+	if !write {
+		for _, s := range need {
+			s.id = 1 // any: only what does not depend on it is said
+		}
+		return nil
+	}
+	var first core.JobID
+	var err error
+	for range tries {
+		if first, err = m.store.NewJobIDs(ctx, len(need)); err == nil || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return passing(err)
+	}
+	for i, s := range need {
+		s.id = first + core.JobID(i)
+	}
+	return nil
+}
+
+// createOf is the edit that makes a new job.
+func (m *Manage) createOf(s *saving, actor Actor, now time.Time) (*edit, error) {
+	if err := s.compile(s.id); err != nil {
+		return nil, err
+	}
+	e := &edit{want: s.job, sch: s.sch, verb: core.VerbCreated, by: actor.Name, at: now}
+	e.want.Def.ID, e.want.Def.Created = s.id, now
+	n := &e.want.Sched
+	n.ID = s.id
+	n.Rev, n.RevAt = nextRev(0, time.Time{}, now)
+	if err := s.never(e); err != nil {
+		return nil, err
+	}
+	if s.spec.Paused != nil && *s.spec.Paused {
+		*n = paused(*n, actor.Name, "", 0)
+	} else {
+		*n = m.started(*n, s.sch)
+	}
+	return e, nil
+}
