@@ -544,6 +544,7 @@ func TestDeadConnectionsAreNotUsed(t *testing.T) {
 				_, _ = io.WriteString(c, http11("200 OK", yes))
 			}
 			_ = c.(*net.TCPConn).SetLinger(0)
+			c.Close()
 			closed <- struct{}{}
 		},
 		"more than was asked for": func(s *server, c net.Conn, br *bufio.Reader) {

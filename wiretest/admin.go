@@ -76,7 +76,7 @@ func (e *Executor) Callback(ctx context.Context, items ...wire.CallbackItem) err
 // Flush waits until every result so far was sent once, whether it was taken or
 // not. Nothing is sent while there is no admin.
 func (e *Executor) Flush(ctx context.Context) error {
-	return e.until(ctx, func() bool { return len(e.outbox) == 0 && !e.sending })
+	return e.until(ctx, func() bool { return len(e.outbox) == 0 && !e.sending && e.later == 0 })
 }
 
 // Failed gives the results that no admin took. Java keeps them in a file and

@@ -72,6 +72,7 @@ type Executor struct {
 	admins   []string
 	outbox   []wire.CallbackItem // to be called back
 	sending  bool                // the sender is at work on what it took
+	later    int                 // runs that are accepted and about to be finished
 	failed   []wire.CallbackItem // refused or not delivered: Java keeps them
 	beating  context.CancelFunc  // nil: no loop
 	beatDone chan struct{}
@@ -442,13 +443,26 @@ func (e *Executor) run(w http.ResponseWriter, r *http.Request, a Action, run wir
 			e.refuse(w, run.LogID, refusal)
 			return
 		}
-		e.answer(w, wire.CodeSuccess, "")
-		if a.finish {
-			// The answer leaves before the callback does.
-			_ = http.NewResponseController(w).Flush()
-			e.Finish(run.LogID, a.code, a.text)
+		if !a.finish {
+			e.answer(w, wire.CodeSuccess, "")
+			return
 		}
+		// The answer leaves before the callback does, and whoever has the
+		// answer may rely on Flush to wait for the callback.
+		e.finishLater(1)
+		e.answer(w, wire.CodeSuccess, "")
+		_ = http.NewResponseController(w).Flush()
+		e.Finish(run.LogID, a.code, a.text)
+		e.finishLater(-1)
 	}
+}
+
+// finishLater counts the runs that are about to be finished.
+func (e *Executor) finishLater(n int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.later += n
+	e.change()
 }
 
 // take accepts a run as an executor of the dialect does, or says why not.
