@@ -67,21 +67,31 @@ func loadZone(name string) (*zone, error) {
 }
 
 func newZone(name string, loc *time.Location) *zone {
-	z := &zone{name: name}
-	last := int64(core.Horizon) + 2*day
-	start := int64(math.MinInt64)
-	for t := int64(-2 * day); t <= last; {
-		at := time.Unix(t, 0).In(loc)
-		_, offset := at.Zone()
-		if n := len(z.periods); n == 0 || z.periods[n-1].offset != int64(offset) {
-			z.periods = append(z.periods, period{start, int64(offset)})
-		}
-		_, end := at.ZoneBounds()
+	offset := func(t int64) int64 {
+		_, o := time.Unix(t, 0).In(loc).Zone()
+		return int64(o)
+	}
+	t := int64(-2 * day)
+	z := &zone{name: name, periods: []period{{math.MinInt64, offset(t)}}}
+	for t < int64(core.Horizon)+2*day {
+		_, end := time.Unix(t, 0).In(loc).ZoneBounds()
 		if end.IsZero() {
 			break
 		}
-		t = end.Unix()
-		start = t
+		next := end.Unix()
+		if next <= t {
+			// Beyond the table of a zone its bounds are those of a year of 365
+			// days: on the last day of a leap year the end lies behind. A change
+			// within that day is found by halving.
+			next = t + day
+			if before := offset(t); offset(next) != before {
+				next = t + 1 + int64(sort.Search(day-1, func(i int) bool { return offset(t+1+int64(i)) != before }))
+			}
+		}
+		t = next
+		if o := offset(t); o != z.periods[len(z.periods)-1].offset {
+			z.periods = append(z.periods, period{t, o})
+		}
 	}
 	z.periods = slices.Clip(z.periods)
 	return z

@@ -1,0 +1,293 @@
+package route
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
+)
+
+func TestEveryRouteIsInTheTable(t *testing.T) {
+	if len(table) != len(core.Routes) {
+		t.Errorf("%d routes in the table, %d in core", len(table), len(core.Routes))
+	}
+	for _, r := range core.Routes {
+		if table[r].order == nil {
+			t.Errorf("route %s has no order", r)
+		}
+	}
+}
+
+func TestOrder(t *testing.T) {
+	addrs := []string{"c", "a", "b"}
+	for _, c := range []struct {
+		route core.Route
+		seq   int64
+		want  string
+		ask   Ask
+	}{
+		{core.RouteFirst, 1, "[c a b]", AskNothing},
+		{core.RouteLast, 1, "[b a c]", AskNothing},
+		{core.RouteRound, 0, "[c a b]", AskNothing},
+		{core.RouteRound, 4, "[a b c]", AskNothing},
+		{core.RouteRound, -1, "[b c a]", AskNothing},
+		{core.RouteLRU, 5, "[b c a]", AskNothing},
+		{core.RouteFailover, 1, "[c a b]", AskBeat},
+		{core.RouteBusyover, 1, "[c a b]", AskIdle},
+		{core.RouteBroadcast, 1, "[c a b]", AskNothing},
+	} {
+		if got := fmt.Sprint(Order(c.route, addrs, 7, c.seq, 3)); got != c.want {
+			t.Errorf("%s at %d: %s, want %s", c.route, c.seq, got, c.want)
+		}
+		if got := Asks(c.route); got != c.ask {
+			t.Errorf("%s asks %d, want %d", c.route, got, c.ask)
+		}
+		if got := All(c.route); got != (c.route == core.RouteBroadcast) {
+			t.Errorf("%s: every address: %t", c.route, got)
+		}
+	}
+}
+
+func TestOrderIsAPermutation(t *testing.T) {
+	for _, r := range core.Routes {
+		if got := Order(r, nil, 1, 1, 1); len(got) != 0 {
+			t.Errorf("%s of no address: %v", r, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		addrs := someAddrs(t)
+		kept := slices.Clone(addrs)
+		r := rapid.SampledFrom(core.Routes).Draw(t, "route")
+		got := Order(r, addrs, core.JobID(rapid.Int32Min(1).Draw(t, "job")), rapid.Int64().Draw(t, "seq"), rapid.Uint64().Draw(t, "rnd"))
+		if !slices.Equal(addrs, kept) {
+			t.Fatalf("%s changed its input", r)
+		}
+		slices.Sort(got)
+		slices.Sort(kept)
+		if !slices.Equal(got, kept) {
+			t.Fatalf("%s: %v of %v", r, got, kept)
+		}
+	})
+}
+
+func TestRoundIsExact(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		addrs := someAddrs(t)
+		seq := rapid.Int64Range(0, 1<<40).Draw(t, "seq")
+		if got, want := Order(core.RouteRound, addrs, 1, seq, 0)[0], addrs[seq%int64(len(addrs))]; got != want {
+			t.Fatalf("fire %d of %d addresses went to %s, want %s", seq, len(addrs), got, want)
+		}
+	})
+}
+
+func TestRandomIsUniform(t *testing.T) {
+	addrs := []string{"a", "b", "c", "d", "e"}
+	first, second := map[string]int{}, map[string]int{}
+	const n = 50000
+	for i := range uint64(n) {
+		o := Order(core.RouteRandom, addrs, 1, 1, mix(i))
+		first[o[0]]++
+		second[o[1]]++
+	}
+	for _, a := range addrs {
+		for _, m := range []map[string]int{first, second} {
+			if m[a] < n/5*95/100 || m[a] > n/5*105/100 {
+				t.Errorf("%s was chosen %d times of %d", a, m[a], n)
+			}
+		}
+	}
+}
+
+func TestHashVectors(t *testing.T) {
+	b, err := os.ReadFile("testdata/hash_vectors.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors []struct {
+		JobID     int64
+		Addresses []string
+		Pick      string
+	}
+	if err := json.Unmarshal(b, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	if len(vectors) != 210 {
+		t.Errorf("%d vectors, want 210", len(vectors))
+	}
+	for _, v := range vectors {
+		if int64(core.JobID(v.JobID)) != v.JobID {
+			t.Errorf("job %d is no int32", v.JobID)
+		}
+		if got := NewHashRing(v.Addresses).Pick(core.JobID(v.JobID)); got != v.Pick {
+			t.Errorf("job %d of %v: %s, want %s", v.JobID, v.Addresses, got, v.Pick)
+		}
+	}
+	if NewHashRing(nil).Pick(1) != "" || NewHashRing(nil).Order(1) != nil {
+		t.Error("an empty ring picks")
+	}
+}
+
+// Removing an address moves only its jobs, each to the next of its order.
+func TestHashIsStable(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		addrs := someAddrs(t)
+		gone := rapid.SampledFrom(addrs).Draw(t, "gone")
+		left := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return a == gone })
+		before, after := NewHashRing(addrs), NewHashRing(left)
+		for job := core.JobID(1); job <= 100; job++ {
+			order := before.Order(job)
+			if order[0] != before.Pick(job) {
+				t.Fatalf("job %d: the order begins with %s, the pick is %s", job, order[0], before.Pick(job))
+			}
+			want := slices.DeleteFunc(order, func(a string) bool { return a == gone })
+			if got := after.Order(job); !slices.Equal(got, want) {
+				t.Fatalf("job %d without %s: %v, want %v", job, gone, got, want)
+			}
+		}
+	})
+}
+
+// lruModel is the rule as Java has it: an access-ordered map.
+type lruModel struct {
+	clock int
+	used  map[string]int
+}
+
+func (m *lruModel) pick(addrs []string) string {
+	for _, a := range addrs {
+		if _, ok := m.used[a]; !ok {
+			m.clock++
+			m.used[a] = m.clock
+		}
+	}
+	for a := range m.used {
+		if !slices.Contains(addrs, a) {
+			delete(m.used, a)
+		}
+	}
+	best := addrs[0]
+	for _, a := range addrs {
+		if m.used[a] < m.used[best] {
+			best = a
+		}
+	}
+	m.clock++
+	m.used[best] = m.clock
+	return best
+}
+
+func TestLRU(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := &lruModel{used: map[string]int{}}
+		var r Recent
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			addrs := someAddrs(t)
+			want := m.pick(addrs)
+			var got string
+			got, r = r.Pick(addrs)
+			if got != want {
+				t.Fatalf("%v: %s, want %s", addrs, got, want)
+			}
+		}
+	})
+	if got, r := (Recent{"a"}).Pick(nil); got != "" || r != nil {
+		t.Errorf("of no address: %q %v", got, r)
+	}
+}
+
+// On a list that stays, LRU with its state is what Order does by number.
+func TestLRUWithoutStateIsLRU(t *testing.T) {
+	addrs := []string{"b", "a", "c"}
+	var r Recent
+	for seq := range int64(20) {
+		var got string
+		got, r = r.Pick(addrs)
+		if want := Order(core.RouteLRU, addrs, 1, seq, 0)[0]; got != want {
+			t.Fatalf("fire %d: %s, want %s", seq, got, want)
+		}
+	}
+}
+
+func TestLFU(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var c Counts
+		for range rapid.IntRange(1, 30).Draw(t, "calls") {
+			addrs := someAddrs(t)
+			before := c
+			var got string
+			got, c = c.Pick(addrs, rapid.Uint64().Draw(t, "rnd"))
+			if len(c) != len(addrs) {
+				t.Fatalf("counts %v of addresses %v", c, addrs)
+			}
+			for _, a := range addrs {
+				n := c[a]
+				if a == got {
+					n--
+				}
+				if old, ok := before[a]; ok && old != n {
+					t.Fatalf("%s had %d and has %d", a, old, n)
+				} else if !ok && (n < 0 || n >= int64(len(addrs))) {
+					t.Fatalf("a new address begins at %d of %d", n, len(addrs))
+				}
+				if n < c[got]-1 {
+					t.Fatalf("%s with %d was chosen, %s has %d", got, c[got]-1, a, n)
+				}
+			}
+		}
+	})
+	if got, _ := (Counts{"a": maxCount + 1, "b": 5}).Pick([]string{"a", "b"}, 1); got != "a" {
+		t.Errorf("a count over a million does not begin anew: %s", got)
+	}
+	if got, _ := (Counts{}).Pick(nil, 1); got != "" {
+		t.Errorf("of no address: %q", got)
+	}
+}
+
+func TestNormalize(t *testing.T) {
+	in := []string{"b:2", "b:10", "a", "b:2"}
+	if got := fmt.Sprint(Normalize(in)); got != "[a b:10 b:2]" {
+		t.Error(got)
+	}
+	if in[0] != "b:2" || in[2] != "a" {
+		t.Error("changed its input")
+	}
+}
+
+func TestShard(t *testing.T) {
+	for i, want := range []string{"a", "b", "a", "a"} {
+		if got := Shard([]string{"a", "b"}, i); got != want {
+			t.Errorf("shard %d: %s, want %s", i, got, want)
+		}
+	}
+}
+
+func someAddrs(t *rapid.T) []string {
+	return rapid.SliceOfNDistinct(rapid.SampledFrom([]string{"10.0.0.1:9999", "10.0.0.2:9999", "b", "a", "http://x:1/y", "c", "d"}),
+		1, 7, rapid.ID).Draw(t, "addrs")
+}
+
+func BenchmarkHashPick(b *testing.B) {
+	r := NewHashRing([]string{"10.0.0.1:9999", "10.0.0.2:9999", "10.0.0.3:9999", "10.0.0.4:9999", "10.0.0.5:9999"})
+	for i := range b.N {
+		r.Pick(core.JobID(i + 1))
+	}
+}
+
+func BenchmarkNewHashRing(b *testing.B) {
+	addrs := []string{"10.0.0.1:9999", "10.0.0.2:9999", "10.0.0.3:9999", "10.0.0.4:9999", "10.0.0.5:9999"}
+	for b.Loop() {
+		NewHashRing(addrs)
+	}
+}
+
+func BenchmarkOrderRound(b *testing.B) {
+	addrs := []string{"10.0.0.1:9999", "10.0.0.2:9999", "10.0.0.3:9999"}
+	for i := range b.N {
+		Order(core.RouteRound, addrs, 1, int64(i), 0)
+	}
+}

@@ -1,0 +1,340 @@
+package schedule
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
+)
+
+// at reads an instant.
+func at(t testing.TB, text string) core.Instant {
+	t.Helper()
+	v, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return core.Instant(v.Unix())
+}
+
+func mustCompile(t testing.TB, s core.Schedule) *Schedule {
+	t.Helper()
+	c, err := Compile(s, 42)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func cronIn(zone, expr string) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: expr}}, Timezone: zone}
+}
+
+func every(d time.Duration) core.When {
+	return core.When{Kind: core.KindEvery, Every: d, Aligned: true}
+}
+
+func TestCompileRefuses(t *testing.T) {
+	one := func(w core.When) core.Schedule { return core.Schedule{Any: []core.When{w}} }
+	hourly := one(every(time.Hour))
+	with := func(change func(*core.Schedule)) core.Schedule {
+		s := hourly
+		change(&s)
+		return s
+	}
+	for _, c := range []struct {
+		s     core.Schedule
+		field string
+		says  string
+	}{
+		{one(core.When{Kind: core.KindCron, Expr: "* * * * *"}), "schedule.cron", "crontab"},
+		{one(core.When{Kind: core.KindCron, Expr: "0 0 25 * * ?"}), "schedule.cron", "hours: at offset 4"},
+		{one(core.When{Kind: core.KindCrontab, Expr: "nonsense"}), "schedule.crontab", ""},
+		{core.Schedule{Any: []core.When{every(time.Hour), {Kind: core.KindCron, Expr: "x"}}}, "schedule[1].cron", ""},
+		{one(every(500 * time.Millisecond)), "schedule.every", "1s to 8784h"},
+		{one(every(1500 * time.Millisecond)), "schedule.every", "whole seconds"},
+		{one(every(367 * 24 * time.Hour)), "schedule.every", "366 days"},
+		{one(core.When{Kind: core.KindFixedDelay}), "schedule.fixedDelay", "1s"},
+		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: time.Minute}), "schedule.offset", "less than the period"},
+		{one(core.When{Kind: core.KindEvery, Every: time.Minute, Offset: -time.Second}), "schedule.offset", "0s or more"},
+		{one(core.When{Kind: core.KindAt, At: 5, Offset: time.Second}), "schedule.offset", "only every"},
+		{one(core.When{Kind: core.KindAt}), "schedule.at", "1970"},
+		{one(core.When{Kind: core.KindAt, At: core.Horizon + 1}), "schedule.at", "2088"},
+		{one(core.When{Kind: "hourly"}), "schedule.kind", "crontab"},
+		{core.Schedule{Any: []core.When{every(time.Hour), {Kind: core.KindFixedDelay, Every: time.Hour}}}, "schedule[1].fixedDelay", "alone"},
+		{core.Schedule{Any: slices.Repeat([]core.When{every(time.Hour)}, 17)}, "schedule", "16"},
+		{with(func(s *core.Schedule) { s.Timezone = "Europe/Atlantis" }), "schedule.timezone", "such as Europe/Berlin"},
+		{with(func(s *core.Schedule) { s.Timezone = "Local" }), "schedule.timezone", "host's zone"},
+		{with(func(s *core.Schedule) { s.Timezone = "right/Europe/Berlin" }), "schedule.timezone", "IANA"},
+		{with(func(s *core.Schedule) { s.Timezone = "../etc/passwd" }), "schedule.timezone", "IANA"},
+		{with(func(s *core.Schedule) { s.Jitter = -1 }), "schedule.jitter", "24h"},
+		{with(func(s *core.Schedule) { s.Jitter = 25 * time.Hour }), "schedule.jitter", "24h"},
+		{with(func(s *core.Schedule) { s.From = "tomorrow" }), "schedule.from", "2026-12-01"},
+		{with(func(s *core.Schedule) { s.Until = "2026-02-30" }), "schedule.until", "a date"},
+		{with(func(s *core.Schedule) { s.From, s.Until = "2026-12-02", "2026-12-01" }), "schedule.from", "a start after its end"},
+	} {
+		_, err := Compile(c.s, 1)
+		var e *core.Error
+		if !errors.As(err, &e) {
+			t.Errorf("%+v: %v is no *core.Error", c.s, err)
+			continue
+		}
+		if e.Code != core.CodeInvalid || e.Field != c.field || !strings.Contains(e.Reason, c.says) {
+			t.Errorf("%+v: %s %q, want %s and %q", c.s, e.Code, e, c.field, c.says)
+		}
+	}
+}
+
+func TestNext(t *testing.T) {
+	windowed := cronIn("Asia/Shanghai", "0 0 12 * * ?")
+	windowed.From, windowed.Until = "2026-12-01", "2026-12-02"
+	exact := core.Schedule{Any: []core.When{every(time.Hour)}, From: "2026-12-01T10:00:00Z", Until: "2026-12-01T12:00:00Z"}
+	list := core.Schedule{Any: []core.When{
+		{Kind: core.KindCrontab, Expr: "30 10 * * *"}, {Kind: core.KindAt, At: at(t, "2026-12-01T10:15:00Z")},
+		{Kind: core.KindEvery, Every: time.Hour, Offset: 30 * time.Minute}}}
+	for _, c := range []struct {
+		name  string
+		s     core.Schedule
+		after string
+		want  string // as many as there are
+	}{
+		{"cron", cronIn("", "0 30 2 * * ?"), "2026-12-01T02:30:00Z", "2026-12-02T02:30:00Z"},
+		{"zone", cronIn("Asia/Kolkata", "0 0 0 * * ?"), "2026-12-01T00:00:00Z", "2026-12-01T18:30:00Z"},
+		{"whole hours", core.Schedule{Any: []core.When{every(time.Hour)}}, "2026-12-01T10:00:00Z", "2026-12-01T11:00:00Z"},
+		{"window of dates", windowed, "2026-01-01T00:00:00Z", "2026-12-01T04:00:00Z 2026-12-02T04:00:00Z none"},
+		{"window of times", exact, "2026-01-01T00:00:00Z", "2026-12-01T10:00:00Z 2026-12-01T11:00:00Z 2026-12-01T12:00:00Z none"},
+		{"list: equal instants are one", list, "2026-12-01T10:00:00Z", "2026-12-01T10:15:00Z 2026-12-01T10:30:00Z 2026-12-01T11:30:00Z"},
+		{"at the horizon", core.Schedule{Any: []core.When{every(time.Second)}}, "2088-01-19T03:14:05Z", "2088-01-19T03:14:06Z 2088-01-19T03:14:07Z none"},
+		{"fixed delay", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, "2026-12-01T10:00:00Z", "none"},
+		{"by hand", core.Schedule{}, "2026-12-01T10:00:00Z", "none"},
+		{"gap", cronIn("Europe/Berlin", "0 30 2 * * ?"), "2027-03-27T12:00:00Z", "2027-03-28T01:00:00Z 2027-03-29T00:30:00Z"},
+		{"many in the gap are one", cronIn("Europe/Berlin", "0 0/10 2,3 28 3 ?"), "2027-03-27T12:00:00Z", "2027-03-28T01:00:00Z 2027-03-28T01:10:00Z"},
+		{"twice", cronIn("Europe/Berlin", "0 30 2 * * ?"), "2027-10-30T12:00:00Z", "2027-10-31T00:30:00Z 2027-11-01T01:30:00Z"},
+		{"from inside the second pass", cronIn("Europe/Berlin", "0 0,30,59 2,3 * * ?"), "2027-10-31T01:10:00Z", "2027-10-31T02:00:00Z"},
+		{"rhythm through the gap", cronIn("Europe/Berlin", "0 30 * * * ?"), "2027-03-28T00:00:00Z", "2027-03-28T00:30:00Z 2027-03-28T01:30:00Z"},
+		{"rhythm through both passes", cronIn("Europe/Berlin", "0 30 * * * ?"), "2027-10-31T00:00:00Z", "2027-10-31T00:30:00Z 2027-10-31T01:30:00Z 2027-10-31T02:30:00Z"},
+		{"rhythm of two hours", cronIn("Europe/Berlin", "0 0 */2 * * ?"), "2027-03-27T23:00:00Z", "2027-03-28T02:00:00Z 2027-03-28T04:00:00Z"},
+		{"half an hour", cronIn("Australia/Lord_Howe", "0 15 2 * * ?"), "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z 2026-10-04T15:15:00Z"},
+		{"gap at midnight", cronIn("America/Sao_Paulo", "0 0 0 * * ?"), "2018-11-03T12:00:00Z", "2018-11-04T03:00:00Z 2018-11-05T02:00:00Z"},
+		{"the day that was not", cronIn("Pacific/Apia", "0 0 9,12 * * ?"), "2011-12-29T20:00:00Z", "2011-12-29T22:00:00Z 2011-12-30T10:00:00Z 2011-12-30T19:00:00Z"},
+		{"leap day far away", cronIn("Europe/Berlin", "0 0 * 29 2 ?"), "2028-03-01T00:00:00Z", "2032-02-28T23:00:00Z"},
+		{"a year far away", cronIn("Europe/Berlin", "0 0 * 1 1 ? 2080"), "2028-03-01T00:00:00Z", "2079-12-31T23:00:00Z"},
+		{"never", cronIn("Europe/Berlin", "0 0 * 30 2 ?"), "2028-03-01T00:00:00Z", "none"},
+		{"never by the clock", cronIn("Europe/Berlin", "0 0 9 30 2 ?"), "2028-03-01T00:00:00Z", "none"},
+	} {
+		s := mustCompile(t, c.s)
+		var got []string
+		next := at(t, c.after)
+		for range strings.Fields(c.want) {
+			var ok bool
+			if next, ok = s.Next(next); !ok {
+				next = 0
+			}
+			got = append(got, next.String())
+		}
+		if g := strings.Join(got, " "); g != c.want {
+			t.Errorf("%s: %s, want %s", c.name, g, c.want)
+		}
+		never := c.want == "none" && c.name != "by hand" && c.name != "fixed delay"
+		if got := s.Never(at(t, c.after)); got != never {
+			t.Errorf("%s: never: %t", c.name, got)
+		}
+	}
+}
+
+// Jobs of one period spread over it, each at its own second for ever.
+func TestEverySpreads(t *testing.T) {
+	s := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * time.Minute}}}
+	var tenths [10]int
+	for job := core.JobID(1); job <= 1000; job++ {
+		c, err := Compile(s, job)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, _ := c.Next(1800000000)
+		second, _ := c.Next(first)
+		if second != first+600 {
+			t.Fatalf("job %d: %s follows %s", job, second, first)
+		}
+		tenths[first%600/60]++
+	}
+	for i, n := range tenths {
+		if n < 60 || n > 140 {
+			t.Errorf("%d of 1000 jobs in tenth %d", n, i)
+		}
+	}
+	// The hash is part of what users see: it must stay.
+	if got := hash(42) % 600; got != 13 {
+		t.Errorf("the offset of job 42 in 10 minutes became %d", got)
+	}
+}
+
+func TestEveryStrictlyGrows(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		period := rapid.Int64Range(1, 366*day).Draw(t, "period")
+		s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(period) * time.Second}}}, core.JobID(rapid.Int32Min(1).Draw(t, "job")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after := core.Instant(rapid.Int64Range(0, int64(core.Horizon)-2*period).Draw(t, "after"))
+		first, ok := s.Next(after)
+		if !ok || first <= after || first > after+2*core.Instant(period) || after > 366*day && first > after+core.Instant(period) {
+			t.Fatalf("after %d comes %d", after, first)
+		}
+	})
+}
+
+func TestSlot(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		jitter := rapid.Int64Range(0, day).Draw(t, "jitter")
+		s, err := Compile(core.Schedule{Any: []core.When{every(time.Hour)}, Jitter: time.Duration(jitter) * time.Second}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		job := core.JobID(rapid.Int32Min(1).Draw(t, "job"))
+		at := core.Instant(rapid.Int64Range(1600000000, 2000000000).Draw(t, "at"))
+		next := core.Instant(0)
+		if rapid.Bool().Draw(t, "last") {
+			next = at + core.Instant(rapid.Int64Range(1, 2*day).Draw(t, "gap"))
+		}
+		frequent := rapid.Bool().Draw(t, "frequent")
+		slot := s.Slot(job, at, next, frequent)
+		if slot < at || slot > at+core.Instant(jitter) || next != 0 && slot >= next || frequent && slot > at+60 {
+			t.Fatalf("slot %d of %d, next %d", slot, at, next)
+		}
+		if slot != s.Slot(job, at, next, frequent) {
+			t.Fatal("differs when asked again")
+		}
+	})
+	s := mustCompile(t, core.Schedule{Any: []core.When{every(time.Hour)}, Jitter: 9 * time.Second})
+	var seen [10]int
+	for i := core.Instant(0); i < 1000; i++ {
+		seen[s.Slot(7, 1800000000+i*3600, 0, false)-(1800000000+i*3600)]++
+	}
+	for i, n := range seen {
+		if n < 60 {
+			t.Errorf("%d of 1000 fires %d s later", n, i)
+		}
+	}
+}
+
+func TestClamp(t *testing.T) {
+	s := mustCompile(t, core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Hour}}, From: "2026-12-01", Until: "2026-12-01"})
+	from, until := at(t, "2026-12-01T00:00:00Z"), at(t, "2026-12-01T23:59:59Z")
+	for _, c := range []struct {
+		at, want core.Instant
+		ok       bool
+	}{{from - 5, from, true}, {from + 5, from + 5, true}, {until, until, true}, {until + 1, until + 1, false}} {
+		if got, ok := s.Clamp(c.at); got != c.want || ok != c.ok {
+			t.Errorf("%s: %s %t", c.at, got, ok)
+		}
+	}
+	if s.Never(until-1) || !s.Never(until) {
+		t.Error("a fixed delay ends with its window")
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	one := func(w core.When) core.Schedule { return core.Schedule{Any: []core.When{w}} }
+	full := cronIn("Europe/Berlin", "0 30 2 * * ?")
+	full.From, full.Until, full.Jitter = "2026-12-01", "2027-12-31", 2*time.Minute
+	for _, c := range []struct {
+		s    core.Schedule
+		want string
+	}{
+		{core.Schedule{}, "by hand only"},
+		{one(every(time.Second)), "every second"},
+		{one(every(30 * time.Second)), "every 30 s"},
+		{one(every(90 * time.Minute)), "every 1 h 30 min"},
+		{one(every(time.Hour)), "every hour"},
+		{one(core.When{Kind: core.KindEvery, Every: 15 * time.Minute, Offset: 30 * time.Second}), "every 15 min, 30 s later"},
+		{one(core.When{Kind: core.KindFixedDelay, Every: time.Minute}), "1 min after the end of the last run"},
+		{core.Schedule{Any: []core.When{{Kind: core.KindAt, At: 1796115600}}, Timezone: "Europe/Berlin"}, "once at 2026-12-01 10:00:00, Europe/Berlin"},
+		{cronIn("", "* * * * * ?"), "every second"},
+		{cronIn("", "0 30 2 * * ?"), "at 02:30, UTC"},
+		{cronIn("Europe/Berlin", "0 30 2 * * ?"), "at 02:30, Europe/Berlin"},
+		{core.Schedule{Any: []core.When{every(time.Minute), {Kind: core.KindCron, Expr: "0 30 2 * * ?"}}}, "every minute, and at 02:30, UTC"},
+		{full, "at 02:30, Europe/Berlin, from 2026-12-01, until 2027-12-31, up to 2 min later at random"},
+	} {
+		if got := mustCompile(t, c.s).Describe(); got != c.want {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+func TestTraps(t *testing.T) {
+	for _, c := range []struct {
+		zone, expr string
+		want       []string
+	}{
+		{"Europe/Berlin", "0 30 2 * * ?", []string{
+			"2027-03-28: 02:30 does not exist in Europe/Berlin, fires at 03:00",
+			"2027-10-31: 02:30 exists twice in Europe/Berlin, fires the first time"}},
+		{"Europe/Berlin", "0 0,30 2 * * ?", []string{
+			"2027-03-28: 02:00 and 02:30 do not exist in Europe/Berlin, fire once at 03:00",
+			"2027-10-31: 02:00 and 02:30 exist twice in Europe/Berlin, fire the first time"}},
+		{"Europe/Berlin", "0 0/5 2 * * ?", []string{
+			"2027-03-28: the times from 02:00 to 03:00 do not exist in Europe/Berlin, fire once at 03:00",
+			"2027-10-31: the times from 02:00 to 03:00 exist twice in Europe/Berlin, fire the first time"}},
+		{"Europe/Berlin", "0 0 */2 * * ?", []string{
+			"2027-03-28: 02:00 does not exist in Europe/Berlin and is left out",
+			"2027-10-31: 02:00 exists twice in Europe/Berlin, fires both times"}},
+		{"Europe/Berlin", "0 0 4 * * ?", nil},
+		{"Europe/Berlin", "0 30 * * * ?", nil},
+		{"Europe/Berlin", "* * * * * ?", nil},
+		{"", "0 30 2 * * ?", nil},
+		{"Asia/Kolkata", "0 30 2 * * ?", nil},
+	} {
+		got := mustCompile(t, cronIn(c.zone, c.expr)).Traps(at(t, "2026-12-01T00:00:00Z"))
+		if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", c.want) {
+			t.Errorf("%s in %s:\n%q\nwant\n%q", c.expr, c.zone, got, c.want)
+		}
+	}
+	past := core.Schedule{Any: []core.When{{Kind: core.KindAt, At: 5}}, Until: "2026-01-01"}
+	if got := mustCompile(t, past).Traps(at(t, "2026-12-01T00:00:00Z")); len(got) != 2 {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestNextDoesNotAllocate(t *testing.T) {
+	for _, s := range []core.Schedule{cronIn("", "0 30 2 * * ?"), cronIn("Europe/Berlin", "0 30 2 * * ?"), cronIn("Europe/Berlin", "0 30 * * * ?"), {Any: []core.When{every(time.Second)}}} {
+		c := mustCompile(t, s)
+		next := core.Instant(1800000000)
+		if n := testing.AllocsPerRun(100, func() { next, _ = c.Next(next) }); n != 0 {
+			t.Errorf("%s: %v allocations", c.Describe(), n)
+		}
+	}
+}
+
+func BenchmarkNext(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		s    core.Schedule
+	}{
+		{"every", core.Schedule{Any: []core.When{every(time.Second)}}},
+		{"utc", cronIn("", "0 30 2 * * ?")},
+		{"utc-secondly", cronIn("", "* * * * * ?")},
+		{"utc-weekday", cronIn("", "0 30 2 LW * ?")},
+		{"zone", cronIn("Europe/Berlin", "0 30 2 * * ?")},
+		{"zone-rhythm", cronIn("Europe/Berlin", "0 30 * * * ?")},
+		{"zone-yearly", cronIn("Europe/Berlin", "0 0 0 1 1 ?")},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s := mustCompile(b, c.s)
+			b.ReportAllocs()
+			next := core.Instant(1800000000)
+			for b.Loop() {
+				var ok bool
+				if next, ok = s.Next(next); !ok {
+					next = 1800000000
+				}
+			}
+		})
+	}
+}
