@@ -42,8 +42,11 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = nextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
-			if err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+			switch err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; {
+			case judge(err) == failed || ctx.Err() != nil:
 				return SaveResult{}, passing(err)
+			case err != nil:
+				continue // a repeat only lengthens it
 			}
 		}
 		gone := core.RecordOf(&old.Sched, nil)

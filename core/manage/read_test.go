@@ -1,0 +1,180 @@
+package manage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+func (f *fixture) ran(job core.JobID, at core.Instant, late time.Duration) core.Run {
+	f.t.Helper()
+	id := core.PlannedRun(job, at)
+	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
+	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func TestRuns(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(time.Minute)))
+	base := core.InstantOf(start)
+	var want []core.RunID
+	for i := range 30 {
+		at := base + core.Instant(i*60)
+		f.ran(j.Def.ID, at, 0)
+		want = append([]core.RunID{core.PlannedRun(j.Def.ID, at)}, want...)
+		if i%3 == 0 {
+			id := core.NumberedRun(j.Def.ID, uint32(i+1))
+			r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual, At: at + 30, Slot: at + 30}
+			if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+				t.Fatal(err)
+			}
+			want = append([]core.RunID{id}, want...)
+		}
+	}
+	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: base - 600, Last: base - 60, Count: 10, Reason: core.ReasonMisfire}})
+	for _, limit := range []int{1, 7, 40, 100} {
+		var got []core.RunID
+		skips := 0
+		filter := manage.RunFilter{Job: "shop/sweep", Limit: limit}
+		for {
+			page, err := f.m.Runs(ctx, filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range page.Runs {
+				got = append(got, r.ID)
+			}
+			skips += len(page.Skips)
+			if filter.After = page.Next; filter.After == "" {
+				break
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("limit %d: %d runs, want %d:\n%v\n%v", limit, len(got), len(want), got, want)
+		}
+		if skips != 1 {
+			t.Errorf("limit %d: the skipped record came %d times", limit, skips)
+		}
+	}
+	page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
+	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
+		t.Errorf("failed: %d %v", len(page.Runs), err)
+	}
+	page, err = f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep", From: (base + 60).Time(), To: (base + 180).Time()})
+	if err != nil || len(page.Runs) != 3 {
+		t.Errorf("span: %d %v", len(page.Runs), err)
+	}
+	for _, app := range []string{"", "shop"} {
+		page, err = f.m.Runs(ctx, manage.RunFilter{App: app, States: []core.State{core.Succeeded}})
+		if err != nil || len(page.Runs) != 30 {
+			t.Errorf("app %q: %d %v", app, len(page.Runs), err)
+		}
+	}
+	for _, bad := range []manage.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
+		{From: start, To: start.Add(-1)}} {
+		if _, err := f.m.Runs(ctx, bad); code(err) != core.CodeInvalid {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+}
+
+func TestRunAt(t *testing.T) {
+	f := newFixture(t)
+	s := spec("nightly", core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Europe/Berlin"})
+	j := f.create(s)
+	at := core.InstantOf(time.Date(2026, 11, 20, 1, 30, 0, 0, time.UTC))
+	f.ran(j.Def.ID, at, 0)
+	for _, ref := range []string{"shop/nightly@2026-11-20T02:30", "shop/nightly@2026-11-20T02:30:00", "shop/nightly@2026-11-20T01:30Z",
+		"shop/nightly@2026-11-20T02:30:00+01:00", core.PlannedRun(j.Def.ID, at).String()} {
+		if v, err := f.m.Run(ctx, ref); err != nil || v.Run.At != at || v.Skip != nil {
+			t.Errorf("%s: %+v %v", ref, v, err)
+		}
+	}
+	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
+	v, err := f.m.Run(ctx, "shop/nightly@2026-11-19T02:30")
+	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
+		t.Errorf("skipped: %+v %v", v, err)
+	}
+	if _, err = f.m.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30"); code(err) != core.CodeRefused {
+		t.Errorf("kill of a skipped instant: %v", err)
+	}
+	// The clock shows 02:30 twice on 25 October; the run is the first.
+	twice := core.InstantOf(time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC))
+	f.ran(j.Def.ID, twice, 0)
+	if v, err := f.m.Run(ctx, "shop/nightly@2026-10-25T02:30"); err != nil || v.Run.At != twice {
+		t.Errorf("twice: %+v %v", v, err)
+	}
+	for ref, want := range map[string]core.Code{"shop/nightly@2026-12-24T02:30": core.CodeNotFound, "shop/nightly@noon": core.CodeInvalid,
+		"shop/nightly@1999-01-01T00:00": core.CodeInvalid, "x": core.CodeInvalid, "-7": core.CodeInvalid, "99999999999": core.CodeNotFound} {
+		if _, err := f.m.Run(ctx, ref); code(err) != want {
+			t.Errorf("%s: %v", ref, err)
+		}
+	}
+}
+
+func TestJobsAndUpcoming(t *testing.T) {
+	f := newFixture(t)
+	if _, err := f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		s := spec(fmt.Sprintf("job-%d", i), every(time.Minute))
+		if i%2 == 0 {
+			s.Def.App = "pay"
+			s.Def.Labels = map[string]string{"team": "finance"}
+		}
+		f.create(s)
+	}
+	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "pay/job-0"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		f    manage.JobFilter
+		want int
+	}{{manage.JobFilter{}, 10}, {manage.JobFilter{Limit: 3}, 10}, {manage.JobFilter{App: "pay"}, 5}, {manage.JobFilter{Labels: map[string]string{"team": ""}}, 5},
+		{manage.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {manage.JobFilter{States: []core.JobState{core.Paused}}, 1}, {manage.JobFilter{Text: "JOB-7"}, 1}} {
+		n := 0
+		for {
+			page, err := f.m.Jobs(ctx, c.f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(page.Jobs)
+			if c.f.After = page.Next; page.Next == 0 {
+				break
+			}
+		}
+		if n != c.want {
+			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
+		}
+	}
+	up, err := f.m.Upcoming(ctx, manage.JobFilter{}, 3*time.Minute, 100)
+	if err != nil || len(up.Coming) != 27 || up.Partial {
+		t.Errorf("upcoming: %d %v", len(up.Coming), err)
+	}
+	if up, err = f.m.Upcoming(ctx, manage.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
+		t.Errorf("upcoming: %d %v", len(up.Coming), err)
+	}
+	until := start.Add(90 * time.Second)
+	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
+		t.Fatal(err)
+	}
+	if up, err = f.m.Upcoming(ctx, manage.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
+		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
+	}
+	p, err := f.m.Preview(every(time.Hour), core.InstantOf(start), 3)
+	if err != nil || len(p.Next) != 3 || p.Ends || p.Next[0] != core.InstantOf(start.Truncate(time.Hour))+3600 {
+		t.Errorf("preview: %+v %v", p, err)
+	}
+	j := f.job("shop/job-1")
+	if next := f.m.NextOf(&j, 2); len(next) != 2 || next[0] != core.InstantOf(start)+60 {
+		t.Errorf("next: %v", next)
+	}
+}

@@ -1,0 +1,236 @@
+package manage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+func (f *fixture) entries(job core.JobID) []core.DueItem {
+	f.t.Helper()
+	list, err := f.e.Manage.Entries(ctx, job)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return list
+}
+
+func TestTrigger(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", core.Schedule{})
+	s.Def.Retry.Max = 3
+	j := f.create(s)
+	params := "now"
+	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
+	if err != nil || r.Existing || r.Waiting || r.Run.Cause != core.CauseManual || r.Run.Retries != 3 || r.Run.By != "ann" {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if n, ok := r.Run.ID.Number(); !ok || r.Run.First != r.Run.ID || r.Run.State != core.Planned {
+		t.Errorf("run %d: %+v", n, r.Run)
+	}
+	fires := f.fires()
+	if len(fires) != 1 || fires[0].Run != r.Run.ID || fires[0].Cause != core.CauseManual || fires[0].Slot.Time().After(f.clock) {
+		t.Errorf("fires: %+v", fires)
+	}
+	if e := f.entries(j.Def.ID); len(e) != 0 {
+		t.Errorf("entries left: %+v", e)
+	}
+	v, err := f.m.Run(ctx, r.Run.ID.String())
+	if err != nil || *v.Run.Params != "now" || v.Job.Name() != "shop/sweep" {
+		t.Errorf("%+v %v", v, err)
+	}
+	none := 0
+	r, err = f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
+	if err != nil || r.Run.Cause != core.CauseAPI || r.Run.Retries != 0 {
+		t.Errorf("api: %+v %v", r, err)
+	}
+}
+
+func TestTriggerAt(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", core.Schedule{}))
+	at := start.Add(24 * time.Hour)
+	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
+	if err != nil || !r.Waiting || r.Run.Slot != core.Ceil(at) {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if len(f.fires()) != 0 || len(f.entries(j.Def.ID)) != 1 {
+		t.Error("it was sent")
+	}
+	runs, err := f.m.Waiting(ctx, "shop/sweep")
+	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
+		t.Errorf("waiting: %+v %v", runs, err)
+	}
+	up, err := f.m.Upcoming(ctx, manage.JobFilter{}, 48*time.Hour, 10)
+	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
+		t.Errorf("upcoming: %+v %v", up, err)
+	}
+	stop, err := f.m.Cancel(ctx, ann, "shop/sweep#k1")
+	if err != nil || !stop.Changed || len(f.entries(j.Def.ID)) != 0 {
+		t.Errorf("cancel: %+v %v", stop, err)
+	}
+	if stop, err = f.m.Cancel(ctx, ann, r.Run.ID.String()); err != nil || stop.Changed {
+		t.Errorf("again: %+v %v", stop, err)
+	}
+	v, err := f.m.Run(ctx, "shop/sweep#k1")
+	if err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonCancelled {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+func TestTriggerRefuses(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", core.Schedule{}))
+	far, past, big, retries := start.Add(367*24*time.Hour), start.Add(-2*time.Minute), strings.Repeat("x", 64<<10+1), -1
+	for name, c := range map[string]struct {
+		r    manage.TriggerRequest
+		code core.Code
+	}{
+		"no job":     {manage.TriggerRequest{Job: "shop/none"}, core.CodeNotFound},
+		"job":        {manage.TriggerRequest{Job: "-1"}, core.CodeInvalid},
+		"far":        {manage.TriggerRequest{At: &far}, core.CodeInvalid},
+		"past":       {manage.TriggerRequest{At: &past}, core.CodeInvalid},
+		"params":     {manage.TriggerRequest{Params: &big}, core.CodeTooLarge},
+		"retries":    {manage.TriggerRequest{Retries: &retries}, core.CodeInvalid},
+		"cause":      {manage.TriggerRequest{Cause: core.CauseRetry}, core.CodeInvalid},
+		"key":        {manage.TriggerRequest{Key: "a b"}, core.CodeInvalid},
+		"address":    {manage.TriggerRequest{Addresses: []string{"10.0.0.1"}}, core.CodeInvalid},
+		"queue":      {manage.TriggerRequest{Addresses: []string{"queue:x"}}, core.CodeInvalid},
+		"link-local": {manage.TriggerRequest{Addresses: []string{"http://169.254.169.254"}}, core.CodeRefused},
+		"handler":    {manage.TriggerRequest{Addresses: []string{"call:https://x"}}, core.CodeInvalid},
+	} {
+		if c.r.Job == "" {
+			c.r.Job = "shop/sweep"
+		}
+		if _, err := f.m.Trigger(ctx, ann, c.r); code(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
+		t.Errorf("runs: %+v %v", page, err)
+	}
+}
+
+// Killed after any step, asked again with the same key: one run, and it is on
+// the ring or waits in the due index.
+func TestTriggerWithAKeyIsOneRun(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour} {
+		for _, mode := range []faults{{kill: true}, {kill: true, after: true}, {}, {after: true}, {err: core.ErrThrottled}, {err: core.ErrRefused, after: true}} {
+			for at := 1; ; at++ {
+				f := newFixture(t)
+				j := f.create(spec("sweep", core.Schedule{}))
+				req := manage.TriggerRequest{Job: "shop/sweep", Key: "order-7", Cause: core.CauseAPI}
+				if ahead > 0 {
+					when := start.Add(ahead)
+					req.At = &when
+				}
+				w := mode
+				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
+				first, err := f.fresh(&w).Trigger(ctx, ann, req)
+				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.last)
+				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
+				second, err2 := f.m.Trigger(ctx, ann, req)
+				if err2 != nil {
+					t.Fatalf("%s: %v", what, err2)
+				}
+				if err == nil && (first.Run.ID != second.Run.ID || !second.Existing) {
+					t.Errorf("%s: %d and then %d, existing %t", what, first.Run.ID, second.Run.ID, second.Existing)
+				}
+				page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep"})
+				if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != second.Run.ID {
+					t.Fatalf("%s: runs %+v %v", what, page.Runs, err)
+				}
+				entries, fires := f.entries(j.Def.ID), f.fires()
+				onRing := slices.ContainsFunc(fires, func(x core.Fire) bool { return x.Run == second.Run.ID })
+				if ahead == 0 && !onRing || ahead > 0 && (len(entries) != 1 || onRing) {
+					t.Errorf("%s: entries %+v, fires %+v", what, entries, fires)
+				}
+				if w.last == "" {
+					break
+				}
+			}
+		}
+	}
+}
+
+func running(f *fixture, id core.RunID, address string) core.Run {
+	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.clock), Slot: core.InstantOf(f.clock),
+		Owner: "me", Until: f.clock.Add(time.Minute), Address: address, SentAt: f.clock, Attempt: 1, First: id}
+	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func TestKill(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", core.Schedule{}))
+	n := func(i int) core.RunID { return core.NumberedRun(j.Def.ID, uint32(1000+i)) }
+	a, b, c := running(f, n(1), "http://a"), running(f, n(2), "http://a"), running(f, n(3), "http://deaf")
+	res, err := f.m.KillRun(ctx, ann, a.ID.String())
+	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 || res.Sent[0].Address != "http://a" {
+		t.Fatalf("%+v %v", res, err)
+	}
+	for _, id := range []core.RunID{a.ID, b.ID, c.ID} {
+		v, err := f.m.Run(ctx, id.String())
+		if err != nil || !v.Run.State.Open() || (v.Run.KillBy == "ann") != (id != c.ID) {
+			t.Errorf("%+v %v", v.Run, err)
+		}
+	}
+	// A retry to come and a trigger that waits.
+	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID, Slot: core.InstantOf(f.clock) + 30}
+	if err := f.e.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
+		t.Fatal(err)
+	}
+	at := start.Add(time.Hour)
+	waits, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at})
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err = f.m.KillJob(ctx, ann, "shop/sweep")
+	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{retry.ID}) || len(res.Sent) != 2 {
+		t.Fatalf("%+v %v", res, err)
+	}
+	for _, s := range res.Sent {
+		if (s.Err != nil) != (s.Address == "http://deaf") {
+			t.Errorf("%+v", s)
+		}
+	}
+	if v, err := f.m.Run(ctx, waits.Run.ID.String()); err != nil || v.Run.State != core.Planned {
+		t.Errorf("a trigger that waits: %+v %v", v.Run, err)
+	}
+	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String()); err != nil || len(res.Cancelled) != 1 || len(res.Sent) != 0 {
+		t.Errorf("of a run not sent yet: %+v %v", res, err)
+	}
+	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String()); err != nil || res.Changed {
+		t.Errorf("of a run that has ended: %+v %v", res, err)
+	}
+	if _, err = f.m.Cancel(ctx, ann, a.ID.String()); code(err) != core.CodeRefused {
+		t.Errorf("cancel of a run that was sent: %v", err)
+	}
+	if _, err = f.m.KillRun(ctx, ann, "12"); code(err) != core.CodeInvalid {
+		t.Errorf("%v", err)
+	}
+}
+
+// A kill that could not be recorded is not sent.
+func TestKillIsRecordedFirst(t *testing.T) {
+	for _, mode := range []faults{{err: core.ErrThrottled}, {kill: true}} {
+		f := newFixture(t)
+		j := f.create(spec("sweep", core.Schedule{}))
+		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
+		w := mode
+		w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, 1
+		if _, err := f.fresh(&w).KillRun(ctx, ann, r.ID.String()); code(err) != core.CodeUnavailable || w.last != "MarkKilled" {
+			t.Errorf("%s: %v", w.last, err)
+		}
+		if len(f.killer.sent) != 0 {
+			t.Errorf("sent: %v", f.killer.sent)
+		}
+	}
+}
