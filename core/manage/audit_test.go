@@ -1,0 +1,365 @@
+package manage_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+func sum(c manage.AuditCount) string {
+	return fmt.Sprintf("demanded %d, on time %d, late %d (%s), skipped %v, pending %d, unaccounted %d",
+		c.Demanded, c.OnTime, c.Late, c.Worst, c.Skipped, c.Pending, c.Unaccounted)
+}
+
+// quiet lets no message on the ring excuse an instant.
+func (f *fixture) quiet() { f.faults.quiet = true }
+
+func TestAudit(t *testing.T) {
+	job := manage.Target{Job: "shop/sweep"}
+	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
+	for name, c := range map[string]struct {
+		do   func(f *fixture, j core.Job)
+		want string
+	}{
+		"all ran, one late": {func(f *fixture, j core.Job) {
+			for i := 10; i <= 100; i += 10 {
+				late := 20 * time.Millisecond
+				if i == 50 {
+					late = 7900 * time.Millisecond
+				}
+				f.ran(j.Def.ID, at(i), late)
+			}
+			f.clock = at(105).Time()
+		}, "demanded 10, on time 9, late 1 (7.9s), skipped map[], pending 0, unaccounted 0"},
+		"one lost": {func(f *fixture, j core.Job) {
+			for i := 10; i <= 100; i += 10 {
+				if i != 20 { // planned when the job was made
+					f.ran(j.Def.ID, at(i), 0)
+				}
+			}
+			f.clock = at(105).Time()
+			pushNext(f, j.Def.ID, at(110))
+		}, "demanded 10, on time 9, late 0 (0s), skipped map[], pending 0, unaccounted 1"},
+		"a run beats a record": {func(f *fixture, j core.Job) {
+			f.ran(j.Def.ID, at(30), 0)
+			f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(10), Last: at(100), Count: 10, Reason: core.ReasonMisfire}})
+			f.clock = at(105).Time()
+		}, "demanded 10, on time 1, late 0 (0s), skipped map[misfire:9], pending 0, unaccounted 0"},
+		"paused and resumed": {func(f *fixture, j core.Job) {
+			f.ran(j.Def.ID, at(10), 0)
+			f.ran(j.Def.ID, at(20), 0)
+			pushNext(f, j.Def.ID, at(30))
+			f.clock = at(25).Time()
+			f.m.Pause(ctx, ann, job, manage.PauseRequest{})
+			f.clock = at(70).Time()
+			f.m.Resume(ctx, ann, job, "")
+			for i := 80; i <= 100; i += 10 {
+				f.ran(j.Def.ID, at(i), 0)
+			}
+			f.clock = at(105).Time()
+		}, "demanded 5, on time 5, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
+		"edited under a backlog": {func(f *fixture, j core.Job) {
+			pushNext(f, j.Def.ID, at(20)) // 10 was sent and is lost
+			f.clock = at(45).Time()
+			f.save(spec("sweep", every(30*time.Second))) // 20, 30, 40 changed; then 60, 90
+			f.ran(j.Def.ID, at(60), 0)
+			pushNext(f, j.Def.ID, at(90))
+			f.clock = at(200).Time()
+		}, "demanded 6, on time 1, late 0 (0s), skipped map[changed:3], pending 1, unaccounted 1"},
+		"deleted": {func(f *fixture, j core.Job) {
+			f.ran(j.Def.ID, at(10), 0)
+			pushNext(f, j.Def.ID, at(20))
+			f.clock = at(35).Time()
+			f.m.Delete(ctx, ann, "shop/sweep", nil)
+			f.clock = at(105).Time()
+		}, "demanded 3, on time 1, late 0 (0s), skipped map[deleted:2], pending 0, unaccounted 0"},
+		"app paused twice, everything once": {func(f *fixture, j core.Job) {
+			f.clock = at(5).Time()
+			f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // 10
+			f.clock = at(15).Time()
+			f.m.Resume(ctx, ann, manage.Target{App: "shop"}, "")
+			f.ran(j.Def.ID, at(20), 0)
+			f.clock = at(25).Time()
+			f.m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{}) // 30, 40
+			f.clock = at(45).Time()
+			f.m.Resume(ctx, ann, manage.Target{All: true}, "")
+			f.ran(j.Def.ID, at(50), 0)
+			f.clock = at(60).Time()
+			f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // from 60 on
+			f.clock = at(105).Time()
+		}, "demanded 2, on time 2, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
+		"still in the plan": {func(f *fixture, j core.Job) { f.clock = at(105).Time() },
+			"demanded 10, on time 0, late 0 (0s), skipped map[], pending 10, unaccounted 0"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			j := f.create(spec("sweep", every(10*time.Second)))
+			pushNext(f, j.Def.ID, at(10)) // as if no planning had happened yet
+			f.quiet()
+			c.do(f, j)
+			r, err := f.m.Audit(ctx, j.Def.ID.String(), at(0), at(100))
+			if err != nil || sum(r.AuditCount) != c.want || r.Partial || r.Next != 0 {
+				t.Errorf("%s (%v, partial %t)\nwant %s, missing %v", sum(r.AuditCount), err, r.Partial, c.want, r.Missing)
+			}
+			all, err := f.m.AuditAll(ctx, at(0), at(100))
+			if err != nil || sum(all.AuditCount) != c.want || all.Jobs != 1 {
+				t.Errorf("all: %s in %d jobs (%v)", sum(all.AuditCount), all.Jobs, err)
+			}
+		})
+	}
+}
+
+// pushNext says up to where the plan of a job went.
+func pushNext(f *fixture, id core.JobID, next core.Instant) {
+	f.t.Helper()
+	found, _, err := f.e.Manage.Scheds(ctx, []core.JobID{id})
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	s := found[id]
+	a := s.Stay()
+	a.NewNext = next
+	if err := f.e.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func TestAuditOfAFixedDelay(t *testing.T) {
+	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 10 * time.Second}}}
+	f := newFixture(t)
+	j := f.create(spec("poll", delay))
+	f.quiet()
+	base := core.InstantOf(start)
+	chain := func(at core.Instant, took time.Duration) core.Instant {
+		id := core.PlannedRun(j.Def.ID, at)
+		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(took)}
+		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return core.Ceil(r.EndedAt).Add(10 * time.Second)
+	}
+	at := j.Sched.Next
+	for range 5 {
+		at = chain(at, 1500*time.Millisecond)
+	}
+	set := func(next core.Instant, tail core.RunID) {
+		found, _, _ := f.e.Manage.Scheds(ctx, []core.JobID{j.Def.ID})
+		s := found[j.Def.ID]
+		a := s.Stay()
+		a.NewNext, a.NewTail = next, tail
+		if err := f.e.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	last := core.PlannedRun(j.Def.ID, at-12)
+	f.clock = (at + 300).Time()
+	for name, c := range map[string]struct {
+		next core.Instant
+		tail core.RunID
+		want string
+	}{
+		"planned":       {at, 0, "demanded 6, on time 5, late 0 (0s), skipped map[], pending 1, unaccounted 0"},
+		"out":           {at, core.PlannedRun(j.Def.ID, at), "demanded 6, on time 5, late 0 (0s), skipped map[], pending 1, unaccounted 0"},
+		"to be moved":   {at - 12, last, "demanded 6, on time 5, late 0 (0s), skipped map[], pending 1, unaccounted 0"},
+		"stands still":  {at - 12, 0, "demanded 6, on time 5, late 0 (0s), skipped map[], pending 0, unaccounted 1"},
+		"later than to": {base + 9000, 0, "demanded 5, on time 5, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
+	} {
+		set(c.next, c.tail)
+		r, err := f.m.Audit(ctx, "shop/poll", base, at+100)
+		if err != nil || sum(r.AuditCount) != c.want {
+			t.Errorf("%s: %s %v", name, sum(r.AuditCount), err)
+		}
+	}
+	set(at, 0)
+	chain(at+60, time.Second) // 60 s later than its chain demanded
+	set(at+90, 0)
+	r, err := f.m.Audit(ctx, "shop/poll", base, at+80)
+	if err != nil || r.Unaccounted != 1 || len(r.Missing) != 1 || r.Missing[0] != at {
+		t.Errorf("a gap: %s %v %v", sum(r.AuditCount), r.Missing, err)
+	}
+}
+
+// Over any story of edits and pauses, the audit demands what a model demands
+// that looks at every second by itself.
+func TestAuditAgainstAModel(t *testing.T) {
+	type now struct {
+		schedule     time.Duration
+		paused, gone bool
+		app, all     bool
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		f := newFixture(t)
+		period := func() time.Duration {
+			return time.Duration(rapid.SampledFrom([]int{1, 2, 3, 7, 10}).Draw(rt, "period")) * time.Second
+		}
+		type moment struct {
+			at time.Time // true after it for jobs, from it on for pauses
+			now
+		}
+		first := period()
+		j := f.create(spec("sweep", every(first)))
+		f.fires()
+		state := now{schedule: first}
+		story := []moment{{f.clock, state}}
+		target := manage.Target{Job: "shop/sweep"}
+		ops := rapid.IntRange(0, 12).Draw(rt, "ops")
+		check := func(err error) {
+			if err != nil {
+				rt.Fatal(err)
+			}
+		}
+		for range ops {
+			f.clock = f.clock.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "wait")) * time.Millisecond)
+			if rapid.IntRange(0, 4).Draw(rt, "full") == 0 {
+				f.clock = core.Ceil(f.clock).Time()
+			}
+			if state.gone {
+				continue
+			}
+			switch rapid.SampledFrom([]string{"edit", "pause", "resume", "pause app", "resume app", "pause all", "resume all", "delete"}).Draw(rt, "op") {
+			case "edit":
+				state.schedule = period()
+				check(f.save(spec("sweep", every(state.schedule)))[0].Err)
+			case "pause":
+				_, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{})
+				check(err)
+				state.paused = true
+			case "resume":
+				_, err := f.m.Resume(ctx, ann, target, "")
+				check(err)
+				state.paused = false
+			case "pause app":
+				_, err := f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{})
+				check(err)
+				state.app = true
+			case "resume app":
+				_, err := f.m.Resume(ctx, ann, manage.Target{App: "shop"}, "")
+				check(err)
+				state.app = false
+			case "pause all":
+				_, err := f.m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
+				check(err)
+				state.all = true
+			case "resume all":
+				_, err := f.m.Resume(ctx, ann, manage.Target{All: true}, "")
+				check(err)
+				state.all = false
+			case "delete":
+				if rapid.IntRange(0, 3).Draw(rt, "really") != 0 {
+					break
+				}
+				_, err := f.m.Delete(ctx, ann, "shop/sweep", nil)
+				check(err)
+				state.gone = true
+			}
+			story = append(story, moment{f.clock, state})
+		}
+		from := core.InstantOf(start) + core.Instant(rapid.IntRange(-5, 40).Draw(rt, "from"))
+		to := from + core.Instant(rapid.IntRange(1, 200).Draw(rt, "to"))
+		f.clock = f.clock.Add(time.Hour)
+		f.quiet()
+
+		planned, revAt := core.Horizon, f.clock // the first instant that is still in the plan
+		if !state.gone {
+			if s := f.job("shop/sweep").Sched; s.State == core.Started && s.Next != 0 {
+				planned, revAt = s.Next, s.RevAt
+			}
+		}
+		skips := f.skips(j.Def.ID)
+		want := manage.AuditCount{}
+		var missing []core.Instant
+		for at := from + 1; at <= to; at++ {
+			// The job as of the last moment before at, the pauses as of the last
+			// moment up to it.
+			var job, pause *now
+			for i := range story {
+				if story[i].at.Before(at.Time()) {
+					job = &story[i].now
+				}
+				if !story[i].at.After(at.Time()) {
+					pause = &story[i].now
+				}
+			}
+			if job == nil || job.paused || job.gone || pause.app || pause.all || int64(at)%int64(job.schedule/time.Second) != 0 {
+				continue
+			}
+			want.Demanded++
+			covered := core.Reason("")
+			for _, s := range skips {
+				if s.Covers(at) {
+					covered = s.Reason
+				}
+			}
+			switch fate := rapid.IntRange(0, 2).Draw(rt, "fate"); {
+			case fate == 0:
+				f.ran(j.Def.ID, at, 0)
+				want.OnTime++
+			case fate == 1:
+				f.ran(j.Def.ID, at, 3*time.Second)
+				want.Late++
+				want.Worst = 3 * time.Second
+			case covered != "":
+				if want.Skipped == nil {
+					want.Skipped = map[core.Reason]int64{}
+				}
+				want.Skipped[covered]++
+			case at >= planned && at.Time().After(revAt):
+				want.Pending++
+			default:
+				want.Unaccounted++
+				missing = append(missing, at)
+			}
+		}
+		r, err := f.m.Audit(ctx, j.Def.ID.String(), from, to)
+		if err != nil || sum(r.AuditCount) != sum(want) || r.Partial || !maps.Equal(r.Skipped, want.Skipped) {
+			rt.Fatalf("%s (%v, partial %t)\nwant %s\nmissing %v, want %v\nfrom %s to %s, story %+v\nskips %+v", sum(r.AuditCount), err, r.Partial, sum(want),
+				r.Missing, missing, from, to, story, skips)
+		}
+	})
+}
+
+func TestAuditRefuses(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", every(time.Minute)))
+	for _, c := range []struct {
+		job      string
+		from, to core.Instant
+		code     core.Code
+	}{{"shop/sweep", 1800000000, 1800000000, core.CodeInvalid}, {"shop/sweep", 5, 1800000000, core.CodeInvalid},
+		{"shop/none", 1800000000, 1800000001, core.CodeNotFound}, {"77", 1800000000, 1800000001, core.CodeNotFound}} {
+		if _, err := f.m.Audit(ctx, c.job, c.from, c.to); code(err) != c.code {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// A long span is reported in pages.
+func TestAuditGoesOn(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(time.Second)))
+	base := core.InstantOf(start)
+	f.quiet()
+	f.clock = f.clock.Add(4 * 24 * time.Hour)
+	var total int64
+	pages := 0
+	for from := base; ; pages++ {
+		r, err := f.m.Audit(ctx, j.Def.ID.String(), from, base+300_000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += r.Demanded
+		if r.Next == 0 {
+			break
+		}
+		from = r.Next
+	}
+	if total != 300_000 || pages != 1 {
+		t.Errorf("%d instants, %d pages before the last", total, pages)
+	}
+}
