@@ -1,0 +1,180 @@
+package callback_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+var (
+	ctx = context.Background()
+	now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+)
+
+func TestTranslate(t *testing.T) {
+	for _, c := range []struct {
+		code    int
+		message string
+		state   core.State
+		reason  core.Reason
+		killed  bool
+	}{
+		{200, "", core.Succeeded, "", false},
+		{200, "scheduling center kill job. [job running, killed]", core.Succeeded, "", false},
+		{502, "job execute timeout ", core.TimedOut, core.ReasonTimeout, false},
+		{500, "java.lang.IllegalStateException: x", core.Failed, core.ReasonHandler, false},
+		{0, "", core.Failed, core.ReasonHandler, false},
+		{-1, "", core.Failed, core.ReasonHandler, false},
+		{500, "the process was killed", core.Failed, core.ReasonHandler, false},
+		{500, "scheduling center kill job. [job running, killed]", core.Killed, core.ReasonPerson, true},
+		{500, "scheduling center kill job. [job not executed, in the job queue, killed.]", core.Killed, core.ReasonPerson, true},
+		{500, "reason [job running, killed]", core.Killed, core.ReasonPerson, true},
+		{500, "block strategy effect：Cover Early [job running, killed]", core.Killed, core.ReasonReplaced, true},
+		{500, "block strategy effect：Cover Early [job not executed, in the job queue, killed.]", core.Killed, core.ReasonReplaced, true},
+		{500, "change jobhandler or glue type, and terminate the old job thread. [job not executed, in the job queue, killed.]", core.Killed, core.ReasonReplaced, true},
+		{500, "web container destroy and kill the job. [job running, killed]", core.Failed, core.ReasonCrashed, false},
+		{500, "excutor idel times over limit. [job not executed, in the job queue, killed.]", core.Failed, core.ReasonCrashed, false},
+	} {
+		got := callback.Translate(callback.Result{LogID: 1 << 33, Code: c.code, Message: c.message}, now)
+		if got.State != c.state || got.Reason != c.reason || got.Killed != c.killed || got.Code != c.code || got.Run != 1<<33 || !got.At.Equal(now) {
+			t.Errorf("%d %q: %+v", c.code, c.message, got)
+		}
+	}
+	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax, "a\xffb": 3} {
+		got := callback.Translate(callback.Result{Code: 500, Message: text}, now).Message
+		if utf8.RuneCountInString(got) != want || !utf8.ValidString(got) {
+			t.Errorf("%d characters of %.10q, want %d", utf8.RuneCountInString(got), text, want)
+		}
+	}
+}
+
+func open(t *testing.T, n int) (*engine.Engine, []core.RunID) {
+	t.Helper()
+	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "pay", Token: "other", Rev: 1}, {Name: "open", Rev: 1}} {
+		if err := e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs := make([]core.Run, n)
+	ids := make([]core.RunID, n)
+	for i := range runs {
+		ids[i] = core.NumberedRun(7, uint32(i+1))
+		runs[i] = core.Run{ID: ids[i], App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: ids[i]}
+	}
+	for _, err := range e.Finish.Create(ctx, runs) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e, ids
+}
+
+func start(e *engine.Engine, o callback.Options) *callback.Callback {
+	o.Now = func() time.Time { return now }
+	end := finish.New(e.Finish, e.Ring, finish.Options{Now: o.Now, Plan: plan.Local()})
+	return callback.New(e.Manage, end, o)
+}
+
+func code(err error) core.Code {
+	if err == nil {
+		return ""
+	}
+	return core.CodeOf(err)
+}
+
+func TestCallback(t *testing.T) {
+	e, ids := open(t, 4)
+	c := start(e, callback.Options{})
+	shop := callback.Caller{Token: "secret"}
+	results := []callback.Result{
+		{LogID: int64(ids[0]), Code: 200}, {LogID: 7, Code: 200}, {LogID: -1, Code: 200}, {LogID: int64(ids[0]), Code: 500},
+		{LogID: int64(core.NumberedRun(7, 99)), Code: 200}, {LogID: int64(ids[1]), Code: 500, Message: "bad"},
+	}
+	want := []core.Code{"", core.CodeNotFound, core.CodeNotFound, "", core.CodeNotFound, ""}
+	for round := range 2 { // a second report of a closed run is well
+		for i, err := range c.Callback(ctx, shop, results) {
+			if code(err) != want[i] {
+				t.Errorf("round %d, %d: %v, want %q", round, i, err, want[i])
+			}
+		}
+	}
+	found, _, err := e.Manage.Runs(ctx, ids)
+	if err != nil || found[ids[0]].State != core.Succeeded || found[ids[1]].State != core.Failed || found[ids[1]].Message != "bad" {
+		t.Errorf("%+v %v", found, err)
+	}
+	for name, from := range map[string]callback.Caller{"wrong token": {Token: "x"}, "none": {}, "of another app": {Token: "other"},
+		"of another app, named": {App: "pay", Token: "other"}, "named wrong": {App: "pay", Token: "secret"}, "proven for another": {App: "pay", Proven: true}} {
+		if err := c.Callback(ctx, from, []callback.Result{{LogID: int64(ids[2]), Code: 200}})[0]; code(err) != core.CodeUnauthorized {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for i, from := range []callback.Caller{{App: "shop", Token: "secret"}, {Proven: true}} {
+		if err := c.Callback(ctx, from, []callback.Result{{LogID: int64(ids[2+i]), Code: 200}})[0]; err != nil {
+			t.Errorf("%+v: %v", from, err)
+		}
+	}
+	if got := c.Callback(ctx, shop, nil); len(got) != 0 {
+		t.Errorf("%v", got)
+	}
+}
+
+func TestAppWithoutToken(t *testing.T) {
+	e, _ := open(t, 0)
+	id := core.NumberedRun(9, 1)
+	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Owner: "me", Attempt: 1, First: id}})
+	report := []callback.Result{{LogID: int64(id), Code: 200}}
+	if err := start(e, callback.Options{}).Callback(ctx, callback.Caller{}, report)[0]; code(err) != core.CodeUnauthorized {
+		t.Errorf("%v", err)
+	}
+	if err := start(e, callback.Options{AllowNoToken: true}).Callback(ctx, callback.Caller{}, report)[0]; err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// A backlog of thousands in one body is taken in parts.
+func TestBacklog(t *testing.T) {
+	e, ids := open(t, 3000)
+	results := make([]callback.Result, len(ids))
+	for i, id := range ids {
+		results[i] = callback.Result{LogID: int64(id), Code: 200}
+	}
+	for i, err := range start(e, callback.Options{}).Callback(ctx, callback.Caller{Token: "secret"}, results) {
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+}
+
+type failing struct {
+	callback.Store
+	err    error
+	unread bool
+}
+
+func (f failing) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if f.unread {
+		return nil, ids, nil
+	}
+	return nil, nil, f.err
+}
+
+// What could not be read is not "no such run": the executor reports it again.
+func TestUnread(t *testing.T) {
+	e, ids := open(t, 1)
+	for _, s := range []failing{{Store: e.Manage, err: core.ErrThrottled}, {Store: e.Manage, unread: true}} {
+		c := callback.New(s, nil, callback.Options{})
+		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []callback.Result{{LogID: int64(ids[0]), Code: 200}})[0]; code(err) != core.CodeUnavailable {
+			t.Errorf("%v", err)
+		}
+	}
+}

@@ -1,0 +1,143 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+var ctx = context.Background()
+
+// counting counts the writes of a store, and lets reads fail.
+type counting struct {
+	registry.Store
+	puts int
+	fail error
+}
+
+func (c *counting) PutExecutor(ctx context.Context, e core.Executor) error {
+	c.puts++
+	return c.Store.PutExecutor(ctx, e)
+}
+
+func (c *counting) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	if c.fail != nil {
+		return nil, c.fail
+	}
+	return c.Store.Executors(ctx, apps)
+}
+
+func code(err error) core.Code {
+	if err == nil {
+		return ""
+	}
+	return core.CodeOf(err)
+}
+
+func TestRegister(t *testing.T) {
+	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	now := func() time.Time { return clock }
+	e := memory.Open(memory.Options{Now: now})
+	for _, a := range []core.App{{Name: "shop", Token: "secret", Rev: 1}, {Name: "open", Rev: 1}} {
+		if err := e.Manage.PutApp(ctx, 0, a, core.Change{ID: 1, App: a.Name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := &counting{Store: e.Registry}
+	r := registry.New(store, registry.Options{Now: now, Allowed: func(_ *core.App, address string) error {
+		if strings.Contains(address, "169.254.") {
+			return errors.New("link-local addresses are refused")
+		}
+		return nil
+	}})
+	good := registry.Registration{App: "shop", Address: "http://10.0.0.1:9999/", Token: "secret", Dialect: "B"}
+	stored := func() []core.Executor {
+		got, err := e.Registry.Executors(ctx, []string{"shop"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got["shop"]
+	}
+	for i, c := range []struct {
+		wait    time.Duration
+		dialect string
+		puts    int
+	}{{0, "B", 1}, {30 * time.Second, "B", 1}, {30 * time.Second, "", 2}, {time.Second, "Go", 3}, {40 * time.Second, "Go", 3}, {time.Second, "", 4}} {
+		clock = clock.Add(c.wait)
+		g := good
+		g.Dialect = c.dialect
+		if err := r.Register(ctx, g); err != nil || store.puts != c.puts {
+			t.Errorf("beat %d: %v, %d writes, want %d", i, err, store.puts, c.puts)
+		}
+	}
+	if got := stored(); len(got) != 1 || got[0].Address != good.Address || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) || !got[0].Since.Equal(clock.Add(-102*time.Second)) {
+		t.Errorf("stored %+v", got)
+	}
+	for name, c := range map[string]struct {
+		change func(g *registry.Registration)
+		code   core.Code
+	}{
+		"no app":        {func(g *registry.Registration) { g.App = "none" }, core.CodeNotFound},
+		"app":           {func(g *registry.Registration) { g.App = "a b" }, core.CodeInvalid},
+		"token":         {func(g *registry.Registration) { g.Token = "Secret" }, core.CodeUnauthorized},
+		"no token":      {func(g *registry.Registration) { g.Token = "" }, core.CodeUnauthorized},
+		"app no token":  {func(g *registry.Registration) { g.App = "open" }, core.CodeUnauthorized},
+		"app no token ": {func(g *registry.Registration) { g.App, g.Token = "open", "" }, core.CodeUnauthorized},
+		"address":       {func(g *registry.Registration) { g.Address = "10.0.0.1:9999" }, core.CodeInvalid},
+		"long":          {func(g *registry.Registration) { g.Address = "http://" + strings.Repeat("x", 600) }, core.CodeInvalid},
+		"queue":         {func(g *registry.Registration) { g.Address = "queue:x" }, core.CodeInvalid},
+		"metadata":      {func(g *registry.Registration) { g.Address = "http://169.254.169.254/" }, core.CodeRefused},
+	} {
+		g := good
+		c.change(&g)
+		if err := r.Register(ctx, g); code(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if store.puts != 4 {
+		t.Errorf("refused registrations were stored")
+	}
+	other := good
+	other.Address = "http://10.0.0.1:9999"
+	if err := r.Remove(ctx, other); err != nil || len(stored()) != 1 {
+		t.Errorf("another address was removed: %v", err)
+	}
+	other = good
+	other.Token = "x"
+	if err := r.Remove(ctx, other); code(err) != core.CodeUnauthorized || len(stored()) != 1 {
+		t.Errorf("removed with a wrong token: %v", err)
+	}
+	if err := r.Remove(ctx, good); err != nil || len(stored()) != 0 {
+		t.Errorf("%v, %+v", err, stored())
+	}
+	if err := r.Remove(ctx, good); err != nil {
+		t.Errorf("again: %v", err)
+	}
+	store.fail = core.ErrThrottled
+	if err := r.Register(ctx, good); code(err) != core.CodeUnavailable {
+		t.Errorf("throttled: %v", err)
+	}
+	store.fail = nil
+	free := registry.New(store, registry.Options{Now: now, AllowNoToken: true})
+	if err := free.Register(ctx, registry.Registration{App: "open", Address: "http://10.0.0.2"}); err != nil {
+		t.Errorf("no token needed: %v", err)
+	}
+	for i := range registry.MaxExecutors {
+		if err := e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250), Beat: clock}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.Register(ctx, good); code(err) != core.CodeTooLarge {
+		t.Errorf("one more: %v", err)
+	}
+	if _, err := r.Admit(ctx, "shop", "secret"); err != nil {
+		t.Error(err)
+	}
+}
