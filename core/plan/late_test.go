@@ -1,0 +1,143 @@
+package plan
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// late is the table of docs/late.md. TestLateDoc compares the two.
+var late = []struct {
+	misfire, deadline, job string
+	s3, min3, h3           string
+}{
+	{"latest", "none", "secondly", "3 sent", "60 sent, 120 skipped: misfire", "60 sent, 10740 skipped: misfire"},
+	{"latest", "none", "hourly", "1 sent", "1 sent (1 late)", "1 sent (1 late), 2 skipped: misfire"},
+	{"latest", "none", "daily", "1 sent", "1 sent (1 late)", "1 sent (1 late)"},
+	{"all", "none", "secondly", "3 sent", "180 sent (120 late)", "10800 sent (10740 late)"},
+	{"all", "none", "hourly", "1 sent", "1 sent (1 late)", "3 sent (3 late)"},
+	{"all", "none", "daily", "1 sent", "1 sent (1 late)", "1 sent (1 late)"},
+	{"skip", "none", "secondly", "3 sent", "60 sent, 120 skipped: misfire", "60 sent, 10740 skipped: misfire"},
+	{"skip", "none", "hourly", "1 sent", "1 skipped: misfire", "3 skipped: misfire"},
+	{"skip", "none", "daily", "1 sent", "1 skipped: misfire", "1 skipped: misfire"},
+	{"latest", "5m", "secondly", "3 sent", "60 sent, 120 skipped: misfire", "60 sent, 10740 skipped: misfire"},
+	{"latest", "5m", "hourly", "1 sent", "1 sent (1 late)", "3 skipped: deadline"},
+	{"latest", "5m", "daily", "1 sent", "1 sent (1 late)", "1 skipped: deadline"},
+	{"all", "5m", "secondly", "3 sent", "180 sent (120 late)", "300 sent (240 late), 10500 skipped: deadline"},
+	{"all", "5m", "hourly", "1 sent", "1 sent (1 late)", "3 skipped: deadline"},
+	{"all", "5m", "daily", "1 sent", "1 sent (1 late)", "1 skipped: deadline"},
+	{"latest", "30s", "secondly", "3 sent", "30 sent, 150 skipped: deadline", "30 sent, 10770 skipped: deadline"},
+	{"latest", "30s", "hourly", "1 sent", "1 skipped: deadline", "3 skipped: deadline"},
+	{"latest", "30s", "daily", "1 sent", "1 skipped: deadline", "1 skipped: deadline"},
+}
+
+func TestLate(t *testing.T) {
+	for _, row := range late {
+		for _, c := range []struct {
+			outage time.Duration
+			want   string
+		}{{3 * time.Second, row.s3}, {3 * time.Minute, row.min3}, {3 * time.Hour, row.h3}} {
+			t.Run(fmt.Sprintf("%s/%s/%s/%s", row.misfire, row.deadline, row.job, c.outage), func(t *testing.T) {
+				if got := afterOutage(t, row.misfire, row.deadline, row.job, c.outage); got != c.want {
+					t.Errorf("%s, want %s", got, c.want)
+				}
+			})
+		}
+	}
+}
+
+// afterOutage plans a job from 09:59:59 on at the end of an outage, pass after
+// pass, and says what became of the instants in it.
+func afterOutage(t *testing.T, misfire, deadline, job string, outage time.Duration) string {
+	begin := time.Date(2026, 12, 1, 9, 59, 59, 0, time.UTC)
+	now := begin.Add(outage)
+	s := core.Sched{
+		ID: 7, State: core.Started, Rev: 1, RevAt: begin.Add(-time.Second), Misfire: core.Misfire(misfire), Grace: time.Minute,
+		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: map[string]string{
+			"secondly": "* * * * * ?", "hourly": "0 0 * * * ?", "daily": "0 0 10 * * ?"}[job]}}},
+	}
+	if deadline != "none" {
+		var err error
+		if s.Deadline, err = time.ParseDuration(deadline); err != nil {
+			t.Fatal(err)
+		}
+	}
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := AWS()
+	s = Start(s, sch, o)
+
+	sent, lateOnes, skipped, reason := 0, 0, int64(0), core.Reason("")
+	for passes := 0; s.Next.Time().Before(now); passes++ {
+		if passes > 100 {
+			t.Fatal("100 passes")
+		}
+		r := Job(s, sch, now, o)
+		for _, f := range r.Fires {
+			if !f.At.Time().Before(now) {
+				continue
+			}
+			sent++
+			if f.Cause == core.CauseMisfire {
+				lateOnes++
+			}
+		}
+		for _, k := range r.Skips {
+			skipped += k.Count
+			if reason != "" && reason != k.Reason {
+				t.Errorf("skipped for %s and for %s", reason, k.Reason)
+			}
+			reason = k.Reason
+		}
+		s = apply(s, r.Advance)
+	}
+	var parts []string
+	switch {
+	case lateOnes > 0:
+		parts = append(parts, fmt.Sprintf("%d sent (%d late)", sent, lateOnes))
+	case sent > 0:
+		parts = append(parts, fmt.Sprintf("%d sent", sent))
+	}
+	if skipped > 0 {
+		parts = append(parts, fmt.Sprintf("%d skipped: %s", skipped, reason))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func TestLateDoc(t *testing.T) {
+	text, err := os.ReadFile("../../docs/late.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "|") {
+			got = append(got, strings.TrimSpace(line))
+		}
+	}
+	want := []string{"| misfire | deadline | job | 3 s | 3 min | 3 h |", "|---|---|---|---|---|---|"}
+	for _, r := range late {
+		want = append(want, "| "+strings.Join([]string{r.misfire, r.deadline, r.job, r.s3, r.min3, r.h3}, " | ")+" |")
+	}
+	for i := range max(len(got), len(want)) {
+		if i >= len(got) || i >= len(want) || got[i] != want[i] {
+			t.Fatalf("row %d of docs/late.md differs from the test's table (%d rows, the test has %d)", i+1, len(got), len(want))
+		}
+	}
+}
+
+// apply does what a store does with an advance.
+func apply(s core.Sched, a core.Advance) core.Sched {
+	if a.Rev != s.Rev || a.Next != s.Next || a.Tail != s.Tail || a.Job != s.ID {
+		panic(fmt.Sprintf("the advance %+v is not of %+v", a, s))
+	}
+	s.Next, s.PlanAt, s.Seq, s.Partition, s.Tail, s.State = a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.NewTail, a.NewState
+	return s
+}
