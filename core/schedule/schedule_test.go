@@ -338,3 +338,13 @@ func BenchmarkNext(b *testing.B) {
 		})
 	}
 }
+
+func BenchmarkCompile(b *testing.B) {
+	s := cronIn("Europe/Berlin", "0 30 2 ? * MON-FRI")
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := Compile(s, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
