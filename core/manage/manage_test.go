@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,9 +141,14 @@ func code(err error) core.Code {
 	return core.CodeOf(err)
 }
 
-type killer struct{ sent []string }
+type killer struct {
+	mu   sync.Mutex
+	sent []string
+}
 
 func (k *killer) Kill(_ context.Context, app *core.App, address string, job core.JobID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.sent = append(k.sent, fmt.Sprintf("%s %s %d", app.Name, address, job))
 	if strings.Contains(address, "deaf") {
 		return errors.New("no answer")

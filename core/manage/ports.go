@@ -83,7 +83,8 @@ type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
 }
 
-// Killer asks an executor to end all runs of a job.
+// Killer asks an executor to end all runs of a job. It is called for several
+// addresses at a time, and bounds its own time.
 type Killer interface {
 	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error
 }

@@ -64,8 +64,8 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 	if err != nil {
 		return err
 	}
-	if err := scheme.Ready("address", g.Address); err != nil {
-		return err
+	if scheme != core.SchemeWire {
+		return core.Invalid("address", g.Address, "an executor registers its base URL, http://HOST:PORT or https://…; other kinds are written into the app")
 	}
 	if r.o.Allowed != nil {
 		if err := r.o.Allowed(&app, g.Address); err != nil {

@@ -93,6 +93,7 @@ func TestRegister(t *testing.T) {
 		"address":       {func(g *registry.Registration) { g.Address = "10.0.0.1:9999" }, core.CodeInvalid},
 		"long":          {func(g *registry.Registration) { g.Address = "http://" + strings.Repeat("x", 600) }, core.CodeInvalid},
 		"queue":         {func(g *registry.Registration) { g.Address = "queue:x" }, core.CodeInvalid},
+		"call":          {func(g *registry.Registration) { g.Address = "call:https://x" }, core.CodeInvalid},
 		"metadata":      {func(g *registry.Registration) { g.Address = "http://169.254.169.254/" }, core.CodeRefused},
 	} {
 		g := good
