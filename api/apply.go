@@ -1,0 +1,282 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// applying is one apply under way.
+type applying struct {
+	s       *server
+	r       *http.Request
+	set     string
+	apps    []manage.AppSpec
+	jobs    []manage.JobSpec
+	out     ApplyResult
+	refused bool
+}
+
+// Apply makes or changes many apps and jobs.
+func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
+	var body ApplyRequest
+	if err := decode(w, r, MaxApply, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if body.Prune && body.Set == "" {
+		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
+		return
+	}
+	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)), Jobs: make([]JobResult, len(body.Jobs))}}
+	err := a.read(&body)
+	if err == nil {
+		err = a.check()
+	}
+	if err == nil && body.Prune && (body.DryRun || a.refused) {
+		err = a.prune(true)
+	}
+	if err == nil && !body.DryRun && !a.refused {
+		a.write()
+		if body.Prune && !a.refused {
+			err = a.prune(false)
+		}
+	}
+	s.reply(w, r, a.out, err)
+}
+
+// read translates the body. What cannot be is refused in its place.
+func (a *applying) read(body *ApplyRequest) error {
+	seen := make(map[string]bool, len(body.Apps))
+	for i, app := range body.Apps {
+		if app.Set == "" {
+			app.Set = body.Set
+		}
+		a.out.Apps[i] = AppResult{Name: app.Name, Change: manage.Unchanged}
+		a.apps = append(a.apps, app.Manage())
+		if seen[app.Name] {
+			a.refuseApp(i, core.Invalid("name", app.Name, "named twice"))
+		}
+		seen[app.Name] = true
+	}
+	for i, job := range body.Jobs {
+		if job.Set == "" {
+			job.Set = body.Set
+		}
+		spec, err := job.Manage()
+		a.jobs = append(a.jobs, spec)
+		a.out.Jobs[i] = JobResult{App: job.App, Name: job.Name, Change: manage.Unchanged}
+		if err != nil {
+			a.refuseJob(i, err)
+		}
+	}
+	return a.r.Context().Err()
+}
+
+func (a *applying) refuseApp(i int, err error) {
+	e := a.s.errorOf(a.r, err)
+	a.out.Apps[i].Change, a.out.Apps[i].Error, a.refused = manage.Refused, &e, true
+}
+
+func (a *applying) refuseJob(i int, err error) {
+	e := a.s.errorOf(a.r, err)
+	a.out.Jobs[i].Change, a.out.Jobs[i].Error, a.refused = manage.Refused, &e, true
+}
+
+// check says of each what would become of it.
+func (a *applying) check() error {
+	ctx := a.r.Context()
+	apps := make(map[string]*manage.AppSpec, len(a.apps))
+	for i := range a.apps {
+		spec := &a.apps[i]
+		apps[spec.Name] = spec
+		out := &a.out.Apps[i]
+		if out.Error != nil {
+			continue
+		}
+		res, err := a.s.m.CheckApp(ctx, *spec)
+		if err != nil {
+			a.refuseApp(i, err)
+			continue
+		}
+		out.Change, out.Rev = res.Change, res.Rev
+		if res.Change != manage.Updated {
+			continue
+		}
+		old, err := a.s.m.App(ctx, spec.Name)
+		if err != nil {
+			return err
+		}
+		before, after := AppOf(&old), appAfter(spec, old)
+		out.Old, out.New = &before, &after
+	}
+	for i, res := range a.s.m.Check(ctx, a.jobs) {
+		spec, out := &a.jobs[i], &a.out.Jobs[i]
+		if out.Error != nil {
+			continue
+		}
+		if app, ok := apps[res.App]; ok {
+			res = judgeWith(app, spec, res)
+		}
+		if res.Err != nil {
+			a.refuseJob(i, res.Err)
+			continue
+		}
+		out.ID, out.Rev, out.Change = int32(res.ID), res.Rev, res.Change
+		if res.Change != manage.Updated {
+			continue
+		}
+		old, err := a.s.m.Job(ctx, res.App+"/"+res.Name)
+		if err != nil {
+			return err
+		}
+		before, after := JobOf(&old), jobAfter(spec, &old)
+		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: wanted(spec, &old).Sched}, 1))
+		out.Old, out.New = &before, &after
+	}
+	return nil
+}
+
+// judgeWith judges a job by the app of the same apply: a check alone knows only
+// the app that is stored, and none when it is yet to be made.
+func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult) manage.SaveResult {
+	refuse := func(err error) manage.SaveResult {
+		res.Change, res.Err = manage.Refused, err
+		return res
+	}
+	field := ""
+	if e, ok := res.Err.(*core.Error); ok {
+		field = e.Field
+	}
+	takes := (&core.App{Name: app.Name, Executors: app.Executors}).CheckHandler(spec.Def.Handler)
+	switch {
+	case res.Err == nil && takes != nil:
+		return refuse(takes)
+	case res.Err == nil || field != "app" && field != "handler":
+		return res
+	case core.CodeOf(res.Err) != core.CodeNotFound && (field == "app" || spec.Def.Handler == ""):
+		return res
+	}
+	// It was refused for the stored app alone. What else there is to judge of
+	// it needs nothing that is stored.
+	j := wanted(spec, nil)
+	if err := j.Validate(); err != nil {
+		return refuse(err)
+	}
+	if takes != nil {
+		return refuse(takes)
+	}
+	c, err := schedule.Compile(j.Sched.Schedule, 1)
+	if err != nil {
+		return refuse(err)
+	}
+	if now := core.InstantOf(time.Now()); c.Never(now) {
+		return refuse(core.Invalid("schedule", c.Describe(), fmt.Sprintf("it never fires after %s", now)))
+	}
+	if want := spec.IfRev; want != nil && *want != 0 {
+		return refuse(core.Errorf(core.CodeConflict, "job %s is not there", j.Name()))
+	}
+	if field == "app" {
+		res.Change, res.Err = manage.Created, nil
+	} else {
+		res.Change, res.Err = manage.Unchanged, nil // made clear when it is stored
+	}
+	return res
+}
+
+// wanted is the job that a save of spec makes of old; old may be nil.
+func wanted(spec *manage.JobSpec, old *core.Job) core.Job {
+	j := core.Job{Def: spec.Def}
+	if old != nil {
+		j.Sched = old.Sched
+		j.Def.ID, j.Def.Created = old.Def.ID, old.Def.Created
+		if j.Def.Set == "" {
+			j.Def.Set = old.Def.Set
+		}
+	}
+	s := &j.Sched
+	s.Schedule, s.Misfire, s.Grace, s.Deadline = spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline
+	if spec.Paused != nil {
+		s.State = core.Started
+		if *spec.Paused {
+			s.State = core.Paused
+		}
+	}
+	if s.State == core.Ended {
+		s.State = core.Started
+	}
+	j.Normalize()
+	return j
+}
+
+func jobAfter(spec *manage.JobSpec, old *core.Job) Job {
+	j := wanted(spec, old)
+	return JobOf(&j)
+}
+
+func appAfter(spec *manage.AppSpec, old core.App) App {
+	after := AppOf(&old)
+	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
+	if spec.Set != "" {
+		after.Set = spec.Set
+	}
+	if spec.Token != nil {
+		after.HasToken = *spec.Token != ""
+	}
+	return after
+}
+
+// write stores the apps, then the jobs.
+func (a *applying) write() {
+	ctx, by := a.r.Context(), actor(a.r)
+	a.out.Applied = true
+	for i, spec := range a.apps {
+		res, err := a.s.m.SaveApp(ctx, by, spec)
+		if err != nil {
+			a.refuseApp(i, err)
+			continue
+		}
+		a.out.Apps[i].Rev, a.out.Apps[i].Change = res.Rev, res.Change
+	}
+	for i, res := range a.s.m.Save(ctx, by, a.jobs) {
+		if res.Err != nil {
+			a.refuseJob(i, res.Err)
+			continue
+		}
+		out := &a.out.Jobs[i]
+		out.ID, out.Rev, out.Change = int32(res.ID), res.Rev, res.Change
+	}
+}
+
+// prune deletes, or lists, what the set made and the body does not name.
+func (a *applying) prune(dryRun bool) error {
+	p := manage.PruneRequest{Set: a.set, DryRun: dryRun}
+	for i := range a.jobs {
+		p.Jobs = append(p.Jobs, a.jobs[i].Def.App+"/"+a.jobs[i].Def.Name)
+	}
+	for i := range a.apps {
+		p.Apps = append(p.Apps, a.apps[i].Name)
+	}
+	res, err := a.s.m.Prune(context.WithoutCancel(a.r.Context()), actor(a.r), p)
+	if err != nil {
+		return err
+	}
+	for _, j := range res.Jobs {
+		a.out.Jobs = append(a.out.Jobs, jobResult(j))
+		if j.Err != nil {
+			a.refuseJob(len(a.out.Jobs)-1, j.Err)
+		}
+	}
+	for _, app := range res.Apps {
+		a.out.Apps = append(a.out.Apps, AppResult{Name: app.Name, Change: app.Change})
+		if app.Err != nil {
+			a.refuseApp(len(a.out.Apps)-1, app.Err)
+		}
+	}
+	return nil
+}

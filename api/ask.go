@@ -1,0 +1,130 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// ListUpcoming lists the instants to come.
+func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams) {
+	span, err := parseDuration("for", params.For)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if params.For == "" {
+		span = time.Hour
+	}
+	res, err := s.m.Upcoming(r.Context(), manage.JobFilter{App: params.App}, span, params.Limit)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial}
+	names := s.names()
+	for i, c := range res.Coming {
+		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Cause: string(c.Cause)}
+		if c.Run != 0 {
+			out.Upcoming[i].Run = c.Run.String()
+		}
+		j, err := names.job(r.Context(), c.Job)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		if j != nil {
+			out.Upcoming[i].Timezone = j.Sched.Schedule.Timezone
+		}
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// Preview says what a schedule means.
+func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
+	body := PreviewRequest{Count: 10}
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	sched, err := body.Schedule.Core()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	from := core.InstantOf(time.Now())
+	if !body.From.IsZero() {
+		from = core.InstantOf(body.From)
+	}
+	p, err := s.m.Preview(sched, from, body.Count)
+	s.reply(w, r, Preview{Words: p.Words, Next: timesOf(p.Next), Ends: p.Ends, Traps: p.Traps}, err)
+}
+
+// ListChanges lists change records.
+func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams) {
+	changes, err := s.m.Changes(r.Context(), params.App, params.Job, params.Limit)
+	out := ChangeList{Changes: make([]Change, len(changes))}
+	for i, c := range changes {
+		out.Changes[i] = changeOf(c)
+	}
+	s.reply(w, r, out, err)
+}
+
+// Audit says what was demanded and what became of it.
+func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
+	from, to := core.InstantOf(params.From), core.InstantOf(params.To)
+	out := Audit{From: from.Time(), To: to.Time(), Skipped: map[string]int64{}}
+	if params.Job == "" {
+		sum, err := s.m.AuditAll(r.Context(), from, to)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		out.add(sum.AuditCount)
+		out.Jobs, out.Partial = sum.Jobs, sum.Partial
+		for _, m := range sum.Missing {
+			out.Missing = append(out.Missing, jobAudit(m))
+		}
+		s.write(w, http.StatusOK, out)
+		return
+	}
+	out.Jobs = 1
+	for next := from; next != 0; {
+		part, err := s.m.Audit(r.Context(), params.Job, next, to)
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		out.add(part.AuditCount)
+		out.Partial = out.Partial || part.Partial
+		if part.Unaccounted > 0 {
+			out.Missing = append(out.Missing, jobAudit(part))
+		}
+		next = part.Next
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+func (a *Audit) add(c manage.AuditCount) {
+	a.Demanded += c.Demanded
+	a.OnTime += c.OnTime
+	a.Late += c.Late
+	a.WorstMs = max(a.WorstMs, c.Worst.Milliseconds())
+	a.Pending += c.Pending
+	a.Unaccounted += c.Unaccounted
+	for reason, n := range c.Skipped {
+		a.Skipped[string(reason)] += n
+	}
+}
+
+func jobAudit(r manage.AuditReport) JobAudit {
+	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
+		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), Pending: r.Pending,
+		Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
+	for reason, n := range r.Skipped {
+		out.Skipped[string(reason)] = n
+	}
+	return out
+}

@@ -1,0 +1,214 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of a body.
+const (
+	MaxBody  = 8 << 20
+	MaxApply = 64 << 20
+)
+
+// decode reads the body into v, at most limit bytes of JSON without unknown
+// fields. Its errors name the path.
+func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
+	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return core.Errorf(core.CodeTooLarge, "the body is over %d MiB", limit>>20)
+		}
+		return core.Errorf(core.CodeInvalid, "the body broke off before its end")
+	}
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.DisallowUnknownFields()
+	err = dec.Decode(v)
+	if err == nil {
+		if _, err := dec.Token(); err != io.EOF {
+			return core.Errorf(core.CodeInvalid, "the body has something after its end, at byte %d", dec.InputOffset())
+		}
+		return nil
+	}
+	// The error of the decoder knows no path through lists: look again.
+	c := checker{json.NewDecoder(bytes.NewReader(data))}
+	c.dec.UseNumber()
+	if found := c.value("", reflect.TypeOf(v)); found != nil {
+		return found
+	}
+	return core.Errorf(core.CodeInvalid, "the body is not what is expected here")
+}
+
+// decodeOrNone is decode, and leaves v as it is when there is no body.
+func decodeOrNone(w http.ResponseWriter, r *http.Request, v any) error {
+	if r.ContentLength == 0 {
+		return nil
+	}
+	return decode(w, r, MaxBody, v)
+}
+
+// checker walks JSON beside the type that it is to be decoded into, and finds
+// the first place that does not fit.
+type checker struct{ dec *json.Decoder }
+
+var (
+	timeType = reflect.TypeFor[time.Time]()
+	rawType  = reflect.TypeFor[json.RawMessage]()
+)
+
+func (c checker) syntax(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return core.Errorf(core.CodeInvalid, "the body is not JSON: it ends too early, after %d bytes", c.dec.InputOffset())
+	}
+	return core.Errorf(core.CodeInvalid, "the body is not JSON: near byte %d", c.dec.InputOffset())
+}
+
+func (c checker) value(path string, t reflect.Type) error {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == rawType {
+		var skip json.RawMessage
+		if err := c.dec.Decode(&skip); err != nil {
+			return c.syntax(err)
+		}
+		return nil
+	}
+	token, err := c.dec.Token()
+	if err != nil {
+		return c.syntax(err)
+	}
+	if token == nil {
+		return nil // null leaves the default
+	}
+	switch {
+	case t == timeType:
+		text, ok := token.(string)
+		if _, err := time.Parse(time.RFC3339, text); !ok || err != nil {
+			return core.Invalid(path, fmt.Sprint(token), "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00")
+		}
+		return nil
+	case t.Kind() == reflect.Struct:
+		return c.object(path, t, token)
+	case t.Kind() == reflect.Map:
+		if token != json.Delim('{') {
+			return wrongType(path, token, "an object")
+		}
+		for c.dec.More() {
+			key, err := c.dec.Token()
+			if err != nil {
+				return c.syntax(err)
+			}
+			if err := c.value(join(path, key.(string)), t.Elem()); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.Slice:
+		if token != json.Delim('[') {
+			return wrongType(path, token, "a list")
+		}
+		for i := 0; c.dec.More(); i++ {
+			if err := c.value(fmt.Sprintf("%s[%d]", path, i), t.Elem()); err != nil {
+				return err
+			}
+		}
+	case t.Kind() == reflect.String:
+		if _, ok := token.(string); !ok {
+			return wrongType(path, token, "a text")
+		}
+		return nil
+	case t.Kind() == reflect.Bool:
+		if _, ok := token.(bool); !ok {
+			return wrongType(path, token, "true or false")
+		}
+		return nil
+	default:
+		n, ok := token.(json.Number)
+		if !ok {
+			return wrongType(path, token, "a whole number")
+		}
+		if _, err := strconv.ParseInt(n.String(), 10, t.Bits()); err != nil {
+			return core.Invalid(path, n.String(), fmt.Sprintf("a whole number of %d bits is expected", t.Bits()))
+		}
+		return nil
+	}
+	if _, err := c.dec.Token(); err != nil { // the closing brace
+		return c.syntax(err)
+	}
+	return nil
+}
+
+func (c checker) object(path string, t reflect.Type, token json.Token) error {
+	if token != json.Delim('{') {
+		return wrongType(path, token, "an object")
+	}
+	for c.dec.More() {
+		token, err := c.dec.Token()
+		if err != nil {
+			return c.syntax(err)
+		}
+		key := token.(string)
+		var names []string
+		var field reflect.Type
+		for f := range t.Fields() {
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			names = append(names, name)
+			if strings.EqualFold(name, key) { // as encoding/json does
+				field = f.Type
+			}
+		}
+		if field == nil {
+			slices.Sort(names)
+			return core.Invalid(join(path, key), "", "there is no such field; allowed are "+strings.Join(names, ", "))
+		}
+		if err := c.value(join(path, key), field); err != nil {
+			return err
+		}
+	}
+	if _, err := c.dec.Token(); err != nil {
+		return c.syntax(err)
+	}
+	return nil
+}
+
+func join(path, key string) string {
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func wrongType(path string, token json.Token, want string) error {
+	got, value := "a text", fmt.Sprint(token)
+	switch t := token.(type) {
+	case json.Number:
+		got = "a number"
+	case bool:
+		got = "true or false"
+	case json.Delim:
+		got, value = "an object", ""
+		if t == '[' {
+			got = "a list"
+		}
+	}
+	e := core.Invalid(path, value, fmt.Sprintf("%s is expected, not %s", want, got))
+	if path == "" {
+		e.Reason = "the body: " + e.Reason
+	}
+	// A secret that is written wrongly is still one.
+	if strings.HasSuffix(path, "token") {
+		e.Value = ""
+	}
+	return e
+}

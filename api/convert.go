@@ -1,0 +1,335 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// JobOf is a job in the words of the document, with its schedule in words.
+func JobOf(j *core.Job) Job {
+	d, s := &j.Def, &j.Sched
+	b := baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline)
+	job := Job{
+		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
+		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
+		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
+		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Problem: s.PlanError,
+	}
+	if s.State == core.Paused {
+		job.Pause = &Pause{From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
+	}
+	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
+		job.Words = c.Describe()
+	}
+	return job
+}
+
+func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) JobBase {
+	on := make([]string, len(d.Retry.On))
+	for i, state := range d.Retry.On {
+		on[i] = string(state)
+	}
+	return JobBase{
+		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
+		Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
+		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
+		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay), On: on},
+		Keep:  Keep{Days: d.Keep.Days, Log: string(d.Keep.Log)},
+	}
+}
+
+// JobSpecOf is a spec in the words of the document.
+func JobSpecOf(spec manage.JobSpec) JobSpec {
+	b := baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline)
+	return JobSpec{
+		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
+		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
+		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
+		Paused: spec.Paused, IfRev: spec.IfRev,
+	}
+}
+
+// Manage is the spec as package manage takes it. Its errors name the field.
+func (j JobSpec) Manage() (manage.JobSpec, error) {
+	spec := manage.JobSpec{
+		Def: core.Def{
+			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
+			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days, Log: core.KeepLog(j.Keep.Log)},
+			Retry: core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
+		},
+		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev,
+	}
+	for _, state := range j.Retry.On {
+		spec.Def.Retry.On = append(spec.Def.Retry.On, core.State(state))
+	}
+	for _, d := range []struct {
+		field, text string
+		to          *time.Duration
+	}{
+		{"grace", j.Grace, &spec.Grace},
+		{"deadline", j.Deadline, &spec.Deadline},
+		{"timeout", j.Timeout, &spec.Def.Timeout},
+		{"lostAfter", j.LostAfter, &spec.Def.LostAfter},
+		{"retry.delay", j.Retry.Delay, &spec.Def.Retry.Delay},
+		{"retry.maxDelay", j.Retry.MaxDelay, &spec.Def.Retry.MaxDelay},
+	} {
+		var err error
+		if *d.to, err = parseDuration(d.field, d.text); err != nil {
+			return spec, err
+		}
+	}
+	var err error
+	spec.Schedule, err = j.Schedule.Core()
+	return spec, err
+}
+
+// Core is the job as core has it, but for what only planning knows.
+func (j Job) Core() (core.Job, error) {
+	spec, err := JobSpec{
+		App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
+		Schedule: j.Schedule, Misfire: j.Misfire, Grace: j.Grace, Deadline: j.Deadline, Block: j.Block, Route: j.Route,
+		Timeout: j.Timeout, Retry: j.Retry, LostAfter: j.LostAfter, Keep: j.Keep,
+	}.Manage()
+	if err != nil {
+		return core.Job{}, err
+	}
+	job := core.Job{Def: spec.Def, Sched: core.Sched{
+		State: core.JobState(j.State), Rev: j.Rev, RevAt: j.RevAt,
+		Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline, PlanError: j.Problem,
+	}}
+	job.Def.ID, job.Def.Created = core.JobID(j.ID), j.CreatedAt
+	if j.Pause != nil {
+		job.Sched.PauseBy, job.Sched.PauseWhy = j.Pause.By, j.Pause.Reason
+		if !j.Pause.Until.IsZero() {
+			job.Sched.PauseUntil = core.InstantOf(j.Pause.Until)
+		}
+	}
+	job.Normalize()
+	return job, nil
+}
+
+func scheduleOf(s core.Schedule) Schedule {
+	out := Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until, Jitter: orNone(s.Jitter)}
+	rules := make([]Rule, len(s.Any))
+	for i, w := range s.Any {
+		r := &rules[i]
+		switch w.Kind {
+		case core.KindCron:
+			r.Cron = w.Expr
+		case core.KindCrontab:
+			r.Crontab = w.Expr
+		case core.KindEvery:
+			r.Every = formatDuration(w.Every)
+		case core.KindFixedDelay:
+			r.FixedDelay = formatDuration(w.Every)
+		case core.KindAt:
+			r.At = w.At.Time()
+		}
+		if w.Offset != 0 || w.Aligned {
+			text := formatDuration(w.Offset)
+			r.Offset = &text
+		}
+	}
+	if len(rules) == 1 {
+		r := rules[0]
+		out.Cron, out.Crontab, out.Every, out.Offset, out.FixedDelay, out.At = r.Cron, r.Crontab, r.Every, r.Offset, r.FixedDelay, r.At
+	} else if len(rules) > 1 {
+		out.Any = rules
+	}
+	return out
+}
+
+// Core is the schedule as core has it. Its errors name the field.
+func (s Schedule) Core() (core.Schedule, error) {
+	out := core.Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until}
+	var err error
+	if out.Jitter, err = parseDuration("schedule.jitter", s.Jitter); err != nil {
+		return out, err
+	}
+	own := Rule{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}
+	if own != (Rule{}) {
+		if len(s.Any) > 0 {
+			return out, core.Invalid("schedule.any", "", "either one rule in place or a list under any, not both")
+		}
+		w, err := own.core("schedule")
+		if err != nil {
+			return out, err
+		}
+		out.Any = []core.When{w}
+		return out, nil
+	}
+	for i, r := range s.Any {
+		path := "schedule"
+		if len(s.Any) > 1 {
+			path = fmt.Sprintf("schedule[%d]", i)
+		}
+		w, err := r.core(path)
+		if err != nil {
+			return out, err
+		}
+		out.Any = append(out.Any, w)
+	}
+	return out, nil
+}
+
+func (r Rule) core(path string) (core.When, error) {
+	var kinds []string
+	var w core.When
+	var period string
+	take := func(kind core.Kind, there bool) {
+		if there {
+			w.Kind = kind
+			kinds = append(kinds, string(kind))
+		}
+	}
+	take(core.KindCron, r.Cron != "")
+	take(core.KindCrontab, r.Crontab != "")
+	take(core.KindEvery, r.Every != "")
+	take(core.KindFixedDelay, r.FixedDelay != "")
+	take(core.KindAt, !r.At.IsZero())
+	if len(kinds) != 1 {
+		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of cron, crontab, every, fixedDelay and at is expected")
+	}
+	switch w.Kind {
+	case core.KindCron:
+		w.Expr = r.Cron
+	case core.KindCrontab:
+		w.Expr = r.Crontab
+	case core.KindEvery:
+		period = r.Every
+	case core.KindFixedDelay:
+		period = r.FixedDelay
+	case core.KindAt:
+		if r.At.Nanosecond() != 0 {
+			return w, core.Invalid(path+".at", r.At.Format(time.RFC3339Nano), "whole seconds are expected")
+		}
+		w.At = core.InstantOf(r.At)
+	}
+	var err error
+	if w.Every, err = parseDuration(path+"."+string(w.Kind), period); err != nil {
+		return w, err
+	}
+	if r.Offset != nil {
+		w.Aligned = true
+		w.Offset, err = parseDuration(path+".offset", *r.Offset)
+	}
+	return w, err
+}
+
+func pauseOf(p core.Pause) *Pause {
+	if p.From.IsZero() {
+		return nil
+	}
+	return &Pause{From: p.From, Until: p.To, By: p.By, Reason: p.Why}
+}
+
+// AppOf is an app in the words of the document: without its token.
+func AppOf(a *core.App) App {
+	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors,
+		Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause)}
+	for _, p := range a.Allow {
+		app.Allow = append(app.Allow, p.String())
+	}
+	return app
+}
+
+// Core is the app as core has it, without its token.
+func (a App) Core() (core.App, error) {
+	app := core.App{Name: a.Name, Title: a.Title, Set: a.Set, Executors: a.Executors, Rev: a.Rev, Created: a.CreatedAt}
+	for i, text := range a.Allow {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return app, core.Invalid(fmt.Sprintf("allow[%d]", i), text, "a range is written as 10.0.0.0/8 or fd00::/8")
+		}
+		app.Allow = append(app.Allow, p)
+	}
+	if p := a.Pause; p != nil {
+		app.Pause = core.Pause{From: p.From, To: p.Until, By: p.By, Why: p.Reason}
+	}
+	return app, nil
+}
+
+// AppSpecOf is a spec in the words of the document.
+func AppSpecOf(a manage.AppSpec) AppSpec {
+	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
+}
+
+// Manage is the spec as package manage takes it.
+func (a AppSpec) Manage() manage.AppSpec {
+	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
+}
+
+// runOf is a run in the words of the document; job is nil when it is not known.
+func runOf(r *core.Run, job *core.Job) Run {
+	out := Run{
+		ID: r.ID.String(), LogID: int64(r.ID), JobID: int32(r.ID.Job()), App: r.App,
+		State: string(r.State), Reason: string(r.Reason), Cause: string(r.Cause),
+		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), SentAt: r.SentAt, EndedAt: r.EndedAt,
+		Address: r.Address, Attempt: r.Attempt, Retries: r.Retries,
+		Params: r.Params, Addresses: r.Addresses, Key: r.Key, By: r.By,
+		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message,
+	}
+	if r.First != 0 && r.First != r.ID {
+		out.First = r.First.String()
+	}
+	if r.Then != 0 {
+		out.Then = r.Then.String()
+	}
+	if !r.SentAt.IsZero() {
+		late := r.Lateness().Milliseconds()
+		out.LatenessMs = &late
+	}
+	if job != nil {
+		out.Job, out.Timezone = job.Name(), job.Sched.Schedule.Timezone
+	}
+	if r.Late != nil {
+		out.Late = &LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
+	}
+	for _, t := range r.Tries {
+		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message})
+	}
+	return out
+}
+
+func skipOf(s core.Skip) Skip {
+	return Skip{FirstAt: s.First.Time(), LastAt: s.Last.Time(), Count: s.Count, Reason: string(s.Reason)}
+}
+
+func timesOf(instants []core.Instant) []time.Time {
+	times := make([]time.Time, len(instants))
+	for i, at := range instants {
+		times[i] = at.Time()
+	}
+	return times
+}
+
+func changeOf(c core.Change) Change {
+	out := Change{At: c.At, By: c.By, Verb: c.Verb, App: c.App, JobID: int32(c.Job), Reason: c.Why, Old: rawOf(c.Old), New: rawOf(c.New)}
+	if c.Name != "" {
+		out.Job = c.App + "/" + c.Name
+	}
+	return out
+}
+
+func rawOf(text string) json.RawMessage {
+	if !json.Valid([]byte(text)) {
+		return nil
+	}
+	return json.RawMessage(text)
+}
+
+func runIDs(runs []core.RunID) []string {
+	ids := make([]string, len(runs))
+	for i, r := range runs {
+		ids[i] = r.String()
+	}
+	return ids
+}

@@ -1,0 +1,242 @@
+package api
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	_ "embed"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+//go:embed openapi.yaml
+var document []byte
+
+// Logs reads what executors logged of runs.
+type Logs interface {
+	// Log reads lines from the given one (from 1) on; the line to go on from,
+	// and whether there will be no more.
+	Log(ctx context.Context, run core.Run, fromLine int) (text string, nextLine int, end bool, err error)
+}
+
+// Options of NewHandler.
+type Options struct {
+	// Token is what callers must send; empty lets nobody in.
+	Token string
+	// Status says what the server is; nil is nothing known.
+	Status func() Status
+	// Log takes what callers are not told; slog.Default() if nil.
+	Log *slog.Logger
+}
+
+// ActorHeader is the header in which a caller may say who asks.
+const ActorHeader = "Tickring-Actor"
+
+// statuses is the HTTP status of each code.
+var statuses = map[core.Code]int{
+	core.CodeInvalid:      http.StatusBadRequest,
+	core.CodeNotFound:     http.StatusNotFound,
+	core.CodeConflict:     http.StatusConflict,
+	core.CodeUnauthorized: http.StatusUnauthorized,
+	core.CodeTooLarge:     http.StatusRequestEntityTooLarge,
+	core.CodeRefused:      http.StatusConflict,
+	core.CodeUnavailable:  http.StatusServiceUnavailable,
+	core.CodeInternal:     http.StatusInternalServerError,
+}
+
+// NewHandler serves /v1. logs may be nil: then no run has a log.
+func NewHandler(m *manage.Manage, logs Logs, o Options) http.Handler {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	s := &server{m: m, logs: logs, o: o, token: sha256.Sum256([]byte(o.Token)), mux: http.NewServeMux()}
+	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
+	return s
+}
+
+type server struct {
+	m     *manage.Manage
+	logs  Logs
+	o     Options
+	token [sha256.Size]byte
+	mux   *http.ServeMux
+}
+
+var _ ServerInterface = (*server)(nil)
+
+func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		if p == http.ErrAbortHandler {
+			panic(p)
+		}
+		s.fail(w, r, fmt.Errorf("panic: %v\n%s", p, debug.Stack()))
+	}()
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	if !s.allowed(r) {
+		w.Header().Set("WWW-Authenticate", "Bearer")
+		s.fail(w, r, core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN"))
+		return
+	}
+	_, pattern := s.mux.Handler(r)
+	if pattern == "" {
+		s.lost(w, r)
+		return
+	}
+	s.mux.ServeHTTP(w, r)
+}
+
+// allowed compares hashes, so that the time it takes tells nothing of the token.
+func (s *server) allowed(r *http.Request) bool {
+	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	same := subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
+	return same && s.o.Token != "" && strings.EqualFold(scheme, "Bearer")
+}
+
+// lost answers what no pattern takes: another method, or no such path.
+func (s *server) lost(w http.ResponseWriter, r *http.Request) {
+	var allow []string
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+		try := r.Clone(r.Context())
+		try.Method = method
+		if _, pattern := s.mux.Handler(try); pattern != "" {
+			allow = append(allow, method)
+		}
+	}
+	if len(allow) == 0 {
+		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", cut(r.URL.Path)))
+		return
+	}
+	w.Header().Set("Allow", strings.Join(append(allow, http.MethodOptions), ", "))
+	if r.Method == http.MethodOptions {
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error{Code: string(core.CodeInvalid), Field: "method", Value: cut(r.Method),
+		Message: "allowed here are " + strings.Join(allow, ", ")}})
+}
+
+func cut(text string) string { return core.Invalid("", text, "").Value }
+
+// badParam answers what the generated code could not read of path and query.
+func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
+	var missing *RequiredParamError
+	var format *InvalidParamFormatError
+	switch {
+	case errors.As(err, &missing):
+		err = core.Invalid(missing.ParamName, "", "needed")
+	case errors.As(err, &format):
+		allowed := "it has the wrong form"
+		switch name := format.ParamName; name {
+		case "from", "to":
+			allowed = "a time is written as 2026-11-20T02:30:00Z or with an offset, +01:00 (escaped: %2B01:00)"
+			if strings.HasSuffix(r.URL.Path, "/log") {
+				allowed = "a whole number is expected"
+			}
+		case "limit", "after", "ifRev":
+			allowed = "a whole number is expected"
+		case "last":
+			allowed = "true or false is expected"
+		}
+		err = core.Invalid(format.ParamName, r.URL.Query().Get(format.ParamName), allowed)
+	default:
+		err = &core.Error{Code: core.CodeInvalid, Reason: "the query cannot be read", Err: err}
+	}
+	s.fail(w, r, err)
+}
+
+// errorOf is what a caller is told of an error. Of an internal one that is an
+// ID, under which the log has the rest.
+func (s *server) errorOf(r *http.Request, err error) Error {
+	code := core.CodeOf(err)
+	if e, ok := errors.AsType[*core.Error](err); ok && code != core.CodeInternal {
+		if e.Err != nil {
+			s.o.Log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
+		}
+		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason}
+	}
+	switch code {
+	case core.CodeUnavailable:
+		return Error{Code: string(code), Message: "not now: try again"}
+	case core.CodeConflict:
+		return Error{Code: string(code), Message: "somebody else changed it meanwhile: read it, and try again"}
+	}
+	var raw [4]byte
+	rand.Read(raw[:])
+	id := hex.EncodeToString(raw[:])
+	s.o.Log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err)
+	return Error{Code: string(core.CodeInternal), Message: "something went wrong in the server; its log says more under " + id}
+}
+
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	e := s.errorOf(r, err)
+	status, ok := statuses[core.Code(e.Code)]
+	if !ok {
+		status = http.StatusInternalServerError
+	}
+	s.write(w, status, ErrorReply{e})
+}
+
+func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error) {
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.write(w, http.StatusOK, v)
+}
+
+func (s *server) write(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		s.o.Log.Debug("api: answer not taken", "error", err)
+	}
+}
+
+// actor is who asks, as the caller says.
+func actor(r *http.Request) manage.Actor {
+	if name := r.Header.Get(ActorHeader); name != "" {
+		return manage.Actor{Name: name}
+	}
+	return manage.Actor{Name: "api"}
+}
+
+// GetOpenAPI serves the document.
+func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	w.Write(document)
+}
+
+// GetStatus says what the server is.
+func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
+	var status Status
+	if s.o.Status != nil {
+		status = s.o.Status()
+	}
+	if !status.Standby {
+		g, err := s.m.Global(r.Context())
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		status.Pause = pauseOf(g.Pause)
+	}
+	s.write(w, http.StatusOK, status)
+}

@@ -1,0 +1,233 @@
+package api
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// nextShown is how many next instants a job that is read alone comes with.
+const nextShown = 5
+
+// ListJobs lists jobs.
+func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) {
+	f := manage.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit}
+	for _, state := range params.State {
+		f.States = append(f.States, core.JobState(state))
+	}
+	for _, label := range params.Label {
+		key, value, _ := strings.Cut(label, "=")
+		if f.Labels == nil {
+			f.Labels = map[string]string{}
+		}
+		f.Labels[key] = value
+	}
+	page, err := s.m.Jobs(r.Context(), f)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := JobPage{Jobs: make([]Job, len(page.Jobs)), Next: int32(page.Next)}
+	for i := range page.Jobs {
+		j := &page.Jobs[i]
+		out.Jobs[i] = JobOf(j)
+		out.Jobs[i].Next = timesOf(s.m.NextOf(j, 1))
+		if params.Last {
+			if out.Jobs[i].Last, err = s.last(r, j); err != nil {
+				s.fail(w, r, err)
+				return
+			}
+		}
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// last is the last run of a job; nil when it has none.
+func (s *server) last(r *http.Request, j *core.Job) (*Run, error) {
+	page, err := s.m.Runs(r.Context(), manage.RunFilter{Job: j.Def.ID.String(), Limit: 1, To: time.Now()})
+	if err != nil || len(page.Runs) == 0 {
+		return nil, err
+	}
+	run := runOf(&page.Runs[0], j)
+	return &run, nil
+}
+
+func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
+	j, err := s.m.Job(r.Context(), ref)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := JobOf(&j)
+	out.Next = timesOf(s.m.NextOf(&j, nextShown))
+	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
+		out.Traps = c.Traps(core.InstantOf(time.Now()))
+	}
+	if out.Last, err = s.last(r, &j); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// GetJob reads a job.
+func (s *server) GetJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	s.job(w, r, app+"/"+name)
+}
+
+// GetJobByNumber reads a job.
+func (s *server) GetJobByNumber(w http.ResponseWriter, r *http.Request, id string) {
+	if n, err := strconv.ParseInt(id, 10, 32); err != nil || n <= 0 {
+		s.fail(w, r, core.Invalid("id", id, "the number of a job is 1 to 2147483647; by name it is /v1/jobs/APP/NAME"))
+		return
+	}
+	s.job(w, r, id)
+}
+
+// PutJob makes or changes a job.
+func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	var body JobSpec
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	for _, f := range []struct {
+		field, path string
+		body        *string
+	}{{"app", app, &body.App}, {"name", name, &body.Name}} {
+		if *f.body != "" && *f.body != f.path {
+			s.fail(w, r, core.Invalid(f.field, *f.body, "it differs from the path, "+f.path))
+			return
+		}
+		*f.body = f.path
+	}
+	spec, err := body.Manage()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res := s.m.Save(r.Context(), actor(r), []manage.JobSpec{spec})[0]
+	s.reply(w, r, jobResult(res), res.Err)
+}
+
+func jobResult(r manage.SaveResult) JobResult {
+	return JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change}
+}
+
+// DeleteJob deletes a job.
+func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name string, params DeleteJobParams) {
+	res, err := s.m.Delete(r.Context(), actor(r), app+"/"+name, params.IfRev)
+	s.reply(w, r, jobResult(res), err)
+}
+
+func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) {
+	var body PauseRequest
+	if err := decodeOrNone(w, r, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	p := manage.PauseRequest{Why: body.Reason, IfRev: body.IfRev}
+	if !body.Until.IsZero() {
+		p.Until = &body.Until
+	}
+	res, err := s.m.Pause(r.Context(), actor(r), t, p)
+	s.reply(w, r, stateResult(res), err)
+}
+
+func (s *server) resume(w http.ResponseWriter, r *http.Request, t manage.Target) {
+	var body ResumeRequest
+	if err := decodeOrNone(w, r, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.Resume(r.Context(), actor(r), t, body.Reason)
+	s.reply(w, r, stateResult(res), err)
+}
+
+func stateResult(r manage.StateResult) StateResult {
+	return StateResult{Changed: r.Changed, State: string(r.State), Rev: r.Rev, Until: r.Until}
+}
+
+// PauseJob stops the schedule of a job.
+func (s *server) PauseJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	s.pause(w, r, manage.Target{Job: app + "/" + name})
+}
+
+// ResumeJob ends the pause of a job.
+func (s *server) ResumeJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	s.resume(w, r, manage.Target{Job: app + "/" + name})
+}
+
+// PauseApp stops the schedules of an app.
+func (s *server) PauseApp(w http.ResponseWriter, r *http.Request, app string) {
+	s.pause(w, r, manage.Target{App: app})
+}
+
+// ResumeApp ends the pause of an app.
+func (s *server) ResumeApp(w http.ResponseWriter, r *http.Request, app string) {
+	s.resume(w, r, manage.Target{App: app})
+}
+
+// PauseAll stops all schedules.
+func (s *server) PauseAll(w http.ResponseWriter, r *http.Request) {
+	s.pause(w, r, manage.Target{All: true})
+}
+
+// ResumeAll ends the pause of everything.
+func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) {
+	s.resume(w, r, manage.Target{All: true})
+}
+
+// ListApps lists all apps.
+func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
+	apps, err := s.m.Apps(r.Context())
+	out := AppList{Apps: make([]App, len(apps))}
+	for i := range apps {
+		out.Apps[i] = AppOf(&apps[i])
+	}
+	s.reply(w, r, out, err)
+}
+
+// GetApp reads an app.
+func (s *server) GetApp(w http.ResponseWriter, r *http.Request, name string) {
+	app, err := s.m.App(r.Context(), name)
+	s.reply(w, r, AppOf(&app), err)
+}
+
+// PutApp makes or changes an app.
+func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
+	var body AppSpec
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if body.Name != "" && body.Name != name {
+		s.fail(w, r, core.Invalid("name", body.Name, "it differs from the path, "+name))
+		return
+	}
+	body.Name = name
+	res, err := s.m.SaveApp(r.Context(), actor(r), body.Manage())
+	s.reply(w, r, AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
+}
+
+// DeleteApp deletes an app.
+func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) {
+	err := s.m.DeleteApp(r.Context(), actor(r), name)
+	s.reply(w, r, AppResult{Name: name, Change: manage.Deleted}, err)
+}
+
+// ListExecutors lists the executors of an app.
+func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) {
+	views, err := s.m.Executors(r.Context(), app)
+	out := ExecutorList{Executors: make([]Executor, len(views))}
+	for i, v := range views {
+		out.Executors[i] = Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used,
+			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect}
+	}
+	s.reply(w, r, out, err)
+}

@@ -1,0 +1,219 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// names looks jobs up by number, each once.
+type names struct {
+	m    *manage.Manage
+	seen map[core.JobID]*core.Job
+}
+
+func (s *server) names() names { return names{s.m, map[core.JobID]*core.Job{}} }
+
+// job is nil when it was deleted.
+func (n names) job(ctx context.Context, id core.JobID) (*core.Job, error) {
+	if j, ok := n.seen[id]; ok {
+		return j, nil
+	}
+	j, err := n.m.Job(ctx, id.String())
+	switch {
+	case err == nil:
+		n.seen[id] = &j
+	case core.CodeOf(err) == core.CodeNotFound:
+		n.seen[id] = nil
+	default:
+		return nil, err
+	}
+	return n.seen[id], nil
+}
+
+func (s *server) runs(ctx context.Context, runs []core.Run) ([]Run, error) {
+	out := make([]Run, len(runs))
+	names := s.names()
+	for i := range runs {
+		j, err := names.job(ctx, runs[i].ID.Job())
+		if err != nil {
+			return nil, err
+		}
+		out[i] = runOf(&runs[i], j)
+	}
+	return out, nil
+}
+
+// ListRuns lists runs.
+func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
+	f := manage.RunFilter{Job: params.Job, App: params.App, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	for _, state := range params.State {
+		f.States = append(f.States, core.State(state))
+	}
+	for _, cause := range params.Cause {
+		f.Causes = append(f.Causes, core.Cause(cause))
+	}
+	page, err := s.m.Runs(r.Context(), f)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := RunPage{Next: page.Next}
+	for _, skip := range page.Skips {
+		out.Skips = append(out.Skips, skipOf(skip))
+	}
+	out.Runs, err = s.runs(r.Context(), page.Runs)
+	s.reply(w, r, out, err)
+}
+
+// ListWaiting lists what waits for its time.
+func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string) {
+	waiting, err := s.m.Waiting(r.Context(), app+"/"+name)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	runs, err := s.runs(r.Context(), waiting)
+	s.reply(w, r, RunPage{Runs: runs}, err)
+}
+
+func (s *server) run(w http.ResponseWriter, r *http.Request, ref manage.RunRef) {
+	v, err := s.m.Run(r.Context(), ref)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := runOf(&v.Run, v.Job)
+	if v.Skip != nil {
+		skip := skipOf(*v.Skip)
+		out.Skip = &skip
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// GetRun reads a run.
+func (s *server) GetRun(w http.ResponseWriter, r *http.Request, run string) {
+	if _, err := core.ParseRunID(run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.run(w, r, run)
+}
+
+// GetRunAt reads the run of an instant.
+func (s *server) GetRunAt(w http.ResponseWriter, r *http.Request, app, name, at string) {
+	s.run(w, r, app+"/"+name+"@"+at)
+}
+
+// GetRunByKey reads the run of a key.
+func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
+	s.run(w, r, app+"/"+name+"#"+key)
+}
+
+// GetLog reads a piece of a log.
+func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params GetLogParams) {
+	if params.From < 0 {
+		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1"))
+		return
+	}
+	if _, err := core.ParseRunID(run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	v, err := s.m.Run(r.Context(), run)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if v.Skip != nil || s.logs == nil {
+		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no log of run %s", run))
+		return
+	}
+	text, next, end, err := s.logs.Log(r.Context(), v.Run, max(params.From, 1))
+	s.reply(w, r, Log{Text: text, Next: next, End: end}, err)
+}
+
+// TriggerJob asks for a run.
+func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	var body TriggerRequest
+	if err := decodeOrNone(w, r, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	t := manage.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
+		Key: body.Key, Retries: body.Retries}
+	if body.Cause != "" {
+		t.Cause = core.Cause(body.Cause)
+	}
+	if t.Cause != core.CauseAPI && t.Cause != core.CauseManual {
+		s.fail(w, r, core.Invalid("cause", body.Cause, "allowed are manual, api"))
+		return
+	}
+	if !body.At.IsZero() {
+		t.At = &body.At
+	}
+	res, err := s.m.Trigger(r.Context(), actor(r), t)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	runs, err := s.runs(r.Context(), []core.Run{res.Run})
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.write(w, http.StatusOK, TriggerResult{Run: runs[0], Existing: res.Existing, Waiting: res.Waiting})
+}
+
+func (s *server) stop(w http.ResponseWriter, r *http.Request, res manage.StopResult, err error) {
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed)}
+	if j, err := s.names().job(r.Context(), res.Job); err == nil && j != nil {
+		out.Job = j.Name()
+	}
+	for _, a := range res.Sent {
+		k := KillAnswer{Address: a.Address}
+		if a.Err != nil {
+			k.Problem = s.errorOf(r, a.Err).Message
+		}
+		out.Sent = append(out.Sent, k)
+	}
+	s.write(w, http.StatusOK, out)
+}
+
+// KillJob ends all runs of a job.
+func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name)
+	s.stop(w, r, res, err)
+}
+
+// KillRun ends a run.
+func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string) {
+	if _, err := core.ParseRunID(run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.KillRun(r.Context(), actor(r), run)
+	s.stop(w, r, res, err)
+}
+
+// CancelRun cancels a run that was not sent.
+func (s *server) CancelRun(w http.ResponseWriter, r *http.Request, run string) {
+	if _, err := core.ParseRunID(run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.Cancel(r.Context(), actor(r), run)
+	s.stop(w, r, res, err)
+}
+
+// CancelByKey cancels a trigger that waits.
+func (s *server) CancelByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
+	res, err := s.m.Cancel(r.Context(), actor(r), app+"/"+name+"#"+key)
+	s.stop(w, r, res, err)
+}
