@@ -241,6 +241,7 @@ func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
 	after = plan.Start(after, sch, t.o.Plan)
 	move := s.Stay()
 	move.NewNext, move.NewPlanAt, move.NewState = after.Next, after.PlanAt, after.State
+	move.NewTail = after.Tail
 	move.NewRev, move.NewRevAt = after.Rev, after.RevAt
 	c := core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
 		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
@@ -269,7 +270,8 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	move.PlanError = ""
 	pl := planned{Result: plan.Result{Advance: move}}
 	if at, ok := s.Tail.Planned(); ok && !out {
-		slot := sch.Slot(s.ID, at, 0, false)
+		delay, _ := sch.FixedDelay()
+		slot := sch.Slot(s.ID, at, 0, delay < t.o.Plan.Window) // as planned first
 		pl.Fires = []core.Fire{{Run: s.Tail, Rev: s.Rev, At: at, Slot: slot, Cause: core.CauseSchedule, Seq: max(s.Seq-1, 0)}}
 	}
 	return pl, true

@@ -1,0 +1,403 @@
+// Package arch_test keeps the shape of the code: who may import whom, what core
+// may not hold, and that the texts which lead a reader name what exists.
+package arch_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tickring/tickring"
+
+// layers is the order of DESIGN 6, from the top: a package imports only from
+// lines below its own, and inside a line nothing but what exceptions names. A
+// name ends with /... where it stands for all below it.
+var layers = [][]string{
+	{"cmd/tickring", "functions/...", "internal/boot"},
+	{"internal/bench"},
+	{"server"},
+	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/memory", "engine/sqlite", "engine/awsengine"},
+	{"engine"},
+	{"core/tick", "core/dispatch", "core/callback", "core/registry", "core/manage"},
+	{"core/finish"},
+	{"core/plan"},
+	{"core/schedule", "core/ring", "core/route"},
+	{"core/cron"},
+	{"core"},
+}
+
+// exceptions are the imports inside a line.
+var exceptions = map[string][]string{
+	"send":         {"wirehttp"},
+	"console":      {"api"},
+	"api":          {},
+	"core/manage":  {},
+	"cmd/tickring": {},
+}
+
+// free packages import nothing of ours but what is named, and may be imported
+// by every line from wirehttp's up.
+var free = map[string][]string{
+	"wire":              {},
+	"internal/safedial": {},
+	"internal/miniexec": {"wire"},
+	"wiretest":          {"wire", "wirehttp"},
+	"executor/...":      {"wire"},
+}
+
+// anything may import what it tests.
+var anything = []string{"engine/enginetest", "engine/sim", "internal/arch"}
+
+type listed struct {
+	ImportPath string
+	Imports    []string
+}
+
+func TestImports(t *testing.T) {
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for d := json.NewDecoder(bytes.NewReader(out)); d.More(); {
+		var p listed
+		if err := d.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		seen++
+		from := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module+"/")
+			if !ours {
+				if strings.HasPrefix(from, "core") && strings.Contains(strings.Split(imp, "/")[0], ".") {
+					t.Errorf("%s imports %s: nothing in core reaches outside the standard library", from, imp)
+				}
+				continue
+			}
+			if why := refusal(from, to); why != "" {
+				t.Errorf("%s imports %s: %s", from, to, why)
+			}
+		}
+	}
+	if seen < 15 {
+		t.Fatalf("only %d packages were listed", seen)
+	}
+}
+
+// refusal says why from may not import to; empty if it may.
+func refusal(from, to string) string {
+	if in(anything, from) {
+		return ""
+	}
+	if list, ok := lookup(free, from); ok {
+		if in(list, to) || strings.HasPrefix(to, from+"/") {
+			return ""
+		}
+		return "it may import only " + strings.Join(list, ", ")
+	}
+	line, ok := layer(from)
+	if !ok {
+		return "the list of layers does not know " + from
+	}
+	if _, ok := lookup(free, to); ok {
+		if strings.HasPrefix(from, "core") || from == "engine" || strings.HasPrefix(from, "engine/") {
+			return "core and engines know no transport"
+		}
+		return ""
+	}
+	below, ok := layer(to)
+	switch {
+	case !ok:
+		return "the list of layers does not know " + to
+	case below > line, in(exceptions[from], to):
+		return ""
+	case below == line && strings.HasPrefix(to, from+"/"):
+		return ""
+	}
+	return "that is not below it"
+}
+
+func layer(p string) (int, bool) {
+	for i, l := range layers {
+		if in(l, p) {
+			return i, true
+		}
+	}
+	return 0, false
+}
+
+func in(list []string, p string) bool {
+	return slices.ContainsFunc(list, func(l string) bool {
+		if base, ok := strings.CutSuffix(l, "/..."); ok {
+			return p == base || strings.HasPrefix(p, base+"/")
+		}
+		return l == p
+	})
+}
+
+func lookup(m map[string][]string, p string) ([]string, bool) {
+	for k, v := range m {
+		if in([]string{k}, p) {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// TestCoreIsPlain parses package core: no interface, no context, no clock, no
+// goroutine, and not so many files that it becomes a drawer.
+func TestCoreIsPlain(t *testing.T) {
+	files := sources(t, "../../core")
+	if len(files) > 15 {
+		t.Errorf("core has %d files, at most 15 are allowed: is the newest one a noun of two use cases?", len(files))
+	}
+	for name, f := range files {
+		for _, imp := range f.Imports {
+			switch imp.Path.Value {
+			case `"sync"`, `"os"`, `"net/http"`, `"math/rand/v2"`:
+				t.Errorf("%s imports %s", name, imp.Path.Value)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.InterfaceType:
+				if len(n.Methods.List) > 0 {
+					t.Errorf("%s declares an interface: ports are declared by the use case that needs them", name)
+				}
+			case *ast.GoStmt:
+				t.Errorf("%s starts a goroutine", name)
+			case *ast.SelectorExpr:
+				if x, ok := n.X.(*ast.Ident); ok && x.Name == "time" && (n.Sel.Name == "Now" || n.Sel.Name == "Since" || n.Sel.Name == "Until") {
+					t.Errorf("%s asks the clock: now is a parameter", name)
+				}
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					if field.Tag != nil && strings.Contains(field.Tag.Value, "dynamodb") {
+						t.Errorf("%s has a store's tag", name)
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+// sources parses the non-test files of a folder.
+func sources(t *testing.T, dir string) map[string]*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]*ast.File{}
+	for _, name := range names {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[filepath.Base(name)] = f
+	}
+	if len(files) == 0 {
+		t.Fatalf("no Go files in %s", dir)
+	}
+	return files
+}
+
+// TestListsAreComplete: every constant of a closed list stands in that list.
+func TestListsAreComplete(t *testing.T) {
+	lists := map[string]string{"State": "States", "Cause": "Causes", "Misfire": "Misfires", "Route": "Routes", "Block": "Blocks", "Backoff": "Backoffs",
+		"KeepLog": "KeepLogs", "JobState": "JobStates", "Kind": "Kinds", "Reason": "Reasons"}
+	constants := map[string][]string{}
+	members := map[string]map[string]bool{}
+	for _, f := range sources(t, "../../core") {
+		for _, decl := range f.Decls {
+			g, ok := decl.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range g.Specs {
+				v, ok := spec.(*ast.ValueSpec)
+				if !ok {
+					continue
+				}
+				if typ, ok := v.Type.(*ast.Ident); ok && g.Tok == token.CONST {
+					for _, n := range v.Names {
+						constants[typ.Name] = append(constants[typ.Name], n.Name)
+					}
+				}
+				for i, n := range v.Names {
+					if g.Tok != token.VAR || i >= len(v.Values) {
+						continue
+					}
+					set := map[string]bool{}
+					ast.Inspect(v.Values[i], func(n ast.Node) bool {
+						if id, ok := n.(*ast.Ident); ok {
+							set[id.Name] = true
+						}
+						return true
+					})
+					members[n.Name] = set
+				}
+			}
+		}
+	}
+	for typ, list := range lists {
+		if len(constants[typ]) == 0 || members[list] == nil {
+			t.Errorf("no constants of %s, or no list %s", typ, list)
+		}
+		for _, c := range constants[typ] {
+			if !members[list][c] {
+				t.Errorf("core.%s is not in core.%s", c, list)
+			}
+		}
+	}
+}
+
+// TestDocNamesWhatExists: what core/doc.go leads a reader to is there.
+func TestDocNamesWhatExists(t *testing.T) {
+	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp"}
+	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "finish"} {
+		dirs[p] = "core/" + p
+	}
+	doc := sources(t, "../../core")["doc.go"].Doc.Text()
+	names := regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w+)(?:\.([A-Z]\w+))?`).FindAllStringSubmatch(doc, -1)
+	if len(names) < 15 {
+		t.Fatalf("core/doc.go names %d places", len(names))
+	}
+	for _, n := range names {
+		dir, ok := dirs[n[1]]
+		if !ok {
+			t.Errorf("core/doc.go names %s, which is no package", n[0])
+			continue
+		}
+		if !declares(sources(t, "../../"+dir), n[2], n[3]) {
+			t.Errorf("core/doc.go names %s, which does not exist", n[0])
+		}
+	}
+}
+
+func declares(files map[string]*ast.File, name, method string) bool {
+	for _, f := range files {
+		for _, decl := range f.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				recv := ""
+				if d.Recv != nil {
+					typ := d.Recv.List[0].Type
+					if star, ok := typ.(*ast.StarExpr); ok {
+						typ = star.X
+					}
+					if id, ok := typ.(*ast.Ident); ok {
+						recv = id.Name
+					}
+				}
+				if method == "" && recv == "" && d.Name.Name == name || method != "" && recv == name && d.Name.Name == method {
+					return true
+				}
+			case *ast.GenDecl:
+				for _, s := range d.Specs {
+					if ts, ok := s.(*ast.TypeSpec); ok && method == "" && ts.Name.Name == name {
+						return true
+					}
+				}
+			}
+		}
+	}
+	return false
+}
+
+// TestReadmeNamesWhatExists: every path in the table "Where a change goes" is there.
+func TestReadmeNamesWhatExists(t *testing.T) {
+	b, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, ok := strings.Cut(string(b), "## Where a change goes")
+	if !ok {
+		t.Fatal("README.md has no part \"Where a change goes\"")
+	}
+	table, _, _ = strings.Cut(table, "\n## ")
+	rows := 0
+	for line := range strings.Lines(table) {
+		if strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| A change") {
+			rows++
+		}
+	}
+	if rows < 10 || rows > 16 {
+		t.Errorf("the table has %d rows, about twelve are wanted", rows)
+	}
+	for _, m := range regexp.MustCompile("`([a-z][\\w./-]*)`").FindAllStringSubmatch(table, -1) {
+		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
+			t.Errorf("README.md names %s, which does not exist", m[1])
+		}
+	}
+}
+
+// TestModulesAreListed: .ci/run knows every module of the repository.
+func TestModulesAreListed(t *testing.T) {
+	script, err := os.ReadFile("../../.ci/run")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^modules="([^"]*)"`).FindSubmatch(script)
+	if m == nil {
+		t.Fatal(".ci/run has no line modules=\"…\"")
+	}
+	listed := strings.Fields(string(m[1]))
+	cmd := exec.Command("git", "ls-files", "--cached", "--others", "--exclude-standard", "go.mod", "**/go.mod")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Skip("no git here: nothing to compare with")
+	}
+	for _, f := range strings.Fields(string(out)) {
+		if dir := filepath.Dir(f); !slices.Contains(listed, dir) {
+			t.Errorf("module %s is not in the modules of .ci/run", dir)
+		}
+	}
+}
+
+// TestPackagesSayWhatTheyAreFor: one package comment for each package.
+func TestPackagesSayWhatTheyAreFor(t *testing.T) {
+	cmd := exec.Command("go", "list", "-f", "{{.Dir}}", "./...")
+	cmd.Dir = "../.."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range strings.Fields(string(out)) {
+		docs, files := 0, 0
+		names, _ := filepath.Glob(filepath.Join(dir, "*.go"))
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files++
+			if f.Doc != nil && !ast.IsGenerated(f) {
+				docs++
+			}
+		}
+		if files > 0 && docs != 1 {
+			t.Errorf("%s has %d package comments, one is wanted", dir, docs)
+		}
+	}
+}

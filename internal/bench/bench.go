@@ -1,0 +1,423 @@
+// Package bench measures `tickring serve` from outside: it starts the server
+// and an executor as processes of their own, gives it jobs, and reports what the
+// executor received, when, and what the server used. It talks to loopback only,
+// and every scenario ends by itself.
+package bench
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/sqlite"
+)
+
+const (
+	benchApp   = "bench"
+	hangApp    = "hanging"
+	benchToken = "bench-executors"
+)
+
+// Options of a bench.
+type Options struct {
+	Scenarios []string      // of Names; empty: all but soak
+	For       time.Duration // how long rates are measured; 60 s
+	SoakFor   time.Duration // 10 min
+	SoakKeep  time.Duration // how long runs are kept in the soak; 2 min
+	Dir       string        // where data folders are made; empty: a temporary one, removed at the end
+	Out       io.Writer     // progress and the table
+	// Apply makes jobs through the API of a server, and tells how long it took.
+	Apply func(ctx context.Context, url, token string, jobs []manage.JobSpec) error
+}
+
+// Names of the scenarios, in their order.
+var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "apply", "idle", "soak"}
+
+// Row is one line of the table.
+type Row struct {
+	Scenario string        `json:"scenario"`
+	Demanded int64         `json:"demanded"`
+	Lost     int64         `json:"lost"`
+	Twice    int64         `json:"twice"`
+	Early    int64         `json:"early"`
+	P50      time.Duration `json:"p50"`
+	P99      time.Duration `json:"p99"`
+	Max      time.Duration `json:"max"`
+	CPU      float64       `json:"cpuSecondsPer10000"` // of the server
+	Resident int64         `json:"residentBytes"`      // peak
+	Note     string        `json:"note,omitempty"`
+}
+
+// Run runs scenarios and prints a table.
+func Run(ctx context.Context, o Options) ([]Row, error) {
+	if len(o.Scenarios) == 0 {
+		o.Scenarios = Names[:len(Names)-1]
+	}
+	if o.For == 0 {
+		o.For = time.Minute
+	}
+	if o.SoakFor == 0 {
+		o.SoakFor = 10 * time.Minute
+	}
+	if o.SoakKeep == 0 {
+		o.SoakKeep = 2 * time.Minute
+	}
+	if o.Dir == "" {
+		dir, err := os.MkdirTemp("", "tickring-bench-")
+		if err != nil {
+			return nil, err
+		}
+		defer os.RemoveAll(dir)
+		o.Dir = dir
+	}
+	b := &bench{o: o}
+	var rows []Row
+	for _, name := range o.Scenarios {
+		f, ok := map[string]func(context.Context) ([]Row, error){
+			"second-100":   func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-100", 100, o.For) },
+			"second-1000":  func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-1000", 1000, o.For) },
+			"second-10000": func(ctx context.Context) ([]Row, error) { return b.second(ctx, "second-10000", 10000, o.For) },
+			"burst-10000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 10000) },
+			"burst-50000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 50000) },
+			"highest":      b.highest,
+			"hang":         b.hanging,
+			"apply":        b.apply,
+			"idle":         b.idle,
+			"soak":         b.soak,
+		}[name]
+		if !ok {
+			return rows, core.Invalid("scenario", name, fmt.Sprintf("allowed: %v", Names))
+		}
+		fmt.Fprintf(o.Out, "%s …\n", name)
+		got, err := f(ctx)
+		rows = append(rows, got...)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	Table(o.Out, rows)
+	return rows, nil
+}
+
+// Table prints rows.
+func Table(w io.Writer, rows []Row) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "SCENARIO\tDEMANDED\tLOST\tTWICE\tEARLY\tP50\tP99\tMAX\tCPU s/10,000\tPEAK MB\tNOTE")
+	for _, r := range rows {
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.2f\t%d\t%s\n", r.Scenario, r.Demanded, r.Lost, r.Twice, r.Early, ms(r.P50), ms(r.P99), ms(r.Max), r.CPU, r.Resident>>20, r.Note)
+	}
+	t.Flush()
+}
+
+func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
+
+type bench struct {
+	o Options
+	n int
+}
+
+func (b *bench) dir() (string, error) {
+	b.n++
+	dir := filepath.Join(b.o.Dir, fmt.Sprint(b.n))
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// seed makes the apps, and jobs of one app, in a data folder on which no server works.
+func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) error {
+	lock, err := sqlite.TryLock(dir)
+	if err != nil {
+		return err
+	}
+	eng, err := sqlite.Open(ctx, sqlite.Options{Dir: dir, Lock: lock})
+	if err != nil {
+		return err
+	}
+	defer eng.Close()
+	f := finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.Local()})
+	m := manage.New(eng.Manage, eng.Ring, f, nil, manage.Options{Plan: plan.Local()})
+	actor := manage.Actor{Name: "bench"}
+	tok := benchToken
+	for _, app := range []string{benchApp, hangApp} {
+		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok}); err != nil {
+			return err
+		}
+	}
+	for len(jobs) > 0 {
+		n := min(len(jobs), 10_000)
+		for _, r := range m.Save(ctx, actor, jobs[:n]) {
+			if r.Err != nil {
+				return fmt.Errorf("make job %s: %w", r.Name, r.Err)
+			}
+		}
+		jobs = jobs[n:]
+	}
+	return nil
+}
+
+func job(app, name string, when core.When) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "bench"}, Schedule: core.Schedule{Any: []core.When{when}}}
+}
+
+func secondly(app string, n int) []manage.JobSpec {
+	jobs := make([]manage.JobSpec, n)
+	for i := range jobs {
+		jobs[i] = job(app, fmt.Sprintf("s%d", i), core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+	}
+	return jobs
+}
+
+// wait waits until an instant has passed.
+func wait(ctx context.Context, until core.Instant) error {
+	t := time.NewTimer(time.Until(until.Time()))
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// warmup is how long a rate runs before it is measured, settle how long its
+// last fires have to arrive.
+const warmup, settle = 8, 5
+
+// measure runs a rig for a span and compares what arrived with what was due.
+func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int64, d time.Duration, parts int) (Row, Report, error) {
+	from := core.InstantOf(time.Now()) + warmup
+	to := from.Add(d)
+	if err := wait(ctx, from); err != nil {
+		return Row{}, Report{}, err
+	}
+	before := usageOf(r.server.cmd.Process.Pid)
+	if err := wait(ctx, to); err != nil {
+		return Row{}, Report{}, err
+	}
+	after := usageOf(r.server.cmd.Process.Pid)
+	if err := wait(ctx, to+settle); err != nil {
+		return Row{}, Report{}, err
+	}
+	rep, err := r.received(from, to, parts)
+	if err != nil {
+		return Row{}, rep, err
+	}
+	row := rowOf(name, perSecond*int64(to-from), rep)
+	row.CPU = (after.CPU - before.CPU).Seconds() / float64(row.Demanded) * 10_000
+	row.Resident = after.Peak
+	return row, rep, nil
+}
+
+func rowOf(name string, demanded int64, rep Report) Row {
+	return Row{Scenario: name, Demanded: demanded, Lost: demanded - rep.Distinct, Twice: rep.Twice, Early: rep.Early, P50: rep.P50, P99: rep.P99, Max: rep.Max}
+}
+
+// second is n jobs, each every second on the second.
+func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.seed(ctx, dir, secondly(benchApp, n)); err != nil {
+		return nil, err
+	}
+	r, err := newRig(ctx, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	row, _, err := b.measure(ctx, r, name, int64(n), d, 1)
+	return []Row{row}, err
+}
+
+// burst is n jobs due once, in the same second.
+func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	started := time.Now()
+	at := core.InstantOf(started) + 20 + core.Instant(n/2500)
+	jobs := make([]manage.JobSpec, n)
+	for i := range jobs {
+		jobs[i] = job(benchApp, fmt.Sprintf("b%d", i), core.When{Kind: core.KindAt, At: at})
+	}
+	if err := b.seed(ctx, dir, jobs); err != nil {
+		return nil, err
+	}
+	r, err := newRig(ctx, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	if time.Now().After(at.Time().Add(-10 * time.Second)) {
+		return nil, fmt.Errorf("making %d jobs took %s: too slow a machine for this scenario", n, time.Since(started).Round(time.Second))
+	}
+	if err := wait(ctx, at-1); err != nil {
+		return nil, err
+	}
+	before := usageOf(r.server.cmd.Process.Pid)
+	if err := wait(ctx, at+12); err != nil {
+		return nil, err
+	}
+	after := usageOf(r.server.cmd.Process.Pid)
+	rep, err := r.received(at, at+1, 1)
+	if err != nil {
+		return nil, err
+	}
+	row := rowOf(fmt.Sprintf("burst-%d", n), int64(n), rep)
+	row.CPU = (after.CPU - before.CPU).Seconds() / float64(n) * 10_000
+	row.Resident = after.Peak
+	row.Note = "last out after " + ms(rep.Max)
+	return []Row{row}, nil
+}
+
+// highest raises the rate until p99 passes a second or fires are missing.
+func (b *bench) highest(ctx context.Context) ([]Row, error) {
+	var rows []Row
+	for n := 8000; n <= 60000; n += 4000 {
+		got, err := b.second(ctx, fmt.Sprintf("highest: %d/s", n), n, 20*time.Second)
+		if err != nil {
+			return rows, err
+		}
+		if got[0].P99 > time.Second || got[0].Lost > 0 {
+			got[0].Note = "over 1 s: not sustained"
+			return append(rows, got...), nil
+		}
+		rows = got
+	}
+	return rows, nil
+}
+
+// hanging is 50 fires a second to an executor that never answers beside 100 to
+// one that does, measured from the first second.
+func (b *bench) hanging(ctx context.Context) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.seed(ctx, dir, append(secondly(benchApp, 100), secondly(hangApp, 50)...)); err != nil {
+		return nil, err
+	}
+	r, err := newRig(ctx, dir, true)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	row, _, err := b.measure(ctx, r, "hang: healthy", 100, b.o.For, 1)
+	row.Note = "beside 50/s to an executor that never answers"
+	return []Row{row}, err
+}
+
+// apply makes 10,000 jobs through the API.
+func (b *bench) apply(ctx context.Context) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.seed(ctx, dir, nil); err != nil {
+		return nil, err
+	}
+	r, err := newRig(ctx, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	jobs := make([]manage.JobSpec, 10_000)
+	for i := range jobs {
+		jobs[i] = job(benchApp, fmt.Sprintf("a%d", i), core.When{Kind: core.KindCron, Expr: fmt.Sprintf("%d %d 3 * * ?", i%60, i/60%60)})
+	}
+	began := time.Now()
+	if err := b.o.Apply(ctx, r.url, token, jobs); err != nil {
+		return nil, err
+	}
+	took := time.Since(began)
+	u := usageOf(r.server.cmd.Process.Pid)
+	return []Row{{Scenario: "apply", Demanded: 0, Resident: u.Peak, Note: fmt.Sprintf("10,000 jobs in %.2f s", took.Seconds())}}, nil
+}
+
+// idle is a million jobs that do nothing beside a hundred that do.
+func (b *bench) idle(ctx context.Context) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	jobs := secondly(benchApp, 100)
+	far := core.InstantOf(time.Now().AddDate(1, 0, 0))
+	for i := range 1_000_000 {
+		jobs = append(jobs, job(benchApp, fmt.Sprintf("i%d", i), core.When{Kind: core.KindAt, At: far + core.Instant(i%86400)}))
+	}
+	began := time.Now()
+	if err := b.seed(ctx, dir, jobs); err != nil {
+		return nil, err
+	}
+	made := time.Since(began)
+	r, err := newRig(ctx, dir, false)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	row, _, err := b.measure(ctx, r, "idle: 1,000,000", 100, b.o.For/2, 1)
+	row.Note = fmt.Sprintf("100/s beside 1,000,000 idle jobs (made in %.0f s)", made.Seconds())
+	return []Row{row}, err
+}
+
+// soak runs 2,000 a second for long with runs kept for a short time.
+func (b *bench) soak(ctx context.Context) ([]Row, error) {
+	dir, err := b.dir()
+	if err != nil {
+		return nil, err
+	}
+	if err := b.seed(ctx, dir, secondly(benchApp, 2000)); err != nil {
+		return nil, err
+	}
+	r, err := newRig(ctx, dir, false, "--tune", "keepRuns="+b.o.SoakKeep.String(), "--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		t := time.NewTicker(b.o.SoakFor / 10)
+		defer t.Stop()
+		for {
+			select {
+			case <-t.C:
+				u := usageOf(r.server.cmd.Process.Pid)
+				fmt.Fprintf(b.o.Out, "  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), u.Resident>>20, size(dir)>>20)
+			case <-stop:
+				return
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	row, rep, err := b.measure(ctx, r, "soak: 2000/s", 2000, b.o.SoakFor, 10)
+	close(stop)
+	<-done
+	for _, p := range rep.ByInstants {
+		fmt.Fprintf(b.o.Out, "  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
+	}
+	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", b.o.SoakFor, b.o.SoakKeep, size(dir)>>20)
+	return []Row{row}, err
+}
+
+func size(dir string) int64 {
+	var n int64
+	files, _ := filepath.Glob(filepath.Join(dir, "tickring.db*"))
+	for _, f := range files {
+		if st, err := os.Stat(f); err == nil {
+			n += st.Size()
+		}
+	}
+	return n
+}

@@ -1,0 +1,384 @@
+// Package miniexec is a small executor on the wire, for the demo and the
+// bench: it registers, accepts runs, works on them in goroutines and calls back
+// in batches. It keeps nothing on disk and is no SDK.
+package miniexec
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// Options of an Executor.
+type Options struct {
+	App    string
+	Admin  string // base URL of the server; empty: no registration, no callbacks
+	Token  string
+	Listen string // 127.0.0.1:0 if empty
+	// Handle works on a run, in a goroutine of its own; nil succeeds at once.
+	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
+	// Received is told of each accepted run before it is answered; it must be quick.
+	Received func(r *wire.Run, at time.Time)
+	// Hang accepts connections and never answers.
+	Hang bool
+	Log  *slog.Logger
+}
+
+// Executor is one running executor.
+type Executor struct {
+	o       Options
+	ln      net.Listener
+	ctx     context.Context
+	stop    context.CancelFunc
+	wg      sync.WaitGroup
+	results chan wire.CallbackItem
+	client  *http.Client
+
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	running map[int64]*running
+	logs    map[int64]*strings.Builder
+	order   []int64
+}
+
+type running struct {
+	job    int32
+	cancel context.CancelCauseFunc
+}
+
+// keepLogs is how many runs' logs stay readable.
+const keepLogs = 500
+
+// Start starts one. Close ends it and waits for all it runs.
+func Start(o Options) (*Executor, error) {
+	if o.Listen == "" {
+		o.Listen = "127.0.0.1:0"
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	ln, err := net.Listen("tcp", o.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listen for runs: %w", err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	e := &Executor{o: o, ln: ln, ctx: ctx, stop: stop, results: make(chan wire.CallbackItem, 100_000),
+		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
+		conns:  map[net.Conn]struct{}{}, running: map[int64]*running{}, logs: map[int64]*strings.Builder{}}
+	e.wg.Go(e.accept)
+	if o.Admin != "" {
+		e.wg.Go(e.register)
+		for range 2 {
+			e.wg.Go(e.callback)
+		}
+	}
+	return e, nil
+}
+
+// URL is the address that it registers.
+func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
+
+// Close ends it: what runs is cancelled and reported as far as the server takes it.
+func (e *Executor) Close() {
+	e.stop()
+	e.ln.Close()
+	e.mu.Lock()
+	for c := range e.conns {
+		c.Close()
+	}
+	for _, r := range e.running {
+		r.cancel(context.Canceled)
+	}
+	e.mu.Unlock()
+	e.wg.Wait()
+	e.client.CloseIdleConnections()
+}
+
+func (e *Executor) accept() {
+	for {
+		c, err := e.ln.Accept()
+		if err != nil {
+			return
+		}
+		e.mu.Lock()
+		e.conns[c] = struct{}{}
+		e.mu.Unlock()
+		e.wg.Go(func() {
+			e.serve(c)
+			e.mu.Lock()
+			delete(e.conns, c)
+			e.mu.Unlock()
+			c.Close()
+		})
+	}
+}
+
+// serve answers the requests of one connection. It reads HTTP by hand, since
+// the bench measures the server beside it on the same cores.
+func (e *Executor) serve(c net.Conn) {
+	r := bufio.NewReaderSize(c, 8<<10)
+	var body, out []byte
+	for {
+		line, err := r.ReadSlice('\n')
+		if err != nil {
+			return
+		}
+		parts := bytes.Fields(line)
+		if len(parts) < 3 {
+			return
+		}
+		path := string(parts[1])
+		length := 0
+		for {
+			h, err := r.ReadSlice('\n')
+			if err != nil {
+				return
+			}
+			if h = bytes.TrimRight(h, "\r\n"); len(h) == 0 {
+				break
+			}
+			if k, v, ok := bytes.Cut(h, []byte(":")); ok && len(k) == len("content-length") && strings.EqualFold(string(k), "content-length") {
+				if length, err = strconv.Atoi(string(bytes.TrimSpace(v))); err != nil || length < 0 || length > wire.MaxBody {
+					return
+				}
+			}
+		}
+		if cap(body) < length {
+			body = make([]byte, length)
+		}
+		body = body[:length]
+		if _, err := io.ReadFull(r, body); err != nil {
+			return
+		}
+		if e.o.Hang {
+			<-e.ctx.Done()
+			return
+		}
+		reply := e.answer(path, body)
+		out = append(out[:0], "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: "...)
+		out = strconv.AppendInt(out, int64(len(reply)), 10)
+		out = append(out, "\r\n\r\n"...)
+		out = append(out, reply...)
+		if _, err := c.Write(out); err != nil {
+			return
+		}
+	}
+}
+
+var ok = wire.AppendReply(nil, wire.CodeSuccess, "")
+
+func (e *Executor) answer(path string, body []byte) []byte {
+	switch path {
+	case "/run", "/trigger":
+		run, err := wire.DecodeRun(body)
+		if err != nil {
+			return wire.AppendReply(nil, wire.CodeFailure, err.Error())
+		}
+		if e.o.Received != nil {
+			e.o.Received(&run, time.Now())
+		}
+		e.start(&run)
+		return ok
+	case "/beat":
+		return ok
+	case "/idleBeat":
+		b, err := wire.DecodeIdleBeat(body)
+		if err == nil && e.busy(b.JobID) {
+			return wire.AppendReply(nil, wire.CodeFailure, "job thread is running or has trigger queue.")
+		}
+		return ok
+	case "/kill":
+		if k, err := wire.DecodeKill(body); err == nil {
+			e.kill(k.JobID)
+		}
+		return ok
+	case "/log":
+		q, err := wire.DecodeLogRequest(body)
+		if err != nil {
+			return wire.AppendReply(nil, wire.CodeFailure, err.Error())
+		}
+		return wire.AppendLogReply(nil, wire.DialectB, wire.CodeSuccess, "", e.log(q))
+	}
+	return wire.AppendReply(nil, wire.CodeFailure, "no such path: "+path)
+}
+
+func (e *Executor) start(run *wire.Run) {
+	if e.o.Handle == nil {
+		e.report(run, wire.CodeSuccess, "")
+		return
+	}
+	ctx, cancel := context.WithCancelCause(e.ctx)
+	e.mu.Lock()
+	e.running[run.LogID] = &running{job: run.JobID, cancel: cancel}
+	e.logs[run.LogID] = &strings.Builder{}
+	e.order = append(e.order, run.LogID)
+	if len(e.order) > keepLogs {
+		delete(e.logs, e.order[0])
+		e.order = e.order[1:]
+	}
+	e.mu.Unlock()
+	e.wg.Go(func() {
+		defer cancel(nil)
+		code, msg := e.o.Handle(ctx, run, func(format string, args ...any) { e.logf(run.LogID, format, args...) })
+		e.mu.Lock()
+		delete(e.running, run.LogID)
+		e.mu.Unlock()
+		if context.Cause(ctx) == errKilled {
+			code, msg = wire.CodeFailure, "task kill [job running, killed]"
+		}
+		e.report(run, code, msg)
+	})
+}
+
+func (e *Executor) report(run *wire.Run, code int, msg string) {
+	select {
+	case e.results <- wire.CallbackItem{LogID: run.LogID, LogTime: run.LogTime, Code: code, Msg: msg}:
+	case <-e.ctx.Done():
+	}
+}
+
+var errKilled = fmt.Errorf("killed")
+
+func (e *Executor) kill(job int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.running {
+		if r.job == job {
+			r.cancel(errKilled)
+		}
+	}
+}
+
+func (e *Executor) busy(job int32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.running {
+		if r.job == job {
+			return true
+		}
+	}
+	return false
+}
+
+func (e *Executor) logf(run int64, format string, args ...any) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if b := e.logs[run]; b != nil && b.Len() < 64<<10 {
+		fmt.Fprintf(b, time.Now().UTC().Format("15:04:05.000 ")+format+"\n", args...)
+	}
+}
+
+func (e *Executor) log(q wire.LogRequest) wire.LogResult {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	res := wire.LogResult{FromLine: q.FromLine}
+	b := e.logs[q.LogID]
+	if b == nil {
+		res.End = true
+		return res
+	}
+	lines := strings.SplitAfter(b.String(), "\n")
+	lines = lines[:len(lines)-1]
+	from := max(int(q.FromLine), 1) - 1
+	if from < len(lines) {
+		res.Content = strings.Join(lines[from:], "")
+	}
+	res.ToLine = int32(len(lines))
+	return res
+}
+
+// register announces the executor at once and then every 20 s.
+func (e *Executor) register() {
+	reg := wire.AppendRegistration(nil, wire.Registration{App: e.o.App, Address: e.URL()})
+	wait := time.Duration(0)
+	for {
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-e.ctx.Done():
+			t.Stop()
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+			e.post(ctx, "/api/registryRemove", reg)
+			cancel()
+			return
+		}
+		wait = 20 * time.Second
+		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
+			e.o.Log.Debug("registration failed", "err", err)
+			wait = time.Second
+		}
+	}
+}
+
+func (e *Executor) post(ctx context.Context, path string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.o.Admin+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", wire.ContentType)
+	req.Header.Set(wire.HeaderToken, e.o.Token)
+	resp, err := e.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
+	if err != nil {
+		return err
+	}
+	reply, err := wire.DecodeReply(b)
+	if err != nil {
+		return err
+	}
+	if reply.Code != wire.CodeSuccess {
+		return fmt.Errorf("answered %d: %s", reply.Code, reply.Msg)
+	}
+	return nil
+}
+
+// callback reports results in batches of up to 50, as they come or 5 ms apart,
+// and again until the server takes them.
+func (e *Executor) callback() {
+	batch := make([]wire.CallbackItem, 0, 50)
+	for {
+		batch = batch[:0]
+		select {
+		case r := <-e.results:
+			batch = append(batch, r)
+		case <-e.ctx.Done():
+			return
+		}
+		timeout := time.NewTimer(5 * time.Millisecond)
+	fill:
+		for len(batch) < cap(batch) {
+			select {
+			case r := <-e.results:
+				batch = append(batch, r)
+			case <-timeout.C:
+				break fill
+			}
+		}
+		timeout.Stop()
+		body := wire.AppendCallback(nil, wire.DialectB, batch)
+		for e.post(e.ctx, "/api/callback", body) != nil {
+			t := time.NewTimer(200 * time.Millisecond)
+			select {
+			case <-t.C:
+			case <-e.ctx.Done():
+				t.Stop()
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,240 @@
+package send
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+)
+
+// The headers of a call. Times are RFC 3339 in UTC.
+const (
+	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
+	HeaderJob      = "Tickring-Job"      // app/name
+	HeaderInstant  = "Tickring-Instant"  // scheduledAt
+	HeaderAttempt  = "Tickring-Attempt"  // from 1
+	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
+	HeaderTime     = "Tickring-Time"     // when it was signed
+	// HeaderSignature is "v1=" and the hex HMAC-SHA256, keyed with the app's
+	// token, of time, method, path with query, run and body, each but the last
+	// followed by a line feed. It is missing where the app has no token.
+	HeaderSignature = "Tickring-Signature"
+)
+
+// messageTail is how much of a body becomes the run's message.
+const messageTail = 4 << 10
+
+// caller is the scheme call.
+type caller struct {
+	o      Options
+	client *http.Client
+}
+
+func newCaller(o Options) *caller {
+	d := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second, ControlContext: o.Policy.ControlContext}
+	return &caller{o: o, client: &http.Client{
+		Transport: &http.Transport{
+			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32, MaxConnsPerHost: o.MaxConns,
+			IdleConnTimeout: 5 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+func (c *caller) close() { c.client.CloseIdleConnections() }
+
+// reach connects, and asks nothing.
+func (c *caller) reach(ctx context.Context, base string) error {
+	u, err := url.Parse(base)
+	if err != nil {
+		return err
+	}
+	port := u.Port()
+	if port == "" {
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+	}
+	d := &net.Dialer{Timeout: c.o.Timeout, ControlContext: c.o.Policy.ControlContext}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), port))
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
+// send makes the call and awaits it: its answer is the result, but for 202.
+func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment) dispatch.Answer {
+	started := time.Now()
+	timeout := sh.Job.Def.Timeout
+	if timeout <= 0 {
+		timeout = c.o.CallTimeout
+	}
+	parent := ctx
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	req, err := c.request(ctx, base, sh)
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
+	}
+	var wrote atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { wrote.Store(true) }, // from here on bytes may be out
+	}))
+	resp, err := c.client.Do(req)
+	a := dispatch.Answer{}
+	switch {
+	case err == nil:
+		a = result(resp)
+	case !wrote.Load() && parent.Err() != nil:
+		a = dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "no connection before the deadline"}
+	case !wrote.Load():
+		a = dispatch.Answer{Kind: dispatch.AnswerRefused, Message: plain(err)}
+	case parent.Err() == nil && errors.Is(err, context.DeadlineExceeded):
+		a = dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.TimedOut, Reason: core.ReasonTimeout, TimedOut: true,
+			Message: "no answer within " + timeout.String()}
+	default:
+		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: plain(err)}
+	}
+	a.Took = time.Since(started)
+	if a.Kind == dispatch.AnswerEnded {
+		a.Took = 0 // how long the work takes says nothing about the address
+	}
+	return a
+}
+
+// plain is the innermost text of an error of the HTTP client, without the URL.
+func plain(err error) string {
+	var u *url.Error
+	if errors.As(err, &u) {
+		err = u.Err
+	}
+	return err.Error()
+}
+
+func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment) (*http.Request, error) {
+	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
+	if err != nil {
+		return nil, err
+	}
+	body := sh.Job.Def.Params
+	if sh.Run.Params != nil {
+		body = *sh.Run.Params
+	}
+	var content io.Reader
+	if method != http.MethodGet {
+		content = strings.NewReader(body)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(base, "/")+path, content)
+	if err != nil {
+		return nil, err
+	}
+	h := req.Header
+	h.Set("User-Agent", "tickring")
+	if content != nil && body != "" {
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		if json.Valid([]byte(body)) {
+			h.Set("Content-Type", "application/json")
+		}
+	}
+	run := sh.Run.ID.String()
+	h.Set(HeaderRun, run)
+	h.Set("Idempotency-Key", run)
+	h.Set(HeaderJob, sh.Job.Name())
+	h.Set(HeaderInstant, sh.Run.At.String())
+	h.Set(HeaderAttempt, strconv.Itoa(sh.Run.Attempt))
+	if c.o.ReportURL != "" {
+		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(c.o.ReportKey, sh.Run.ID))
+	}
+	if sh.App.Token != "" {
+		at := c.o.Now().UTC().Format(time.RFC3339)
+		h.Set(HeaderTime, at)
+		if content == nil {
+			body = ""
+		}
+		h.Set(HeaderSignature, Signature(sh.App.Token, at, method, req.URL.RequestURI(), run, body))
+	}
+	return req, nil
+}
+
+// Signature is the value of HeaderSignature: what a receiver computes to check it.
+func Signature(token, at, method, path, run, body string) string {
+	m := hmac.New(sha256.New, []byte(token))
+	for _, s := range []string{at, method, path, run} {
+		io.WriteString(m, s)
+		io.WriteString(m, "\n")
+	}
+	io.WriteString(m, body)
+	return "v1=" + hex.EncodeToString(m.Sum(nil))
+}
+
+// ReportSignature is the key in the URL at which a run is reported.
+func ReportSignature(key []byte, run core.RunID) string {
+	m := hmac.New(sha256.New, key)
+	io.WriteString(m, "report\n"+run.String())
+	return hex.EncodeToString(m.Sum(nil)[:16])
+}
+
+// result reads the answer of a call.
+func result(resp *http.Response) dispatch.Answer {
+	defer resp.Body.Close()
+	a := dispatch.Answer{Kind: dispatch.AnswerEnded, Code: resp.StatusCode}
+	tail, err := readTail(resp.Body)
+	a.Message = tail
+	switch s := resp.StatusCode; {
+	case s == http.StatusAccepted:
+		a.Kind = dispatch.AnswerAccepted
+	case s == http.StatusTooManyRequests:
+		a.Kind = dispatch.AnswerBusy
+	case s >= 200 && s < 300:
+		a.State = core.Succeeded
+		if err != nil {
+			a.Message += "\n(the answer was cut: " + err.Error() + ")"
+		}
+	default:
+		a.State, a.Reason = core.Failed, core.ReasonHandler
+		if a.Message == "" {
+			a.Message = resp.Status
+		}
+	}
+	return a
+}
+
+// maxAnswer bounds how much of an answer is read; what is beyond is not waited for.
+const maxAnswer = 16 << 20
+
+// readTail reads a body and keeps its last 4 KB, whole characters only.
+func readTail(r io.Reader) (string, error) {
+	r = io.LimitReader(r, maxAnswer)
+	buf := make([]byte, 0, 2*messageTail)
+	chunk := make([]byte, messageTail)
+	for {
+		n, err := r.Read(chunk)
+		buf = append(buf, chunk[:n]...)
+		if len(buf) > messageTail {
+			buf = append(buf[:0], buf[len(buf)-messageTail:]...)
+		}
+		if err != nil {
+			for i := 0; i < utf8.UTFMax && len(buf) > 0 && !utf8.RuneStart(buf[0]); i++ {
+				buf = buf[1:]
+			}
+			if err == io.EOF {
+				err = nil
+			}
+			return strings.ToValidUTF8(string(buf), "\uFFFD"), err
+		}
+	}
+}

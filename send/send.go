@@ -1,0 +1,235 @@
+// Package send brings one run to one address, by the scheme of the address:
+// http (xxl-job's wire) and call (a plain HTTP endpoint). It says of each send
+// what is proven about it, and never sends twice. It keeps no state of runs.
+package send
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
+	"github.com/tickring/tickring/wirehttp"
+)
+
+// Options of a Sender. The zero value of a field means its default.
+type Options struct {
+	// Policy judges the IP addresses that may be connected to; an app's Allow
+	// widens it.
+	Policy safedial.Policy
+	// Timeout of one send over the wire.
+	Timeout time.Duration // 3 s
+	// CallTimeout of a call: whose job has no timeout.
+	CallTimeout time.Duration // 60 s
+	// MaxConns bounds the connections to one address.
+	MaxConns int // 512
+	// ReportURL is the base URL at which a call: that answered 202 reports.
+	ReportURL string
+	// ReportKey signs those URLs.
+	ReportKey []byte
+	Now       func() time.Time
+}
+
+// Sender sends, asks and kills. It is the Sender of dispatch, the Prober of
+// finish and the Killer of manage.
+type Sender struct {
+	o    Options
+	wire *wirehttp.Client
+	call *caller
+}
+
+var (
+	_ dispatch.Sender = (*Sender)(nil)
+	_ finish.Prober   = (*Sender)(nil)
+	_ manage.Killer   = (*Sender)(nil)
+)
+
+// New makes a Sender; Close ends its connections.
+func New(o Options) *Sender {
+	if o.Timeout == 0 {
+		o.Timeout = 3 * time.Second
+	}
+	if o.CallTimeout == 0 {
+		o.CallTimeout = time.Minute
+	}
+	if o.MaxConns == 0 {
+		o.MaxConns = 512
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Sender{
+		o:    o,
+		wire: wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: o.MaxConns}),
+		call: newCaller(o),
+	}
+}
+
+// Close closes idle connections.
+func (s *Sender) Close() {
+	s.wire.Close()
+	s.call.close()
+}
+
+func allowing(ctx context.Context, app *core.App) context.Context {
+	if len(app.Allow) == 0 {
+		return ctx
+	}
+	return safedial.WithAllow(ctx, app.Allow)
+}
+
+func auth(app *core.App) wirehttp.Auth { return wirehttp.Auth{Token: app.Token, App: app.Name} }
+
+// Send sends a run.
+func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+	scheme, target, err := core.ParseAddress(sh.Address)
+	if err == nil {
+		err = scheme.Ready("executors", sh.Address)
+	}
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
+	}
+	ctx = allowing(ctx, sh.App)
+	if scheme == core.SchemeCall {
+		return s.call.send(ctx, target, sh)
+	}
+	params := sh.Job.Def.Params
+	if sh.Run.Params != nil {
+		params = *sh.Run.Params
+	}
+	r := wire.Run{
+		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: params,
+		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
+		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
+		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastTotal: 1,
+	}
+	return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
+}
+
+func blockName(b core.Block) string {
+	switch b {
+	case core.BlockDiscardLater:
+		return "DISCARD_LATER"
+	case core.BlockCoverEarly:
+		return "COVER_EARLY"
+	}
+	return wire.BlockSerial
+}
+
+func answerOf(o wirehttp.Outcome) dispatch.Answer {
+	a := dispatch.Answer{Code: o.Code, Message: o.Msg, Took: o.Took}
+	if a.Message == "" && o.Err != nil {
+		a.Message = o.Err.Error()
+	}
+	switch o.Kind {
+	case wirehttp.Accepted:
+		a.Kind = dispatch.AnswerAccepted
+	case wirehttp.Repeat:
+		a.Kind = dispatch.AnswerRepeat
+	case wirehttp.RefusedPassing:
+		a.Kind = dispatch.AnswerBusy
+	case wirehttp.BeforeFirstByte:
+		a.Kind = dispatch.AnswerRefused
+	case wirehttp.Refused:
+		a.Kind = dispatch.AnswerRefused
+		if o.Verdict == wire.VerdictBlockStrategy {
+			a.Kind = dispatch.AnswerBlocked
+		}
+	default:
+		a.Kind = dispatch.AnswerUnconfirmed
+		a.TimedOut = errors.Is(o.Err, context.DeadlineExceeded)
+	}
+	return a
+}
+
+// errOf is nil for an accepted call, otherwise why it was not.
+func errOf(o wirehttp.Outcome) error {
+	switch {
+	case o.Kind == wirehttp.Accepted:
+		return nil
+	case o.Msg != "":
+		return fmt.Errorf("answered %d: %s", o.Code, wire.CutMessage(o.Msg))
+	case o.Err != nil:
+		return o.Err
+	}
+	return fmt.Errorf("answered %d", o.Code)
+}
+
+// Beat asks an address whether it is there. A call: address is when something
+// accepts a connection, for there is nothing to ask.
+func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
+	scheme, target, err := core.ParseAddress(address)
+	if err != nil {
+		return err
+	}
+	ctx = allowing(ctx, app)
+	switch scheme {
+	case core.SchemeWire:
+		return errOf(s.wire.Beat(ctx, target, auth(app)))
+	case core.SchemeCall:
+		return s.call.reach(ctx, target)
+	}
+	return scheme.Ready("address", address)
+}
+
+// Idle asks an executor whether it neither runs nor queues the job.
+func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
+	scheme, target, err := core.ParseAddress(address)
+	if err != nil {
+		return false, err
+	}
+	if scheme != core.SchemeWire {
+		return false, fmt.Errorf("%s: cannot be asked what it runs", scheme)
+	}
+	o := s.wire.IdleBeat(allowing(ctx, app), target, auth(app), int32(job))
+	switch o.Kind {
+	case wirehttp.Accepted:
+		return true, nil
+	case wirehttp.Refused:
+		return false, nil
+	}
+	return false, errOf(o)
+}
+
+// Kill asks an executor to end all runs of a job.
+func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
+	scheme, target, err := core.ParseAddress(address)
+	if err != nil {
+		return err
+	}
+	if scheme != core.SchemeWire {
+		return core.Errorf(core.CodeRefused, "%s: executors cannot be told to end a run; the kill is recorded, and counts when the run fails", scheme)
+	}
+	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
+}
+
+// Log reads lines of a run's log from its executor, from line from (1 is the
+// first). next is the line to go on from; end says that no more will come.
+func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int) (text string, next int, end bool, err error) {
+	scheme, target, err := core.ParseAddress(run.Address)
+	if err != nil || run.SentAt.IsZero() {
+		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
+	}
+	if scheme != core.SchemeWire {
+		if run.State.Open() {
+			return "", from, false, nil
+		}
+		if from > 1 {
+			return "", from, true, nil
+		}
+		return strings.TrimRight(run.Message, "\n") + "\n", 2, true, nil
+	}
+	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt), FromLine: int32(max(from, 1))})
+	if o.Kind != wirehttp.Accepted {
+		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, errOf(o))
+	}
+	next = max(int(res.ToLine)+1, from)
+	return res.Content, next, res.End || !run.State.Open() && int(res.ToLine) < from, nil
+}
