@@ -72,7 +72,7 @@ func copyJournal(j core.Journal) core.Journal {
 func copyMessage(m ring.Message) ring.Message {
 	m.Fires = slices.Clone(m.Fires)
 	if m.Check != nil {
-		c := ring.Check{Runs: slices.Clone(m.Check.Runs)}
+		c := ring.Check{Runs: slices.Clone(m.Check.Runs), Idle: m.Check.Idle}
 		if m.Check.Journal != nil {
 			j := copyJournal(*m.Check.Journal)
 			c.Journal = &j
