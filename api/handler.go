@@ -162,11 +162,11 @@ func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {
 
 // errorOf is what a caller is told of an error. Of an internal one that is an
 // ID, under which the log has the rest.
-func (s *server) errorOf(r *http.Request, err error) Error {
+func errorOf(r *http.Request, log *slog.Logger, err error) Error {
 	code := core.CodeOf(err)
 	if e, ok := errors.AsType[*core.Error](err); ok && code != core.CodeInternal {
 		if e.Err != nil {
-			s.o.Log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
+			log.WarnContext(r.Context(), "api", "method", r.Method, "path", r.URL.Path, "code", code, "error", err, "cause", e.Err)
 		}
 		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason}
 	}
@@ -179,17 +179,25 @@ func (s *server) errorOf(r *http.Request, err error) Error {
 	var raw [4]byte
 	rand.Read(raw[:])
 	id := hex.EncodeToString(raw[:])
-	s.o.Log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err)
+	log.ErrorContext(r.Context(), "api", "id", id, "method", r.Method, "path", r.URL.Path, "error", err, "cause", errors.Unwrap(err))
 	return Error{Code: string(core.CodeInternal), Message: "something went wrong in the server; its log says more under " + id}
 }
 
-func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
-	e := s.errorOf(r, err)
+// WriteError answers an error in the shape of this interface, with the status
+// of its code. What callers are not to know goes into the log.
+func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err error) {
+	e := errorOf(r, log, err)
 	status, ok := statuses[core.Code(e.Code)]
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	s.write(w, status, ErrorReply{e})
+	write(w, status, ErrorReply{e})
+}
+
+func (s *server) errorOf(r *http.Request, err error) Error { return errorOf(r, s.o.Log, err) }
+
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	WriteError(w, r, s.o.Log, err)
 }
 
 func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error) {
@@ -200,14 +208,14 @@ func (s *server) reply(w http.ResponseWriter, r *http.Request, v any, err error)
 	s.write(w, http.StatusOK, v)
 }
 
-func (s *server) write(w http.ResponseWriter, status int, v any) {
+func (s *server) write(w http.ResponseWriter, status int, v any) { write(w, status, v) }
+
+func write(w http.ResponseWriter, status int, v any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		s.o.Log.Debug("api: answer not taken", "error", err)
-	}
+	_ = enc.Encode(v) // a caller that has gone needs no answer
 }
 
 // actor is who asks, as the caller says.
