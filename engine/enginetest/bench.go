@@ -1,0 +1,256 @@
+package enginetest
+
+import (
+	"fmt"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// Benchmarks measures what the path of a fire asks of an engine.
+func Benchmarks(b *testing.B, open func(b *testing.B) *engine.Engine) {
+	for _, n := range []int{500, 1000} {
+		b.Run(fmt.Sprintf("Create%d", n), func(b *testing.B) { benchCreate(b, open(b), n) })
+	}
+	b.Run("CloseRuns500", func(b *testing.B) { benchClose(b, open(b), 500) })
+	b.Run("Runs500", func(b *testing.B) { benchRuns(b, open(b), 500) })
+	for _, n := range []int{1000, 100000} {
+		e := open(b)
+		Sleeping(b, e, n)
+		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) { BenchDue(b, e) })
+		b.Run(fmt.Sprintf("Jobs1000Of%d", n), func(b *testing.B) { benchJobs(b, e) })
+		b.Run(fmt.Sprintf("Advance500Of%d", n), func(b *testing.B) { benchAdvance(b, e, 500) })
+	}
+	b.Run("Fire", func(b *testing.B) { BenchFire(b, open(b)) })
+}
+
+func noErrors(b *testing.B, errs []error) {
+	for _, err := range errs {
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// perRow reports the time of one of n rows of an operation.
+func perRow(b *testing.B, n int) {
+	ns := float64(b.Elapsed().Nanoseconds()) / float64(b.N) / float64(n)
+	b.ReportMetric(ns, "ns/row")
+	b.ReportMetric(1e9/ns, "rows/s")
+}
+
+// benchJobCount is how many jobs take turns in benchmarks.
+const benchJobCount = 1000
+
+func benchRun(i int) core.Run {
+	return run(core.PlannedRun(core.JobID(i%benchJobCount+1), at(i/benchJobCount)))
+}
+
+func benchBatches(n, batches int) [][]core.Run {
+	list := make([][]core.Run, batches)
+	for k := range list {
+		for i := range n {
+			list[k] = append(list[k], benchRun(k*n+i))
+		}
+	}
+	return list
+}
+
+func benchCreate(b *testing.B, e *engine.Engine, n int) {
+	list := benchBatches(n, b.N)
+	b.ResetTimer()
+	for _, batch := range list {
+		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+	}
+	perRow(b, n)
+}
+
+func benchClose(b *testing.B, e *engine.Engine, n int) {
+	var closes [][]finish.Close
+	for _, batch := range benchBatches(n, b.N) {
+		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+		var list []finish.Close
+		for _, r := range batch {
+			list = append(list, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+		}
+		closes = append(closes, list)
+	}
+	b.ResetTimer()
+	for _, list := range closes {
+		noErrors(b, e.Finish.CloseRuns(b.Context(), list))
+	}
+	perRow(b, n)
+}
+
+func benchRuns(b *testing.B, e *engine.Engine, n int) {
+	var ids []core.RunID
+	for k, batch := range benchBatches(n, 40) {
+		noErrors(b, e.Dispatch.Create(b.Context(), batch))
+		if k%40 == 20 {
+			for _, r := range batch {
+				ids = append(ids, r.ID)
+			}
+		}
+	}
+	for b.Loop() {
+		if found, _, err := e.Dispatch.Runs(b.Context(), ids); err != nil || len(found) != n {
+			b.Fatal(len(found), err)
+		}
+	}
+	perRow(b, n)
+}
+
+// Sleeping makes n jobs that wait for a far time, and 1,000 that are due.
+func Sleeping(b *testing.B, e *engine.Engine, n int) {
+	b.Helper()
+	var list []core.Job
+	flush := func() {
+		noErrors(b, e.Manage.CreateJobs(b.Context(), list, nil))
+		list = list[:0]
+	}
+	for i := range n + 1000 {
+		j := job(core.JobID(i + 1))
+		if i >= 1000 {
+			j.Sched.PlanAt = at(1e6 + i)
+		}
+		if list = append(list, j); len(list) == 1000 {
+			flush()
+		}
+	}
+	flush()
+}
+
+// BenchDue reads the 1,000 due jobs of Sleeping.
+func BenchDue(b *testing.B, e *engine.Engine) {
+	for b.Loop() {
+		if items, err := e.Tick.Due(b.Context(), 0, at(1000), core.DueItem{}, 1000); err != nil || len(items) != 1000 {
+			b.Fatal(len(items), err)
+		}
+	}
+}
+
+func benchJobs(b *testing.B, e *engine.Engine) {
+	ids := make([]core.JobID, 1000)
+	for i := range ids {
+		ids[i] = core.JobID(i + 1)
+	}
+	for b.Loop() {
+		if found, _, err := e.Dispatch.Jobs(b.Context(), ids); err != nil || len(found) != len(ids) {
+			b.Fatal(len(found), err)
+		}
+	}
+	perRow(b, len(ids))
+}
+
+func benchAdvance(b *testing.B, e *engine.Engine, n int) {
+	ids := make([]core.JobID, n)
+	for i := range ids {
+		ids[i] = core.JobID(i + 1)
+	}
+	scheds, _, err := e.Tick.Scheds(b.Context(), ids)
+	if err != nil {
+		b.Fatal(err)
+	}
+	moves := make([]core.Advance, n)
+	for b.Loop() {
+		for i, id := range ids {
+			a := scheds[id].Stay()
+			a.NewNext++
+			a.NewPlanAt++
+			a.NewSeq++
+			moves[i] = a
+			scheds[id] = scheds[id].Moved(a)
+		}
+		noErrors(b, e.Tick.Advance(b.Context(), moves))
+	}
+	perRow(b, n)
+}
+
+// BenchFire is one fire from plan to end as the port calls that it costs:
+// 1/5 advance, 1/50 message, receipt, journal and ack, one claim, and reading
+// and closing it in batches of 50.
+func BenchFire(b *testing.B, e *engine.Engine) {
+	Sleeping(b, e, 1000)
+	ctx := b.Context()
+	const n = 500
+	ids := make([]core.JobID, benchJobCount)
+	for i := range ids {
+		ids[i] = core.JobID(i + 1)
+	}
+	scheds, _, err := e.Tick.Scheds(ctx, ids)
+	if err != nil {
+		b.Fatal(err)
+	}
+	k := 0
+	runtime.GC()
+	for b.Loop() {
+		var moves []core.Advance
+		for i := range n / 5 {
+			id := ids[(k*n/5+i)%len(ids)]
+			a := scheds[id].Stay()
+			a.NewNext += 5
+			a.NewPlanAt += 5
+			scheds[id] = scheds[id].Moved(a)
+			moves = append(moves, a)
+		}
+		var out []ring.Out
+		now := time.Now()
+		for m := range n / 50 {
+			slot := at((k*n + m*50) / benchJobCount)
+			msg := ring.Message{Kind: ring.KindFires, Slot: slot}
+			for i := range 50 {
+				r := benchRun(k*n + m*50 + i)
+				at, _ := r.ID.Planned()
+				msg.Fires = append(msg.Fires, core.Fire{Run: r.ID, Rev: 100, At: at, Slot: at, Cause: core.CauseSchedule, Seq: 5})
+			}
+			out = append(out, ring.Out{NotBefore: now.Add(-time.Hour), Message: msg})
+		}
+		noErrors(b, e.Ring.Enqueue(ctx, out))
+		noErrors(b, e.Tick.Advance(ctx, moves))
+		for done := 0; done < n; {
+			got, err := e.Queue.Receive(ctx, ring.KindFires, 10)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var claims []core.Run
+			for _, d := range got {
+				for _, f := range d.Message.Fires {
+					r := run(f.Run)
+					claims = append(claims, r)
+				}
+			}
+			if _, _, err := e.Dispatch.Jobs(ctx, ids[:len(claims)]); err != nil {
+				b.Fatal(err)
+			}
+			noErrors(b, e.Dispatch.Create(ctx, claims))
+			j := core.Journal{Key: core.JournalKey{Minute: int64(k), Nonce: fmt.Sprint(k, done)}, V: 1}
+			for _, r := range claims {
+				j.Entries = append(j.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
+			}
+			if err := e.Dispatch.PutJournal(ctx, j); err != nil {
+				b.Fatal(err)
+			}
+			noErrors(b, e.Queue.Ack(ctx, got))
+			for lo := 0; lo < len(claims); lo += 50 {
+				var runs []core.RunID
+				var closes []finish.Close
+				for _, r := range claims[lo : lo+50] {
+					runs = append(runs, r.ID)
+					closes = append(closes, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+				}
+				if found, _, err := e.Finish.Runs(ctx, runs); err != nil || len(found) != 50 {
+					b.Fatal(len(found), err)
+				}
+				noErrors(b, e.Finish.CloseRuns(ctx, closes))
+			}
+			done += len(claims)
+		}
+		k++
+	}
+	perRow(b, n)
+}

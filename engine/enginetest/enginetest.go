@@ -1,0 +1,293 @@
+// Package enginetest is what every engine must do, said through the ports: each
+// condition met and not met, orders, pages, answers. It demands nothing that the
+// comments of the ports do not promise.
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// Visibility is what engines under this suite are to be opened with.
+const Visibility = 300 * time.Millisecond
+
+// Harness opens engines for the cases.
+type Harness struct {
+	// Open makes an empty engine; it closes itself at the end of the test.
+	Open func(t *testing.T) *engine.Engine
+	// Reopen closes an engine and opens it again on the same data; nil if it keeps nothing.
+	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
+	// Patience is how long a read that may be behind is repeated; 0 is once.
+	Patience time.Duration
+}
+
+// Case is one part of the suite. It opens what it needs, and calls neither
+// t.Run nor time.Sleep, so that it can run in a testing/synctest bubble.
+type Case struct {
+	Name string
+	Run  func(t *testing.T, h Harness)
+}
+
+// Run runs the suite.
+func Run(t *testing.T, open func(t *testing.T) *engine.Engine) { RunAll(t, Harness{Open: open}) }
+
+// RunAll runs the suite with all that a harness offers.
+func RunAll(t *testing.T, h Harness) {
+	for _, c := range Cases {
+		t.Run(c.Name, func(t *testing.T) { c.Run(t, h) })
+	}
+}
+
+// Cases is the suite.
+var Cases = []Case{
+	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Due", due}, {"DueMany", dueMany}, {"Advance", advance},
+	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global},
+	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
+	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},
+	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
+	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
+	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
+	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
+	{"Reopen", reopen},
+}
+
+// base is a time that needs no rounding, in the future of every run of the suite's jobs.
+var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func at(seconds int) core.Instant { return core.InstantOf(base) + core.Instant(seconds) }
+
+func job(id core.JobID) core.Job {
+	return core.Job{
+		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Labels: map[string]string{"team": "a"},
+			Handler: "demo", Params: "{}", Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
+			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
+			LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 7, Log: core.KeepAlways}, Created: base.Add(123 * time.Millisecond)},
+		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}, Timezone: "Europe/Berlin", Jitter: time.Second},
+			Misfire:  core.MisfireLatest, Grace: time.Minute, Deadline: time.Hour, Next: at(60), PlanAt: at(55), Seq: 3},
+	}
+}
+
+func change(j core.Job, id int64) core.Change {
+	return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Millisecond), By: "ann", Verb: "created", App: j.Def.App, Job: j.Def.ID, Name: j.Def.Name,
+		Why: "because", Old: "", New: `{"a":1}`}
+}
+
+func createJobs(t *testing.T, e *engine.Engine, list ...core.Job) {
+	t.Helper()
+	changes := make([]core.Change, len(list))
+	for i, j := range list {
+		changes[i] = change(j, j.Sched.Rev)
+	}
+	allNil(t, e.Manage.CreateJobs(t.Context(), list, changes))
+}
+
+// run is a claim as a dispatch makes it.
+func run(id core.RunID) core.Run {
+	r := core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 100, At: at(60), Slot: at(61), Seq: 4,
+		Owner: "nonce-1", Until: base.Add(31 * time.Second), Address: "http://10.0.0.1:9999/",
+		Journal: core.JournalKey{Minute: base.Unix() / 60, Suffix: 5, Nonce: "nonce-1"},
+		SentAt:  base.Add(61 * time.Second), Attempt: 1, First: id, Retries: 2}
+	return r
+}
+
+func same[T any](t *testing.T, what string, got, want T) {
+	t.Helper()
+	if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Prefix{})); d != "" {
+		t.Fatalf("%s: (-want +got)\n%s", what, d)
+	}
+}
+
+func ok(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatalf("got %v, want no error", err)
+	}
+}
+
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if !errors.Is(err, core.ErrRefused) {
+		t.Fatalf("got %v, want refused", err)
+	}
+}
+
+func allNil(t *testing.T, errs []error) {
+	t.Helper()
+	for i, err := range errs {
+		if err != nil {
+			t.Fatalf("item %d: %v", i, err)
+		}
+	}
+}
+
+// answers compares answers: "ok" or "refused".
+func answers(t *testing.T, errs []error, want ...string) {
+	t.Helper()
+	if len(errs) != len(want) {
+		t.Fatalf("%d answers, want %d", len(errs), len(want))
+	}
+	for i, err := range errs {
+		switch {
+		case err == nil && want[i] == "ok", errors.Is(err, core.ErrRefused) && want[i] == "refused":
+		default:
+			t.Fatalf("item %d: got %v, want %s", i, err, want[i])
+		}
+	}
+}
+
+// readJob is a stored job; false if there is none.
+func readJob(t *testing.T, e *engine.Engine, id core.JobID) (core.Job, bool) {
+	t.Helper()
+	ids := []core.JobID{id}
+	for range 100 {
+		found, unread, err := e.Dispatch.Jobs(t.Context(), ids)
+		ok(t, err)
+		if len(unread) == 0 {
+			j, is := found[id]
+			return j, is
+		}
+	}
+	t.Fatal("a job stays unread")
+	return core.Job{}, false
+}
+
+func mustJob(t *testing.T, e *engine.Engine, id core.JobID) core.Job {
+	t.Helper()
+	j, is := readJob(t, e, id)
+	if !is {
+		t.Fatalf("job %d is not there", id)
+	}
+	return j
+}
+
+// readRun is a stored run; false if there is none.
+func readRun(t *testing.T, e *engine.Engine, id core.RunID) (core.Run, bool) {
+	t.Helper()
+	for range 100 {
+		found, unread, err := e.Dispatch.Runs(t.Context(), []core.RunID{id})
+		ok(t, err)
+		if len(unread) == 0 {
+			r, is := found[id]
+			return r, is
+		}
+	}
+	t.Fatal("a run stays unread")
+	return core.Run{}, false
+}
+
+func mustRun(t *testing.T, e *engine.Engine, id core.RunID) core.Run {
+	t.Helper()
+	r, is := readRun(t, e, id)
+	if !is {
+		t.Fatalf("run %d is not there", id)
+	}
+	return r
+}
+
+// sameRun checks a stored run.
+func sameRun(t *testing.T, e *engine.Engine, want core.Run) {
+	t.Helper()
+	same(t, "stored run", mustRun(t, e, want.ID), want)
+}
+
+// readDue reads all pages of the due index.
+func readDue(t *testing.T, e *engine.Engine, partition int, upTo core.Instant, page int) []core.DueItem {
+	t.Helper()
+	var list []core.DueItem
+	after := core.DueItem{}
+	for {
+		items, err := e.Tick.Due(t.Context(), partition, upTo, after, page)
+		ok(t, err)
+		if len(items) == 0 {
+			return list
+		}
+		if len(items) > page {
+			t.Fatalf("%d items, at most %d were asked for", len(items), page)
+		}
+		for _, d := range items {
+			if !after.Less(d) {
+				t.Fatalf("%+v comes after %+v", d, after)
+			}
+			after = d
+		}
+		list = append(list, items...)
+	}
+}
+
+// wantDue repeats readDue until it is as wanted or the patience is at its end.
+func wantDue(t *testing.T, h Harness, e *engine.Engine, partition int, upTo core.Instant, page int, want ...core.DueItem) {
+	t.Helper()
+	eventually(t, h, func() string {
+		return cmp.Diff(want, readDue(t, e, partition, upTo, page), cmpopts.EquateEmpty())
+	})
+}
+
+// eventually repeats check until it has nothing to say, for the patience of h.
+func eventually(t *testing.T, h Harness, check func() string) {
+	t.Helper()
+	deadline := time.Now().Add(h.Patience)
+	for {
+		d := check()
+		if d == "" {
+			return
+		}
+		wait := time.Until(deadline)
+		if wait <= 0 {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+		<-time.After(min(wait, 50*time.Millisecond))
+	}
+}
+
+func message(slot core.Instant, runs ...core.RunID) ring.Message {
+	m := ring.Message{Kind: ring.KindFires, Slot: slot}
+	for i, r := range runs {
+		at, is := r.Planned()
+		if !is {
+			at = slot
+		}
+		m.Fires = append(m.Fires, core.Fire{Run: r, Rev: 100, At: at, Slot: slot, Cause: core.CauseSchedule, Seq: int64(i)})
+	}
+	return m
+}
+
+// limited is a context that ends with the test, or a while after Visibility.
+func limited(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// receive waits for one receipt of fires.
+func receive(t *testing.T, e *engine.Engine, limit int) []engine.Delivery {
+	t.Helper()
+	got, err := e.Queue.Receive(limited(t), ring.KindFires, limit)
+	ok(t, err)
+	if len(got) == 0 || len(got) > limit {
+		t.Fatalf("%d messages, 1 to %d were asked for", len(got), limit)
+	}
+	return got
+}
+
+// nothing checks that no message is visible for a while.
+func nothing(t *testing.T, e *engine.Engine, kind ring.Kind, for_ time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), for_)
+	defer cancel()
+	got, err := e.Queue.Receive(ctx, kind, 10)
+	if err == nil || len(got) > 0 {
+		t.Fatalf("got %v, want nothing", got)
+	}
+}

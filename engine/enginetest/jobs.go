@@ -1,0 +1,503 @@
+package enginetest
+
+import (
+	"fmt"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+func jobs(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	full := job(7)
+	full.Sched.PauseUntil, full.Sched.PauseBy, full.Sched.PauseWhy, full.Sched.PlanError = at(999), "bob", "maintenance", "no such zone"
+	full.Sched.State, full.Sched.Tail, full.Sched.Partition = core.Paused, core.NumberedRun(7, 3), 2
+	bare := core.Job{Def: core.Def{ID: 8, App: "orders", Name: "bare"}, Sched: core.Sched{ID: 8, App: "orders", State: core.Ended, Rev: 1}}
+	createJobs(t, e, full, bare)
+	same(t, "job", mustJob(t, e, 7), full)
+	same(t, "bare job", mustJob(t, e, 8), bare)
+	if _, is := readJob(t, e, 9); is {
+		t.Fatal("a job that nobody made")
+	}
+	scheds, unread, err := e.Tick.Scheds(ctx, []core.JobID{7, 9, 8})
+	ok(t, err)
+	if len(unread) == 0 {
+		same(t, "scheds", scheds, map[core.JobID]core.Sched{7: full.Sched, 8: bare.Sched})
+	}
+	ids, err := e.Manage.JobIDs(ctx, "orders", []string{"bare", "none"})
+	ok(t, err)
+	same(t, "by name", ids, map[string]core.JobID{"bare": 8})
+	ids, err = e.Manage.JobIDs(ctx, "other", []string{"bare"})
+	ok(t, err)
+	same(t, "by name of another app", ids, nil)
+}
+
+func jobConditions(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	createJobs(t, e, job(1), job(2))
+
+	sameName := job(3)
+	sameName.Def.Name = "job-1"
+	sameID := job(1)
+	sameID.Def.Name = "fresh"
+	otherApp := job(4)
+	otherApp.Def.App, otherApp.Sched.App, otherApp.Def.Name = "other", "other", "job-1"
+	list := []core.Job{sameName, sameID, otherApp, job(5)}
+	var cs []core.Change
+	for _, j := range list {
+		cs = append(cs, change(j, 555))
+	}
+	answers(t, e.Manage.CreateJobs(ctx, list, cs), "refused", "refused", "ok", "ok")
+	same(t, "job 1", mustJob(t, e, 1), job(1))
+	if _, is := readJob(t, e, 3); is {
+		t.Fatal("a refused job is there")
+	}
+	got, err := e.Manage.Changes(ctx, "", 1, 10)
+	ok(t, err)
+	same(t, "changes of job 1", got, []core.Change{change(job(1), 100)})
+	got, err = e.Manage.Changes(ctx, "", 5, 10)
+	ok(t, err)
+	same(t, "changes of job 5", got, []core.Change{change(job(5), 555)})
+
+	// Updates.
+	update := func(id core.JobID, seen, rev int64) manage.Update {
+		j := job(id)
+		j.Sched.Rev, j.Sched.PlanAt, j.Sched.Next, j.Def.Title = rev, 0, 0, "new"
+		j.Def.Labels = map[string]string{"x": "y"}
+		return manage.Update{Seen: seen, Job: j, Change: change(j, rev)}
+	}
+	us := []manage.Update{update(1, 100, 101), update(2, 99, 101), update(9, 100, 101)}
+	answers(t, e.Manage.UpdateJobs(ctx, us), "ok", "refused", "refused")
+	same(t, "updated", mustJob(t, e, 1), us[0].Job)
+	same(t, "not updated", mustJob(t, e, 2), job(2))
+	if _, is := readJob(t, e, 9); is {
+		t.Fatal("an update made a job")
+	}
+	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
+	renamed := update(1, 101, 102)
+	renamed.Job.Def.Name = "renamed"
+	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{renamed}))
+	ids, err := e.Manage.JobIDs(ctx, "orders", []string{"job-1", "renamed"})
+	ok(t, err)
+	same(t, "names after a renaming", ids, map[string]core.JobID{"renamed": 1})
+
+	// Deletion.
+	stone := core.Tombstone{Job: 2, App: "orders", Name: "job-2", Rev: 200, RevAt: base.Add(time.Second)}
+	refused(t, e.Manage.DeleteJob(ctx, 99, stone, change(job(2), 200)))
+	stones, err := e.Dispatch.Tombstones(ctx, []core.JobID{2})
+	ok(t, err)
+	same(t, "no tombstone", stones, nil)
+	ok(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(2), 200)))
+	refused(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(2), 201)))
+	if _, is := readJob(t, e, 2); is {
+		t.Fatal("a deleted job is there")
+	}
+	stones, err = e.Dispatch.Tombstones(ctx, []core.JobID{1, 2})
+	ok(t, err)
+	same(t, "tombstones", stones, map[core.JobID]core.Tombstone{2: stone})
+	got, err = e.Manage.Changes(ctx, "", 2, 10)
+	ok(t, err)
+	same(t, "changes of job 2", got, []core.Change{change(job(2), 200), change(job(2), 100)})
+	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
+	again := job(6) // the name is free again
+	again.Def.Name = "job-2"
+	createJobs(t, e, again)
+}
+
+func jobLists(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	var want, orders []core.JobID
+	for i := core.JobID(1); i <= 25; i++ {
+		j := job(26 - i)
+		if i%5 == 0 {
+			j.Def.App, j.Sched.App = "other", "other"
+		}
+		createJobs(t, e, j)
+	}
+	for i := core.JobID(1); i <= 25; i++ {
+		want = append(want, i)
+		if (26-i)%5 != 0 {
+			orders = append(orders, i)
+		}
+	}
+	for app, want := range map[string][]core.JobID{"": want, "orders": orders, "none": nil} {
+		var got []core.JobID
+		after := core.JobID(0)
+		for {
+			page, err := e.Manage.ListJobs(ctx, app, after, 7)
+			ok(t, err)
+			if len(page) == 0 {
+				break
+			}
+			if len(page) > 7 {
+				t.Fatalf("%d jobs, 7 were asked for", len(page))
+			}
+			for _, j := range page {
+				got = append(got, j.Def.ID)
+				after = j.Def.ID
+			}
+		}
+		same(t, "jobs of "+app, got, want)
+	}
+}
+
+func due(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	in := func(id core.JobID, plan core.Instant, partition int) core.Job {
+		j := job(id)
+		j.Sched.PlanAt, j.Sched.Partition = plan, partition
+		return j
+	}
+	createJobs(t, e, in(1, at(10), 0), in(2, at(5), 0), in(3, at(5), 0), in(4, 0, 0), in(5, at(5), 1), in(6, at(20), 0))
+	light := []core.DueItem{
+		{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 9)},
+		{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 4)},
+		{PlanAt: at(7), Job: 1, Run: core.NumberedRun(1, 1)},
+		{PlanAt: at(5), Job: 5, Run: core.NumberedRun(5, 1), Partition: 1},
+	}
+	allNil(t, e.Finish.PutEntries(ctx, light))
+	allNil(t, e.Finish.PutEntries(ctx, light[:1])) // it is there already
+	want := []core.DueItem{
+		{PlanAt: at(5), Job: 2}, light[1], light[0], {PlanAt: at(5), Job: 3}, light[2], {PlanAt: at(10), Job: 1},
+	}
+	for _, page := range []int{1, 2, 3, 100} {
+		wantDue(t, h, e, 0, at(10), page, want...)
+	}
+	wantDue(t, h, e, 0, at(4), 10)
+	wantDue(t, h, e, 0, at(9), 10, want[:5]...)
+	wantDue(t, h, e, 1, at(9), 10, core.DueItem{PlanAt: at(5), Job: 5, Partition: 1}, light[3])
+	wantDue(t, h, e, 2, core.Horizon, 10)
+	allNil(t, e.Tick.RemoveEntries(ctx, []core.DueItem{light[0], light[0]}))
+	wantDue(t, h, e, 0, at(5), 10, want[0], want[1], want[3])
+}
+
+func dueMany(t *testing.T, h Harness) {
+	e := h.Open(t)
+	var list []core.Job
+	var want []core.DueItem
+	for i := core.JobID(1); i <= 60; i++ {
+		j := job(i)
+		j.Sched.PlanAt = at(int(i%7) * 10)
+		list = append(list, j)
+	}
+	for s := range 7 {
+		for i := core.JobID(1); i <= 60; i++ {
+			if int(i%7) == s {
+				want = append(want, core.DueItem{PlanAt: at(s * 10), Job: i})
+			}
+		}
+	}
+	createJobs(t, e, list...)
+	wantDue(t, h, e, 0, at(1000), 7, want...)
+}
+
+func advance(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	tailed := job(5)
+	tailed.Sched.Tail = core.PlannedRun(5, at(1))
+	paused := job(6)
+	paused.Sched.State, paused.Sched.PauseUntil, paused.Sched.PauseBy, paused.Sched.PauseWhy = core.Paused, at(55), "ann", "lunch"
+	createJobs(t, e, job(1), job(2), job(3), job(4), tailed, paused)
+	move := func(s core.Sched) core.Advance {
+		a := s.Stay()
+		a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.PlanError = at(120), at(115), 9, 3, "odd"
+		return a
+	}
+	stale, late, chain := move(job(2).Sched), move(job(3).Sched), move(job(4).Sched)
+	stale.Rev++
+	late.Next++
+	chain.Tail = 77
+	wrongTail := move(tailed.Sched)
+	wrongTail.Tail = 0
+	moves := []core.Advance{move(job(1).Sched), stale, late, chain, wrongTail, move(job(99).Sched)}
+	answers(t, e.Tick.Advance(ctx, moves), "ok", "refused", "refused", "refused", "refused", "refused")
+	want := job(1)
+	want.Sched = want.Sched.Moved(moves[0])
+	same(t, "moved", mustJob(t, e, 1), want)
+	for _, j := range []core.Job{job(2), job(3), job(4), tailed} {
+		same(t, "not moved", mustJob(t, e, j.Def.ID), j)
+	}
+	refused(t, e.Tick.Advance(ctx, moves[:1])[0]) // a second time
+
+	end := tailed.Sched.Stay()
+	end.NewTail, end.NewState, end.NewPlanAt, end.NewNext = 0, core.Ended, 0, 0
+	answers(t, e.Finish.Advance(ctx, []core.Advance{end}), "ok")
+	tailed.Sched = tailed.Sched.Moved(end)
+	same(t, "ended", mustJob(t, e, 5), tailed)
+
+	resume := paused.Sched.Stay()
+	resume.NewState, resume.NewRev, resume.NewRevAt = core.Started, 300, base.Add(7*time.Millisecond)
+	answers(t, e.Manage.Advance(ctx, []core.Advance{resume}), "ok")
+	paused.Sched = paused.Sched.Moved(resume)
+	same(t, "resumed", mustJob(t, e, 6), paused)
+	refused(t, e.Manage.Advance(ctx, []core.Advance{resume})[0])
+
+	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
+	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})
+}
+
+func entries(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	one := core.DueItem{PlanAt: at(5), Job: 1, Run: core.NumberedRun(1, 1)}
+	moved := one
+	moved.PlanAt = at(50)
+	two := core.DueItem{PlanAt: at(5), Job: 2, Run: core.NumberedRun(2, 1), Partition: 4}
+	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{one, two}))
+	list := func(job core.JobID, want ...core.DueItem) {
+		t.Helper()
+		eventually(t, h, func() string {
+			got, err := e.Manage.Entries(ctx, job)
+			ok(t, err)
+			return cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(core.DueItem.Less))
+		})
+	}
+	list(1, one)
+	list(2, two)
+	list(3)
+	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{moved}))
+	allNil(t, e.Manage.RemoveEntries(ctx, []core.DueItem{one}))
+	list(1, moved)
+	allNil(t, e.Manage.RemoveEntries(ctx, []core.DueItem{one, moved}))
+	list(1)
+}
+
+func skips(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	skip := func(first, last int, reason core.Reason) core.Skip {
+		return core.Skip{Job: 1, First: at(first), Last: at(last), Count: int64(last - first + 1), Reason: reason, Rev: 100, Made: base}
+	}
+	a, b, c := skip(0, 10, core.ReasonMisfire), skip(20, 30, core.ReasonPaused), skip(20, 25, core.ReasonMisfire)
+	other := skip(0, 100, core.ReasonMisfire)
+	other.Job = 2
+	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{a, b, c, other}))
+	read := func(from, to int, want ...core.Skip) {
+		t.Helper()
+		got, err := e.Manage.Skips(ctx, 1, at(from), at(to))
+		ok(t, err)
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Skip) bool {
+			return a.First < b.First || a.First == b.First && a.Reason < b.Reason
+		})); d != "" {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+	}
+	read(0, 100, a, c, b)
+	read(10, 19, a)
+	read(11, 19)
+	read(26, 26, b)
+	read(5, 5, a)
+	shorter, longer := skip(0, 5, core.ReasonMisfire), skip(20, 40, core.ReasonPaused)
+	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{shorter}))
+	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{longer}))
+	b.Last, b.Count = longer.Last, longer.Count
+	read(0, 100, a, c, b)
+	read(35, 36, b)
+}
+
+func changes(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	of := func(app string, job core.JobID, id int64) core.Change {
+		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job, Why: fmt.Sprint(id)}
+	}
+	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
+	ok(t, e.Tick.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
+	ok(t, e.Tick.PutChanges(ctx, all[:1])) // a repeat
+	read := func(app string, job core.JobID, limit int, want ...int) {
+		t.Helper()
+		eventually(t, h, func() string {
+			got, err := e.Manage.Changes(ctx, app, job, limit)
+			ok(t, err)
+			var list []core.Change
+			for _, i := range want {
+				list = append(list, all[i])
+			}
+			return cmp.Diff(list, got, cmpopts.EquateEmpty())
+		})
+	}
+	read("a", 1, 10, 4, 0)
+	read("a", 1, 1, 4)
+	read("a", 0, 10, 5, 4, 1, 0)
+	read("", 0, 10, 5, 4, 3, 2, 1, 0)
+	read("", 0, 2, 5, 4)
+	read("c", 0, 10)
+}
+
+func apps(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	a := core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Rev: 5, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
+	ch := core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
+	refused(t, e.Manage.PutApp(ctx, 4, a, ch))
+	same(t, "no app", readApp(t, h, e, "orders"), nil)
+	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
+	refused(t, e.Manage.PutApp(ctx, 0, a, ch))
+	same(t, "app", readApp(t, h, e, "orders"), &a)
+	b := a
+	b.Rev, b.Title, b.Pause, b.Executors, b.Allow = 6, "New", core.Pause{From: base, To: base.Add(time.Hour)}, nil, nil
+	refused(t, e.Manage.PutApp(ctx, 6, b, ch))
+	same(t, "unchanged app", readApp(t, h, e, "orders"), &a)
+	ok(t, e.Manage.PutApp(ctx, 5, b, core.Change{ID: 6, At: base, Verb: "updated", App: "orders"}))
+	same(t, "changed app", readApp(t, h, e, "orders"), &b)
+	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "billing", Rev: 1}, core.Change{ID: 1, At: base, App: "billing"}))
+	list, err := e.Manage.ListApps(ctx)
+	ok(t, err)
+	if d := cmp.Diff([]core.App{{Name: "billing", Rev: 1}, b}, list, cmpopts.EquateEmpty(), cmpopts.EquateComparable(netip.Prefix{}),
+		cmpopts.SortSlices(func(a, b core.App) bool { return a.Name < b.Name })); d != "" {
+		t.Fatalf("(-want +got)\n%s", d)
+	}
+	cs, err := e.Manage.Changes(ctx, "orders", 0, 10)
+	ok(t, err)
+	if len(cs) != 2 || cs[0].ID != 6 || cs[1].ID != 5 {
+		t.Fatalf("changes of the app: %+v", cs)
+	}
+
+	createJobs(t, e, job(1))
+	refused(t, e.Manage.DeleteApp(ctx, 6, "orders", ch)) // it has a job
+	refused(t, e.Manage.DeleteApp(ctx, 9, "billing", ch))
+	refused(t, e.Manage.DeleteApp(ctx, 1, "none", ch))
+	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 101, RevAt: base}, change(job(1), 101)))
+	ok(t, e.Manage.DeleteApp(ctx, 6, "orders", core.Change{ID: 7, At: base, Verb: "deleted", App: "orders"}))
+	same(t, "deleted app", readApp(t, h, e, "orders"), nil)
+	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
+}
+
+func executors(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	x := core.Executor{App: "a", Address: "http://10.0.0.1:9999/", Beat: base, Since: base.Add(-time.Hour), Dialect: "java"}
+	y := core.Executor{App: "a", Address: "http://10.0.0.2:9999/", Fixed: true}
+	z := core.Executor{App: "b", Address: x.Address, Beat: base, Since: base}
+	for _, v := range []core.Executor{x, y, z} {
+		ok(t, e.Registry.PutExecutor(ctx, v))
+	}
+	read := func(want map[string][]core.Executor) {
+		t.Helper()
+		got, err := e.Dispatch.Executors(ctx, []string{"a", "b", "c"})
+		ok(t, err)
+		for app, list := range got {
+			if len(list) == 0 {
+				delete(got, app)
+			}
+		}
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Executor) bool { return a.Address < b.Address })); d != "" {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+	}
+	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
+	x.Beat = base.Add(30 * time.Second)
+	ok(t, e.Registry.PutExecutor(ctx, x))
+	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
+	ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address))
+	ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address))
+	read(map[string][]core.Executor{"a": {y}, "b": {z}})
+}
+
+func global(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	g, err := e.Tick.Global(ctx)
+	ok(t, err)
+	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, UpSince: base, DownAt: base.Add(-time.Hour), Rev: g.Rev + 1}
+	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
+	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
+	refused(t, e.Manage.PutGlobal(ctx, g.Rev, one))
+	got, err := e.Dispatch.Global(ctx)
+	ok(t, err)
+	same(t, "global", got, one)
+	two := one
+	two.Rev, two.Pause = one.Rev+5, core.Pause{}
+	ok(t, e.Manage.PutGlobal(ctx, one.Rev, two))
+	got, err = e.Finish.Global(ctx)
+	ok(t, err)
+	same(t, "global", got, two)
+}
+
+func leases(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}
+	b := core.Lease{Name: "partition/0", Owner: "b", Epoch: 2, Until: base.Add(time.Second)}
+	refused(t, e.Leases.PutLease(ctx, b, a)) // nobody holds it
+	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
+	refused(t, e.Leases.PutLease(ctx, core.Lease{}, b))
+	read := func(want ...core.Lease) {
+		t.Helper()
+		got, err := e.Leases.Leases(ctx)
+		ok(t, err)
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Lease) bool { return a.Name < b.Name })); d != "" {
+			t.Fatalf("(-want +got)\n%s", d)
+		}
+	}
+	read(a)
+	renewed := a
+	renewed.Until = base.Add(time.Minute)
+	ok(t, e.Leases.PutLease(ctx, a, renewed)) // Until is no condition
+	ok(t, e.Leases.PutLease(ctx, a, renewed))
+	ok(t, e.Leases.PutLease(ctx, renewed, b))      // a taker
+	refused(t, e.Leases.PutLease(ctx, a, renewed)) // the old owner is late
+	refused(t, e.Leases.DropLease(ctx, a))
+	read(b)
+	other := core.Lease{Name: "ticker/x", Owner: "a", Epoch: 1, Until: base}
+	ok(t, e.Leases.PutLease(ctx, core.Lease{}, other))
+	read(b, other)
+	ok(t, e.Leases.DropLease(ctx, b))
+	refused(t, e.Leases.DropLease(ctx, b))
+	read(other)
+	ok(t, e.Leases.PutLease(ctx, core.Lease{}, a))
+}
+
+func counters(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	type span struct{ first, n int }
+	var spans []span
+	for _, n := range []int{1, 5, 1, 100} {
+		first, err := e.Manage.NewJobIDs(ctx, n)
+		ok(t, err)
+		spans = append(spans, span{int(first), n})
+	}
+	apart := func() {
+		t.Helper()
+		for i, a := range spans {
+			if a.first < 0 {
+				t.Fatalf("number %d", a.first)
+			}
+			for _, b := range spans[:i] {
+				if a.first < b.first+b.n && b.first < a.first+a.n {
+					t.Fatalf("numbers were given twice: %+v", spans)
+				}
+			}
+		}
+	}
+	apart()
+	if spans[0].first < 1 {
+		t.Fatalf("job number %d", spans[0].first)
+	}
+	spans = nil
+	for _, n := range []int{1, 7, 1} {
+		first, err := e.Finish.Numbers(ctx, 3, n)
+		ok(t, err)
+		spans = append(spans, span{int(first), n})
+	}
+	apart()
+}
+
+func keys(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	put := func(job core.JobID, key string, run, want core.RunID) {
+		t.Helper()
+		got, err := e.Manage.PutKey(ctx, job, key, run)
+		ok(t, err)
+		if got != want {
+			t.Fatalf("bound to %d, want %d", got, want)
+		}
+	}
+	a, b := core.NumberedRun(1, 1), core.NumberedRun(1, 2)
+	put(1, "k", a, a)
+	put(1, "k", b, a)
+	put(1, "k", a, a)
+	put(1, "other", b, b)
+	put(2, "k", core.NumberedRun(2, 1), core.NumberedRun(2, 1))
+}

@@ -1,0 +1,481 @@
+package enginetest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+func queue(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now)
+	j := journal(1000, "n", 2, 3)
+	m := message(slot, core.PlannedRun(1, slot), core.NumberedRun(2, 7))
+	m.Try = 2
+	check := ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(1, slot)}, Idle: true, Journal: &j}}
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}, {NotBefore: now, Message: check}}))
+	got := receive(t, e, 10)
+	if len(got) != 1 || got[0].Receives != 1 {
+		t.Fatalf("received %+v", got)
+	}
+	same(t, "message", got[0].Message, m)
+	checks, err := e.Queue.Receive(limited(t), ring.KindCheck, 10)
+	ok(t, err)
+	if len(checks) != 1 {
+		t.Fatalf("received %+v", checks)
+	}
+	same(t, "check", checks[0].Message, check)
+	_, _, inFlight, err := e.Queue.Depth(ctx, ring.KindFires)
+	ok(t, err)
+	if inFlight != 1 {
+		t.Fatalf("%d in flight", inFlight)
+	}
+	allNil(t, e.Queue.Ack(ctx, got))
+	allNil(t, e.Queue.Ack(ctx, checks))
+	nothing(t, e, ring.KindFires, Visibility+50*time.Millisecond)
+	nothing(t, e, ring.KindCheck, time.Millisecond)
+	ok(t, e.Ring.Bury(ctx, m, "no such job"))
+	nothing(t, e, ring.KindFires, time.Millisecond)
+}
+
+func queueOrder(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now)
+	var out []ring.Out
+	for i := range 20 {
+		out = append(out, ring.Out{NotBefore: now.Add(-time.Duration(i*7%20+1) * time.Millisecond), Message: message(slot, core.NumberedRun(1, uint32(i)))})
+	}
+	out = append(out, ring.Out{NotBefore: now.Add(time.Hour), Message: message(slot, core.NumberedRun(9, 9))})
+	allNil(t, e.Ring.Enqueue(ctx, out))
+	due, waiting, inFlight, err := e.Queue.Depth(ctx, ring.KindFires)
+	ok(t, err)
+	same(t, "depth", []int{due, waiting, inFlight}, []int{20, 1, 0})
+	sorted := slices.Clone(out[:20])
+	slices.SortFunc(sorted, func(a, b ring.Out) int { return a.NotBefore.Compare(b.NotBefore) })
+	var got []ring.Message
+	for len(got) < 20 {
+		page := receive(t, e, 7)
+		for _, d := range page {
+			same(t, "in the order of NotBefore", d.Message, sorted[len(got)].Message)
+			got = append(got, d.Message)
+		}
+		allNil(t, e.Queue.Ack(ctx, page))
+	}
+	due, waiting, inFlight, err = e.Queue.Depth(ctx, ring.KindFires)
+	ok(t, err)
+	same(t, "depth", []int{due, waiting, inFlight}, []int{0, 1, 0})
+}
+
+func queueVisibility(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now)
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))}, {NotBefore: now, Message: message(slot, core.NumberedRun(1, 2))}}))
+	var first []engine.Delivery
+	for len(first) < 2 {
+		first = append(first, receive(t, e, 10)...)
+	}
+	started := time.Now()
+	allNil(t, e.Queue.Ack(ctx, first[:1]))
+	second := receive(t, e, 10) // the other comes again
+	if took := time.Since(started); took < Visibility/2 {
+		t.Fatalf("visible again after %s", took)
+	}
+	if len(second) != 1 || second[0].Receives != 2 {
+		t.Fatalf("received %+v", second)
+	}
+	same(t, "the other", second[0].Message, first[1].Message)
+	// Put off, at once and for a while.
+	allNil(t, e.Queue.Release(ctx, second, time.Now()))
+	third := receive(t, e, 10)
+	if len(third) != 1 || third[0].Receives != 3 {
+		t.Fatalf("received %+v", third)
+	}
+	until := time.Now().Add(100 * time.Millisecond)
+	allNil(t, e.Queue.Release(ctx, third, until))
+	fourth := receive(t, e, 10)
+	if now := time.Now(); now.Before(until) {
+		t.Fatalf("visible %s early", until.Sub(now))
+	}
+	allNil(t, e.Queue.Ack(ctx, fourth))
+	nothing(t, e, ring.KindFires, Visibility+50*time.Millisecond)
+}
+
+// queueWakes: a waiter gets what is enqueued later, not before its time.
+func queueWakes(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	slot := core.InstantOf(time.Now())
+	got := make(chan []engine.Delivery, 1)
+	wait, cancel := context.WithCancel(limited(t))
+	defer cancel()
+	go func() {
+		d, err := e.Queue.Receive(wait, ring.KindFires, 10)
+		if err != nil {
+			d = nil
+		}
+		got <- d
+	}()
+	until := time.Now().Add(40 * time.Millisecond)
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(time.Hour), Message: message(slot, core.NumberedRun(1, 1))}}))
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: until, Message: message(slot, core.NumberedRun(1, 2))}}))
+	d := <-got
+	if now := time.Now(); now.Before(until) {
+		t.Fatalf("visible %s early", until.Sub(now))
+	}
+	if len(d) != 1 || d[0].Message.Fires[0].Run != core.NumberedRun(1, 2) {
+		t.Fatalf("received %+v", d)
+	}
+	// An end of ctx ends the wait.
+	go func() {
+		_, err := e.Queue.Receive(wait, ring.KindCheck, 10)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the end of ctx", err)
+		}
+		got <- nil
+	}()
+	cancel()
+	<-got
+}
+
+// queueAcross: several receivers get every message once.
+func queueAcross(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now)
+	const n = 200
+	var out []ring.Out
+	for i := range n {
+		out = append(out, ring.Out{NotBefore: now.Add(time.Duration(i%5) * time.Millisecond), Message: message(slot, core.NumberedRun(1, uint32(i)))})
+	}
+	var mu sync.Mutex
+	seen := map[core.RunID]int{}
+	wait, cancel := context.WithCancel(limited(t))
+	defer cancel()
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() {
+			for {
+				got, err := e.Queue.Receive(wait, ring.KindFires, 10)
+				if err != nil {
+					return
+				}
+				e.Queue.Ack(ctx, got)
+				mu.Lock()
+				for _, d := range got {
+					seen[d.Message.Fires[0].Run]++
+				}
+				if len(seen) == n {
+					cancel()
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	allNil(t, e.Ring.Enqueue(ctx, out))
+	all.Wait()
+	if len(seen) != n {
+		t.Fatalf("%d of %d messages came", len(seen), n)
+	}
+}
+
+func oldestMessage(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now().Truncate(time.Millisecond)
+	slot := core.InstantOf(now)
+	want := func(w time.Time) {
+		t.Helper()
+		got, err := e.Watch.OldestMessage(ctx)
+		ok(t, err)
+		if !got.Equal(w) {
+			t.Fatalf("the oldest is of %s, want %s", got, w)
+		}
+	}
+	want(time.Time{})
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot, core.NumberedRun(1, 1))}}))
+	want(time.Time{})
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{
+		{NotBefore: now.Add(-time.Minute), Message: message(slot, core.NumberedRun(1, 2))},
+		{NotBefore: now.Add(-time.Hour), Message: message(slot, core.NumberedRun(1, 3))}}))
+	want(now.Add(-time.Hour))
+	got := receive(t, e, 1)
+	want(now.Add(-time.Hour)) // in flight is not acked
+	allNil(t, e.Queue.Ack(ctx, got))
+	want(now.Add(-time.Minute))
+	allNil(t, e.Queue.Ack(ctx, receive(t, e, 1)))
+	want(time.Time{})
+}
+
+// sweepAll sweeps until nothing more goes.
+func sweepAll(t *testing.T, e *engine.Engine, now time.Time, runs, journals time.Duration) int {
+	t.Helper()
+	total, idle := 0, 0
+	for idle < 2 {
+		n, err := e.Upkeep.Sweep(t.Context(), now, runs, journals, 10)
+		ok(t, err)
+		if n > 10 {
+			t.Fatalf("%d removed, 10 were allowed", n)
+		}
+		if total += n; n == 0 {
+			idle++
+		} else {
+			idle = 0
+		}
+	}
+	return total
+}
+
+func sweep(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	long := job(2)
+	long.Def.Keep.Days = 100
+	createJobs(t, e, job(1), long)
+	var gone, stay []core.RunID
+	for i := range 30 {
+		put(t, e, core.NumberedRun(1, uint32(i)), closed)
+		gone = append(gone, core.NumberedRun(1, uint32(i)))
+	}
+	put(t, e, core.NumberedRun(1, 99), nil)
+	put(t, e, core.NumberedRun(2, 1), closed)
+	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1))
+	minute := now.Unix() / 60
+	ok(t, e.Dispatch.PutJournal(ctx, journal(minute-60, "old", 1, 2)))
+	ok(t, e.Dispatch.PutJournal(ctx, journal(minute, "new", 1, 2)))
+	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{
+		{Job: 1, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now},
+		{Job: 2, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now}}))
+	_, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 1))
+	ok(t, err)
+
+	sweepAll(t, e, now, 0, 30*time.Minute)
+	for _, id := range slices.Concat(gone, stay) {
+		mustRun(t, e, id)
+	}
+	js, err := e.Watch.JournalsAt(ctx, minute-60)
+	ok(t, err)
+	if len(js) != 0 {
+		t.Fatalf("old journals: %v", js)
+	}
+	js, err = e.Watch.JournalsAt(ctx, minute)
+	ok(t, err)
+	if len(js) != 1 {
+		t.Fatalf("new journals: %v", js)
+	}
+	if id, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 2)); err != nil || id != core.NumberedRun(1, 1) {
+		t.Fatalf("a young key is bound to %d, %v", id, err)
+	}
+
+	sweepAll(t, e, now.Add(10*24*time.Hour), 0, 365*24*time.Hour)
+	for _, id := range gone {
+		if _, is := readRun(t, e, id); is {
+			t.Fatalf("run %d is still there", id)
+		}
+	}
+	for _, id := range stay {
+		mustRun(t, e, id)
+	}
+	for job, want := range map[core.JobID]int{1: 0, 2: 1} {
+		list, err := e.Manage.Skips(ctx, job, at(0), at(9))
+		ok(t, err)
+		if len(list) != want {
+			t.Fatalf("skips of job %d: %v", job, list)
+		}
+	}
+	if id, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 2)); err != nil || id != core.NumberedRun(1, 2) {
+		t.Fatalf("an old key is bound to %d, %v", id, err)
+	}
+	sweepAll(t, e, now.Add(10*24*time.Hour), 24*time.Hour, 365*24*time.Hour)
+	if _, is := readRun(t, e, core.NumberedRun(2, 1)); is {
+		t.Fatal("the given keeping does not count")
+	}
+	mustRun(t, e, core.NumberedRun(1, 99)) // it is open
+}
+
+func alive(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	before, err := e.Upkeep.Alive(ctx, base)
+	ok(t, err)
+	if !before.IsZero() {
+		t.Fatalf("alive at %s before anything was", before)
+	}
+	before, err = e.Upkeep.Alive(ctx, base.Add(time.Second))
+	ok(t, err)
+	if !before.Equal(base) {
+		t.Fatalf("alive at %s, want %s", before, base)
+	}
+}
+
+// noAliasing: what was handed in or out can be changed without an effect.
+func noAliasing(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	j := job(1)
+	createJobs(t, e, j)
+	j.Def.Labels["team"], j.Def.Retry.On[0], j.Sched.Schedule.Any[0].Expr = "x", core.Lost, "x"
+	for range 3 {
+		got := mustJob(t, e, 1)
+		same(t, "job", got, job(1))
+		got.Def.Labels["team"], got.Def.Retry.On[0], got.Sched.Schedule.Any[0].Expr = "x", core.Lost, "x"
+		scheds, _, err := e.Tick.Scheds(ctx, []core.JobID{1})
+		ok(t, err)
+		if any := scheds[1].Schedule.Any; len(any) > 0 {
+			any[0].Expr = "x"
+		}
+	}
+	r := fullRun(core.NumberedRun(1, 1))
+	r.State = core.Running
+	r.EndedAt, r.Owes, r.Late = time.Time{}, nil, nil
+	allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+	want := mustRun(t, e, r.ID)
+	*r.Params, r.Addresses[0], r.Tries[0].Address = "x", "x", "x"
+	for range 2 {
+		got := mustRun(t, e, r.ID)
+		same(t, "run", got, want)
+		*got.Params, got.Addresses[0], got.Tries[0].Address = "y", "y", "y"
+		want = mustRun(t, e, r.ID)
+		if *want.Params == "y" || want.Addresses[0] == "y" {
+			t.Fatal("a run shares memory with the store")
+		}
+	}
+	now := time.Now()
+	slot := core.InstantOf(now)
+	m := message(slot, core.NumberedRun(1, 1))
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}}))
+	m.Fires[0].Run = 1
+	for range 2 {
+		got := receive(t, e, 1)
+		if d := cmp.Diff(message(slot, core.NumberedRun(1, 1)), got[0].Message); d != "" {
+			t.Fatal(d)
+		}
+		got[0].Message.Fires[0].Run = 2
+		allNil(t, e.Queue.Release(ctx, got, now))
+	}
+	jn := journal(5, "n", 1, 3)
+	ok(t, e.Dispatch.PutJournal(ctx, jn))
+	jn.Entries[0].Run = 9
+	for range 2 {
+		got, err := e.Dispatch.Journals(ctx, []core.JournalKey{jn.Key})
+		ok(t, err)
+		same(t, "journal", got[jn.Key], journal(5, "n", 1, 3))
+		got[jn.Key].Entries[0].Run = 9
+	}
+}
+
+// endedContext: a write whose context has ended before it was asked is not done.
+func endedContext(t *testing.T, h Harness) {
+	e := h.Open(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := run(core.NumberedRun(1, 1))
+	errs := e.Dispatch.Create(ended, []core.Run{r})
+	if errs[0] == nil {
+		t.Fatal("a write with an ended context was answered ok")
+	}
+	if _, is := readRun(t, e, r.ID); is {
+		t.Fatal("a write with an ended context was done")
+	}
+	if _, _, err := e.Dispatch.Jobs(ended, []core.JobID{1}); err == nil {
+		t.Fatal("a read with an ended context was answered")
+	}
+	errs = e.Ring.Enqueue(ended, []ring.Out{{NotBefore: time.Now(), Message: message(at(1), r.ID)}})
+	if errs[0] == nil {
+		t.Fatal("a message with an ended context was answered ok")
+	}
+}
+
+// empty: no items, no answers, no errors.
+func empty(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	for _, errs := range [][]error{
+		e.Dispatch.Create(ctx, nil), e.Dispatch.TakeOver(ctx, nil), e.Dispatch.GiveBack(ctx, nil), e.Dispatch.SkipUnsent(ctx, nil),
+		e.Finish.CloseRuns(ctx, nil), e.Finish.Settle(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil), e.Tick.PutSkips(ctx, nil),
+		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil), e.Queue.Release(ctx, nil, base),
+	} {
+		if len(errs) != 0 {
+			t.Fatalf("answers to nothing: %v", errs)
+		}
+	}
+	_, _, err := e.Dispatch.Jobs(ctx, nil)
+	ok(t, err)
+	_, _, err = e.Dispatch.Runs(ctx, nil)
+	ok(t, err)
+	_, _, err = e.Dispatch.Apps(ctx, nil)
+	ok(t, err)
+	_, err = e.Dispatch.Executors(ctx, nil)
+	ok(t, err)
+	_, err = e.Dispatch.Journals(ctx, nil)
+	ok(t, err)
+	ok(t, e.Tick.PutChanges(ctx, nil))
+	ok(t, e.Watch.PutRevisits(ctx, 1, nil))
+}
+
+// reopen: what was answered is there after the engine was closed.
+func reopen(t *testing.T, h Harness) {
+	if h.Reopen == nil {
+		t.Skip("this engine keeps nothing")
+	}
+	e, ctx := h.Open(t), t.Context()
+	createJobs(t, e, job(1), job(2))
+	a := job(1).Sched.Stay()
+	a.NewNext, a.NewPlanAt = at(500), at(490)
+	allNil(t, e.Tick.Advance(ctx, []core.Advance{a}))
+	id := ids(3)
+	r := put(t, e, id[0], nil)
+	put(t, e, id[1], nil)
+	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id[1], State: core.Succeeded, Code: 200, EndedAt: base}}))
+	ok(t, e.Dispatch.PutJournal(ctx, journal(9, "n", 1, 3)))
+	ok(t, e.Watch.MoveCursor(ctx, 0, 44))
+	ok(t, e.Tick.PutGlobal(ctx, 0, core.Global{Rev: 3, Partitions: 1, Readable: 1}))
+	firstJob, err := e.Manage.NewJobIDs(ctx, 5)
+	ok(t, err)
+	first, err := e.Manage.Numbers(ctx, 1, 3)
+	ok(t, err)
+	now := time.Now()
+	slot := core.InstantOf(now)
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{
+		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))}, {NotBefore: now.Add(time.Millisecond), Message: message(slot, core.NumberedRun(1, 2))}}))
+	got := receive(t, e, 1)
+	allNil(t, e.Queue.Ack(ctx, got))
+
+	e = h.Reopen(t, e)
+	want := job(1)
+	want.Sched = want.Sched.Moved(a)
+	same(t, "job", mustJob(t, e, 1), want)
+	sameRun(t, e, r)
+	if mustRun(t, e, id[1]).State != core.Succeeded {
+		t.Fatal("a close is lost")
+	}
+	refused(t, e.Dispatch.Create(ctx, []core.Run{run(id[0])})[0])
+	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(490), Job: 1})
+	js, err := e.Watch.JournalsAt(ctx, 9)
+	ok(t, err)
+	same(t, "journals", js, []core.Journal{journal(9, "n", 1, 3)})
+	cursor, err := e.Watch.Cursor(ctx)
+	ok(t, err)
+	g, err := e.Tick.Global(ctx)
+	ok(t, err)
+	if cursor != 44 || g.Rev != 3 {
+		t.Fatalf("cursor %d, global %+v", cursor, g)
+	}
+	if id, err := e.Manage.NewJobIDs(ctx, 1); err != nil || id < firstJob+5 {
+		t.Fatalf("job number %d, %v", id, err)
+	}
+	if n, err := e.Manage.Numbers(ctx, 1, 1); err != nil || n < first+3 {
+		t.Fatalf("number %d, %v", n, err)
+	}
+	left := receive(t, e, 10)
+	if len(left) != 1 || left[0].Message.Fires[0].Run == got[0].Message.Fires[0].Run {
+		t.Fatalf("on the ring: %+v", left)
+	}
+}

@@ -1,0 +1,624 @@
+package enginetest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
+)
+
+func readApp(t *testing.T, _ Harness, e *engine.Engine, name string) *core.App {
+	t.Helper()
+	for range 100 {
+		found, unread, err := e.Dispatch.Apps(t.Context(), []string{name})
+		ok(t, err)
+		if len(unread) > 0 {
+			continue
+		}
+		if a, is := found[name]; is {
+			return &a
+		}
+		return nil
+	}
+	t.Fatal("an app stays unread")
+	return nil
+}
+
+// fullRun has every field set.
+func fullRun(id core.RunID) core.Run {
+	r := run(id)
+	params := ""
+	r.State, r.Cause, r.MaybeSent, r.FixedDelay, r.First = core.TimedOut, core.CauseRetry, true, true, core.NumberedRun(id.Job(), 1)
+	r.Params, r.Addresses, r.Key, r.By = &params, []string{"a", "b"}, "key", "ann"
+	r.KillBy, r.KillAt = "bob", base.Add(5*time.Millisecond)
+	r.EndedAt, r.Reason, r.Code, r.Message = base.Add(time.Hour), core.ReasonTimeout, 502, "späť \x00 <b>"
+	r.Owes = []core.Owed{{Run: core.NumberedRun(id.Job(), 8), Kind: core.CauseRetry, Slot: at(99)}}
+	r.Then = core.NumberedRun(id.Job(), 8)
+	r.Late = &core.LateResult{At: base.Add(2 * time.Hour), Code: 200, Message: "done"}
+	r.Tries = []core.Try{{Address: "http://a/", Code: 500, Message: "no"}, {Address: "http://b/"}}
+	r.Journal.Nonce = "nonce-0"
+	return r
+}
+
+func create(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	plain, full := run(core.PlannedRun(1, at(60))), fullRun(core.NumberedRun(1, 2))
+	bare := core.Run{ID: core.NumberedRun(1, 3), App: "other", State: core.Planned, Cause: core.CauseManual}
+	answers(t, e.Dispatch.Create(ctx, []core.Run{plain, full, bare}), "ok", "ok", "ok")
+	sameRun(t, e, plain)
+	sameRun(t, e, full)
+	sameRun(t, e, bare)
+	if _, is := readRun(t, e, core.NumberedRun(1, 4)); is {
+		t.Fatal("a run that nobody made")
+	}
+	other := plain
+	other.Owner, other.Address = "nonce-2", "http://elsewhere/"
+	fresh := run(core.PlannedRun(2, at(60)))
+	answers(t, e.Finish.Create(ctx, []core.Run{other, fresh}), "refused", "ok")
+	sameRun(t, e, plain)
+	sameRun(t, e, fresh)
+	twice := run(core.PlannedRun(3, at(60)))
+	second := twice
+	second.Owner = "nonce-2"
+	errs := e.Dispatch.Create(ctx, []core.Run{twice, second})
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Fatalf("one run twice in a batch: %v", errs)
+	}
+	skip := run(core.PlannedRun(4, at(60)))
+	skip.State, skip.Reason, skip.EndedAt, skip.Owner, skip.Until, skip.Journal = core.Skipped, core.ReasonMisfire, base, "", time.Time{}, core.JournalKey{}
+	answers(t, e.Dispatch.Create(ctx, []core.Run{skip}), "ok")
+	sameRun(t, e, skip)
+	for i, state := range core.States {
+		r := run(core.NumberedRun(9, uint32(i)))
+		r.State = state
+		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+		sameRun(t, e, r)
+	}
+	i := uint32(100)
+	for state, reasons := range core.Reasons {
+		for _, reason := range reasons {
+			r := run(core.NumberedRun(9, i))
+			r.State, r.Reason, r.Cause = state, reason, core.Causes[int(i)%len(core.Causes)]
+			allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+			sameRun(t, e, r)
+			i++
+		}
+	}
+}
+
+// claims: of three owners at once exactly one wins each run.
+func claims(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	const n = 40
+	var wins [3][]error
+	var all sync.WaitGroup
+	for owner := range wins {
+		all.Go(func() {
+			var batch []core.Run
+			for i := range n {
+				r := run(core.PlannedRun(core.JobID(i+1), at(60)))
+				r.Owner = fmt.Sprint("owner-", owner)
+				batch = append(batch, r)
+			}
+			for half := range 2 {
+				wins[owner] = append(wins[owner], e.Dispatch.Create(ctx, batch[half*n/2:(half+1)*n/2])...)
+			}
+		})
+	}
+	all.Wait()
+	for i := range n {
+		stored := mustRun(t, e, core.PlannedRun(core.JobID(i+1), at(60)))
+		for owner := range wins {
+			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("owner-", owner)) {
+				t.Fatalf("run %d: %s has it, owner %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
+			}
+		}
+	}
+	// The same for take-overs.
+	for owner := range wins {
+		wins[owner] = make([]error, n)
+	}
+	for owner := range wins {
+		all.Go(func() {
+			for i := range n {
+				id := core.PlannedRun(core.JobID(i+1), at(60))
+				found, _, err := e.Dispatch.Runs(ctx, []core.RunID{id})
+				if err != nil || !strings.HasPrefix(found[id].Owner, "owner-") {
+					wins[owner][i] = core.ErrRefused
+					continue
+				}
+				r := found[id]
+				wins[owner][i] = e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, NewOwner: fmt.Sprint("taker-", owner), NewUntil: base}})[0]
+			}
+		})
+	}
+	all.Wait()
+	for i := range n {
+		stored := mustRun(t, e, core.PlannedRun(core.JobID(i+1), at(60)))
+		for owner := range wins {
+			if (wins[owner][i] == nil) != (stored.Owner == fmt.Sprint("taker-", owner)) {
+				t.Fatalf("run %d: %s has it, taker %d was answered %v", stored.ID, stored.Owner, owner, wins[owner][i])
+			}
+		}
+	}
+}
+
+func ids(n int) []core.RunID {
+	list := make([]core.RunID, n)
+	for i := range list {
+		list[i] = core.PlannedRun(core.JobID(i+1), at(60))
+	}
+	return list
+}
+
+// put stores runs that change makes of a claim.
+func put(t *testing.T, e *engine.Engine, id core.RunID, change func(*core.Run)) core.Run {
+	t.Helper()
+	r := run(id)
+	if change != nil {
+		change(&r)
+	}
+	allNil(t, e.Dispatch.Create(t.Context(), []core.Run{r}))
+	return r
+}
+
+func unowned(r *core.Run) {
+	r.State, r.Owner, r.Until, r.Address = core.Planned, "", time.Time{}, ""
+}
+
+func closed(r *core.Run) { r.State, r.EndedAt = core.Succeeded, base }
+
+func takeOver(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(8)
+	foreign, free, kept, fresh := put(t, e, id[0], nil), put(t, e, id[1], unowned), put(t, e, id[2], func(r *core.Run) {
+		unowned(r)
+		r.Address, r.MaybeSent = "http://kept/", true
+	}), put(t, e, id[3], func(r *core.Run) {
+		unowned(r)
+		r.State, r.SentAt, r.Attempt, r.Retries, r.Journal = core.Queued, time.Time{}, 0, 0, core.JournalKey{}
+	})
+	shut := put(t, e, id[4], closed)
+	take := func(r core.Run) dispatch.TakeOver {
+		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, NewOwner: "nonce-9", NewUntil: base.Add(time.Minute),
+			Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, Address: "http://new/", SentAt: base.Add(time.Hour)}
+	}
+	otherOwner, otherUntil := take(foreign), take(foreign)
+	otherOwner.Owner = "nonce-x"
+	otherUntil.Until = foreign.Until.Add(time.Millisecond)
+	none := take(foreign)
+	none.Owner, none.Until = "", time.Time{}
+	for _, bad := range []dispatch.TakeOver{otherOwner, otherUntil, none, take(shut), take(run(id[7]))} {
+		refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{bad})[0])
+	}
+	sameRun(t, e, foreign)
+	sameRun(t, e, shut)
+
+	tried := take(fresh)
+	tried.Tries = []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
+	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok", "refused")
+	for _, r := range []core.Run{foreign, free, kept, fresh} {
+		r.MaybeSent = r.MaybeSent || r.Owner != ""
+		r.State, r.Owner, r.Until, r.Journal = core.Running, "nonce-9", base.Add(time.Minute), take(r).Journal
+		if r.Address == "" {
+			r.Address = "http://new/"
+		}
+		if r.SentAt.IsZero() {
+			r.SentAt, r.Tries = base.Add(time.Hour), tried.Tries
+		}
+		sameRun(t, e, r)
+	}
+	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign)})[0]) // a write that comes late
+
+	// Tries stay when none are given.
+	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
+	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{again}), "ok")
+	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
+		t.Fatalf("taken twice: %+v", r)
+	}
+}
+
+func readdress(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(3)
+	r, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
+	m := dispatch.Readdress{Run: r.ID, Owner: r.Owner, Address: r.Address, To: "http://next/", Tries: []core.Try{{Address: r.Address, Code: 500}}}
+	wrongOwner, wrongAddress, ofShut, none := m, m, m, m
+	wrongOwner.Owner, wrongAddress.Address, ofShut.Run, none.Run = "nonce-x", "http://x/", shut.ID, id[2]
+	for _, bad := range []dispatch.Readdress{wrongOwner, wrongAddress, ofShut, none} {
+		refused(t, e.Dispatch.Readdress(ctx, bad))
+	}
+	sameRun(t, e, r)
+	sameRun(t, e, shut)
+	ok(t, e.Dispatch.Readdress(ctx, m))
+	r.Address, r.Tries = m.To, m.Tries
+	sameRun(t, e, r)
+	refused(t, e.Dispatch.Readdress(ctx, m))
+}
+
+func giveBack(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(5)
+	a, b := put(t, e, id[0], nil), put(t, e, id[1], func(r *core.Run) { r.MaybeSent = true })
+	c, shut := put(t, e, id[2], nil), put(t, e, id[3], closed)
+	give := []dispatch.GiveBack{{Run: a.ID, Owner: a.Owner}, {Run: b.ID, Owner: b.Owner, KeepAddress: true}, {Run: c.ID, Owner: "nonce-x"},
+		{Run: shut.ID, Owner: shut.Owner}, {Run: id[4], Owner: "nonce-1"}}
+	answers(t, e.Dispatch.GiveBack(ctx, give), "ok", "ok", "refused", "refused", "refused")
+	a.State, a.Owner, a.Until, a.Address = core.Planned, "", time.Time{}, ""
+	b.State, b.Owner, b.Until = core.Planned, "", time.Time{}
+	for _, r := range []core.Run{a, b, c, shut} { // the journal of the claim stays named
+		sameRun(t, e, r)
+	}
+	refused(t, e.Dispatch.GiveBack(ctx, give[:1])[0])
+}
+
+func skipUnsent(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(5)
+	free, owned, maybe, shut := put(t, e, id[0], unowned), put(t, e, id[1], nil), put(t, e, id[2], func(r *core.Run) {
+		r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true
+	}), put(t, e, id[3], closed)
+	var list []dispatch.SkipUnsent
+	for _, i := range id {
+		list = append(list, dispatch.SkipUnsent{Run: i, Reason: core.ReasonChanged, EndedAt: base.Add(time.Second)})
+	}
+	answers(t, e.Dispatch.SkipUnsent(ctx, list), "ok", "refused", "refused", "refused", "refused")
+	free.State, free.Reason, free.EndedAt = core.Skipped, core.ReasonChanged, base.Add(time.Second)
+	for _, r := range []core.Run{free, owned, maybe, shut} {
+		sameRun(t, e, r)
+	}
+}
+
+func closeRuns(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(12)
+	maybe := func(r *core.Run) { r.MaybeSent = true }
+	freed := func(r *core.Run) { r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true }
+	for i, change := range []func(*core.Run){nil, nil, nil, maybe, maybe, nil, unowned, freed, closed, unowned} {
+		put(t, e, id[i], change)
+	}
+	end := func(i int) finish.Close {
+		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", EndedAt: base.Add(time.Minute),
+			Owes: []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
+	}
+	owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, queuedDone := end(1), end(2), end(3), end(4), end(5), end(6), end(7), end(9)
+	owned.Owner, foreign.Owner = "nonce-1", "nonce-x"
+	notMaybe.NotMaybe = true
+	notOwned.Unowned, free.Unowned, freedMaybe.Unowned = true, true, true
+	queuedDone.NotMaybe = true
+	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone}
+	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok"}
+	before := map[core.RunID]core.Run{}
+	for _, c := range list {
+		if r, is := readRun(t, e, c.Run); is {
+			before[c.Run] = r
+		}
+	}
+	answers(t, e.Finish.CloseRuns(ctx, list), want...)
+	for i, c := range list {
+		r, is := before[c.Run]
+		if !is {
+			continue
+		}
+		if want[i] == "ok" {
+			r.State, r.Reason, r.Code, r.Message, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.EndedAt, c.Owes, c.Then
+		}
+		sameRun(t, e, r)
+	}
+	errs := e.Finish.CloseRuns(ctx, list[:1])
+	refused(t, errs[0])
+
+	// One run twice in a batch, and many at once.
+	long := put(t, e, id[11], nil)
+	c := finish.Close{Run: long.ID, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base}
+	errs = e.Finish.CloseRuns(ctx, []finish.Close{c, c})
+	if (errs[0] == nil) == (errs[1] == nil) {
+		t.Fatalf("one run twice in a batch: %v", errs)
+	}
+	long.State, long.Code, long.Message, long.EndedAt = c.State, c.Code, c.Message, c.EndedAt
+	sameRun(t, e, long)
+	var runs []core.Run
+	var closes []finish.Close
+	for i := range 2500 {
+		r := run(core.NumberedRun(50, uint32(i)))
+		runs = append(runs, r)
+		closes = append(closes, finish.Close{Run: r.ID, State: core.Succeeded, EndedAt: base})
+	}
+	allNil(t, e.Dispatch.Create(ctx, runs))
+	allNil(t, e.Finish.CloseRuns(ctx, closes))
+}
+
+func settleAndLate(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(4)
+	owes := []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(9)}}
+	open := put(t, e, id[0], nil)
+	lost := put(t, e, id[1], func(r *core.Run) {
+		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
+	})
+	done := put(t, e, id[2], closed)
+	answers(t, e.Finish.Settle(ctx, []core.RunID{open.ID, lost.ID, done.ID, id[3]}), "refused", "ok", "ok", "refused")
+	lost.Owes = nil
+	for _, r := range []core.Run{open, lost, done} {
+		sameRun(t, e, r)
+	}
+	late := core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"}
+	refused(t, e.Finish.NoteLate(ctx, open.ID, late))
+	refused(t, e.Finish.NoteLate(ctx, done.ID, late))
+	refused(t, e.Finish.NoteLate(ctx, id[3], late))
+	ok(t, e.Finish.NoteLate(ctx, lost.ID, late))
+	lost.Late = &late
+	refused(t, e.Finish.NoteLate(ctx, lost.ID, core.LateResult{At: base, Code: 500}))
+	for _, r := range []core.Run{open, lost, done} {
+		sameRun(t, e, r)
+	}
+}
+
+func triggered(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	params := "p"
+	r := core.Run{ID: core.NumberedRun(1, 1), App: "orders", State: core.Planned, Cause: core.CauseManual, At: at(10), Slot: at(10), First: core.NumberedRun(1, 1), Params: &params, By: "ann"}
+	entry := core.DueItem{PlanAt: at(5), Job: 1, Run: r.ID}
+	ok(t, e.Manage.PutTriggered(ctx, r, entry))
+	sameRun(t, e, r)
+	wantDue(t, h, e, 0, at(10), 10, entry)
+	other, second := r, entry
+	other.By, second.PlanAt = "bob", at(6)
+	refused(t, e.Manage.PutTriggered(ctx, other, second))
+	sameRun(t, e, r)
+	wantDue(t, h, e, 0, at(10), 10, entry)
+}
+
+func kill(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(3)
+	open, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
+	ms := base.Add(time.Second).UnixMilli()
+	ok(t, e.Manage.MarkKilled(ctx, open.ID, "ann", ms))
+	refused(t, e.Manage.MarkKilled(ctx, shut.ID, "ann", ms))
+	refused(t, e.Manage.MarkKilled(ctx, id[2], "ann", ms))
+	open.KillBy, open.KillAt = "ann", base.Add(time.Second)
+	sameRun(t, e, open)
+	sameRun(t, e, shut)
+}
+
+func runSpan(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	var want []core.RunID
+	for i := range 30 {
+		want = append(want, core.PlannedRun(2, at(i*10)))
+	}
+	numbered := []core.RunID{core.NumberedRun(2, 1), core.NumberedRun(2, 2)}
+	others := []core.RunID{core.PlannedRun(1, at(50)), core.PlannedRun(3, at(50))}
+	for _, id := range slices.Concat(numbered, others, want[15:], want[:15]) {
+		put(t, e, id, nil)
+	}
+	read := func(first, last core.RunID, page int) (got []core.RunID) {
+		t.Helper()
+		for {
+			runs, err := e.Manage.RunSpan(ctx, first, last, page)
+			ok(t, err)
+			if len(runs) == 0 {
+				return got
+			}
+			if len(runs) > page {
+				t.Fatalf("%d runs, %d were asked for", len(runs), page)
+			}
+			for _, r := range runs {
+				got = append(got, r.ID)
+			}
+			end := got[len(got)-1]
+			if end == last {
+				return got
+			}
+			if first = end + 1; last < end {
+				first = end - 1
+			}
+			if first == last { // a span of one has no direction
+				r, is := readRun(t, e, first)
+				if is {
+					got = append(got, r.ID)
+				}
+				return got
+			}
+		}
+	}
+	first, last := core.RunRange(2, at(0), core.Horizon)
+	down := slices.Clone(want)
+	slices.Reverse(down)
+	for _, page := range []int{1, 7, 100} {
+		same(t, "upwards", read(first, last, page), want)
+		same(t, "downwards", read(last, first, page), down)
+	}
+	a, b := core.RunRange(2, at(100), at(120))
+	same(t, "both ends included", read(a, b, 10), want[10:13])
+	same(t, "downwards, both ends included", read(b, a, 10), []core.RunID{want[12], want[11], want[10]})
+	a, b = core.NumberedRange(2)
+	same(t, "numbered", read(a, b, 10), numbered)
+	a, b = core.RunRange(2, at(101), at(109))
+	same(t, "between two", read(a, b, 10), nil)
+	a, b = core.RunRange(9, at(0), core.Horizon)
+	same(t, "of no job", read(a, b, 10), nil)
+}
+
+func recentRuns(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	all := map[core.RunID]bool{}
+	orders := map[core.RunID]bool{}
+	for batch := range 4 {
+		var list []core.Run
+		for i := range 10 {
+			r := run(core.PlannedRun(core.JobID(batch*10+i+1), at(60)))
+			if i%2 == 0 {
+				r.App = "other"
+			} else {
+				orders[r.ID] = true
+			}
+			all[r.ID] = true
+			list = append(list, r)
+		}
+		allNil(t, e.Dispatch.Create(ctx, list))
+		<-time.After(3 * time.Millisecond)
+	}
+	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {
+		eventually(t, h, func() string {
+			got := map[core.RunID]bool{}
+			before, pages := int64(0), 0
+			for {
+				runs, next, err := e.Manage.RecentRuns(ctx, app, before, 6)
+				ok(t, err)
+				for _, r := range runs {
+					got[r.ID] = true
+				}
+				if next == 0 {
+					break
+				}
+				if pages++; pages > 1000 || before != 0 && next > before {
+					t.Fatalf("it goes on from %d after %d", next, before)
+				}
+				before = next
+			}
+			return cmp.Diff(want, got, cmpopts.EquateEmpty())
+		})
+	}
+	eventually(t, h, func() string { // the last batch comes first
+		runs, _, err := e.Manage.RecentRuns(ctx, "", 0, 5)
+		ok(t, err)
+		for _, r := range runs {
+			if r.ID.Job() <= 30 {
+				return fmt.Sprintf("run of job %d among the newest", r.ID.Job())
+			}
+		}
+		return ""
+	})
+}
+
+func openRuns(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	sent := func(seconds int) func(*core.Run) {
+		return func(r *core.Run) { r.SentAt = base.Add(time.Duration(seconds) * time.Second) }
+	}
+	a, b, c := core.PlannedRun(1, at(100)), core.NumberedRun(1, 1), core.PlannedRun(1, at(50))
+	put(t, e, a, sent(30))
+	put(t, e, b, sent(10))
+	put(t, e, c, sent(20))
+	put(t, e, core.PlannedRun(1, at(20)), closed)
+	put(t, e, core.PlannedRun(2, at(20)), nil)
+	put(t, e, core.NumberedRun(1, 9), func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	read := func(limit int, want ...core.RunID) {
+		t.Helper()
+		runs, err := e.Manage.OpenRuns(ctx, 1, limit)
+		ok(t, err)
+		var got []core.RunID
+		for _, r := range runs {
+			got = append(got, r.ID)
+		}
+		same(t, "open runs", got, want)
+	}
+	read(10, b, c, a)
+	read(2, b, c)
+	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: c, State: core.Succeeded, EndedAt: base}}))
+	read(10, b, a)
+}
+
+func journal(minute int64, nonce string, v int, n int) core.Journal {
+	j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v}
+	for i := range n {
+		j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(n-i), at(i)), Address: fmt.Sprint("http://", i%3), Outcome: core.Outcome(i%4 + 1)})
+	}
+	if n > 2 {
+		j.Entries[1].Address = ""
+	}
+	return j
+}
+
+func journals(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	one := journal(1000, "n1", 1, 50)
+	ok(t, e.Dispatch.PutJournal(ctx, one))
+	read := func(want core.Journal) {
+		t.Helper()
+		got, err := e.Dispatch.Journals(ctx, []core.JournalKey{want.Key, {Minute: 1, Nonce: "none"}})
+		ok(t, err)
+		same(t, "journal", got, map[core.JournalKey]core.Journal{want.Key: want})
+	}
+	read(one)
+	refused(t, e.Dispatch.PutJournal(ctx, journal(1000, "n1", 1, 3)))
+	refused(t, e.Watch.PutJournal(ctx, journal(1000, "n1", 0, 3)))
+	read(one)
+	five := journal(1000, "n1", 5, 4)
+	ok(t, e.Watch.PutJournal(ctx, five))
+	refused(t, e.Dispatch.PutJournal(ctx, journal(1000, "n1", 4, 9)))
+	read(five)
+	ok(t, e.Dispatch.PutJournal(ctx, journal(1000, "n2", 1, 0)))
+	ok(t, e.Dispatch.PutJournal(ctx, journal(1001, "n1", 1, 2)))
+	other := journal(1000, "n1", 2, 1)
+	other.Key.Suffix = 4
+	ok(t, e.Dispatch.PutJournal(ctx, other))
+	list, err := e.Watch.JournalsAt(ctx, 1000)
+	ok(t, err)
+	got := map[core.JournalKey]core.Journal{}
+	for _, j := range list {
+		got[j.Key] = j
+	}
+	same(t, "journals of a minute", got, map[core.JournalKey]core.Journal{five.Key: five, other.Key: other,
+		{Minute: 1000, Suffix: 3, Nonce: "n2"}: journal(1000, "n2", 1, 0)})
+	list, err = e.Watch.JournalsAt(ctx, 999)
+	ok(t, err)
+	same(t, "journals of another minute", list, nil)
+}
+
+func watch(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	cursor := func(want int64) {
+		t.Helper()
+		got, err := e.Watch.Cursor(ctx)
+		ok(t, err)
+		if got != want {
+			t.Fatalf("the cursor is at %d, want %d", got, want)
+		}
+	}
+	cursor(0)
+	refused(t, e.Watch.MoveCursor(ctx, 5, 6))
+	ok(t, e.Watch.MoveCursor(ctx, 0, 100))
+	refused(t, e.Watch.MoveCursor(ctx, 0, 200))
+	cursor(100)
+	ok(t, e.Watch.MoveCursor(ctx, 100, 101))
+	cursor(101)
+
+	k := func(nonce string) core.JournalKey { return core.JournalKey{Minute: 90, Suffix: 2, Nonce: nonce} }
+	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("a"), k("b")}))
+	ok(t, e.Watch.PutRevisits(ctx, 110, []core.JournalKey{k("b"), k("c")}))
+	ok(t, e.Watch.PutRevisits(ctx, 120, []core.JournalKey{k("d")}))
+	revisits := func(minute int64, want ...string) {
+		t.Helper()
+		got, err := e.Watch.Revisits(ctx, minute)
+		ok(t, err)
+		var nonces []string
+		for _, key := range got {
+			if key.Minute != 90 || key.Suffix != 2 {
+				t.Fatalf("key %v", key)
+			}
+			nonces = append(nonces, key.Nonce)
+		}
+		slices.Sort(nonces)
+		same(t, "revisits", slices.Compact(nonces), want)
+	}
+	revisits(110, "a", "b", "c")
+	revisits(120, "d")
+	revisits(130)
+	ok(t, e.Watch.DropRevisits(ctx, 110))
+	ok(t, e.Watch.DropRevisits(ctx, 110))
+	revisits(110)
+	revisits(120, "d")
+}

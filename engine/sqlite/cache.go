@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// edit is a change of a job: an advance, or (nil) anything else.
+type edit struct {
+	job  core.JobID
+	move *core.Advance
+}
+
+// jobCache keeps jobs by ID. A job that a transaction changes is taken out
+// before the commit and put back changed after it; what a reader read from the
+// file is taken in only if the job did not change since the reader looked. So
+// it never answers anything older than what is committed.
+type jobCache struct {
+	most int
+
+	mu      sync.RWMutex
+	jobs    map[core.JobID]*core.Job // never changed in place
+	blocked map[core.JobID]struct{}
+	clock   uint64
+	changed [4096]uint64 // by ID: the clock at the last change of one of them
+}
+
+func newJobCache(most int) *jobCache {
+	return &jobCache{most: most, jobs: map[core.JobID]*core.Job{}, blocked: map[core.JobID]struct{}{}}
+}
+
+func (c *jobCache) slot(id core.JobID) *uint64 { return &c.changed[uint32(id)%uint32(len(c.changed))] }
+
+// get hands out what is kept; the others are missing. The clock goes to add.
+func (c *jobCache) get(ids []core.JobID, found func(core.JobID, *core.Job)) (missing []core.JobID, clock uint64) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	for _, id := range ids {
+		if j := c.jobs[id]; j != nil {
+			found(id, j)
+		} else {
+			missing = append(missing, id)
+		}
+	}
+	return missing, c.clock
+}
+
+// add takes in jobs as read from the file after a get.
+func (c *jobCache) add(jobs []*core.Job, clock uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, j := range jobs {
+		if _, is := c.blocked[j.Def.ID]; is || *c.slot(j.Def.ID) > clock {
+			continue
+		}
+		if len(c.jobs) >= c.most {
+			for id := range c.jobs { // any
+				delete(c.jobs, id)
+				break
+			}
+		}
+		c.jobs[j.Def.ID] = j
+	}
+}
+
+// block takes the jobs of edits out until unblock, and answers what was kept of them.
+func (c *jobCache) block(edits []edit) map[core.JobID]*core.Job {
+	if len(edits) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := make(map[core.JobID]*core.Job, len(edits))
+	for _, e := range edits {
+		c.blocked[e.job] = struct{}{}
+		if j := c.jobs[e.job]; j != nil {
+			old[e.job] = j
+			delete(c.jobs, e.job)
+		}
+	}
+	return old
+}
+
+// unblock puts back what was taken out: changed by the edits if they were
+// committed, otherwise not at all.
+func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed bool) {
+	if len(edits) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clock++
+	for _, e := range edits {
+		delete(c.blocked, e.job)
+		*c.slot(e.job) = c.clock
+		j := old[e.job]
+		if j == nil {
+			continue
+		}
+		if e.move == nil || !committed {
+			delete(old, e.job)
+			continue
+		}
+		moved := *j
+		moved.Sched = j.Sched.Moved(*e.move)
+		moved.Sched.RevAt = milli(moved.Sched.RevAt)
+		old[e.job] = &moved
+	}
+	maps.Copy(c.jobs, old)
+}
+
+func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }
+
+// copyJob is a copy that shares nothing with j.
+func copyJob(j *core.Job) core.Job {
+	c := *j
+	c.Def.Labels = maps.Clone(j.Def.Labels)
+	c.Def.Retry.On = slices.Clone(j.Def.Retry.On)
+	c.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
+	return c
+}
+
+// appNames numbers the names of apps in runs. Only the writer adds.
+type appNames struct {
+	mu   sync.RWMutex
+	name map[int64]string
+	id   map[string]int64
+	last int64
+}
+
+func (a *appNames) load(c *sqlite.Conn) error {
+	a.name, a.id = map[int64]string{}, map[string]int64{}
+	return query(c, "SELECT id, name FROM appnames", nil, func(st *sqlite.Stmt) error {
+		id, name := st.ColumnInt64(0), st.ColumnText(1)
+		a.name[id], a.id[name] = name, id
+		a.last = max(a.last, id)
+		return nil
+	})
+}
+
+func (a *appNames) lookup(name string) (int64, bool) {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	id, ok := a.id[name]
+	return id, ok
+}
+
+func (a *appNames) of(id int64) string {
+	a.mu.RLock()
+	defer a.mu.RUnlock()
+	return a.name[id]
+}
+
+// number is the number of a name, a new one if it has none.
+func (a *appNames) number(t *tx, name string) (int64, error) {
+	if id, ok := a.lookup(name); ok {
+		return id, nil
+	}
+	id := a.last + 1
+	st, err := t.Prepare("INSERT INTO appnames (id, name) VALUES (?, ?)")
+	if err != nil {
+		return 0, err
+	}
+	st.BindInt64(1, id)
+	st.BindText(2, name)
+	if err := rows(st, nil); err != nil {
+		return 0, err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.name[id], a.id[name], a.last = name, id, id
+	t.names = append(t.names, name)
+	return id, nil
+}
+
+// forget takes back what a transaction numbered that was rolled back.
+func (a *appNames) forget(names []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, name := range names {
+		delete(a.name, a.id[name])
+		delete(a.id, name)
+	}
+}

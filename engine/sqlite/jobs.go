@@ -1,0 +1,847 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+var jobStates = []core.JobState{core.Started, core.Paused, core.Ended}
+
+// spec is what planning reads of a job and only an edit changes.
+type spec struct {
+	Schedule core.Schedule `json:"schedule"`
+	Misfire  core.Misfire  `json:"misfire"`
+	Grace    time.Duration `json:"grace"`
+	Deadline time.Duration `json:"deadline,omitempty"`
+}
+
+const schedColumns = `sched.id, app, state, rev, rev_at, next, plan_at, partition, seq, tail, spec, pause_until, pause_by, pause_why, plan_error`
+
+func scanSched(st *sqlite.Stmt, c *core.Sched) error {
+	c.ID = core.JobID(st.ColumnInt64(0))
+	c.App = st.ColumnText(1)
+	c.State = columnWord(st, 2, jobStates)
+	c.Rev = st.ColumnInt64(3)
+	c.RevAt = core.FromMillis(st.ColumnInt64(4))
+	c.Next = core.Instant(st.ColumnInt64(5))
+	c.PlanAt = core.Instant(st.ColumnInt64(6))
+	c.Partition = st.ColumnInt(7)
+	c.Seq = st.ColumnInt64(8)
+	c.Tail = core.RunID(st.ColumnInt64(9))
+	c.PauseUntil = core.Instant(st.ColumnInt64(11))
+	c.PauseBy = columnText(st, 12)
+	c.PauseWhy = columnText(st, 13)
+	c.PlanError = columnText(st, 14)
+	var x spec
+	if err := json.Unmarshal(columnBytes(st, 10), &x); err != nil {
+		return fmt.Errorf("job %d: %w", c.ID, err)
+	}
+	c.Schedule, c.Misfire, c.Grace, c.Deadline = x.Schedule, x.Misfire, x.Grace, x.Deadline
+	return nil
+}
+
+const jobQuery = "SELECT " + schedColumns + ", body FROM sched JOIN def USING (id) WHERE "
+
+func scanJob(st *sqlite.Stmt) (*core.Job, error) {
+	j := new(core.Job)
+	if err := scanSched(st, &j.Sched); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(columnBytes(st, 15), &j.Def); err != nil {
+		return nil, fmt.Errorf("job %d: %w", j.Sched.ID, err)
+	}
+	return j, nil
+}
+
+// Jobs implements the ports.
+func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	found := make(map[core.JobID]core.Job, len(ids))
+	missing, clock := s.cache.get(ids, func(id core.JobID, j *core.Job) { found[id] = copyJob(j) })
+	s.stats.hits.Add(int64(len(found)))
+	if len(missing) == 0 {
+		return found, nil, nil
+	}
+	s.stats.misses.Add(int64(len(missing)))
+	read := make([]*core.Job, 0, len(missing))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, id := range missing {
+			if err := query(c, jobQuery+"sched.id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
+				j, err := scanJob(st)
+				if err == nil {
+					found[id] = copyJob(j)
+					read = append(read, j)
+				}
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	s.cache.add(read, clock)
+	return found, nil, nil
+}
+
+// Scheds implements the ports.
+func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err
+	}
+	found := make(map[core.JobID]core.Sched, len(ids))
+	missing, _ := s.cache.get(ids, func(id core.JobID, j *core.Job) {
+		c := j.Sched
+		c.Schedule.Any = append([]core.When(nil), c.Schedule.Any...)
+		found[id] = c
+	})
+	if len(missing) == 0 {
+		return found, nil, nil
+	}
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, id := range missing {
+			if err := query(c, "SELECT "+schedColumns+" FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
+				var x core.Sched
+				err := scanSched(st, &x)
+				found[id] = x
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read jobs: %w", err)
+	}
+	return found, nil, nil
+}
+
+// Tombstones implements the ports.
+func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Tombstone, error) {
+	found := map[core.JobID]core.Tombstone{}
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, id := range ids {
+			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
+				found[id] = core.Tombstone{Job: id, App: st.ColumnText(0), Name: st.ColumnText(1), Rev: st.ColumnInt64(2), RevAt: core.FromMillis(st.ColumnInt64(3))}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// JobIDs implements manage.Store.
+func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+	found := make(map[string]core.JobID, len(names))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, name := range names {
+			if err := query(c, "SELECT id FROM sched WHERE app = ? AND name = ?", func(st *sqlite.Stmt) {
+				st.BindText(1, app)
+				st.BindText(2, name)
+			}, func(st *sqlite.Stmt) error {
+				found[name] = core.JobID(st.ColumnInt64(0))
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// ListJobs implements manage.Store.
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, err error) {
+	where := "sched.id > ?1 ORDER BY sched.id LIMIT ?2"
+	if app != "" {
+		where = "app = ?3 AND " + where
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, jobQuery+where, func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(after))
+			st.BindInt64(2, int64(limit))
+			if app != "" {
+				st.BindText(3, app)
+			}
+		}, func(st *sqlite.Stmt) error {
+			j, err := scanJob(st)
+			if err == nil {
+				list = append(list, *j)
+			}
+			return err
+		})
+	})
+	return list, err
+}
+
+// NewJobIDs implements manage.Store.
+func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
+	err = s.write(ctx, false, 1, func(tx *tx) error {
+		last, err := getState(tx.Conn, "lastJob")
+		if err != nil {
+			return err
+		}
+		first = core.JobID(last + 1)
+		return setState(tx.Conn, "lastJob", last+int64(n))
+	})
+	return first, err
+}
+
+// Numbers implements the ports. The first number of a job is 1.
+func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
+	err = s.write(ctx, true, 1, func(tx *tx) error {
+		return query(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(job))
+			st.BindInt64(2, int64(n))
+		}, func(st *sqlite.Stmt) error {
+			first = uint32(st.ColumnInt64(0) - int64(n) + 1)
+			return nil
+		})
+	})
+	return first, err
+}
+
+// encodedJob is a job ready to be stored.
+type encodedJob struct {
+	job    *core.Job
+	spec   []byte
+	body   []byte
+	change *core.Change // may be nil
+	seen   int64
+}
+
+func encodeJob(j *core.Job) (encodedJob, error) {
+	def := j.Def
+	def.Created = milli(def.Created)
+	body, err := json.Marshal(&def)
+	if err != nil {
+		return encodedJob{}, err
+	}
+	sp, err := json.Marshal(spec{j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline})
+	return encodedJob{job: j, spec: sp, body: body}, err
+}
+
+func bindJob(st *sqlite.Stmt, e *encodedJob) {
+	c := &e.job.Sched
+	st.BindInt64(1, int64(e.job.Def.ID))
+	st.BindText(2, e.job.Def.App)
+	st.BindText(3, e.job.Def.Name)
+	bindWord(st, 4, c.State, jobStates)
+	st.BindInt64(5, c.Rev)
+	st.BindInt64(6, core.Millis(c.RevAt))
+	st.BindInt64(7, int64(c.Next))
+	st.BindInt64(8, int64(c.PlanAt))
+	st.BindInt64(9, int64(c.Partition))
+	st.BindInt64(10, c.Seq)
+	st.BindInt64(11, int64(c.Tail))
+	st.BindInt64(12, int64(e.job.Def.Keep.Days))
+	st.BindBytes(13, e.spec)
+	st.BindInt64(14, int64(c.PauseUntil))
+	bindText(st, 15, c.PauseBy)
+	bindText(st, 16, c.PauseWhy)
+	bindText(st, 17, c.PlanError)
+}
+
+// putJobs runs a conditional statement on sched, and where it applied stores
+// the rest.
+func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []error {
+	return batch(ctx, s, false, jobs, func(tx *tx, jobs []encodedJob, answers []error) error {
+		st, err := tx.Prepare(q)
+		if err != nil {
+			return err
+		}
+		def, err := tx.Prepare("INSERT INTO def (id, body) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET body = excluded.body")
+		if err != nil {
+			return err
+		}
+		for i := range jobs {
+			e := &jobs[i]
+			bindJob(st, e)
+			if e.seen != 0 {
+				st.BindInt64(18, e.seen)
+			}
+			if err := rows(st, nil); err != nil {
+				return err
+			}
+			if answers[i] = judged(tx.Conn); answers[i] != nil {
+				continue
+			}
+			def.BindInt64(1, int64(e.job.Def.ID))
+			def.BindBytes(2, e.body)
+			if err := rows(def, nil); err != nil {
+				return err
+			}
+			if e.change != nil {
+				if err := putChange(tx, e.change); err != nil {
+					return err
+				}
+			}
+			tx.edits = append(tx.edits, edit{job: e.job.Def.ID})
+		}
+		return nil
+	})
+}
+
+// CreateJobs implements manage.Store.
+func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+	list := make([]encodedJob, len(jobs))
+	for i := range jobs {
+		e, err := encodeJob(&jobs[i])
+		if err != nil {
+			return allOf(len(jobs), err)
+		}
+		if i < len(changes) {
+			e.change = &changes[i]
+		}
+		list[i] = e
+	}
+	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ON CONFLICT DO NOTHING`, list)
+}
+
+// UpdateJobs implements manage.Store. A name that another job has is refused too.
+func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	list := make([]encodedJob, len(updates))
+	for i := range updates {
+		e, err := encodeJob(&updates[i].Job)
+		if err != nil {
+			return allOf(len(updates), err)
+		}
+		e.change, e.seen = &updates[i].Change, updates[i].Seen
+		if e.seen == 0 { // a job has a revision: no job has this one
+			e.seen = -1
+		}
+		list[i] = e
+	}
+	return s.putJobs(ctx, `UPDATE OR IGNORE sched SET app = ?2, name = ?3, state = ?4, rev = ?5, rev_at = ?6, next = ?7, plan_at = ?8, partition = ?9, seq = ?10,
+tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17 WHERE id = ?1 AND rev = ?18`, list)
+}
+
+func allOf(n int, err error) []error {
+	answers := make([]error, n)
+	for i := range answers {
+		answers[i] = err
+	}
+	return answers
+}
+
+// DeleteJob implements manage.Store.
+func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
+	var answer error
+	err := s.write(ctx, false, 4, func(tx *tx) error {
+		if err := query(tx.Conn, "DELETE FROM sched WHERE id = ? AND rev = ?", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(t.Job))
+			st.BindInt64(2, seen)
+		}, nil); err != nil {
+			return err
+		}
+		if answer = judged(tx.Conn); answer != nil {
+			return nil
+		}
+		if err := query(tx.Conn, "DELETE FROM def WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(t.Job)) }, nil); err != nil {
+			return err
+		}
+		if err := query(tx.Conn, "INSERT OR REPLACE INTO tombs (job, app, name, rev, rev_at) VALUES (?, ?, ?, ?, ?)", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(t.Job))
+			st.BindText(2, t.App)
+			st.BindText(3, t.Name)
+			st.BindInt64(4, t.Rev)
+			st.BindInt64(5, core.Millis(t.RevAt))
+		}, nil); err != nil {
+			return err
+		}
+		tx.edits = append(tx.edits, edit{job: t.Job})
+		return putChange(tx, &c)
+	})
+	return cmp.Or(err, answer)
+}
+
+// Advance implements the ports; what becomes of a job is Sched.Moved.
+func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
+	return batch(ctx, s, true, moves, func(tx *tx, moves []core.Advance, answers []error) error {
+		var plain, change *sqlite.Stmt
+		for i := range moves {
+			a := &moves[i]
+			st, q := &plain, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state)
+WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
+			if a.NewRev != 0 {
+				st, q = &change, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state),
+rev = ?12, rev_at = ?13, pause_until = 0, pause_by = NULL, pause_why = NULL
+WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
+			}
+			if *st == nil {
+				var err error
+				if *st, err = tx.Prepare(q); err != nil {
+					return err
+				}
+			}
+			b := *st
+			b.BindInt64(1, int64(a.NewNext))
+			b.BindInt64(2, int64(a.NewPlanAt))
+			b.BindInt64(3, a.NewSeq)
+			b.BindInt64(4, int64(a.NewPartition))
+			b.BindInt64(5, int64(a.NewTail))
+			bindText(b, 6, a.PlanError)
+			bindWord(b, 7, a.NewState, jobStates)
+			b.BindInt64(8, int64(a.Job))
+			b.BindInt64(9, a.Rev)
+			b.BindInt64(10, int64(a.Next))
+			b.BindInt64(11, int64(a.Tail))
+			if a.NewRev != 0 {
+				b.BindInt64(12, a.NewRev)
+				b.BindInt64(13, core.Millis(a.NewRevAt))
+			}
+			if err := rows(b, nil); err != nil {
+				return err
+			}
+			if answers[i] = judged(tx.Conn); answers[i] == nil {
+				tx.edits = append(tx.edits, edit{a.Job, a})
+			}
+		}
+		return nil
+	})
+}
+
+// Due implements tick.Store; it is never behind.
+func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	var jobs, entries []core.DueItem
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		var err error
+		if jobs, err = dueJobs(c, partition, upTo, after, limit); err != nil {
+			return err
+		}
+		return query(c, `SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 AND (plan_at, job, run) > (?3, ?4, ?5)
+ORDER BY plan_at, job, run LIMIT ?6`, func(st *sqlite.Stmt) {
+			bindDue(st, partition, upTo, after)
+			st.BindInt64(5, int64(after.Run))
+			st.BindInt64(6, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
+			return nil
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the due index: %w", err)
+	}
+	if len(entries) == 0 {
+		return jobs, nil
+	}
+	merged := make([]core.DueItem, 0, min(len(jobs)+len(entries), limit))
+	for len(merged) < limit && len(jobs)+len(entries) > 0 {
+		if len(entries) == 0 || len(jobs) > 0 && jobs[0].Less(entries[0]) {
+			merged, jobs = append(merged, jobs[0]), jobs[1:]
+		} else {
+			merged, entries = append(merged, entries[0]), entries[1:]
+		}
+	}
+	return merged, nil
+}
+
+func bindDue(st *sqlite.Stmt, partition int, upTo core.Instant, after core.DueItem) {
+	st.BindInt64(1, int64(partition))
+	st.BindInt64(2, int64(upTo))
+	st.BindInt64(3, int64(after.PlanAt))
+	st.BindInt64(4, int64(after.Job))
+}
+
+// dueJobs reads jobs only: a job comes before its entries of the same second,
+// so all jobs after (PlanAt, Job) come after after.
+func dueJobs(c *sqlite.Conn, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	list := make([]core.DueItem, 0, min(limit, 1024))
+	err := query(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
+ORDER BY plan_at, id LIMIT ?5`, func(st *sqlite.Stmt) {
+		bindDue(st, partition, upTo, after)
+		st.BindInt64(5, int64(limit))
+	}, func(st *sqlite.Stmt) error {
+		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Partition: partition})
+		return nil
+	})
+	return list, err
+}
+
+// PutEntries implements finish.Store.
+func (s *Store) PutEntries(ctx context.Context, entries []core.DueItem) []error {
+	return batch(ctx, s, false, entries, putEntries)
+}
+
+func bindEntry(st *sqlite.Stmt, d *core.DueItem) error {
+	st.BindInt64(1, int64(d.Partition))
+	st.BindInt64(2, int64(d.PlanAt))
+	st.BindInt64(3, int64(d.Job))
+	st.BindInt64(4, int64(d.Run))
+	return nil
+}
+
+func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
+	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers, bindEntry)
+	clear(answers) // one that is there is well
+	return err
+}
+
+// RemoveEntries implements the ports; it removes exactly the entries given.
+func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
+	return batch(ctx, s, false, entries, func(tx *tx, entries []core.DueItem, answers []error) error {
+		err := eachRow(tx, "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", entries, answers, bindEntry)
+		clear(answers)
+		return err
+	})
+}
+
+// Entries implements manage.Store, in the order of the due index.
+func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, run, partition",
+			func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)<<32) }, func(st *sqlite.Stmt) error {
+				list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
+					Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
+				return nil
+			})
+	})
+	return list, err
+}
+
+// PutSkips implements the ports.
+func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
+	return batch(ctx, s, false, skips, func(tx *tx, skips []core.Skip, answers []error) error {
+		err := eachRow(tx, `INSERT INTO skips (job, first, reason, last, count, rev, made) VALUES (?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = excluded.count WHERE last < excluded.last`, skips, answers, func(st *sqlite.Stmt, k *core.Skip) error {
+			st.BindInt64(1, int64(k.Job))
+			st.BindInt64(2, int64(k.First))
+			st.BindText(3, string(k.Reason))
+			st.BindInt64(4, int64(k.Last))
+			st.BindInt64(5, k.Count)
+			st.BindInt64(6, k.Rev)
+			st.BindInt64(7, core.Millis(k.Made))
+			return nil
+		})
+		clear(answers) // one that is as long is well
+		return err
+	})
+}
+
+// Skips implements manage.Store, in the order of First.
+func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY first, reason", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(job))
+			st.BindInt64(2, int64(to))
+			st.BindInt64(3, int64(from))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)), Count: st.ColumnInt64(2),
+				Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
+			return nil
+		})
+	})
+	return list, err
+}
+
+func putChange(tx *tx, c *core.Change) error {
+	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (job, id, app) DO UPDATE SET at = excluded.at, by = excluded.by, verb = excluded.verb, name = excluded.name, why = excluded.why,
+old = excluded.old, new = excluded.new`, func(st *sqlite.Stmt) {
+		st.BindInt64(1, c.ID)
+		st.BindInt64(2, core.Millis(c.At))
+		st.BindText(3, c.By)
+		st.BindText(4, c.Verb)
+		st.BindText(5, c.App)
+		st.BindInt64(6, int64(c.Job))
+		st.BindText(7, c.Name)
+		st.BindText(8, c.Why)
+		st.BindText(9, c.Old)
+		st.BindText(10, c.New)
+	}, nil)
+}
+
+// PutChanges implements the ports. One of the same subject and ID is replaced.
+func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
+	return s.write(ctx, false, len(changes), func(tx *tx) error {
+		for i := range changes {
+			if err := putChange(tx, &changes[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// Changes implements manage.Store, in the order of falling IDs.
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) (list []core.Change, err error) {
+	where := ""
+	switch {
+	case job != 0:
+		where = "WHERE job = ?2"
+	case app != "":
+		where = "WHERE app = ?3"
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(limit))
+			if job != 0 {
+				st.BindInt64(2, int64(job))
+			} else if app != "" {
+				st.BindText(3, app)
+			}
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2), Verb: st.ColumnText(3),
+				App: st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8), New: st.ColumnText(9)})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// Apps implements the ports.
+func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	found := make(map[string]core.App, len(names))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, name := range names {
+			if err := query(c, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
+				var a core.App
+				err := json.Unmarshal(columnBytes(st, 0), &a)
+				found[name] = a
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return found, nil, err
+}
+
+// ListApps implements manage.Store, in the order of names.
+func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT body FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
+			list = append(list, core.App{})
+			return json.Unmarshal(columnBytes(st, 0), &list[len(list)-1])
+		})
+	})
+	return list, err
+}
+
+func milliPause(p core.Pause) core.Pause {
+	p.From, p.To = milli(p.From), milli(p.To)
+	return p
+}
+
+// PutApp implements manage.Store.
+func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	a.Created, a.Pause = milli(a.Created), milliPause(a.Pause)
+	body, err := json.Marshal(a)
+	if err != nil {
+		return err
+	}
+	var answer error
+	q := "UPDATE apps SET rev = ?2, body = ?3 WHERE name = ?1 AND rev = ?4"
+	if seen == 0 {
+		q = "INSERT INTO apps (name, rev, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
+	}
+	err = s.write(ctx, false, 2, func(tx *tx) error {
+		if err := query(tx.Conn, q, func(st *sqlite.Stmt) {
+			st.BindText(1, a.Name)
+			st.BindInt64(2, a.Rev)
+			st.BindBytes(3, body)
+			if seen != 0 {
+				st.BindInt64(4, seen)
+			}
+		}, nil); err != nil {
+			return err
+		}
+		if answer = judged(tx.Conn); answer != nil {
+			return nil
+		}
+		return putChange(tx, &c)
+	})
+	return cmp.Or(err, answer)
+}
+
+// DeleteApp implements manage.Store. The executors of the app go with it.
+func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	var answer error
+	err := s.write(ctx, false, 3, func(tx *tx) error {
+		if err := query(tx.Conn, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)", func(st *sqlite.Stmt) {
+			st.BindText(1, name)
+			st.BindInt64(2, seen)
+		}, nil); err != nil {
+			return err
+		}
+		if answer = judged(tx.Conn); answer != nil {
+			return nil
+		}
+		if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, nil); err != nil {
+			return err
+		}
+		return putChange(tx, &c)
+	})
+	return cmp.Or(err, answer)
+}
+
+// Executors implements the ports, in the order of addresses.
+func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	found := make(map[string][]core.Executor, len(apps))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, app := range apps {
+			var list []core.Executor
+			if err := query(c, "SELECT address, beat, since, fixed, dialect FROM executors WHERE app = ? ORDER BY address", func(st *sqlite.Stmt) { st.BindText(1, app) }, func(st *sqlite.Stmt) error {
+				list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
+					Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4)})
+				return nil
+			}); err != nil {
+				return err
+			}
+			if len(list) > 0 {
+				found[app] = list
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+// PutExecutor implements registry.Store.
+func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
+	return s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect) VALUES (?, ?, ?, ?, ?, ?)", func(st *sqlite.Stmt) {
+			st.BindText(1, e.App)
+			st.BindText(2, e.Address)
+			st.BindInt64(3, core.Millis(e.Beat))
+			st.BindInt64(4, core.Millis(e.Since))
+			st.BindBool(5, e.Fixed)
+			st.BindText(6, e.Dialect)
+		}, nil)
+	})
+}
+
+// RemoveExecutor implements registry.Store.
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
+	return s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "DELETE FROM executors WHERE app = ? AND address = ?", func(st *sqlite.Stmt) {
+			st.BindText(1, app)
+			st.BindText(2, address)
+		}, nil)
+	})
+}
+
+// Global implements the ports; before the first PutGlobal it is zero.
+func (s *Store) Global(ctx context.Context) (g core.Global, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
+		g, err = global(c)
+		return err
+	})
+	return g, err
+}
+
+func global(c *sqlite.Conn) (g core.Global, err error) {
+	err = query(c, "SELECT value FROM state WHERE name = 'global'", nil, func(st *sqlite.Stmt) error {
+		return json.Unmarshal(columnBytes(st, 0), &g)
+	})
+	return g, err
+}
+
+// PutGlobal implements the ports. A Rev that is not higher is refused.
+func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	g.Pause, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
+	body, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	var answer error
+	err = s.write(ctx, false, 1, func(tx *tx) error {
+		old, err := global(tx.Conn)
+		if err != nil {
+			return err
+		}
+		if answer = nil; old.Rev != seen || g.Rev <= seen {
+			answer = core.ErrRefused
+			return nil
+		}
+		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)", func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
+	})
+	return cmp.Or(err, answer)
+}
+
+// Leases implements tick.Leases, in the order of names.
+func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT name, owner, epoch, until FROM leases ORDER BY name", nil, func(st *sqlite.Stmt) error {
+			list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2), Until: core.FromMillis(st.ColumnInt64(3))})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// PutLease implements tick.Leases.
+func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
+	q := "UPDATE leases SET owner = ?2, epoch = ?3, until = ?4 WHERE name = ?1 AND owner = ?5 AND epoch = ?6"
+	fresh := seen.Owner == "" && seen.Epoch == 0
+	if fresh {
+		q = "INSERT INTO leases (name, owner, epoch, until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
+	}
+	return s.judge(ctx, q, func(st *sqlite.Stmt) {
+		st.BindText(1, l.Name)
+		st.BindText(2, l.Owner)
+		st.BindInt64(3, l.Epoch)
+		st.BindInt64(4, core.Millis(l.Until))
+		if !fresh {
+			st.BindText(5, seen.Owner)
+			st.BindInt64(6, seen.Epoch)
+		}
+	})
+}
+
+// DropLease implements tick.Leases.
+func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
+	return s.judge(ctx, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?", func(st *sqlite.Stmt) {
+		st.BindText(1, seen.Name)
+		st.BindText(2, seen.Owner)
+		st.BindInt64(3, seen.Epoch)
+	})
+}
+
+// judge runs one conditional statement.
+func (s *Store) judge(ctx context.Context, q string, bind func(*sqlite.Stmt)) error {
+	var answer error
+	err := s.write(ctx, false, 1, func(tx *tx) error {
+		if err := query(tx.Conn, q, bind, nil); err != nil {
+			return err
+		}
+		answer = judged(tx.Conn)
+		return nil
+	})
+	return cmp.Or(err, answer)
+}
+
+// PutKey implements manage.Store.
+func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
+	at := core.Millis(s.now())
+	err = s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run RETURNING run", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(job))
+			st.BindText(2, key)
+			st.BindInt64(3, int64(run))
+			st.BindInt64(4, at)
+		}, func(st *sqlite.Stmt) error {
+			bound = core.RunID(st.ColumnInt64(0))
+			return nil
+		})
+	})
+	return bound, err
+}

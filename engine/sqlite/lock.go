@@ -1,0 +1,103 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// ErrLocked says that another process (or another lock of this one) holds the folder.
+var ErrLocked = errors.New("the folder is in use by another process")
+
+// lockPoll is how often WaitLock tries.
+const lockPoll = 250 * time.Millisecond
+
+// FileLock is the lock of a data folder. Its holder is the only one that has
+// the data open. The kernel drops it when the process ends, however it ends.
+type FileLock struct {
+	dir  string
+	mu   sync.Mutex
+	file *os.File
+}
+
+// TryLock takes the lock of a folder, which is made if it is not there, or
+// answers ErrLocked at once. It writes nothing but the folder and the empty
+// file "lock" in it.
+func TryLock(dir string) (*FileLock, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, unwritable(dir, err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, unwritable(dir, err)
+	}
+	if err := tryLockFile(f); err != nil {
+		f.Close()
+		if errors.Is(err, ErrLocked) {
+			return nil, err
+		}
+		return nil, &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
+			Reason: "the folder cannot be locked: " + err.Error() + "; it has to be on a local disk", Err: err}
+	}
+	return &FileLock{dir: dir, file: f}, nil
+}
+
+// Lock is TryLock with a refusal for people.
+func Lock(dir string) (*FileLock, error) {
+	l, err := TryLock(dir)
+	if errors.Is(err, ErrLocked) {
+		return nil, &core.Error{Code: core.CodeConflict, Field: "data", Value: dir,
+			Reason: "the folder is in use by another process; one process at a time may have it open", Err: err}
+	}
+	return l, err
+}
+
+// WaitLock waits until the lock is free and takes it, or until ctx ends. It
+// looks four times a second. Errors other than ErrLocked end the wait.
+func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
+	poll := time.NewTicker(lockPoll)
+	defer poll.Stop()
+	for {
+		l, err := TryLock(dir)
+		if !errors.Is(err, ErrLocked) {
+			return l, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-poll.C:
+		}
+	}
+}
+
+// Dir is the locked folder.
+func (l *FileLock) Dir() string { return l.dir }
+
+// Held reports whether the lock was not released yet.
+func (l *FileLock) Held() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file != nil
+}
+
+// Release gives the lock back; a second time does nothing.
+func (l *FileLock) Release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.file == nil {
+		return nil
+	}
+	err := l.file.Close()
+	l.file = nil
+	return err
+}
+
+func unwritable(dir string, err error) error {
+	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir,
+		Reason: "the folder cannot be written; it has to be a folder that this user may write", Err: err}
+}

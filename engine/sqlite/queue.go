@@ -1,0 +1,565 @@
+package sqlite
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// The kinds of messages, as stored.
+const (
+	fires = iota
+	checks
+	kinds
+)
+
+func kindOf(k ring.Kind) (int, error) {
+	switch k {
+	case ring.KindFires:
+		return fires, nil
+	case ring.KindCheck:
+		return checks, nil
+	}
+	return 0, core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
+}
+
+// message is one entry of a queue that is kept in memory.
+type message struct {
+	id       int64
+	due      time.Time // NotBefore as enqueued
+	at       time.Time // of a ready one when it may be received, of one in flight when it comes back
+	receives int
+	inFlight bool
+	index    int // in its heap
+	body     ring.Message
+}
+
+// place is where a message stands in the order of the table.
+type place struct{ ms, id int64 }
+
+func (p place) before(o place) bool { return p.ms < o.ms || p.ms == o.ms && p.id < o.id }
+
+func (m *message) place() place { return place{ceilMillis(m.due), m.id} }
+
+// ceilMillis is the first millisecond at or after t: never early.
+func ceilMillis(t time.Time) int64 {
+	ms := t.UnixMilli()
+	if t.After(time.UnixMilli(ms)) {
+		ms++
+	}
+	return ms
+}
+
+// byTime is a heap of messages in the order of at, then ID.
+type byTime []*message
+
+func (h byTime) Len() int { return len(h) }
+func (h byTime) Less(i, j int) bool {
+	if !h[i].at.Equal(h[j].at) {
+		return h[i].at.Before(h[j].at)
+	}
+	return h[i].id < h[j].id
+}
+func (h byTime) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *byTime) Push(x any) {
+	m := x.(*message)
+	m.index = len(*h)
+	*h = append(*h, m)
+}
+func (h *byTime) Pop() any {
+	old := *h
+	m := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	return m
+}
+
+// queue is what is in memory of the messages of one kind: all that stand before
+// far, and those in flight or put off.
+type queue struct {
+	kind int
+	most int
+
+	mu       sync.Mutex
+	messages map[int64]*message
+	ready    byTime
+	flight   byTime
+	far      *place // from here on messages may be in the table alone; nil: none is
+	total    int    // rows in the table
+	wake     chan struct{}
+	closed   bool
+}
+
+func newQueue(kind, most int) *queue {
+	return &queue{kind: kind, most: most, messages: map[int64]*message{}}
+}
+
+// rouse makes the waiters look again.
+func (q *queue) rouse() {
+	if q.wake != nil {
+		close(q.wake)
+		q.wake = nil
+	}
+}
+
+func (q *queue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.rouse()
+}
+
+// comeBack puts what was in flight for too long among the ready again.
+func (q *queue) comeBack(now time.Time) {
+	for len(q.flight) > 0 && !now.Before(q.flight[0].at) {
+		m := heap.Pop(&q.flight).(*message)
+		m.at, m.inFlight = m.due, false
+		heap.Push(&q.ready, m)
+	}
+}
+
+func (q *queue) unlink(m *message) {
+	if m.inFlight {
+		heap.Remove(&q.flight, m.index)
+	} else {
+		heap.Remove(&q.ready, m.index)
+	}
+}
+
+// add takes in a message that is in the table.
+func (q *queue) add(m *message) {
+	if q.far != nil && !m.place().before(*q.far) { // waiters wait for far at the latest
+		return
+	}
+	q.messages[m.id] = m
+	heap.Push(&q.ready, m)
+	if m.index == 0 {
+		q.rouse()
+	}
+	if len(q.ready) > q.most {
+		q.shrink()
+	}
+}
+
+// shrink leaves the later half of what is ready to the table.
+func (q *queue) shrink() {
+	slices.SortFunc(q.ready, func(a, b *message) int {
+		if a.place().before(b.place()) {
+			return -1
+		}
+		return 1
+	})
+	keep := q.most / 2
+	if far := q.ready[keep].place(); q.far == nil || far.before(*q.far) {
+		q.far = &far
+	}
+	for _, m := range q.ready[keep:] {
+		if m.receives == 0 && !m.place().before(*q.far) { // the others are put off: the table does not know until when
+			delete(q.messages, m.id)
+		}
+	}
+	q.ready = slices.DeleteFunc(q.ready, func(m *message) bool { return q.messages[m.id] == nil })
+	for i, m := range q.ready {
+		m.index = i
+	}
+	heap.Init(&q.ready)
+}
+
+// refill reads the next messages of the table into memory. It runs in the
+// writer, so that nothing comes or goes meanwhile. A row that can never be read
+// moves to the dead letters; one of a newer version stays in the table.
+func (s *Store) refill(tx *tx, q *queue) error {
+	q.mu.Lock()
+	from := place{ms: -1 << 62}
+	if q.far != nil {
+		from = *q.far
+	}
+	room := max(q.most/2-len(q.ready), 1)
+	q.mu.Unlock()
+	type row struct {
+		place
+		body []byte
+	}
+	var read []row
+	if err := query(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, id LIMIT ?4", func(st *sqlite.Stmt) {
+		st.BindInt64(1, int64(q.kind))
+		st.BindInt64(2, from.ms)
+		st.BindInt64(3, from.id)
+		st.BindInt64(4, int64(room+1))
+	}, func(st *sqlite.Stmt) error {
+		read = append(read, row{place{st.ColumnInt64(1), st.ColumnInt64(0)}, columnBytes(st, 2)})
+		return nil
+	}); err != nil {
+		return err
+	}
+	var far *place
+	if len(read) > room {
+		far, read = &read[room].place, read[:room]
+	}
+	var loaded []*message
+	buried := 0
+	for _, r := range read {
+		body, err := ring.Decode(r.body)
+		if err == nil {
+			if k, e := kindOf(body.Kind); e != nil || k != q.kind {
+				err = errors.New("its kind is not that of its queue")
+			}
+		}
+		switch {
+		case errors.Is(err, ring.ErrNewer):
+			continue
+		case err != nil:
+			if err := bury(tx, r.body, err.Error()); err != nil {
+				return err
+			}
+			if err := query(tx.Conn, "DELETE FROM ring WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, r.id) }, nil); err != nil {
+				return err
+			}
+			buried++
+			continue
+		}
+		at := time.UnixMilli(r.ms)
+		loaded = append(loaded, &message{id: r.id, due: at, at: at, body: body})
+	}
+	tx.after = append(tx.after, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.far = far
+		q.total -= buried
+		for _, m := range loaded {
+			if q.messages[m.id] == nil {
+				q.messages[m.id] = m
+				heap.Push(&q.ready, m)
+			}
+		}
+		q.rouse()
+	})
+	return nil
+}
+
+// bury puts bytes among the dead letters.
+func bury(tx *tx, body []byte, reason string) error {
+	return query(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", func(st *sqlite.Stmt) {
+		st.BindInt64(1, tx.s.now().UnixMilli())
+		st.BindText(2, reason)
+		st.BindBytes(3, body)
+	}, nil)
+}
+
+// Bury implements engine.Ring.
+func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
+	body := ring.Encode(m)
+	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, body, reason) })
+}
+
+// DeadLetter is a message that was buried.
+type DeadLetter struct {
+	At     time.Time
+	Reason string
+	Body   []byte // as it was on the ring
+}
+
+// DeadLetters reads what was buried, newest first.
+func (s *Store) DeadLetters(ctx context.Context, limit int) (list []DeadLetter, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT at, reason, body FROM dead ORDER BY id DESC LIMIT ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(limit)) }, func(st *sqlite.Stmt) error {
+			list = append(list, DeadLetter{core.FromMillis(st.ColumnInt64(0)), st.ColumnText(1), columnBytes(st, 2)})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// outgoing is a message ready to be stored.
+type outgoing struct {
+	kind int
+	at   time.Time
+	body []byte
+	out  *ring.Out
+}
+
+// Enqueue implements engine.Ring. A message over ring.MaxBytes is refused with
+// a core.Error.
+func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
+	answers := make([]error, len(out))
+	list := make([]outgoing, 0, len(out))
+	places := make([]int, 0, len(out))
+	for i := range out {
+		kind, err := kindOf(out[i].Message.Kind)
+		body := ring.Encode(out[i].Message)
+		if err == nil && len(body) > ring.MaxBytes {
+			err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(body), ring.MaxBytes)
+		}
+		if err != nil {
+			answers[i] = err
+			continue
+		}
+		list = append(list, outgoing{kind, out[i].NotBefore, body, &out[i]})
+		places = append(places, i)
+	}
+	for i, err := range batch(ctx, s, true, list, s.enqueue) {
+		answers[places[i]] = err
+	}
+	return answers
+}
+
+func (s *Store) enqueue(tx *tx, list []outgoing, _ []error) error {
+	st, err := tx.Prepare("INSERT INTO ring (id, kind, not_before, body) VALUES (?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	messages := make([]*message, len(list))
+	for i := range list {
+		o := &list[i]
+		s.lastMsg++
+		st.BindInt64(1, s.lastMsg)
+		st.BindInt64(2, int64(o.kind))
+		st.BindInt64(3, ceilMillis(o.at))
+		st.BindBytes(4, o.body)
+		if err := rows(st, nil); err != nil {
+			return err
+		}
+		messages[i] = &message{id: s.lastMsg, due: o.at, at: o.at, body: copyMessage(o.out.Message)}
+	}
+	tx.after = append(tx.after, func() {
+		for i, m := range messages {
+			q := s.queues[list[i].kind]
+			q.mu.Lock()
+			q.total++
+			q.add(m)
+			q.mu.Unlock()
+		}
+	})
+	return nil
+}
+
+func copyMessage(m ring.Message) ring.Message {
+	m.Fires = slices.Clone(m.Fires)
+	if m.Check != nil {
+		c := *m.Check
+		c.Runs = slices.Clone(c.Runs)
+		if c.Journal != nil {
+			j := *c.Journal
+			j.Entries = slices.Clone(j.Entries)
+			c.Journal = &j
+		}
+		m.Check = &c
+	}
+	return m
+}
+
+// Receive implements engine.Queue.
+func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+	k, err := kindOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	q := s.queues[k]
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		got, next, wake, err := s.receive(q, limit)
+		if err != nil || len(got) > 0 {
+			return got, err
+		}
+		if next == 0 {
+			if err := s.write(ctx, true, q.most/2, func(tx *tx) error { return s.refill(tx, q) }); err != nil {
+				return nil, fmt.Errorf("read the ring: %w", err)
+			}
+			continue
+		}
+		if next < 0 {
+			select {
+			case <-wake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-timer.C:
+		case <-wake:
+		case <-ctx.Done():
+		}
+		timer.Stop()
+	}
+}
+
+// receive takes what is visible, or tells what to wait for: negative if no time
+// is known, 0 if the table has to be read first.
+func (s *Store) receive(q *queue, limit int) (got []engine.Delivery, next time.Duration, wake <-chan struct{}, err error) {
+	now := s.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return nil, 0, nil, errClosed
+	}
+	q.comeBack(now)
+	for len(got) < limit && len(q.ready) > 0 && !now.Before(q.ready[0].at) {
+		m := heap.Pop(&q.ready).(*message)
+		m.receives++
+		m.at, m.inFlight = now.Add(s.visibility), true
+		heap.Push(&q.flight, m)
+		got = append(got, engine.Delivery{ID: m.id, Receives: m.receives, Message: copyMessage(m.body)})
+	}
+	if len(got) > 0 {
+		return got, 0, nil, nil
+	}
+	next = -1
+	for _, h := range []byTime{q.ready, q.flight} {
+		if len(h) > 0 {
+			next = sooner(next, h[0].at.Sub(now))
+		}
+	}
+	if q.far != nil {
+		d := time.UnixMilli(q.far.ms).Sub(now)
+		if d <= 0 {
+			return nil, 0, nil, nil
+		}
+		next = sooner(next, d)
+	}
+	if q.wake == nil {
+		q.wake = make(chan struct{})
+	}
+	return nil, next, q.wake, nil
+}
+
+func sooner(a, b time.Duration) time.Duration {
+	if b = max(b, time.Microsecond); a < 0 || b < a {
+		return b
+	}
+	return a
+}
+
+// Ack implements engine.Queue. One that is gone is well.
+func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
+	return batch(ctx, s, true, done, func(tx *tx, done []engine.Delivery, answers []error) error {
+		removed := make([]error, len(done))
+		if err := eachRow(tx, "DELETE FROM ring WHERE id = ?", done, removed, func(st *sqlite.Stmt, d *engine.Delivery) error {
+			st.BindInt64(1, d.ID)
+			return nil
+		}); err != nil {
+			return err
+		}
+		tx.after = append(tx.after, func() {
+			for i := range done {
+				k, err := kindOf(done[i].Message.Kind)
+				if err != nil {
+					continue
+				}
+				q := s.queues[k]
+				q.mu.Lock()
+				if removed[i] == nil {
+					q.total--
+				}
+				if m := q.messages[done[i].ID]; m != nil {
+					q.unlink(m)
+					delete(q.messages, m.id)
+				}
+				q.mu.Unlock()
+			}
+		})
+		return nil
+	})
+}
+
+// Release implements engine.Queue. It is not durable: after a restart the
+// message is visible at its own time. A delivery that has come again meanwhile
+// is its new receiver's, and stays as it is.
+func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	answers := make([]error, len(back))
+	for i, d := range back {
+		k, err := kindOf(d.Message.Kind)
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			answers[i] = err
+			continue
+		}
+		q := s.queues[k]
+		q.mu.Lock()
+		if m := q.messages[d.ID]; m != nil && m.inFlight && m.receives == d.Receives {
+			q.unlink(m)
+			m.at, m.inFlight = at, false
+			heap.Push(&q.ready, m)
+			if m.index == 0 {
+				q.rouse()
+			}
+		}
+		q.mu.Unlock()
+	}
+	return answers
+}
+
+// Depth implements engine.Queue.
+func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
+	k, err := kindOf(kind)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, 0, 0, err
+	}
+	q := s.queues[k]
+	now := s.now()
+	q.mu.Lock()
+	q.comeBack(now)
+	inFlight = len(q.flight)
+	for _, m := range q.ready {
+		if !now.Before(m.at) {
+			due++
+		}
+	}
+	total, far := q.total, q.far
+	q.mu.Unlock()
+	if far != nil && far.ms <= now.UnixMilli() {
+		err = s.read(ctx, func(c *sqlite.Conn) error {
+			return query(c, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4", func(st *sqlite.Stmt) {
+				st.BindInt64(1, int64(k))
+				st.BindInt64(2, far.ms)
+				st.BindInt64(3, far.id)
+				st.BindInt64(4, now.UnixMilli())
+			}, func(st *sqlite.Stmt) error {
+				due += st.ColumnInt(0)
+				return nil
+			})
+		})
+	}
+	return due, max(total-due-inFlight, 0), inFlight, err
+}
+
+// OldestMessage implements finish.Watch. It looks at messages of fires, those
+// in flight or put off included: none is acked.
+func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	q := s.queues[fires]
+	now := s.now()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	older := func(t time.Time) {
+		if !now.Before(t) && (oldest.IsZero() || t.Before(oldest)) {
+			oldest = t
+		}
+	}
+	for _, m := range q.messages {
+		older(m.due)
+	}
+	if q.far != nil {
+		older(time.UnixMilli(q.far.ms))
+	}
+	return oldest, nil
+}

@@ -1,0 +1,934 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// The words of runs are stored as their place in these lists, from 1: they are
+// only ever appended to. An open state is at most 3.
+var (
+	states  = []core.State{core.Planned, core.Queued, core.Running, core.Succeeded, core.Failed, core.TimedOut, core.Killed, core.Lost, core.Skipped}
+	causes  = []core.Cause{core.CauseSchedule, core.CauseMisfire, core.CauseManual, core.CauseAPI, core.CauseParent, core.CauseRetry, core.CauseBackfill}
+	reasons = []core.Reason{core.ReasonNotAccepted, core.ReasonNoExecutor, core.ReasonHandler, core.ReasonCrashed, core.ReasonTimeout,
+		core.ReasonPerson, core.ReasonReplaced, core.ReasonGone, core.ReasonForgotten, core.ReasonNoReport, core.ReasonMisfire,
+		core.ReasonDeadline, core.ReasonOverlap, core.ReasonQueueFull, core.ReasonPaused, core.ReasonChanged, core.ReasonDeleted,
+		core.ReasonCancelled, core.ReasonUndeliverable}
+)
+
+const (
+	running  = 3 // the last open one
+	timedOut = 6
+	lost     = 8
+)
+
+// bindWord binds a word of a list as its number, and one that is not on it as text.
+func bindWord[T ~string](st *sqlite.Stmt, at int, word T, list []T) {
+	if word == "" {
+		st.BindNull(at)
+		return
+	}
+	for i, w := range list {
+		if w == word {
+			st.BindInt64(at, int64(i+1))
+			return
+		}
+	}
+	st.BindText(at, string(word))
+}
+
+func columnWord[T ~string](st *sqlite.Stmt, at int, list []T) T {
+	if n := st.ColumnInt64(at); n > 0 && n <= int64(len(list)) {
+		return list[n-1]
+	}
+	return T(columnText(st, at))
+}
+
+// bindText binds text, and NULL if it is empty.
+func bindText(st *sqlite.Stmt, at int, text string) {
+	if text == "" {
+		st.BindNull(at)
+	} else {
+		st.BindText(at, text)
+	}
+}
+
+func columnText(st *sqlite.Stmt, at int) string {
+	if st.ColumnIsNull(at) {
+		return ""
+	}
+	return st.ColumnText(at)
+}
+
+// bindInt binds a number, and NULL if it is 0.
+func bindInt[T ~int | ~int64](st *sqlite.Stmt, at int, n T) {
+	if n == 0 {
+		st.BindNull(at)
+	} else {
+		st.BindInt64(at, int64(n))
+	}
+}
+
+// bindJSON binds v as JSON, and NULL if it is empty.
+func bindJSON(st *sqlite.Stmt, at int, v any, empty bool) error {
+	if empty {
+		st.BindNull(at)
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err == nil {
+		st.BindText(at, string(b))
+	}
+	return err
+}
+
+func columnJSON(st *sqlite.Stmt, at int, into any) error {
+	if st.ColumnIsNull(at) {
+		return nil
+	}
+	return json.Unmarshal([]byte(st.ColumnText(at)), into)
+}
+
+// given is what only few runs have.
+type given struct {
+	Params    *string  `json:"params,omitempty"`
+	Addresses []string `json:"addresses,omitempty"`
+	Key       string   `json:"key,omitempty"`
+	By        string   `json:"by,omitempty"`
+}
+
+const (
+	insertClaim = `INSERT INTO runs (id, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) ON CONFLICT (id) DO NOTHING`
+	insertRun = `INSERT INTO runs (id, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
+?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31) ON CONFLICT (id) DO NOTHING`
+	runColumns = `id, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made`
+)
+
+// isPlain reports whether a run has nothing but what a claim has.
+func isPlain(r *core.Run) bool {
+	return r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
+		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""
+}
+
+// bindJournal binds a journal's key; a nonce that is the owner's is left out.
+func bindJournal(st *sqlite.Stmt, at int, k core.JournalKey, owner string) {
+	if k.IsZero() {
+		st.BindNull(at)
+		st.BindNull(at + 1)
+		return
+	}
+	st.BindInt64(at, k.Minute*core.JournalSuffixes+int64(k.Suffix))
+	if k.Nonce == owner {
+		st.BindNull(at + 1)
+	} else {
+		st.BindText(at+1, k.Nonce)
+	}
+}
+
+func bindRun(st *sqlite.Stmt, r *core.Run, app, made int64, plain bool) error {
+	st.BindInt64(1, int64(r.ID))
+	bindWord(st, 2, r.State, states)
+	st.BindInt64(3, made)
+	st.BindInt64(4, app)
+	bindWord(st, 5, r.Cause, causes)
+	st.BindInt64(6, r.Rev)
+	st.BindInt64(7, int64(r.At))
+	st.BindInt64(8, int64(r.Slot))
+	st.BindInt64(9, r.Seq)
+	bindText(st, 10, r.Owner)
+	st.BindInt64(11, core.Millis(r.Until))
+	bindText(st, 12, r.Address)
+	st.BindBool(13, r.MaybeSent)
+	bindJournal(st, 14, r.Journal, r.Owner)
+	st.BindInt64(16, core.Millis(r.SentAt))
+	st.BindInt64(17, int64(r.Attempt))
+	if r.First == r.ID {
+		st.BindNull(18)
+	} else {
+		st.BindInt64(18, int64(r.First))
+	}
+	st.BindInt64(19, int64(r.Retries))
+	st.BindBool(20, r.FixedDelay)
+	if plain {
+		return nil
+	}
+	bindInt(st, 21, core.Millis(r.EndedAt))
+	bindWord(st, 22, r.Reason, reasons)
+	bindInt(st, 23, r.Code)
+	bindText(st, 24, r.Message)
+	bindInt(st, 26, r.Then)
+	bindText(st, 29, r.KillBy)
+	bindInt(st, 30, core.Millis(r.KillAt))
+	return errors.Join(
+		bindJSON(st, 25, r.Owes, len(r.Owes) == 0),
+		bindJSON(st, 27, r.Late, r.Late == nil),
+		bindJSON(st, 28, r.Tries, len(r.Tries) == 0),
+		bindJSON(st, 31, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""))
+}
+
+// scanRun reads a row of runColumns.
+func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
+	r.ID = core.RunID(st.ColumnInt64(0))
+	r.State = columnWord(st, 1, states)
+	r.App = s.names.of(st.ColumnInt64(2))
+	r.Cause = columnWord(st, 3, causes)
+	r.Rev = st.ColumnInt64(4)
+	r.At = core.Instant(st.ColumnInt64(5))
+	r.Slot = core.Instant(st.ColumnInt64(6))
+	r.Seq = st.ColumnInt64(7)
+	r.Owner = columnText(st, 8)
+	r.Until = core.FromMillis(st.ColumnInt64(9))
+	r.Address = columnText(st, 10)
+	r.MaybeSent = st.ColumnInt64(11) != 0
+	if !st.ColumnIsNull(12) {
+		k := st.ColumnInt64(12)
+		r.Journal = core.JournalKey{Minute: k / core.JournalSuffixes, Suffix: int(k % core.JournalSuffixes), Nonce: r.Owner}
+		if !st.ColumnIsNull(13) {
+			r.Journal.Nonce = st.ColumnText(13)
+		}
+	}
+	r.SentAt = core.FromMillis(st.ColumnInt64(14))
+	r.Attempt = st.ColumnInt(15)
+	r.First = r.ID
+	if !st.ColumnIsNull(16) {
+		r.First = core.RunID(st.ColumnInt64(16))
+	}
+	r.Retries = st.ColumnInt(17)
+	r.FixedDelay = st.ColumnInt64(18) != 0
+	r.EndedAt = core.FromMillis(st.ColumnInt64(19))
+	if !st.ColumnIsNull(20) {
+		r.Reason = columnWord(st, 20, reasons)
+	}
+	r.Code = st.ColumnInt(21)
+	r.Message = columnText(st, 22)
+	r.Then = core.RunID(st.ColumnInt64(24))
+	r.KillBy = columnText(st, 27)
+	r.KillAt = core.FromMillis(st.ColumnInt64(28))
+	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries))
+	if !st.ColumnIsNull(25) {
+		r.Late = new(core.LateResult)
+		err = errors.Join(err, columnJSON(st, 25, r.Late))
+	}
+	if !st.ColumnIsNull(29) {
+		var g given
+		err = errors.Join(err, columnJSON(st, 29, &g))
+		r.Params, r.Addresses, r.Key, r.By = g.Params, g.Addresses, g.Key, g.By
+	}
+	if err != nil {
+		return fmt.Errorf("run %d: %w", r.ID, err)
+	}
+	return nil
+}
+
+// judged is the answer of a conditional statement just run.
+func judged(c *sqlite.Conn) error {
+	if c.Changes() == 0 {
+		return core.ErrRefused
+	}
+	return nil
+}
+
+// eachRow runs one conditional statement per item; Stmt.Step of a statement
+// without rows leaves it ready after Reset.
+func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sqlite.Stmt, *T) error) error {
+	st, err := tx.Prepare(q)
+	if err != nil {
+		return err
+	}
+	for i := range items {
+		if err := bind(st, &items[i]); err != nil {
+			return err
+		}
+		if err := rows(st, nil); err != nil {
+			return err
+		}
+		answers[i] = judged(tx.Conn)
+	}
+	return nil
+}
+
+// Runs implements the ports.
+func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	found := make(map[core.RunID]core.Run, len(ids))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE id = ?")
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			st.BindInt64(1, int64(id))
+			if err := rows(st, func(st *sqlite.Stmt) error {
+				var r core.Run
+				err := s.scanRun(st, &r)
+				found[r.ID] = r
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read runs: %w", err)
+	}
+	return found, nil, nil
+}
+
+// Create implements the ports.
+func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
+	return batch(ctx, s, true, runs, create)
+}
+
+func create(tx *tx, runs []core.Run, answers []error) error {
+	var plain, full *sqlite.Stmt
+	for i := range runs {
+		r := &runs[i]
+		app, err := tx.s.names.number(tx, r.App)
+		if err != nil {
+			return err
+		}
+		is, q, st := isPlain(r), insertRun, &full
+		if is {
+			q, st = insertClaim, &plain
+		}
+		if *st == nil {
+			if *st, err = tx.Prepare(q); err != nil {
+				return err
+			}
+		}
+		if err := bindRun(*st, r, app, tx.made, is); err != nil {
+			return err
+		}
+		if err := rows(*st, nil); err != nil {
+			return err
+		}
+		answers[i] = judged(tx.Conn)
+	}
+	return nil
+}
+
+// PutTriggered implements manage.Store.
+func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
+	var answer [1]error
+	err := s.write(ctx, true, 2, func(tx *tx) error {
+		if err := create(tx, []core.Run{run}, answer[:]); err != nil || answer[0] != nil {
+			return err
+		}
+		return putEntries(tx, []core.DueItem{entry}, make([]error, 1))
+	})
+	return cmp.Or(err, answer[0])
+}
+
+// TakeOver implements dispatch.Store.
+func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
+		return eachRow(tx, `UPDATE runs SET maybe = maybe OR owner IS NOT NULL, owner = ?1, until = ?2, jkey = ?3, jnonce = ?4, state = 3,
+address = coalesce(address, ?5), sent = CASE sent WHEN 0 THEN ?6 ELSE sent END, tries = coalesce(?7, tries)
+WHERE id = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
+			bindText(st, 1, t.NewOwner)
+			st.BindInt64(2, core.Millis(t.NewUntil))
+			bindJournal(st, 3, t.Journal, t.NewOwner)
+			bindText(st, 5, t.Address)
+			st.BindInt64(6, core.Millis(t.SentAt))
+			st.BindInt64(8, int64(t.Run))
+			bindText(st, 9, t.Owner)
+			st.BindInt64(10, core.Millis(t.Until))
+			return bindJSON(st, 7, t.Tries, len(t.Tries) == 0)
+		})
+	})
+}
+
+// Readdress implements dispatch.Store.
+func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
+	return batch(ctx, s, true, []dispatch.Readdress{m}, func(tx *tx, ms []dispatch.Readdress, answers []error) error {
+		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE id = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms, answers,
+			func(st *sqlite.Stmt, m *dispatch.Readdress) error {
+				bindText(st, 1, m.To)
+				st.BindInt64(3, int64(m.Run))
+				bindText(st, 4, m.Owner)
+				bindText(st, 5, m.Address)
+				return bindJSON(st, 2, m.Tries, len(m.Tries) == 0)
+			})
+	})[0]
+}
+
+// GiveBack implements dispatch.Store.
+func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
+	return batch(ctx, s, true, gives, func(tx *tx, gives []dispatch.GiveBack, answers []error) error {
+		return eachRow(tx, `UPDATE runs SET jnonce = coalesce(jnonce, owner), owner = NULL, until = 0, state = 1,
+address = CASE WHEN ?1 THEN address END WHERE id = ?2 AND state <= 3 AND owner IS ?3`, gives, answers, func(st *sqlite.Stmt, g *dispatch.GiveBack) error {
+			st.BindBool(1, g.KeepAddress)
+			st.BindInt64(2, int64(g.Run))
+			bindText(st, 3, g.Owner)
+			return nil
+		})
+	})
+}
+
+// SkipUnsent implements dispatch.Store.
+func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	return batch(ctx, s, false, skips, func(tx *tx, skips []dispatch.SkipUnsent, answers []error) error {
+		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2 WHERE id = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
+			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
+				bindWord(st, 1, k.Reason, reasons)
+				st.BindInt64(2, core.Millis(k.EndedAt))
+				st.BindInt64(3, int64(k.Run))
+				return nil
+			})
+	})
+}
+
+// CloseRuns implements finish.Store.
+func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	return batch(ctx, s, false, closes, func(tx *tx, closes []finish.Close, answers []error) error {
+		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7
+WHERE id = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
+			bindWord(st, 1, c.State, states)
+			bindWord(st, 2, c.Reason, reasons)
+			bindInt(st, 3, c.Code)
+			bindText(st, 4, c.Message)
+			st.BindInt64(5, core.Millis(c.EndedAt))
+			bindInt(st, 7, c.Then)
+			st.BindInt64(8, int64(c.Run))
+			st.BindBool(9, !c.NotMaybe && !c.Unowned)
+			bindText(st, 10, c.Owner)
+			st.BindBool(11, !c.Unowned)
+			return bindJSON(st, 6, c.Owes, len(c.Owes) == 0)
+		})
+	})
+}
+
+// Settle implements finish.Store.
+func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+	return batch(ctx, s, false, runs, func(tx *tx, runs []core.RunID, answers []error) error {
+		return eachRow(tx, "UPDATE runs SET owes = NULL WHERE id = ? AND state > 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
+			st.BindInt64(1, int64(*id))
+			return nil
+		})
+	})
+}
+
+// NoteLate implements finish.Store.
+func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
+	late.At = milli(late.At)
+	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
+		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE id = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs, answers,
+			func(st *sqlite.Stmt, id *core.RunID) error {
+				st.BindInt64(2, int64(*id))
+				return bindJSON(st, 1, late, false)
+			})
+	})[0]
+}
+
+// MarkKilled implements manage.Store.
+func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
+		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE id = ?3 AND state <= 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
+			bindText(st, 1, by)
+			bindInt(st, 2, atMillis)
+			st.BindInt64(3, int64(*id))
+			return nil
+		})
+	})[0]
+}
+
+// RunSpan implements manage.Store.
+func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
+	q, lo, hi := "SELECT "+runColumns+" FROM runs WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", first, last
+	if last < first {
+		q, lo, hi = "SELECT "+runColumns+" FROM runs WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?", last, first
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, q, func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(lo))
+			st.BindInt64(2, int64(hi))
+			st.BindInt64(3, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Run{})
+			return s.scanRun(st, &list[len(list)-1])
+		})
+	})
+	return list, err
+}
+
+// recentScan is how many rows RecentRuns looks at for one app before it answers.
+const recentScan = 20000
+
+// RecentRuns implements manage.Store. It never cuts a millisecond in two, so
+// the answer may be longer than limit, and may be shorter where an app has few
+// of many runs; next is 0 when nothing older is stored.
+func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (list []core.Run, next int64, err error) {
+	if before <= 0 {
+		before = math.MaxInt64
+	}
+	number := int64(0)
+	if app != "" {
+		var ok bool
+		if number, ok = s.names.lookup(app); !ok {
+			return nil, 0, ctx.Err()
+		}
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		row, err := lastBefore(c, before)
+		if err != nil {
+			return err
+		}
+		errEnough := errors.New("enough")
+		seen := 0
+		err = query(c, "SELECT "+runColumns+" FROM runs WHERE n <= ? ORDER BY n DESC", func(st *sqlite.Stmt) { st.BindInt64(1, row) }, func(st *sqlite.Stmt) error {
+			made := st.ColumnInt64(30)
+			if seen++; (len(list) >= limit || seen > recentScan) && made < next {
+				return errEnough
+			}
+			next = made
+			if app != "" && st.ColumnInt64(2) != number {
+				return nil
+			}
+			list = append(list, core.Run{})
+			return s.scanRun(st, &list[len(list)-1])
+		})
+		if errors.Is(err, errEnough) {
+			return nil
+		}
+		next = 0
+		return err
+	})
+	return list, next, err
+}
+
+// lastBefore is the last row that was made before a millisecond: they grow together.
+func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
+	bounds := func(q string) (n int64, err error) {
+		err = query(c, q, nil, func(st *sqlite.Stmt) error {
+			n = st.ColumnInt64(0)
+			return nil
+		})
+		return n, err
+	}
+	lo, err := bounds("SELECT coalesce(min(n), 0) - 1 FROM runs")
+	if err != nil {
+		return 0, err
+	}
+	hi, err := bounds("SELECT coalesce(max(n), 0) FROM runs")
+	if err != nil || before == math.MaxInt64 {
+		return hi, err
+	}
+	for lo < hi { // the answer lies in lo … hi
+		mid := lo + (hi-lo+1)/2
+		made, at := int64(math.MinInt64), mid
+		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? ORDER BY n DESC LIMIT 1", func(st *sqlite.Stmt) { st.BindInt64(1, mid) }, func(st *sqlite.Stmt) error {
+			at, made = st.ColumnInt64(0), st.ColumnInt64(1)
+			return nil
+		}); err != nil {
+			return 0, err
+		}
+		if made < before {
+			lo = mid
+		} else {
+			hi = min(at, mid) - 1
+		}
+	}
+	return lo, nil
+}
+
+// OpenRuns implements manage.Store: open runs that have an owner or an address,
+// in the order of SentAt.
+func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) (list []core.Run, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT "+runColumns+` FROM runs INDEXED BY runs_open WHERE state <= 3 AND id BETWEEN ?1 AND ?1 + 4294967295
+AND (owner IS NOT NULL OR address IS NOT NULL) ORDER BY sent, id LIMIT ?2`, func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(job)<<32)
+			st.BindInt64(2, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Run{})
+			return s.scanRun(st, &list[len(list)-1])
+		})
+	})
+	return list, err
+}
+
+// encodeEntries writes the entries of a journal: their distinct addresses, then
+// for each its run (as the difference to the one before), outcome and address.
+func encodeEntries(entries []core.Entry) []byte {
+	places := make(map[string]uint64, 8)
+	var addresses []string
+	size := 16
+	for i := range entries {
+		a := entries[i].Address
+		if _, ok := places[a]; !ok {
+			places[a] = uint64(len(addresses))
+			addresses = append(addresses, a)
+			size += len(a) + 2
+		}
+	}
+	b := make([]byte, 0, size+len(entries)*12)
+	b = binary.AppendUvarint(b, uint64(len(addresses)))
+	for _, a := range addresses {
+		b = binary.AppendUvarint(b, uint64(len(a)))
+		b = append(b, a...)
+	}
+	b = binary.AppendUvarint(b, uint64(len(entries)))
+	last := int64(0)
+	for i := range entries {
+		b = binary.AppendVarint(b, int64(entries[i].Run)-last)
+		last = int64(entries[i].Run)
+		b = append(b, byte(entries[i].Outcome))
+		b = binary.AppendUvarint(b, places[entries[i].Address])
+	}
+	return b
+}
+
+var errEntries = errors.New("the entries of a journal are damaged")
+
+func decodeEntries(b []byte) ([]core.Entry, error) {
+	bad := false
+	number := func() uint64 {
+		n, size := binary.Uvarint(b)
+		if size <= 0 {
+			bad = true
+			return 0
+		}
+		b = b[size:]
+		return n
+	}
+	var addresses []string
+	for n := number(); n > 0 && !bad; n-- {
+		size := number()
+		if bad || size > uint64(len(b)) {
+			return nil, errEntries
+		}
+		addresses = append(addresses, string(b[:size]))
+		b = b[size:]
+	}
+	n := number()
+	if bad || n > uint64(len(b)) {
+		return nil, errEntries
+	}
+	if n == 0 {
+		return nil, nil
+	}
+	entries := make([]core.Entry, n)
+	last := int64(0)
+	for i := range entries {
+		d, size := binary.Varint(b)
+		if size <= 0 || len(b) <= size {
+			return nil, errEntries
+		}
+		last += d
+		outcome := core.Outcome(b[size])
+		b = b[size+1:]
+		place := number()
+		if bad || place >= uint64(len(addresses)) {
+			return nil, errEntries
+		}
+		entries[i] = core.Entry{Run: core.RunID(last), Address: addresses[place], Outcome: outcome}
+	}
+	return entries, nil
+}
+
+// columnBytes is a copy of a column's bytes.
+func columnBytes(st *sqlite.Stmt, at int) []byte {
+	b := make([]byte, st.ColumnLen(at))
+	return b[:st.ColumnBytes(at, b)]
+}
+
+// PutJournal implements the ports.
+func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
+	body := encodeEntries(j.Entries)
+	return batch(ctx, s, true, []core.Journal{j}, func(tx *tx, js []core.Journal, answers []error) error {
+		return eachRow(tx, `INSERT INTO journals (minute, suffix, nonce, v, body) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (minute, suffix, nonce) DO UPDATE SET v = excluded.v, body = excluded.body WHERE v < excluded.v`, js, answers, func(st *sqlite.Stmt, j *core.Journal) error {
+			bindKey(st, 1, j.Key)
+			st.BindInt64(4, int64(j.V))
+			st.BindBytes(5, body)
+			return nil
+		})
+	})[0]
+}
+
+func bindKey(st *sqlite.Stmt, at int, k core.JournalKey) {
+	st.BindInt64(at, k.Minute)
+	st.BindInt64(at+1, int64(k.Suffix))
+	st.BindText(at+2, k.Nonce)
+}
+
+func columnKey(st *sqlite.Stmt, at int) core.JournalKey {
+	return core.JournalKey{Minute: st.ColumnInt64(at), Suffix: st.ColumnInt(at + 1), Nonce: st.ColumnText(at + 2)}
+}
+
+func columnJournal(st *sqlite.Stmt) (j core.Journal, err error) {
+	j.Key, j.V = columnKey(st, 0), st.ColumnInt(3)
+	j.Entries, err = decodeEntries(columnBytes(st, 4))
+	return j, err
+}
+
+// Journals implements the ports.
+func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	found := make(map[core.JournalKey]core.Journal, len(keys))
+	return found, s.read(ctx, func(c *sqlite.Conn) error {
+		for _, k := range keys {
+			if err := query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND suffix = ? AND nonce = ?",
+				func(st *sqlite.Stmt) { bindKey(st, 1, k) }, func(st *sqlite.Stmt) error {
+					j, err := columnJournal(st)
+					found[k] = j
+					return err
+				}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// JournalsAt implements finish.Watch.
+func (s *Store) JournalsAt(ctx context.Context, minute int64) (list []core.Journal, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? ORDER BY suffix, nonce",
+			func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, func(st *sqlite.Stmt) error {
+				j, err := columnJournal(st)
+				list = append(list, j)
+				return err
+			})
+	})
+	return list, err
+}
+
+// PutRevisits implements finish.Watch.
+func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	return s.write(ctx, false, len(keys), func(tx *tx) error {
+		return eachRow(tx, "INSERT INTO revisits (minute, claimed, suffix, nonce) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", keys, make([]error, len(keys)),
+			func(st *sqlite.Stmt, k *core.JournalKey) error {
+				st.BindInt64(1, minute)
+				bindKey(st, 2, *k)
+				return nil
+			})
+	})
+}
+
+// Revisits implements finish.Watch.
+func (s *Store) Revisits(ctx context.Context, minute int64) (keys []core.JournalKey, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? ORDER BY claimed, suffix, nonce",
+			func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, func(st *sqlite.Stmt) error {
+				keys = append(keys, columnKey(st, 0))
+				return nil
+			})
+	})
+	return keys, err
+}
+
+// DropRevisits implements finish.Watch.
+func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
+	return s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "DELETE FROM revisits WHERE minute = ?", func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, nil)
+	})
+}
+
+// sweepSlice is how many runs one step of a sweep looks at, and sweepSlices how
+// many steps one call makes.
+const (
+	sweepSlice  = 1000
+	sweepSlices = 50
+	keepDays    = 30 // of a job that does not say, or is gone
+)
+
+// Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
+// journals from their minute, of tombstones from RevAt). One call looks at
+// 50,000 runs at most and the next goes on from there, from the start again
+// after the end; so that it removed nothing does not mean that nothing is left.
+func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
+	for i := 0; i < sweepSlices && removed < limit && err == nil; i++ {
+		var n int
+		more := false
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
+			n, more, err = s.sweepRuns(tx, now, runs, min(limit-removed, sweepSlice))
+			return err
+		})
+		removed += n
+		if !more {
+			break
+		}
+	}
+	old := core.Millis(now.Add(-journals))
+	for _, d := range []struct {
+		table, where string
+		before       int64
+	}{
+		{"skips", "made < ?1", 0}, {"changes", "at < ?1", 0},
+		{"journals", "minute < ?1", old / 60000}, {"tombs", "rev_at < ?1", old}, {"keys", "at < ?1", core.Millis(now.Add(-24 * time.Hour))},
+	} {
+		if removed >= limit || err != nil {
+			break
+		}
+		where := d.where
+		if d.table == "skips" || d.table == "changes" {
+			d.before = core.Millis(now.Add(-runs))
+			if runs <= 0 { // the job's own keeping
+				d.before = core.Millis(now)
+				column := d.where[:len(d.where)-len(" < ?1")]
+				where = fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = %s.job), %d)", column, d.table, keepDays)
+			}
+		}
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
+			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+where+" LIMIT ?2)", func(st *sqlite.Stmt) {
+				st.BindInt64(1, d.before)
+				st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
+			}, nil); err != nil {
+				return err
+			}
+			tx.after = append(tx.after, func(n int) func() { return func() { removed += n } }(tx.Changes()))
+			return nil
+		})
+	}
+	if removed > 0 && err == nil { // some pages at a time, so that nobody waits long
+		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return query(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
+	}
+	return removed, err
+}
+
+// sweepRuns looks at the next slice of runs and removes those past their keeping.
+func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
+	shortest := keep
+	days := map[core.JobID]time.Duration{}
+	keepOf := func(job core.JobID) (time.Duration, error) {
+		if keep > 0 {
+			return keep, nil
+		}
+		if d, ok := days[job]; ok {
+			return d, nil
+		}
+		d := int64(0)
+		err := query(tx.Conn, "SELECT keep FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) }, func(st *sqlite.Stmt) error {
+			d = st.ColumnInt64(0)
+			return nil
+		})
+		if d <= 0 {
+			d = keepDays
+		}
+		days[job] = time.Duration(d) * 24 * time.Hour
+		return days[job], err
+	}
+	if keep <= 0 {
+		shortest = 24 * time.Hour
+	}
+	var gone []int64
+	from, seen := s.sweepFrom, 0
+	next := int64(0) // from the start again
+	errEnough := errors.New("enough")
+	err = query(tx.Conn, "SELECT n, id, made, state FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
+		st.BindInt64(1, from)
+		st.BindInt64(2, sweepSlice)
+	}, func(st *sqlite.Stmt) error {
+		age := now.Sub(core.FromMillis(st.ColumnInt64(2)))
+		if age <= shortest {
+			return errEnough
+		}
+		if len(gone) >= limit {
+			more = true
+			return errEnough
+		}
+		next = st.ColumnInt64(0)
+		if seen++; seen == sweepSlice {
+			more = true
+		}
+		if st.ColumnInt64(3) > running {
+			k, err := keepOf(core.RunID(st.ColumnInt64(1)).Job())
+			if err != nil {
+				return err
+			}
+			if age > k {
+				gone = append(gone, next)
+			}
+		}
+		return nil
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, false, err
+	}
+	if !more {
+		next = 0
+	}
+	st, err := tx.Prepare("DELETE FROM runs WHERE n = ?")
+	if err != nil {
+		return 0, false, err
+	}
+	for _, n := range gone {
+		st.BindInt64(1, n)
+		if err := rows(st, nil); err != nil {
+			return 0, false, err
+		}
+	}
+	tx.after = append(tx.after, func() { s.sweepFrom = next })
+	return len(gone), more, nil
+}
+
+// Alive implements engine.Upkeep.
+func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
+	err = s.write(ctx, false, 1, func(tx *tx) error {
+		v, err := getState(tx.Conn, "alive")
+		if err != nil {
+			return err
+		}
+		before = core.FromMillis(v)
+		return setState(tx.Conn, "alive", core.Millis(now))
+	})
+	return before, err
+}
+
+// Cursor implements finish.Watch.
+func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) (err error) {
+		minute, err = getState(c, "cursor")
+		return err
+	})
+	return minute, err
+}
+
+// MoveCursor implements finish.Watch.
+func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
+	var answer error
+	err := s.write(ctx, false, 1, func(tx *tx) error {
+		v, err := getState(tx.Conn, "cursor")
+		if err != nil {
+			return err
+		}
+		if answer = nil; v != seen {
+			answer = core.ErrRefused
+			return nil
+		}
+		return setState(tx.Conn, "cursor", minute)
+	})
+	return cmp.Or(err, answer)
+}
+
+// getState reads a number of the state table; 0 if it is not there.
+func getState(c *sqlite.Conn, name string) (v int64, err error) {
+	err = query(c, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
+		v = st.ColumnInt64(0)
+		return nil
+	})
+	return v, err
+}
+
+func setState(c *sqlite.Conn, name string, v int64) error {
+	return query(c, "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", func(st *sqlite.Stmt) {
+		st.BindText(1, name)
+		st.BindInt64(2, v)
+	}, nil)
+}

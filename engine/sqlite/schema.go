@@ -1,0 +1,120 @@
+package sqlite
+
+import (
+	"fmt"
+	"strconv"
+
+	"zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
+
+	"github.com/tickring/tickring/core"
+)
+
+// migrations bring a file from version i to i+1. They are only ever appended to.
+//
+// Runs have a row number besides their ID: rows then lie in the order in which
+// they were made, so that claims and ends touch few pages, sweeping takes from
+// the front, and "recent" needs no index.
+var migrations = []string{
+	// 1
+	`
+CREATE TABLE sched (
+	id INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, state INTEGER NOT NULL,
+	rev INTEGER NOT NULL, rev_at INTEGER NOT NULL, next INTEGER NOT NULL, plan_at INTEGER NOT NULL,
+	partition INTEGER NOT NULL, seq INTEGER NOT NULL, tail INTEGER NOT NULL,
+	keep INTEGER NOT NULL, spec BLOB NOT NULL,
+	pause_until INTEGER NOT NULL, pause_by TEXT, pause_why TEXT, plan_error TEXT
+);
+CREATE UNIQUE INDEX sched_name ON sched (app, name);
+CREATE INDEX sched_app ON sched (app);
+CREATE INDEX sched_due ON sched (partition, plan_at, id) WHERE plan_at > 0;
+CREATE TABLE def (id INTEGER PRIMARY KEY, body BLOB NOT NULL);
+CREATE TABLE entries (partition INTEGER NOT NULL, plan_at INTEGER NOT NULL, job INTEGER NOT NULL, run INTEGER NOT NULL);
+CREATE UNIQUE INDEX entries_due ON entries (partition, plan_at, job, run);
+CREATE INDEX entries_run ON entries (run);
+CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NULL, rev INTEGER NOT NULL, rev_at INTEGER NOT NULL);
+
+CREATE TABLE appnames (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+CREATE TABLE runs (
+	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, state INTEGER NOT NULL, made INTEGER NOT NULL,
+	app INTEGER NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
+	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
+	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
+	fixed INTEGER NOT NULL,
+	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER,
+	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT
+);
+CREATE UNIQUE INDEX runs_id ON runs (id);
+CREATE INDEX runs_open ON runs (id) WHERE state <= 3;
+CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
+CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);
+CREATE UNIQUE INDEX revisits_key ON revisits (minute, claimed, suffix, nonce);
+
+CREATE TABLE ring (id INTEGER PRIMARY KEY, kind INTEGER NOT NULL, not_before INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE INDEX ring_time ON ring (kind, not_before);
+CREATE TABLE dead (id INTEGER PRIMARY KEY, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
+
+CREATE TABLE skips (
+	job INTEGER NOT NULL, first INTEGER NOT NULL, reason TEXT NOT NULL, last INTEGER NOT NULL,
+	count INTEGER NOT NULL, rev INTEGER NOT NULL, made INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX skips_key ON skips (job, first, reason);
+CREATE INDEX skips_made ON skips (made);
+CREATE TABLE changes (
+	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, at INTEGER NOT NULL, by TEXT NOT NULL, verb TEXT NOT NULL, app TEXT NOT NULL,
+	job INTEGER NOT NULL, name TEXT NOT NULL, why TEXT NOT NULL, old TEXT NOT NULL, new TEXT NOT NULL
+);
+CREATE UNIQUE INDEX changes_job ON changes (job, id, app);
+CREATE INDEX changes_app ON changes (app, id);
+CREATE INDEX changes_id ON changes (id);
+CREATE INDEX changes_at ON changes (at);
+
+CREATE TABLE apps (name TEXT NOT NULL UNIQUE, rev INTEGER NOT NULL, body BLOB NOT NULL);
+CREATE TABLE executors (
+	app TEXT NOT NULL, address TEXT NOT NULL, beat INTEGER NOT NULL, since INTEGER NOT NULL, fixed INTEGER NOT NULL, dialect TEXT NOT NULL
+);
+CREATE UNIQUE INDEX executors_key ON executors (app, address);
+CREATE TABLE leases (name TEXT NOT NULL UNIQUE, owner TEXT NOT NULL, epoch INTEGER NOT NULL, until INTEGER NOT NULL);
+CREATE TABLE counters (job INTEGER PRIMARY KEY, last INTEGER NOT NULL);
+CREATE TABLE keys (job INTEGER NOT NULL, key TEXT NOT NULL, run INTEGER NOT NULL, at INTEGER NOT NULL);
+CREATE UNIQUE INDEX keys_key ON keys (job, key);
+CREATE INDEX keys_at ON keys (at);
+CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
+`,
+}
+
+// migrate brings the file to the newest version, in one transaction.
+func migrate(c *sqlite.Conn) (err error) {
+	version, err := pragma(c, "user_version")
+	if err != nil {
+		return err
+	}
+	newest := len(migrations)
+	if version > int64(newest) {
+		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db, version " + strconv.FormatInt(version, 10),
+			Reason: fmt.Sprintf("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or restore a copy made before the update", newest)}
+	}
+	if version == int64(newest) {
+		return nil
+	}
+	defer sqlitex.Save(c)(&err)
+	for i := version; i < int64(newest); i++ {
+		if err := sqlitex.ExecuteScript(c, migrations[i], nil); err != nil {
+			return fmt.Errorf("migrate to version %d: %w", i+1, err)
+		}
+	}
+	return exec(c, fmt.Sprintf("PRAGMA user_version = %d", newest))
+}
+
+// pragma is the number that a pragma answers.
+func pragma(c *sqlite.Conn, name string) (value int64, err error) {
+	err = sqlitex.ExecuteTransient(c, "PRAGMA "+name, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+		value = st.ColumnInt64(0)
+		return nil
+	}})
+	return value, err
+}
+
+// exec runs a statement that is not kept.
+func exec(c *sqlite.Conn, query string) error { return sqlitex.ExecuteTransient(c, query, nil) }

@@ -1,0 +1,407 @@
+// Package sqlite is the engine of one machine: everything in one file,
+// tickring.db, in a folder that one process at a time has locked. What was
+// answered with nil is on the disk (with the default synchronous=FULL also
+// after a power loss) and is seen by every later read. What is in flight on the
+// queues is not durable: after a restart it is visible again.
+//
+// All writes go through one goroutine, which puts what is waiting into one
+// transaction; each is judged alone. Reads have connections of their own.
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+)
+
+// Options of Open. Only Lock is needed.
+type Options struct {
+	// Lock is the held lock of the folder. Close of the engine releases it.
+	Lock *FileLock
+	// Visibility is how long a received message is invisible to others; 60 s if 0.
+	Visibility time.Duration
+	// Synchronous is SQLite's: FULL (if empty) survives a power loss, NORMAL
+	// only the end of the process.
+	Synchronous string
+	// Gather is how long small writes wait for company when commits come faster
+	// than every 4 ms; 2 ms if 0, none if negative.
+	Gather time.Duration
+	// CachedJobs is how many jobs are kept in memory, about 1 KB each; 20,000 if 0.
+	CachedJobs int
+	// CachedMessages is how many messages of each queue are kept in memory; the
+	// later ones are read again in time. 20,000 if 0.
+	CachedMessages int
+	// Now is the clock of the queue and of what the store dates itself; time.Now if nil.
+	Now func() time.Time
+}
+
+const readers = 4
+
+// Open opens the file in the locked folder, makes or migrates it if needed, and
+// starts the writer. A file of a newer version, a folder that cannot be written
+// and a file that is none of ours are refused with a core.Error; the lock then
+// stays with the caller.
+func Open(ctx context.Context, o Options) (*engine.Engine, error) {
+	s, err := open(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Engine(), nil
+}
+
+// OpenStore is Open for who wants Stats besides.
+func OpenStore(ctx context.Context, o Options) (*Store, error) { return open(ctx, o) }
+
+// Engine is the store as an engine.
+func (s *Store) Engine() *engine.Engine {
+	return &engine.Engine{
+		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Ring: s, Queue: s, Upkeep: s, Close: s.Close,
+	}
+}
+
+// Store implements all ports.
+type Store struct {
+	lock       *FileLock
+	now        func() time.Time
+	visibility time.Duration
+	gather     time.Duration
+	walPath    string
+
+	w       writer
+	pool    chan *sqlite.Conn
+	cache   *jobCache
+	names   appNames
+	queues  [kinds]*queue
+	stopped chan struct{} // closed when the writer has ended
+	closing sync.Once
+	closed  atomic.Bool
+	stats   stats
+
+	// Only the writer touches these.
+	lastMade  int64
+	lastMsg   int64
+	sweepFrom int64
+}
+
+var (
+	_ tick.Store     = (*Store)(nil)
+	_ tick.Leases    = (*Store)(nil)
+	_ dispatch.Store = (*Store)(nil)
+	_ finish.Store   = (*Store)(nil)
+	_ finish.Watch   = (*Store)(nil)
+	_ registry.Store = (*Store)(nil)
+	_ manage.Store   = (*Store)(nil)
+	_ engine.Ring    = (*Store)(nil)
+	_ engine.Queue   = (*Store)(nil)
+	_ engine.Upkeep  = (*Store)(nil)
+)
+
+var errClosed = core.Errorf(core.CodeUnavailable, "the engine is closed")
+
+func open(ctx context.Context, o Options) (_ *Store, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if o.Lock == nil || !o.Lock.Held() {
+		return nil, core.Errorf(core.CodeRefused, "the data folder is opened without its lock")
+	}
+	if o.Visibility <= 0 {
+		o.Visibility = time.Minute
+	}
+	switch o.Synchronous {
+	case "":
+		o.Synchronous = "FULL"
+	case "FULL", "NORMAL", "EXTRA", "OFF":
+	default:
+		return nil, core.Invalid("synchronous", o.Synchronous, "FULL, NORMAL, EXTRA and OFF are allowed")
+	}
+	if o.Gather == 0 {
+		o.Gather = 2 * time.Millisecond
+	}
+	if o.CachedJobs <= 0 {
+		o.CachedJobs = 20000
+	}
+	if o.CachedMessages <= 0 {
+		o.CachedMessages = 20000
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	path := filepath.Join(o.Lock.Dir(), "tickring.db")
+	s := &Store{
+		lock: o.Lock, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
+		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
+	}
+	s.w.wake = make(chan struct{}, 1)
+	for i := range s.queues {
+		s.queues[i] = newQueue(i, o.CachedMessages)
+	}
+	c, err := openFile(path, o.Synchronous)
+	if err != nil {
+		return nil, refusal(o.Lock.Dir(), err)
+	}
+	defer func() {
+		if err != nil {
+			err = refusal(o.Lock.Dir(), err)
+			c.Close()
+			for range len(s.pool) {
+				(<-s.pool).Close()
+			}
+		}
+	}()
+	if err := migrate(c); err != nil {
+		return nil, err
+	}
+	if err := s.load(c); err != nil {
+		return nil, fmt.Errorf("read what was stored: %w", err)
+	}
+	for range readers {
+		r, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+		if err != nil {
+			return nil, fmt.Errorf("open a reader: %w", err)
+		}
+		s.pool <- r
+		r.SetBusyTimeout(10 * time.Second)
+		for _, p := range []string{"query_only=1", "cache_size=-4000", "mmap_size=1073741824"} {
+			if err := exec(r, "PRAGMA "+p); err != nil {
+				return nil, fmt.Errorf("open a reader: %w", err)
+			}
+		}
+	}
+	go s.writeLoop(c)
+	return s, nil
+}
+
+// openFile opens the writer's connection. The order of the pragmas counts: the
+// first two only work on an empty file.
+func openFile(path, synchronous string) (*sqlite.Conn, error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600) // SQLite gives its -wal and -shm the same rights
+	if err != nil {
+		return nil, err
+	}
+	f.Close()
+	c, err := sqlite.OpenConn(path, sqlite.OpenReadWrite)
+	if err != nil {
+		return nil, err
+	}
+	c.SetBusyTimeout(10 * time.Second)
+	for _, p := range []string{
+		"auto_vacuum=INCREMENTAL", "page_size=4096", "journal_mode=WAL", "synchronous=" + synchronous,
+		"wal_autocheckpoint=2000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY",
+	} {
+		if err := exec(c, "PRAGMA "+p); err != nil {
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// refusal says for people why a file could not be opened.
+func refusal(dir string, err error) error {
+	var e *core.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	reason := ""
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull:
+		reason = "the disk is full; some space is needed to open the data"
+	case sqlite.ResultNotADB:
+		reason = "tickring.db is no file of tickring; an empty folder or one that tickring wrote is needed"
+	case sqlite.ResultCorrupt:
+		reason = "tickring.db is damaged; restore it from a copy"
+	case sqlite.ResultReadOnly, sqlite.ResultCantOpen, sqlite.ResultPerm:
+		return unwritable(dir, err)
+	}
+	if errors.Is(err, os.ErrPermission) {
+		return unwritable(dir, err)
+	}
+	if reason == "" {
+		return fmt.Errorf("open tickring.db: %w", err)
+	}
+	return &core.Error{Code: core.CodeRefused, Field: "data", Value: dir, Reason: reason, Err: err}
+}
+
+// load reads what is kept in memory.
+func (s *Store) load(c *sqlite.Conn) error {
+	if err := s.names.load(c); err != nil {
+		return err
+	}
+	if err := query(c, "SELECT made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
+		s.lastMade = st.ColumnInt64(0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	if err := query(c, "SELECT coalesce(max(id), 0) FROM ring", nil, func(st *sqlite.Stmt) error {
+		s.lastMsg = st.ColumnInt64(0)
+		return nil
+	}); err != nil {
+		return err
+	}
+	for _, q := range s.queues {
+		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(q.kind)) }, func(st *sqlite.Stmt) error {
+			q.total = st.ColumnInt(0)
+			return nil
+		}); err != nil {
+			return err
+		}
+		tx := &tx{s: s, Conn: c}
+		if err := exec(c, "BEGIN IMMEDIATE"); err != nil {
+			return err
+		}
+		err := s.refill(tx, q)
+		if err == nil {
+			err = exec(c, "COMMIT")
+		}
+		if err != nil {
+			rollback(c)
+			return err
+		}
+		for _, f := range tx.after {
+			f()
+		}
+	}
+	return nil
+}
+
+// Close ends the writer after what it was given, closes the file and releases
+// the lock. What comes later is answered with an error and not done.
+func (s *Store) Close() error {
+	var err error
+	s.closing.Do(func() {
+		s.closed.Store(true)
+		s.w.close()
+		<-s.stopped
+		for range readers {
+			if e := (<-s.pool).Close(); e != nil && err == nil {
+				err = e
+			}
+		}
+		if s.w.closeErr != nil {
+			err = s.w.closeErr
+		}
+		for _, q := range s.queues {
+			q.close()
+		}
+		if e := s.lock.Release(); e != nil && err == nil {
+			err = e
+		}
+	})
+	return err
+}
+
+// read runs do on a read connection, all of it on one state of the file.
+func (s *Store) read(ctx context.Context, do func(c *sqlite.Conn) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if s.closed.Load() {
+		return errClosed
+	}
+	var c *sqlite.Conn
+	select {
+	case c = <-s.pool:
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-s.stopped:
+		return errClosed
+	}
+	defer func() { s.pool <- c }()
+	if err := step(c, "BEGIN"); err != nil {
+		return err
+	}
+	err := do(c)
+	if e := step(c, "COMMIT"); e != nil {
+		rollback(c)
+		if err == nil {
+			err = e
+		}
+	}
+	return err
+}
+
+// step runs a kept statement without rows.
+func step(c *sqlite.Conn, q string) error {
+	st, err := c.Prepare(q)
+	if err != nil {
+		return err
+	}
+	_, err = st.Step()
+	if e := st.Reset(); err == nil {
+		err = e
+	}
+	return err
+}
+
+func rollback(c *sqlite.Conn) {
+	if !c.AutocommitEnabled() {
+		_ = step(c, "ROLLBACK")
+	}
+}
+
+// query runs a kept statement and hands out its rows.
+func query(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.Stmt) error) error {
+	st, err := c.Prepare(q)
+	if err != nil {
+		return err
+	}
+	if bind != nil {
+		bind(st)
+	}
+	return rows(st, row)
+}
+
+// rows hands out the rows of a bound statement and resets it.
+func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
+	for {
+		more, err := st.Step()
+		if err == nil && more && row != nil {
+			err = row(st)
+		}
+		if err != nil || !more {
+			if e := st.Reset(); err == nil {
+				err = e
+			}
+			return err
+		}
+	}
+}
+
+// Stats counts what the engine did.
+type Stats struct {
+	Commits     int64 // transactions
+	Writes      int64 // calls in them
+	Rows        int64 // rows of these calls
+	Retried     int64 // transactions that failed and were taken apart
+	JobHits     int64 // jobs read from memory
+	JobMisses   int64 // jobs read from the file
+	Checkpoints int64 // forced ones
+}
+
+type stats struct {
+	commits, writes, rows, retried, hits, misses, checkpoints atomic.Int64
+}
+
+// Stats is what was counted since Open.
+func (s *Store) Stats() Stats {
+	return Stats{s.stats.commits.Load(), s.stats.writes.Load(), s.stats.rows.Load(), s.stats.retried.Load(),
+		s.stats.hits.Load(), s.stats.misses.Load(), s.stats.checkpoints.Load()}
+}

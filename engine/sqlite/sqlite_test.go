@@ -1,0 +1,55 @@
+package sqlite_test
+
+import (
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/enginetest"
+	"github.com/tickring/tickring/engine/sqlite"
+)
+
+// openDir opens a folder for a test.
+func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
+	t.Helper()
+	lock, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Lock = lock
+	e, err := sqlite.Open(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return e
+}
+
+func TestEngine(t *testing.T) {
+	defer goleak.VerifyNone(t)
+	dirs := map[*engine.Engine]string{}
+	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1}
+	enginetest.RunAll(t, enginetest.Harness{
+		Open: func(t *testing.T) *engine.Engine {
+			dir := t.TempDir()
+			e := openDir(t, dir, o)
+			dirs[e] = dir
+			return e
+		},
+		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			return openDir(t, dirs[e], o)
+		},
+	})
+}
+
+func BenchmarkEngine(b *testing.B) {
+	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return openDir(b, b.TempDir(), sqlite.Options{}) })
+}

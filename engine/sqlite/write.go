@@ -1,0 +1,313 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+const (
+	maxRows    = 1000                   // of a transaction
+	fairRows   = 300                    // of them kept for what is not urgent
+	fullEnough = 250                    // rows that do not wait for company
+	busyGap    = 4 * time.Millisecond   // commits that come faster gather
+	idleAfter  = 500 * time.Millisecond // then the write-ahead log is emptied
+	walFrames  = 8000                   // beyond this the log is forced to begin anew
+	checkEvery = 256                    // commits between two looks at the log
+)
+
+// writer is the queue in front of the one connection that writes.
+type writer struct {
+	mu             sync.Mutex
+	urgent, normal []*op
+	rows           int
+	starved        bool // of normal none was taken, for want of room
+	closed         bool
+	closeErr       error // of the connection; read after the end
+	wake           chan struct{}
+}
+
+// op is one write of a port.
+type op struct {
+	rows  int
+	do    func(*tx) error
+	err   error
+	begun atomic.Int32
+	done  chan struct{}
+}
+
+const (
+	waiting = iota
+	taken
+	dropped
+)
+
+// tx is what an op sees of the transaction that it is part of. Its do may be
+// run again after a rollback, so what it does to memory goes through after.
+type tx struct {
+	*sqlite.Conn
+	s     *Store
+	made  int64    // millisecond of what is made in it
+	edits []edit   // jobs that change
+	after []func() // once it is committed, before anybody is answered
+	names []string // apps numbered in it
+}
+
+// write queues do and waits for its commit. If ctx ends before do was begun it
+// is not done. An error of do itself is an unexpected one: it undoes do alone.
+func (s *Store) write(ctx context.Context, urgent bool, rows int, do func(*tx) error) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	o := &op{rows: rows, do: do, done: make(chan struct{})}
+	if !s.w.put(o, urgent) {
+		return errClosed
+	}
+	select {
+	case <-o.done:
+		return o.err
+	case <-ctx.Done():
+		if o.begun.CompareAndSwap(waiting, dropped) {
+			return ctx.Err()
+		}
+		<-o.done
+		return o.err
+	}
+}
+
+// batch writes items in transactions of at most maxRows, each item judged alone.
+func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func(tx *tx, items []T, answers []error) error) []error {
+	answers := make([]error, len(items))
+	for lo := 0; lo < len(items); lo += maxRows {
+		hi := min(lo+maxRows, len(items))
+		part, told := items[lo:hi], answers[lo:hi]
+		if err := s.write(ctx, urgent, len(part), func(tx *tx) error {
+			clear(told)
+			return do(tx, part, told)
+		}); err != nil {
+			for i := range told {
+				told[i] = err
+			}
+		}
+	}
+	return answers
+}
+
+func (w *writer) put(o *op, urgent bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.closed {
+		return false
+	}
+	if urgent {
+		w.urgent = append(w.urgent, o)
+	} else {
+		w.normal = append(w.normal, o)
+	}
+	w.rows += o.rows
+	w.rouse()
+	return true
+}
+
+func (w *writer) rouse() {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (w *writer) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.closed = true
+	w.rouse()
+}
+
+func (w *writer) waitingRows() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.rows
+}
+
+// take takes ops of at most maxRows rows (or one of more), urgent ones first,
+// but leaves some room to the others.
+func (w *writer) take(into []*op) (ops []*op, closed bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	rows := 0
+	from := func(list []*op, most int) []*op {
+		i := 0
+		for ; i < len(list); i++ {
+			o := list[i]
+			if len(into) > 0 && rows+o.rows > most {
+				break
+			}
+			w.rows -= o.rows
+			if o.begun.CompareAndSwap(waiting, taken) {
+				rows += o.rows
+				into = append(into, o)
+			}
+		}
+		n := copy(list, list[i:])
+		clear(list[n:])
+		return list[:n]
+	}
+	if n := len(w.normal); n > 0 {
+		if !w.starved { // the last time something of these was taken
+			w.urgent = from(w.urgent, maxRows-fairRows)
+		}
+		w.normal = from(w.normal, maxRows)
+		w.starved = len(w.normal) == n
+	}
+	w.urgent = from(w.urgent, maxRows)
+	return into, w.closed
+}
+
+// writeLoop is the one goroutine that writes.
+func (s *Store) writeLoop(c *sqlite.Conn) {
+	defer close(s.stopped)
+	var (
+		ops     []*op
+		last    time.Time // of the last commit
+		commits int
+		dirty   bool
+	)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		if !last.IsZero() && s.gather > 0 && s.w.waitingRows() > 0 && s.w.waitingRows() < fullEnough && time.Since(last) < busyGap {
+			timer.Reset(s.gather)
+		gathering:
+			for s.w.waitingRows() < fullEnough {
+				select {
+				case <-s.w.wake:
+				case <-timer.C:
+					break gathering
+				}
+			}
+		}
+		var closed bool
+		ops, closed = s.w.take(ops[:0])
+		if len(ops) == 0 {
+			if closed {
+				break
+			}
+			if s.w.waitingRows() > 0 { // all that was taken had been dropped
+				continue
+			}
+			if !dirty {
+				<-s.w.wake
+				continue
+			}
+			timer.Reset(idleAfter)
+			select {
+			case <-s.w.wake:
+			case <-timer.C:
+				s.checkpoint(c, "TRUNCATE")
+				dirty, commits = false, 0
+			}
+			continue
+		}
+		s.commit(c, ops)
+		clear(ops)
+		dirty, last = true, time.Now()
+		if commits++; commits >= checkEvery {
+			commits = 0
+			if s.checkpoint(c, "PASSIVE") > walFrames {
+				s.checkpoint(c, "RESTART")
+				s.stats.checkpoints.Add(1)
+			}
+		}
+	}
+	s.w.closeErr = c.Close()
+}
+
+// checkpoint moves the log into the file as far as readers let it, and tells
+// how many frames the log has. A failure only leaves the log longer.
+func (s *Store) checkpoint(c *sqlite.Conn, mode string) (frames int) {
+	_ = query(c, "PRAGMA wal_checkpoint("+mode+")", nil, func(st *sqlite.Stmt) error {
+		frames = st.ColumnInt(1)
+		return nil
+	})
+	return frames
+}
+
+// commit runs ops in one transaction, or if one of them fails unexpectedly each
+// in its own, and answers them.
+func (s *Store) commit(c *sqlite.Conn, ops []*op) {
+	if err := s.transact(c, ops); err != nil {
+		if len(ops) == 1 {
+			ops[0].err = err
+		} else {
+			s.stats.retried.Add(1)
+			for i := range ops {
+				ops[i].err = s.transact(c, ops[i:i+1])
+			}
+		}
+	}
+	for _, o := range ops {
+		close(o.done)
+	}
+}
+
+// commitError is an error of the commit itself.
+type commitError struct{ error }
+
+func (e commitError) Unwrap() error { return e.error }
+
+func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
+	s.lastMade = max(s.lastMade, s.now().UnixMilli())
+	t := &tx{Conn: c, s: s, made: s.lastMade}
+	defer func() {
+		if err != nil {
+			rollback(c)
+			s.names.forget(t.names)
+			err = answer(err)
+		}
+	}()
+	if err := step(c, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	rows := 0
+	for _, o := range ops {
+		if err := o.do(t); err != nil {
+			return err
+		}
+		rows += o.rows
+	}
+	old := s.cache.block(t.edits)
+	err = step(c, "COMMIT")
+	s.cache.unblock(t.edits, old, err == nil)
+	if err != nil {
+		return commitError{err}
+	}
+	for _, f := range t.after {
+		f()
+	}
+	s.stats.commits.Add(1)
+	s.stats.writes.Add(int64(len(ops)))
+	s.stats.rows.Add(int64(rows))
+	return nil
+}
+
+// answer says what an unexpected error means for a write that was rolled back.
+func answer(err error) error {
+	switch sqlite.ErrCode(err).ToPrimary() {
+	case sqlite.ResultFull:
+		return fmt.Errorf("the disk is full: %w (%v)", core.ErrThrottled, err)
+	case sqlite.ResultBusy, sqlite.ResultNoMem:
+		return fmt.Errorf("%w (%v)", core.ErrThrottled, err)
+	}
+	var c commitError
+	if errors.As(err, &c) {
+		return fmt.Errorf("commit: %w", c.error)
+	}
+	return fmt.Errorf("write: %w", err)
+}
