@@ -136,7 +136,7 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	if err != nil {
 		return err
 	}
-	eng, err := sqlite.Open(ctx, sqlite.Options{Dir: dir, Lock: lock})
+	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock})
 	if err != nil {
 		return err
 	}

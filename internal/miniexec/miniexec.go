@@ -300,7 +300,7 @@ func (e *Executor) log(q wire.LogRequest) wire.LogResult {
 
 // register announces the executor at once and then every 20 s.
 func (e *Executor) register() {
-	reg := wire.AppendRegistration(nil, wire.Registration{App: e.o.App, Address: e.URL()})
+	reg := wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.URL()})
 	wait := time.Duration(0)
 	for {
 		t := time.NewTimer(wait)
@@ -315,7 +315,7 @@ func (e *Executor) register() {
 		}
 		wait = 20 * time.Second
 		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
-			e.o.Log.Debug("registration failed", "err", err)
+			e.o.Log.Warn("registration failed", "err", err)
 			wait = time.Second
 		}
 	}

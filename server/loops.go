@@ -1,0 +1,246 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// work drives the use cases until ctx ends or the HTTP server fails, then stops
+// them in order: planning first, then what is being sent.
+func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
+	p := s.parts
+	plan, stopPlan := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopPlan()
+	receive, stopReceive := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopReceive()
+	// Handling has its own context: it ends only when the grace is over.
+	handle, stopHandle := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopHandle()
+
+	var planners, receivers sync.WaitGroup
+	planners.Go(func() { s.tickLoop(plan, p) })
+	planners.Go(func() {
+		s.every(plan, s.o.WatchEvery, "watchdog", func(ctx context.Context) error { _, err := p.watch.Pass(ctx); return err })
+	})
+	planners.Go(func() { s.sweepLoop(plan, p) })
+	planners.Go(func() {
+		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { _, err := p.engine.Upkeep.Alive(ctx, time.Now()); return err })
+	})
+	receivers.Go(func() { s.fireLoop(receive, handle, p) })
+	receivers.Go(func() { s.checkLoop(receive, handle, p) })
+
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-serveErr:
+		s.log.Error("the HTTP server ended", "err", err)
+	}
+	s.log.Info("stopping")
+	p.planning.Store(false)
+	stopPlan()
+	planners.Wait()
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	if rerr := p.tick.Release(release); rerr != nil {
+		s.log.Warn("leases were not given back", "err", rerr)
+	}
+	cancel()
+	stopReceive()
+	grace := time.AfterFunc(s.o.Grace, stopHandle)
+	receivers.Wait()
+	grace.Stop()
+	shut, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel2()
+	if serr := s.http.Shutdown(shut); serr != nil && !errors.Is(serr, http.ErrServerClosed) {
+		s.http.Close()
+	}
+	return err
+}
+
+// every calls f again and again until ctx ends.
+func (s *Server) every(ctx context.Context, d time.Duration, what string, f func(context.Context) error) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		if err := f(ctx); err != nil && ctx.Err() == nil {
+			s.log.Error(what+" failed", "err", err)
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// tickLoop passes once a beat, in the middle between two seconds: on the second
+// the fires go out.
+func (s *Server) tickLoop(ctx context.Context, p *parts) {
+	first := true
+	for {
+		pass, cancel := context.WithTimeout(ctx, max(20*time.Second, 2*s.o.Beat))
+		res, err := p.tick.Pass(pass)
+		cancel()
+		now := time.Now()
+		text := ""
+		switch {
+		case err == nil:
+			p.lastPass.Store(now.UnixMilli())
+			p.planning.Store(true)
+			s.m.pass(res, now)
+			if first {
+				first = false
+				close(s.ready)
+			}
+		case ctx.Err() == nil:
+			text = "planning failed: see the log"
+			s.log.Error("tick failed", "err", err)
+		}
+		p.passError.Store(&text)
+		next := now.Truncate(s.o.Beat).Add(s.o.Beat / 2)
+		if !next.After(now) {
+			next = next.Add(s.o.Beat)
+		}
+		t := time.NewTimer(time.Until(next))
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// fireLoop takes due messages of fires and hands them to dispatch, many
+// batches at a time: one that waits for a slow executor holds up no other.
+func (s *Server) fireLoop(receive, handle context.Context, p *parts) {
+	places := make(chan struct{}, s.o.Dispatches)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for {
+		select {
+		case places <- struct{}{}:
+		case <-receive.Done():
+			return
+		}
+		got, err := p.engine.Queue.Receive(receive, ring.KindFires, s.o.Messages)
+		if err != nil {
+			<-places
+			if receive.Err() != nil {
+				return
+			}
+			s.log.Error("receive failed", "err", err)
+			s.pause(receive)
+			continue
+		}
+		wg.Go(func() {
+			defer func() { <-places }()
+			s.dispatch(handle, p, got)
+		})
+	}
+}
+
+func (s *Server) pause(ctx context.Context) {
+	t := time.NewTimer(time.Second)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+func (s *Server) dispatch(ctx context.Context, p *parts, got []engine.Delivery) {
+	msgs := make([]ring.Message, len(got))
+	for i := range got {
+		msgs[i] = got[i].Message
+	}
+	var acks []engine.Delivery
+	for i, v := range p.disp.Handle(ctx, msgs) {
+		if v.Ack {
+			acks = append(acks, got[i])
+			continue
+		}
+		s.log.Debug("message comes again", "slot", got[i].Message.Slot, "err", v.Err)
+		at := v.RetryAt
+		if soon := time.Now().Add(time.Second); at.Before(soon) {
+			at = soon
+		}
+		s.back(ctx, p, got[i:i+1], at)
+	}
+	if len(acks) > 0 {
+		// What is not acked comes again, and is found done.
+		ack, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer cancel()
+		for _, err := range p.engine.Queue.Ack(ack, acks) {
+			if err != nil {
+				s.log.Warn("ack failed", "err", err)
+				break
+			}
+		}
+	}
+}
+
+// back returns deliveries to the queue.
+func (s *Server) back(ctx context.Context, p *parts, d []engine.Delivery, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	for _, err := range p.engine.Queue.Release(ctx, d, at) {
+		if err != nil {
+			s.log.Warn("release failed: the message comes when its visibility ends", "err", err)
+		}
+	}
+}
+
+// checkLoop brings checks to the watchdog.
+func (s *Server) checkLoop(receive, handle context.Context, p *parts) {
+	for {
+		got, err := p.engine.Queue.Receive(receive, ring.KindCheck, s.o.Messages)
+		if err != nil {
+			if receive.Err() != nil {
+				return
+			}
+			s.log.Error("receive failed", "err", err)
+			s.pause(receive)
+			continue
+		}
+		for i := range got {
+			ctx, cancel := context.WithTimeout(handle, s.o.Invocation)
+			err := p.watch.Check(ctx, got[i].Message.Check)
+			cancel()
+			if err != nil {
+				s.log.Warn("check comes again", "err", err)
+				s.back(handle, p, got[i:i+1], time.Now().Add(10*time.Second))
+				continue
+			}
+			for _, err := range p.engine.Queue.Ack(handle, got[i:i+1]) {
+				if err != nil {
+					s.log.Warn("ack failed", "err", err)
+				}
+			}
+		}
+	}
+}
+
+// sweepLoop keeps the store small, in steps that hold up no fire.
+func (s *Server) sweepLoop(ctx context.Context, p *parts) {
+	s.every(ctx, s.o.SweepEvery, "sweep", func(ctx context.Context) error {
+		for {
+			n, err := p.engine.Upkeep.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
+			if err != nil || n == 0 {
+				return err
+			}
+			t := time.NewTimer(20 * time.Millisecond)
+			select {
+			case <-t.C:
+			case <-ctx.Done():
+				t.Stop()
+				return ctx.Err()
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package server
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+)
+
+// metrics are the server's own numbers; labels are bounded by the number of
+// apps, never jobs.
+type metrics struct {
+	reg      *prometheus.Registry
+	lateness *prometheus.HistogramVec
+	sends    *prometheus.CounterVec
+	runs     *prometheus.CounterVec
+	fires    prometheus.Counter
+	skipped  prometheus.Counter
+	lastTick prometheus.Gauge
+
+	mu   sync.RWMutex
+	apps map[string]*appMetrics
+}
+
+// appMetrics are looked up once per app: resolving labels costs more than counting.
+type appMetrics struct {
+	lateness prometheus.Observer
+	sends    [dispatch.AnswerEnded + 1]prometheus.Counter
+	runs     map[core.State]prometheus.Counter
+}
+
+// maxApps bounds the labels.
+const maxApps = 1000
+
+var answerNames = [...]string{
+	dispatch.AnswerUnconfirmed: "unconfirmed", dispatch.AnswerAccepted: "accepted", dispatch.AnswerRepeat: "repeat", dispatch.AnswerRefused: "refused",
+	dispatch.AnswerBlocked: "blocked", dispatch.AnswerBusy: "busy", dispatch.AnswerEnded: "ended",
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		reg: prometheus.NewRegistry(),
+		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_lateness_seconds", Help: "Time from a fire's slot to its send.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}}, []string{"app"}),
+		sends:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_sends_total", Help: "Sends to executors by answer."}, []string{"app", "answer"}),
+		runs:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_runs_closed_total", Help: "Runs that ended, by state."}, []string{"app", "state"}),
+		fires:    prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Fires put on the ring by the tick."}),
+		skipped:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_instants_skipped_total", Help: "Instants that the tick recorded as skipped."}),
+		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds", Help: "When the tick last finished a pass."}),
+		apps:     map[string]*appMetrics{},
+	}
+	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick)
+	return m
+}
+
+func (m *metrics) app(name string) *appMetrics {
+	m.mu.RLock()
+	a := m.apps[name]
+	m.mu.RUnlock()
+	if a != nil {
+		return a
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if a = m.apps[name]; a != nil {
+		return a
+	}
+	if len(m.apps) >= maxApps {
+		name = "(others)"
+		if a = m.apps[name]; a != nil {
+			return a
+		}
+	}
+	a = &appMetrics{lateness: m.lateness.WithLabelValues(name), runs: map[core.State]prometheus.Counter{}}
+	for k, answer := range answerNames {
+		a.sends[k] = m.sends.WithLabelValues(name, answer)
+	}
+	for _, s := range core.States {
+		if !s.Open() {
+			a.runs[s] = m.runs.WithLabelValues(name, string(s))
+		}
+	}
+	m.apps[name] = a
+	return a
+}
+
+func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
+	a := m.app(r.App)
+	a.sends[k].Inc()
+	a.lateness.Observe(at.Sub(r.Slot.Time()).Seconds())
+}
+
+func (m *metrics) closed(r *core.Run) {
+	if c := m.app(r.App).runs[r.State]; c != nil {
+		c.Inc()
+	}
+}
+
+func (m *metrics) pass(res tick.Result, at time.Time) {
+	m.fires.Add(float64(res.Fires))
+	m.skipped.Add(float64(res.Skipped))
+	m.lastTick.Set(float64(at.UnixMilli()) / 1000)
+}
+
+// handler answers /metrics; the depth of the ring is read when asked.
+func (m *metrics) handler(p *parts) http.Handler {
+	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the ring.", []string{"kind", "state"}, nil)}
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(depth)
+	return promhttp.HandlerFor(prometheus.Gatherers{m.reg, reg}, promhttp.HandlerOpts{})
+}
+
+type depthCollector struct {
+	p    *parts
+	desc *prometheus.Desc
+}
+
+func (d *depthCollector) Describe(c chan<- *prometheus.Desc) { c <- d.desc }
+
+func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindCheck} {
+		due, waiting, inFlight, err := d.p.engine.Queue.Depth(ctx, kind)
+		if err != nil {
+			c <- prometheus.NewInvalidMetric(d.desc, err)
+			return
+		}
+		for state, n := range map[string]int{"due": due, "waiting": waiting, "in-flight": inFlight} {
+			c <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, float64(n), string(kind), state)
+		}
+	}
+}

@@ -1,0 +1,89 @@
+package server
+
+import (
+	"cmp"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+// Options of a Server. The zero value of a field means its default, which is
+// what `tickring serve` runs with; tests run with shorter durations.
+type Options struct {
+	Dir    string // data folder
+	Listen string // host:port; port 0 takes a free one
+	Token  string // of the API; empty: that of DIR/admin-token, made on first start
+	// AllowNoToken lets executors of an app without a token register and call
+	// back: sensible on loopback only.
+	AllowNoToken bool
+	Policy       safedial.Policy // addresses of executors
+	ReportURL    string          // base URL for reports of call: executors; empty: that of Listen
+	Version      string
+	Log          *slog.Logger
+	Metrics      bool // serve /metrics
+
+	Plan plan.Options
+	// Beat is how often the tick passes.
+	Beat time.Duration // 1 s
+	// LeaseFor of the tick's partitions.
+	LeaseFor time.Duration // 45 s
+	// Expiry of an executor's heartbeat, BeatWrite how old a stored one may be.
+	Expiry, BeatWrite time.Duration // 90 s, 40 s
+	// Invocation is how long one dispatch may last, JournalEvery how long
+	// answers wait for the journal, SendTimeout how long a send may take.
+	Invocation, JournalEvery, SendTimeout, CallTimeout time.Duration // 30 s, 250 ms, 3 s, 60 s
+	BackoffMin, BackoffMax                             time.Duration // 1 s, 60 s
+	// Of the watchdog.
+	WatchEvery, Behind, IdleGap, TimeoutGrace, LostAfter time.Duration // 10 s, 10 min, 1 min, 5 s, 10 min
+	// KeepRuns overrides how long runs are kept where it is not zero; journals
+	// are kept KeepJournals.
+	KeepRuns, KeepJournals, SweepEvery time.Duration // 0, 20 days, 1 min
+	// AliveEvery is how often the server notes that it lives, OutageAfter how
+	// long a silence counts as an outage.
+	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
+	// Grace is how long a stop waits for sends and callbacks.
+	Grace time.Duration // 15 s
+	// Messages bounds what one dispatch takes, Dispatches how many run at once.
+	Messages, Dispatches int // 20, 256
+	// Synchronous is SQLite's: FULL if empty; with NORMAL a power cut may lose
+	// the last commits.
+	Synchronous string
+
+	// Closed and Sent are told of runs as they go; they must not block. Notice
+	// takes lines for people.
+	Closed func(r *core.Run)
+	Sent   func(r *core.Run, at time.Time)
+	Notice io.Writer
+}
+
+func (o *Options) defaults() {
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	if o.Notice == nil {
+		o.Notice = io.Discard
+	}
+	if o.Plan == (plan.Options{}) {
+		o.Plan = plan.Local()
+	}
+	o.Listen = cmp.Or(o.Listen, "127.0.0.1:7700")
+	o.Version = cmp.Or(o.Version, "dev")
+	for d, to := range map[*time.Duration]time.Duration{
+		&o.Beat: time.Second, &o.LeaseFor: 45 * time.Second, &o.Expiry: core.BeatExpiry, &o.BeatWrite: 40 * time.Second,
+		&o.Invocation: 30 * time.Second, &o.JournalEvery: 250 * time.Millisecond, &o.SendTimeout: 3 * time.Second, &o.CallTimeout: time.Minute,
+		&o.BackoffMin: time.Second, &o.BackoffMax: time.Minute,
+		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second, &o.LostAfter: 10 * time.Minute,
+		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
+		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Grace: 15 * time.Second,
+	} {
+		if *d == 0 {
+			*d = to
+		}
+	}
+	o.Messages = cmp.Or(o.Messages, 20)
+	o.Dispatches = cmp.Or(o.Dispatches, 256)
+}

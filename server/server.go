@@ -1,0 +1,317 @@
+// Package server is tickring on one machine: an engine, the use cases and one
+// mux in one process, as a value that a test can start. A second one on the
+// same data folder stands by until the first is gone.
+package server
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/send"
+)
+
+// Server is one process.
+type Server struct {
+	o     Options
+	log   *slog.Logger
+	ln    net.Listener
+	http  *http.Server
+	token string
+	// handler is what answers: the standby's until the data is open.
+	handler atomic.Pointer[http.Handler]
+	m       *metrics
+
+	mu    sync.Mutex
+	parts *parts // nil while standing by
+	ready chan struct{}
+}
+
+// parts is what exists once the data folder is ours.
+type parts struct {
+	engine *engine.Engine
+	sender *send.Sender
+	finish *finish.Finish
+	tick   *tick.Ticker
+	disp   *dispatch.Dispatcher
+	watch  *finish.Watchdog
+	manage *manage.Manage
+	reg    *registry.Registry
+	call   *callback.Callback
+	// downAt is when the process before this one was last alive; zero if never
+	// or if it was a moment ago.
+	downAt time.Time
+	upAt   time.Time
+
+	lastPass  atomic.Int64 // milliseconds
+	planning  atomic.Bool
+	passError atomic.Pointer[string]
+}
+
+// New listens, and makes the data folder and its admin token if need be. It
+// opens no data yet: Run does, when the folder is free.
+func New(o Options) (*Server, error) {
+	o.defaults()
+	if o.Dir == "" {
+		return nil, core.Invalid("data", "", "the data folder needs a name")
+	}
+	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
+		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: "+reason(err)+"; name one that can be written, with --data or TICKRING_DATA")
+	}
+	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
+	token, err := adminToken(o.Dir, o.Token)
+	if err != nil {
+		return nil, err
+	}
+	s.token = token
+	if s.ln, err = net.Listen("tcp", o.Listen); err != nil {
+		return nil, core.Invalid("listen", o.Listen, "cannot listen there: "+reason(err)+"; another `tickring serve` may be running: choose another address with --listen")
+	}
+	standby := http.Handler(standbyHandler{})
+	s.handler.Store(&standby)
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// reason is the innermost text of an error of the system.
+func reason(err error) string {
+	var pe *os.PathError
+	if errors.As(err, &pe) {
+		return pe.Err.Error()
+	}
+	var se *os.SyscallError
+	if errors.As(err, &se) {
+		return se.Err.Error()
+	}
+	return err.Error()
+}
+
+// URL is where the server listens.
+func (s *Server) URL() string { return "http://" + s.ln.Addr().String() }
+
+// Token is the token of its API.
+func (s *Server) Token() string { return s.token }
+
+// Ready is closed once the data is open and fires are being planned.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Manage is what people do, once the server is ready.
+func (s *Server) Manage() *manage.Manage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts.manage
+}
+
+// Down tells from when to when nobody planned before this process began; zero
+// if that was no time to speak of.
+func (s *Server) Down() (from, to time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.parts.downAt, s.parts.upAt
+}
+
+// Run serves until ctx ends, then stops planning, gives leases back, finishes
+// sends and callbacks within the grace, and returns nil.
+func (s *Server) Run(ctx context.Context) error {
+	serveErr := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { serveErr <- s.http.Serve(s.ln) })
+	defer wg.Wait()
+	defer s.http.Close()
+
+	lock, err := sqlite.TryLock(s.o.Dir)
+	if errors.Is(err, sqlite.ErrLocked) {
+		fmt.Fprintf(s.o.Notice, "standing by: another tickring serve works on %s\n", s.o.Dir)
+		s.log.Info("standing by", "data", s.o.Dir)
+		if lock, err = sqlite.WaitLock(ctx, s.o.Dir); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous})
+	if err != nil {
+		return err
+	}
+	if err := s.begin(ctx, eng); err != nil {
+		eng.Close()
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(s.o.Dir, "endpoint"), []byte(s.URL()+"\n"), 0o600); err != nil {
+		s.log.Warn("endpoint file could not be written: the CLI needs TICKRING_ENDPOINT", "err", err)
+	}
+	err = s.work(ctx, serveErr)
+	s.mu.Lock()
+	p := s.parts
+	s.mu.Unlock()
+	p.sender.Close()
+	if cerr := eng.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
+// begin makes the use cases on an open engine and opens the doors.
+func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
+	o := &s.o
+	p := &parts{engine: eng, upAt: time.Now().UTC()}
+	boot := rand.Text()[:10]
+	var nonces atomic.Int64
+	report := o.ReportURL
+	if report == "" {
+		report = s.URL()
+	}
+	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: report, ReportKey: s.reportKey()})
+	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
+		s.m.closed(r)
+		if o.Closed != nil {
+			o.Closed(r)
+		}
+	}})
+	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, p.finish, tick.Options{ID: boot, Plan: o.Plan, LeaseFor: o.LeaseFor, Log: s.log})
+	p.disp = dispatch.New(eng.Dispatch, eng.Ring, p.sender, p.finish, dispatch.Options{
+		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
+		// The lock on the folder is ours: no owner of another process lives.
+		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
+		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
+		Expiry: o.Expiry, CallTimeout: o.CallTimeout, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
+		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
+			s.m.sent(r, at, k)
+			if o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {
+				o.Sent(r, at)
+			}
+		},
+	})
+	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
+	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan})
+	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: s.allowed})
+	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
+
+	before, err := eng.Upkeep.Alive(ctx, p.upAt)
+	if err != nil {
+		return fmt.Errorf("note that the server lives: %w", err)
+	}
+	if !before.IsZero() && p.upAt.Sub(before) > 2*o.AliveEvery {
+		p.downAt = before
+	}
+	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
+		if err := noteOutage(ctx, eng, before, p.upAt); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.parts = p
+	s.mu.Unlock()
+	h := http.Handler(s.routes(p))
+	s.handler.Store(&h)
+	return nil
+}
+
+// noteOutage keeps from when to when executors could not beat, so that none
+// counts as expired before it had time to.
+func noteOutage(ctx context.Context, eng *engine.Engine, from, to time.Time) error {
+	for range 3 {
+		g, err := eng.Manage.Global(ctx)
+		if err != nil {
+			return fmt.Errorf("read global item: %w", err)
+		}
+		seen := g.Rev
+		g.DownAt, g.UpSince, g.Rev = from, to, max(seen+1, to.UnixMilli())
+		err = eng.Manage.PutGlobal(ctx, seen, g)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, core.ErrRefused) {
+			return fmt.Errorf("note the outage: %w", err)
+		}
+	}
+	return nil
+}
+
+// reportKey signs the URLs at which calls report; it follows the admin token.
+func (s *Server) reportKey() []byte {
+	m := hmac.New(sha256.New, []byte(s.token))
+	m.Write([]byte("report"))
+	return m.Sum(nil)
+}
+
+// adminToken is the given token, or the one kept in the folder, made if there
+// is none.
+func adminToken(dir, given string) (string, error) {
+	if given != "" {
+		if len(given) < 8 || len(given) > 512 || strings.ContainsAny(given, " \t\r\n") {
+			return "", core.Invalid("TICKRING_ADMIN_TOKEN", "", "a token is 8 to 512 characters without spaces")
+		}
+		return given, nil
+	}
+	path := filepath.Join(dir, "admin-token")
+	b, err := os.ReadFile(path)
+	if err == nil && len(strings.TrimSpace(string(b))) >= 8 {
+		return strings.TrimSpace(string(b)), nil
+	}
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", core.Invalid("data", path, "the admin token cannot be read: "+reason(err))
+	}
+	token := rand.Text()
+	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+		return "", core.Invalid("data", dir, "the folder cannot be written: "+reason(err)+"; name one that can be, with --data or TICKRING_DATA")
+	}
+	return token, nil
+}
+
+// standbyHandler answers everything with 503 and the reason, so that executors
+// try the next address.
+type standbyHandler struct{}
+
+func (standbyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": string(core.CodeUnavailable),
+		"message": "standing by: another tickring serve works on this data folder, or this one is just opening it"}})
+}
+
+var _ api.Logs = (*logs)(nil)
+
+// logs reads the log of a run from its executor.
+type logs struct {
+	p *parts
+}
+
+func (l *logs) Log(ctx context.Context, run core.Run, from int) (text string, next int, end bool, err error) {
+	app, err := l.p.manage.App(ctx, run.App)
+	if err != nil {
+		app = core.App{Name: run.App}
+	}
+	return l.p.sender.Log(ctx, &app, &run, from)
+}

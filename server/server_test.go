@@ -1,0 +1,199 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
+)
+
+var actor = manage.Actor{Name: "test"}
+
+// testLog puts a server's log into the test's.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// running is a server that a test started.
+type running struct {
+	*Server
+	stop func()
+}
+
+func start(t *testing.T, o Options) *running {
+	t.Helper()
+	if o.Dir == "" {
+		o.Dir = t.TempDir()
+	}
+	o.Listen, o.Policy, o.AllowNoToken, o.Metrics = "127.0.0.1:0", LocalPolicy(), true, true
+	if o.Log == nil {
+		o.Log = slog.New(slog.NewJSONHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	stop := func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Errorf("run: %v", err)
+			}
+		})
+	}
+	t.Cleanup(stop)
+	select {
+	case <-s.Ready():
+	case err := <-done:
+		done <- err
+		t.Fatalf("server ended: %v", err)
+	case <-time.After(20 * time.Second):
+		t.Fatal("server is not ready")
+	}
+	return &running{Server: s, stop: stop}
+}
+
+func save(t *testing.T, s *running, app string, specs ...manage.JobSpec) {
+	t.Helper()
+	token := "executors-of-" + app
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token}); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+func secondly(app, name string) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "work"}, Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
+}
+
+// eventually asks again and again; for what another goroutine brings about.
+func eventually(t *testing.T, limit time.Duration, f func() error) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			t.Fatalf("after %s: %v", limit, err)
+		}
+	}
+}
+
+// TestFire goes the whole way: a job that fires every second, an executor that
+// registers, runs and calls back, and the proof.
+func TestFire(t *testing.T) {
+	s := start(t, Options{})
+	var mu sync.Mutex
+	got := map[core.RunID]time.Time{}
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web", Received: func(r *wire.Run, at time.Time) {
+		mu.Lock()
+		defer mu.Unlock()
+		if _, twice := got[core.RunID(r.LogID)]; twice {
+			t.Errorf("run %d came twice", r.LogID)
+		}
+		got[core.RunID(r.LogID)] = at
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	save(t, s, "web", secondly("web", "beat"))
+	from := core.InstantOf(time.Now()) + 2
+	eventually(t, 15*time.Second, func() error {
+		page, err := s.Manage().Runs(t.Context(), manage.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		if err != nil {
+			return err
+		}
+		if len(page.Runs) < 4 {
+			return fmt.Errorf("%d runs succeeded", len(page.Runs))
+		}
+		return nil
+	})
+	mu.Lock()
+	for id, at := range got {
+		instant, planned := id.Planned()
+		if !planned || at.Before(instant.Time()) {
+			t.Errorf("run %s of %s was early: %s", id, instant, at)
+		}
+	}
+	mu.Unlock()
+	to := core.InstantOf(time.Now()) - 1
+	audit, err := s.Manage().AuditAll(t.Context(), from, to)
+	if err != nil || audit.Unaccounted != 0 || audit.Demanded == 0 {
+		t.Errorf("audit: %+v, %v", audit, err)
+	}
+	resp, err := http.Get(s.URL() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket", `tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+}
+
+// TestStandby: a second server on the same data answers 503 with the reason,
+// writes nothing, and takes over.
+func TestStandby(t *testing.T) {
+	dir := t.TempDir()
+	first := start(t, Options{Dir: dir})
+	second, err := New(Options{Dir: dir, Listen: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- second.Run(ctx) }()
+	for _, path := range []string{"/healthz", "/v1/jobs", "/api/registry", "/xxl-job-admin/api/callback", "/metrics"} {
+		resp, err := http.Post(second.URL()+path, "application/json", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(b), "standing by") {
+			t.Errorf("%s: %s %s", path, resp.Status, b)
+		}
+	}
+	first.stop()
+	select {
+	case <-second.Ready():
+	case <-time.After(10 * time.Second):
+		t.Fatal("the second server did not take over")
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
