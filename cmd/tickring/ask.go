@@ -1,0 +1,247 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+type upcomeCmd struct {
+	App   string `arg:"" optional:"" placeholder:"APP" help:"Of one app."`
+	For   string `default:"1h" placeholder:"SPAN" help:"How far: 10m, 1h, 7d."`
+	Limit int    `default:"100" help:"At most so many."`
+}
+
+func (c *upcomeCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	res, err := client.Decode[api.Upcoming](cl.ListUpcoming(e.Ctx, &api.ListUpcomingParams{App: c.App, For: c.For, Limit: c.Limit}))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(res)
+	}
+	if len(res.Upcoming) == 0 {
+		e.printf("nothing within %s   further: --for 7d\n", c.For)
+		return nil
+	}
+	now := time.Now()
+	rows := [][]string{{"SCHEDULED", "", "APP/JOB", "CAUSE"}}
+	for _, u := range res.Upcoming {
+		rows = append(rows, []string{e.full(u.ScheduledAt, u.Timezone), "in " + span(max(0, u.ScheduledAt.Sub(now))), u.Job, u.Cause})
+	}
+	table(e.Stdout, rows)
+	if res.Partial {
+		e.printf("there is more: --limit %d\n", min(c.Limit*5, 1000))
+	}
+	return nil
+}
+
+type auditCmd struct {
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
+	From string `default:"24h" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
+	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+}
+
+func (c *auditCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	zone := ""
+	if c.Job != "" {
+		if kindOf(c.Job) != jobKind {
+			return core.Invalid("job", c.Job, "a job is written app/name, or as its number")
+		}
+		j, err := e.job(c.Job)
+		switch {
+		case err == nil:
+			zone = j.Schedule.Timezone
+		case exitOf(err) == exitNotFound && !strings.Contains(c.Job, "/"): // deleted: its runs stay
+		default:
+			return err
+		}
+	}
+	params := api.AuditParams{Job: c.Job}
+	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
+		return err
+	}
+	a, err := client.Decode[api.Audit](cl.Audit(e.Ctx, &params))
+	if err != nil {
+		return err
+	}
+	code := exitDone
+	if a.Unaccounted > 0 {
+		code = exitFailed
+	}
+	if e.json() {
+		if err := e.printJSON(a); err != nil {
+			return err
+		}
+		return exitWith(code)
+	}
+	what := cmp.Or(c.Job, plural(a.Jobs, "job"))
+	e.printf("%s, from %s to %s\n", what, e.full(a.From, zone), e.full(a.To, zone))
+	worst := ""
+	if a.Late > 0 {
+		worst = fmt.Sprintf(" (worst %s)", span(time.Duration(a.WorstMs)*time.Millisecond))
+	}
+	var skipped int64
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(a.Skipped)) {
+		skipped += a.Skipped[reason]
+		reasons = append(reasons, fmt.Sprintf("%s %d", reason, a.Skipped[reason]))
+	}
+	why := ""
+	if len(reasons) > 0 {
+		why = " (" + strings.Join(reasons, ", ") + ")"
+	}
+	e.printf("%d instants were due: %d sent on time, %d sent late%s, %d skipped%s, %d pending, %d unaccounted for\n",
+		a.Demanded, a.OnTime, a.Late, worst, skipped, why, a.Pending, a.Unaccounted)
+	for _, m := range a.Missing {
+		for _, at := range m.Missing {
+			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))
+		}
+	}
+	if a.Partial {
+		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+	}
+	return exitWith(code)
+}
+
+type execsCmd struct {
+	App string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
+}
+
+func (c *execsCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	names := []string{c.App}
+	if c.App != "" {
+		if err := core.CheckAppName("app", c.App); err != nil {
+			return err
+		}
+	} else {
+		apps, err := e.apps()
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, a := range apps {
+			names = append(names, a.Name)
+		}
+	}
+	all := api.ExecutorList{Executors: []api.Executor{}}
+	for _, name := range names {
+		list, err := client.Decode[api.ExecutorList](cl.ListExecutors(e.Ctx, name))
+		if err != nil {
+			return err
+		}
+		all.Executors = append(all.Executors, list.Executors...)
+	}
+	if e.json() {
+		return e.printJSON(all)
+	}
+	if len(all.Executors) == 0 {
+		e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
+		return nil
+	}
+	rows := [][]string{{"APP", "ADDRESS", "STATE"}}
+	for i := range all.Executors {
+		x := &all.Executors[i]
+		rows = append(rows, []string{x.App, x.Address, liveText(e, x)})
+	}
+	table(e.Stdout, rows)
+	return nil
+}
+
+type changeCmd struct {
+	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	Limit int    `default:"20" help:"At most so many."`
+}
+
+func (c *changeCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	params := api.ListChangesParams{Limit: c.Limit}
+	switch {
+	case c.What == "":
+	case kindOf(c.What) == appKind:
+		params.App = c.What
+	case kindOf(c.What) == jobKind:
+		params.Job = c.What
+	default:
+		return core.Invalid("what", c.What, "a job (app/name) or an app is expected")
+	}
+	list, err := client.Decode[api.ChangeList](cl.ListChanges(e.Ctx, &params))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(list)
+	}
+	if len(list.Changes) == 0 {
+		e.printf("no changes%s\n", of(c.What))
+		return nil
+	}
+	rows := [][]string{{"WHEN", "WHO", "WHAT", "", "WHY"}}
+	for i := range list.Changes {
+		ch := &list.Changes[i]
+		subject := firstOf(ch.Job, ch.App, "everything")
+		rows = append(rows, []string{e.full(ch.At, ""), ch.By, ch.Verb, subject + changedFields(ch), ch.Reason})
+	}
+	table(e.Stdout, rows)
+	return nil
+}
+
+// changedFields names the fields in which the records of a change differ.
+func changedFields(c *api.Change) string {
+	old, want := map[string]any{}, map[string]any{}
+	if json.Unmarshal(c.Old, &old) != nil || json.Unmarshal(c.New, &want) != nil || c.Verb != core.VerbUpdated {
+		return ""
+	}
+	var names []string
+	compare := func(a, b map[string]any) {
+		for key := range b {
+			if key != "rev" && key != "revAt" && key != "def" && !equalJSON(a[key], b[key]) && !slices.Contains(names, key) {
+				names = append(names, key)
+			}
+		}
+	}
+	both := func(a, b map[string]any) {
+		compare(a, b)
+		compare(b, a)
+	}
+	both(old, want)
+	a, _ := old["def"].(map[string]any)
+	b, _ := want["def"].(map[string]any)
+	if a != nil && b != nil {
+		both(a, b)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return ": " + strings.Join(names, ", ")
+}
+
+func equalJSON(a, b any) bool {
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/bench"
+)
+
+// BenchCmd measures a server.
+type BenchCmd struct {
+	Scenario []string      `arg:"" optional:"" help:"Of second-100, second-1000, second-10000, burst-10000, burst-50000, highest, hang, apply, idle, soak; all but soak if none is named."`
+	For      time.Duration `help:"How long a rate is measured." default:"60s"`
+	SoakFor  time.Duration `help:"How long the soak is." default:"10m"`
+	SoakKeep time.Duration `help:"How long runs are kept in the soak." default:"2m"`
+	Dir      string        `help:"Where data folders are made and left (default: a temporary folder, removed at the end)." type:"path"`
+}
+
+// Run measures: the server and the executor are processes of their own, on
+// this machine.
+func (c *BenchCmd) Run(e *Env) error {
+	out := e.Stdout
+	if e.json() {
+		out = e.Stderr
+	}
+	rows, err := bench.Run(e.Ctx, bench.Options{Scenarios: c.Scenario, For: c.For, SoakFor: c.SoakFor, SoakKeep: c.SoakKeep, Dir: c.Dir, Out: out, Apply: applyBench})
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(rows)
+	}
+	return nil
+}
+
+func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {
+	c, err := client.New(url, token, client.Config{Actor: "bench"})
+	if err != nil {
+		return err
+	}
+	req := api.ApplyRequest{}
+	for _, j := range jobs {
+		req.Jobs = append(req.Jobs, api.JobSpecOf(j))
+	}
+	_, err = client.Decode[api.ApplyResult](c.Apply(ctx, req))
+	return err
+}
+
+// benchExecCmd is the executor of a bench, in a process of its own.
+type benchExecCmd struct {
+	App   string `required:""`
+	Admin string `required:""`
+	Hang  bool
+}
+
+// Run receives until standard input ends.
+func (c *benchExecCmd) Run(e *Env) error {
+	return bench.RunExecutor(bench.ExecutorOptions{App: c.App, Admin: c.Admin, Token: e.Token, Hang: c.Hang}, e.Stdin, e.Stdout)
+}

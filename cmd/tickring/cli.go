@@ -1,0 +1,266 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/mattn/go-isatty"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// Exit codes.
+const (
+	exitDone     = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitSkipped  = 3
+	exitNotFound = 4
+	exitRefused  = 5
+)
+
+// exits is the exit code of each kind of error.
+var exits = map[core.Code]int{
+	core.CodeInvalid:      exitUsage,
+	core.CodeTooLarge:     exitUsage,
+	core.CodeNotFound:     exitNotFound,
+	core.CodeConflict:     exitRefused,
+	core.CodeUnauthorized: exitRefused,
+	core.CodeRefused:      exitRefused,
+	core.CodeUnavailable:  exitFailed,
+	core.CodeInternal:     exitFailed,
+}
+
+// Globals are the flags of every command.
+type Globals struct {
+	Data     string           `help:"Data folder of a server on this machine (default: $$TICKRING_DATA, else the platform's state folder)." placeholder:"DIR" type:"path"`
+	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the one on this machine)." placeholder:"URL"`
+	Token    string           `help:"Its admin token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
+	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
+	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
+	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
+}
+
+// grammar is what the command line takes. No flag is needed for the common case.
+type grammar struct {
+	Globals
+
+	Serve  ServeCmd     `cmd:"" help:"Run the server on this machine."`
+	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput here."`
+	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
+
+	Apply  applyCmd  `cmd:"" help:"Make jobs and apps as files say." group:"Jobs"`
+	Create createCmd `cmd:"" help:"Make one job." group:"Jobs"`
+	Get    getCmd    `cmd:"" help:"List jobs, or show one; -o yaml prints a file for apply." group:"Jobs"`
+	Desc   descCmd   `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
+	Delete deleteCmd `cmd:"" help:"Delete a job, or an app without jobs." group:"Jobs"`
+	Pause  pauseCmd  `cmd:"" aliases:"stop" help:"Stop the schedule of a job, of an app, or of everything." group:"Jobs"`
+	Resume resumeCmd `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
+	Execs  execsCmd  `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
+	Change changeCmd `cmd:"" name:"changes" help:"Who changed what." group:"Jobs"`
+	Schema schemaCmd `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
+
+	Trigger triggerCmd `cmd:"" help:"Run a job now, or at a moment." group:"Runs"`
+	Kill    killCmd    `cmd:"" help:"End a run, or all runs of a job; cancel one that waits." group:"Runs"`
+	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
+	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
+	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's last run." group:"Runs"`
+	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
+	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
+
+	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
+	Vers versionCmd `cmd:"" name:"version" help:"The version of this program." group:"Other"`
+}
+
+// Env is what a command has of the world.
+type Env struct {
+	*Globals
+	Ctx    context.Context
+	Stdin  io.Reader
+	Stdout io.Writer
+	Stderr io.Writer
+	Getenv func(name string) (string, bool)
+
+	found *client.Client // the server's, once it was found
+}
+
+// exitError is an error with an exit code of its own. An empty one says nothing
+// more: the command has said it all.
+type exitError struct {
+	code int
+	err  error
+}
+
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return ""
+	}
+	return e.err.Error()
+}
+
+func (e *exitError) Unwrap() error { return e.err }
+
+// exitWith ends with a code after all has been said.
+func exitWith(code int) error {
+	if code == exitDone {
+		return nil
+	}
+	return &exitError{code: code}
+}
+
+func usagef(format string, args ...any) error {
+	return &exitError{exitUsage, fmt.Errorf(format, args...)}
+}
+
+// exitOf is the exit code of an error.
+func exitOf(err error) int {
+	if err == nil {
+		return exitDone
+	}
+	if e, ok := errors.AsType[*exitError](err); ok {
+		return e.code
+	}
+	if e, ok := errors.AsType[*client.Refusal](err); ok {
+		return exitOfCode(e.Code)
+	}
+	if e, ok := errors.AsType[*core.Error](err); ok {
+		return exitOfCode(string(e.Code))
+	}
+	if _, ok := errors.AsType[manifest.Errors](err); ok {
+		return exitUsage
+	}
+	return exitFailed
+}
+
+func exitOfCode(code string) int {
+	if n, ok := exits[core.Code(code)]; ok {
+		return n
+	}
+	return exitFailed
+}
+
+// helped ends a parse that has printed its help.
+type helped int
+
+// Main runs one command line and answers its exit code.
+func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) (string, bool)) (code int) {
+	var g grammar
+	defer func() {
+		if p := recover(); p != nil {
+			if h, ok := p.(helped); ok {
+				code = int(h)
+				return
+			}
+			panic(p)
+		}
+	}()
+	parser, err := kong.New(&g, kong.Name("tickring"), kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version()},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Exit(func(code int) { panic(helped(code)) }))
+	if err != nil {
+		fmt.Fprintln(stderr, "tickring:", err)
+		return exitFailed
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	command, err := parser.Parse(args)
+	if err != nil {
+		fmt.Fprintf(stderr, "tickring: %v\n", err)
+		if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
+			fmt.Fprintf(stderr, "see: tickring %s --help\n", p.Context.Selected().Name)
+		} else {
+			fmt.Fprintln(stderr, "see: tickring --help")
+		}
+		return exitUsage
+	}
+	e := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv}
+	if g.Output == "yaml" && command.Selected().Name != "get" {
+		fmt.Fprintln(stderr, "tickring: --output: only get prints yaml; allowed are text, json")
+		return exitUsage
+	}
+	err = command.Run(e)
+	if text := errorText(err); text != "" {
+		fmt.Fprintln(stderr, "tickring:", text)
+	}
+	return exitOf(err)
+}
+
+func errorText(err error) string {
+	if err == nil {
+		return ""
+	}
+	if errors.Is(err, client.ErrNoAnswer) {
+		return err.Error() + "\nis it running? start one here with: tickring serve"
+	}
+	if e, ok := errors.AsType[*client.Refusal](err); ok && e.Code == string(core.CodeUnauthorized) {
+		return "the server does not take this token: set TICKRING_TOKEN, or --data to the folder of a server on this machine"
+	}
+	return err.Error()
+}
+
+// version is what the build says of itself.
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return strings.TrimPrefix(info.Main.Version, "v")
+	}
+	return "0.1"
+}
+
+type versionCmd struct{}
+
+func (c *versionCmd) Run(e *Env) error {
+	if e.json() {
+		return e.printJSON(map[string]string{"version": version()})
+	}
+	e.printf("tickring %s\n", version())
+	return nil
+}
+
+type schemaCmd struct{}
+
+func (c *schemaCmd) Run(e *Env) error {
+	e.printf("%s\n", strings.TrimRight(string(manifest.Schema()), "\n"))
+	return nil
+}
+
+func (e *Env) json() bool { return e.Output == "json" }
+
+func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+
+// notef tells people what a program that reads stdout need not know.
+func (e *Env) notef(format string, args ...any) { fmt.Fprintf(e.Stderr, format, args...) }
+
+// printJSON prints one JSON value, indented.
+func (e *Env) printJSON(v any) error {
+	enc := json.NewEncoder(e.Stdout)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+// terminal reports whether a person sits at f.
+func terminal(f any) bool {
+	file, ok := f.(interface{ Fd() uintptr })
+	return ok && isatty.IsTerminal(file.Fd())
+}
+
+// wait waits d, and answers false when the command was interrupted.
+func (e *Env) wait(d time.Duration) bool {
+	select {
+	case <-e.Ctx.Done():
+		return false
+	case <-time.After(d):
+		return true
+	}
+}

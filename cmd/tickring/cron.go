@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+type cronCmd struct {
+	Expr    string `arg:"" placeholder:"EXPR" help:"Quartz, 6 or 7 fields; - reads JSON lines {\"expr\",\"tz\",\"from\",\"count\"} (from in epoch ms) and writes {\"next\":[…]} or {\"error\":…}."`
+	TZ      string `name:"tz" aliases:"timezone" placeholder:"ZONE" help:"Such as Europe/Berlin; UTC if left out."`
+	From    string `placeholder:"TIME" help:"Instants after this; now if left out."`
+	Count   int    `default:"5" help:"How many."`
+	Crontab bool   `help:"Unix rules, 5 fields."`
+}
+
+// maxInstants bounds what one expression is asked for.
+const maxInstants = 10_000
+
+func (c *cronCmd) Run(e *Env) error {
+	if c.Expr == "-" {
+		return cronLines(e.Stdin, e.Stdout)
+	}
+	kind := core.KindCron
+	if c.Crontab {
+		kind = core.KindCrontab
+	}
+	if c.Count < 0 || c.Count > maxInstants {
+		return core.Invalid("count", fmt.Sprint(c.Count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
+	}
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: kind, Expr: c.Expr}}, Timezone: c.TZ}, 1)
+	if err != nil {
+		if err, ok := errors.AsType[*core.Error](err); ok {
+			err.Field = strings.TrimPrefix(err.Field, "schedule.")
+			if !c.Crontab && len(strings.Fields(c.Expr)) == 5 {
+				err.Reason += " (here: --crontab)"
+			}
+		}
+		return err
+	}
+	loc, err := time.LoadLocation(c.TZ)
+	if err != nil || e.UTC {
+		loc = time.UTC
+	}
+	now := time.Now()
+	from := now
+	if c.From != "" {
+		if from, err = parseTime("from", c.From, loc, now, false); err != nil {
+			return err
+		}
+	}
+	after := core.InstantOf(from)
+	next := instants(s, after, c.Count)
+	if e.json() {
+		times := make([]time.Time, len(next))
+		for i, at := range next {
+			times[i] = at.Time()
+		}
+		return e.printJSON(map[string]any{"words": s.Describe(), "next": times, "traps": append([]string{}, s.Traps(after)...)})
+	}
+	e.printf("%s\n", s.Describe())
+	rows := [][]string{}
+	for _, at := range next {
+		away := ""
+		if c.From == "" {
+			away = "in " + span(max(0, at.Time().Sub(now)))
+		}
+		rows = append(rows, []string{"  " + at.Time().In(loc).Format("Mon "+fullForm), away})
+	}
+	table(e.Stdout, rows)
+	switch {
+	case len(next) == 0 && c.Count > 0:
+		e.printf("it never fires after %s\n", from.In(loc).Format(fullForm))
+	case len(next) < c.Count:
+		e.printf("and never again\n")
+	}
+	for _, trap := range s.Traps(after) {
+		e.printf("note: %s\n", trap)
+	}
+	if len(next) == 0 && c.Count > 0 {
+		return exitWith(exitFailed)
+	}
+	return nil
+}
+
+func instants(s *schedule.Schedule, after core.Instant, count int) []core.Instant {
+	next := make([]core.Instant, 0, min(count, 64))
+	for at, ok := s.Next(after); ok && len(next) < count; at, ok = s.Next(at) {
+		next = append(next, at)
+	}
+	return next
+}
+
+// cronQuestion is one line that cron - reads.
+type cronQuestion struct {
+	Expr    string `json:"expr"`
+	TZ      string `json:"tz"`
+	From    *int64 `json:"from"` // epoch ms; now if left out
+	Count   *int   `json:"count"`
+	Crontab bool   `json:"crontab"`
+}
+
+// cronLines answers each line of r with one line.
+func cronLines(r io.Reader, w io.Writer) error {
+	in := bufio.NewScanner(r)
+	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
+	out := bufio.NewWriter(w)
+	for in.Scan() {
+		line := bytes.TrimSpace(in.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+		next, err := cronAnswer(line)
+		var answer any = map[string][]int64{"next": next}
+		if err != nil {
+			answer = map[string]string{"error": err.Error()}
+		}
+		data, err := json.Marshal(answer)
+		if err != nil {
+			return err
+		}
+		out.Write(data)
+		out.WriteByte('\n')
+		// Somebody may be waiting for this answer before he asks on.
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	if err := in.Err(); err != nil {
+		return errors.Join(fmt.Errorf("read standard input: %w", err), out.Flush())
+	}
+	return out.Flush()
+}
+
+func cronAnswer(line []byte) ([]int64, error) {
+	var q cronQuestion
+	dec := json.NewDecoder(bytes.NewReader(line))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&q); err != nil {
+		return nil, errors.New(`a line is {"expr":"0 0 9 * * ?","tz":"UTC","from":1700000000000,"count":5}`)
+	}
+	kind, count := core.KindCron, 5
+	if q.Crontab {
+		kind = core.KindCrontab
+	}
+	if q.Count != nil {
+		count = *q.Count
+	}
+	if count < 0 || count > maxInstants {
+		return nil, core.Invalid("count", fmt.Sprint(count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
+	}
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: kind, Expr: q.Expr}}, Timezone: q.TZ}, 1)
+	if err != nil {
+		return nil, err
+	}
+	from := time.Now()
+	if q.From != nil {
+		from = time.UnixMilli(*q.From)
+	}
+	next := []int64{}
+	for _, at := range instants(s, core.InstantOf(from), count) {
+		next = append(next, int64(at)*1000)
+	}
+	return next, nil
+}

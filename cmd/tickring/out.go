@@ -1,0 +1,236 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// table prints rows in columns; the first row is the heading.
+func table(w io.Writer, rows [][]string) {
+	var b bytes.Buffer
+	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
+	for _, row := range rows {
+		cells := make([]string, len(row))
+		for i, cell := range row {
+			cells[i] = oneLine(cell)
+		}
+		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+	}
+	tw.Flush()
+	for line := range strings.Lines(b.String()) {
+		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+	}
+}
+
+// oneLine is text that cannot break a table or steer a terminal.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+// plain is text of several lines that cannot steer a terminal.
+func plain(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return -1
+		}
+		return r
+	}, text)
+}
+
+// zone is where times of a job are shown.
+func (e *Env) zone(name string) *time.Location {
+	if e.UTC || name == "" {
+		return time.UTC
+	}
+	loc, err := time.LoadLocation(name)
+	if err != nil {
+		return time.UTC
+	}
+	return loc
+}
+
+const fullForm = "2006-01-02 15:04:05 Z07:00"
+
+// full is a time with its date and offset.
+func (e *Env) full(t time.Time, zone string) string {
+	if t.IsZero() {
+		return "-"
+	}
+	form := fullForm
+	if t.Nanosecond() != 0 {
+		form = "2006-01-02 15:04:05.000 Z07:00"
+	}
+	return t.In(e.zone(zone)).Format(form)
+}
+
+// short leaves out of a time what is as now.
+func (e *Env) short(t, now time.Time, zone string) string {
+	loc := e.zone(zone)
+	t, now = t.In(loc), now.In(loc)
+	clock := "15:04 Z07:00"
+	if t.Second() != 0 {
+		clock = "15:04:05 Z07:00"
+	}
+	away := t.Sub(now).Abs()
+	switch {
+	case t.Format(time.DateOnly) == now.Format(time.DateOnly):
+		return t.Format("15:04:05 Z07:00")
+	case away < 300*24*time.Hour:
+		return t.Format("Mon 2 Jan " + clock)
+	}
+	return t.Format("2006-01-02 " + clock)
+}
+
+// soon is short with how long that is away.
+func (e *Env) soon(t, now time.Time, zone string) string {
+	away := t.Sub(now)
+	if away < 0 {
+		return e.short(t, now, zone) + " (now)"
+	}
+	return e.short(t, now, zone) + " (in " + span(away) + ")"
+}
+
+// span says how long d is, for reading: two digits are enough.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
+	}
+	return fmt.Sprintf("%.0f days", math.Floor(d.Hours()/24))
+}
+
+// parseTime reads a time as people write it: with an offset, or in loc as date
+// and time, date, time of day, or as a span from now. In the past, a span and a
+// time of day count back.
+func parseTime(field, text string, loc *time.Location, now time.Time, past bool) (time.Time, error) {
+	if t, err := time.Parse(time.RFC3339, text); err == nil {
+		return t, nil
+	}
+	for _, form := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02 15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(form, text, loc); err == nil {
+			return t, nil
+		}
+	}
+	for _, form := range []string{"15:04:05", "15:04"} {
+		c, err := time.Parse(form, text)
+		if err != nil {
+			continue
+		}
+		day := now.In(loc)
+		at := func(days int) time.Time {
+			return time.Date(day.Year(), day.Month(), day.Day()+days, c.Hour(), c.Minute(), c.Second(), 0, loc)
+		}
+		switch t := at(0); {
+		case !past && !t.After(now):
+			return at(1), nil
+		case past && t.After(now):
+			return at(-1), nil
+		default:
+			return t, nil
+		}
+	}
+	if text == "now" {
+		return now, nil
+	}
+	if d, err := manifest.ParseDuration(strings.TrimLeft(text, "+-")); err == nil {
+		if past {
+			d = -d
+		}
+		return now.Add(d), nil
+	}
+	return time.Time{}, core.Invalid(field, text, "allowed are 2026-11-20T02:30:00+01:00, 2026-11-20T02:30, 2026-11-20, 02:30 and a span such as 10m")
+}
+
+// scheduleText is the schedule of a job in words, or as written if there are none.
+func scheduleText(j *api.Job) string {
+	if j.Words != "" {
+		return j.Words
+	}
+	s := j.Schedule
+	switch {
+	case s.Cron != "":
+		return "cron " + s.Cron
+	case s.Crontab != "":
+		return "crontab " + s.Crontab
+	case s.Every != "":
+		return "every " + s.Every
+	case s.FixedDelay != "":
+		return s.FixedDelay + " after the last run"
+	case !s.At.IsZero():
+		return "once"
+	case len(s.Any) > 0:
+		return fmt.Sprintf("%d schedules", len(s.Any))
+	}
+	return "by hand only"
+}
+
+// stateText is a state with its reason.
+func stateText(r *api.Run) string {
+	if r.Reason != "" && r.Reason != r.State {
+		return r.State + ": " + r.Reason
+	}
+	return r.State
+}
+
+// runName is the job of a run, also when it was deleted.
+func runName(r *api.Run) string {
+	if r.Job != "" {
+		return r.Job
+	}
+	return fmt.Sprintf("%s/%d (deleted)", r.App, r.JobID)
+}
+
+// lateness is how late a run was sent.
+func lateness(r *api.Run) string {
+	if r.LatenessMs == nil {
+		return "-"
+	}
+	return "+" + span(time.Duration(*r.LatenessMs)*time.Millisecond)
+}
+
+// took is how long a run took, or has taken until now.
+func took(r *api.Run) string {
+	if r.SentAt.IsZero() || r.EndedAt.IsZero() {
+		return "-"
+	}
+	return span(r.EndedAt.Sub(r.SentAt))
+}
+
+// firstLine is the first line of a message, cut.
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	if r := []rune(line); len(r) > 80 {
+		return string(r[:79]) + "…"
+	}
+	return line
+}
+
+// plural is "1 job", "2 jobs".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// kind is what a name on the command line names.
+type kind int
+
+const (
+	appKind kind = iota
+	jobKind
+	runKind
+)
+
+// kindOf tells by its form: app/name and small numbers are jobs, large numbers
+// and app/name@instant (or #key) runs, the rest apps.
+func kindOf(text string) kind {
+	if strings.ContainsAny(text, "@#") {
+		return runKind
+	}
+	if strings.Contains(text, "/") {
+		return jobKind
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	switch {
+	case err != nil:
+		return appKind
+	case n > math.MaxInt32:
+		return runKind
+	}
+	return jobKind
+}
+
+// jobName is the app and name of a job; a number is looked up.
+func (e *Env) jobName(text string) (app, name string, err error) {
+	app, name, ok := strings.Cut(text, "/")
+	if !ok {
+		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+			return "", "", core.Invalid("job", text, "a job is written app/name, or as its number")
+		}
+		j, err := e.job(text)
+		return j.App, j.Name, err
+	}
+	if err := core.CheckAppName("job", app); err != nil {
+		return "", "", err
+	}
+	return app, name, core.CheckName("job", name)
+}
+
+// job reads a job by app/name or number.
+func (e *Env) job(text string) (api.Job, error) {
+	c, err := e.api()
+	if err != nil {
+		return api.Job{}, err
+	}
+	if !strings.Contains(text, "/") {
+		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
+			return api.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
+		}
+		return client.Decode[api.Job](c.GetJobByNumber(e.Ctx, text))
+	}
+	app, name, err := e.jobName(text)
+	if err != nil {
+		return api.Job{}, err
+	}
+	return client.Decode[api.Job](c.GetJob(e.Ctx, app, name))
+}
+
+// run reads a run by ID, as app/name@instant, or as app/name#key.
+func (e *Env) run(text string) (api.Run, error) {
+	c, err := e.api()
+	if err != nil {
+		return api.Run{}, err
+	}
+	job, at, byInstant := strings.Cut(text, "@")
+	job, key, byKey := strings.Cut(job, "#")
+	if !byInstant && !byKey {
+		if _, err := core.ParseRunID(text); err != nil {
+			return api.Run{}, core.Invalid("run", text, "a run is written as its ID, as app/name@2026-11-20T02:30, or as app/name#KEY")
+		}
+		return client.Decode[api.Run](c.GetRun(e.Ctx, text))
+	}
+	app, name, err := e.jobName(job)
+	if err != nil {
+		return api.Run{}, err
+	}
+	if byInstant {
+		return client.Decode[api.Run](c.GetRunAt(e.Ctx, app, name, at))
+	}
+	return client.Decode[api.Run](c.GetRunByKey(e.Ctx, app, name, key))
+}
+
+// jobs reads all jobs of an app, or of all.
+func (e *Env) jobs(app string, last bool) ([]api.Job, error) {
+	c, err := e.api()
+	if err != nil {
+		return nil, err
+	}
+	jobs := []api.Job{}
+	for params := (api.ListJobsParams{App: app, Last: last, Limit: 1000}); ; {
+		page, err := client.Decode[api.JobPage](c.ListJobs(e.Ctx, &params))
+		if err != nil {
+			return nil, err
+		}
+		jobs = append(jobs, page.Jobs...)
+		if page.Next == 0 {
+			return jobs, nil
+		}
+		params.After = page.Next
+	}
+}
+
+// apps reads all apps.
+func (e *Env) apps() ([]api.App, error) {
+	c, err := e.api()
+	if err != nil {
+		return nil, err
+	}
+	list, err := client.Decode[api.AppList](c.ListApps(e.Ctx))
+	return list.Apps, err
+}
+
+func covers(p *api.Pause, now time.Time) bool {
+	return p != nil && !now.Before(p.From) && (p.Until.IsZero() || now.Before(p.Until))
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/server"
+)
+
+// ServeCmd runs the server.
+type ServeCmd struct {
+	Listen       string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
+	Demo         bool     `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
+	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
+	AllowNoToken bool     `help:"Let executors of apps without a token in (always so when listening on this machine only)."`
+	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen)." placeholder:"URL"`
+	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
+	Tune         []string `hidden:"" help:"NAME=DURATION, for tests."`
+}
+
+// Run runs the server until its context ends.
+func (c *ServeCmd) Run(e *Env) error {
+	dir, err := dataDir(e.Data, e.Getenv)
+	if err != nil {
+		return usagef("%w", err)
+	}
+	if c.Demo && e.Data == "" {
+		dir = filepath.Join(dir, demoFolder)
+	}
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+		return usagef("--log-level: %w", err)
+	}
+	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
+	o := server.Options{Dir: dir, Listen: c.Listen, Token: adminToken(e.Getenv), Policy: server.LocalPolicy(), ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
+		Version: version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout}
+	for _, text := range c.Allow {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			return usagef("--allow: %q is no network: write it as 203.0.113.0/24", text)
+		}
+		o.Policy.Allow = append(o.Policy.Allow, p)
+	}
+	for _, text := range c.Tune {
+		name, value, _ := strings.Cut(text, "=")
+		if err := o.Tune(name, value); err != nil {
+			return err
+		}
+	}
+	out := &lockedWriter{w: e.Stdout}
+	o.Notice = out
+	var demo *server.Demo
+	if c.Demo {
+		demo = server.NewDemo(out)
+		o.Closed, o.Sent = demo.Closed, demo.Sent
+	}
+	s, err := server.New(o)
+	if err != nil {
+		return err
+	}
+	token := "of TICKRING_ADMIN_TOKEN"
+	if o.Token == "" {
+		token = filepath.Join(short(dir, e), tokenFile)
+	}
+	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
+	ctx, stop := context.WithCancel(e.Ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	if demo != nil {
+		wg.Go(func() {
+			if err := demo.Run(ctx, s); err != nil {
+				fmt.Fprintf(out, "the demo ended: %v\n", err)
+				stop()
+			}
+		})
+		wg.Go(func() {
+			t := time.NewTimer(3 * time.Second)
+			defer t.Stop()
+			select {
+			case <-t.C:
+				fmt.Fprintln(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 me and start me again")
+			case <-ctx.Done():
+			}
+		})
+	}
+	err = s.Run(ctx)
+	stop()
+	wg.Wait()
+	return err
+}
+
+// onlyHere reports whether an address to listen on is reached from this machine only.
+func onlyHere(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// short is a path with the home folder as ~.
+func short(path string, e *Env) string {
+	home, _ := e.Getenv("HOME")
+	if home == "" {
+		home, _ = os.UserHomeDir()
+	}
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && home != "" {
+		return "~" + string(filepath.Separator) + rest
+	}
+	return path
+}
+
+// lockedWriter keeps lines of several goroutines whole.
+type lockedWriter struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *lockedWriter) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}
