@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -318,7 +319,9 @@ func create(tx *tx, runs []core.Run, answers []error) error {
 		if err := rows(*st, nil); err != nil {
 			return err
 		}
-		answers[i] = judged(tx.Conn)
+		if answers[i] = judged(tx.Conn); answers[i] == nil && r.State.Open() {
+			tx.opened = append(tx.opened, madeRow{tx.LastInsertRowID(), r.ID})
+		}
 	}
 	return nil
 }
@@ -384,6 +387,13 @@ address = CASE WHEN ?1 THEN address END WHERE id = ?2 AND state <= 3 AND owner I
 // SkipUnsent implements dispatch.Store.
 func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
 	return batch(ctx, s, false, skips, func(tx *tx, skips []dispatch.SkipUnsent, answers []error) error {
+		defer func() {
+			for i := range skips {
+				if answers[i] == nil {
+					tx.closed = append(tx.closed, skips[i].Run)
+				}
+			}
+		}()
 		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2 WHERE id = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
 			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
 				bindWord(st, 1, k.Reason, reasons)
@@ -397,6 +407,13 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 // CloseRuns implements finish.Store.
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	return batch(ctx, s, false, closes, func(tx *tx, closes []finish.Close, answers []error) error {
+		defer func() {
+			for i := range closes {
+				if answers[i] == nil && !closes[i].State.Open() {
+					tx.closed = append(tx.closed, closes[i].Run)
+				}
+			}
+		}()
 		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7
 WHERE id = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
 			bindWord(st, 1, c.State, states)
@@ -549,18 +566,19 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 
 // OpenRuns implements manage.Store: open runs that have an owner or an address,
 // in the order of SentAt.
-func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) (list []core.Run, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT "+runColumns+` FROM runs INDEXED BY runs_open WHERE state <= 3 AND id BETWEEN ?1 AND ?1 + 4294967295
-AND (owner IS NOT NULL OR address IS NOT NULL) ORDER BY sent, id LIMIT ?2`, func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(job)<<32)
-			st.BindInt64(2, int64(limit))
-		}, func(st *sqlite.Stmt) error {
-			list = append(list, core.Run{})
-			return s.scanRun(st, &list[len(list)-1])
-		})
-	})
-	return list, err
+func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
+	found, _, err := s.Runs(ctx, s.open.of(job))
+	if err != nil {
+		return nil, err
+	}
+	var list []core.Run
+	for _, r := range found {
+		if r.State.Open() && (r.Owner != "" || r.Address != "") {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
+	return list[:min(len(list), limit)], nil
 }
 
 // encodeEntries writes the entries of a journal: their distinct addresses, then

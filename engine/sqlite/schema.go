@@ -45,7 +45,7 @@ CREATE TABLE runs (
 	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT
 );
 CREATE UNIQUE INDEX runs_id ON runs (id);
-CREATE INDEX runs_open ON runs (id) WHERE state <= 3;
+CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);
 CREATE TABLE revisits (minute INTEGER NOT NULL, claimed INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL);

@@ -57,7 +57,7 @@ const readers = 4
 // and a file that is none of ours are refused with a core.Error; the lock then
 // stays with the caller.
 func Open(ctx context.Context, o Options) (*engine.Engine, error) {
-	s, err := open(ctx, o)
+	s, err := openStore(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 }
 
 // OpenStore is Open for who wants Stats besides.
-func OpenStore(ctx context.Context, o Options) (*Store, error) { return open(ctx, o) }
+func OpenStore(ctx context.Context, o Options) (*Store, error) { return openStore(ctx, o) }
 
 // Engine is the store as an engine.
 func (s *Store) Engine() *engine.Engine {
@@ -87,6 +87,7 @@ type Store struct {
 	pool    chan *sqlite.Conn
 	cache   *jobCache
 	names   appNames
+	open    openRuns
 	queues  [kinds]*queue
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
@@ -114,7 +115,7 @@ var (
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the engine is closed")
 
-func open(ctx context.Context, o Options) (_ *Store, err error) {
+func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -201,6 +202,10 @@ func openFile(path, synchronous string) (*sqlite.Conn, error) {
 		return nil, err
 	}
 	c.SetBusyTimeout(10 * time.Second)
+	if err := pinMemory(c); err != nil {
+		c.Close()
+		return nil, err
+	}
 	for _, p := range []string{
 		"auto_vacuum=INCREMENTAL", "page_size=4096", "journal_mode=WAL", "synchronous=" + synchronous,
 		"wal_autocheckpoint=2000", "journal_size_limit=67108864", "cache_size=-32000", "temp_store=MEMORY",
@@ -211,6 +216,21 @@ func openFile(path, synchronous string) (*sqlite.Conn, error) {
 		}
 	}
 	return c, nil
+}
+
+// pinMemory binds a value of each size to a statement that is never run. The
+// allocator under SQLite gives a page back to the kernel when the last thing in
+// it is freed: without this, work space that is used for a moment costs three
+// system calls each time, a tenth of all that inserting costs.
+func pinMemory(c *sqlite.Conn) error {
+	st, err := c.Prepare("SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? /* pinned */")
+	if err != nil {
+		return err
+	}
+	for i := 1; i <= 11; i++ { // 16 bytes … 16 KB
+		st.BindBytes(i, make([]byte, 8<<i))
+	}
+	return nil
 }
 
 // refusal says for people why a file could not be opened.
@@ -242,6 +262,9 @@ func refusal(dir string, err error) error {
 // load reads what is kept in memory.
 func (s *Store) load(c *sqlite.Conn) error {
 	if err := s.names.load(c); err != nil {
+		return err
+	}
+	if err := s.open.load(c); err != nil {
 		return err
 	}
 	if err := query(c, "SELECT made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {

@@ -58,6 +58,9 @@ type tx struct {
 	edits []edit   // jobs that change
 	after []func() // once it is committed, before anybody is answered
 	names []string // apps numbered in it
+
+	opened []madeRow    // runs that it makes
+	closed []core.RunID // runs that it ends
 }
 
 // write queues do and waits for its commit. If ctx ends before do was begun it
@@ -255,6 +258,9 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	for _, o := range ops {
 		close(o.done)
 	}
+	if s.open.due() { // a failure only leaves the mark where it is
+		_ = s.transact(c, []*op{{do: s.open.advance}})
+	}
 }
 
 // commitError is an error of the commit itself.
@@ -288,6 +294,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err != nil {
 		return commitError{err}
 	}
+	s.open.apply(t.opened, t.closed)
 	for _, f := range t.after {
 		f()
 	}
