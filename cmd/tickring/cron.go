@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -36,7 +37,8 @@ func (c *cronCmd) Run(e *Env) error {
 	if c.Count < 0 || c.Count > maxInstants {
 		return core.Invalid("count", fmt.Sprint(c.Count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
 	}
-	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: kind, Expr: c.Expr}}, Timezone: c.TZ}, 1)
+	when := core.When{Kind: kind, Expr: c.Expr}
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: c.TZ}, 1)
 	if err != nil {
 		if err, ok := errors.AsType[*core.Error](err); ok {
 			err.Field = strings.TrimPrefix(err.Field, "schedule.")
@@ -46,10 +48,11 @@ func (c *cronCmd) Run(e *Env) error {
 		}
 		return err
 	}
-	loc, err := time.LoadLocation(c.TZ)
-	if err != nil || e.UTC {
-		loc = time.UTC
+	zone, err := time.LoadLocation(c.TZ)
+	if err != nil {
+		return err
 	}
+	loc := e.zone(c.TZ)
 	now := time.Now()
 	from := now
 	if c.From != "" {
@@ -58,7 +61,7 @@ func (c *cronCmd) Run(e *Env) error {
 		}
 	}
 	after := core.InstantOf(from)
-	next := instants(s, after, c.Count)
+	next := instants(s, when, zone, after, c.Count)
 	if e.json() {
 		times := make([]time.Time, len(next))
 		for i, at := range next {
@@ -85,16 +88,47 @@ func (c *cronCmd) Run(e *Env) error {
 	for _, trap := range s.Traps(after) {
 		e.printf("note: %s\n", trap)
 	}
+	if n := len(next); n > 0 && next[n-1] > core.Horizon {
+		e.printf("note: jobs fire until %s\n", core.Horizon)
+	}
 	if len(next) == 0 && c.Count > 0 {
 		return exitWith(exitFailed)
 	}
 	return nil
 }
 
-func instants(s *schedule.Schedule, after core.Instant, count int) []core.Instant {
+// instants is the next count instants. Jobs fire until core.Horizon; the question
+// what an expression means goes on behind it, in the zone as it is known today.
+func instants(s *schedule.Schedule, w core.When, loc *time.Location, after core.Instant, count int) []core.Instant {
 	next := make([]core.Instant, 0, min(count, 64))
-	for at, ok := s.Next(after); ok && len(next) < count; at, ok = s.Next(at) {
+	at, ok := s.Next(after)
+	for ; ok && len(next) < count; at, ok = s.Next(at) {
 		next = append(next, at)
+		after = at
+	}
+	if ok || len(next) == count {
+		return next
+	}
+	parse := cron.ParseQuartz
+	if w.Kind == core.KindCrontab {
+		parse = cron.ParseCrontab
+	}
+	expr, err := parse(w.Expr)
+	if err != nil {
+		return next
+	}
+	after = max(after, core.Horizon)
+	_, offset := after.Time().In(loc).Zone()
+	for wall := cron.Wall(int64(after) + int64(offset)); len(next) < count; {
+		if wall, ok = expr.Next(wall); !ok {
+			break
+		}
+		u := time.Unix(int64(wall), 0).UTC()
+		t := time.Date(u.Year(), u.Month(), u.Day(), u.Hour(), u.Minute(), u.Second(), 0, loc)
+		if at := core.InstantOf(t); at > after {
+			next = append(next, at)
+			after = at
+		}
 	}
 	return next
 }
@@ -113,12 +147,13 @@ func cronLines(r io.Reader, w io.Writer) error {
 	in := bufio.NewScanner(r)
 	in.Buffer(make([]byte, 0, 64<<10), 1<<20)
 	out := bufio.NewWriter(w)
+	loader := locations{}
 	for in.Scan() {
 		line := bytes.TrimSpace(in.Bytes())
 		if len(line) == 0 {
 			continue
 		}
-		next, err := cronAnswer(line)
+		next, err := loader.answer(line)
 		var answer any = map[string][]int64{"next": next}
 		if err != nil {
 			answer = map[string]string{"error": err.Error()}
@@ -140,7 +175,21 @@ func cronLines(r io.Reader, w io.Writer) error {
 	return out.Flush()
 }
 
-func cronAnswer(line []byte) ([]int64, error) {
+// locations keeps zones: loading one takes longer than the rest of an answer.
+type locations map[string]*time.Location
+
+func (l locations) load(name string) (*time.Location, error) {
+	if loc, ok := l[name]; ok {
+		return loc, nil
+	}
+	loc, err := time.LoadLocation(name)
+	if err == nil {
+		l[name] = loc
+	}
+	return loc, err
+}
+
+func (loader locations) answer(line []byte) ([]int64, error) {
 	var q cronQuestion
 	dec := json.NewDecoder(bytes.NewReader(line))
 	dec.DisallowUnknownFields()
@@ -157,7 +206,12 @@ func cronAnswer(line []byte) ([]int64, error) {
 	if count < 0 || count > maxInstants {
 		return nil, core.Invalid("count", fmt.Sprint(count), fmt.Sprintf("allowed are 0 to %d", maxInstants))
 	}
-	s, err := schedule.Compile(core.Schedule{Any: []core.When{{Kind: kind, Expr: q.Expr}}, Timezone: q.TZ}, 1)
+	when := core.When{Kind: kind, Expr: q.Expr}
+	s, err := schedule.Compile(core.Schedule{Any: []core.When{when}, Timezone: q.TZ}, 1)
+	if err != nil {
+		return nil, err
+	}
+	zone, err := loader.load(q.TZ)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +220,7 @@ func cronAnswer(line []byte) ([]int64, error) {
 		from = time.UnixMilli(*q.From)
 	}
 	next := []int64{}
-	for _, at := range instants(s, core.InstantOf(from), count) {
+	for _, at := range instants(s, when, zone, core.InstantOf(from), count) {
 		next = append(next, int64(at)*1000)
 	}
 	return next, nil
