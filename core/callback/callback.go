@@ -124,7 +124,9 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []Result, err
 			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
 		default:
 			if errs[i] = c.permit(from, &run, apps, appsErr); errs[i] == nil {
-				ends = append(ends, Translate(results[i], now))
+				end := Translate(results[i], now)
+				end.Seen = &run
+				ends = append(ends, end)
 			}
 		}
 	}

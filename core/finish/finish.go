@@ -68,6 +68,9 @@ type Result struct {
 	Owner string
 	// Unowned: nobody may own or have sent it: a cancellation.
 	Unowned bool
+	// Seen is the run if its reporter has just read it, strongly: it saves a
+	// read. The close has its condition all the same.
+	Seen *core.Run
 }
 
 // readTries bounds how often an answer is sought by reading.
@@ -92,15 +95,15 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 			}
 			break
 		}
-		todo, ids = f.endOnce(ctx, results, todo, ids, errs)
+		todo, ids = f.endOnce(ctx, results, todo, ids, errs, try == 0)
 	}
 	return errs
 }
 
 // endOnce reads and closes the results named by todo, and answers those whose
 // close has no clear answer yet.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error) (again []int, againIDs []core.RunID) {
-	found, unread, err := f.store.Runs(ctx, ids)
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, first bool) (again []int, againIDs []core.RunID) {
+	found, unread, err := f.read(ctx, results, todo, ids, first)
 	if err != nil {
 		for _, i := range todo {
 			errs[i] = fmt.Errorf("read run %d: %w", results[i].Run, err)
@@ -176,6 +179,22 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		}
 	}
 	return again, againIDs
+}
+
+// read reads the runs of results; at first those that were seen are not read again.
+func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (map[core.RunID]core.Run, []core.RunID, error) {
+	if first {
+		seen := make(map[core.RunID]core.Run, len(todo))
+		for _, i := range todo {
+			if r := &results[i]; r.Seen != nil && r.Seen.ID == r.Run {
+				seen[r.Run] = *r.Seen
+			}
+		}
+		if len(seen) == len(todo) {
+			return seen, nil, nil
+		}
+	}
+	return f.store.Runs(ctx, ids)
 }
 
 // needJobs names the jobs whose retry rule a result asks for.

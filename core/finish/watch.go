@@ -284,7 +284,11 @@ func (w *Watchdog) openRun(ctx context.Context, r *core.Run, outcome core.Outcom
 	job, known := e.jobs[r.ID.Job()]
 	switch outcome {
 	case core.Begun, 0:
-		return true, nil // an unacked message still has it
+		// An unacked message still has it, unless this is the second look at what
+		// another's journal left, and no message is as old as the claim.
+		if !idleBefore || r.Owner != "" && !r.Expired(e.now) || !e.oldest.IsZero() && !e.oldest.After(r.SentAt) {
+			return true, nil
+		}
 	case core.Left:
 		// A message of the new revision may be on its way to take the run.
 		claimed := e.now
