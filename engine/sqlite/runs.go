@@ -110,20 +110,22 @@ type given struct {
 	By        string   `json:"by,omitempty"`
 }
 
+// An open run has in ended and code something of the length that they will have,
+// so that its end does not make the row grow out of its page.
 const (
-	insertClaim = `INSERT INTO runs (id, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) ON CONFLICT (id) DO NOTHING`
-	insertRun = `INSERT INTO runs (id, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
+	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
+	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
 ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20,
-?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31) ON CONFLICT (id) DO NOTHING`
-	runColumns = `id, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32) ON CONFLICT (key) DO NOTHING`
+	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
 ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made`
 )
 
 // isPlain reports whether a run has nothing but what a claim has.
 func isPlain(r *core.Run) bool {
-	return r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
+	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""
 }
 
@@ -142,8 +144,8 @@ func bindJournal(st *sqlite.Stmt, at int, k core.JournalKey, owner string) {
 	}
 }
 
-func bindRun(st *sqlite.Stmt, r *core.Run, app, made int64, plain bool) error {
-	st.BindInt64(1, int64(r.ID))
+func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error {
+	st.BindInt64(1, key(r.ID))
 	bindWord(st, 2, r.State, states)
 	st.BindInt64(3, made)
 	st.BindInt64(4, app)
@@ -166,26 +168,27 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made int64, plain bool) error {
 	}
 	st.BindInt64(19, int64(r.Retries))
 	st.BindBool(20, r.FixedDelay)
+	st.BindInt64(21, n)
 	if plain {
 		return nil
 	}
-	bindInt(st, 21, core.Millis(r.EndedAt))
-	bindWord(st, 22, r.Reason, reasons)
-	bindInt(st, 23, r.Code)
-	bindText(st, 24, r.Message)
-	bindInt(st, 26, r.Then)
-	bindText(st, 29, r.KillBy)
-	bindInt(st, 30, core.Millis(r.KillAt))
+	st.BindInt64(22, core.Millis(r.EndedAt))
+	bindWord(st, 23, r.Reason, reasons)
+	st.BindInt64(24, int64(r.Code))
+	bindText(st, 25, r.Message)
+	bindInt(st, 27, r.Then)
+	bindText(st, 30, r.KillBy)
+	bindInt(st, 31, core.Millis(r.KillAt))
 	return errors.Join(
-		bindJSON(st, 25, r.Owes, len(r.Owes) == 0),
-		bindJSON(st, 27, r.Late, r.Late == nil),
-		bindJSON(st, 28, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 31, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""))
+		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
+		bindJSON(st, 28, r.Late, r.Late == nil),
+		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
+		bindJSON(st, 32, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""))
 }
 
 // scanRun reads a row of runColumns.
 func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
-	r.ID = core.RunID(st.ColumnInt64(0))
+	r.ID = runOf(st.ColumnInt64(0))
 	r.State = columnWord(st, 1, states)
 	r.App = s.names.of(st.ColumnInt64(2))
 	r.Cause = columnWord(st, 3, causes)
@@ -212,11 +215,13 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	}
 	r.Retries = st.ColumnInt(17)
 	r.FixedDelay = st.ColumnInt64(18) != 0
-	r.EndedAt = core.FromMillis(st.ColumnInt64(19))
+	if !r.State.Open() {
+		r.EndedAt = core.FromMillis(st.ColumnInt64(19))
+		r.Code = st.ColumnInt(21)
+	}
 	if !st.ColumnIsNull(20) {
 		r.Reason = columnWord(st, 20, reasons)
 	}
-	r.Code = st.ColumnInt(21)
 	r.Message = columnText(st, 22)
 	r.Then = core.RunID(st.ColumnInt64(24))
 	r.KillBy = columnText(st, 27)
@@ -268,12 +273,12 @@ func eachRow[T any](tx *tx, q string, items []T, answers []error, bind func(*sql
 func (s *Store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	found := make(map[core.RunID]core.Run, len(ids))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
-		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE id = ?")
+		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			st.BindInt64(1, int64(id))
+			st.BindInt64(1, key(id))
 			if err := rows(st, func(st *sqlite.Stmt) error {
 				var r core.Run
 				err := s.scanRun(st, &r)
@@ -313,14 +318,15 @@ func create(tx *tx, runs []core.Run, answers []error) error {
 				return err
 			}
 		}
-		if err := bindRun(*st, r, app, tx.made, is); err != nil {
+		tx.s.lastRow++
+		if err := bindRun(*st, r, app, tx.made, tx.s.lastRow, is); err != nil {
 			return err
 		}
 		if err := rows(*st, nil); err != nil {
 			return err
 		}
-		if answers[i] = judged(tx.Conn); answers[i] == nil && r.State.Open() {
-			tx.opened = append(tx.opened, madeRow{tx.LastInsertRowID(), r.ID})
+		if answers[i] = judged(tx.Conn); answers[i] == nil {
+			tx.rows = append(tx.rows, madeRow{tx.s.lastRow, r.ID, r.State.Open()})
 		}
 	}
 	return nil
@@ -343,13 +349,13 @@ func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
 		return eachRow(tx, `UPDATE runs SET maybe = maybe OR owner IS NOT NULL, owner = ?1, until = ?2, jkey = ?3, jnonce = ?4, state = 3,
 address = coalesce(address, ?5), sent = CASE sent WHEN 0 THEN ?6 ELSE sent END, tries = coalesce(?7, tries)
-WHERE id = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
+WHERE key = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
 			bindText(st, 1, t.NewOwner)
 			st.BindInt64(2, core.Millis(t.NewUntil))
 			bindJournal(st, 3, t.Journal, t.NewOwner)
 			bindText(st, 5, t.Address)
 			st.BindInt64(6, core.Millis(t.SentAt))
-			st.BindInt64(8, int64(t.Run))
+			st.BindInt64(8, key(t.Run))
 			bindText(st, 9, t.Owner)
 			st.BindInt64(10, core.Millis(t.Until))
 			return bindJSON(st, 7, t.Tries, len(t.Tries) == 0)
@@ -360,10 +366,10 @@ WHERE id = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10`, takes, answers, f
 // Readdress implements dispatch.Store.
 func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 	return batch(ctx, s, true, []dispatch.Readdress{m}, func(tx *tx, ms []dispatch.Readdress, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE id = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms, answers,
+		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE key = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms, answers,
 			func(st *sqlite.Stmt, m *dispatch.Readdress) error {
 				bindText(st, 1, m.To)
-				st.BindInt64(3, int64(m.Run))
+				st.BindInt64(3, key(m.Run))
 				bindText(st, 4, m.Owner)
 				bindText(st, 5, m.Address)
 				return bindJSON(st, 2, m.Tries, len(m.Tries) == 0)
@@ -375,9 +381,9 @@ func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
 	return batch(ctx, s, true, gives, func(tx *tx, gives []dispatch.GiveBack, answers []error) error {
 		return eachRow(tx, `UPDATE runs SET jnonce = coalesce(jnonce, owner), owner = NULL, until = 0, state = 1,
-address = CASE WHEN ?1 THEN address END WHERE id = ?2 AND state <= 3 AND owner IS ?3`, gives, answers, func(st *sqlite.Stmt, g *dispatch.GiveBack) error {
+address = CASE WHEN ?1 THEN address END WHERE key = ?2 AND state <= 3 AND owner IS ?3`, gives, answers, func(st *sqlite.Stmt, g *dispatch.GiveBack) error {
 			st.BindBool(1, g.KeepAddress)
-			st.BindInt64(2, int64(g.Run))
+			st.BindInt64(2, key(g.Run))
 			bindText(st, 3, g.Owner)
 			return nil
 		})
@@ -394,11 +400,11 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 				}
 			}
 		}()
-		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2 WHERE id = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
+		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
 			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
 				bindWord(st, 1, k.Reason, reasons)
 				st.BindInt64(2, core.Millis(k.EndedAt))
-				st.BindInt64(3, int64(k.Run))
+				st.BindInt64(3, key(k.Run))
 				return nil
 			})
 	})
@@ -415,14 +421,14 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			}
 		}()
 		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7
-WHERE id = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
+WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
 			bindWord(st, 1, c.State, states)
 			bindWord(st, 2, c.Reason, reasons)
-			bindInt(st, 3, c.Code)
+			st.BindInt64(3, int64(c.Code))
 			bindText(st, 4, c.Message)
 			st.BindInt64(5, core.Millis(c.EndedAt))
 			bindInt(st, 7, c.Then)
-			st.BindInt64(8, int64(c.Run))
+			st.BindInt64(8, key(c.Run))
 			st.BindBool(9, !c.NotMaybe && !c.Unowned)
 			bindText(st, 10, c.Owner)
 			st.BindBool(11, !c.Unowned)
@@ -434,8 +440,8 @@ WHERE id = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AN
 // Settle implements finish.Store.
 func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
 	return batch(ctx, s, false, runs, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET owes = NULL WHERE id = ? AND state > 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
-			st.BindInt64(1, int64(*id))
+		return eachRow(tx, "UPDATE runs SET owes = NULL WHERE key = ? AND state > 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
+			st.BindInt64(1, key(*id))
 			return nil
 		})
 	})
@@ -445,9 +451,9 @@ func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
 func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
 	late.At = milli(late.At)
 	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE id = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs, answers,
+		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE key = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs, answers,
 			func(st *sqlite.Stmt, id *core.RunID) error {
-				st.BindInt64(2, int64(*id))
+				st.BindInt64(2, key(*id))
 				return bindJSON(st, 1, late, false)
 			})
 	})[0]
@@ -456,10 +462,10 @@ func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResu
 // MarkKilled implements manage.Store.
 func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE id = ?3 AND state <= 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
+		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE key = ?3 AND state <= 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
 			bindText(st, 1, by)
 			bindInt(st, 2, atMillis)
-			st.BindInt64(3, int64(*id))
+			st.BindInt64(3, key(*id))
 			return nil
 		})
 	})[0]
@@ -467,19 +473,63 @@ func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMil
 
 // RunSpan implements manage.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
-	q, lo, hi := "SELECT "+runColumns+" FROM runs WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?", first, last
+	lo, hi, order := first, last, "id"
 	if last < first {
-		q, lo, hi = "SELECT "+runColumns+" FROM runs WHERE id BETWEEN ? AND ? ORDER BY id DESC LIMIT ?", last, first
+		lo, hi, order = last, first, "id DESC"
 	}
+	young := s.recent.span(lo, hi) // first: it may enter the history meanwhile
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, q, func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(lo))
-			st.BindInt64(2, int64(hi))
-			st.BindInt64(3, int64(limit))
-		}, func(st *sqlite.Stmt) error {
-			list = append(list, core.Run{})
-			return s.scanRun(st, &list[len(list)-1])
-		})
+		st, err := c.Prepare("SELECT " + runColumns + " FROM runs WHERE key = ?")
+		if err != nil {
+			return err
+		}
+		for len(list) < limit { // the history may name runs that were swept
+			ids := make([]core.RunID, 0, limit)
+			if err := query(c, "SELECT id FROM history WHERE id BETWEEN ? AND ? ORDER BY "+order+" LIMIT ?", func(st *sqlite.Stmt) {
+				st.BindInt64(1, int64(lo))
+				st.BindInt64(2, int64(hi))
+				st.BindInt64(3, int64(limit))
+			}, func(st *sqlite.Stmt) error {
+				ids = append(ids, core.RunID(st.ColumnInt64(0)))
+				return nil
+			}); err != nil {
+				return err
+			}
+			end := len(ids) < limit
+			for _, id := range young {
+				if lo <= id && id <= hi {
+					ids = append(ids, id)
+				}
+			}
+			slices.Sort(ids)
+			ids = slices.Compact(ids)
+			if last < first {
+				slices.Reverse(ids)
+			}
+			end = end && len(ids) <= limit
+			ids = ids[:min(len(ids), limit)]
+			for _, id := range ids {
+				if len(list) == limit {
+					break
+				}
+				st.BindInt64(1, key(id))
+				if err := rows(st, func(st *sqlite.Stmt) error {
+					list = append(list, core.Run{})
+					return s.scanRun(st, &list[len(list)-1])
+				}); err != nil {
+					return err
+				}
+			}
+			if end || len(ids) == 0 {
+				break
+			}
+			if last < first {
+				hi = ids[len(ids)-1] - 1
+			} else {
+				lo = ids[len(ids)-1] + 1
+			}
+		}
+		return nil
 	})
 	return list, err
 }
@@ -567,7 +617,7 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 // OpenRuns implements manage.Store: open runs that have an owner or an address,
 // in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
-	found, _, err := s.Runs(ctx, s.open.of(job))
+	found, _, err := s.Runs(ctx, s.recent.openOf(job))
 	if err != nil {
 		return nil, err
 	}
@@ -783,6 +833,9 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			break
 		}
 	}
+	if removed > 0 && err == nil {
+		err = s.write(ctx, false, sweepSlice, s.sweepHistory)
+	}
 	old := core.Millis(now.Add(-journals))
 	for _, d := range []struct {
 		table, where string
@@ -849,7 +902,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, id, made, state FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
+	err = query(tx.Conn, "SELECT n, key, made, state FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
 		st.BindInt64(1, from)
 		st.BindInt64(2, sweepSlice)
 	}, func(st *sqlite.Stmt) error {
@@ -866,7 +919,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 			more = true
 		}
 		if st.ColumnInt64(3) > running {
-			k, err := keepOf(core.RunID(st.ColumnInt64(1)).Job())
+			k, err := keepOf(runOf(st.ColumnInt64(1)).Job())
 			if err != nil {
 				return err
 			}
@@ -894,6 +947,39 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
 	return len(gone), more, nil
+}
+
+// sweepHistory removes, of the next slice of the history, what names a run that
+// is gone. It makes a round in as many calls as the history has slices.
+func (s *Store) sweepHistory(tx *tx) error {
+	from, next, n := s.sweepID, int64(0), 0
+	var gone []int64
+	if err := query(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?", func(st *sqlite.Stmt) {
+		st.BindInt64(1, from)
+		st.BindInt64(2, 10*sweepSlice)
+	}, func(st *sqlite.Stmt) error {
+		if n++; n == 10*sweepSlice {
+			next = st.ColumnInt64(0)
+		}
+		if st.ColumnInt64(1) == 0 {
+			gone = append(gone, st.ColumnInt64(0))
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	st, err := tx.Prepare("DELETE FROM history WHERE id = ?")
+	if err != nil {
+		return err
+	}
+	for _, id := range gone {
+		st.BindInt64(1, id)
+		if err := rows(st, nil); err != nil {
+			return err
+		}
+	}
+	tx.after = append(tx.after, func() { s.sweepID = next })
+	return nil
 }
 
 // Alive implements engine.Upkeep.

@@ -14,7 +14,7 @@ import (
 //
 // Runs have a row number besides their ID: rows then lie in the order in which
 // they were made, so that claims and ends touch few pages, sweeping takes from
-// the front, and "recent" needs no index.
+// the front, and "recent" needs no index. For the order of IDs see recent.go.
 var migrations = []string{
 	// 1
 	`
@@ -36,7 +36,7 @@ CREATE TABLE tombs (job INTEGER PRIMARY KEY, app TEXT NOT NULL, name TEXT NOT NU
 
 CREATE TABLE appnames (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 CREATE TABLE runs (
-	n INTEGER PRIMARY KEY, id INTEGER NOT NULL, state INTEGER NOT NULL, made INTEGER NOT NULL,
+	n INTEGER PRIMARY KEY, key INTEGER NOT NULL, state INTEGER NOT NULL, made INTEGER NOT NULL,
 	app INTEGER NOT NULL, cause INTEGER NOT NULL, rev INTEGER NOT NULL, at INTEGER NOT NULL, slot INTEGER NOT NULL,
 	seq INTEGER NOT NULL, owner TEXT, until INTEGER NOT NULL, address TEXT, maybe INTEGER NOT NULL,
 	jkey INTEGER, jnonce TEXT, sent INTEGER NOT NULL, attempt INTEGER NOT NULL, first INTEGER, retries INTEGER NOT NULL,
@@ -44,7 +44,8 @@ CREATE TABLE runs (
 	ended INTEGER, reason INTEGER, code INTEGER, message TEXT, owes TEXT, followed INTEGER,
 	late TEXT, tries TEXT, kill_by TEXT, kill_at INTEGER, given TEXT
 );
-CREATE UNIQUE INDEX runs_id ON runs (id);
+CREATE UNIQUE INDEX runs_key ON runs (key);
+CREATE TABLE history (id INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 CREATE TABLE lingering (id INTEGER PRIMARY KEY);
 CREATE TABLE journals (minute INTEGER NOT NULL, suffix INTEGER NOT NULL, nonce TEXT NOT NULL, v INTEGER NOT NULL, body BLOB NOT NULL);
 CREATE UNIQUE INDEX journals_key ON journals (minute, suffix, nonce);

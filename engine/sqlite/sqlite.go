@@ -87,7 +87,7 @@ type Store struct {
 	pool    chan *sqlite.Conn
 	cache   *jobCache
 	names   appNames
-	open    openRuns
+	recent  recent
 	queues  [kinds]*queue
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
@@ -97,7 +97,9 @@ type Store struct {
 	// Only the writer touches these.
 	lastMade  int64
 	lastMsg   int64
+	lastRow   int64
 	sweepFrom int64
+	sweepID   int64
 }
 
 var (
@@ -264,11 +266,12 @@ func (s *Store) load(c *sqlite.Conn) error {
 	if err := s.names.load(c); err != nil {
 		return err
 	}
-	if err := s.open.load(c); err != nil {
+	var err error
+	if s.lastRow, err = s.recent.load(c); err != nil {
 		return err
 	}
-	if err := query(c, "SELECT made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
-		s.lastMade = st.ColumnInt64(0)
+	if err := query(c, "SELECT n, made FROM runs ORDER BY n DESC LIMIT 1", nil, func(st *sqlite.Stmt) error {
+		s.lastRow, s.lastMade = max(s.lastRow, st.ColumnInt64(0)), st.ColumnInt64(1)
 		return nil
 	}); err != nil {
 		return err

@@ -59,7 +59,7 @@ type tx struct {
 	after []func() // once it is committed, before anybody is answered
 	names []string // apps numbered in it
 
-	opened []madeRow    // runs that it makes
+	rows   []madeRow    // runs that it makes
 	closed []core.RunID // runs that it ends
 }
 
@@ -258,8 +258,8 @@ func (s *Store) commit(c *sqlite.Conn, ops []*op) {
 	for _, o := range ops {
 		close(o.done)
 	}
-	if s.open.due() { // a failure only leaves the mark where it is
-		_ = s.transact(c, []*op{{do: s.open.advance}})
+	if s.recent.due() { // a failure only leaves the mark where it is
+		_ = s.transact(c, []*op{{do: s.recent.file}})
 	}
 }
 
@@ -294,7 +294,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 	if err != nil {
 		return commitError{err}
 	}
-	s.open.apply(t.opened, t.closed)
+	s.recent.apply(t.rows, t.closed)
 	for _, f := range t.after {
 		f()
 	}

@@ -1,0 +1,557 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+func testStore(t *testing.T, dir string, o Options) *Store {
+	t.Helper()
+	lock, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Lock = lock
+	s, err := OpenStore(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func raw(t *testing.T, s *Store, q string) {
+	t.Helper()
+	if err := s.write(t.Context(), false, 1, func(tx *tx) error { return query(tx.Conn, q, nil, nil) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ask(t *testing.T, s *Store, q string) (n int64) {
+	t.Helper()
+	if err := s.read(t.Context(), func(c *sqlite.Conn) error {
+		return query(c, q, nil, func(st *sqlite.Stmt) error {
+			n = st.ColumnInt64(0)
+			return nil
+		})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// Every word of core is on its list: a word stored as text would be no loss,
+// but a state would not be seen as open or closed.
+func TestWords(t *testing.T) {
+	if !slices.Equal(states, core.States) {
+		t.Errorf("states: %v", states)
+	}
+	for i, s := range states {
+		if s.Open() != (i+1 <= running) {
+			t.Errorf("state %s is number %d", s, i+1)
+		}
+	}
+	for _, c := range core.Causes {
+		if !slices.Contains(causes, c) {
+			t.Errorf("cause %s is not on the list", c)
+		}
+	}
+	for _, list := range core.Reasons {
+		for _, r := range list {
+			if !slices.Contains(reasons, r) {
+				t.Errorf("reason %s is not on the list", r)
+			}
+		}
+	}
+	for _, s := range core.JobStates {
+		if !slices.Contains(jobStates, s) {
+			t.Errorf("state of a job %s is not on the list", s)
+		}
+	}
+}
+
+func TestKey(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		id := core.RunID(rapid.Int64Range(1<<32, 1<<63-1).Draw(t, "id"))
+		if k := key(id); k < 0 || runOf(k) != id {
+			t.Fatalf("key %d of run %d is of run %d", k, id, runOf(k))
+		}
+	})
+}
+
+func TestEntriesBytes(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOf(rapid.Custom(func(t *rapid.T) core.Entry {
+			return core.Entry{Run: core.RunID(rapid.Int64().Draw(t, "run")), Address: rapid.SampledFrom([]string{"", "a", "http://b/"}).Draw(t, "address"), Outcome: core.Outcome(rapid.Uint8().Draw(t, "outcome"))}
+		})).Draw(t, "entries")
+		got, err := decodeEntries(encodeEntries(list))
+		if err != nil || !slices.Equal(got, list) {
+			t.Fatalf("%v, %v", got, err)
+		}
+	})
+}
+
+func FuzzDecodeEntries(f *testing.F) {
+	f.Add([]byte{})
+	f.Add(encodeEntries([]core.Entry{{Run: 5, Address: "a", Outcome: core.Left}}))
+	f.Fuzz(func(t *testing.T, b []byte) { _, _ = decodeEntries(b) })
+}
+
+func TestNewerFile(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, dir, Options{})
+	raw(t, s, "PRAGMA user_version = 99")
+	s.Close()
+	lock, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	_, err = Open(t.Context(), Options{Lock: lock})
+	var e *core.Error
+	if !errors.As(err, &e) || e.Code != core.CodeRefused || !strings.Contains(e.Error(), "99") || !strings.Contains(e.Reason, fmt.Sprint(len(migrations))) {
+		t.Fatalf("got %v", err)
+	}
+	if !lock.Held() {
+		t.Fatal("the lock is gone")
+	}
+}
+
+func TestNoDatabase(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "tickring.db"), []byte(strings.Repeat("not a database ", 1000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	lock, err := Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	_, err = Open(t.Context(), Options{Lock: lock})
+	var e *core.Error
+	if !errors.As(err, &e) || e.Code != core.CodeRefused {
+		t.Fatalf("got %v", err)
+	}
+	if _, err := Open(t.Context(), Options{}); err == nil {
+		t.Fatal("opened without a lock")
+	}
+}
+
+func TestUnwritable(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Lock(filepath.Join(file, "data"))
+	var e *core.Error
+	if !errors.As(err, &e) || e.Code != core.CodeRefused {
+		t.Fatalf("got %v", err)
+	}
+}
+
+func claim(i int) core.Run {
+	id := core.NumberedRun(core.JobID(i%7+1), uint32(i/7))
+	return core.Run{ID: id, First: id, App: "a", State: core.Running, Cause: core.CauseManual, Owner: "o", Address: "http://a/", SentAt: time.UnixMilli(int64(1000 + i)).UTC()}
+}
+
+// A full disk throttles what does not fit, and nothing else.
+func TestFullDisk(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Gather: -1})
+	pages := ask(t, s, "PRAGMA page_count")
+	raw(t, s, fmt.Sprintf("PRAGMA max_page_count = %d", pages+20))
+	stored := map[core.RunID]bool{}
+	full := false
+	for i := 0; i < 4000; i += 20 {
+		var batch []core.Run
+		for k := range 20 {
+			batch = append(batch, claim(i+k))
+		}
+		errs := s.Create(t.Context(), batch)
+		for k, err := range errs {
+			if err == nil {
+				stored[batch[k].ID] = true
+			} else if !errors.Is(err, core.ErrThrottled) {
+				t.Fatalf("got %v", err)
+			}
+		}
+		full = full || errs[0] != nil
+	}
+	if !full {
+		t.Fatal("the disk was never full")
+	}
+	if n := ask(t, s, "SELECT count(*) FROM runs"); n != int64(len(stored)) {
+		t.Fatalf("%d rows, %d were answered", n, len(stored))
+	}
+	raw(t, s, "PRAGMA max_page_count = 1000000")
+	if errs := s.Create(t.Context(), []core.Run{claim(999999)}); errs[0] != nil {
+		t.Fatal(errs[0])
+	}
+}
+
+// An op that fails unexpectedly takes nobody with it.
+func TestBadOp(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Gather: -1})
+	hold, held := make(chan struct{}), make(chan struct{})
+	go s.write(context.Background(), true, 1, func(*tx) error { close(held); <-hold; return nil })
+	<-held // what comes now comes into one transaction
+	bad := errors.New("bad")
+	answers := make(chan error, 3)
+	go func() { answers <- s.Create(context.Background(), []core.Run{claim(1)})[0] }()
+	go func() {
+		answers <- s.write(context.Background(), true, 1, func(tx *tx) error {
+			if err := setState(tx.Conn, "half", 1); err != nil {
+				return err
+			}
+			return bad
+		})
+	}()
+	ended, cancel := context.WithCancel(t.Context())
+	go func() { answers <- s.Create(ended, []core.Run{claim(3)})[0] }()
+	for s.w.waitingRows() < 3 {
+		runtime.Gosched()
+	}
+	cancel()
+	if err := <-answers; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the dropped one: %v", err)
+	}
+	close(hold)
+	a, b := <-answers, <-answers
+	if (a == nil) == (b == nil) || !errors.Is(errors.Join(a, b), bad) {
+		t.Fatalf("got %v and %v", a, b)
+	}
+	if n := ask(t, s, "SELECT count(*) FROM runs"); n != 1 {
+		t.Fatalf("%d runs", n)
+	}
+	if n := ask(t, s, "SELECT count(*) FROM state WHERE name = 'half'"); n != 0 {
+		t.Fatal("half of the bad one is there")
+	}
+}
+
+// A row that cannot be read stops nothing.
+func TestPoison(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, dir, Options{})
+	m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: core.NumberedRun(1, 1), At: 1, Slot: 1, Cause: core.CauseAPI}}}
+	if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: m}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	raw(t, s, "INSERT INTO ring (id, kind, not_before, body) VALUES (50, 0, 1, 'rubbish'), (51, 0, 1, '{\"v\":2}'), (52, 1, 1, '{}')")
+	s.Close()
+	s = testStore(t, dir, Options{})
+	got, err := s.Receive(t.Context(), ring.KindFires, 10)
+	if err != nil || len(got) != 1 {
+		t.Fatalf("%v, %v", got, err)
+	}
+	dead, err := s.DeadLetters(t.Context(), 10)
+	if err != nil || len(dead) != 2 || !strings.Contains(dead[1].Reason+dead[0].Reason, "JSON") {
+		t.Fatalf("%+v, %v", dead, err)
+	}
+	if n := ask(t, s, "SELECT count(*) FROM ring"); n != 2 { // the good one, and the one for a newer reader
+		t.Fatalf("%d rows", n)
+	}
+}
+
+// More messages than are kept in memory come all the same, in order.
+func TestManyMessages(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{CachedMessages: 10, Gather: -1, Synchronous: "OFF"}
+	s := testStore(t, dir, o)
+	start := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	const n = 200
+	send := func(i int) {
+		m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: 1, Slot: 1, Cause: core.CauseAPI}}}
+		if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: start.Add(time.Duration(i) * time.Second), Message: m}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range n {
+		send((i * 77) % n)
+	}
+	if in := len(s.queues[fires].messages); in > 11 {
+		t.Fatalf("%d messages in memory", in)
+	}
+	seen := 0
+	read := func(upTo int) {
+		t.Helper()
+		for seen < upTo {
+			got, err := s.Receive(t.Context(), ring.KindFires, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range got {
+				if number, _ := d.Message.Fires[0].Run.Number(); int(number) != seen {
+					t.Fatalf("message %d came as number %d", number, seen)
+				}
+				seen++
+			}
+			s.Ack(t.Context(), got)
+		}
+	}
+	depth := func(want int) {
+		t.Helper()
+		due, waiting, inFlight, err := s.Depth(t.Context(), ring.KindFires)
+		if err != nil || due != want || waiting != 0 || inFlight != 0 {
+			t.Fatalf("depth %d %d %d, want %d; %v", due, waiting, inFlight, want, err)
+		}
+	}
+	depth(n)
+	read(70)
+	depth(n - seen)
+	if old, err := s.OldestMessage(t.Context()); err != nil || !old.Equal(start.Add(time.Duration(seen)*time.Second)) {
+		t.Fatalf("the oldest is of %s, %v", old, err)
+	}
+	s.Close()
+	s = testStore(t, dir, o)
+	depth(n - seen)
+	read(n)
+	depth(0)
+}
+
+// What entered the history, and what did not yet, answers alike; also after a
+// restart in between, and after sweeping.
+func TestHistory(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Gather: -1, Synchronous: "OFF"}
+	s := testStore(t, dir, o)
+	small := func() {
+		if err := s.write(t.Context(), false, 1, func(*tx) error { s.recent.size = 100; return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	small()
+	next := 0
+	create := func(n int) {
+		t.Helper()
+		var list []core.Run
+		var closes []finish.Close
+		for range n {
+			list = append(list, claim(next))
+			if next%10 != 0 {
+				closes = append(closes, finish.Close{Run: claim(next).ID, State: core.Succeeded, EndedAt: time.UnixMilli(1)})
+			}
+			next++
+		}
+		for _, err := range slices.Concat(s.Create(t.Context(), list), s.CloseRuns(t.Context(), closes)) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	check := func() {
+		t.Helper()
+		for job := core.JobID(1); job <= 7; job++ {
+			var want, open []core.RunID
+			for i := range next {
+				if id := claim(i).ID; id.Job() == job {
+					want = append(want, id)
+					if i%10 == 0 {
+						open = append(open, id)
+					}
+				}
+			}
+			first, last := core.NumberedRange(job)
+			var got []core.RunID
+			for {
+				page, err := s.RunSpan(t.Context(), first, last, 13)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, r := range page {
+					got = append(got, r.ID)
+					first = r.ID + 1
+				}
+				if len(page) < 13 {
+					break
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("job %d: %d runs, want %d", job, len(got), len(want))
+			}
+			runs, err := s.OpenRuns(t.Context(), job, 10000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = nil
+			for _, r := range runs {
+				got = append(got, r.ID)
+			}
+			if !slices.Equal(got, open) {
+				t.Fatalf("job %d: open %v, want %v", job, got, open)
+			}
+		}
+	}
+	for range 30 {
+		create(37)
+	}
+	check()
+	if n := ask(t, s, "SELECT count(*) FROM history"); n < 500 {
+		t.Fatalf("%d rows in the history", n)
+	}
+	s.Close()
+	s = testStore(t, dir, o)
+	small()
+	check()
+	create(500)
+	check()
+	// Close those that linger.
+	for i := 0; i < next; i += 10 {
+		if err := s.CloseRuns(t.Context(), []finish.Close{{Run: claim(i).ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)}})[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if runs, err := s.OpenRuns(t.Context(), 1, 100); err != nil || len(runs) > 0 {
+		t.Fatalf("%d open runs, %v", len(runs), err)
+	}
+	if _, err := s.Sweep(t.Context(), time.Now().Add(1000*time.Hour), time.Hour, time.Hour, 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if n := ask(t, s, "SELECT (SELECT count(*) FROM runs) + (SELECT count(*) FROM history)"); n != 0 {
+		t.Fatalf("%d rows after a sweep", n)
+	}
+	s.Close()
+	s = testStore(t, dir, o)
+	if runs, err := s.OpenRuns(t.Context(), 1, 100); err != nil || len(runs) > 0 {
+		t.Fatalf("%d open runs, %v", len(runs), err)
+	}
+	next = 0
+	create(50) // rows are not numbered again
+	check()
+	s.Close()
+	s = testStore(t, dir, o)
+	check()
+}
+
+// Jobs are never older than what was answered, whatever the cache does.
+func TestJobCache(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{CachedJobs: 3, Gather: -1, Synchronous: "OFF"})
+	var ids []core.JobID
+	for id := core.JobID(1); id <= 8; id++ {
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
+		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	stop := make(chan struct{})
+	done := make(chan error, 2)
+	for range 2 {
+		go func() {
+			last := map[core.JobID]core.Instant{}
+			for {
+				select {
+				case <-stop:
+					done <- nil
+					return
+				default:
+				}
+				found, _, err := s.Jobs(context.Background(), ids)
+				if err != nil {
+					done <- err
+					return
+				}
+				for id, j := range found {
+					if j.Sched.Next < last[id] {
+						done <- fmt.Errorf("job %d went back from %d to %d", id, last[id], j.Sched.Next)
+						return
+					}
+					last[id] = j.Sched.Next
+				}
+			}
+		}()
+	}
+	for i := range core.Instant(300) {
+		var moves []core.Advance
+		for _, id := range ids {
+			moves = append(moves, core.Advance{Job: id, Rev: 1, Next: i, NewNext: i + 1})
+		}
+		for _, err := range s.Advance(t.Context(), moves) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		found, _, err := s.Jobs(t.Context(), ids[:4])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for id, j := range found {
+			if j.Sched.Next != i+1 {
+				t.Fatalf("job %d is at %d after it was moved to %d", id, j.Sched.Next, i+1)
+			}
+		}
+	}
+	close(stop)
+	for range 2 {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := s.Stats(); st.JobHits == 0 || st.JobMisses == 0 {
+		t.Fatalf("%+v", st)
+	}
+}
+
+// The log stays bounded under load, and is emptied when idle.
+func TestLogBounded(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
+	for i := range 60 {
+		var batch []core.Run
+		for k := range 1000 {
+			batch = append(batch, claim(i*1000+k))
+		}
+		s.Create(t.Context(), batch)
+	}
+	info, err := os.Stat(s.walPath)
+	if err != nil || info.Size() > 64<<20 {
+		t.Fatalf("%d bytes, %v", info.Size(), err)
+	}
+	deadline := time.After(20 * time.Second)
+	for {
+		if info, err := os.Stat(s.walPath); err == nil && info.Size() == 0 {
+			return
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-deadline:
+			t.Fatal("the log is not emptied")
+		}
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{})
+	waits := make(chan error, 1)
+	go func() {
+		_, err := s.Receive(context.Background(), ring.KindFires, 1)
+		waits <- err
+	}()
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-waits; core.CodeOf(err) != core.CodeUnavailable {
+		t.Fatalf("the receiver was answered %v", err)
+	}
+	if err := s.Create(t.Context(), []core.Run{claim(1)})[0]; core.CodeOf(err) != core.CodeUnavailable {
+		t.Fatalf("a write was answered %v", err)
+	}
+	if _, _, err := s.Runs(t.Context(), []core.RunID{1}); core.CodeOf(err) != core.CodeUnavailable {
+		t.Fatalf("a read was answered %v", err)
+	}
+}

@@ -1,0 +1,200 @@
+package sqlite
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// key is a run's ID with the halves changed: time comes first, the job second.
+// The one index that every claim and every end uses is in this order, so that
+// what happens now lies together in it. In the order of IDs each run would
+// touch a page of its own.
+func key(id core.RunID) int64 { return (int64(id)&(1<<32-1))<<31 | int64(id)>>32 }
+
+// runOf is the ID of a key.
+func runOf(key int64) core.RunID { return core.RunID(key&(1<<31-1)<<32 | key>>31) }
+
+const (
+	// A generation of rows enters the history when as many again were made.
+	generation = 50000
+	// historySlice is how many of them enter it after one commit.
+	historySlice = 1000
+)
+
+// recent knows, of the rows that were made last, what no index in the file says:
+// the runs of a job in the order of their IDs (in the file the table history,
+// which is written a generation at a time in that order, so that a page of it
+// takes many at once), and which runs are open (in the file the table
+// lingering, for those that stay open for long). Both hold what was made up to
+// a mark; what came later is read from the rows at Open.
+type recent struct {
+	mu   sync.Mutex
+	rows []madeRow           // made after the mark, in order
+	open map[core.RunID]bool // the open runs; true: in lingering
+
+	// Only the writer touches these.
+	ended []core.RunID // in lingering, and closed since
+	young []madeRow    // the generation that enters the history, those left to enter
+	until int64        // its last row
+	size  int          // of the generation; generation but in tests
+}
+
+type madeRow struct {
+	n    int64
+	id   core.RunID
+	open bool // when it was made
+}
+
+// load reads the rows after the mark, and answers the mark: no row gets a
+// number again that lies before it.
+func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
+	o.open, o.size = map[core.RunID]bool{}, generation
+	if mark, err = getState(c, "mark"); err != nil {
+		return 0, err
+	}
+	if err := query(c, "SELECT id FROM lingering", nil, func(st *sqlite.Stmt) error {
+		o.open[core.RunID(st.ColumnInt64(0))] = true
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	st, err := c.Prepare("SELECT state > 3 FROM runs WHERE key = ?")
+	if err != nil {
+		return 0, err
+	}
+	for id := range o.open {
+		closed := true
+		st.BindInt64(1, key(id))
+		if err := rows(st, func(st *sqlite.Stmt) error {
+			closed = st.ColumnInt64(0) != 0
+			return nil
+		}); err != nil {
+			return 0, err
+		}
+		if closed {
+			o.ended = append(o.ended, id)
+		}
+	}
+	for _, id := range o.ended {
+		delete(o.open, id)
+	}
+	return mark, query(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) }, func(st *sqlite.Stmt) error {
+		r := madeRow{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnInt64(2) <= running}
+		o.rows = append(o.rows, r)
+		if _, listed := o.open[r.id]; r.open && !listed {
+			o.open[r.id] = false
+		}
+		return nil
+	})
+}
+
+// apply notes what a committed transaction made and closed.
+func (o *recent) apply(made []madeRow, closed []core.RunID) {
+	if len(made)+len(closed) == 0 {
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.rows = append(o.rows, made...)
+	for _, r := range made {
+		if r.open {
+			o.open[r.id] = false
+		}
+	}
+	for _, id := range closed {
+		if o.open[id] {
+			o.ended = append(o.ended, id)
+		}
+		delete(o.open, id)
+	}
+}
+
+// openOf is the open runs of a job.
+func (o *recent) openOf(job core.JobID) (ids []core.RunID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for id := range o.open {
+		if id.Job() == job {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// span is the recent rows with lo <= ID <= hi, in no order.
+func (o *recent) span(lo, hi core.RunID) (list []core.RunID) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, r := range o.rows {
+		if lo <= r.id && r.id <= hi {
+			list = append(list, r.id)
+		}
+	}
+	return list
+}
+
+// due reports whether file has something to do. Only the writer adds rows.
+func (o *recent) due() bool { return len(o.young) > 0 || len(o.rows) >= 2*o.size }
+
+// file enters the next slice of a generation into the history, and after the
+// last one moves the mark. It is a transaction of its own.
+func (o *recent) file(tx *tx) error {
+	if len(o.young) == 0 {
+		o.young, o.until = slices.Clone(o.rows[:o.size]), o.rows[o.size-1].n
+		slices.SortFunc(o.young, func(a, b madeRow) int { return cmp.Compare(a.id, b.id) })
+	}
+	slice := o.young[:min(historySlice, len(o.young))]
+	st, err := tx.Prepare("INSERT INTO history (id, n) VALUES (?, ?) ON CONFLICT (id) DO UPDATE SET n = excluded.n")
+	if err != nil {
+		return err
+	}
+	for _, r := range slice {
+		st.BindInt64(1, int64(r.id))
+		st.BindInt64(2, r.n)
+		if err := rows(st, nil); err != nil {
+			return err
+		}
+	}
+	if len(slice) < len(o.young) {
+		tx.after = append(tx.after, func() { o.young = o.young[len(slice):] })
+		return nil
+	}
+	var listed []core.RunID
+	o.mu.Lock()
+	for _, r := range o.rows[:o.size] {
+		if is, open := o.open[r.id]; open && !is {
+			listed = append(listed, r.id)
+		}
+	}
+	o.mu.Unlock()
+	for i, q := range []string{"INSERT INTO lingering (id) VALUES (?) ON CONFLICT DO NOTHING", "DELETE FROM lingering WHERE id = ?"} {
+		st, err := tx.Prepare(q)
+		if err != nil {
+			return err
+		}
+		for _, id := range [][]core.RunID{listed, o.ended}[i] {
+			st.BindInt64(1, int64(id))
+			if err := rows(st, nil); err != nil {
+				return err
+			}
+		}
+	}
+	if err := setState(tx.Conn, "mark", o.until); err != nil {
+		return err
+	}
+	tx.after = append(tx.after, func() {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.rows = slices.Clone(o.rows[o.size:])
+		o.young, o.ended = nil, nil
+		for _, id := range listed {
+			o.open[id] = true
+		}
+	})
+	return nil
+}
