@@ -1,0 +1,675 @@
+package api_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+const token = "sesame"
+
+// fixture is the API over a store in memory.
+type fixture struct {
+	t      *testing.T
+	e      *engine.Engine
+	finish *finish.Finish
+	h      http.Handler
+	c      *client.Client
+	log    *bytes.Buffer
+	faulty *faulty
+}
+
+// faulty is a store that fails or panics when told so.
+type faulty struct {
+	manage.Store
+	do func() error
+}
+
+func (f *faulty) ListApps(ctx context.Context) ([]core.App, error) {
+	if f.do != nil {
+		if err := f.do(); err != nil {
+			return nil, err
+		}
+	}
+	return f.Store.ListApps(ctx)
+}
+
+type killer struct{}
+
+func (killer) Kill(context.Context, *core.App, string, core.JobID) error {
+	return errors.New("dial tcp 10.0.0.7: secret detail")
+}
+
+type logs struct{}
+
+func (logs) Log(_ context.Context, run core.Run, from int) (string, int, bool, error) {
+	lines := []string{"one\n", "two\n", "three\n"}
+	if from > len(lines) {
+		return "", from, true, nil
+	}
+	return strings.Join(lines[from-1:], ""), len(lines) + 1, true, nil
+}
+
+func newFixture(t *testing.T) *fixture {
+	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
+	f.finish = finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()})
+	f.faulty = &faulty{Store: f.e.Manage}
+	m := manage.New(f.faulty, f.e.Ring, f.finish, killer{}, manage.Options{Plan: plan.Local()})
+	f.h = api.NewHandler(m, logs{}, api.Options{Token: token, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
+	server := httptest.NewServer(f.h)
+	t.Cleanup(server.Close)
+	var err error
+	if f.c, err = client.New(server.URL, token, client.Config{Actor: "ann"}); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// ask does one request and answers its status and body.
+func (f *fixture) ask(method, path, body string) (int, string) {
+	f.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	r.Header.Set("Authorization", "Bearer "+token)
+	w := httptest.NewRecorder()
+	f.h.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+func (f *fixture) must(method, path, body string) string {
+	f.t.Helper()
+	status, answer := f.ask(method, path, body)
+	if status != http.StatusOK {
+		f.t.Fatalf("%s %s: %d %s", method, path, status, answer)
+	}
+	return answer
+}
+
+// shop makes an app with a job.
+func (f *fixture) shop() {
+	f.t.Helper()
+	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","token":"secret-token","allow":["10.0.0.0/8"]}`)
+	f.must("PUT", "/v1/apps/web", `{"executors":["call:https://example.com"]}`)
+	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"retry":{"max":2}}`)
+}
+
+// state is all that there is, to see that nothing was changed.
+func (f *fixture) state() string {
+	f.t.Helper()
+	return f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/jobs", "") + f.must("GET", "/v1/changes", "") +
+		f.must("GET", "/v1/jobs/shop/report/waiting", "")
+}
+
+// TestBadInput: each has a clear error that says what, where and what is
+// allowed, with the right status, and changes nothing.
+func TestBadInput(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	job := func(extra string) string { return `{"handler":"x",` + extra + `}` }
+	const putJob = "PUT /v1/jobs/shop/fresh"
+	const trigger = "POST /v1/jobs/shop/report/trigger"
+	tests := []struct {
+		name, ask, body string
+		status          int
+		code            core.Code
+		field, says     string
+	}{
+		{"not JSON", putJob, `handler=x`, 400, core.CodeInvalid, "", "not JSON"},
+		{"ends too early", putJob, `{"handler":`, 400, core.CodeInvalid, "", "not JSON"},
+		{"nothing", putJob, ``, 400, core.CodeInvalid, "", "not JSON"},
+		{"two values", putJob, `{"handler":"x"} {}`, 400, core.CodeInvalid, "", "after its end"},
+		{"a list", putJob, `[]`, 400, core.CodeInvalid, "", "an object is expected"},
+		{"wrong type", putJob, `{"handler":5}`, 400, core.CodeInvalid, "handler", "a text is expected, not a number"},
+		{"wrong type below", putJob, job(`"retry":{"max":"three"}`), 400, core.CodeInvalid, "retry.max", "a whole number is expected"},
+		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid, "jobs[1].schedule.any[0].every", "a text"},
+		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
+		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are app, block"},
+		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum", "backoff, delay, max, maxDelay, on"},
+		{"a field of later", putJob, job(`"overlap":{"limit":1}`), 400, core.CodeInvalid, "overlap", "no such field"},
+		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
+		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, core.CodeTooLarge, "", "8 MiB"},
+		{"id out of range", "GET /v1/jobs/99999999999", "", 400, core.CodeInvalid, "id", "2147483647"},
+		{"id of nothing", "GET /v1/jobs/0", "", 400, core.CodeInvalid, "id", "1 to"},
+		{"run out of range", "GET /v1/runs/99999999999999999999", "", 400, core.CodeInvalid, "run", "run ID"},
+		{"run negative", "POST /v1/runs/-1/kill", "", 400, core.CodeInvalid, "run", "run ID"},
+		{"unknown run", "GET /v1/runs/4294967296", "", 404, core.CodeNotFound, "", "no run"},
+		{"unknown job", "GET /v1/jobs/shop/none", "", 404, core.CodeNotFound, "", "no job shop/none"},
+		{"unknown job triggered", "POST /v1/jobs/shop/none/trigger", "", 404, core.CodeNotFound, "", "no job"},
+		{"unknown app", "GET /v1/apps/none", "", 404, core.CodeNotFound, "", "no app none"},
+		{"job of an unknown app", "PUT /v1/jobs/none/fresh", job(`"schedule":{"every":"10s"}`), 404, core.CodeNotFound, "app", "create it first"},
+		{"name without a letter", "PUT /v1/jobs/shop/42", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "name", "needs a letter"},
+		{"name of capitals", "PUT /v1/jobs/shop/Fresh", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "name", "a-z 0-9"},
+		{"another name than the path", putJob, job(`"name":"other"`), 400, core.CodeInvalid, "name", "differs from the path"},
+		{"cron that never fires", putJob, job(`"schedule":{"cron":"0 0 0 31 2 ?"}`), 400, core.CodeInvalid, "schedule", "never fires"},
+		{"five fields in cron", putJob, job(`"schedule":{"cron":"30 2 * * *"}`), 400, core.CodeInvalid, "schedule.cron", "crontab"},
+		{"six fields in crontab", putJob, job(`"schedule":{"crontab":"0 30 2 * * ?"}`), 400, core.CodeInvalid, "schedule.crontab", ""},
+		{"two kinds", putJob, job(`"schedule":{"crontab":"30 2 * * *","every":"5s"}`), 400, core.CodeInvalid, "schedule", "exactly one of"},
+		{"unknown zone", putJob, job(`"schedule":{"every":"10s","timezone":"Mars/Olympus"}`), 400, core.CodeInvalid, "schedule.timezone", "Europe/Berlin"},
+		{"start after its end", putJob, job(`"schedule":{"every":"10s","from":"2027-02-01","until":"2027-01-01"}`), 400, core.CodeInvalid, "schedule.from", "after its end"},
+		{"negative timeout", putJob, job(`"timeout":"-5s"`), 400, core.CodeInvalid, "timeout", "10s, 5m"},
+		{"timeout without a unit", putJob, job(`"timeout":"600"`), 400, core.CodeInvalid, "timeout", "say 600s"},
+		{"timeout of a month", putJob, job(`"timeout":"30d"`), 400, core.CodeInvalid, "timeout", "allowed are"},
+		{"params over 64 KB", putJob, job(`"params":"` + strings.Repeat("x", 64<<10+1) + `"`), 413, core.CodeTooLarge, "params", "64 KB"},
+		{"params over 64 KB in a trigger", trigger, `{"params":"` + strings.Repeat("x", 64<<10+1) + `"}`, 413, core.CodeTooLarge, "params", "64 KB"},
+		{"no handler", putJob, `{"schedule":{"every":"10s"}}`, 400, core.CodeInvalid, "handler", "needed"},
+		{"handler that is no path", "PUT /v1/jobs/web/fresh", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "handler", "POST /path"},
+		{"unknown route", putJob, job(`"route":"nearest"`), 400, core.CodeInvalid, "route", "failover"},
+		{"a name that exists", "PUT /v1/jobs/shop/report", job(`"ifRev":0`), 409, core.CodeConflict, "", "exists already"},
+		{"an old revision", "PUT /v1/jobs/shop/report", job(`"ifRev":7`), 409, core.CodeConflict, "", "changed meanwhile"},
+		{"deleted under an old revision", "DELETE /v1/jobs/shop/report?ifRev=7", "", 409, core.CodeConflict, "", "changed meanwhile"},
+		{"app with jobs deleted", "DELETE /v1/apps/shop", "", 409, core.CodeRefused, "", "delete them first"},
+		{"executor that is no URL", "PUT /v1/apps/shop", `{"executors":["10.0.0.1:9999"]}`, 400, core.CodeInvalid, "executors[0]", "http://HOST:PORT"},
+		{"executor of later", "PUT /v1/apps/shop", `{"executors":["lambda:pay"]}`, 400, core.CodeInvalid, "executors[0]", "not yet"},
+		{"range that is none", "PUT /v1/apps/shop", `{"allow":["10.0.0.0/99"]}`, 400, core.CodeInvalid, "allow[0]", "10.0.0.0/8"},
+		{"prune without a set", "POST /v1/apply", `{"prune":true}`, 400, core.CodeInvalid, "set", "needed"},
+		{"limit that is no number", "GET /v1/runs?limit=many", "", 400, core.CodeInvalid, "limit", "whole number"},
+		{"limit too high", "GET /v1/runs?limit=5000", "", 400, core.CodeInvalid, "limit", "1000"},
+		{"unknown state", "GET /v1/runs?state=done", "", 400, core.CodeInvalid, "state", "succeeded"},
+		{"from that is no time", "GET /v1/runs?from=yesterday", "", 400, core.CodeInvalid, "from", "2026-11-20T02:30:00Z"},
+		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
+		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from", "after its end"},
+		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "say 5s"},
+		{"cause of a schedule", trigger, `{"cause":"schedule"}`, 400, core.CodeInvalid, "cause", "manual, api"},
+		{"trigger of the past", trigger, `{"at":"2020-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "past"},
+		{"no such path", "GET /v1/nothing", "", 404, core.CodeNotFound, "", "/v1/nothing"},
+		{"wrong method", "PATCH /v1/jobs", "", 405, core.CodeInvalid, "method", "GET"},
+		{"token of a wrong type", "PUT /v1/apps/shop", `{"token":12345}`, 400, core.CodeInvalid, "token", "a text"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			before := f.state()
+			method, path, _ := strings.Cut(tt.ask, " ")
+			status, answer := f.ask(method, path, tt.body)
+			var reply api.ErrorReply
+			if err := json.Unmarshal([]byte(answer), &reply); err != nil {
+				t.Fatalf("answer %q: %v", answer, err)
+			}
+			e := reply.Error
+			if status != tt.status || e.Code != string(tt.code) || e.Field != tt.field {
+				t.Errorf("got %d %s at %q, want %d %s at %q: %s", status, e.Code, e.Field, tt.status, tt.code, tt.field, e.Message)
+			}
+			if e.Message == "" || !strings.Contains(e.Message, tt.says) {
+				t.Errorf("message %q does not say %q", e.Message, tt.says)
+			}
+			for _, inside := range []string{" ring", " lease", " claim", "json:", "runtime", "goroutine", "12345"} {
+				if strings.Contains(answer, inside) {
+					t.Errorf("answer %q shows %q", answer, inside)
+				}
+			}
+			if after := f.state(); after != before {
+				t.Errorf("something changed: %s", cmp.Diff(before, after))
+			}
+		})
+	}
+}
+
+func TestToken(t *testing.T) {
+	f := newFixture(t)
+	for name, header := range map[string]string{"none": "", "wrong": "Bearer sesam", "no scheme": token, "another scheme": "Basic " + token, "empty": "Bearer "} {
+		for _, path := range []string{"/v1/apps", "/v1/nothing", "/v1/openapi.yaml"} {
+			r := httptest.NewRequest("GET", path, nil)
+			r.Header.Set("Authorization", header)
+			w := httptest.NewRecorder()
+			f.h.ServeHTTP(w, r)
+			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"unauthorized"`) || w.Header().Get("WWW-Authenticate") == "" {
+				t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)
+			}
+		}
+	}
+	closed := api.NewHandler(nil, nil, api.Options{})
+	r := httptest.NewRequest("GET", "/v1/apps", nil)
+	r.Header.Set("Authorization", "Bearer ")
+	w := httptest.NewRecorder()
+	if closed.ServeHTTP(w, r); w.Code != http.StatusUnauthorized {
+		t.Errorf("without a token anybody gets in: %d", w.Code)
+	}
+}
+
+func TestHeadAndOptions(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	server := httptest.NewServer(f.h)
+	defer server.Close()
+	for _, tt := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"HEAD", "/v1/jobs", 200, ""},
+		{"HEAD", "/v1/apps/none", 404, ""},
+		{"OPTIONS", "/v1/jobs", 204, "GET, HEAD, OPTIONS"},
+		{"OPTIONS", "/v1/nothing", 404, ""},
+		{"POST", "/v1/status", 405, "GET, HEAD, OPTIONS"},
+		{"GET", "/v1/jobs/shop/report/trigger", 405, "POST, OPTIONS"},
+	} {
+		r, err := http.NewRequest(tt.method, server.URL+tt.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if resp.StatusCode != tt.status || resp.Header.Get("Allow") != tt.allow {
+			t.Errorf("%s %s: %d, Allow %q: %s", tt.method, tt.path, resp.StatusCode, resp.Header.Get("Allow"), body)
+		}
+	}
+}
+
+// TestInside: what went wrong inside reaches the log and not the caller.
+func TestInside(t *testing.T) {
+	f := newFixture(t)
+	for name, tt := range map[string]struct {
+		do     func() error
+		status int
+		code   string
+	}{
+		"panic":     {func() error { panic("secret detail") }, 500, "internal"},
+		"throttled": {func() error { return core.ErrThrottled }, 503, "unavailable"},
+		"unknown":   {func() error { return errors.New("secret detail") }, 503, "unavailable"},
+	} {
+		f.log.Reset()
+		f.faulty.do = tt.do
+		status, answer := f.ask("GET", "/v1/apps", "")
+		if status != tt.status || !strings.Contains(answer, `"code":"`+tt.code+`"`) || strings.Contains(answer, "secret detail") {
+			t.Errorf("%s: %d %s", name, status, answer)
+		}
+		if name != "throttled" && !strings.Contains(f.log.String(), "secret detail") {
+			t.Errorf("%s: the log says %q", name, f.log)
+		}
+	}
+}
+
+func TestJobs(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	ctx := t.Context()
+	job, err := client.Decode[api.Job](f.c.GetJob(ctx, "shop", "report"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := api.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt, CreatedAt: job.CreatedAt,
+		Schedule: api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
+		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
+		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: 30, Log: "on-failure"}}
+	if d := cmp.Diff(want, job); d != "" {
+		t.Error(d)
+	}
+	if len(job.Next) != 5 || job.Words == "" {
+		t.Errorf("next %v, words %q", job.Next, job.Words)
+	}
+	byNumber, err := client.Decode[api.Job](f.c.GetJobByNumber(ctx, fmt.Sprint(job.ID)))
+	if err != nil || byNumber.Name != "report" {
+		t.Errorf("by number: %+v, %v", byNumber, err)
+	}
+	// Who asked stands in the change records; a token stands nowhere.
+	f.must("PUT", "/v1/apps/shop", `{"token":"another-token"}`)
+	if all := f.must("GET", "/v1/changes", "") + f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/apps/shop", ""); strings.Contains(all, "-token") {
+		t.Errorf("a token is shown: %s", all)
+	}
+	res, err := client.Decode[api.StateResult](f.c.PauseJob(ctx, "shop", "report", api.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)}))
+	if err != nil || !res.Changed || res.State != "paused" || res.Until.IsZero() {
+		t.Errorf("pause: %+v, %v", res, err)
+	}
+	changes, err := client.Decode[api.ChangeList](f.c.ListChanges(ctx, &api.ListChangesParams{Job: "shop/report", Limit: 1}))
+	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].Reason != "db upgrade" || changes.Changes[0].Job != "shop/report" {
+		t.Errorf("changes: %+v, %v", changes, err)
+	}
+	page, err := client.Decode[api.JobPage](f.c.ListJobs(ctx, &api.ListJobsParams{State: []string{"paused"}, Last: true}))
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) != 0 {
+		t.Errorf("paused: %+v, %v", page, err)
+	}
+	if res, err := client.Decode[api.StateResult](f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{})); err != nil || res.State != "started" {
+		t.Errorf("resume: %+v, %v", res, err)
+	}
+	for _, path := range []string{"/v1/pause", "/v1/resume", "/v1/apps/shop/pause", "/v1/apps/shop/resume"} {
+		f.must("POST", path, "")
+	}
+	upcoming, err := client.Decode[api.Upcoming](f.c.ListUpcoming(ctx, &api.ListUpcomingParams{For: "2d"}))
+	if err != nil || len(upcoming.Upcoming) != 2 || upcoming.Upcoming[0].Timezone != "Europe/Berlin" {
+		t.Errorf("upcoming: %+v, %v", upcoming, err)
+	}
+	preview, err := client.Decode[api.Preview](f.c.Preview(ctx, api.PreviewRequest{Schedule: api.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3}))
+	if err != nil || len(preview.Next) != 3 {
+		t.Errorf("preview: %+v, %v", preview, err)
+	}
+	audit, err := client.Decode[api.Audit](f.c.Audit(ctx, &api.AuditParams{From: time.Now().Add(-time.Hour), To: time.Now()}))
+	if err != nil || audit.Jobs != 1 || audit.Unaccounted != 0 {
+		t.Errorf("audit: %+v, %v", audit, err)
+	}
+	status, err := client.Decode[api.Status](f.c.GetStatus(ctx))
+	if err != nil || status.Version != "test" || status.Pause == nil {
+		t.Errorf("status: %+v, %v", status, err)
+	}
+	execs, err := client.Decode[api.ExecutorList](f.c.ListExecutors(ctx, "web"))
+	if err != nil || len(execs.Executors) != 1 || !execs.Executors[0].Fixed {
+		t.Errorf("executors: %+v, %v", execs, err)
+	}
+	if text := f.must("GET", "/v1/openapi.yaml", ""); !strings.HasPrefix(text, "openapi: 3") {
+		t.Errorf("document: %.40q", text)
+	}
+	del, err := client.Decode[api.JobResult](f.c.DeleteJob(ctx, "shop", "report", &api.DeleteJobParams{}))
+	if err != nil || del.Change != "deleted" {
+		t.Errorf("delete: %+v, %v", del, err)
+	}
+	_, err = client.Decode[api.Job](f.c.GetJob(ctx, "shop", "report"))
+	if r, ok := errors.AsType[*client.Refusal](err); !ok || r.Code != "not-found" || r.Status != 404 {
+		t.Errorf("after the delete: %v", err)
+	}
+}
+
+func TestRuns(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	ctx := t.Context()
+	at := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
+	empty := ""
+	res, err := client.Decode[api.TriggerResult](f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"}))
+	if err != nil || !res.Waiting || res.Existing || res.Run.Params == nil || res.Run.Cause != "manual" || res.Run.By != "ann" || res.Run.Job != "shop/report" {
+		t.Fatalf("trigger: %+v, %v", res, err)
+	}
+	if !res.Run.ScheduledAt.Equal(at) || res.Run.LatenessMs != nil || fmt.Sprint(res.Run.LogID) != res.Run.ID {
+		t.Errorf("run: %+v", res.Run)
+	}
+	again, err := client.Decode[api.TriggerResult](f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1"}))
+	if err != nil || !again.Existing || again.Run.ID != res.Run.ID {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+	for name, get := range map[string]func() (*http.Response, error){
+		"by ID":  func() (*http.Response, error) { return f.c.GetRun(ctx, res.Run.ID) },
+		"by key": func() (*http.Response, error) { return f.c.GetRunByKey(ctx, "shop", "report", "k1") },
+	} {
+		if run, err := client.Decode[api.Run](get()); err != nil || run.ID != res.Run.ID {
+			t.Errorf("%s: %+v, %v", name, run, err)
+		}
+	}
+	waiting, err := client.Decode[api.RunPage](f.c.ListWaiting(ctx, "shop", "report"))
+	if err != nil || len(waiting.Runs) != 1 {
+		t.Errorf("waiting: %+v, %v", waiting, err)
+	}
+	stop, err := client.Decode[api.StopResult](f.c.CancelByKey(ctx, "shop", "report", "k1"))
+	if err != nil || !slices.Equal(stop.Cancelled, []string{res.Run.ID}) || stop.Job != "shop/report" {
+		t.Errorf("cancel: %+v, %v", stop, err)
+	}
+	status, answer := f.ask("POST", "/v1/jobs/shop/report/trigger", "")
+	if status != 200 || !strings.Contains(answer, `"cause":"api"`) {
+		t.Errorf("without a body: %d %s", status, answer)
+	}
+	var second api.TriggerResult
+	if err := json.Unmarshal([]byte(answer), &second); err != nil {
+		t.Fatal(err)
+	}
+	id, err := core.ParseRunID(second.Run.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.finish.End(ctx, []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	runs, err := client.Decode[api.RunPage](f.c.ListRuns(ctx, &api.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}}))
+	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" || runs.Runs[0].Timezone != "Europe/Berlin" {
+		t.Errorf("runs: %+v, %v", runs, err)
+	}
+	log, err := client.Decode[api.Log](f.c.GetLog(ctx, second.Run.ID, &api.GetLogParams{From: 2}))
+	if err != nil || log.Text != "two\nthree\n" || log.Next != 4 || !log.End {
+		t.Errorf("log: %+v, %v", log, err)
+	}
+	_, err = client.Decode[api.Run](f.c.GetRunAt(ctx, "shop", "report", "2026-01-01T02:30"))
+	if r, ok := errors.AsType[*client.Refusal](err); !ok || r.Code != "not-found" {
+		t.Errorf("an instant without a run: %v", err)
+	}
+	if _, err := client.Decode[api.StopResult](f.c.KillJob(ctx, "shop", "report")); err != nil {
+		t.Errorf("kill: %v", err)
+	}
+}
+
+func TestApply(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	ctx := t.Context()
+	apply := func(body api.ApplyRequest) api.ApplyResult {
+		t.Helper()
+		res, err := client.Decode[api.ApplyResult](f.c.Apply(ctx, body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	changes := func(res api.ApplyResult) (text string) {
+		for _, a := range res.Apps {
+			text += a.Name + ":" + a.Change + " "
+		}
+		for _, j := range res.Jobs {
+			text += j.App + "/" + j.Name + ":" + j.Change
+			if j.Error != nil {
+				text += "(" + j.Error.Field + ")"
+			}
+			text += " "
+		}
+		return fmt.Sprint(text, res.Applied)
+	}
+	spec := api.JobSpec{App: "pay", Name: "salaries", Handler: "POST /run", Schedule: api.Schedule{Any: []api.Rule{{Every: "10s"}, {Crontab: "30 2 28 * *"}}}}
+	body := api.ApplyRequest{Set: "prod", DryRun: true,
+		Apps: []api.AppSpec{{Name: "pay", Executors: []string{"call:https://pay.example"}}},
+		Jobs: []api.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
+	before := f.state()
+	want := "pay:created pay/salaries:created shop/audit:created false"
+	if got := changes(apply(body)); got != want {
+		t.Errorf("dry run: %s", got)
+	}
+	// One bad job refuses all of it, the app that is yet to be made included.
+	bad := body
+	bad.DryRun = false
+	for _, tt := range []struct {
+		job  api.JobSpec
+		want string
+	}{
+		{api.JobSpec{App: "pay", Name: "x", Handler: "no path"}, "(handler)"},
+		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: api.Schedule{Cron: "0 0 0 31 2 ?"}}, "(schedule)"},
+		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Schedule: api.Schedule{Cron: "* *"}}, "(schedule.cron)"},
+		{api.JobSpec{App: "pay", Name: "x", Handler: "POST /x", Timeout: "5"}, "(timeout)"},
+		{api.JobSpec{App: "none", Name: "x", Handler: "x"}, "(app)"},
+		{spec, "(name)"}, // named twice
+	} {
+		bad.Jobs = append(slices.Clone(body.Jobs), tt.job)
+		if got := changes(apply(bad)); !strings.Contains(got, ":refused"+tt.want) || !strings.HasSuffix(got, " false") {
+			t.Errorf("%+v: %s", tt.job, got)
+		}
+	}
+	if after := f.state(); after != before {
+		t.Errorf("something changed: %s", cmp.Diff(before, after))
+	}
+	body.DryRun = false
+	if got := changes(apply(body)); got != "pay:created pay/salaries:created shop/audit:created true" {
+		t.Errorf("apply: %s", got)
+	}
+	res := apply(body)
+	if got := changes(res); got != "pay:unchanged pay/salaries:unchanged shop/audit:unchanged true" {
+		t.Errorf("again: %s", got)
+	}
+	// A change comes with what was and what will be.
+	body.DryRun, body.Prune = true, true
+	body.Jobs = body.Jobs[:1]
+	body.Jobs[0].Schedule = api.Schedule{Cron: "0 45 2 * * ?"}
+	body.Apps[0].Title = "Pay"
+	res = apply(body)
+	if got := changes(res); got != "pay:updated pay/salaries:updated shop/audit:deleted false" {
+		t.Errorf("dry run with prune: %s", got)
+	}
+	j := res.Jobs[0]
+	if j.Old == nil || j.New == nil || len(j.Old.Schedule.Any) != 2 || j.New.Schedule.Cron != "0 45 2 * * ?" || j.New.ID != j.ID || len(j.New.Next) != 1 {
+		t.Errorf("old and new: %+v", j)
+	}
+	if a := res.Apps[0]; a.Old == nil || a.New == nil || a.New.Title != "Pay" || a.New.Set != "prod" {
+		t.Errorf("old and new: %+v", a)
+	}
+	body.DryRun = false
+	if got := changes(apply(body)); got != "pay:updated pay/salaries:updated shop/audit:deleted true" {
+		t.Errorf("prune: %s", got)
+	}
+	// What another set made is refused by name.
+	body.Set, body.Prune = "other", false
+	if got := changes(apply(body)); !strings.Contains(got, "pay:refused pay/salaries:refused") {
+		t.Errorf("another set: %s", got)
+	}
+	// An app that moves from registration to calls takes its jobs along.
+	moved := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop", Executors: []string{"call:https://shop.example"}}},
+		Jobs: []api.JobSpec{{App: "shop", Name: "report", Handler: "POST /report"}}}
+	if got := changes(apply(moved)); got != "shop:updated shop/report:updated true" {
+		t.Errorf("moved: %s", got)
+	}
+	back := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}, Jobs: []api.JobSpec{{App: "shop", Name: "report", Handler: "report"}}}
+	if got := changes(apply(back)); got != "shop:updated shop/report:updated true" {
+		t.Errorf("moved back: %s", got)
+	}
+}
+
+// TestRoundTrip: a job in the words of the document means the same job.
+func TestRoundTrip(t *testing.T) {
+	at := core.Instant(1800000000)
+	rules := [][]core.When{
+		nil,
+		{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}},
+		{{Kind: core.KindCrontab, Expr: "30 2 * * *"}},
+		{{Kind: core.KindEvery, Every: 90 * time.Second}},
+		{{Kind: core.KindEvery, Every: 2 * time.Hour, Aligned: true}},
+		{{Kind: core.KindEvery, Every: time.Minute, Offset: 5 * time.Second, Aligned: true}},
+		{{Kind: core.KindFixedDelay, Every: 36 * time.Hour}},
+		{{Kind: core.KindAt, At: at}},
+		{{Kind: core.KindAt, At: at}, {Kind: core.KindEvery, Every: time.Hour}},
+	}
+	for i, any := range rules {
+		j := core.Job{
+			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Labels: map[string]string{"k": "v"}, Set: "s", Handler: "h", Params: "p",
+				Route: core.RouteHash, Block: core.BlockCoverEarly, Timeout: 10 * time.Minute,
+				Retry:     core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute, On: []core.State{core.Failed, core.Lost}},
+				LostAfter: 20 * time.Minute, Keep: core.Keep{Days: 90, Log: core.KeepAlways}, Created: at.Time()},
+			Sched: core.Sched{State: core.Paused, Rev: 5, RevAt: at.Time(), PauseBy: "ann", PauseWhy: "why", PauseUntil: at,
+				Schedule: core.Schedule{Any: any, Timezone: "Europe/Berlin", From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
+				Misfire:  core.MisfireAll, Grace: 90 * time.Second, Deadline: 2 * time.Hour},
+		}
+		j.Normalize()
+		raw, err := json.Marshal(api.JobOf(&j))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var read api.Job
+		if err := json.Unmarshal(raw, &read); err != nil {
+			t.Fatal(err)
+		}
+		back, err := read.Core()
+		if err != nil {
+			t.Fatalf("%d: %v", i, err)
+		}
+		if d := cmp.Diff(j, back); d != "" {
+			t.Errorf("%d: %s", i, d)
+		}
+		spec := manage.JobSpec{Def: j.Def, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace, Deadline: j.Sched.Deadline}
+		got, err := api.JobSpecOf(spec).Manage()
+		if err != nil {
+			t.Fatal(err)
+		}
+		spec.Def.ID, spec.Def.Created = 0, time.Time{}
+		if d := cmp.Diff(spec, got); d != "" {
+			t.Errorf("%d: %s", i, d)
+		}
+	}
+}
+
+// TestDocument: what may stand in a field is what core lists.
+func TestDocument(t *testing.T) {
+	f := newFixture(t)
+	var doc struct {
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]struct {
+					Enum  []string
+					Items struct{ Enum []string }
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(f.must("GET", "/v1/openapi.yaml", "")), &doc); err != nil {
+		t.Fatal(err)
+	}
+	var reasons []core.Reason
+	for _, s := range core.States {
+		reasons = append(reasons, core.Reasons[s]...)
+	}
+	for _, tt := range []struct {
+		schema, field string
+		want          []string
+	}{
+		{"Run", "state", texts(core.States)},
+		{"Run", "cause", texts(core.Causes)},
+		{"Run", "reason", texts(reasons)},
+		{"JobBase", "misfire", texts(core.Misfires)},
+		{"JobBase", "route", texts(core.Routes)},
+		{"JobBase", "block", texts(core.Blocks)},
+		{"Retry", "backoff", texts(core.Backoffs)},
+		{"Retry", "on", texts(core.RetryOns)},
+		{"Keep", "log", texts(core.KeepLogs)},
+		{"StateResult", "state", texts(core.JobStates)},
+	} {
+		p := doc.Components.Schemas[tt.schema].Properties[tt.field]
+		got := append(p.Enum, p.Items.Enum...)
+		slices.Sort(got)
+		slices.Sort(tt.want)
+		if d := cmp.Diff(tt.want, got); d != "" {
+			t.Errorf("%s.%s: %s", tt.schema, tt.field, d)
+		}
+	}
+}
+
+func texts[T ~string](list []T) []string {
+	out := make([]string, len(list))
+	for i, v := range list {
+		out[i] = string(v)
+	}
+	return out
+}
+
+func TestNoServer(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	c, err := client.New(server.URL, token, client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.Decode[api.Status](c.GetStatus(t.Context())); err == nil || !strings.Contains(err.Error(), "is it a tickring server") {
+		t.Errorf("another server: %v", err)
+	}
+	server.Close()
+	if _, err := client.Decode[api.Status](c.GetStatus(t.Context())); !errors.Is(err, client.ErrNoAnswer) {
+		t.Errorf("no server: %v", err)
+	}
+	for _, endpoint := range []string{"", "127.0.0.1:7700", "ftp://x", "http://"} {
+		if _, err := client.New(endpoint, token, client.Config{}); err == nil {
+			t.Errorf("endpoint %q is taken", endpoint)
+		}
+	}
+}
