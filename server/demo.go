@@ -4,6 +4,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +25,15 @@ type Demo struct {
 	mu   sync.Mutex
 	sent map[core.RunID]sentRun
 	jobs map[core.JobID]string
+	// unnamed are lines of jobs whose names are yet to be read.
+	unnamed []demoLine
+}
+
+type demoLine struct {
+	at   time.Time
+	job  core.JobID
+	late time.Duration
+	what string
 }
 
 type sentRun struct {
@@ -120,7 +132,10 @@ func (d *Demo) Closed(r *core.Run) {
 func (d *Demo) line(at time.Time, job core.JobID, late time.Duration, what string) {
 	name := d.jobs[job]
 	if name == "" {
-		name = "job " + job.String()
+		if len(d.unnamed) < 1000 {
+			d.unnamed = append(d.unnamed, demoLine{at, job, late, what})
+		}
+		return
 	}
 	fmt.Fprintf(d.out, "%s  %-16s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, "+"+short(late), what)
 }
@@ -139,6 +154,20 @@ func short(d time.Duration) string {
 // Run makes the jobs, starts the executor, and tells about what runs and about
 // what was due while nobody was there, until ctx ends.
 func (d *Demo) Run(ctx context.Context, s *Server) error {
+	// At the address of the last start, so that what was due meanwhile finds it.
+	kept := filepath.Join(s.o.Dir, "demo-executor")
+	last, _ := os.ReadFile(kept)
+	exec, err := miniexec.Start(miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Listen: strings.TrimSpace(string(last)), Log: s.log})
+	if err != nil && len(last) > 0 {
+		exec, err = miniexec.Start(miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Log: s.log})
+	}
+	if err != nil {
+		return err
+	}
+	defer exec.Close()
+	if err := os.WriteFile(kept, []byte(strings.TrimPrefix(exec.URL(), "http://")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keep the executor's address: %w", err)
+	}
 	select {
 	case <-s.Ready():
 	case <-ctx.Done():
@@ -157,11 +186,7 @@ func (d *Demo) Run(ctx context.Context, s *Server) error {
 			return fmt.Errorf("make the demo's job %s: %w", spec.Def.Name, r.Err)
 		}
 	}
-	exec, err := miniexec.Start(miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Log: s.log})
-	if err != nil {
-		return err
-	}
-	defer exec.Close()
+	d.learn(ctx, m)
 	if from, to := s.Down(); !from.IsZero() {
 		d.tellOutage(ctx, m, from, to)
 	}
@@ -188,6 +213,11 @@ func (d *Demo) learn(ctx context.Context, m *manage.Manage) {
 	defer d.mu.Unlock()
 	for i := range page.Jobs {
 		d.jobs[page.Jobs[i].Def.ID] = page.Jobs[i].Name()
+	}
+	waiting := d.unnamed
+	d.unnamed = nil
+	for _, l := range waiting {
+		d.line(l.at, l.job, l.late, l.what)
 	}
 }
 

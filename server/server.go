@@ -198,7 +198,10 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			o.Closed(r)
 		}
 	}})
-	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, p.finish, tick.Options{ID: boot, Plan: o.Plan, LeaseFor: o.LeaseFor, Log: s.log})
+	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, p.finish, tick.Options{
+		// The lock on the folder is ours, so leases of this name are of a dead
+		// process or our own: they are taken at once.
+		ID: "serve", Plan: o.Plan, LeaseFor: o.LeaseFor, Log: s.log})
 	p.disp = dispatch.New(eng.Dispatch, eng.Ring, p.sender, p.finish, dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The lock on the folder is ours: no owner of another process lives.

@@ -315,7 +315,7 @@ func (e *Executor) register() {
 		}
 		wait = 20 * time.Second
 		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
-			e.o.Log.Warn("registration failed", "err", err)
+			e.o.Log.Debug("registration failed", "err", err)
 			wait = time.Second
 		}
 	}

@@ -1,0 +1,190 @@
+// Package kill_test kills the real server again and again under load and
+// compares what was due with what an executor in another process (this one)
+// received.
+package kill_test
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/wire"
+)
+
+var (
+	rounds = flag.Int("rounds", 5, "how often the server is killed")
+	outage = flag.Duration("outage", 0, "one outage of this length between two of the kills")
+)
+
+const jobs = 200
+
+func TestKill(t *testing.T) {
+	bin, err := rig.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	listen := "127.0.0.1:0"
+	s := rig.Start(t, bin, dir)
+	listen = strings.TrimPrefix(s.URL, "http://")
+
+	var mu sync.Mutex
+	got := map[core.RunID]int{}
+	var last, began time.Time
+	var firsts []time.Duration
+	var awaiting bool
+	var early int
+	exec, err := miniexec.Start(miniexec.Options{App: "kill", Admin: s.URL, Token: "kill-executors", Received: func(r *wire.Run, at time.Time) {
+		id := core.RunID(r.LogID)
+		instant, _ := id.Planned()
+		mu.Lock()
+		defer mu.Unlock()
+		got[id]++
+		last = at
+		if at.Before(instant.Time()) {
+			early++
+		}
+		if awaiting {
+			awaiting = false
+			firsts = append(firsts, at.Sub(began))
+		}
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+
+	var m strings.Builder
+	m.WriteString("version: 1\nset: kill\napps: [{name: kill, token: kill-executors}]\njobs:\n")
+	for i := range jobs {
+		fmt.Fprintf(&m, "  - {app: kill, name: j%d, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}\n", i)
+	}
+	s.OK(t, m.String(), "apply", "-f", "-")
+	from := core.InstantOf(time.Now()) + 3
+	wait(from + 3)
+
+	for round := range *rounds {
+		wait2(time.Duration(500+rand.IntN(2500)) * time.Millisecond)
+		s.Kill()
+		if *outage > 0 && round == *rounds/2 {
+			t.Logf("outage of %s", *outage)
+			wait2(*outage)
+		}
+		mu.Lock()
+		began, awaiting = time.Now(), true
+		mu.Unlock()
+		next, err := rig.Launch(bin, dir, "--listen", listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(next.Kill)
+		s = next
+		if err := s.WaitReady(30 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+	}
+	to := core.InstantOf(time.Now())
+	// What is still to come out comes out: wait until nothing has arrived for long.
+	if err := rig.Eventually(2*time.Minute, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		want := int(to-from+1) * jobs
+		have := 0
+		for id := range got {
+			if at, ok := id.Planned(); ok && at >= from && at <= to {
+				have++
+			}
+		}
+		if have < want {
+			return fmt.Errorf("%d of %d fires arrived, the last at %s", have, want, last.UTC().Format(time.RFC3339))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	twice, most := 0, 0
+	for _, n := range got {
+		if n > 1 {
+			twice++
+		}
+		most = max(most, n)
+	}
+	var worst time.Duration
+	for _, d := range firsts {
+		worst = max(worst, d)
+	}
+	t.Logf("%d kills, %d fires due from %s to %s, none lost; %d runs were sent again with the same ID (at most %d times), %d early; first fire at most %s after a restart",
+		*rounds, int(to-from+1)*jobs, from, to, twice, most-1, early, worst.Round(time.Millisecond))
+	if early > 0 {
+		t.Errorf("%d fires were early", early)
+	}
+	// A kill sends again what had no stored answer: at most what was sent in 250
+	// ms and what was under way, here one second's fires.
+	if twice > *rounds*jobs {
+		t.Errorf("%d runs were sent twice in %d kills", twice, *rounds)
+	}
+	mu.Unlock()
+	out := s.OK(t, "", "audit", "--from", from.Time().Format(time.RFC3339), "--to", to.Time().Format(time.RFC3339), "-o", "json")
+	if !strings.Contains(strings.ReplaceAll(out, " ", ""), `"unaccounted":0`) {
+		t.Errorf("audit: %s", out)
+	}
+}
+
+// TestStandby starts a second server on the same data: it answers 503 and takes
+// over when the first is killed; SIGTERM ends one with exit code 0.
+func TestStandby(t *testing.T) {
+	bin, err := rig.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	first := rig.Start(t, bin, dir)
+	first.OK(t, "version: 1\napps: [{name: a, token: abcdefgh}]\njobs: [{app: a, name: j, handler: h, schedule: {every: 1s}}]\n", "apply", "-f", "-")
+	before := first.URL
+	second, err := rig.Launch(bin, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(second.Kill)
+	select {
+	case <-second.Done():
+		t.Fatal("the second server ended")
+	case <-time.After(2 * time.Second):
+	}
+	first.Kill()
+	os.Remove(filepath.Join(dir, "endpoint")) // the first one's
+	if err := second.WaitReady(15 * time.Second); err != nil {
+		t.Fatal(err)
+	}
+	if second.URL == before {
+		t.Fatalf("the second server listens at the first one's address %s", before)
+	}
+	if out := second.OK(t, "", "get", "a/j"); !strings.Contains(out, "a/j") {
+		t.Errorf("get after the takeover: %s", out)
+	}
+	if err := second.Cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-second.Done():
+	case <-time.After(20 * time.Second):
+		t.Fatal("no end after SIGINT")
+	}
+	if code := second.Cmd.ProcessState.ExitCode(); code != 0 {
+		t.Errorf("exit code %d after SIGINT", code)
+	}
+}
+
+func wait(until core.Instant) { wait2(time.Until(until.Time())) }
+
+func wait2(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,239 @@
+// Package rig starts the real tickring binary for suites that hold it against
+// parts that we did not write.
+package rig
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Token is the admin token of servers that a rig starts.
+const Token = "rig-admin-token"
+
+// Build compiles the binary into a folder and answers its path.
+func Build(dir string) (string, error) {
+	bin := filepath.Join(dir, "tickring")
+	cmd := exec.Command("go", "build", "-o", bin, "github.com/tickring/tickring/cmd/tickring")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build tickring: %w\n%s", err, out)
+	}
+	return bin, nil
+}
+
+// Server is one running `tickring serve`.
+type Server struct {
+	Bin, Dir, URL string
+	Cmd           *exec.Cmd
+	Stdout        *bytes.Buffer // read it after Wait
+	done          chan struct{}
+}
+
+// Start starts one and waits until it is ready.
+func Start(tb testing.TB, bin, dir string, args ...string) *Server {
+	tb.Helper()
+	s, err := Launch(bin, dir, args...)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Kill() })
+	if err := s.WaitReady(30 * time.Second); err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// Launch starts one and does not wait.
+func Launch(bin, dir string, args ...string) (*Server, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	os.Remove(filepath.Join(dir, "endpoint"))
+	cmd := exec.Command(bin, append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Env = append(os.Environ(), "TICKRING_ADMIN_TOKEN="+Token)
+	log, err := os.OpenFile(filepath.Join(dir, "serve.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	s := &Server{Bin: bin, Dir: dir, Cmd: cmd, Stdout: &bytes.Buffer{}, done: make(chan struct{})}
+	cmd.Stderr, cmd.Stdout = log, s.Stdout
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		cmd.Wait()
+		close(s.done)
+	}()
+	return s, nil
+}
+
+// WaitReady waits until fires are being planned.
+func (s *Server) WaitReady(limit time.Duration) error {
+	return Eventually(limit, func() error {
+		select {
+		case <-s.done:
+			return fmt.Errorf("serve ended: %s", tail(filepath.Join(s.Dir, "serve.log")))
+		default:
+		}
+		b, err := os.ReadFile(filepath.Join(s.Dir, "endpoint"))
+		if err != nil {
+			return err
+		}
+		s.URL = strings.TrimSpace(string(b))
+		resp, err := http.Get(s.URL + "/healthz")
+		if err != nil {
+			return err
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("healthz: %s", resp.Status)
+		}
+		return nil
+	})
+}
+
+// Kill is kill -9; it returns when the process is gone.
+func (s *Server) Kill() {
+	s.Cmd.Process.Kill()
+	<-s.done
+}
+
+// Done is closed when the process has ended.
+func (s *Server) Done() <-chan struct{} { return s.done }
+
+func tail(path string) string {
+	b, _ := os.ReadFile(path)
+	if len(b) > 4000 {
+		b = b[len(b)-4000:]
+	}
+	return string(b)
+}
+
+// CLI runs a command of the CLI against the server; its standard output.
+func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, s.Bin, args...)
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+Token)
+	cmd.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		tb.Fatal(err)
+	}
+	if errs.Len() > 0 {
+		tb.Logf("%v: %s", args, errs.String())
+	}
+	return out.String(), cmd.ProcessState.ExitCode()
+}
+
+// OK runs a command that has to succeed.
+func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
+	tb.Helper()
+	out, code := s.CLI(tb, stdin, args...)
+	if code != 0 {
+		tb.Fatalf("tickring %s: exit code %d\n%s\n%s", strings.Join(args, " "), code, out, tail(filepath.Join(s.Dir, "serve.log")))
+	}
+	return out
+}
+
+// Run is a run as `-o json` prints it.
+type Run struct {
+	ID      string `json:"id"`
+	State   string `json:"state"`
+	Reason  string `json:"reason"`
+	Cause   string `json:"cause"`
+	Attempt int    `json:"attempt"`
+	Address string `json:"address"`
+	Message string `json:"message"`
+	Code    int    `json:"code"`
+}
+
+// GetRun reads one run.
+func (s *Server) GetRun(tb testing.TB, id string) Run {
+	tb.Helper()
+	var r Run
+	req, err := http.NewRequest(http.MethodGet, s.URL+"/v1/runs/"+id, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+Token)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, _ := io.ReadAll(resp.Body)
+	if resp.StatusCode != http.StatusOK {
+		tb.Fatalf("run %s: %s: %s", id, resp.Status, b)
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		tb.Fatalf("run %s: %v: %s", id, err, b)
+	}
+	return r
+}
+
+// Trigger triggers a job by hand and answers the run's ID.
+func (s *Server) Trigger(tb testing.TB, job string, args ...string) string {
+	tb.Helper()
+	out := s.OK(tb, "", append([]string{"trigger", job, "-o", "json"}, args...)...)
+	var r struct {
+		Run struct {
+			ID string `json:"id"`
+		} `json:"run"`
+		ID string `json:"id"`
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil {
+		tb.Fatalf("trigger %s: %v: %s", job, err, out)
+	}
+	if r.Run.ID != "" {
+		return r.Run.ID
+	}
+	return r.ID
+}
+
+// WaitState waits until a run has a state.
+func (s *Server) WaitState(tb testing.TB, id, state string, limit time.Duration) Run {
+	tb.Helper()
+	var r Run
+	if err := Eventually(limit, func() error {
+		if r = s.GetRun(tb, id); r.State != state {
+			return fmt.Errorf("run %s is %s %s (%s), not %s", id, r.State, r.Reason, r.Message, state)
+		}
+		return nil
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// Eventually asks again and again until f has no error or the time is over.
+func Eventually(limit time.Duration, f func() error) error {
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	again := time.NewTicker(25 * time.Millisecond)
+	defer again.Stop()
+	for {
+		err := f()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-again.C:
+		case <-deadline.C:
+			return fmt.Errorf("after %s: %w", limit, err)
+		}
+	}
+}

@@ -1,0 +1,247 @@
+// Package wire_test holds the real server against executors that others wrote.
+package wire_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	xxl "github.com/xxl-job/xxl-job-executor-go"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+var bin string
+
+// TestMain builds the binary once. With GO_EXECUTOR set the process is the
+// executor instead: one of a process of its own can be killed.
+func TestMain(m *testing.M) {
+	if os.Getenv("GO_EXECUTOR") != "" {
+		goExecutor()
+		return
+	}
+	dir, err := os.MkdirTemp("", "tickring-wire-")
+	if err == nil {
+		bin, err = rig.Build(dir)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// goExecutor is xxl-job-executor-go as its README says, with a few handlers.
+func goExecutor() {
+	e := xxl.NewExecutor(
+		xxl.ServerAddr(os.Getenv("ADMIN")), xxl.AccessToken(os.Getenv("ACCESS_TOKEN")), xxl.RegistryKey(os.Getenv("APP")),
+		xxl.ExecutorIp("127.0.0.1"), xxl.ExecutorPort(os.Getenv("PORT")),
+	)
+	e.Init()
+	e.LogHandler(func(req *xxl.LogReq) *xxl.LogRes {
+		lines := []string{fmt.Sprintf("log of run %d", req.LogID), "second line"}
+		from := max(req.FromLineNum, 1)
+		content := ""
+		for i := from; i <= len(lines); i++ {
+			content += lines[i-1] + "\n"
+		}
+		return &xxl.LogRes{Code: xxl.SuccessCode, Content: xxl.LogResContent{FromLineNum: req.FromLineNum, ToLineNum: len(lines), LogContent: content, IsEnd: true}}
+	})
+	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
+	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
+	e.RegTask("waits", func(ctx context.Context, _ *xxl.RunReq) string {
+		<-ctx.Done()
+		if ctx.Err() == context.DeadlineExceeded {
+			panic("timed out by its context")
+		}
+		panic("killed by its context")
+	})
+	fmt.Println("started")
+	e.Run()
+}
+
+type executor struct {
+	cmd  *exec.Cmd
+	port string
+}
+
+func freePort(t *testing.T) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	return strconv.Itoa(ln.Addr().(*net.TCPAddr).Port)
+}
+
+func startExecutor(t *testing.T, s *rig.Server, admin, port string) *executor {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GO_EXECUTOR=1", "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = nil
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := bufio.NewReader(out)
+	go func() {
+		for {
+			if _, err := line.ReadString('\n'); err != nil {
+				return
+			}
+		}
+	}()
+	e := &executor{cmd: cmd, port: port}
+	t.Cleanup(e.kill)
+	return e
+}
+
+func (e *executor) kill() {
+	e.cmd.Process.Kill()
+	e.cmd.Wait()
+}
+
+// stop ends it as an operator does, so that it deregisters.
+func (e *executor) stop() {
+	e.cmd.Process.Signal(os.Interrupt)
+	e.cmd.Wait()
+}
+
+const manifest = `
+version: 1
+set: golang
+apps:
+  - name: golang
+    token: executors-token
+jobs:
+  - {app: golang, name: hello, handler: hello, params: world}
+  - {app: golang, name: tick, handler: hello, params: tick, schedule: {every: 1s}}
+  - {app: golang, name: panics, handler: panics, retry: {max: 2, delay: 1s}}
+  - {app: golang, name: unknown, handler: nobody-knows-it}
+  - {app: golang, name: waits, handler: waits}
+  - {app: golang, name: limited, handler: waits, timeout: 2s}
+`
+
+func waitExecutors(t *testing.T, s *rig.Server, want int) {
+	t.Helper()
+	if err := rig.Eventually(40*time.Second, func() error {
+		out := s.OK(t, "", "executors", "golang", "-o", "json")
+		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
+			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestGoExecutor(t *testing.T) {
+	for _, path := range []string{"", "/xxl-job-admin"} {
+		t.Run("admin"+path, func(t *testing.T) { goExecutorSuite(t, path) })
+	}
+}
+
+func goExecutorSuite(t *testing.T, path string) {
+	s := rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s")
+	s.OK(t, manifest, "apply", "-f", "-")
+	port := freePort(t)
+	e := startExecutor(t, s, s.URL+path, port)
+	waitExecutors(t, s, 1)
+
+	run := s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
+	if run.Message != "hello world" || run.Code != 200 || run.Address != "http://127.0.0.1:"+port {
+		t.Errorf("run %+v", run)
+	}
+	run = s.WaitState(t, s.Trigger(t, "golang/hello", "--params", "中文 \"quoted\""), "succeeded", 10*time.Second)
+	if run.Message != `hello 中文 "quoted"` {
+		t.Errorf("params given with the trigger: %q", run.Message)
+	}
+	if err := rig.Eventually(10*time.Second, func() error {
+		out := s.OK(t, "", "runs", "golang/tick", "-o", "json")
+		if n := strings.Count(out, "succeeded"); n < 3 {
+			return fmt.Errorf("%d runs of a job that fires every second", n)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if out := s.OK(t, "", "logs", run.ID); !strings.Contains(out, "log of run "+run.ID) || !strings.Contains(out, "second line") {
+		t.Errorf("log: %q", out)
+	}
+
+	id := s.Trigger(t, "golang/panics")
+	run = s.WaitState(t, id, "failed", 10*time.Second)
+	if run.Reason != "handler" || !strings.Contains(run.Message, "no luck") {
+		t.Errorf("run that panicked: %+v", run)
+	}
+	if err := rig.Eventually(15*time.Second, func() error {
+		out := s.OK(t, "", "runs", "golang/panics", "-o", "json")
+		if n := strings.Count(out, `"failed"`); n != 3 {
+			return fmt.Errorf("%d attempts failed, want 3: %s", n, out)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+
+	run = s.WaitState(t, s.Trigger(t, "golang/unknown"), "failed", 10*time.Second)
+	if run.Reason != "not-accepted" || !strings.Contains(run.Message, "not registered") {
+		t.Errorf("unknown handler: %+v", run)
+	}
+
+	id = s.Trigger(t, "golang/waits")
+	s.WaitState(t, id, "running", 10*time.Second)
+	busy := s.WaitState(t, s.Trigger(t, "golang/waits"), "skipped", 10*time.Second)
+	if busy.Reason != "overlap" {
+		t.Errorf("second run while one runs: %+v", busy)
+	}
+	s.OK(t, "", "kill", id)
+	run = s.WaitState(t, id, "killed", 10*time.Second)
+	if run.Reason != "person" {
+		t.Errorf("killed run: %+v", run)
+	}
+
+	run = s.WaitState(t, s.Trigger(t, "golang/limited"), "failed", 15*time.Second)
+	if !strings.Contains(run.Message, "timed out by its context") {
+		t.Errorf("run over its timeout: %+v", run)
+	}
+
+	// It disappears without a word, with a run under way.
+	id = s.Trigger(t, "golang/waits")
+	s.WaitState(t, id, "running", 10*time.Second)
+	e.kill()
+	waitExecutors(t, s, 0) // the Go client beats every 20 s, so expiry is a little more
+	gone := s.WaitState(t, s.Trigger(t, "golang/hello"), "failed", 10*time.Second)
+	if gone.Reason != "no-executor" {
+		t.Errorf("run without executor: %+v", gone)
+	}
+	// It comes back at the same address; then says goodbye.
+	e = startExecutor(t, s, s.URL+path, port)
+	waitExecutors(t, s, 1)
+	s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
+	e.stop()
+	waitExecutors(t, s, 0)
+
+	audit(t, s)
+}
+
+// audit is the scheduler's own proof.
+func audit(t *testing.T, s *rig.Server) {
+	t.Helper()
+	out := s.OK(t, "", "audit", "-o", "json")
+	if !strings.Contains(out, `"unaccounted": 0`) && !strings.Contains(out, `"unaccounted":0`) {
+		t.Errorf("audit: %s", out)
+	}
+}
