@@ -1,9 +1,6 @@
 package manifest
 
 import (
-	"errors"
-	"io"
-
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
@@ -53,37 +50,46 @@ type Options struct {
 	ReadFile func(path string) ([]byte, error)
 }
 
-// Parse reads one file. Its error is Errors; the name is only for messages.
-func Parse(name string, data []byte, o Options) (*Document, error) { return nil, errors.ErrUnsupported }
-
-// Load reads files, folders (their *.yaml, *.yml and *.json, sorted, folders
-// inside too; hidden ones are left out) and "-", which is stdin, and joins them.
-// Its error is Errors, or what a file could not be opened for.
-func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
-	return nil, errors.ErrUnsupported
+// JobOf is the job that a save of spec makes of old; nil: there is none yet.
+// It is normalized; number, revision and live state are old's.
+func JobOf(spec manage.JobSpec, old *core.Job) core.Job {
+	j := core.Job{Def: spec.Def, Sched: core.Sched{Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}
+	if old != nil {
+		j.Sched = old.Sched
+		j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline = spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline
+		j.Def.ID, j.Def.Created = old.Def.ID, old.Def.Created
+		if j.Def.Set == "" {
+			j.Def.Set = old.Def.Set
+		}
+	}
+	if spec.Paused != nil {
+		switch {
+		case *spec.Paused:
+			j.Sched.State = core.Paused
+		case j.Sched.State == core.Paused:
+			j.Sched.State = core.Started
+		}
+	}
+	j.Normalize()
+	return j
 }
 
-// JobOf is the job that a save of spec makes of old; nil: there is none yet.
-// It is normalized; number and revision are old's.
-func JobOf(spec manage.JobSpec, old *core.Job) core.Job { return core.Job{} }
-
 // AppOf is the app that a save of spec makes of old; nil: there is none yet.
-func AppOf(spec manage.AppSpec, old *core.App) core.App { return core.App{} }
-
-// Export writes apps and jobs as a manifest that Parse takes and that means the
-// same. What is as the default is left out. Tokens are never in it.
-func Export(apps []core.App, jobs []core.Job) ([]byte, error) { return nil, errors.ErrUnsupported }
-
-// FieldChange is one difference, in the notation of the manifest. Old or New is
-// empty where the field is not written.
-type FieldChange struct{ Path, Old, New string }
-
-// Diff is how new differs from old, by fields in the order of the manifest. A
-// nil job is none: all that the other writes is listed.
-func Diff(old, new *core.Job) []FieldChange { return nil }
-
-// DiffApp is Diff for apps. Of a token it says only that it changed.
-func DiffApp(old, new *core.App) []FieldChange { return nil }
-
-// Schema is the JSON Schema (draft 2020-12) of a manifest.
-func Schema() []byte { return nil }
+func AppOf(spec manage.AppSpec, old *core.App) core.App {
+	a := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors}
+	if old != nil {
+		a.Rev, a.Pause, a.Created, a.Token = old.Rev, old.Pause, old.Created, old.Token
+		if a.Set == "" {
+			a.Set = old.Set
+		}
+	}
+	if spec.Token != nil {
+		a.Token = *spec.Token
+	}
+	for _, text := range spec.Allow {
+		if p, ok := rangeOf(text); ok {
+			a.Allow = append(a.Allow, p)
+		}
+	}
+	return a
+}

@@ -1,0 +1,454 @@
+package manifest
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// fullJob says something of every field.
+func fullJob() core.Job {
+	return core.Job{
+		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"}, Set: "finance",
+			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
+			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
+			Keep:  core.Keep{Days: 90, Log: core.KeepAlways}, LostAfter: time.Hour},
+		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
+				Timezone: "Asia/Shanghai", From: "2026-12-01", Until: "2027-12-31T00:00:00+08:00", Jitter: 2 * time.Minute}},
+	}
+}
+
+func fullApp() core.App {
+	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example", "http://h:9999"},
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
+}
+
+func TestExport(t *testing.T) {
+	job, list, bare := fullJob(), fullJob(), core.Job{Def: core.Def{App: "reports", Name: "bare", Handler: "h", Set: "finance"}}
+	list.Def = core.Def{App: "reports", Name: "list", Handler: "h", Set: "finance"}
+	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"}, {Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
+	got, err := Export([]core.App{fullApp()}, []core.Job{job, list, bare})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `version: 1
+set: finance
+
+apps:
+  - name: Reports
+    title: 报表
+    executors: ["call:https://x.example", "http://h:9999"]
+    allow: ["10.0.0.0/8", "fd00::/8"]
+    # token: set; it is never printed, and left out here it stays as it is
+
+jobs:
+  - app: reports
+    name: nightly
+    title: "每日报表: x"
+    labels: {on: "yes", team: finance}
+    handler: POST /run
+    params: "a\nb\\ \"c\"\x00\u2028"
+    schedule:
+      every: 1h
+      offset: 5m
+      timezone: Asia/Shanghai
+      from: 2026-12-01
+      until: 2027-12-31T00:00:00+08:00
+      jitter: 2m
+    misfire: all
+    grace: 30s
+    deadline: 1d12h
+    block: cover-early
+    route: round
+    timeout: 1m30s
+    retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
+    lostAfter: 1h
+    keep: {days: 90, log: always}
+    paused: true
+  - app: reports
+    name: list
+    handler: h
+    schedule:
+      - {cron: "0 0 2 * * ?", timezone: Europe/Berlin}
+      - {at: 2027-01-01T00:00:00Z}
+  - app: reports
+    name: bare
+    handler: h
+`
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	bare.Def.Set = "other"
+	if got, err = Export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") || strings.Contains(string(got), "\nset:") {
+		t.Errorf("%s%v", got, err)
+	}
+	if _, err := Export(nil, []core.Job{{Def: core.Def{App: "a", Name: "b"}}}); err == nil {
+		t.Error("a job without a handler was written")
+	}
+}
+
+// Each field that may be written is written, so a field cannot be forgotten.
+func TestExportsAll(t *testing.T) {
+	w := newWriter(false)
+	j, a := fullJob(), fullApp()
+	paths := func(o *object, n *node, but ...string) {
+		var want []string
+		for _, f := range o.fields {
+			if !f.refused() && !slices.Contains(but, f.name) {
+				want = append(want, f.name)
+			}
+		}
+		var got []string
+		for _, kid := range n.kids {
+			got = append(got, kid.key)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", o.name, diff)
+		}
+	}
+	paths(jobObject, w.job(&j), "template")
+	paths(retryObject, w.retry(j.Def.Retry))
+	paths(scheduleObject, w.schedule(j.Sched.Schedule), "cron", "crontab", "fixedDelay", "at")
+	paths(appObject, w.app(&a), "token")
+}
+
+// The defaults that the table names are those of core.
+func TestDefaults(t *testing.T) {
+	var j core.Job
+	j.Normalize()
+	n := newWriter(true).job(&j)
+	for _, c := range flatten(n, "", nil) {
+		o, name := jobObject, c.Path
+		if first, rest, ok := strings.Cut(c.Path, "."); ok {
+			o, name = jobObject.fields[jobObject.index[first]].obj, rest
+		}
+		if f := o.fields[o.index[name]]; f.def != c.New && name != "paused" {
+			t.Errorf("%s is %s, the table says %s", c.Path, c.New, f.def)
+		}
+	}
+}
+
+func genSchedule(t *rapid.T) core.Schedule {
+	seconds := func(from, to int) time.Duration {
+		return time.Duration(rapid.IntRange(from, to).Draw(t, "seconds")) * time.Second
+	}
+	one := func(kinds ...core.Kind) core.When {
+		w := core.When{Kind: rapid.SampledFrom(kinds).Draw(t, "kind")}
+		switch w.Kind {
+		case core.KindCron:
+			w.Expr = rapid.SampledFrom([]string{"0 30 2 * * ?", "*/5 * * * * ?", "0 0 9 ? * MON#1 2030"}).Draw(t, "cron")
+		case core.KindCrontab:
+			w.Expr = rapid.SampledFrom([]string{"30 2 28 * *", "@daily"}).Draw(t, "crontab")
+		case core.KindAt:
+			w.At = core.Instant(rapid.Int64Range(1, int64(core.Horizon)).Draw(t, "at"))
+		case core.KindEvery:
+			w.Every = seconds(1, 100_000)
+			if rapid.Bool().Draw(t, "aligned") {
+				w.Aligned, w.Offset = true, seconds(0, int(w.Every/time.Second)-1)
+			}
+		case core.KindFixedDelay:
+			w.Every = seconds(1, 100_000)
+		}
+		return w
+	}
+	var s core.Schedule
+	switch n := rapid.IntRange(0, 4).Draw(t, "rules"); n {
+	case 0:
+	case 1:
+		s.Any = []core.When{one(core.Kinds...)}
+	default:
+		for range n {
+			s.Any = append(s.Any, one(core.KindCron, core.KindCrontab, core.KindEvery, core.KindAt))
+		}
+	}
+	s.Timezone = rapid.SampledFrom([]string{"", "Europe/Berlin", "America/Argentina/Buenos_Aires", "Etc/GMT+5"}).Draw(t, "zone")
+	s.From = rapid.SampledFrom([]string{"", "1970-01-02", "1970-01-02T00:00:00+01:00"}).Draw(t, "from")
+	s.Until = rapid.SampledFrom([]string{"", "2099-01-01", "2090-01-01T00:00:00.5Z"}).Draw(t, "until")
+	s.Jitter = seconds(0, 3600)
+	return s
+}
+
+func genJob(t *rapid.T, name string) core.Job {
+	text := rapid.OneOf(rapid.StringMatching(`[a-zA-Z0-9 :#,\[\]{}&*!|>'"%@\\~-]{0,12}`), rapid.String(),
+		rapid.SampledFrom([]string{"null", "~", "true", "1", "1.5", "0x1f", "2026-12-01", "-", "---", "a: b", "a #b", " a", "a ", "\n", "a\n", "\r\n", "\t", "<<", "= x", "é\u0085", "\ufeff", "\U0001F600"}))
+	seconds := func(from, to int) time.Duration {
+		return time.Duration(rapid.IntRange(from, to).Draw(t, "seconds")) * time.Second
+	}
+	line := func(name string) string {
+		return strings.Map(func(r rune) rune {
+			if r < ' ' || r == 0x7f {
+				return -1
+			}
+			return r
+		}, text.Draw(t, name))
+	}
+	j := core.Job{
+		Def: core.Def{App: "app", Name: name, Title: line("title"), Set: "set", Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
+			Route: rapid.SampledFrom([]core.Route{core.RouteFirst, core.RouteFailover, core.RouteHash}).Draw(t, "route"), Block: rapid.SampledFrom(core.Blocks).Draw(t, "block"),
+			Timeout: seconds(0, 600_000),
+			Retry: core.Retry{Max: rapid.IntRange(0, 100).Draw(t, "max"), Delay: seconds(1, 100), Backoff: rapid.SampledFrom(core.Backoffs).Draw(t, "backoff"),
+				MaxDelay: seconds(100, 86400), On: rapid.SliceOf(rapid.SampledFrom(core.RetryOns)).Draw(t, "on")},
+			Keep: core.Keep{Days: rapid.IntRange(1, 3650).Draw(t, "days"), Log: rapid.SampledFrom(core.KeepLogs).Draw(t, "log")}, LostAfter: seconds(60, 2_000_000)},
+		Sched: core.Sched{State: rapid.SampledFrom([]core.JobState{core.Started, core.Paused}).Draw(t, "state"), Misfire: rapid.SampledFrom(core.Misfires).Draw(t, "misfire"),
+			Grace: seconds(1, 86400), Deadline: seconds(0, 100_000), Schedule: genSchedule(t)},
+	}
+	for range rapid.IntRange(0, 3).Draw(t, "labels") {
+		if j.Def.Labels == nil {
+			j.Def.Labels = map[string]string{}
+		}
+		j.Def.Labels[rapid.StringMatching(`[!-+\--<>-~]{1,8}`).Draw(t, "label")] = line("value")
+	}
+	j.Normalize()
+	return j
+}
+
+// What is exported and applied is as it was.
+func TestRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var jobs []core.Job
+		for i := range rapid.IntRange(1, 3).Draw(t, "jobs") {
+			jobs = append(jobs, genJob(t, fmt.Sprintf("job-%d", i)))
+		}
+		app := fullApp()
+		app.Title, app.Set = "x", "set"
+		out, err := Export([]core.App{app}, jobs)
+		if err != nil {
+			t.Skip(err) // a bound that the generator does not know
+		}
+		doc, err := Parse("m", out, Options{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		for i := range jobs {
+			if got := JobOf(doc.Jobs[i].Spec, nil); !got.Def.Equal(jobs[i].Def) || !cmp.Equal(got.Sched, jobs[i].Sched) {
+				t.Fatalf("(-want +got):\n%s\n%s", cmp.Diff(jobs[i], got), out)
+			}
+			if got := JobOf(doc.Jobs[i].Spec, &jobs[i]); Diff(&jobs[i], &got) != nil {
+				t.Fatalf("changes: %v", Diff(&jobs[i], &got))
+			}
+		}
+		if got := AppOf(doc.Apps[0].Spec, &app); !cmp.Equal(got, app, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })) {
+			t.Fatalf("app %+v", got)
+		}
+	})
+}
+
+func TestDiff(t *testing.T) {
+	old := fullJob()
+	j := old
+	j.Def.Labels = map[string]string{"team": "ops"}
+	j.Def.Params = "x"
+	j.Def.Retry.Max = 0
+	j.Def.Timeout = 0
+	j.Sched.State = core.Started
+	j.Sched.Grace = time.Minute
+	j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 45 2 * * ?"}}, Timezone: "UTC"}
+	want := []FieldChange{
+		{"labels.on", `"yes"`, ""},
+		{"labels.team", "finance", "ops"},
+		{"params", `"a\nb\\ \"c\"\x00\u2028"`, "x"},
+		{"schedule.cron", "", `"0 45 2 * * ?"`},
+		{"schedule.every", "1h", ""},
+		{"schedule.offset", "5m", ""},
+		{"schedule.timezone", "Asia/Shanghai", "UTC"},
+		{"schedule.from", "2026-12-01", ""},
+		{"schedule.until", "2027-12-31T00:00:00+08:00", ""},
+		{"schedule.jitter", "2m", ""},
+		{"grace", "30s", "60s"},
+		{"timeout", "1m30s", ""},
+		{"retry.max", "3", "0"},
+		{"paused", "true", "false"},
+	}
+	if diff := cmp.Diff(want, Diff(&old, &j)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Diff(&old, &old); got != nil {
+		t.Error(got)
+	}
+	bare := core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}}
+	if diff := cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, Diff(nil, &bare)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if got := Diff(&bare, nil); len(got) != 3 || got[2] != (FieldChange{"handler", "h", ""}) {
+		t.Error(got)
+	}
+	a, b := fullApp(), fullApp()
+	b.Token, b.Executors = "other", nil
+	if diff := cmp.Diff([]FieldChange{{"executors", `["call:https://x.example", "http://h:9999"]`, ""}, {"token", "", "(changed)"}}, DiffApp(&a, &b)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, c := range DiffApp(nil, &a) {
+		if strings.Contains(c.New, a.Token) {
+			t.Error(c)
+		}
+	}
+}
+
+func TestJobOf(t *testing.T) {
+	old := fullJob()
+	old.Sched.Rev = 9
+	no := false
+	got := JobOf(manage.JobSpec{Def: core.Def{App: "reports", Name: "nightly", Handler: "h"}}, &old)
+	if got.Sched.State != core.Paused || got.Def.ID != 7 || got.Sched.Rev != 9 || got.Def.Set != "finance" || got.Def.Params != "" {
+		t.Errorf("%+v", got)
+	}
+	if got = JobOf(manage.JobSpec{Paused: &no}, &old); got.Sched.State != core.Started {
+		t.Errorf("%+v", got)
+	}
+}
+
+// valid is as much of a JSON Schema validator as the schema needs.
+func valid(root, s map[string]any, v any) error {
+	if ref, ok := s["$ref"].(string); ok {
+		return valid(root, root["$defs"].(map[string]any)[strings.TrimPrefix(ref, "#/$defs/")].(map[string]any), v)
+	}
+	if _, ok := s["not"]; ok {
+		return fmt.Errorf("forbidden")
+	}
+	if list, ok := s["oneOf"].([]any); ok {
+		n := 0
+		for _, one := range list {
+			if valid(root, one.(map[string]any), v) == nil {
+				n++
+			}
+		}
+		if n != 1 {
+			return fmt.Errorf("%d of oneOf fit %v", n, v)
+		}
+	}
+	if c, ok := s["const"]; ok && fmt.Sprint(c) != fmt.Sprint(v) {
+		return fmt.Errorf("%v is not %v", v, c)
+	}
+	if list, ok := s["enum"].([]any); ok && !slices.Contains(list, v) {
+		return fmt.Errorf("%v is none of %v", v, list)
+	}
+	is := ""
+	switch x := v.(type) {
+	case string:
+		is = "string"
+		if p, ok := s["pattern"].(string); ok && !regexp.MustCompile(p).MatchString(x) {
+			return fmt.Errorf("%s does not match", x)
+		}
+	case bool:
+		is = "boolean"
+	case uint64:
+		is = "integer"
+		if m, ok := s["maximum"].(float64); ok && (float64(x) > m || float64(x) < s["minimum"].(float64)) {
+			return fmt.Errorf("%d is out of range", x)
+		}
+	case []any:
+		is = "array"
+		for i, one := range x {
+			if err := valid(root, s["items"].(map[string]any), one); err != nil {
+				return fmt.Errorf("[%d]: %w", i, err)
+			}
+		}
+	case map[string]any:
+		is = "object"
+		fields, _ := s["properties"].(map[string]any)
+		for key, one := range x {
+			f, ok := fields[key].(map[string]any)
+			if !ok {
+				if f, ok = s["additionalProperties"].(map[string]any); !ok {
+					return fmt.Errorf("no field %s", key)
+				}
+			}
+			if err := valid(root, f, one); err != nil {
+				return fmt.Errorf("%s: %w", key, err)
+			}
+		}
+		need, _ := s["required"].([]any)
+		for _, key := range need {
+			if _, ok := x[key.(string)]; !ok {
+				return fmt.Errorf("%s is needed", key)
+			}
+		}
+	}
+	if want, ok := s["type"].(string); ok && want != is {
+		return fmt.Errorf("%v is no %s", v, want)
+	}
+	return nil
+}
+
+// The schema and the parser say the same.
+func TestSchema(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(Schema(), &schema); err != nil {
+		t.Fatal(err)
+	}
+	check := func(in []byte) error {
+		var v map[string]any
+		if err := yaml.Unmarshal(in, &v); err != nil {
+			t.Fatal(err)
+		}
+		return valid(schema, schema, v)
+	}
+	if err := check(read(t, "accepted.yaml")); err != nil {
+		t.Error(err)
+	}
+	if err := check(read(t, "example.yaml")); err == nil {
+		t.Error("the complete example is not yet valid")
+	}
+	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3", "misfire: lastest", "route: lru", "template: true",
+		"notify: {}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
+		in := []byte(head + "  " + s + "\n")
+		if _, err := Parse("m", in, Options{}); err == nil {
+			t.Errorf("%s: the parser takes it", s)
+		}
+		if s == "timeout: \"\"" {
+			continue // minLength
+		}
+		if err := check(in); err == nil {
+			t.Errorf("%s: the schema takes it", s)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{"500ms": 500 * time.Millisecond, "10s": 10 * time.Second, "5m": 5 * time.Minute, "2h": 2 * time.Hour,
+		"30d": 720 * time.Hour, "1h30m": 90 * time.Minute, "1d2h3m4s5ms": 26*time.Hour + 3*time.Minute + 4*time.Second + 5*time.Millisecond, "0s": 0, "90m": 90 * time.Minute} {
+		if got, err := ParseDuration(text); err != nil || got != want {
+			t.Errorf("%s: %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"":        "empty; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"600":     "a bare number has no unit; say 600s",
+		"-5m":     "negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"1.5h":    "numbers are whole; write such as 1h30m",
+		"1m1h":    "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"5x":      "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"s":       "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"1 h":     "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
+		"999999d": "too long; a duration has at most 292 years", "99999999999999999999s": "too long; a duration has at most 292 years",
+	} {
+		if _, err := ParseDuration(text); err == nil || err.Error() != want {
+			t.Errorf("%q: %v, want %s", text, err, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "60s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s", 720 * time.Hour: "30d",
+		1500 * time.Millisecond: "1s500ms", -time.Minute: "-1m0s", time.Microsecond: "1µs"} {
+		if got := FormatDuration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(0, (1<<62)/1_000_000).Draw(t, "ms")) * time.Millisecond
+		if got, err := ParseDuration(FormatDuration(d)); err != nil || got != d {
+			t.Fatalf("%v: %s: %v, %v", d, FormatDuration(d), got, err)
+		}
+	})
+}
