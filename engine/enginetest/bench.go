@@ -1,8 +1,11 @@
 package enginetest
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"runtime"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -173,70 +176,89 @@ func benchAdvance(b *testing.B, e *engine.Engine, n int) {
 
 // BenchFire is one fire from plan to end as the port calls that it costs:
 // 1/5 advance, 1/50 message, receipt, journal and ack, one claim, and reading
-// and closing it in batches of 50.
+// and closing it in batches of 50. Eight drivers do it at a time.
 func BenchFire(b *testing.B, e *engine.Engine) {
 	Sleeping(b, e, 1000)
-	ctx := b.Context()
-	const n = 500
-	ids := make([]core.JobID, benchJobCount)
-	for i := range ids {
-		ids[i] = core.JobID(i + 1)
-	}
-	scheds, _, err := e.Tick.Scheds(ctx, ids)
-	if err != nil {
-		b.Fatal(err)
-	}
-	k := 0
-	runtime.GC()
-	for b.Loop() {
-		var moves []core.Advance
-		for i := range n / 5 {
-			id := ids[(k*n/5+i)%len(ids)]
-			a := scheds[id].Stay()
-			a.NewNext += 5
-			a.NewPlanAt += 5
-			scheds[id] = scheds[id].Moved(a)
-			moves = append(moves, a)
-		}
-		var out []ring.Out
-		now := time.Now()
-		for m := range n / 50 {
-			slot := at((k*n + m*50) / benchJobCount)
-			msg := ring.Message{Kind: ring.KindFires, Slot: slot}
-			for i := range 50 {
-				r := benchRun(k*n + m*50 + i)
-				at, _ := r.ID.Planned()
-				msg.Fires = append(msg.Fires, core.Fire{Run: r.ID, Rev: 100, At: at, Slot: at, Cause: core.CauseSchedule, Seq: 5})
-			}
-			out = append(out, ring.Out{NotBefore: now.Add(-time.Hour), Message: msg})
-		}
-		noErrors(b, e.Ring.Enqueue(ctx, out))
-		noErrors(b, e.Tick.Advance(ctx, moves))
-		for done := 0; done < n; {
-			got, err := e.Queue.Receive(ctx, ring.KindFires, 10)
-			if err != nil {
-				b.Fatal(err)
-			}
-			var claims []core.Run
-			for _, d := range got {
-				for _, f := range d.Message.Fires {
-					r := run(f.Run)
-					claims = append(claims, r)
+	const n, drivers = 500, 8
+	var turn atomic.Int64
+	var all sync.WaitGroup
+	b.ResetTimer()
+	for range drivers {
+		all.Go(func() {
+			for {
+				k := int(turn.Add(1)) - 1
+				if k >= b.N {
+					return
+				}
+				if err := fires(b.Context(), e, k, n); err != nil {
+					b.Error(err)
+					return
 				}
 			}
-			if _, _, err := e.Dispatch.Jobs(ctx, ids[:len(claims)]); err != nil {
-				b.Fatal(err)
+		})
+	}
+	all.Wait()
+	perRow(b, n)
+}
+
+// fires is one round of BenchFire; rounds differ in their jobs or instants.
+func fires(ctx context.Context, e *engine.Engine, k, n int) error {
+	jobs := make([]core.JobID, n)
+	for i := range jobs {
+		jobs[i] = benchRun(k*n + i).ID.Job()
+	}
+	scheds, _, err := e.Tick.Scheds(ctx, jobs[:n/5])
+	if err != nil {
+		return err
+	}
+	var moves []core.Advance
+	for _, s := range scheds {
+		a := s.Stay()
+		a.NewNext += 5
+		a.NewPlanAt += 5
+		moves = append(moves, a)
+	}
+	var out []ring.Out
+	for m := 0; m < n; m += 50 {
+		slot, _ := benchRun(k*n + m).ID.Planned()
+		msg := ring.Message{Kind: ring.KindFires, Slot: slot}
+		for i := range 50 {
+			id := benchRun(k*n + m + i).ID
+			at, _ := id.Planned()
+			msg.Fires = append(msg.Fires, core.Fire{Run: id, Rev: 100, At: at, Slot: at, Cause: core.CauseSchedule, Seq: 5})
+		}
+		out = append(out, ring.Out{NotBefore: time.Now().Add(-time.Hour), Message: msg})
+	}
+	errs := e.Ring.Enqueue(ctx, out)
+	e.Tick.Advance(ctx, moves) // refused where another round was faster
+	for done := 0; done < n; {
+		got, err := e.Queue.Receive(ctx, ring.KindFires, (n-done)/50)
+		if err != nil {
+			return err
+		}
+		var claims []core.Run
+		for _, d := range got {
+			for _, f := range d.Message.Fires {
+				claims = append(claims, run(f.Run))
 			}
-			noErrors(b, e.Dispatch.Create(ctx, claims))
-			j := core.Journal{Key: core.JournalKey{Minute: int64(k), Nonce: fmt.Sprint(k, done)}, V: 1}
-			for _, r := range claims {
-				j.Entries = append(j.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
-			}
-			if err := e.Dispatch.PutJournal(ctx, j); err != nil {
-				b.Fatal(err)
-			}
-			noErrors(b, e.Queue.Ack(ctx, got))
-			for lo := 0; lo < len(claims); lo += 50 {
+		}
+		for i := range claims {
+			jobs[i] = claims[i].ID.Job()
+		}
+		if _, _, err := e.Dispatch.Jobs(ctx, jobs[:len(claims)]); err != nil {
+			return err
+		}
+		errs = append(errs, e.Dispatch.Create(ctx, claims)...)
+		j := core.Journal{Key: core.JournalKey{Minute: int64(k), Nonce: fmt.Sprint(k, done)}, V: 1}
+		for _, r := range claims {
+			j.Entries = append(j.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
+		}
+		errs = append(errs, e.Dispatch.PutJournal(ctx, j))
+		errs = append(errs, e.Queue.Ack(ctx, got)...)
+		var ends sync.WaitGroup
+		ended := make([]error, len(claims))
+		for lo := 0; lo < len(claims); lo += 50 {
+			ends.Go(func() {
 				var runs []core.RunID
 				var closes []finish.Close
 				for _, r := range claims[lo : lo+50] {
@@ -244,13 +266,15 @@ func BenchFire(b *testing.B, e *engine.Engine) {
 					closes = append(closes, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
 				}
 				if found, _, err := e.Finish.Runs(ctx, runs); err != nil || len(found) != 50 {
-					b.Fatal(len(found), err)
+					ended[lo] = fmt.Errorf("%d runs of 50: %w", len(found), err)
+					return
 				}
-				noErrors(b, e.Finish.CloseRuns(ctx, closes))
-			}
-			done += len(claims)
+				copy(ended[lo:], e.Finish.CloseRuns(ctx, closes))
+			})
 		}
-		k++
+		ends.Wait()
+		errs = append(errs, ended...)
+		done += len(claims)
 	}
-	perRow(b, n)
+	return errors.Join(errs...)
 }

@@ -508,7 +508,7 @@ func TestJobCache(t *testing.T) {
 // The log stays bounded under load, and is emptied when idle.
 func TestLogBounded(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})
-	for i := range 60 {
+	for i := range 20 {
 		var batch []core.Run
 		for k := range 1000 {
 			batch = append(batch, claim(i*1000+k))

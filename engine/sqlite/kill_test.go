@@ -101,7 +101,7 @@ func TestKill(t *testing.T) {
 		}
 		lines := bufio.NewScanner(out)
 		for n := 0; lines.Scan(); n++ {
-			if n == 3000*(round+1) {
+			if n == 1500*(round+1) {
 				if _, err := sqlite.TryLock(dir); !errors.Is(err, sqlite.ErrLocked) {
 					t.Errorf("the lock of a live process: %v", err)
 				}

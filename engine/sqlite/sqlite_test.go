@@ -1,6 +1,7 @@
 package sqlite_test
 
 import (
+	"fmt"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -52,4 +53,15 @@ func TestEngine(t *testing.T) {
 
 func BenchmarkEngine(b *testing.B) {
 	enginetest.Benchmarks(b, func(b *testing.B) *engine.Engine { return openDir(b, b.TempDir(), sqlite.Options{}) })
+}
+
+// BenchmarkMillion makes a million sleeping jobs first, which takes a while.
+func BenchmarkMillion(b *testing.B) {
+	for _, n := range []int{1000, 1000000} {
+		b.Run(fmt.Sprintf("Due1000Of%d", n), func(b *testing.B) {
+			e := openDir(b, b.TempDir(), sqlite.Options{})
+			enginetest.Sleeping(b, e, n)
+			enginetest.BenchDue(b, e)
+		})
+	}
 }
