@@ -32,7 +32,7 @@ const token = "sesame"
 
 // fixture is the API over a store in memory.
 type fixture struct {
-	t      *testing.T
+	t      testing.TB
 	e      *engine.Engine
 	finish *finish.Finish
 	h      http.Handler
@@ -72,7 +72,7 @@ func (logs) Log(_ context.Context, run core.Run, from int) (string, int, bool, e
 	return strings.Join(lines[from-1:], ""), len(lines) + 1, true, nil
 }
 
-func newFixture(t *testing.T) *fixture {
+func newFixture(t testing.TB) *fixture {
 	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
 	f.finish = finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()})
 	f.faulty = &faulty{Store: f.e.Manage}
@@ -671,5 +671,22 @@ func TestNoServer(t *testing.T) {
 		if _, err := client.New(endpoint, token, client.Config{}); err == nil {
 			t.Errorf("endpoint %q is taken", endpoint)
 		}
+	}
+}
+
+// BenchmarkApply makes 10,000 jobs, and then finds them as they are to be.
+func BenchmarkApply(b *testing.B) {
+	body := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}}
+	for i := range 10_000 {
+		body.Jobs = append(body.Jobs, api.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h", Schedule: api.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		f := newFixture(b)
+		f.must("POST", "/v1/apply", string(raw))
+		f.must("POST", "/v1/apply", string(raw))
 	}
 }

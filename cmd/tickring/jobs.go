@@ -480,17 +480,40 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 	return executor, method + " " + cmp.Or(raw[len(u.Scheme+"://"+u.Host):], "/"), nil
 }
 
-// nextLine is the next instants of a job; empty if there are none.
+// nextLine is the next instants of a job; empty if there are none. What does not
+// change from one to the next is said once.
 func (e *Env) nextLine(j *api.Job, now time.Time) string {
-	var parts []string
-	for i, t := range j.Next {
-		if i == 3 {
-			parts = append(parts, "…")
-			break
+	loc := e.zone(j.Schedule.Timezone)
+	var b strings.Builder
+	day, offset := now.In(loc).Format("Mon 2 Jan"), ""
+	for i, t := range j.Next[:min(len(j.Next), 3)] {
+		t = t.In(loc)
+		if o := t.Format("Z07:00"); o != offset {
+			if offset != "" {
+				b.WriteString(" " + offset)
+			}
+			offset = o
 		}
-		parts = append(parts, e.short(t, now, j.Schedule.Timezone))
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if d := t.Format("Mon 2 Jan"); d != day {
+			b.WriteString(d + " ")
+			day = d
+		}
+		if t.Second() == 0 {
+			b.WriteString(t.Format("15:04"))
+		} else {
+			b.WriteString(t.Format("15:04:05"))
+		}
 	}
-	return strings.Join(parts, ", ")
+	if offset != "" {
+		b.WriteString(" " + offset)
+	}
+	if len(j.Next) > 3 {
+		b.WriteString(" …")
+	}
+	return b.String()
 }
 
 type getCmd struct {

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"tickring": func() {
+			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
+		},
+	})
+}
+
+// TestScripts runs the scripts in testdata/script, each against a server of its
+// own, whose store is in memory and whose runs end as testServer says.
+//
+// Besides the usual commands a script has
+//
+//	exits CODE COMMAND…    runs the command, which must exit with the code
+//	datadir DIR            makes DIR the data folder of the server
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir: "testdata/script",
+		Setup: func(env *testscript.Env) error {
+			server := testServer()
+			env.Defer(server.Close)
+			env.Setenv("TICKRING_ENDPOINT", server.URL)
+			env.Setenv("TICKRING_TOKEN", "sesame")
+			env.Setenv("URL", server.URL)
+			env.Setenv("USER", "ann")
+			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+			env.Values["url"] = server.URL
+			return nil
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits": func(ts *testscript.TestScript, neg bool, args []string) {
+				if len(args) < 2 || neg {
+					ts.Fatalf("usage: exits CODE COMMAND…")
+				}
+				want, err := strconv.Atoi(args[0])
+				ts.Check(err)
+				code := 0
+				if err := ts.Exec(args[1], args[2:]...); err != nil {
+					exit, ok := errors.AsType[*exec.ExitError](err)
+					if !ok {
+						ts.Fatalf("%v", err)
+					}
+					code = exit.ExitCode()
+				}
+				if code != want {
+					ts.Fatalf("exit code %d, want %d", code, want)
+				}
+			},
+			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
+				dir := ts.MkAbs(args[0])
+				ts.Check(os.MkdirAll(dir, 0o700))
+				ts.Check(os.WriteFile(filepath.Join(dir, endpointFile), []byte(ts.Getenv("URL")+"\n"), 0o600))
+				ts.Check(os.WriteFile(filepath.Join(dir, tokenFile), []byte("sesame\n"), 0o600))
+			},
+		},
+	})
+}
+
+type testLogs struct{}
+
+func (testLogs) Log(_ context.Context, run core.Run, from int) (string, int, bool, error) {
+	if from > 2 {
+		return "", from, true, nil
+	}
+	return "line one\nline \x1b[31mtwo\n", 3, true, nil
+}
+
+type testKiller struct{}
+
+func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
+
+// testServer is the API over a store in memory. Nothing is sent; instead a run
+// ends when it is looked at, as its params say: fine, fails or falls.
+func testServer() *httptest.Server {
+	e := memory.Open(memory.Options{})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
+	m := manage.New(e.Manage, e.Ring, end, testKiller{}, manage.Options{Plan: plan.Local()})
+	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
+		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ref, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/")
+		if v, err := m.Run(r.Context(), ref); ok && err == nil && v.Run.State.Open() && v.Run.Params != nil {
+			res := finish.Result{Run: v.Run.ID, At: v.Run.Slot.Time().Add(84 * time.Millisecond)}
+			switch *v.Run.Params {
+			case "fine":
+				res.State, res.Code, res.Message = core.Succeeded, 200, "all good\nsecond line"
+			case "fails":
+				res.State, res.Reason, res.Code, res.Message = core.Failed, core.ReasonHandler, 500, "no such table"
+			case "falls":
+				res.State, res.Reason = core.Skipped, core.ReasonDeadline
+			}
+			if res.State != "" {
+				end.End(r.Context(), []finish.Result{res})
+			}
+		}
+		h.ServeHTTP(w, r)
+	}))
+}

@@ -1,0 +1,155 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/manifest"
+	"pgregory.net/rapid"
+)
+
+func TestParseTime(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Date(2026, 11, 20, 12, 0, 30, 0, berlin)
+	for _, tt := range []struct {
+		text string
+		past bool
+		want string
+	}{
+		{"2026-12-24T18:00:00Z", false, "2026-12-24T19:00:00+01:00"},
+		{"2026-12-24T18:00", false, "2026-12-24T18:00:00+01:00"},
+		{"2026-07-01 18:00:05", false, "2026-07-01T18:00:05+02:00"},
+		{"2026-12-24", true, "2026-12-24T00:00:00+01:00"},
+		{"06:00", false, "2026-11-21T06:00:00+01:00"},
+		{"18:00", false, "2026-11-20T18:00:00+01:00"},
+		{"06:00", true, "2026-11-20T06:00:00+01:00"},
+		{"18:00:30", true, "2026-11-19T18:00:30+01:00"},
+		{"2h", false, "2026-11-20T14:00:30+01:00"},
+		{"2h", true, "2026-11-20T10:00:30+01:00"},
+		{"-1d", true, "2026-11-19T12:00:30+01:00"},
+		{"now", false, "2026-11-20T12:00:30+01:00"},
+		{"soon", false, ""},
+		{"25:00", false, ""},
+		{"600", false, ""},
+		{"", false, ""},
+	} {
+		got, err := parseTime("at", tt.text, berlin, now, tt.past)
+		text := got.In(berlin).Format(time.RFC3339)
+		if err != nil {
+			text = ""
+			if core.CodeOf(err) != core.CodeInvalid {
+				t.Errorf("%q: %v", tt.text, err)
+			}
+		}
+		if text != tt.want {
+			t.Errorf("%q, past %v: %s, want %s", tt.text, tt.past, text, tt.want)
+		}
+	}
+}
+
+func TestKindOf(t *testing.T) {
+	for text, want := range map[string]kind{
+		"reports": appKind, "Reports-1": appKind, "reports/nightly": jobKind, "4": jobKind, "2147483647": jobKind,
+		"2147483648": runKind, "17179869185": runKind, "reports/nightly@2026-11-20T02:30": runKind, "a/b#k": runKind, "": appKind,
+	} {
+		if got := kindOf(text); got != want {
+			t.Errorf("%q: %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestCallOf(t *testing.T) {
+	known := []string{"http://10.0.0.1:9999", "call:https://pay.example/base"}
+	for _, tt := range []struct {
+		text              string
+		executor, handler string
+	}{
+		{"https://example.com/warm", "call:https://example.com", "POST /warm"},
+		{"GET https://example.com:8443/warm?x=1", "call:https://example.com:8443", "GET /warm?x=1"},
+		{"https://example.com", "call:https://example.com", "POST /"},
+		{"https://pay.example/base/run", "call:https://pay.example/base", "POST /run"},
+		{"https://pay.example/base", "call:https://pay.example/base", "POST /"},
+		{"https://pay.example/based", "call:https://pay.example", "POST /based"},
+		{"example.com/warm", "", ""},
+		{"ftp://example.com", "", ""},
+		{"https://example.com/#x", "", ""},
+	} {
+		executor, handler, err := callOf(tt.text, known)
+		if err != nil {
+			executor, handler = "", ""
+		}
+		if executor != tt.executor || handler != tt.handler {
+			t.Errorf("%q: %q %q, want %q %q", tt.text, executor, handler, tt.executor, tt.handler)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		0: "0 ms", 84 * time.Millisecond: "84 ms", 2300 * time.Millisecond: "2.3 s", 23 * time.Second: "23 s",
+		5 * time.Minute: "5 min", 23 * time.Hour: "23 h", 50 * time.Hour: "2 days",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%s: %q, want %q", d, got, want)
+		}
+	}
+}
+
+func TestShort(t *testing.T) {
+	e := &Env{Globals: &Globals{}}
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	for _, tt := range []struct {
+		at   time.Time
+		zone string
+		want string
+	}{
+		{now.Add(time.Hour), "", "13:00:00 Z"},
+		{now.Add(time.Hour), "Europe/Berlin", "14:00:00 +01:00"},
+		{now.Add(24 * time.Hour), "Asia/Tokyo", "Sat 21 Nov 21:00 +09:00"},
+		{now.Add(24*time.Hour + 5*time.Second), "", "Sat 21 Nov 12:00:05 Z"},
+		{now.AddDate(1, 0, 0), "", "2027-11-20 12:00 Z"},
+	} {
+		if got := e.short(tt.at, now, tt.zone); got != tt.want {
+			t.Errorf("%s %s: %q, want %q", tt.at, tt.zone, got, tt.want)
+		}
+	}
+}
+
+// TestOneLine: what a server or an executor says cannot steer the terminal.
+func TestOneLine(t *testing.T) {
+	if got := oneLine("a\x1b[31m\nb\u009bc\td"); got != "a [31m b c d" {
+		t.Errorf("%q", got)
+	}
+	if got := plain("a\x1b[31m\nb\r\tc"); got != "a[31m\nb\tc" {
+		t.Errorf("%q", got)
+	}
+}
+
+// TestDurations: the API and manifests write and read durations alike.
+func TestDurations(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := time.Duration(rapid.Int64Range(1, 400*24*3600*1000).Draw(t, "ms")) * time.Millisecond
+		spec := api.JobSpecOf(manage.JobSpec{Def: core.Def{Timeout: d}})
+		if got := manifest.FormatDuration(d); got != spec.Timeout {
+			t.Fatalf("%d ms: manifest writes %s, the API %s", d.Milliseconds(), got, spec.Timeout)
+		}
+		back, err := spec.Manage()
+		if err != nil || back.Def.Timeout != d {
+			t.Fatalf("%s: %s, %v", spec.Timeout, back.Def.Timeout, err)
+		}
+	})
+	rapid.Check(t, func(t *rapid.T) {
+		text := rapid.StringMatching(`[0-9]{0,19}(d|h|m|s|ms|x|)([0-9]{1,3}(d|h|m|s|ms))?`).Draw(t, "text")
+		want, err1 := manifest.ParseDuration(text)
+		got, err2 := api.JobSpec{Timeout: text}.Manage()
+		if text != "" && ((err1 == nil) != (err2 == nil) || err1 == nil && got.Def.Timeout != want) {
+			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)
+		}
+	})
+}
