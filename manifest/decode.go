@@ -125,24 +125,24 @@ func (d *decoder) at(n ast.Node) (line, col int) {
 }
 
 // inside calls do with the node that a node stands for.
-func (d *decoder) inside(n ast.Node, path string, do func(ast.Node)) {
+func (d *decoder) inside(n ast.Node, v *value, do func(ast.Node)) {
 	for range 16 {
-		switch v := n.(type) {
+		switch x := n.(type) {
 		case *ast.AnchorNode:
-			if v.Name != nil {
-				d.anchors[v.Name.GetToken().Value] = anchor{v.Value, d.lines}
+			if x.Name != nil {
+				d.anchors[x.Name.GetToken().Value] = anchor{x.Value, d.lines}
 			}
-			n = v.Value
+			n = x.Value
 		case *ast.AliasNode:
 			line, col := d.at(n)
 			a, ok := anchor{}, false
 			name := ""
-			if v.Value != nil {
-				name = v.Value.GetToken().Value
+			if x.Value != nil {
+				name = x.Value.GetToken().Value
 				a, ok = d.anchors[name]
 			}
 			if !ok {
-				d.errorf(line, col, path, "no anchor &%s stands before this", name)
+				d.errorf(line, col, v.path(), "no anchor &%s stands before this", name)
 				return
 			}
 			lines := d.lines
@@ -153,22 +153,22 @@ func (d *decoder) inside(n ast.Node, path string, do func(ast.Node)) {
 			defer func() { d.aliases-- }()
 		case *ast.TagNode:
 			line, col := d.at(n)
-			d.errorf(line, col, path, "tags are not supported; leave out %s", cutText(v.Start.Value))
+			d.errorf(line, col, v.path(), "tags are not supported; leave out %s", cutText(x.Start.Value))
 			return
 		case *ast.MappingValueNode:
-			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: v.Start, Values: []*ast.MappingValueNode{v}}
+			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}
 		default:
 			do(n)
 			return
 		}
 	}
 	line, col := d.at(n)
-	d.errorf(line, col, path, "an alias of itself")
+	d.errorf(line, col, v.path(), "an alias of itself")
 }
 
 // value makes the value of a field; nil after an error.
 func (d *decoder) value(n ast.Node, v *value) (out *value) {
-	d.inside(n, v.path(), func(n ast.Node) {
+	d.inside(n, v, func(n ast.Node) {
 		v.line, v.col = d.at(n)
 		if d.aliases > 0 {
 			if d.budget--; d.budget < 0 {
@@ -428,7 +428,7 @@ func (d *decoder) texts(m *ast.MappingNode, v *value) bool {
 	first := map[string]Pos{}
 	item := &field{kind: kText}
 	for _, kv := range m.Values {
-		key, ok := d.key(kv, v.path(), first)
+		key, ok := d.key(kv, v, first)
 		if !ok {
 			continue
 		}
@@ -440,7 +440,7 @@ func (d *decoder) texts(m *ast.MappingNode, v *value) bool {
 }
 
 // key reads a key, once.
-func (d *decoder) key(kv *ast.MappingValueNode, path string, first map[string]Pos) (string, bool) {
+func (d *decoder) key(kv *ast.MappingValueNode, in *value, first map[string]Pos) (string, bool) {
 	line, col := d.at(kv.Key)
 	var key string
 	switch k := kv.Key.(type) {
@@ -449,14 +449,14 @@ func (d *decoder) key(kv *ast.MappingValueNode, path string, first map[string]Po
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
 		key = k.GetToken().Value
 	case *ast.MergeKeyNode:
-		d.errorf(line, col, path, "merge keys (<<) are not supported; use defaults, or an alias in place of a whole value")
+		d.errorf(line, col, in.path(), "merge keys (<<) are not supported; use defaults, or an alias in place of a whole value")
 		return "", false
 	default:
-		d.errorf(line, col, path, "a key is a plain text")
+		d.errorf(line, col, in.path(), "a key is a plain text")
 		return "", false
 	}
 	if p, ok := first[key]; ok {
-		d.errorf(line, col, join(path, cutText(key)), "duplicate key; it stands at %d:%d already", p.Line, p.Column)
+		d.errorf(line, col, join(in.path(), cutText(key)), "duplicate key; it stands at %d:%d already", p.Line, p.Column)
 		return "", false
 	}
 	first[key] = Pos{Line: line, Column: col}
@@ -477,7 +477,7 @@ func (d *decoder) more(m *ast.MappingNode, v *value, first map[string]Pos) {
 		if d.c.full() {
 			return
 		}
-		key, ok := d.key(kv, v.path(), first)
+		key, ok := d.key(kv, v, first)
 		if !ok {
 			continue
 		}
@@ -589,7 +589,7 @@ func plain(err error) error {
 
 // top reads the fields of the document itself.
 func (d *decoder) top(t tree, root *value, seen map[string]Pos) {
-	d.inside(t.body, "", func(n ast.Node) {
+	d.inside(t.body, root, func(n ast.Node) {
 		m, ok := n.(*ast.MappingNode)
 		if !ok {
 			line, col := d.at(n)

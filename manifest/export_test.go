@@ -153,7 +153,7 @@ func genSchedule(t *rapid.T) core.Schedule {
 		case core.KindCrontab:
 			w.Expr = rapid.SampledFrom([]string{"30 2 28 * *", "@daily"}).Draw(t, "crontab")
 		case core.KindAt:
-			w.At = core.Instant(rapid.Int64Range(1, int64(core.Horizon)).Draw(t, "at"))
+			w.At = core.Instant(rapid.Int64Range(10*86400, int64(core.Horizon)).Draw(t, "at"))
 		case core.KindEvery:
 			w.Every = seconds(1, 100_000)
 			if rapid.Bool().Draw(t, "aligned") {
@@ -352,7 +352,9 @@ func valid(root, s map[string]any, v any) error {
 	case []any:
 		is = "array"
 		for i, one := range x {
-			if err := valid(root, s["items"].(map[string]any), one); err != nil {
+			if items, ok := s["items"].(map[string]any); !ok {
+				break
+			} else if err := valid(root, items, one); err != nil {
 				return fmt.Errorf("[%d]: %w", i, err)
 			}
 		}
@@ -363,7 +365,10 @@ func valid(root, s map[string]any, v any) error {
 			f, ok := fields[key].(map[string]any)
 			if !ok {
 				if f, ok = s["additionalProperties"].(map[string]any); !ok {
-					return fmt.Errorf("no field %s", key)
+					if s["additionalProperties"] == false {
+						return fmt.Errorf("no field %s", key)
+					}
+					continue
 				}
 			}
 			if err := valid(root, f, one); err != nil {

@@ -216,7 +216,7 @@ func (l *loader) document(name string, doc piece, o Options) {
 		if t.body == nil || l.c.full() {
 			return
 		}
-		d.inside(t.body, "jobs", func(n ast.Node) {
+		d.inside(t.body, list, func(n ast.Node) {
 			for _, n := range d.entries(n, list) {
 				if v := d.value(n, &value{field: jobsField.item, parent: list, index: index}); v != nil {
 					l.addJob(b, v)

@@ -197,6 +197,7 @@ func TestErrors(t *testing.T) {
 		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: no anchor &x stands before this"},
 		{"alias of itself", job("labels: &x {a: *x}"), "m:6:14: jobs[0].labels.a: a map; a text is needed"},
 		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", "m:2:70: nested too deep; a manifest is at most 6 deep"},
+		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001), "m:1001:2: more than 1000 keys in a row; a map of a manifest has a few"},
 		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "m:4:6: no YAML: sequence end token ']' not found"},
 		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n", `m:5:6: set: "b", but "a" at m:2:6; files that are applied together have one set`},
 	} {
@@ -403,13 +404,16 @@ func TestTooLarge(t *testing.T) {
 
 // What wastes time or stack in a YAML reader is over soon.
 func TestHostile(t *testing.T) {
-	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ", "---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é"} {
+	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ", "---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {
 		in := "version: 1\nset: " + strings.Repeat(unit, 100_000/len(unit))
 		start := time.Now()
 		_, _ = Parse("m", []byte(in), Options{})
 		_, _ = Parse("m", []byte(strings.Repeat(unit, 100_000/len(unit))), Options{})
+		_, _ = Parse("m", []byte("version: 1\njobs: {"+strings.Repeat(unit, 100_000/len(unit))+"}"), Options{})
 		if took := time.Since(start); took > 5*time.Second {
 			t.Errorf("%q took %v", unit, took)
+		} else if testing.Verbose() {
+			t.Logf("%q took %v", unit, took)
 		}
 	}
 }

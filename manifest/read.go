@@ -25,6 +25,7 @@ const (
 	maxWhole  = 4 << 20 // of what cannot be cut
 	maxFlow   = 64      // brackets in brackets
 	maxBlock  = 256     // columns in columns
+	maxKeys   = 1000    // of block maps without a list between: the library is quadratic in them
 )
 
 // piece is a part of a file, at the begin of a line.
@@ -220,9 +221,9 @@ func parseTree(p piece) (t tree) {
 	return t
 }
 
-// tooDeep refuses what would take the library too deep.
+// tooDeep refuses what would take the library too deep or too long.
 func tooDeep(tokens token.Tokens, lines int) *Error {
-	flow := 0
+	flow, keys := 0, 0
 	var columns []int
 	for _, tk := range tokens {
 		switch tk.Type {
@@ -230,8 +231,15 @@ func tooDeep(tokens token.Tokens, lines int) *Error {
 			flow++
 		case token.SequenceEndType, token.MappingEndType:
 			flow = max(flow-1, 0)
+		case token.SequenceEntryType:
+			keys = 0
 		}
 		if flow == 0 {
+			if tk.Type == token.MappingValueType || tk.Type == token.MappingKeyType {
+				if keys++; keys > maxKeys {
+					return &Error{Line: lines + tk.Position.Line, Column: tk.Position.Column, Message: fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)}
+				}
+			}
 			for len(columns) > 0 && columns[len(columns)-1] >= tk.Position.Column {
 				columns = columns[:len(columns)-1]
 			}
