@@ -332,9 +332,13 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 			return keepDays * 24 * time.Hour
 		}
+		shortest := runs
+		if runs <= 0 {
+			shortest = 24 * time.Hour
+		}
 		var gone []madeRun
 		for m := range s.made.up(madeRun{}) {
-			if removed >= limit {
+			if removed >= limit || now.Sub(core.FromMillis(m.ms)) <= shortest {
 				break
 			}
 			if !s.runs[m.run].run.State.Open() && now.Sub(core.FromMillis(m.ms)) > keep(m.run.Job()) {

@@ -181,7 +181,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		}
 		s.pool <- r
 		r.SetBusyTimeout(10 * time.Second)
-		for _, p := range []string{"query_only=1", "cache_size=-4000", "mmap_size=1073741824"} {
+		for _, p := range []string{"query_only=1", "cache_size=-4000"} {
 			if err := exec(r, "PRAGMA "+p); err != nil {
 				return nil, fmt.Errorf("open a reader: %w", err)
 			}
