@@ -228,14 +228,14 @@ func (m *Manage) Executors(ctx context.Context, name string) ([]ExecutorView, er
 	now := m.o.Now()
 	var views []ExecutorView
 	fixed := map[string]bool{}
-	for _, e := range app.Candidates(stored[name], g, now, core.BeatExpiry) {
+	for _, e := range app.Candidates(stored[name], g, now, m.o.Expiry) {
 		if e.Fixed {
 			fixed[e.Address] = true
 			views = append(views, ExecutorView{Executor: e, Live: true, Used: true})
 		}
 	}
 	live := map[string]bool{}
-	for _, e := range core.Live(stored[name], g, now, core.BeatExpiry) {
+	for _, e := range core.Live(stored[name], g, now, m.o.Expiry) {
 		live[e.Address] = true
 	}
 	list := slices.Clone(stored[name])

@@ -38,12 +38,17 @@ type Options struct {
 	Plan plan.Options
 	// Allowed judges an address that a trigger names, beyond its form; nil allows all.
 	Allowed func(app *core.App, address string) error
+	// Expiry is how long a heartbeat counts; core.BeatExpiry if 0.
+	Expiry time.Duration
 }
 
 // New makes the use cases on a store.
 func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Expiry == 0 {
+		o.Expiry = core.BeatExpiry
 	}
 	return &Manage{store: store, ring: ring, finish: f, killer: killer, o: o}
 }
