@@ -49,6 +49,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TICKRING_TOKEN", "sesame")
 			env.Setenv("URL", server.URL)
 			env.Setenv("USER", "ann")
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values["url"] = server.URL
 			return nil

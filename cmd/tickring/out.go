@@ -98,8 +98,11 @@ func (e *Env) short(t, now time.Time, zone string) string {
 // soon is short with how long that is away.
 func (e *Env) soon(t, now time.Time, zone string) string {
 	away := t.Sub(now)
-	if away < 0 {
+	switch {
+	case away < 0:
 		return e.short(t, now, zone) + " (now)"
+	case away < time.Second:
+		return fmt.Sprintf("%s (in %.1f s)", e.short(t, now, zone), away.Seconds())
 	}
 	return e.short(t, now, zone) + " (in " + span(away) + ")"
 }
