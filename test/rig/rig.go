@@ -23,7 +23,13 @@ const Token = "rig-admin-token"
 // Build compiles the binary into a folder and answers its path.
 func Build(dir string) (string, error) {
 	bin := filepath.Join(dir, "tickring")
-	cmd := exec.Command("go", "build", "-o", bin, "github.com/tickring/tickring/cmd/tickring")
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tickring/tickring").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the module to build: %w", err)
+	}
+	// In its own module, so that it is built with its own versions.
+	cmd := exec.Command("go", "build", "-o", bin, "./cmd/tickring")
+	cmd.Dir = strings.TrimSpace(string(root))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build tickring: %w\n%s", err, out)
 	}

@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,9 +99,11 @@ func startExecutor(t *testing.T, s *rig.Server, admin, port string) *executor {
 	line := bufio.NewReader(out)
 	go func() {
 		for {
-			if _, err := line.ReadString('\n'); err != nil {
+			text, err := line.ReadString('\n')
+			if err != nil {
 				return
 			}
+			os.Stderr.WriteString(text)
 		}
 	}()
 	e := &executor{cmd: cmd, port: port}
@@ -115,7 +118,7 @@ func (e *executor) kill() {
 
 // stop ends it as an operator does, so that it deregisters.
 func (e *executor) stop() {
-	e.cmd.Process.Signal(os.Interrupt)
+	e.cmd.Process.Signal(syscall.SIGTERM)
 	e.cmd.Wait()
 }
 
