@@ -142,7 +142,10 @@ func (d *decoder) inside(n ast.Node, v *value, do func(ast.Node)) {
 				a, ok = d.anchors[name]
 			}
 			if !ok {
-				d.errorf(line, col, v.path(), "no anchor &%s stands before this", name)
+				if v.field.kind == kSecret {
+					name = "…" // may be a secret without quotes
+				}
+				d.errorf(line, col, v.path(), "no anchor &%s stands before this", cutText(name))
 				return
 			}
 			lines := d.lines
@@ -153,7 +156,11 @@ func (d *decoder) inside(n ast.Node, v *value, do func(ast.Node)) {
 			defer func() { d.aliases-- }()
 		case *ast.TagNode:
 			line, col := d.at(n)
-			d.errorf(line, col, v.path(), "tags are not supported; leave out %s", cutText(x.Start.Value))
+			tag := x.Start.Value
+			if v.field.kind == kSecret {
+				tag = "!…"
+			}
+			d.errorf(line, col, v.path(), "tags are not supported; leave out %s", cutText(tag))
 			return
 		case *ast.MappingValueNode:
 			n = &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: x.Start, Values: []*ast.MappingValueNode{x}}

@@ -334,6 +334,11 @@ func TestSecrets(t *testing.T) {
 		"version: 1\napps: [{name: a, token: " + secret + "\n",
 		"version: 1\napps: [{name: a, token: \"" + secret + "}]\n",
 		"version: 1\napps: [{name: a, token: " + secret + ": x}]\n",
+		"version: 1\napps:\n- name: a\n  token: |" + secret + "\n",
+		"version: 1\napps:\n- name: a\n  token: *" + secret + "\n  x: 1\n",
+		"version: 1\napps:\n- name: a\n  token: !" + secret + " x\n",
+		"version: 1\napps:\n- name: a\n  token: \"" + secret + "\" x\n",
+		"version: 1\napps:\n- name: a\n  token: " + secret + "\n   b: c\n",
 	} {
 		doc, err := Parse("m", []byte(in), env("TOKEN", secret))
 		if err == nil || strings.Contains(err.Error(), secret) {
@@ -422,6 +427,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(read(f, "example.yaml"))
 	f.Add(read(f, "accepted.yaml"))
 	f.Add([]byte("version: 1\njobs: [{app: &a x, name: *a, handler: |\n x}]"))
+	f.Add([]byte("versi na'.''', 1\n#'']W''#''], han(''A''' han('''&a \r, pp:\r:\r, pp, pp: n:mea "))
 	f.Add([]byte("{\"version\": 1, \"jobs\": [{\"app\": \"a\"}]}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		if len(data) > 1<<16 {
@@ -436,7 +442,7 @@ func FuzzParse(f *testing.F) {
 				t.Fatalf("%d errors", len(errs))
 			}
 			for _, e := range errs {
-				if len(e.Message) > 2000 || e.Line < 0 || e.Line > bytes.Count(data, []byte("\n"))+2 {
+				if len(e.Message) > 2000 || e.Line < 0 || e.Line > bytes.Count(data, []byte("\n"))+bytes.Count(data, []byte("\r"))+2 {
 					t.Errorf("%+v", e)
 				}
 			}

@@ -25,7 +25,7 @@ const (
 	maxWhole  = 4 << 20 // of what cannot be cut
 	maxFlow   = 64      // brackets in brackets
 	maxBlock  = 256     // columns in columns
-	maxKeys   = 1000    // of block maps without a list between: the library is quadratic in them
+	maxKeys   = 1000    // of block maps (and keys with ?) without a list between: the library is quadratic in them
 )
 
 // piece is a part of a file, at the begin of a line.
@@ -44,7 +44,7 @@ type cut struct {
 
 // documents cuts a file at its lines ---. What is only comments is left out.
 func documents(data []byte) []piece {
-	text := string(bytes.ReplaceAll(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf")), []byte("\r\n"), []byte("\n")))
+	text := lineBreaks.Replace(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	var docs []piece
 	start, startLine, line, some := 0, 0, 0, false
 	add := func(end int) {
@@ -74,6 +74,9 @@ func documents(data []byte) []piece {
 	add(len(text))
 	return docs
 }
+
+// lineBreaks are as YAML counts them.
+var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 func lineEnd(text string, at int) int {
 	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
@@ -174,6 +177,9 @@ func parseAll(pieces []piece, use func(tree)) {
 	}
 }
 
+// The messages of the library: places in a piece, and one that tells a text.
+const blockOption = "invalid header option"
+
 var where = regexp.MustCompile(` at \[(\d+):(\d+)\]`)
 
 // parseTree reads one piece.
@@ -196,7 +202,11 @@ func parseTree(p piece) (t tree) {
 	if err != nil {
 		t.err = &Error{Line: p.line + 1, Column: 1, Message: "no YAML"}
 		if e, ok := errors.AsType[yaml.Error](err); ok {
-			t.err.Message = "no YAML: " + where.ReplaceAllStringFunc(e.GetMessage(), func(s string) string {
+			msg := e.GetMessage()
+			if strings.HasPrefix(msg, blockOption) { // the rest is what was written, perhaps a secret
+				msg = "only -, + and a digit are allowed behind | and >"
+			}
+			t.err.Message = "no YAML: " + where.ReplaceAllStringFunc(cutText(msg), func(s string) string {
 				m := where.FindStringSubmatch(s)
 				n, _ := strconv.Atoi(m[1])
 				return fmt.Sprintf(" at %d:%s", n+p.line, m[2])
@@ -234,12 +244,12 @@ func tooDeep(tokens token.Tokens, lines int) *Error {
 		case token.SequenceEntryType:
 			keys = 0
 		}
-		if flow == 0 {
-			if tk.Type == token.MappingValueType || tk.Type == token.MappingKeyType {
-				if keys++; keys > maxKeys {
-					return &Error{Line: lines + tk.Position.Line, Column: tk.Position.Column, Message: fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)}
-				}
+		if tk.Type == token.MappingKeyType || tk.Type == token.MappingValueType && flow == 0 {
+			if keys++; keys > maxKeys {
+				return &Error{Line: lines + tk.Position.Line, Column: tk.Position.Column, Message: fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)}
 			}
+		}
+		if flow == 0 {
 			for len(columns) > 0 && columns[len(columns)-1] >= tk.Position.Column {
 				columns = columns[:len(columns)-1]
 			}
