@@ -582,7 +582,7 @@ func TestRoundTrip(t *testing.T) {
 		if err := json.Unmarshal(raw, &read); err != nil {
 			t.Fatal(err)
 		}
-		back, err := read.Core()
+		back, err := api.CoreJob(read)
 		if err != nil {
 			t.Fatalf("%d: %v", i, err)
 		}
@@ -590,7 +590,7 @@ func TestRoundTrip(t *testing.T) {
 			t.Errorf("%d: %s", i, d)
 		}
 		spec := manage.JobSpec{Def: j.Def, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace, Deadline: j.Sched.Deadline}
-		got, err := api.JobSpecOf(spec).Manage()
+		got, err := api.ManageJob(api.JobSpecOf(spec))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -58,7 +58,7 @@ func (a *applying) read(body *ApplyRequest) error {
 			app.Set = body.Set
 		}
 		a.out.Apps[i] = AppResult{Name: app.Name, Change: manage.Unchanged}
-		a.apps = append(a.apps, app.Manage())
+		a.apps = append(a.apps, ManageApp(app))
 		if seen[app.Name] {
 			a.refuseApp(i, core.Invalid("name", app.Name, "named twice"))
 		}
@@ -68,7 +68,7 @@ func (a *applying) read(body *ApplyRequest) error {
 		if job.Set == "" {
 			job.Set = body.Set
 		}
-		spec, err := job.Manage()
+		spec, err := ManageJob(job)
 		a.jobs = append(a.jobs, spec)
 		a.out.Jobs[i] = JobResult{App: job.App, Name: job.Name, Change: manage.Unchanged}
 		if err != nil {

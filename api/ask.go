@@ -49,7 +49,7 @@ func (s *server) Preview(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	sched, err := body.Schedule.Core()
+	sched, err := coreSchedule(body.Schedule)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -82,7 +82,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 			s.fail(w, r, err)
 			return
 		}
-		out.add(sum.AuditCount)
+		addAudit(&out, sum.AuditCount)
 		out.Jobs, out.Partial = sum.Jobs, sum.Partial
 		for _, m := range sum.Missing {
 			out.Missing = append(out.Missing, jobAudit(m))
@@ -97,7 +97,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 			s.fail(w, r, err)
 			return
 		}
-		out.add(part.AuditCount)
+		addAudit(&out, part.AuditCount)
 		out.Partial = out.Partial || part.Partial
 		if part.Unaccounted > 0 {
 			out.Missing = append(out.Missing, jobAudit(part))
@@ -107,7 +107,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 	s.write(w, http.StatusOK, out)
 }
 
-func (a *Audit) add(c manage.AuditCount) {
+func addAudit(a *Audit, c manage.AuditCount) {
 	a.Demanded += c.Demanded
 	a.OnTime += c.OnTime
 	a.Late += c.Late

@@ -57,8 +57,8 @@ func JobSpecOf(spec manage.JobSpec) JobSpec {
 	}
 }
 
-// Manage is the spec as package manage takes it. Its errors name the field.
-func (j JobSpec) Manage() (manage.JobSpec, error) {
+// ManageJob is the spec as package manage takes it. Its errors name the field.
+func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
@@ -87,17 +87,17 @@ func (j JobSpec) Manage() (manage.JobSpec, error) {
 		}
 	}
 	var err error
-	spec.Schedule, err = j.Schedule.Core()
+	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
 }
 
-// Core is the job as core has it, but for what only planning knows.
-func (j Job) Core() (core.Job, error) {
-	spec, err := JobSpec{
+// CoreJob is the job as core has it, but for what only planning knows.
+func CoreJob(j Job) (core.Job, error) {
+	spec, err := ManageJob(JobSpec{
 		App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
 		Schedule: j.Schedule, Misfire: j.Misfire, Grace: j.Grace, Deadline: j.Deadline, Block: j.Block, Route: j.Route,
 		Timeout: j.Timeout, Retry: j.Retry, LostAfter: j.LostAfter, Keep: j.Keep,
-	}.Manage()
+	})
 	if err != nil {
 		return core.Job{}, err
 	}
@@ -147,8 +147,8 @@ func scheduleOf(s core.Schedule) Schedule {
 	return out
 }
 
-// Core is the schedule as core has it. Its errors name the field.
-func (s Schedule) Core() (core.Schedule, error) {
+// coreSchedule is the schedule as core has it. Its errors name the field.
+func coreSchedule(s Schedule) (core.Schedule, error) {
 	out := core.Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until}
 	var err error
 	if out.Jitter, err = parseDuration("schedule.jitter", s.Jitter); err != nil {
@@ -159,7 +159,7 @@ func (s Schedule) Core() (core.Schedule, error) {
 		if len(s.Any) > 0 {
 			return out, core.Invalid("schedule.any", "", "either one rule in place or a list under any, not both")
 		}
-		w, err := own.core("schedule")
+		w, err := coreRule(own, "schedule")
 		if err != nil {
 			return out, err
 		}
@@ -171,7 +171,7 @@ func (s Schedule) Core() (core.Schedule, error) {
 		if len(s.Any) > 1 {
 			path = fmt.Sprintf("schedule[%d]", i)
 		}
-		w, err := r.core(path)
+		w, err := coreRule(r, path)
 		if err != nil {
 			return out, err
 		}
@@ -180,7 +180,7 @@ func (s Schedule) Core() (core.Schedule, error) {
 	return out, nil
 }
 
-func (r Rule) core(path string) (core.When, error) {
+func coreRule(r Rule, path string) (core.When, error) {
 	var kinds []string
 	var w core.When
 	var period string
@@ -241,8 +241,8 @@ func AppOf(a *core.App) App {
 	return app
 }
 
-// Core is the app as core has it, without its token.
-func (a App) Core() (core.App, error) {
+// CoreApp is the app as core has it, without its token.
+func CoreApp(a App) (core.App, error) {
 	app := core.App{Name: a.Name, Title: a.Title, Set: a.Set, Executors: a.Executors, Rev: a.Rev, Created: a.CreatedAt}
 	for i, text := range a.Allow {
 		p, err := netip.ParsePrefix(text)
@@ -262,8 +262,8 @@ func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
 }
 
-// Manage is the spec as package manage takes it.
-func (a AppSpec) Manage() manage.AppSpec {
+// ManageApp is the spec as package manage takes it.
+func ManageApp(a AppSpec) manage.AppSpec {
 	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
 }
 

@@ -15,6 +15,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
@@ -40,7 +41,7 @@ type Options struct {
 }
 
 // ActorHeader is the header in which a caller may say who asks.
-const ActorHeader = "Tickring-Actor"
+const ActorHeader = client.ActorHeader
 
 // statuses is the HTTP status of each code.
 var statuses = map[core.Code]int{
@@ -127,7 +128,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error{Code: string(core.CodeInvalid), Field: "method", Value: cut(r.Method),
+	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method", Value: cut(r.Method),
 		Message: "allowed here are " + strings.Join(allow, ", ")}})
 }
 
@@ -191,7 +192,7 @@ func WriteError(w http.ResponseWriter, r *http.Request, log *slog.Logger, err er
 	if !ok {
 		status = http.StatusInternalServerError
 	}
-	write(w, status, ErrorReply{e})
+	write(w, status, ErrorReply{Error: e})
 }
 
 func (s *server) errorOf(r *http.Request, err error) Error { return errorOf(r, s.o.Log, err) }

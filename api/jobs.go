@@ -106,7 +106,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		}
 		*f.body = f.path
 	}
-	spec, err := body.Manage()
+	spec, err := ManageJob(body)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -211,7 +211,7 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	body.Name = name
-	res, err := s.m.SaveApp(r.Context(), actor(r), body.Manage())
+	res, err := s.m.SaveApp(r.Context(), actor(r), ManageApp(body))
 	s.reply(w, r, AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
 }
 

@@ -12,10 +12,762 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/oapi-codegen/runtime"
-	. "github.com/tickring/tickring/api"
 )
+
+// App defines model for App.
+type App struct {
+	Allow     []string  `json:"allow,omitempty,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+	Executors []string  `json:"executors,omitempty,omitzero"`
+	HasToken  bool      `json:"hasToken"`
+	Name      string    `json:"name"`
+	Pause     *Pause    `json:"pause,omitempty"`
+	Rev       int64     `json:"rev"`
+	Set       string    `json:"set,omitempty,omitzero"`
+	Title     string    `json:"title,omitempty,omitzero"`
+}
+
+// AppList defines model for AppList.
+type AppList struct {
+	Apps []App `json:"apps"`
+}
+
+// AppResult defines model for AppResult.
+type AppResult struct {
+	Change string `json:"change"`
+	Error  *Error `json:"error,omitempty"`
+	Name   string `json:"name"`
+	New    *App   `json:"new,omitempty"`
+	Old    *App   `json:"old,omitempty"`
+	Rev    int64  `json:"rev,omitempty,omitzero"`
+}
+
+// AppSpec defines model for AppSpec.
+type AppSpec struct {
+	// Allow Ranges such as 10.0.0.0/8
+	Allow []string `json:"allow,omitempty,omitzero"`
+
+	// Executors Fixed addresses; none: those that register
+	Executors []string `json:"executors,omitempty,omitzero"`
+	IfRev     *int64   `json:"ifRev,omitempty"`
+	Name      string   `json:"name,omitempty,omitzero"`
+	Set       string   `json:"set,omitempty,omitzero"`
+	Title     string   `json:"title,omitempty,omitzero"`
+
+	// Token What its executors send; left out: it stays as it is. Never answered
+	Token *string `json:"token,omitempty"`
+}
+
+// ApplyRequest defines model for ApplyRequest.
+type ApplyRequest struct {
+	Apps []AppSpec `json:"apps,omitempty,omitzero"`
+
+	// DryRun Say what would become of each, and change nothing
+	DryRun bool      `json:"dryRun,omitempty,omitzero"`
+	Jobs   []JobSpec `json:"jobs,omitempty,omitzero"`
+	Prune  bool      `json:"prune,omitempty,omitzero"`
+
+	// Set Needed for prune; apps and jobs without a set get it
+	Set string `json:"set,omitempty,omitzero"`
+}
+
+// ApplyResult defines model for ApplyResult.
+type ApplyResult struct {
+	// Applied False for a dry run, and when anything was refused before the first write
+	Applied bool        `json:"applied"`
+	Apps    []AppResult `json:"apps"`
+	Jobs    []JobResult `json:"jobs"`
+}
+
+// Audit defines model for Audit.
+type Audit struct {
+	Demanded int64     `json:"demanded"`
+	From     time.Time `json:"from"`
+	Jobs     int       `json:"jobs"`
+
+	// Late Sent more than 1 s after it was due
+	Late int64 `json:"late"`
+
+	// Missing Jobs with unaccounted instants, at most 100
+	Missing []JobAudit `json:"missing,omitempty,omitzero"`
+	OnTime  int64      `json:"onTime"`
+	Partial bool       `json:"partial,omitempty,omitzero"`
+	Pending int64      `json:"pending"`
+
+	// Skipped By reason
+	Skipped     map[string]int64 `json:"skipped"`
+	To          time.Time        `json:"to"`
+	Unaccounted int64            `json:"unaccounted"`
+	WorstMs     int64            `json:"worstMs"`
+}
+
+// AuditCount defines model for AuditCount.
+type AuditCount struct {
+	Demanded int64 `json:"demanded"`
+
+	// Late Sent more than 1 s after it was due
+	Late    int64 `json:"late"`
+	OnTime  int64 `json:"onTime"`
+	Pending int64 `json:"pending"`
+
+	// Skipped By reason
+	Skipped     map[string]int64 `json:"skipped"`
+	Unaccounted int64            `json:"unaccounted"`
+	WorstMs     int64            `json:"worstMs"`
+}
+
+// Change defines model for Change.
+type Change struct {
+	App string    `json:"app,omitempty,omitzero"`
+	At  time.Time `json:"at"`
+	By  string    `json:"by"`
+
+	// Job app/name; left out: it concerns an app or everything
+	Job   string `json:"job,omitempty,omitzero"`
+	JobID int32  `json:"jobId,omitempty,omitzero"`
+
+	// New What is
+	New json.RawMessage `json:"new,omitempty,omitzero"`
+
+	// Old What was
+	Old    json.RawMessage `json:"old,omitempty,omitzero"`
+	Reason string          `json:"reason,omitempty,omitzero"`
+	Verb   string          `json:"verb"`
+}
+
+// ChangeList defines model for ChangeList.
+type ChangeList struct {
+	Changes []Change `json:"changes"`
+}
+
+// Coming defines model for Coming.
+type Coming struct {
+	Cause string `json:"cause"`
+	Job   string `json:"job"`
+	JobID int32  `json:"jobId"`
+
+	// Run Its ID already
+	Run         string    `json:"run,omitempty,omitzero"`
+	ScheduledAt time.Time `json:"scheduledAt"`
+	Timezone    string    `json:"timezone,omitempty,omitzero"`
+}
+
+// Error defines model for Error.
+type Error struct {
+	Code string `json:"code"`
+
+	// Field Where: a path such as schedule.cron
+	Field string `json:"field,omitempty,omitzero"`
+
+	// Message What is wrong and what is allowed
+	Message string `json:"message"`
+
+	// Value What was given, cut
+	Value string `json:"value,omitempty,omitzero"`
+}
+
+// ErrorReply defines model for ErrorReply.
+type ErrorReply struct {
+	Error Error `json:"error"`
+}
+
+// Executor defines model for Executor.
+type Executor struct {
+	Address string    `json:"address"`
+	App     string    `json:"app"`
+	BeatAt  time.Time `json:"beatAt,omitempty,omitzero"`
+	Dialect string    `json:"dialect,omitempty,omitzero"`
+	Fixed   bool      `json:"fixed"`
+	Live    bool      `json:"live"`
+	Since   time.Time `json:"since,omitempty,omitzero"`
+
+	// Used False for a registration to an app with fixed addresses
+	Used bool `json:"used"`
+}
+
+// ExecutorList defines model for ExecutorList.
+type ExecutorList struct {
+	Executors []Executor `json:"executors"`
+}
+
+// Job defines model for Job.
+type Job struct {
+	App       string    `json:"app,omitempty,omitzero"`
+	Block     string    `json:"block,omitempty,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+	Deadline  string    `json:"deadline,omitempty,omitzero"`
+	Grace     string    `json:"grace,omitempty,omitzero"`
+	Handler   string    `json:"handler,omitempty,omitzero"`
+
+	// ID Its number, the wire's jobId
+	ID        int32             `json:"id"`
+	Keep      Keep              `json:"keep,omitempty,omitzero"`
+	Labels    map[string]string `json:"labels,omitempty,omitzero"`
+	Last      *Run              `json:"last,omitempty"`
+	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
+	Misfire   string            `json:"misfire,omitempty,omitzero"`
+	Name      string            `json:"name,omitempty,omitzero"`
+
+	// Next The next instants: none while it is paused
+	Next   []time.Time `json:"next,omitempty,omitzero"`
+	Params string      `json:"params,omitempty,omitzero"`
+	Pause  *Pause      `json:"pause,omitempty"`
+
+	// Problem Why it could not be planned last time
+	Problem string    `json:"problem,omitempty,omitzero"`
+	Retry   Retry     `json:"retry,omitempty,omitzero"`
+	Rev     int64     `json:"rev"`
+	RevAt   time.Time `json:"revAt"`
+	Route   string    `json:"route,omitempty,omitzero"`
+
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// Set The manifest that made it
+	Set     string `json:"set,omitempty,omitzero"`
+	State   string `json:"state"`
+	Timeout string `json:"timeout,omitempty,omitzero"`
+	Title   string `json:"title,omitempty,omitzero"`
+
+	// Traps What its owner may not expect; only when one job is read
+	Traps []string `json:"traps,omitempty,omitzero"`
+
+	// Words The schedule in words
+	Words string `json:"words"`
+}
+
+// JobAudit defines model for JobAudit.
+type JobAudit struct {
+	Demanded int64     `json:"demanded"`
+	From     time.Time `json:"from"`
+	Job      string    `json:"job"`
+	JobID    int32     `json:"jobId"`
+
+	// Late Sent more than 1 s after it was due
+	Late int64 `json:"late"`
+
+	// Missing The first unaccounted instants, at most 100
+	Missing []time.Time `json:"missing,omitempty,omitzero"`
+	OnTime  int64       `json:"onTime"`
+	Pending int64       `json:"pending"`
+
+	// Skipped By reason
+	Skipped     map[string]int64 `json:"skipped"`
+	To          time.Time        `json:"to"`
+	Unaccounted int64            `json:"unaccounted"`
+	WorstMs     int64            `json:"worstMs"`
+}
+
+// JobBase defines model for JobBase.
+type JobBase struct {
+	App       string            `json:"app,omitempty,omitzero"`
+	Block     string            `json:"block,omitempty,omitzero"`
+	Deadline  string            `json:"deadline,omitempty,omitzero"`
+	Grace     string            `json:"grace,omitempty,omitzero"`
+	Handler   string            `json:"handler,omitempty,omitzero"`
+	Keep      Keep              `json:"keep,omitempty,omitzero"`
+	Labels    map[string]string `json:"labels,omitempty,omitzero"`
+	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
+	Misfire   string            `json:"misfire,omitempty,omitzero"`
+	Name      string            `json:"name,omitempty,omitzero"`
+	Params    string            `json:"params,omitempty,omitzero"`
+	Retry     Retry             `json:"retry,omitempty,omitzero"`
+	Route     string            `json:"route,omitempty,omitzero"`
+
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// Set The manifest that made it
+	Set     string `json:"set,omitempty,omitzero"`
+	Timeout string `json:"timeout,omitempty,omitzero"`
+	Title   string `json:"title,omitempty,omitzero"`
+}
+
+// JobPage defines model for JobPage.
+type JobPage struct {
+	Jobs []Job `json:"jobs"`
+
+	// Next after of the next page; left out: there is none
+	Next int32 `json:"next,omitempty,omitzero"`
+}
+
+// JobResult defines model for JobResult.
+type JobResult struct {
+	App    string `json:"app"`
+	Change string `json:"change"`
+	Error  *Error `json:"error,omitempty"`
+	ID     int32  `json:"id,omitempty,omitzero"`
+	Name   string `json:"name"`
+	New    *Job   `json:"new,omitempty"`
+	Old    *Job   `json:"old,omitempty"`
+	Rev    int64  `json:"rev,omitempty,omitzero"`
+}
+
+// JobSpec defines model for JobSpec.
+type JobSpec struct {
+	App      string `json:"app,omitempty,omitzero"`
+	Block    string `json:"block,omitempty,omitzero"`
+	Deadline string `json:"deadline,omitempty,omitzero"`
+	Grace    string `json:"grace,omitempty,omitzero"`
+	Handler  string `json:"handler,omitempty,omitzero"`
+
+	// IfRev Refuse unless the job has this revision; 0: unless there is none
+	IfRev     *int64            `json:"ifRev,omitempty"`
+	Keep      Keep              `json:"keep,omitempty,omitzero"`
+	Labels    map[string]string `json:"labels,omitempty,omitzero"`
+	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
+	Misfire   string            `json:"misfire,omitempty,omitzero"`
+	Name      string            `json:"name,omitempty,omitzero"`
+	Params    string            `json:"params,omitempty,omitzero"`
+
+	// Paused Left out: the live state stays
+	Paused *bool  `json:"paused,omitempty"`
+	Retry  Retry  `json:"retry,omitempty,omitzero"`
+	Route  string `json:"route,omitempty,omitzero"`
+
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	Schedule Schedule `json:"schedule,omitempty,omitzero"`
+
+	// Set The manifest that made it
+	Set     string `json:"set,omitempty,omitzero"`
+	Timeout string `json:"timeout,omitempty,omitzero"`
+	Title   string `json:"title,omitempty,omitzero"`
+}
+
+// Keep defines model for Keep.
+type Keep struct {
+	Days int    `json:"days,omitempty,omitzero"`
+	Log  string `json:"log,omitempty,omitzero"`
+}
+
+// KillAnswer defines model for KillAnswer.
+type KillAnswer struct {
+	Address string `json:"address"`
+
+	// Problem None is no proof that the run ended
+	Problem string `json:"problem,omitempty,omitzero"`
+}
+
+// LateResult defines model for LateResult.
+type LateResult struct {
+	At      time.Time `json:"at"`
+	Code    int       `json:"code"`
+	Message string    `json:"message,omitempty,omitzero"`
+}
+
+// Log defines model for Log.
+type Log struct {
+	// End There will be no more
+	End bool `json:"end"`
+
+	// Next from of the next piece
+	Next int    `json:"next"`
+	Text string `json:"text"`
+}
+
+// Pause defines model for Pause.
+type Pause struct {
+	By     string    `json:"by,omitempty,omitzero"`
+	From   time.Time `json:"from,omitempty,omitzero"`
+	Reason string    `json:"reason,omitempty,omitzero"`
+	Until  time.Time `json:"until,omitempty,omitzero"`
+}
+
+// PauseRequest defines model for PauseRequest.
+type PauseRequest struct {
+	// IfRev Of a job
+	IfRev  *int64    `json:"ifRev,omitempty"`
+	Reason string    `json:"reason,omitempty,omitzero"`
+	Until  time.Time `json:"until,omitempty,omitzero"`
+}
+
+// Preview defines model for Preview.
+type Preview struct {
+	// Ends There is none after the last of next
+	Ends  bool        `json:"ends"`
+	Next  []time.Time `json:"next"`
+	Traps []string    `json:"traps,omitempty,omitzero"`
+	Words string      `json:"words"`
+}
+
+// PreviewRequest defines model for PreviewRequest.
+type PreviewRequest struct {
+	// Count At most 1000; 10 if left out
+	Count int `json:"count,omitempty,omitzero"`
+
+	// From Now if left out
+	From time.Time `json:"from,omitempty,omitzero"`
+
+	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+	Schedule Schedule `json:"schedule"`
+}
+
+// ResumeRequest defines model for ResumeRequest.
+type ResumeRequest struct {
+	Reason string `json:"reason,omitempty,omitzero"`
+}
+
+// Retry defines model for Retry.
+type Retry struct {
+	Backoff string `json:"backoff,omitempty,omitzero"`
+	Delay   string `json:"delay,omitempty,omitzero"`
+
+	// Max Attempts after the first
+	Max      int      `json:"max"`
+	MaxDelay string   `json:"maxDelay,omitempty,omitzero"`
+	On       []string `json:"on,omitempty,omitzero"`
+}
+
+// Rule defines model for Rule.
+type Rule struct {
+	At         time.Time `json:"at,omitempty,omitzero"`
+	Cron       string    `json:"cron,omitempty,omitzero"`
+	Crontab    string    `json:"crontab,omitempty,omitzero"`
+	Every      string    `json:"every,omitempty,omitzero"`
+	FixedDelay string    `json:"fixedDelay,omitempty,omitzero"`
+	Offset     *string   `json:"offset,omitempty"`
+}
+
+// Run defines model for Run.
+type Run struct {
+	Address   string   `json:"address,omitempty,omitzero"`
+	Addresses []string `json:"addresses,omitempty,omitzero"`
+	App       string   `json:"app"`
+	Attempt   int      `json:"attempt,omitempty,omitzero"`
+
+	// By Who triggered it
+	By    string `json:"by,omitempty,omitzero"`
+	Cause string `json:"cause"`
+
+	// Code As the executor gave it
+	Code int `json:"code,omitempty,omitzero"`
+
+	// DueAt The instant after jitter
+	DueAt   time.Time `json:"dueAt,omitempty,omitzero"`
+	EndedAt time.Time `json:"endedAt,omitempty,omitzero"`
+
+	// First The first run of its chain of attempts
+	First string `json:"first,omitempty,omitzero"`
+	ID    string `json:"id"`
+
+	// Job app/name; left out when it was deleted
+	Job    string      `json:"job,omitempty,omitzero"`
+	JobID  int32       `json:"jobId"`
+	Key    string      `json:"key,omitempty,omitzero"`
+	KillAt time.Time   `json:"killAt,omitempty,omitzero"`
+	KillBy string      `json:"killBy,omitempty,omitzero"`
+	Late   *LateResult `json:"late,omitempty"`
+
+	// LatenessMs From dueAt to sentAt
+	LatenessMs *int64 `json:"latenessMs,omitempty"`
+
+	// LogID The same as a number
+	LogID   int64  `json:"logId"`
+	Message string `json:"message,omitempty,omitzero"`
+
+	// Params In place of the job's
+	Params *string `json:"params,omitempty"`
+	Reason string  `json:"reason,omitempty,omitzero"`
+
+	// Retries Attempts that may follow
+	Retries int `json:"retries,omitempty,omitzero"`
+
+	// ScheduledAt The instant
+	ScheduledAt time.Time `json:"scheduledAt,omitempty,omitzero"`
+	SentAt      time.Time `json:"sentAt,omitempty,omitzero"`
+
+	// Skip Instants in a row that were skipped, as one record.
+	Skip  *Skip  `json:"skip,omitempty"`
+	State string `json:"state"`
+
+	// Then The retry that followed
+	Then string `json:"then,omitempty,omitzero"`
+
+	// Timezone Of the job
+	Timezone string `json:"timezone,omitempty,omitzero"`
+
+	// Tries Addresses that were asked before
+	Tries []Try `json:"tries,omitempty,omitzero"`
+}
+
+// RunPage defines model for RunPage.
+type RunPage struct {
+	Next  string `json:"next,omitempty,omitzero"`
+	Runs  []Run  `json:"runs"`
+	Skips []Skip `json:"skips,omitempty,omitzero"`
+}
+
+// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
+type Schedule struct {
+	Any []Rule `json:"any,omitempty,omitzero"`
+
+	// At Once
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Cron Quartz, 6 or 7 fields
+	Cron string `json:"cron,omitempty,omitzero"`
+
+	// Crontab Unix, 5 fields
+	Crontab string `json:"crontab,omitempty,omitzero"`
+
+	// Every A period counted from 1970
+	Every string `json:"every,omitempty,omitzero"`
+
+	// FixedDelay From the end of the last attempt
+	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
+
+	// From The first that counts
+	From   string `json:"from,omitempty,omitzero"`
+	Jitter string `json:"jitter,omitempty,omitzero"`
+
+	// Offset Of every; left out: a hash of the job, so that jobs spread
+	Offset *string `json:"offset,omitempty"`
+
+	// Timezone IANA; UTC if left out
+	Timezone string `json:"timezone,omitempty,omitzero"`
+
+	// Until The last that counts
+	Until string `json:"until,omitempty,omitzero"`
+}
+
+// Skip Instants in a row that were skipped, as one record.
+type Skip struct {
+	Count   int64     `json:"count"`
+	FirstAt time.Time `json:"firstAt"`
+	LastAt  time.Time `json:"lastAt"`
+	Reason  string    `json:"reason"`
+}
+
+// StateResult defines model for StateResult.
+type StateResult struct {
+	// Changed False: it was so already
+	Changed bool      `json:"changed"`
+	Rev     int64     `json:"rev,omitempty,omitzero"`
+	State   string    `json:"state"`
+	Until   time.Time `json:"until,omitempty,omitzero"`
+}
+
+// Status defines model for Status.
+type Status struct {
+	LastTick time.Time `json:"lastTick,omitempty,omitzero"`
+	Now      time.Time `json:"now"`
+	Pause    *Pause    `json:"pause,omitempty"`
+
+	// Standby Another server does the work
+	Standby bool      `json:"standby"`
+	UpSince time.Time `json:"upSince,omitempty,omitzero"`
+	Version string    `json:"version"`
+}
+
+// StopResult defines model for StopResult.
+type StopResult struct {
+	// Cancelled Runs not sent yet, now skipped: cancelled
+	Cancelled []string `json:"cancelled"`
+	Changed   bool     `json:"changed"`
+	Job       string   `json:"job,omitempty,omitzero"`
+
+	// Killed Runs that end when their executor says so
+	Killed []string     `json:"killed"`
+	Sent   []KillAnswer `json:"sent,omitempty,omitzero"`
+}
+
+// TriggerRequest defines model for TriggerRequest.
+type TriggerRequest struct {
+	// Addresses In place of the app's executors
+	Addresses []string `json:"addresses,omitempty,omitzero"`
+
+	// At Later than now
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Cause api if left out; a manual one runs in a pause of its app too
+	Cause string `json:"cause,omitempty,omitzero"`
+
+	// Key The same key of a job answers the same run
+	Key string `json:"key,omitempty,omitzero"`
+
+	// Params In place of the job's
+	Params *string `json:"params,omitempty"`
+
+	// Retries In place of the job's retry.max
+	Retries *int `json:"retries,omitempty"`
+}
+
+// TriggerResult defines model for TriggerResult.
+type TriggerResult struct {
+	// Existing The key was used before: this is the run it made then
+	Existing bool `json:"existing"`
+	Run      Run  `json:"run"`
+
+	// Waiting Its time is to come
+	Waiting bool `json:"waiting"`
+}
+
+// Try defines model for Try.
+type Try struct {
+	Address string `json:"address"`
+	Code    int    `json:"code,omitempty,omitzero"`
+	Message string `json:"message,omitempty,omitzero"`
+}
+
+// Upcoming defines model for Upcoming.
+type Upcoming struct {
+	// Partial There is more than was looked at
+	Partial  bool     `json:"partial"`
+	Upcoming []Coming `json:"upcoming"`
+}
+
+// IfRev defines model for IfRev.
+type IfRev = int64
+
+// Limit defines model for Limit.
+type Limit = int
+
+// MustFrom defines model for MustFrom.
+type MustFrom = time.Time
+
+// MustTo defines model for MustTo.
+type MustTo = time.Time
+
+// PathApp defines model for PathApp.
+type PathApp = string
+
+// PathName defines model for PathName.
+type PathName = string
+
+// PathRun defines model for PathRun.
+type PathRun = string
+
+// QueryApp defines model for QueryApp.
+type QueryApp = string
+
+// Problem defines model for Problem.
+type Problem = ErrorReply
+
+// AuditParams defines parameters for Audit.
+type AuditParams struct {
+	// Job app/name or number; a number for one that was deleted
+	Job  string   `form:"job,omitempty" json:"job,omitempty,omitzero"`
+	From MustFrom `form:"from" json:"from"`
+	To   MustTo   `form:"to" json:"to"`
+}
+
+// ListChangesParams defines parameters for ListChanges.
+type ListChangesParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// Job app/name or number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// Limit At most 1000; 100 if left out
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// ListJobsParams defines parameters for ListJobs.
+type ListJobsParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// Label key=value, or key alone; all must be there
+	Label []string `form:"label,omitempty" json:"label,omitempty,omitzero"`
+	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
+	Set   string   `form:"set,omitempty" json:"set,omitempty,omitzero"`
+
+	// Text A part of the name, title or handler
+	Text string `form:"text,omitempty" json:"text,omitempty,omitzero"`
+
+	// Last With the last run of each
+	Last bool `form:"last,omitempty" json:"last,omitempty,omitzero"`
+
+	// After next of the page before
+	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
+
+	// Limit At most 1000; 100 if left out
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// DeleteJobParams defines parameters for DeleteJob.
+type DeleteJobParams struct {
+	// IfRev Refuse unless it has this revision
+	IfRev *IfRev `form:"ifRev,omitempty" json:"ifRev,omitempty"`
+}
+
+// ListRunsParams defines parameters for ListRuns.
+type ListRunsParams struct {
+	// Job app/name or number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// App The name of an app
+	App   QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
+	Cause []string `form:"cause,omitempty" json:"cause,omitempty,omitzero"`
+
+	// From Instants from; of one job only
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
+	// To Instants up to
+	To time.Time `form:"to,omitempty" json:"to,omitempty,omitzero"`
+
+	// After next of the page before
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
+
+	// Limit At most 1000; 100 if left out
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// GetLogParams defines parameters for GetLog.
+type GetLogParams struct {
+	// From The first line wanted, from 1
+	From int `form:"from,omitempty" json:"from,omitempty,omitzero"`
+}
+
+// ListUpcomingParams defines parameters for ListUpcoming.
+type ListUpcomingParams struct {
+	// App The name of an app
+	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
+
+	// For How far, such as 1h (the default)
+	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
+
+	// Limit At most 1000; 100 if left out
+	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
+}
+
+// ApplyJSONRequestBody defines body for Apply for application/json ContentType.
+type ApplyJSONRequestBody = ApplyRequest
+
+// PutAppJSONRequestBody defines body for PutApp for application/json ContentType.
+type PutAppJSONRequestBody = AppSpec
+
+// PauseAppJSONRequestBody defines body for PauseApp for application/json ContentType.
+type PauseAppJSONRequestBody = PauseRequest
+
+// ResumeAppJSONRequestBody defines body for ResumeApp for application/json ContentType.
+type ResumeAppJSONRequestBody = ResumeRequest
+
+// PutJobJSONRequestBody defines body for PutJob for application/json ContentType.
+type PutJobJSONRequestBody = JobSpec
+
+// PauseJobJSONRequestBody defines body for PauseJob for application/json ContentType.
+type PauseJobJSONRequestBody = PauseRequest
+
+// ResumeJobJSONRequestBody defines body for ResumeJob for application/json ContentType.
+type ResumeJobJSONRequestBody = ResumeRequest
+
+// TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
+type TriggerJobJSONRequestBody = TriggerRequest
+
+// PauseAllJSONRequestBody defines body for PauseAll for application/json ContentType.
+type PauseAllJSONRequestBody = PauseRequest
+
+// PreviewJSONRequestBody defines body for Preview for application/json ContentType.
+type PreviewJSONRequestBody = PreviewRequest
+
+// ResumeAllJSONRequestBody defines body for ResumeAll for application/json ContentType.
+type ResumeAllJSONRequestBody = ResumeRequest
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error

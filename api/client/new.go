@@ -2,10 +2,9 @@
 // are those of the OpenAPI document, and Decode reads their answers:
 //
 //	c, err := client.New("http://127.0.0.1:7700", token, client.Config{})
-//	job, err := client.Decode[api.Job](c.GetJob(ctx, "reports", "nightly"))
+//	job, err := client.Decode[client.Job](c.GetJob(ctx, "reports", "nightly"))
 //
-// This package is public, and with it the types of package api that it takes
-// and gives.
+// This package is public. It needs nothing else of this repository.
 package client
 
 import (
@@ -18,9 +17,10 @@ import (
 	"net/url"
 	"strings"
 	"time"
-
-	"github.com/tickring/tickring/api"
 )
+
+// ActorHeader is the header in which a caller may say who asks.
+const ActorHeader = "Tickring-Actor"
 
 // Config of New. The zero value is usable.
 type Config struct {
@@ -43,7 +43,7 @@ func New(endpoint, token string, o Config) (*Client, error) {
 	return NewClient(strings.TrimSuffix(endpoint, "/"), WithHTTPClient(o.HTTP), WithRequestEditorFn(func(_ context.Context, r *http.Request) error {
 		r.Header.Set("Authorization", "Bearer "+token)
 		if o.Actor != "" {
-			r.Header.Set(api.ActorHeader, o.Actor)
+			r.Header.Set(ActorHeader, o.Actor)
 		}
 		return nil
 	}))
@@ -92,7 +92,7 @@ func Decode[T any](resp *http.Response, err error) (T, error) {
 		}
 		return v, nil
 	}
-	var reply api.ErrorReply
+	var reply ErrorReply
 	if json.NewDecoder(body).Decode(&reply) != nil || reply.Error.Code == "" {
 		return v, fmt.Errorf("%s answered %s: is it a tickring server?", resp.Request.URL.Host, resp.Status)
 	}

@@ -262,8 +262,8 @@ func place(err *api.Error, at manifest.Pos) string {
 }
 
 func jobDiff(before, after *api.Job) []string {
-	old, err1 := before.Core()
-	want, err2 := after.Core()
+	old, err1 := api.CoreJob(*before)
+	want, err2 := api.CoreJob(*after)
 	if err1 != nil || err2 != nil {
 		return []string{""}
 	}
@@ -271,8 +271,8 @@ func jobDiff(before, after *api.Job) []string {
 }
 
 func appDiff(before, after *api.App) []string {
-	old, err1 := before.Core()
-	want, err2 := after.Core()
+	old, err1 := api.CoreApp(*before)
+	want, err2 := api.CoreApp(*after)
 	if err1 != nil || err2 != nil {
 		return []string{""}
 	}
@@ -579,7 +579,7 @@ func (e *Env) export(apps []api.App, jobs []api.Job) error {
 	var as []core.App
 	var js []core.Job
 	for _, a := range apps {
-		c, err := a.Core()
+		c, err := api.CoreApp(a)
 		if err != nil {
 			return err
 		}
@@ -589,7 +589,7 @@ func (e *Env) export(apps []api.App, jobs []api.Job) error {
 		}
 	}
 	for _, j := range jobs {
-		c, err := j.Core()
+		c, err := api.CoreJob(j)
 		if err != nil {
 			return err
 		}

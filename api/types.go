@@ -1,0 +1,63 @@
+package api
+
+import "github.com/tickring/tickring/api/client"
+
+// The types of the document are generated beside the client, which is public
+// and needs nothing else of ours. Here they go by the same names.
+type (
+	App                = client.App
+	AppList            = client.AppList
+	AppResult          = client.AppResult
+	AppSpec            = client.AppSpec
+	ApplyRequest       = client.ApplyRequest
+	ApplyResult        = client.ApplyResult
+	Audit              = client.Audit
+	AuditCount         = client.AuditCount
+	AuditParams        = client.AuditParams
+	Change             = client.Change
+	ChangeList         = client.ChangeList
+	Coming             = client.Coming
+	DeleteJobParams    = client.DeleteJobParams
+	Error              = client.Error
+	ErrorReply         = client.ErrorReply
+	Executor           = client.Executor
+	ExecutorList       = client.ExecutorList
+	GetLogParams       = client.GetLogParams
+	IfRev              = client.IfRev
+	Job                = client.Job
+	JobAudit           = client.JobAudit
+	JobBase            = client.JobBase
+	JobPage            = client.JobPage
+	JobResult          = client.JobResult
+	JobSpec            = client.JobSpec
+	Keep               = client.Keep
+	KillAnswer         = client.KillAnswer
+	LateResult         = client.LateResult
+	Limit              = client.Limit
+	ListChangesParams  = client.ListChangesParams
+	ListJobsParams     = client.ListJobsParams
+	ListRunsParams     = client.ListRunsParams
+	ListUpcomingParams = client.ListUpcomingParams
+	Log                = client.Log
+	PathApp            = client.PathApp
+	PathName           = client.PathName
+	PathRun            = client.PathRun
+	Pause              = client.Pause
+	PauseRequest       = client.PauseRequest
+	Preview            = client.Preview
+	PreviewRequest     = client.PreviewRequest
+	ResumeRequest      = client.ResumeRequest
+	Retry              = client.Retry
+	Rule               = client.Rule
+	Run                = client.Run
+	RunPage            = client.RunPage
+	Schedule           = client.Schedule
+	Skip               = client.Skip
+	StateResult        = client.StateResult
+	Status             = client.Status
+	StopResult         = client.StopResult
+	TriggerRequest     = client.TriggerRequest
+	TriggerResult      = client.TriggerResult
+	Try                = client.Try
+	Upcoming           = client.Upcoming
+)
