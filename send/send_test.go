@@ -1,0 +1,165 @@
+package send
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wiretest"
+)
+
+var local = safedial.Policy{AllowLoopback: true}
+
+func shipment(address, handler string) dispatch.Shipment {
+	job := core.Job{Def: core.Def{ID: 7, App: "web", Name: "warm", Handler: handler, Params: `{"depth":2}`}}
+	at := core.Instant(1800000000)
+	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2}
+	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address}
+}
+
+func newSender(t *testing.T, o Options) *Sender {
+	if !o.Policy.AllowLoopback {
+		o.Policy = local
+	}
+	s := New(o)
+	t.Cleanup(s.Close)
+	return s
+}
+
+// TestCall: each answer of a plain HTTP endpoint, and what it proves.
+func TestCall(t *testing.T) {
+	hang := make(chan struct{})
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/base/ok":
+			io.WriteString(w, strings.Repeat("x", 5000)+"end")
+		case "/base/later":
+			w.WriteHeader(http.StatusAccepted)
+		case "/base/busy":
+			w.WriteHeader(http.StatusTooManyRequests)
+		case "/base/bad":
+			http.Error(w, "no such report", http.StatusUnprocessableEntity)
+		case "/base/moved":
+			http.Redirect(w, r, "/base/ok", http.StatusFound)
+		case "/base/hang":
+			<-hang
+		case "/base/cut":
+			panic(http.ErrAbortHandler)
+		}
+	}))
+	defer srv.Close()
+	defer close(hang)
+	s := newSender(t, Options{CallTimeout: 300 * time.Millisecond})
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	nobody := "http://" + closed.Addr().String()
+	closed.Close()
+	for _, c := range []struct {
+		handler, base string
+		kind          dispatch.AnswerKind
+		state         core.State
+		says          string
+	}{
+		{"/ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
+		{"GET /ok", "", dispatch.AnswerEnded, core.Succeeded, "xend"},
+		{"POST /later", "", dispatch.AnswerAccepted, "", ""},
+		{"/busy", "", dispatch.AnswerBusy, "", ""},
+		{"/bad", "", dispatch.AnswerEnded, core.Failed, "no such report"},
+		{"/moved", "", dispatch.AnswerEnded, core.Failed, ""},
+		{"/hang", "", dispatch.AnswerEnded, core.TimedOut, "no answer within 300ms"},
+		{"/cut", "", dispatch.AnswerUnconfirmed, "", ""},
+		{"/ok", nobody, dispatch.AnswerRefused, "", "refused"},
+		{"/ok", "http://169.254.169.254", dispatch.AnswerRefused, "", "not allowed"},
+		{"BREW /ok", "", dispatch.AnswerRefused, "", "POST"},
+	} {
+		base := c.base
+		if base == "" {
+			base = srv.URL + "/base"
+		}
+		a := s.Send(t.Context(), shipment("call:"+base, c.handler))
+		if a.Kind != c.kind || a.State != c.state || !strings.Contains(a.Message, c.says) {
+			t.Errorf("%s %s: kind %d state %q message %q, want %d %q %q", base, c.handler, a.Kind, a.State, a.Message, c.kind, c.state, c.says)
+		}
+		if len(a.Message) > messageTail {
+			t.Errorf("%s: message of %d bytes", c.handler, len(a.Message))
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if a := s.Send(ctx, shipment("call:"+srv.URL, "/ok")); a.Kind != dispatch.AnswerBusy {
+		t.Errorf("ended before a connection: %+v", a)
+	}
+}
+
+// TestCallHeaders: what an endpoint gets, and that its signature can be checked.
+func TestCallHeaders(t *testing.T) {
+	got := make(chan *http.Request, 1)
+	body := make(chan string, 1)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got <- r
+		body <- string(b)
+	}))
+	defer srv.Close()
+	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: []byte("key"), Now: func() time.Time { return now }})
+	sh := shipment("call:"+srv.URL+"/in/", "PUT /warm?x=1")
+	s.Send(t.Context(), sh)
+	r, b := <-got, <-body
+	run := sh.Run.ID.String()
+	want := map[string]string{
+		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", HeaderInstant: "2027-01-15T08:00:00Z", HeaderAttempt: "2",
+		HeaderCallback: "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
+		HeaderTime:     "2027-01-15T08:00:00Z", "Content-Type": "application/json",
+		HeaderSignature: Signature("web-token", "2027-01-15T08:00:00Z", "PUT", "/in/warm?x=1", run, b),
+	}
+	for name, value := range want {
+		if r.Header.Get(name) != value {
+			t.Errorf("%s: %q, want %q", name, r.Header.Get(name), value)
+		}
+	}
+	if r.Method != "PUT" || r.URL.RequestURI() != "/in/warm?x=1" || b != `{"depth":2}` {
+		t.Errorf("%s %s %s", r.Method, r.URL, b)
+	}
+	if ReportSignature([]byte("key"), sh.Run.ID) == ReportSignature([]byte("key"), sh.Run.ID+1) || Signature("a", "t", "m", "p", "r", "b") == Signature("b", "t", "m", "p", "r", "b") {
+		t.Error("signatures do not tell keys and runs apart")
+	}
+}
+
+// TestWire: what the answers of an xxl-job executor mean to a dispatch.
+func TestWire(t *testing.T) {
+	exec := wiretest.Start(t, wiretest.Options{})
+	s := newSender(t, Options{Timeout: 300 * time.Millisecond})
+	for _, c := range []struct {
+		action wiretest.Action
+		kind   dispatch.AnswerKind
+	}{
+		{wiretest.Accept(), dispatch.AnswerAccepted},
+		{wiretest.Refuse(500, "job handler [x] not found."), dispatch.AnswerRefused},
+		{wiretest.Refuse(500, "repeate trigger job, logId:7"), dispatch.AnswerRepeat},
+		{wiretest.Refuse(500, "block strategy effect：Discard Later"), dispatch.AnswerBlocked},
+		{wiretest.TooManyRequests(), dispatch.AnswerBusy},
+		{wiretest.Hang(), dispatch.AnswerUnconfirmed},
+		{wiretest.Cut(), dispatch.AnswerUnconfirmed},
+		{wiretest.Garbage("<html>"), dispatch.AnswerUnconfirmed},
+	} {
+		exec.Next(c.action)
+		if a := s.Send(t.Context(), shipment(exec.URL(), "work")); a.Kind != c.kind {
+			t.Errorf("%+v: kind %d (%s), want %d", c.action, a.Kind, a.Message, c.kind)
+		}
+	}
+	got := exec.Received()
+	if len(got) == 0 {
+		t.Fatal("nothing was received")
+	}
+}
