@@ -1,0 +1,44 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"net/http/httptest"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+func Example() {
+	e := memory.Open(memory.Options{}) // in place of a server that runs
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
+	m := manage.New(e.Manage, e.Ring, end, nil, manage.Options{Plan: plan.Local()})
+	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
+	defer server.Close()
+
+	ctx := context.Background()
+	c, err := client.New(server.URL, "sesame", client.Config{Actor: "ann"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res, err := client.Decode[client.ApplyResult](c.Apply(ctx, client.ApplyRequest{
+		Apps: []client.AppSpec{{Name: "web", Executors: []string{"call:https://example.com"}}},
+		Jobs: []client.JobSpec{{App: "web", Name: "warmup", Handler: "/warm", Schedule: client.Schedule{Every: "5m"}}},
+	}))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(res.Jobs[0].App, res.Jobs[0].Name, res.Jobs[0].Change)
+
+	_, err = client.Decode[client.Job](c.GetJob(ctx, "web", "none"))
+	fmt.Println(err)
+	// Output:
+	// web warmup created
+	// there is no job web/none
+}
