@@ -53,9 +53,10 @@ func (b *batch) sendAll(ctx context.Context) {
 	if len(byAddress) == 0 {
 		return
 	}
-	var senders, writer sync.WaitGroup
-	stop := make(chan struct{})
+	var senders, writer, closer sync.WaitGroup
+	stop, answered := make(chan struct{}), make(chan struct{})
 	writer.Go(func() { b.keepJournal(ctx, stop) })
+	closer.Go(func() { b.keepEnds(ctx, answered) })
 	for address, items := range byAddress {
 		now := b.now()
 		g := b.d.gates.of(address, now)
@@ -83,6 +84,10 @@ func (b *batch) sendAll(ctx context.Context) {
 		}
 	}
 	senders.Wait()
+	close(answered)
+	closer.Wait()
+	// The journal does not wait for ends that the store is slow to take.
+	b.closeEnded(ctx)
 	close(stop)
 	writer.Wait()
 }
@@ -116,6 +121,23 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 			next = every / 5 // nothing is sent meanwhile
 		}
 		t.Reset(next)
+	}
+}
+
+// keepEnds closes what was answered with its end each JournalEvery while sends
+// are open: until then a crash sends it again, though it ran.
+func (b *batch) keepEnds(ctx context.Context, stop <-chan struct{}) {
+	t := time.NewTicker(b.d.o.JournalEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-stop:
+			return
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			b.end(ctx)
+		}
 	}
 }
 
@@ -248,49 +270,58 @@ func (b *batch) address(it *item, to string) {
 	b.mu.Unlock()
 }
 
-// closeEnded closes what failed for good, and what its answer ended (step 8).
-func (b *batch) closeEnded(ctx context.Context) {
-	var results []finish.Result
-	var of []*item
+// ended is what is to be closed, each with its result.
+func (b *batch) ended() (of []*item, results []finish.Result) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, it := range b.items {
 		if it.status == ending {
 			results = append(results, finish.Result{Run: it.fire.Run, State: it.end.State, Reason: it.end.Reason, Code: it.end.Code, Message: it.end.Message, At: b.now(), Owner: b.nonce})
 			of = append(of, it)
 		}
 	}
-	if len(results) == 0 {
-		return
+	return of, results
+}
+
+// end closes once what is to be closed, and answers what still is, and why.
+func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
+	items, results := b.ended()
+	if len(items) == 0 {
+		return nil, nil
 	}
-	errs := b.d.finish.End(ctx, results)
-	for try := 0; try < 8 && b.now().Before(b.deadline.Add(-b.d.o.Reserve)); try++ {
-		var again []finish.Result
-		var at []int
-		for k, err := range errs {
-			if err != nil && !refused(err) {
-				again, at = append(again, results[k]), append(at, k)
-			}
-		}
-		if len(again) == 0 || !sleep(ctx, 50*time.Millisecond<<min(try, 5)) {
-			break
-		}
-		for k, err := range b.d.finish.End(ctx, again) {
-			errs[at[k]] = err
-		}
-	}
-	for k, err := range errs {
-		it := of[k]
+	for k, err := range b.d.finish.End(ctx, results) {
+		it := items[k]
 		switch {
 		case err == nil:
-			it.status = done
+			b.set(it, done)
 		case refused(err):
-			it.status, it.err = notDone, err
-		case it.end.Kind == AnswerEnded || it.run.MaybeSent:
+			it.err = err
+			b.set(it, notDone)
+		default:
+			of, errs = append(of, it), append(errs, err)
+		}
+	}
+	return of, errs
+}
+
+// closeEnded closes what failed for good, and what its answer ended (step 8).
+func (b *batch) closeEnded(ctx context.Context) {
+	of, errs := b.end(ctx)
+	for try := 0; len(of) > 0 && try < 8 && b.now().Before(b.deadline.Add(-b.d.o.Reserve)); try++ {
+		if !sleep(ctx, 50*time.Millisecond<<min(try, 5)) {
+			break
+		}
+		of, errs = b.end(ctx)
+	}
+	for k, it := range of {
+		if it.end.Kind == AnswerEnded || it.run.MaybeSent {
 			// It ran: its end is not stored, and nothing may send it again but a
 			// taker, to the same address. Unconfirmed until it is reported or lost.
-			it.status = unconfirmed
-		default:
-			it.status, it.err = notDone, err
-			it.retryAt = b.until
+			b.set(it, unconfirmed)
+			continue
 		}
+		it.err = errs[k]
+		it.retryAt = b.until
+		b.set(it, notDone)
 	}
 }
