@@ -43,6 +43,10 @@ func (b *batch) pauses(it *item, global, app core.Pause, now time.Time) {
 			if p.Covers(now) {
 				it.intent, it.reason = fallsRecord, core.ReasonPaused
 			}
+		case p.Covers(at) && it.job.Sched.Tail == it.fire.Run && !p.Covers(now):
+			// The pause is over, and nothing else would end the chain of a fixed
+			// delay: it goes on from here.
+			it.intent, it.reason = fallsRecord, core.ReasonPaused
 		case p.Covers(at):
 			it.intent = fallsSilent
 		case p.Covers(now) && at.Before(p.From) && it.intent != fallsSilent:
