@@ -87,7 +87,7 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
 	if !run.FixedDelay {
 		return
 	}
-	if err := b.d.finish.ChainEnded(ctx, run.First, b.now()); err != nil {
+	if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
 		b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
 	}
 }
@@ -309,6 +309,7 @@ func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) 
 		switch {
 		case err == nil:
 			it.status = done
+			it.run.EndedAt = skips[k].EndedAt
 			b.chainSkipped(ctx, &it.run)
 		case throttled(err):
 			it.status, it.err = notDone, err

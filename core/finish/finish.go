@@ -344,6 +344,9 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 // failure leaves it to the tick, which looks at tails.
 func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Time) error {
 	job := first.Job()
+	// As it is stored: whoever else ends this chain must come to the same
+	// instant, or its fire would be one more beside the chain.
+	ended = core.FromMillis(core.Millis(ended))
 	for range readTries {
 		found, unread, err := f.store.Scheds(ctx, []core.JobID{job})
 		if err == nil && len(unread) > 0 {
