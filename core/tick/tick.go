@@ -216,7 +216,28 @@ func (t *Ticker) plan(ctx context.Context, s core.Sched, now time.Time) (pl plan
 	}
 	r := plan.Job(s, sch, now, t.o.Plan)
 	r.Advance.PlanError = ""
+	if _, fixed := sch.FixedDelay(); fixed && len(r.Skips) > 0 {
+		return t.adopt(ctx, s, now, planned{Result: r})
+	}
 	return planned{Result: r}, true
+}
+
+// adopt looks, before the late fire of a fixed delay is skipped, whether an
+// earlier pass sent it and only the advance was lost: its run is the chain, and
+// another beside it would overlap.
+func (t *Ticker) adopt(ctx context.Context, s core.Sched, now time.Time, late planned) (planned, bool) {
+	id := core.PlannedRun(s.ID, s.Next)
+	runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
+	if err != nil || len(unread) > 0 {
+		t.o.Log.Warn("run of a late fixed delay could not be read", "job", s.ID, "run", id, "err", err)
+		return planned{}, false
+	}
+	if _, ok := runs[id]; !ok {
+		return late, true
+	}
+	move := s.Stay()
+	move.NewTail, move.NewPlanAt, move.NewSeq, move.PlanError = id, core.InstantOf(now), s.Seq+1, ""
+	return planned{Result: plan.Result{Advance: move}}, true
 }
 
 // setAside keeps a job that cannot be planned out of the way of the others.
