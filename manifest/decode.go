@@ -372,7 +372,7 @@ func (d *decoder) fill(n ast.Node, v *value) bool {
 	case kOneOrList:
 		item := &field{kind: kObject, obj: f.obj, max: f.max}
 		v.items = nil
-		switch n.(type) {
+		switch n := n.(type) {
 		case *ast.MappingNode:
 			v.single = true
 			one := &value{field: item, parent: v, line: v.line, col: v.col}
@@ -380,7 +380,7 @@ func (d *decoder) fill(n ast.Node, v *value) bool {
 				v.items = append(v.items, one)
 			}
 		case *ast.SequenceNode:
-			return d.list(n.(*ast.SequenceNode), v, item)
+			return d.list(n, v, item)
 		default:
 			return d.wrong(n, v, path())
 		}

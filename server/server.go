@@ -235,7 +235,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	s.mu.Lock()
 	s.parts = p
 	s.mu.Unlock()
-	h := http.Handler(s.routes(p))
+	h := s.routes(p)
 	s.handler.Store(&h)
 	return nil
 }

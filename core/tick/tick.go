@@ -50,7 +50,6 @@ type Ticker struct {
 	finish *finish.Finish
 	o      Options
 	mine   map[int]core.Lease // partitions held, as last stored
-	sign   core.Lease         // this ticker's sign of life, as last stored
 	load   map[int]*load
 }
 

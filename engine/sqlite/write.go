@@ -308,9 +308,9 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 func answer(err error) error {
 	switch sqlite.ErrCode(err).ToPrimary() {
 	case sqlite.ResultFull:
-		return fmt.Errorf("the disk is full: %w (%v)", core.ErrThrottled, err)
+		return fmt.Errorf("the disk is full: %w (%w)", core.ErrThrottled, err)
 	case sqlite.ResultBusy, sqlite.ResultNoMem:
-		return fmt.Errorf("%w (%v)", core.ErrThrottled, err)
+		return fmt.Errorf("%w (%w)", core.ErrThrottled, err)
 	}
 	var c commitError
 	if errors.As(err, &c) {

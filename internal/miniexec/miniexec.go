@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -234,7 +235,7 @@ func (e *Executor) start(run *wire.Run) {
 		e.mu.Lock()
 		delete(e.running, run.LogID)
 		e.mu.Unlock()
-		if context.Cause(ctx) == errKilled {
+		if errors.Is(context.Cause(ctx), errKilled) {
 			code, msg = wire.CodeFailure, "task kill [job running, killed]"
 		}
 		e.report(run, code, msg)
@@ -248,7 +249,7 @@ func (e *Executor) report(run *wire.Run, code int, msg string) {
 	}
 }
 
-var errKilled = fmt.Errorf("killed")
+var errKilled = errors.New("killed")
 
 func (e *Executor) kill(job int32) {
 	e.mu.Lock()
