@@ -1,0 +1,298 @@
+package tick_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// world is an engine with some tickers, each called once a second.
+type world struct {
+	t       *testing.T
+	eng     *engine.Engine
+	tickers map[string]*tick.Ticker
+}
+
+func newWorld(t *testing.T, partitions int) *world {
+	t.Helper()
+	eng := memory.Open(memory.Options{})
+	t.Cleanup(func() { eng.Close() })
+	g := core.Global{Partitions: partitions, Readable: partitions, Rev: 1}
+	if err := eng.Manage.PutGlobal(t.Context(), 0, g); err != nil {
+		t.Fatal(err)
+	}
+	return &world{t: t, eng: eng, tickers: map[string]*tick.Ticker{}}
+}
+
+func (w *world) join(id string, o tick.Options) {
+	o.ID, o.Plan = id, plan.Local()
+	f := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o.Plan})
+	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, f, o)
+}
+
+// pass lets a second go by and every ticker pass; which partitions each holds.
+func (w *world) pass() map[string][]int {
+	w.t.Helper()
+	time.Sleep(time.Second) // of the bubble
+	held := map[string][]int{}
+	for id, t := range w.tickers {
+		res, err := t.Pass(w.t.Context())
+		if err != nil {
+			w.t.Fatalf("%s: %v", id, err)
+		}
+		held[id] = res.Held
+	}
+	return held
+}
+
+// split checks that every partition has one holder, and that shares differ by one at most.
+func split(held map[string][]int, partitions int) error {
+	owner := map[int]string{}
+	least, most := partitions, 0
+	for id, list := range held {
+		least, most = min(least, len(list)), max(most, len(list))
+		for _, p := range list {
+			if other := owner[p]; other != "" {
+				return fmt.Errorf("partition %d is held by %s and %s", p, other, id)
+			}
+			owner[p] = id
+		}
+	}
+	if len(owner) != partitions || most-least > 1 {
+		return fmt.Errorf("%d partitions are held, shares of %d to %d: %v", len(owner), least, most, held)
+	}
+	return nil
+}
+
+// TestLeases: live tickers split partitions evenly as they come and go, and a
+// dead one's are taken within one lease.
+func TestLeases(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const partitions = 7
+		w := newWorld(t, partitions)
+		w.join("a", tick.Options{})
+		if err := split(w.pass(), partitions); err != nil {
+			t.Fatal(err)
+		}
+		w.join("b", tick.Options{})
+		w.join("c", tick.Options{})
+		var err error
+		for range 5 {
+			if err = split(w.pass(), partitions); err == nil {
+				break
+			}
+		}
+		if err != nil {
+			t.Fatalf("after two joined: %v", err)
+		}
+		delete(w.tickers, "b") // it is dead: nobody gives its leases back
+		lease := 45 * time.Second
+		died := time.Now()
+		for err = errors.New("not begun"); err != nil; {
+			err = split(w.pass(), partitions)
+			if took := time.Since(died); took > lease+2*time.Second {
+				t.Fatalf("%s after a ticker died: %v", took, err)
+			}
+		}
+		if err := w.tickers["a"].Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		delete(w.tickers, "a") // it said goodbye: no wait
+		for range 3 {
+			err = split(w.pass(), partitions)
+		}
+		if err != nil {
+			t.Errorf("after one released: %v", err)
+		}
+	})
+}
+
+// seed makes jobs that fire every second, all in partition 0.
+func (w *world) seed(n int, when core.When) {
+	w.t.Helper()
+	now := time.Now()
+	var jobs []core.Job
+	var changes []core.Change
+	for i := range n {
+		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "app", Name: fmt.Sprint("j", i), Handler: "h"}}
+		j.Normalize()
+		j.Sched.ID, j.Sched.App, j.Sched.Rev, j.Sched.RevAt = j.Def.ID, "app", now.UnixMilli(), now
+		j.Sched.Schedule = core.Schedule{Any: []core.When{when}}
+		sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		j.Sched = plan.Start(j.Sched, sch, plan.Local())
+		jobs, changes = append(jobs, j), append(changes, core.Change{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID})
+	}
+	if err := w.eng.Manage.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}); err != nil {
+		w.t.Fatal(err)
+	}
+	for _, err := range w.eng.Manage.CreateJobs(w.t.Context(), jobs, changes) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}
+
+// ringIDs empties the ring.
+func (w *world) ringIDs() []core.RunID {
+	w.t.Helper()
+	ctx, cancel := context.WithCancel(w.t.Context())
+	cancel() // only what is there
+	var ids []core.RunID
+	for {
+		got, err := w.eng.Queue.Receive(ctx, ring.KindFires, 100)
+		if err != nil || len(got) == 0 {
+			return ids
+		}
+		for _, d := range got {
+			for _, f := range d.Message.Fires {
+				ids = append(ids, f.Run)
+			}
+		}
+		w.eng.Queue.Ack(w.t.Context(), got)
+	}
+}
+
+// TestPartitionsGrowUnderLoad: a partition that is over its rate for long is
+// parted, jobs move, and none misses an instant on the way.
+func TestPartitionsGrowUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		const jobs = 60
+		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+		from := core.InstantOf(time.Now()) + 1
+		// Each job advances about once in 5 s: 12 a second, over a rate of 5.
+		w.join("a", tick.Options{MaxPartitions: 4, AdvanceRate: 5})
+		w.join("b", tick.Options{MaxPartitions: 4, AdvanceRate: 5})
+		seen := map[core.RunID]bool{}
+		for range 240 {
+			w.pass()
+			for _, id := range w.ringIDs() {
+				seen[id] = true
+			}
+		}
+		g, err := w.eng.Tick.Global(t.Context())
+		if err != nil || g.Partitions != 4 {
+			t.Fatalf("partitions: %+v, %v", g, err)
+		}
+		to := core.InstantOf(time.Now()) - 10
+		for j := range jobs {
+			for at := from; at <= to; at++ {
+				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
+					t.Fatalf("job %d has no fire at %s", j+1, at)
+				}
+			}
+		}
+		var where []int
+		for p := range 4 {
+			items, err := w.eng.Tick.Due(t.Context(), p, core.Horizon, core.DueItem{}, 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			where = append(where, len(items))
+		}
+		if slices.Contains(where, 0) || slices.Max(where) > jobs/2 {
+			t.Errorf("jobs by partition: %v", where)
+		}
+	})
+}
+
+// TestPartitionsShrink: when fewer are wanted the others are read until they
+// are empty, and then forgotten.
+func TestPartitionsShrink(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 4)
+		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
+		w.join("a", tick.Options{MaxPartitions: 4})
+		for range 30 {
+			w.pass()
+		}
+		g, err := w.eng.Tick.Global(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := g
+		next.Partitions, next.Rev = 1, time.Now().UnixMilli()
+		if err := w.eng.Manage.PutGlobal(t.Context(), g.Rev, next); err != nil {
+			t.Fatal(err)
+		}
+		seen := map[core.RunID]bool{}
+		from := core.InstantOf(time.Now()) + 10
+		for range 60 {
+			w.pass()
+			for _, id := range w.ringIDs() {
+				seen[id] = true
+			}
+		}
+		g, err = w.eng.Tick.Global(t.Context())
+		if err != nil || g.Readable != 1 {
+			t.Errorf("after shrinking: %+v, %v", g, err)
+		}
+		for j := range 40 {
+			for at := from + from%2; at < from+40; at += 2 {
+				if !seen[core.PlannedRun(core.JobID(j+1), at)] {
+					t.Fatalf("job %d has no fire at %s", j+1, at)
+				}
+			}
+		}
+	})
+}
+
+// TestOneBadJobHoldsUpNobody: a job that cannot be planned is set aside with
+// its error, and comes again.
+func TestOneBadJobHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.seed(3, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+		jobs, _, err := w.eng.Manage.Jobs(t.Context(), []core.JobID{2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := jobs[2]
+		seen := bad.Sched.Rev
+		bad.Sched.Rev++
+		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "not a cron"}
+		w.update(seen, bad)
+		w.join("a", tick.Options{})
+		for range 10 {
+			w.pass()
+		}
+		byJob := map[core.JobID]int{}
+		for _, id := range w.ringIDs() {
+			byJob[id.Job()]++
+		}
+		if byJob[1] < 5 || byJob[3] < 5 || byJob[2] != 0 {
+			t.Errorf("fires by job: %v", byJob)
+		}
+		scheds, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{2})
+		if err != nil || scheds[2].PlanError == "" || scheds[2].PlanAt <= core.InstantOf(time.Now()) {
+			t.Errorf("the bad job: %+v, %v", scheds[2], err)
+		}
+	})
+}
+
+func (w *world) update(seen int64, j core.Job) {
+	w.t.Helper()
+	u := manage.Update{Seen: seen, Job: j, Change: core.Change{ID: j.Sched.Rev, At: time.Now(), App: j.Def.App, Job: j.Def.ID}}
+	for _, err := range w.eng.Manage.UpdateJobs(w.t.Context(), []manage.Update{u}) {
+		if err != nil {
+			w.t.Fatal(err)
+		}
+	}
+}

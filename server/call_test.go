@@ -1,0 +1,135 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/send"
+)
+
+// TestCall goes the whole way with a plain HTTP endpoint: its answer is the
+// result; after a 202 it reports by itself, with nothing but the URL it got.
+func TestCall(t *testing.T) {
+	var mu sync.Mutex
+	reports := map[string]string{}
+	attempts := map[string]int{}
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/now":
+			fmt.Fprintf(w, "done by attempt %s", r.Header.Get(send.HeaderAttempt))
+		case "/later":
+			mu.Lock()
+			reports[r.Header.Get(send.HeaderRun)] = r.Header.Get(send.HeaderCallback)
+			mu.Unlock()
+			w.WriteHeader(http.StatusAccepted)
+		case "/second":
+			mu.Lock()
+			attempts[r.Header.Get(send.HeaderInstant)]++
+			mu.Unlock()
+			if r.Header.Get(send.HeaderAttempt) == "1" {
+				http.Error(w, "not yet", http.StatusInternalServerError)
+			}
+		}
+	}))
+	defer web.Close()
+	s := start(t, Options{})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	spec := func(name, handler string) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: handler}}
+	}
+	second := spec("second", "POST /second")
+	second.Def.Retry = core.Retry{Max: 1, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("now", "GET /now"), spec("later", "POST /later"), second}) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	trigger := func(job string) core.RunID {
+		r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Run.ID
+	}
+	waitFor := func(id core.RunID, state core.State) core.Run {
+		var v manage.RunView
+		eventually(t, 15*time.Second, func() error {
+			var err error
+			if v, err = s.Manage().Run(t.Context(), id.String()); err == nil && v.Run.State != state {
+				err = fmt.Errorf("run %s is %s %s %q", id, v.Run.State, v.Run.Reason, v.Run.Message)
+			}
+			return err
+		})
+		return v.Run
+	}
+	if r := waitFor(trigger("web/now"), core.Succeeded); r.Message != "done by attempt 1" || r.Code != 200 {
+		t.Errorf("awaited call: %+v", r)
+	}
+
+	id := trigger("web/later")
+	waitFor(id, core.Running)
+	var url string
+	eventually(t, 10*time.Second, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		if url = reports[id.String()]; url == "" {
+			return fmt.Errorf("the call has not arrived")
+		}
+		return nil
+	})
+	post := func(url, body string) (int, string) {
+		resp, err := http.Post(url, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	other := strings.Replace(url, id.String(), (id + 1).String(), 1)
+	for _, c := range []struct {
+		url, body string
+		status    int
+		says      string
+	}{
+		{other, `{"state":"succeeded"}`, http.StatusUnauthorized, "key"},
+		{url[:strings.Index(url, "?")], `{}`, http.StatusUnauthorized, "key"},
+		{url, `{"state":"queued"}`, http.StatusBadRequest, "succeeded, failed, timed-out"},
+		{url, `not json`, http.StatusBadRequest, "JSON"},
+		{url, `{"message":"` + strings.Repeat("x", maxReport) + `"}`, http.StatusRequestEntityTooLarge, "bytes"},
+	} {
+		if status, body := post(c.url, c.body); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("report %.40s: %d %s", c.body, status, body)
+		}
+	}
+	waitFor(id, core.Running) // none of these changed anything
+	if status, body := post(url, `{"state":"failed","message":"the printer is on fire"}`); status != http.StatusOK {
+		t.Errorf("report: %d %s", status, body)
+	}
+	if r := waitFor(id, core.Failed); r.Reason != core.ReasonHandler || r.Message != "the printer is on fire" {
+		t.Errorf("reported run: %+v", r)
+	}
+	if status, _ := post(url, `{"state":"succeeded"}`); status != http.StatusOK { // a second report is taken and changes nothing
+		t.Errorf("second report: %d", status)
+	}
+	waitFor(id, core.Failed)
+
+	first := trigger("web/second")
+	r := waitFor(first, core.Failed)
+	if r.Then == 0 {
+		t.Fatalf("no retry: %+v", r)
+	}
+	if retry := waitFor(r.Then, core.Succeeded); retry.Attempt != 2 || retry.Cause != core.CauseRetry || retry.First != first {
+		t.Errorf("retry: %+v", retry)
+	}
+}
