@@ -1,0 +1,473 @@
+package sim
+
+import (
+	"cmp"
+	"fmt"
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
+
+// judge lets a world come to rest and counts what became of everything.
+func (w *World) judge() {
+	for _, p := range w.procs {
+		p.mu.Lock()
+		p.down, p.frozen = time.Time{}, time.Time{}
+		clear(p.storms)
+		p.mu.Unlock()
+		if p.offset.Load() != 0 {
+			p.step(0)
+		}
+	}
+	w.sleep(bg, 10*time.Second)
+	for _, t := range []manage.Target{{All: true}, {App: "alpha"}, {App: "beta"}, {App: "gamma"}} {
+		if _, err := w.people.Resume(bg, god, t, ""); err != nil {
+			w.fail(0, "resume: %v", err)
+		}
+	}
+	w.sleep(bg, 30*time.Second)
+	w.pauseAll()
+	w.drain("after the faults")
+	w.chainsGoOn()
+	w.final()
+}
+
+func (w *World) fail(of core.RunID, format string, args ...any) {
+	w.truth.mu.Lock()
+	defer w.truth.mu.Unlock()
+	w.truth.fail(of, format, args...)
+}
+
+func (w *World) eachJob(do func(j *core.Job)) {
+	jobs, err := w.truth.ListJobs(bg, "", 0, 1<<20)
+	if err != nil {
+		w.fail(0, "list jobs: %v", err)
+	}
+	for i := range jobs {
+		do(&jobs[i])
+	}
+}
+
+// pauseAll ends what is demanded.
+func (w *World) pauseAll() {
+	w.eachJob(func(j *core.Job) {
+		if j.Sched.State != core.Ended {
+			if _, err := w.people.Pause(bg, god, manage.Target{Job: j.Name()}, manage.PauseRequest{Why: "the end"}); err != nil {
+				w.fail(0, "pause %s: %v", j.Name(), err)
+			}
+		}
+	})
+}
+
+// drain waits until nothing is open, owed or on its way. Nothing may be for ever.
+func (w *World) drain(when string) {
+	const limit = 90 * time.Minute
+	for began := time.Now(); ; {
+		ok, why := w.truth.quiet()
+		if ok {
+			return
+		}
+		if time.Since(began) > limit {
+			w.fail(0, "%s later, %s, there are still %s", limit, when, why)
+			w.truth.mu.Lock()
+			for id := range w.truth.open {
+				w.truth.fail(id, "%s", w.truth.describe(id))
+				break
+			}
+			w.truth.mu.Unlock()
+			return
+		}
+		w.sleep(bg, 5*time.Second)
+	}
+}
+
+// describe says all that is known of a run, for a person who wonders.
+func (t *truth) describe(id core.RunID) string {
+	r, _ := t.run(id)
+	st := t.story(id)
+	text := fmt.Sprintf("run %d: %s owner %q until %s address %q maybe %v journal %s sent %s; %d sends, %d refused, %d arrivals, %d take-overs;", id, r.State, r.Owner,
+		r.Until.Format("15:04:05.000"), r.Address, r.MaybeSent, r.Journal, r.SentAt.Format("15:04:05.000"), st.sends, st.refused, len(st.arrivals), st.takes)
+	for m := r.At.Time().Unix()/60 - 1; m < r.At.Time().Unix()/60+40; m++ {
+		list, _ := t.Store.JournalsAt(bg, m)
+		for _, j := range list {
+			if e, ok := j.Find(id); ok {
+				text += fmt.Sprintf(" journal %s v%d says %s;", j.Key, j.V, e.Outcome)
+			}
+		}
+	}
+	found, _, _ := t.Store.Jobs(bg, []core.JobID{id.Job()})
+	j, ok := found[id.Job()]
+	cursor, _ := t.Store.Cursor(bg)
+	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", ok, j.Sched.State, j.Sched.Rev, j.Sched.Next, j.Sched.Tail,
+		j.Def.Timeout, cursor, t.w.began.Format("15:04:05"))
+}
+
+// chainsGoOn asserts that each fixed delay still fires when it is resumed.
+func (w *World) chainsGoOn() {
+	at := core.InstantOf(time.Now())
+	var fixed []string
+	w.eachJob(func(j *core.Job) {
+		if _, ok := j.Sched.Schedule.FixedDelay(); ok {
+			fixed = append(fixed, j.Name())
+			if _, err := w.people.Resume(bg, god, manage.Target{Job: j.Name()}, ""); err != nil {
+				w.fail(0, "resume %s: %v", j.Name(), err)
+			}
+		}
+	})
+	if len(fixed) == 0 {
+		return
+	}
+	const limit = 30 * time.Minute // a chain may be in a retry that waits for long
+	for began := time.Now(); len(fixed) > 0; {
+		w.sleep(bg, 10*time.Second)
+		fixed = slices.DeleteFunc(fixed, func(name string) bool {
+			j, err := w.people.Job(bg, name)
+			if err != nil {
+				w.fail(0, "read %s: %v", name, err)
+				return true
+			}
+			first, last := core.RunRange(j.Def.ID, at, core.Horizon)
+			if runs, _ := w.truth.RunSpan(bg, first, last, 1); len(runs) > 0 {
+				return true
+			}
+			if time.Since(began) > limit {
+				w.fail(j.Sched.Tail, "fixed delay %s stands still: next %s, tail %d, state %s, planAt %s", name, j.Sched.Next, j.Sched.Tail, j.Sched.State, j.Sched.PlanAt)
+				return true
+			}
+			return false
+		})
+	}
+	w.pauseAll()
+	w.drain("after the chains")
+}
+
+// final counts every instant, every run and everything owed.
+func (w *World) final() {
+	t := w.truth
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	thens := map[core.RunID]core.RunID{}
+	for id, revs := range t.jobs {
+		first, last := core.RunRange(id, 0, core.Horizon)
+		planned, _ := t.RunSpan(bg, first, last, 1<<30)
+		first, last = core.NumberedRange(id)
+		numbered, _ := t.RunSpan(bg, first, last, 1<<30)
+		skips, _ := t.Skips(bg, id, 0, core.Horizon)
+		byAt := make(map[core.Instant]*core.Run, len(planned))
+		for i := range planned {
+			at, _ := planned[i].ID.Planned()
+			byAt[at] = &planned[i]
+		}
+		all := append(slices.Clone(planned), numbered...)
+		byID := make(map[core.RunID]*core.Run, len(all))
+		for i := range all {
+			byID[all[i].ID] = &all[i]
+		}
+		for i := range revs {
+			w.demanded(revs, i, byAt, skips)
+		}
+		for i := range all {
+			w.ended(&all[i], revs, byID, thens)
+		}
+		w.chains(revs, planned, byID)
+		w.counts["fires"] += len(numbered)
+	}
+	for _, a := range w.asked {
+		r, ok := t.run(a.run)
+		if !ok {
+			t.fail(0, "trigger of %s was acknowledged as run %d, which is not there", a.job, a.run)
+		} else if a.key != "" && r.Key != a.key {
+			t.fail(0, "trigger of %s with key %s was answered with run %d of key %s", a.job, a.key, a.run, r.Key)
+		}
+	}
+	for _, d := range t.DeadLetters() {
+		t.fail(0, "a message was buried: %s: %+v", d.Reason, d.Message)
+	}
+}
+
+// demanded asserts that each instant that one revision of a job demands has one
+// run, or none and a record that covers it with a reason that is true.
+func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run, skips []core.Skip) {
+	t, r := w.truth, &revs[i]
+	if r.deleted || r.sched.State == core.Paused {
+		return
+	}
+	if _, fixed := r.sched.Schedule.FixedDelay(); fixed {
+		return
+	}
+	if i+1 == len(revs) {
+		if r.sched.State == core.Started && len(r.sched.Schedule.Any) > 0 {
+			found, _, _ := t.Store.Scheds(bg, []core.JobID{r.sched.ID})
+			if found[r.sched.ID].State != core.Ended {
+				t.fail(0, "job %d was not paused in the end", r.sched.ID)
+			}
+		}
+	}
+	end := core.InstantOf(time.Now())
+	if i+1 < len(revs) {
+		end = core.InstantOf(revs[i+1].revAt)
+	}
+	sch := t.schedule(&r.sched)
+	for at := core.InstantOf(r.revAt); ; {
+		next, ok := sch.Next(at)
+		if !ok || next > end {
+			return
+		}
+		at = next
+		w.counts["fires"]++
+		if byAt[at] != nil {
+			continue
+		}
+		if w.inPause(r.def.App, at) {
+			w.counts["not demanded: paused"]++
+			continue
+		}
+		why := "no run, no record"
+		found := false
+		for k := range skips {
+			if skips[k].Covers(at) {
+				if why = w.untrue(&skips[k], revs, i, at, sch); why == "" {
+					found = true
+					break
+				}
+			}
+		}
+		if !found && w.pauseEnding(r.def.App, at) {
+			w.counts["window: in a pause until its end was stored"]++
+			continue
+		}
+		if !found {
+			t.fail(core.PlannedRun(r.sched.ID, at), "job %d demanded %s under revision %d: %s", r.sched.ID, at, r.rev, why)
+			continue
+		}
+		w.counts["skipped"]++
+	}
+}
+
+// inPause reports that an instant lies in a pause of its app or of everything.
+func (w *World) inPause(app string, at core.Instant) bool {
+	return slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool {
+		return (p.app == app || p.app == "") && p.pause.Covers(at.Time())
+	})
+}
+
+// pauseEnding reports that an instant lies behind the end of a pause, but came
+// before that end was stored (or, by another's clock, seemed to): a dispatcher
+// that read the pause meanwhile let its fire fall silently.
+func (w *World) pauseEnding(app string, at core.Instant) bool {
+	return slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool {
+		return (p.app == app || p.app == "") && !p.pause.To.IsZero() && !at.Time().Before(p.pause.To) && !at.Time().After(p.last.Add(w.slack()))
+	})
+}
+
+// slack is how far clocks may be apart.
+func (w *World) slack() time.Duration {
+	if w.cfg.Skew {
+		return 5 * time.Second
+	}
+	return 0
+}
+
+// untrue says why a record does not excuse an instant; empty if it does.
+func (w *World) untrue(k *core.Skip, revs []revision, i int, at core.Instant, sch *schedule.Schedule) string {
+	r := &revs[i]
+	next, _ := sch.Next(at)
+	slot := sch.Slot(k.Job, at, next, next != 0 && next-at < core.Instant(w.plan.Window/time.Second))
+	late := k.Made.Add(w.slack()).Sub(slot.Time())
+	switch k.Reason {
+	case core.ReasonChanged, core.ReasonPaused, core.ReasonDeleted:
+		for _, later := range revs[i+1:] {
+			if core.InstantOf(later.revAt) >= at && later.rev > k.Rev {
+				return ""
+			}
+		}
+		return fmt.Sprintf("its record says %s, and nothing did", k.Reason)
+	case core.ReasonMisfire:
+		if r.sched.Misfire == core.MisfireAll || late < r.sched.Grace {
+			// A repeat lengthens a record and keeps when it was made.
+			if r.sched.Misfire != core.MisfireAll && k.First < at {
+				return ""
+			}
+			return fmt.Sprintf("its record says misfire, %s after its slot, with policy %s and grace %s", late, r.sched.Misfire, r.sched.Grace)
+		}
+		if r.sched.Misfire == core.MisfireLatest && (next == 0 || next.Time().After(k.Made.Add(w.slack()))) && k.First == at {
+			return "its record says misfire, and it was the newest instant then"
+		}
+	case core.ReasonDeadline:
+		if r.sched.Deadline == 0 || late < r.sched.Deadline && k.First == at {
+			return fmt.Sprintf("its record says deadline, %s after its slot, with %s", late, r.sched.Deadline)
+		}
+	default:
+		return "its record has the reason " + string(k.Reason)
+	}
+	return ""
+}
+
+// ended asserts that one run ended, as what executors saw says, and that what
+// it owes was made once.
+func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Run, thens map[core.RunID]core.RunID) {
+	t := w.truth
+	st := t.stories[r.ID]
+	if st == nil {
+		st = &story{}
+	}
+	if r.State.Open() || len(r.Owes) > 0 {
+		t.fail(r.ID, "run %d is %s and owes %v in the end", r.ID, r.State, r.Owes)
+		return
+	}
+	last := &revs[len(revs)-1]
+	changed := last.rev > r.Rev || len(t.pauses) > 0
+	w.counts["state "+string(r.State)]++
+	if st.sends > 0 {
+		w.counts["sent"]++
+	}
+	switch r.State {
+	case core.Succeeded:
+		if len(st.arrivals) == 0 {
+			t.fail(r.ID, "run %d is %s: %s, and no executor had it", r.ID, r.State, r.Reason)
+		}
+	case core.Failed:
+		taken := len(st.arrivals) > 0
+		if r.Reason == core.ReasonHandler && !taken || r.Reason == core.ReasonNotAccepted && (st.refused == 0 || taken) ||
+			r.Reason == core.ReasonNoExecutor && taken {
+			t.fail(r.ID, "run %d is failed: %s, after %d arrivals and %d refusals", r.ID, r.Reason, len(st.arrivals), st.refused)
+		}
+	case core.Lost, core.TimedOut:
+		if st.sends == 0 && !changed {
+			t.fail(r.ID, "run %d is lost: %s, and was never sent", r.ID, r.Reason)
+		}
+	case core.Skipped:
+		w.counts["skipped"]++
+		if why := w.wrongSkip(r, st, revs); why != "" {
+			t.fail(r.ID, "run %d (instant %s, revision %d) is skipped: %s, %s", r.ID, r.At, r.Rev, r.Reason, why)
+		}
+	}
+	if at, planned := r.ID.Planned(); planned {
+		for i := range revs {
+			if revs[i].rev != r.Rev || revs[i].deleted {
+				continue
+			}
+			if _, fixed := revs[i].sched.Schedule.FixedDelay(); !fixed {
+				if next, ok := t.schedule(&revs[i].sched).Next(at - 1); !ok || next != at {
+					t.fail(r.ID, "run %d has the instant %s, which revision %d never demanded", r.ID, at, r.Rev)
+				}
+			}
+		}
+	}
+	// What it owed.
+	if r.Then != 0 {
+		w.counts["retries"]++
+		if other, ok := thens[r.Then]; ok {
+			t.fail(r.Then, "retry %d follows run %d and run %d", r.Then, other, r.ID)
+		}
+		thens[r.Then] = r.ID
+		n := byID[r.Then]
+		switch {
+		case n == nil:
+			t.fail(r.Then, "retry %d of run %d is not there", r.Then, r.ID)
+		case n.Attempt != r.Attempt+1 || n.First != r.First || n.Retries != r.Retries-1 || n.At != r.At || n.Cause != core.CauseRetry:
+			t.fail(n.ID, "retry %d of run %d is %+v", n.ID, r.ID, *n)
+		}
+	} else if r.Retries > 0 && !last.deleted && slices.Contains(last.def.Retry.On, r.State) {
+		t.fail(r.ID, "run %d is %s: %s, has %d retries left, and none was made", r.ID, r.State, r.Reason, r.Retries)
+	}
+	if r.Cause == core.CauseRetry && t.owing[r.ID] == 0 {
+		t.fail(r.ID, "retry %d follows nothing", r.ID)
+	}
+}
+
+// wrongSkip says why a run should not have been skipped; empty if it should.
+func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
+	if len(st.arrivals) > 0 {
+		return "and an executor had it"
+	}
+	var of *revision
+	for i := range revs {
+		if revs[i].rev == r.Rev {
+			of = &revs[i]
+		}
+	}
+	if of == nil {
+		return "its revision is not known"
+	}
+	_, fixed := of.sched.Schedule.FixedDelay()
+	late := r.EndedAt.Add(w.slack()).Sub(r.Slot.Time())
+	newer := slices.ContainsFunc(revs, func(x revision) bool { return x.rev > r.Rev })
+	switch r.Reason {
+	case core.ReasonChanged, core.ReasonDeleted:
+		if !newer {
+			return "and nothing changed"
+		}
+	case core.ReasonPaused:
+		paused := slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool { return p.app == r.App || p.app == "" })
+		if !newer && !paused {
+			return "and nothing was paused"
+		}
+	case core.ReasonMisfire:
+		if of.sched.Misfire == core.MisfireAll || late < of.sched.Grace {
+			return fmt.Sprintf("%s after its slot, with policy %s and grace %s", late, of.sched.Misfire, of.sched.Grace)
+		}
+		// A run may carry an older revision than the fire that let it fall.
+		if next, ok := w.truth.schedule(&of.sched).Next(r.At); !newer && !fixed && of.sched.Misfire == core.MisfireLatest && (!ok || next.Time().After(r.EndedAt.Add(w.slack()))) {
+			return "and it was the newest instant then"
+		}
+	case core.ReasonDeadline:
+		if of.sched.Deadline == 0 || late < of.sched.Deadline {
+			return fmt.Sprintf("%s after its slot, with a deadline of %s", late, of.sched.Deadline)
+		}
+	case core.ReasonOverlap:
+		if of.def.Block != core.BlockDiscardLater {
+			return "and no executor refused it for that"
+		}
+	case core.ReasonCancelled:
+		if r.Cause.Planned() && !fixed {
+			return "and nobody could"
+		}
+	default:
+		return "which cannot be"
+	}
+	return ""
+}
+
+// chains asserts that the chains of a fixed delay never overlap.
+func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]*core.Run) {
+	if _, fixed := revs[0].sched.Schedule.FixedDelay(); !fixed {
+		return
+	}
+	w.counts["fires"] += len(planned)
+	slices.SortFunc(planned, func(a, b core.Run) int { return cmp.Compare(a.At, b.At) })
+	var before time.Time // when the chain before ended
+	var of core.RunID
+	for i := range planned {
+		r := &planned[i]
+		st := w.truth.stories[r.ID]
+		if st != nil && len(st.arrivals) > 0 && st.arrivals[0].at.Before(before) {
+			w.truth.fail(r.ID, "fixed delay: run %d began %s before the chain of run %d ended", r.ID, before.Sub(st.arrivals[0].at), of)
+		}
+		for r != nil {
+			if st := w.truth.stories[r.ID]; st != nil && st.closed.After(before) {
+				before, of = st.closed, planned[i].ID
+			}
+			if r.Then == 0 {
+				break
+			}
+			r = byID[r.Then]
+		}
+	}
+}
+
+// report0 is the figures of a world that has ended.
+func (w *World) report0() Report {
+	t := w.truth
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"], Retries: w.counts["retries"],
+		Virtual: time.Since(w.began), Counts: w.counts, Faults: t.faults, Broken: t.nfaults, w: w}
+}

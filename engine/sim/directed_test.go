@@ -1,0 +1,463 @@
+package sim
+
+import (
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// The nasty cases, one at a time. Each world has no fault but its own; what
+// holds in every world is asserted in it too.
+
+// jobOf is a job of an app with fixed addresses and no retry.
+func jobOf(app, name string, s core.Schedule) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "/work", Route: core.RouteFirst, LostAfter: time.Minute}, Schedule: s}
+}
+
+// once is true the first time that a call is the one that is meant.
+func once(match func(Call) bool, f Fate) func(Call) Fate {
+	var done atomic.Bool
+	return func(c Call) Fate {
+		if match(c) && done.CompareAndSwap(false, true) {
+			return f
+		}
+		return Fine
+	}
+}
+
+func is(process, op string) func(Call) bool {
+	return func(c Call) bool { return c.Process == process && c.Op == op }
+}
+
+// directed runs one world of given jobs for 30 s.
+func directed(t *testing.T, c Config) Report {
+	t.Helper()
+	if c.Seed == 0 {
+		c.Seed = 7
+	}
+	if c.For == 0 {
+		c.For = 30 * time.Second
+	}
+	return runOne(t, c)
+}
+
+// runs of the nth job, from 1, planned ones first.
+func (r Report) runs(t *testing.T, n core.JobID) []core.Run {
+	t.Helper()
+	list, err := r.w.truth.RunSpan(bg, core.RunID(int64(n)<<32), core.RunID(int64(n+1)<<32)-1, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+func (r Report) want(t *testing.T, what string, n int) {
+	t.Helper()
+	if r.Counts[what] != n {
+		t.Errorf("%s: %d, want %d", what, r.Counts[what], n)
+	}
+}
+
+// trigger demands one run of each job, 10 s into the world.
+func trigger(refs ...string) func(*World) {
+	return func(w *World) {
+		w.sleep(bg, 5*time.Second)
+		when := time.Now().Add(5 * time.Second)
+		for _, ref := range refs {
+			if _, err := w.people.Trigger(bg, god, manage.TriggerRequest{Job: ref, At: &when}); err != nil {
+				w.fail(0, "trigger: %v", err)
+			}
+		}
+	}
+}
+
+func byHand(app, name string) manage.JobSpec { return jobOf(app, name, core.Schedule{}) }
+
+func TestKilledBetweenClaimAndSend(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
+		Script: once(is("dispatcher", "Send"), Kill)})
+	r.want(t, "take-over", 1)
+	r.want(t, "re-send", 0) // the first never arrived
+	r.want(t, "state succeeded", 1)
+}
+
+func TestKilledBetweenSendAndJournal(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
+		Script: once(is("dispatcher", "PutJournal"), Kill)})
+	r.want(t, "take-over", 1)
+	r.want(t, "re-send", 1)
+	r.want(t, "state lost", 1)
+}
+
+// neverEnds is an executor that accepts and never reports.
+func neverEnds(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+}
+
+func TestKilledBetweenJournalAndAck(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
+		Script: once(is("dispatcher", "Ack"), Kill)})
+	r.want(t, "take-over", 0)
+	r.want(t, "re-send", 0)
+}
+
+func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
+	var kills atomic.Int32
+	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))}, Script: func(c Call) Fate {
+		if c.Process == "ticker" && c.Op == "Advance" && c.At > 3*time.Second && kills.Add(1) <= 4 {
+			return Kill
+		}
+		return Fine
+	}})
+	r.want(t, "re-send", 0)
+	r.want(t, "kill ticker", 4)
+	if r.Sent < 25 {
+		t.Errorf("%d sent", r.Sent)
+	}
+}
+
+func TestJournalRefusedForAWholeInvocation(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds, Script: func(c Call) Fate {
+		if c.Process == "dispatcher" && c.Op == "PutJournal" && c.At < 25*time.Second {
+			return Throttled
+		}
+		return Fine
+	}})
+	r.want(t, "re-send", 0)
+	r.want(t, "state lost", 1) // by the journal that the check carried
+}
+
+func TestCallbackBeforeTheAnswer(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200})
+			w.sleep(bg, 2*time.Second)
+			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
+		}})
+	r.want(t, "re-send", 0)
+	r.want(t, "state succeeded", 1)
+}
+
+// The answer to a take-over is lost, and meanwhile the callback of the first
+// send closes the run: the taker sees that and sends nothing.
+func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
+	kill := once(is("dispatcher", "PutJournal"), Kill)
+	lose := once(func(c Call) bool { return c.Op == "TakeOver" && c.At > 20*time.Second }, Lost)
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
+		For: time.Minute,
+		Script: func(c Call) Fate {
+			f := max(kill(c), lose(c))
+			if f == Lost {
+				c.in.p.w.after(500*time.Millisecond, func() {
+					c.in.p.w.report(callback.Result{LogID: int64(core.NumberedRun(1, 1)), Code: 200})
+				})
+			}
+			return f
+		}})
+	r.want(t, "take-over", 1)
+	r.want(t, "re-send", 0)
+	r.want(t, "state succeeded", 1)
+}
+
+// failing executors fail the first attempt and end the second.
+func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+	code := 200
+	if sh.Run.Attempt == 1 {
+		code = 500
+	}
+	w.after(time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: code}) })
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+}
+
+func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
+	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "Settle"} { // F1 to F4
+		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
+			t.Run(op+" "+f.String(), func(t *testing.T) {
+				job := byHand("alpha", "one")
+				job.Def.Retry = core.Retry{Max: 1, Delay: 2 * time.Second}
+				r := directed(t, Config{Jobs: []manage.JobSpec{job}, Act: trigger("alpha/one"), Behave: failing, Script: once(is("callback", op), f)})
+				r.want(t, "retries", 1)
+				r.want(t, "state failed", 1)
+				r.want(t, "state succeeded", 1)
+			})
+		}
+	}
+}
+
+func TestDeleteUnderABacklog(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))},
+		Script: func(c Call) Fate {
+			if c.Process == "dispatcher" && c.Op == "Jobs" && c.At > 5*time.Second && c.At < 20*time.Second {
+				return Throttled // nothing is dispatched
+			}
+			return Fine
+		},
+		Act: func(w *World) {
+			w.sleep(bg, 15*time.Second)
+			res, err := w.people.Delete(bg, god, "alpha/one", nil)
+			if err != nil {
+				w.fail(0, "delete: %v", err)
+			}
+			w.truth.acknowledged(res.ID, res.Rev)
+		}})
+	if n := r.Counts["state skipped"]; n < 5 {
+		t.Errorf("%d are skipped as deleted", n)
+	}
+	if r.Sent > 7 {
+		t.Errorf("%d sent", r.Sent)
+	}
+}
+
+func TestEditBetweenPlanAndDispatch(t *testing.T) {
+	r := directed(t, Config{Far: true, For: 90 * time.Second, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(3*time.Second))}, Act: func(w *World) {
+		w.sleep(bg, 20*time.Second) // the ring holds a minute of fires
+		spec := jobOf("alpha", "one", every(2*time.Second))
+		res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
+		if res.Err != nil {
+			w.fail(0, "save: %v", res.Err)
+		}
+		w.truth.acknowledged(res.ID, res.Rev)
+	}})
+	for _, run := range r.runs(t, 1) {
+		if run.State != core.Succeeded && run.Reason != core.ReasonPaused {
+			t.Errorf("run at %s is %s: %s", run.At, run.State, run.Reason)
+		}
+	}
+}
+
+func TestClockSetBackAtTheHold(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))}, Skew: true, Script: func(c Call) Fate {
+		// After the hold, before the send.
+		if c.Process == "dispatcher" && c.Op == "Jobs" && c.N%5 == 1 {
+			c.in.p.step(-2 * time.Second)
+		} else if c.Process == "dispatcher" && c.Op == "Jobs" && c.N%5 == 4 {
+			c.in.p.step(0)
+		}
+		return Fine
+	}})
+	if r.Sent < 25 {
+		t.Errorf("%d sent", r.Sent)
+	}
+}
+
+// What an answer ended is stored while another send of the batch still hangs:
+// a crash then sends again the one without an answer only.
+func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("gamma", "quick"), byHand("gamma", "slow")}, Act: trigger("gamma/quick", "gamma/slow"),
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			inv := w.truth.nonce(sh.Run.Owner)
+			w.truth.arrived(inv, nil, sh, time.Now(), false)
+			if sh.Job.Def.Name == "slow" {
+				w.sleep(bg, 2*time.Second)
+				if !sh.Run.MaybeSent {
+					inv.in.kill("dispatcher")
+				}
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
+		}})
+	r.want(t, "state succeeded", 2)
+	r.want(t, "re-send", 1) // slow
+}
+
+// The journal does not wait for the end of another run that the store is slow
+// to take.
+func TestJournalDoesNotWaitForEnds(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "good"), byHand("alpha", "bad")}, Act: trigger("alpha/good", "alpha/bad"),
+		Script: func(c Call) Fate {
+			if c.Process == "dispatcher" && c.Op == "CloseRuns" && c.At < 20*time.Second {
+				if c.At > 12*time.Second && c.in.n == 1 {
+					return Kill
+				}
+				return Before
+			}
+			return Fine
+		},
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			if sh.Job.Def.Name == "bad" {
+				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
+			}
+			return neverEnds(w, sh)
+		}})
+	r.want(t, "re-send", 0)
+	r.want(t, "state lost", 2) // to the taker a refusal proves nothing about the first send
+}
+
+// A run that one dispatcher claimed and never sent, and that fell for the next
+// one because its job was edited meanwhile, is looked after by the watchdog:
+// it was open for ever, for the second look at the executor did not know why
+// the first was made.
+func TestLeftByAnotherEnds(t *testing.T) {
+	r := directed(t, Config{Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Script: once(func(c Call) bool {
+		return c.Process == "dispatcher" && c.Op == "Send" && c.At > 5*time.Second
+	}, Kill), Act: func(w *World) {
+		w.sleep(bg, 22*time.Second) // the run of the first is claimed, its message invisible
+		spec := jobOf("alpha", "one", every(20*time.Second))
+		res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
+		if res.Err != nil {
+			w.fail(0, "save: %v", res.Err)
+		}
+		w.truth.acknowledged(res.ID, res.Rev)
+	}})
+	r.want(t, "state lost", 1)
+}
+
+// A fixed delay whose fire fell into a pause of its app goes on after it.
+func TestFixedDelayGoesOnAfterAPause(t *testing.T) {
+	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 3 * time.Second}}}
+	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", delay)}, Act: func(w *World) {
+		for _, all := range []manage.Target{{App: "alpha"}, {All: true}} {
+			w.sleep(bg, 10*time.Second)
+			if _, err := w.people.Pause(bg, god, all, manage.PauseRequest{}); err != nil {
+				w.fail(0, "pause: %v", err)
+			}
+			w.sleep(bg, 15*time.Second)
+			if _, err := w.people.Resume(bg, god, all, ""); err != nil {
+				w.fail(0, "resume: %v", err)
+			}
+			w.sleep(bg, tailCheck)
+		}
+	}})
+	if n := r.Counts["state succeeded"]; n < 20 {
+		t.Errorf("%d runs in three minutes", n)
+	}
+}
+
+// A fixed delay whose fire went out and whose advance never did: the tick takes
+// its run for the chain, and begins none beside it, however late it is then.
+func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
+	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}
+	job := jobOf("alpha", "one", delay)
+	job.Misfire, job.Grace = core.MisfireSkip, 2*time.Second
+	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{job},
+		Script: func(c Call) Fate {
+			if c.Op == "Advance" && c.At > 10*time.Second && c.At < 20*time.Second {
+				return Throttled
+			}
+			return Fine
+		},
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.after(12*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+		}})
+	if n := r.Counts["state succeeded"]; n < 4 {
+		t.Errorf("%d runs in a minute", n)
+	}
+}
+
+// Whoever ends a chain comes to the same next instant: the dispatcher that
+// skipped its fire, whose advance is lost, and the tick that repairs it later.
+func TestFixedDelayEndsAtOneInstant(t *testing.T) {
+	job := jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}})
+	job.Misfire, job.Grace = core.MisfireSkip, 3*time.Second
+	r := directed(t, Config{For: 3 * time.Minute, Jobs: []manage.JobSpec{job},
+		Script: func(c Call) Fate {
+			switch {
+			case c.Process != "dispatcher":
+			case c.Op == "Jobs" && c.At < 12*time.Second:
+				return Throttled // until its first fire is late
+			case c.Op == "Create" && c.At < 30*time.Second:
+				return Slow
+			case c.Op == "Advance" && c.At < 30*time.Second:
+				return Throttled
+			}
+			return Fine
+		},
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.after(50*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+		}})
+	if n := r.Counts["state succeeded"]; n < 3 {
+		t.Errorf("%d runs in three minutes", n)
+	}
+}
+
+// A journal is looked into after until has passed, never before: what the owner
+// stores in its last second counts.
+func TestJournalIsReadAfterUntil(t *testing.T) {
+	r := directed(t, Config{For: 40 * time.Second, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Behave: neverEnds,
+		Script: func(c Call) Fate {
+			switch {
+			case c.Op == "PutJournal" && c.At < 23500*time.Millisecond:
+				return Throttled // the owner's first send is at 10 s, its until nearly 27 s
+			case c.Op == "Journals" && c.Process == "dispatcher" && c.At < 24200*time.Millisecond:
+				return Slow // asked before the owner's journal, answered after its until
+			}
+			return Fine
+		},
+		Act: func(w *World) {
+			trigger("alpha/one")(w)
+			w.sleep(bg, time.Until(w.began.Add(24*time.Second)))
+			w.truth.mu.Lock()
+			for in, invs := range w.truth.held {
+				for inv := range invs {
+					for i, p := range w.workers {
+						if p == in.p {
+							w.duplicate(inv.got[0], 0, i+1)
+						}
+					}
+				}
+			}
+			w.truth.mu.Unlock()
+		}})
+	r.want(t, "take-over", 0)
+	r.want(t, "re-send", 0)
+}
+
+// A taker that comes to no send gives the run back with its address: the next
+// one sends to the same.
+func TestGivenBackWithItsAddress(t *testing.T) {
+	kill := once(is("dispatcher", "PutJournal"), Kill)
+	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{func() manage.JobSpec {
+		job := byHand("alpha", "one")
+		job.Def.Route = core.RouteRandom
+		return job
+	}()}, Act: trigger("alpha/one"), Behave: neverEnds,
+		Script: func(c Call) Fate {
+			if c.Process == "dispatcher" && c.At > 35*time.Second && c.At < 52*time.Second &&
+				(c.Op == "Jobs" || c.Op == "Apps" || c.Op == "Global" || c.Op == "Executors") {
+				return Slow // 13.2 s of 15: no send is begun after 13
+			}
+			return kill(c)
+		}})
+	r.want(t, "re-send", 1)
+	r.want(t, "take-over", 1)
+}
+
+// The close of a dispatcher that died arrives when another owns the run and an
+// executor has it: it finds another owner and does nothing.
+func TestLateCloseOfALostOwner(t *testing.T) {
+	var closed atomic.Pointer[incarnation]
+	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
+		Script: func(c Call) Fate {
+			if c.Process != "dispatcher" {
+				return Fine
+			}
+			if c.Op == "CloseRuns" && closed.CompareAndSwap(nil, c.in) {
+				return Later // at 45 s; the take-over is at 40 s
+			}
+			if closed.Load() == c.in {
+				return Kill
+			}
+			return Fine
+		},
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			if !sh.Run.MaybeSent {
+				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
+			}
+			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.after(20*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+		}})
+	r.want(t, "take-over", 1)
+	r.want(t, "state succeeded", 1)
+}

@@ -1,0 +1,274 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+)
+
+// executors are the fake executors of all apps, and the network to them.
+type executors struct {
+	w  *World
+	mu sync.Mutex
+	at map[string]*executor
+}
+
+// executor is one address. It behaves as an xxl-job executor does: it knows a
+// run only while it works on it.
+type executor struct {
+	address string
+	down    time.Time                         // it refuses connections until then
+	tasks   map[core.RunID]*task              // under way
+	jobs    map[core.JobID]map[*task]struct{} // the same by job
+}
+
+// task is one run in the hands of an executor.
+type task struct {
+	run  core.RunID
+	job  core.JobID
+	over bool
+}
+
+func newExecutors(w *World) *executors { return &executors{w: w, at: map[string]*executor{}} }
+
+func (x *executors) add(address string) {
+	x.at[address] = &executor{address: address, tasks: map[core.RunID]*task{}, jobs: map[core.JobID]map[*task]struct{}{}}
+}
+
+// errNoAnswer is what probing gets from an address that does not answer.
+var errNoAnswer = errors.New("connection refused")
+
+// sender is the way from one process to the executors.
+type sender struct{ in *incarnation }
+
+func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
+	_, err := read(s.in.port, ctx, "Beat", func(context.Context) (int, error) {
+		x := s.in.p.w.execs
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		if e := x.at[address]; e == nil || time.Now().Before(e.down) {
+			return 0, errNoAnswer
+		}
+		return 0, nil
+	})
+	return err
+}
+
+// Idle is consistent with what the executor works on, or an error.
+func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
+	return read(s.in.port, ctx, "Idle", func(context.Context) (bool, error) {
+		x := s.in.p.w.execs
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		e := x.at[address]
+		if e == nil || time.Now().Before(e.down) {
+			return false, errNoAnswer
+		}
+		return len(e.jobs[job]) == 0, nil
+	})
+}
+
+// Kill ends all of a job's tasks there; each reports that it was killed.
+func (s sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
+	_, err := read(s.in.port, ctx, "Kill", func(context.Context) (int, error) {
+		s.in.p.w.execs.endAll(address, job, "[job running, killed]")
+		return 0, nil
+	})
+	return err
+}
+
+// endAll ends the tasks of a job at an address with a report.
+func (x *executors) endAll(address string, job core.JobID, why string) {
+	x.mu.Lock()
+	var ended []core.RunID
+	if e := x.at[address]; e != nil {
+		for t := range e.jobs[job] {
+			e.drop(t)
+			ended = append(ended, t.run)
+		}
+	}
+	x.mu.Unlock()
+	for _, id := range ended {
+		x.w.report(callback.Result{LogID: int64(id), Code: 500, Message: why})
+	}
+}
+
+func (e *executor) drop(t *task) {
+	t.over = true
+	if e.tasks[t.run] == t {
+		delete(e.tasks, t.run)
+	}
+	if of := e.jobs[t.job]; of != nil {
+		delete(of, t)
+		if len(of) == 0 {
+			delete(e.jobs, t.job)
+		}
+	}
+}
+
+// sendTimeout is how long an answer is waited for.
+const sendTimeout = 3 * time.Second
+
+// Send is one request over a bad network to an odd executor.
+func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
+	w := s.in.p.w
+	fate, d, _ := s.in.port.begin(ctx, "Send", false)
+	inv := invocationOf(ctx)
+	began := time.Now()
+	w.truth.sending(inv, s.in, &sh)
+	call := strings.HasPrefix(sh.Address, "call:")
+	wait := func(t time.Duration) { // the request is on its way whatever becomes of its sender
+		w.sleep(context.Background(), t)
+	}
+	finished := func(a dispatch.Answer) dispatch.Answer {
+		s.in.p.thaw()
+		if s.in.dead.Load() {
+			s.in.end()
+		}
+		if fate == KillAfter {
+			s.in.kill("dispatcher after a send")
+			s.in.end()
+		}
+		a.Took = time.Since(began)
+		w.truth.answered(inv, sh.Run.ID, a.Kind)
+		return a
+	}
+	if fate == Before || fate == Throttled {
+		return finished(dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"})
+	}
+	wait(d.between(time.Millisecond, 5*time.Millisecond))
+	if s.in.dead.Load() && d.chance(0.5) {
+		s.in.end() // it died with its request unsent
+	}
+	x := w.execs
+	x.mu.Lock()
+	e := x.at[sh.Address]
+	if e == nil || time.Now().Before(e.down) {
+		x.mu.Unlock()
+		return finished(dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"})
+	}
+	x.mu.Unlock()
+
+	odd := w.faulty.Load() && w.cfg.Rate > 0
+	if w.cfg.Behave != nil {
+		a, handled := w.cfg.Behave(w, &sh)
+		if handled {
+			return finished(a)
+		}
+	}
+	silent := dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "no answer"}
+	timeout := func() dispatch.Answer {
+		w.sleep(ctx, sendTimeout)
+		return finished(silent)
+	}
+	r := w.cfg.Rate
+	switch {
+	case !odd:
+	case d.chance(0.02 * r):
+		w.count("send refused", 1)
+		wait(d.between(0, 20*time.Millisecond))
+		return finished(dispatch.Answer{Kind: dispatch.AnswerRefused, Code: 500, Message: "no handler of that name"})
+	case d.chance(0.015 * r):
+		w.count("send busy", 1)
+		return finished(dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429, Message: "queue is full"})
+	case d.chance(0.01 * r):
+		w.count("send never arrived, no answer", 1)
+		return timeout()
+	}
+	// It arrives. An executor that has the run already says so.
+	x.mu.Lock()
+	if e.tasks[sh.Run.ID] != nil && !call {
+		x.mu.Unlock()
+		w.truth.arrived(inv, s.in, &sh, began, true)
+		return finished(dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job"})
+	}
+	others := len(e.jobs[sh.Job.Def.ID])
+	if others > 0 && sh.Job.Def.Block == core.BlockDiscardLater {
+		x.mu.Unlock()
+		w.count("send blocked", 1)
+		return finished(dispatch.Answer{Kind: dispatch.AnswerBlocked, Code: 500, Message: "block strategy effect：Discard Later"})
+	}
+	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}
+	x.mu.Unlock()
+	if others > 0 && sh.Job.Def.Block == core.BlockCoverEarly {
+		x.endAll(sh.Address, sh.Job.Def.ID, "block strategy effect：Cover Early [job running, killed]")
+	}
+	x.mu.Lock()
+	e.tasks[t.run] = t
+	if e.jobs[t.job] == nil {
+		e.jobs[t.job] = map[*task]struct{}{}
+	}
+	e.jobs[t.job][t] = struct{}{}
+	x.mu.Unlock()
+	w.truth.arrived(inv, s.in, &sh, began, false)
+
+	took := d.between(5*time.Millisecond, 2*time.Second)
+	if d.chance(0.05) {
+		took = d.between(2*time.Second, 12*time.Second)
+	}
+	result := callback.Result{LogID: int64(t.run), Code: 200}
+	if d.chance(w.cfg.Failing) {
+		result.Code, result.Message = 500, "handler failed"
+	}
+	if limit := sh.Job.Def.Timeout; limit > 0 && took > limit {
+		took, result.Code, result.Message = limit, callback.CodeTimedOut, "timed out"
+	}
+	never := odd && d.chance(0.01*r)
+	if never { // it restarts in the middle of it, and forgets
+		took = d.between(5*time.Second, 60*time.Second)
+	}
+	if call && !never && took < sendTimeout && d.chance(0.7) {
+		// The answer is the result.
+		wait(took)
+		x.end(e, t)
+		if odd && d.chance(0.02*r) {
+			return timeout()
+		}
+		if result.Code == 200 {
+			return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200})
+		}
+		return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500})
+	}
+	twice := d.chance(0.05)
+	w.wg.Go(func() {
+		w.sleep(context.Background(), took)
+		if x.end(e, t) && !never {
+			w.report(result)
+			if twice && w.faulty.Load() {
+				w.count("duplicate callback", 1)
+				w.report(result)
+			}
+		}
+	})
+	switch {
+	case odd && d.chance(0.02*r):
+		w.count("taken, no answer", 1)
+		return timeout()
+	case odd && d.chance(0.05*r):
+		w.count("slow answer", 1) // often after the callback
+		w.sleep(ctx, d.between(500*time.Millisecond, sendTimeout-100*time.Millisecond))
+	default:
+		wait(d.between(2*time.Millisecond, 60*time.Millisecond))
+	}
+	if ctx.Err() != nil {
+		return finished(silent)
+	}
+	return finished(dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: 200})
+}
+
+// end ends a task; false if that was done already.
+func (x *executors) end(e *executor, t *task) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if t.over {
+		return false
+	}
+	e.drop(t)
+	return true
+}

@@ -1,0 +1,736 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// errUnknown is the answer after which nothing may be concluded.
+var errUnknown = errors.New("connection reset")
+
+// Fate is what becomes of one call, or of one item of a call.
+type Fate uint8
+
+const (
+	Fine      Fate = iota
+	Before         // an unknown answer; nothing happened
+	After          // an unknown answer; it happened
+	Lost           // it happened, and the answer is waited for in vain
+	Throttled      // nothing happened, and the answer says so
+	Conflict       // it happened, was tried again under the caller's feet, and the second answer counts
+	Late           // an unknown answer; it happens seconds later
+	Kill           // the process dies at that instant, before
+	KillAfter      // or after the effect
+	Hang           // the whole process stands still, past leases and deadlines
+	Slow           // its answer takes 3.3 seconds
+	Later          // as Late, 35 s
+)
+
+// Call is what a script is asked about: a call of a process, before it happens.
+type Call struct {
+	Process string // its kind: ticker, dispatcher, callback, watchdog, user
+	Op      string
+	N       uint64        // how often this process made it, from 1
+	At      time.Duration // since the world began
+	in      *incarnation
+}
+
+// port is the ports of all use cases as one process sees them: everything that
+// can go wrong between it and the store goes wrong here.
+type port struct {
+	*truth
+	in *incarnation
+}
+
+// begin decides what becomes of a call. It does not return to a dead process.
+func (p *port) begin(ctx context.Context, op string, write bool) (Fate, dice, time.Duration) {
+	pr := p.in.p
+	pr.thaw()
+	if p.in.dead.Load() {
+		p.in.end()
+	}
+	d, n := pr.dice(op)
+	w := pr.w
+	fate, delay := Fine, time.Duration(0)
+	if w.cfg.Script != nil {
+		fate = w.cfg.Script(Call{Process: pr.kind(), Op: op, N: n, At: time.Since(w.began), in: p.in})
+	}
+	if fate == Fine && w.faulty.Load() {
+		fate, delay = w.fateOf(pr, op, write, &d)
+	}
+	switch fate {
+	case Kill:
+		p.in.kill(pr.kind())
+		p.in.end()
+	case Slow:
+		delay = 3300 * time.Millisecond
+	case Hang:
+		pr.freeze(d.between(20*time.Second, 50*time.Second))
+		if d.chance(0.5) {
+			pr.thaw() // before the effect; else after it
+			if p.in.dead.Load() {
+				p.in.end()
+			}
+		}
+		fate = Fine
+	}
+	return fate, d, delay
+}
+
+// fateOf draws the fate of a call as a whole.
+func (w *World) fateOf(pr *process, op string, write bool, d *dice) (Fate, time.Duration) {
+	rate := w.cfg.Rate
+	pr.mu.Lock()
+	storm := time.Now().Before(pr.storms[op]) || time.Now().Before(pr.storms["*"]) && op != "Send" && op != "Receive"
+	pr.mu.Unlock()
+	if storm {
+		w.count("storm", 1)
+		return Throttled, 0
+	}
+	if w.cfg.Skew && d.chance(0.0004*rate) {
+		pr.step(time.Duration(d.n(5)-2) * time.Second)
+	}
+	var delay time.Duration
+	switch {
+	case d.chance(0.004 * rate):
+		delay = d.between(time.Second, 4*time.Second)
+		w.count("delay", 1)
+	case d.chance(0.02 * rate):
+		delay = d.between(50*time.Millisecond, 800*time.Millisecond)
+		w.count("delay", 1)
+	case d.chance(0.3):
+		delay = d.between(time.Millisecond, 30*time.Millisecond)
+	}
+	kill := 0.0006 * rate
+	if pr.kind() == "ticker" {
+		kill = 0.0002 * rate
+	}
+	switch {
+	case d.chance(kill):
+		return Kill, delay
+	case d.chance(kill):
+		return KillAfter, delay
+	case w.cfg.Pauses && d.chance(0.0001*rate):
+		return Hang, delay
+	}
+	if !write {
+		switch {
+		case d.chance(0.006 * rate):
+			w.count("error before", 1)
+			return Before, delay
+		case d.chance(0.006 * rate):
+			w.count("throttle", 1)
+			return Throttled, delay
+		}
+		return Fine, delay
+	}
+	return Fine, delay
+}
+
+// itemFate draws the fate of one item of a write of n.
+func (w *World) itemFate(d *dice, n int) Fate {
+	rate := w.cfg.Rate * 4 / (3 + float64(n))
+	if !d.chance(0.06 * rate) {
+		return Fine
+	}
+	f := []Fate{Before, After, Lost, Throttled, Conflict, Throttled, Conflict, Before, After}[d.n(9)]
+	if w.cfg.Late && d.chance(0.15) {
+		f = Late
+	}
+	w.count(f.String(), 1)
+	return f
+}
+
+func (f Fate) String() string {
+	return [...]string{"fine", "error before", "error after", "lost answer", "throttle", "own conflict", "late write", "kill", "kill", "hang", "slow", "later"}[f]
+}
+
+// wait lets time pass on the way to or from the store. It answers the error of
+// a context that ended meanwhile.
+func (p *port) wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	p.in.p.w.sleep(ctx, d)
+	p.in.p.thaw()
+	if p.in.dead.Load() {
+		p.in.end()
+	}
+	return ctx.Err()
+}
+
+// read makes one call that changes nothing.
+func read[T any](p *port, ctx context.Context, op string, do func(ctx context.Context) (T, error)) (v T, err error) {
+	var zero T
+	began := time.Now()
+	defer func() { invocationOf(ctx).took(began, err) }()
+	fate, d, delay := p.begin(ctx, op, false)
+	switch fate {
+	case Before, Lost, After:
+		_ = p.wait(ctx, delay)
+		return zero, errUnknown
+	case Throttled:
+		return zero, core.ErrThrottled
+	}
+	first := delay
+	if fate == Slow || d.chance(0.5) {
+		first = 0
+	}
+	if err := p.wait(ctx, first); err != nil {
+		return zero, err
+	}
+	v, err = do(ctx)
+	if fate == KillAfter {
+		p.in.kill(p.in.p.kind())
+		p.in.end()
+	}
+	if werr := p.wait(ctx, delay-first); werr != nil && err == nil {
+		return zero, werr
+	}
+	p.in.p.thaw()
+	if p.in.dead.Load() {
+		p.in.end()
+	}
+	return v, err
+}
+
+// writes makes one call of many writes, each judged alone.
+func writes[T any](p *port, ctx context.Context, op string, items []T, do func(ctx context.Context, items []T) []error) []error {
+	answers := make([]error, len(items))
+	if len(items) == 0 {
+		return answers
+	}
+	w := p.in.p.w
+	began := time.Now()
+	defer func() { invocationOf(ctx).took(began, errors.Join(answers...)) }()
+	over := ctx.Err()
+	fate, d, delay := p.begin(ctx, op, true)
+	if over != nil { // a client begins no request then
+		for i := range answers {
+			answers[i] = over
+		}
+		return answers
+	}
+	// What is written reaches the store with the values of ctx alone: its end
+	// stops the waiting, not the request.
+	wire := context.WithoutCancel(ctx)
+	first := delay
+	if fate == Slow || d.chance(0.5) {
+		first = 0
+	}
+	fates := make([]Fate, len(items))
+	for i := range fates {
+		fates[i] = fate
+		if (fate == Fine || fate == Slow) && w.faulty.Load() {
+			fates[i] = w.itemFate(&d, len(items))
+		}
+	}
+	_ = p.wait(ctx, first)
+	if ctx.Err() != nil {
+		// The deadline came while the request was on its way.
+		for i := range answers {
+			answers[i] = ctx.Err()
+			fates[i] = Before
+			if d.chance(0.5) {
+				fates[i] = After
+			}
+		}
+	}
+	var now, late []T
+	var of []int
+	for i, f := range fates {
+		switch f {
+		case Before, Throttled:
+		case Late, Later:
+			late = append(late, items[i])
+		default:
+			now, of = append(now, items[i]), append(of, i)
+		}
+	}
+	if len(late) > 0 {
+		if inv := invocationOf(ctx); inv != nil {
+			inv.troubled()
+		}
+		wait := d.between(200*time.Millisecond, 20*time.Second)
+		if fate == Later {
+			wait = 35 * time.Second
+		}
+		w.after(wait, func() { do(wire, late) })
+	}
+	if len(now) > 0 {
+		for k, err := range do(wire, now) {
+			i := of[k]
+			if fates[i] == Conflict && err == nil {
+				err = do(wire, []T{items[i]})[0]
+			}
+			if answers[i] == nil {
+				answers[i] = err
+			}
+		}
+	}
+	if fate == KillAfter {
+		p.in.kill(p.in.p.kind())
+		p.in.end()
+	}
+	lost := false
+	for i, f := range fates {
+		switch f {
+		case Throttled:
+			answers[i] = core.ErrThrottled
+		case Before, After, Late, Later:
+			if answers[i] == nil || f == After {
+				answers[i] = errUnknown
+			}
+		case Lost:
+			answers[i], lost = errUnknown, true
+		}
+	}
+	rest := delay - first
+	if lost {
+		rest += d.between(2*time.Second, 6*time.Second)
+	}
+	if err := p.wait(ctx, rest); err != nil {
+		for i := range answers {
+			answers[i] = fmt.Errorf("no answer in time: %w", err)
+		}
+	}
+	p.in.p.thaw()
+	if p.in.dead.Load() {
+		p.in.end()
+	}
+	return answers
+}
+
+func write[T any](p *port, ctx context.Context, op string, item T, do func(ctx context.Context, item T) error) error {
+	return writes(p, ctx, op, []T{item}, func(ctx context.Context, items []T) []error {
+		errs := make([]error, len(items))
+		for i := range items {
+			errs[i] = do(ctx, items[i])
+		}
+		return errs
+	})[0]
+}
+
+// keyed makes one read of many keys that may leave some unread.
+func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []K, do func(ctx context.Context, keys []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
+	ask, left := keys, []K(nil)
+	w := p.in.p.w
+	if w.faulty.Load() {
+		if d, _ := p.in.p.dice(op + " short"); d.chance(0.02 * w.cfg.Rate) {
+			ask = nil
+			for _, k := range keys {
+				if d.chance(0.5) {
+					left = append(left, k)
+				} else {
+					ask = append(ask, k)
+				}
+			}
+			w.count("short read", 1)
+		}
+	}
+	type answer struct {
+		found map[K]V
+		left  []K
+	}
+	a, err := read(p, ctx, op, func(ctx context.Context) (answer, error) {
+		found, unread, err := do(ctx, ask)
+		return answer{found, unread}, err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return a.found, append(a.left, left...), nil
+}
+
+// What follows is every port, through one of the four functions above.
+
+// Due is short, and behind what was written: an answer of a moment ago.
+func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	items, err := read(p, ctx, "Due", func(ctx context.Context) ([]core.DueItem, error) {
+		return p.truth.Due(ctx, partition, upTo, after, limit)
+	})
+	w := p.in.p.w
+	if err != nil || !w.faulty.Load() {
+		return items, err
+	}
+	d, _ := p.in.p.dice("Due stale")
+	fresh := slices.Clone(items)
+	if d.chance(0.1 * w.cfg.Rate) {
+		w.count("stale index", 1)
+		items = slices.DeleteFunc(items, func(core.DueItem) bool { return d.chance(0.3) })
+		for _, old := range w.truth.oldDue(partition) {
+			if after.Less(old) && old.PlanAt <= upTo && !slices.Contains(items, old) && len(items) < limit {
+				items = append(items, old)
+			}
+		}
+		slices.SortFunc(items, func(a, b core.DueItem) int {
+			if a.Less(b) {
+				return -1
+			}
+			return 1
+		})
+	}
+	if len(items) > 1 && d.chance(0.1*w.cfg.Rate) {
+		w.count("short read", 1)
+		items = items[:1+d.n(len(items)-1)]
+	}
+	if after == (core.DueItem{}) {
+		w.truth.noteDue(partition, fresh)
+	}
+	return items, nil
+}
+
+func (p *port) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	return keyed(p, ctx, "Scheds", jobs, p.truth.Scheds)
+}
+
+func (p *port) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	began := time.Now()
+	found, left, err := keyed(p, ctx, "Jobs", jobs, p.truth.Jobs)
+	if inv := invocationOf(ctx); inv != nil && err == nil {
+		inv.mu.Lock()
+		for _, id := range jobs {
+			if _, ok := inv.jobsRead[id]; !ok && !slices.Contains(left, id) {
+				inv.jobsRead[id] = began
+			}
+		}
+		inv.mu.Unlock()
+	}
+	return found, left, err
+}
+
+func (p *port) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	began := time.Now()
+	found, left, err := keyed(p, ctx, "Apps", names, p.truth.Apps)
+	if inv := invocationOf(ctx); inv != nil && err == nil {
+		inv.mu.Lock()
+		if inv.appsRead.IsZero() {
+			inv.appsRead = began
+		}
+		inv.mu.Unlock()
+	}
+	return found, left, err
+}
+
+func (p *port) Global(ctx context.Context) (core.Global, error) {
+	began := time.Now()
+	g, err := read(p, ctx, "Global", p.truth.Global)
+	if inv := invocationOf(ctx); inv != nil && err == nil {
+		inv.mu.Lock()
+		if inv.allRead.IsZero() {
+			inv.allRead = began
+		}
+		inv.mu.Unlock()
+	}
+	return g, err
+}
+
+func (p *port) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	return keyed(p, ctx, "Runs", runs, p.truth.Runs)
+}
+
+func (p *port) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
+	return read(p, ctx, "Tombstones", func(ctx context.Context) (map[core.JobID]core.Tombstone, error) {
+		return p.truth.Tombstones(ctx, jobs)
+	})
+}
+
+func (p *port) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	return read(p, ctx, "Executors", func(ctx context.Context) (map[string][]core.Executor, error) {
+		return p.truth.Executors(ctx, apps)
+	})
+}
+
+// Journals notes what the invocation saw, and when by its own clock it asked:
+// before the effect, so that a late answer counts as an early look.
+func (p *port) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	var clock time.Time
+	found, err := read(p, ctx, "Journals", func(ctx context.Context) (map[core.JournalKey]core.Journal, error) {
+		clock = p.in.p.now()
+		return p.truth.Journals(ctx, keys)
+	})
+	if inv := invocationOf(ctx); inv != nil && err == nil {
+		inv.sawJournals(keys, found, clock)
+	}
+	return found, err
+}
+
+func (p *port) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
+	return read(p, ctx, "JournalsAt", func(ctx context.Context) ([]core.Journal, error) { return p.truth.JournalsAt(ctx, minute) })
+}
+
+func (p *port) Cursor(ctx context.Context) (int64, error) {
+	return read(p, ctx, "Cursor", p.truth.Cursor)
+}
+
+func (p *port) Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error) {
+	return read(p, ctx, "Revisits", func(ctx context.Context) ([]core.JournalKey, error) { return p.truth.Revisits(ctx, minute) })
+}
+
+func (p *port) OldestMessage(ctx context.Context) (time.Time, error) {
+	return read(p, ctx, "OldestMessage", p.truth.OldestMessage)
+}
+
+func (p *port) Leases(ctx context.Context) ([]core.Lease, error) {
+	return read(p, ctx, "Leases", p.truth.Leases)
+}
+
+func (p *port) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+	return read(p, ctx, "JobIDs", func(ctx context.Context) (map[string]core.JobID, error) { return p.truth.JobIDs(ctx, app, names) })
+}
+
+func (p *port) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	return read(p, ctx, "Entries", func(ctx context.Context) ([]core.DueItem, error) { return p.truth.Entries(ctx, job) })
+}
+
+func (p *port) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
+	return read(p, ctx, "OpenRuns", func(ctx context.Context) ([]core.Run, error) { return p.truth.OpenRuns(ctx, job, limit) })
+}
+
+func (p *port) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
+	err = write(p, ctx, "Numbers", n, func(ctx context.Context, n int) error {
+		var err error
+		first, err = p.truth.Numbers(ctx, job, n)
+		return err
+	})
+	return first, err
+}
+
+func (p *port) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
+	err = write(p, ctx, "NewJobIDs", n, func(ctx context.Context, n int) error {
+		var err error
+		first, err = p.truth.NewJobIDs(ctx, n)
+		return err
+	})
+	return first, err
+}
+
+func (p *port) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
+	err = write(p, ctx, "PutKey", run, func(ctx context.Context, run core.RunID) error {
+		var err error
+		bound, err = p.truth.PutKey(ctx, job, key, run)
+		return err
+	})
+	return bound, err
+}
+
+func (p *port) PutSkips(ctx context.Context, skips []core.Skip) []error {
+	return writes(p, ctx, "PutSkips", skips, p.truth.PutSkips)
+}
+
+func (p *port) Advance(ctx context.Context, moves []core.Advance) []error {
+	return writes(p, ctx, "Advance", moves, p.truth.Advance)
+}
+
+func (p *port) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
+	return writes(p, ctx, "RemoveEntries", entries, p.truth.RemoveEntries)
+}
+
+func (p *port) PutEntries(ctx context.Context, entries []core.DueItem) []error {
+	return writes(p, ctx, "PutEntries", entries, p.truth.PutEntries)
+}
+
+func (p *port) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	return write(p, ctx, "PutGlobal", g, func(ctx context.Context, g core.Global) error { return p.truth.PutGlobal(ctx, seen, g) })
+}
+
+func (p *port) PutChanges(ctx context.Context, changes []core.Change) error {
+	return write(p, ctx, "PutChanges", changes, p.truth.PutChanges)
+}
+
+func (p *port) PutLease(ctx context.Context, seen, l core.Lease) error {
+	return write(p, ctx, "PutLease", l, func(ctx context.Context, l core.Lease) error { return p.truth.PutLease(ctx, seen, l) })
+}
+
+func (p *port) DropLease(ctx context.Context, seen core.Lease) error {
+	return write(p, ctx, "DropLease", seen, p.truth.DropLease)
+}
+
+// Enqueue makes some messages of fires visible a little early, as a queue that
+// counts its delays in whole seconds does.
+func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
+	if w := p.in.p.w; w.faulty.Load() {
+		d, _ := p.in.p.dice("early")
+		out = slices.Clone(out)
+		for i := range out {
+			if out[i].Message.Kind == ring.KindFires && d.chance(0.2) {
+				out[i].NotBefore = out[i].NotBefore.Add(-d.between(0, 2*time.Second))
+			}
+		}
+	}
+	return writes(p, ctx, "Enqueue", out, p.truth.Enqueue)
+}
+
+func (p *port) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return write(p, ctx, "Bury", m, func(ctx context.Context, m ring.Message) error { return p.truth.Bury(ctx, m, reason) })
+}
+
+func (p *port) Create(ctx context.Context, runs []core.Run) []error {
+	return writes(p, ctx, "Create", runs, p.truth.Create)
+}
+
+func (p *port) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	return writes(p, ctx, "TakeOver", takes, p.truth.TakeOver)
+}
+
+func (p *port) Readdress(ctx context.Context, r dispatch.Readdress) error {
+	return write(p, ctx, "Readdress", r, p.truth.Readdress)
+}
+
+func (p *port) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
+	return writes(p, ctx, "GiveBack", gives, p.truth.GiveBack)
+}
+
+func (p *port) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	return writes(p, ctx, "SkipUnsent", skips, p.truth.SkipUnsent)
+}
+
+// PutJournal notes how long the journal took, and that it was not taken; also
+// of a process that dies while it waits for the answer.
+func (p *port) PutJournal(ctx context.Context, j core.Journal) error {
+	began := time.Now()
+	err := errUnknown // to who dies under it
+	defer func() {
+		if inv := invocationOf(ctx); inv != nil {
+			inv.mu.Lock()
+			inv.journal = max(inv.journal, time.Since(began))
+			inv.trouble = inv.trouble || err != nil
+			inv.mu.Unlock()
+		}
+	}()
+	err = write(p, ctx, "PutJournal", j, p.truth.PutJournal)
+	return err
+}
+
+func (p *port) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	return writes(p, ctx, "CloseRuns", closes, p.truth.CloseRuns)
+}
+
+func (p *port) Settle(ctx context.Context, runs []core.RunID) []error {
+	return writes(p, ctx, "Settle", runs, p.truth.Settle)
+}
+
+func (p *port) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
+	return write(p, ctx, "NoteLate", late, func(ctx context.Context, late core.LateResult) error { return p.truth.NoteLate(ctx, run, late) })
+}
+
+func (p *port) MoveCursor(ctx context.Context, seen, minute int64) error {
+	return write(p, ctx, "MoveCursor", minute, func(ctx context.Context, minute int64) error { return p.truth.MoveCursor(ctx, seen, minute) })
+}
+
+func (p *port) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	return write(p, ctx, "PutRevisits", keys, func(ctx context.Context, keys []core.JournalKey) error { return p.truth.PutRevisits(ctx, minute, keys) })
+}
+
+func (p *port) DropRevisits(ctx context.Context, minute int64) error {
+	return write(p, ctx, "DropRevisits", minute, p.truth.DropRevisits)
+}
+
+func (p *port) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+	return writes(p, ctx, "CreateJobs", jobs, func(ctx context.Context, some []core.Job) []error {
+		of := make([]core.Change, len(some))
+		for i := range some {
+			for k := range jobs {
+				if jobs[k].Def.ID == some[i].Def.ID {
+					of[i] = changes[k]
+				}
+			}
+		}
+		return p.truth.CreateJobs(ctx, some, of)
+	})
+}
+
+func (p *port) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	return writes(p, ctx, "UpdateJobs", updates, p.truth.UpdateJobs)
+}
+
+func (p *port) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
+	return write(p, ctx, "DeleteJob", t, func(ctx context.Context, t core.Tombstone) error { return p.truth.DeleteJob(ctx, seen, t, c) })
+}
+
+func (p *port) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	return write(p, ctx, "PutApp", a, func(ctx context.Context, a core.App) error { return p.truth.PutApp(ctx, seen, a, c) })
+}
+
+func (p *port) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
+	return write(p, ctx, "PutTriggered", run, func(ctx context.Context, run core.Run) error { return p.truth.PutTriggered(ctx, run, entry) })
+}
+
+func (p *port) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+	return write(p, ctx, "MarkKilled", run, func(ctx context.Context, run core.RunID) error {
+		return p.truth.MarkKilled(ctx, run, by, atMillis)
+	})
+}
+
+func (p *port) PutExecutor(ctx context.Context, e core.Executor) error {
+	return write(p, ctx, "PutExecutor", e, p.truth.PutExecutor)
+}
+
+func (p *port) RemoveExecutor(ctx context.Context, app, address string) error {
+	return write(p, ctx, "RemoveExecutor", address, func(ctx context.Context, address string) error {
+		return p.truth.RemoveExecutor(ctx, app, address)
+	})
+}
+
+// Receive brings messages as a queue does that promises little: some wait
+// again, some a quarter of an hour, and some come to another as well.
+func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+	fate, d, _ := p.begin(ctx, "Receive", false)
+	if fate == Before || fate == Throttled {
+		p.in.p.w.sleep(ctx, time.Second)
+		return nil, errUnknown
+	}
+	got, err := p.truth.Receive(ctx, kind, limit)
+	p.in.p.thaw()
+	if p.in.dead.Load() {
+		p.in.end() // they come again when their visibility is over
+	}
+	if fate == KillAfter {
+		p.in.kill(p.in.p.kind())
+		p.in.end()
+	}
+	w := p.in.p.w
+	if err != nil || !w.faulty.Load() {
+		return got, err
+	}
+	kept := got[:0:0]
+	for _, m := range got {
+		switch {
+		case d.chance(0.02 * w.cfg.Rate):
+			w.count("reordered", 1)
+			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
+		case kind == ring.KindFires && d.chance(0.001*w.cfg.Rate):
+			w.count("15 minutes late", 1)
+			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(15*time.Minute))
+		case d.chance(0.002 * w.cfg.Rate):
+			w.count("lost delivery", 1) // comes again after its visibility
+		default:
+			kept = append(kept, m)
+			if kind == ring.KindFires && d.chance(0.03*w.cfg.Rate) {
+				w.count("duplicate delivery", 1)
+				w.duplicate(m, d.between(0, 5*time.Second), d.n(100))
+			}
+		}
+	}
+	return kept, nil
+}
+
+func (p *port) Ack(ctx context.Context, done []engine.Delivery) []error {
+	return writes(p, ctx, "Ack", done, p.truth.Ack)
+}
+
+func (p *port) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	return writes(p, ctx, "Release", back, func(ctx context.Context, back []engine.Delivery) []error {
+		return p.truth.Release(ctx, back, at)
+	})
+}

@@ -1,0 +1,384 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+)
+
+// apps are the apps of every world: fixed addresses, registered ones, and such
+// whose answer is the result.
+var apps = []struct {
+	name      string
+	addresses []string
+	fixed     bool
+}{
+	{"alpha", []string{"http://10.0.1.1:9999", "http://10.0.1.2:9999", "http://10.0.1.3:9999"}, true},
+	{"beta", []string{"http://10.0.2.1:9999", "http://10.0.2.2:9999", "http://10.0.2.3:9999"}, false},
+	{"gamma", []string{"call:http://10.0.3.1:8080", "call:http://10.0.3.2:8080"}, true},
+}
+
+var god = manage.Actor{Name: "god"}
+
+// asked is a trigger that was acknowledged.
+type asked struct {
+	run core.RunID
+	key string
+	job string
+}
+
+// setUp makes apps and jobs before anything runs.
+func (w *World) setUp(d *dice) {
+	g := core.Global{Partitions: 2, Readable: 2, Rev: 1}
+	if w.cfg.Rate == 0 {
+		g.Partitions, g.Readable = 4, 4
+	}
+	if err := w.truth.PutGlobal(bg, 0, g); err != nil {
+		panic(err)
+	}
+	for _, a := range apps {
+		spec := manage.AppSpec{Name: a.name}
+		if a.fixed {
+			spec.Executors = a.addresses
+		}
+		if _, err := w.people.SaveApp(bg, god, spec); err != nil {
+			panic(err)
+		}
+		for _, address := range a.addresses {
+			w.execs.add(address)
+			if !a.fixed {
+				if err := w.truth.PutExecutor(bg, core.Executor{App: a.name, Address: address, Beat: time.Now(), Since: time.Now()}); err != nil {
+					panic(err)
+				}
+			}
+		}
+	}
+	specs := w.cfg.Jobs
+	if specs == nil {
+		specs = w.mix(d)
+	}
+	for _, r := range w.people.Save(bg, god, specs) {
+		if r.Err != nil {
+			panic(fmt.Sprint(r.App, "/", r.Name, ": ", r.Err))
+		}
+		w.truth.acknowledged(r.ID, r.Rev)
+		w.jobs = append(w.jobs, r.App+"/"+r.Name)
+	}
+}
+
+func every(d time.Duration) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}
+}
+
+func when(kind core.Kind, expr, zone string) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: kind, Expr: expr}}, Timezone: zone}
+}
+
+// mix is jobs of all kinds that demand about as many fires as are wanted.
+func (w *World) mix(d *dice) []manage.JobSpec {
+	seconds := int(w.cfg.For / time.Second)
+	var specs []manage.JobSpec
+	left := w.cfg.Fires
+	for i := 0; left > 0 || i < 16; i++ {
+		var s core.Schedule
+		n := 0
+		switch i % 16 {
+		case 0, 4, 8:
+			s, n = every(time.Second), seconds
+		case 1:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * time.Second}}}, seconds/10
+		case 2:
+			s, n = when(core.KindCron, "*/3 * * * * ?", "Europe/Berlin"), seconds/3
+		case 3:
+			s, n = when(core.KindCron, "0 * * * * ?", "America/New_York"), seconds/60
+		case 5:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 2 * time.Second}}}, seconds/6
+		case 6:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: core.Ceil(time.Now().Add(d.between(5*time.Second, w.cfg.For)))}}}, 1
+		case 7:
+			s, n = when(core.KindCrontab, "* * * * *", "Asia/Kolkata"), seconds/60
+		case 9:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 5 * time.Second}}, Jitter: 3 * time.Second}, seconds/5
+		case 10:
+			s, n = every(2*time.Second), seconds/2
+		case 11:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * time.Second}}}, seconds/12
+		case 12:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Second}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}}, seconds/9
+		case 13:
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, seconds/60
+		case 14:
+			s, n = every(4*time.Second), seconds/4
+		case 15:
+			s, n = core.Schedule{}, 0 // by hand only
+		}
+		left -= n
+		specs = append(specs, w.spec(d, i, s))
+	}
+	return specs
+}
+
+// spec is a job with policies drawn by the seed.
+func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
+	app := apps[d.n(len(apps))].name
+	spec := manage.JobSpec{
+		Def: core.Def{
+			App: app, Name: fmt.Sprintf("job-%d", i), Handler: "/work", LostAfter: time.Minute,
+			Route: []core.Route{core.RouteFirst, core.RouteLast, core.RouteRound, core.RouteRandom, core.RouteHash, core.RouteFailover}[d.n(6)],
+			Block: []core.Block{core.BlockSerial, core.BlockSerial, core.BlockDiscardLater, core.BlockCoverEarly}[d.n(4)],
+		},
+		Schedule: s,
+		Misfire:  core.Misfires[d.n(3)],
+		Grace:    time.Duration(2+d.n(30)) * time.Second,
+	}
+	if d.n(4) == 0 {
+		spec.Deadline = time.Duration(5+d.n(60)) * time.Second
+	}
+	if d.n(2) == 0 {
+		spec.Def.Retry = core.Retry{Max: 1 + d.n(3), Delay: time.Duration(1+d.n(8)) * time.Second,
+			Backoff: core.Backoffs[d.n(2)], On: []core.State{core.Failed, core.TimedOut, core.Lost}[:1+d.n(3)]}
+		if d.n(3) == 0 {
+			spec.Def.Retry.Delay = w.plan.MaxAhead + 5*time.Second // waits in the due index
+		}
+	}
+	if d.n(4) == 0 {
+		spec.Def.Timeout = time.Duration(1+d.n(5)) * time.Second
+	}
+	return spec
+}
+
+// beats keeps the registered executors registered.
+func (w *World) beats(in *incarnation) {
+	r := registry.New(in.port, registry.Options{Now: in.p.now, AllowNoToken: true, BeatWrite: 15 * time.Second})
+	for !w.closing() && !in.dead.Load() {
+		for _, a := range apps {
+			for _, address := range a.addresses {
+				if !a.fixed && !w.away(address) {
+					_ = r.Register(in.ctx, registry.Registration{App: a.name, Address: address})
+				}
+			}
+		}
+		w.sleep(in.ctx, 20*time.Second)
+	}
+}
+
+func (w *World) away(address string) bool {
+	w.execs.mu.Lock()
+	defer w.execs.mu.Unlock()
+	return time.Now().Before(w.execs.at[address].down)
+}
+
+// ask makes one request of a person to the user-facing process; false when its
+// answer never came.
+func (w *World) ask(p *process, do func(ctx context.Context, m *manage.Manage)) bool {
+	in := p.living()
+	if in == nil {
+		return false
+	}
+	answer := make(chan struct{})
+	in.spawn(func() {
+		ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
+		defer cancel()
+		do(ctx, manage.New(in.port, in.port, w.finisher(in), sender{in}, manage.Options{Now: in.p.now, Plan: w.plan}))
+		close(answer)
+	})
+	t := time.NewTimer(25 * time.Second)
+	defer t.Stop()
+	select {
+	case <-answer:
+		return true
+	case <-t.C:
+		return false
+	}
+}
+
+func (w *World) someJob(d *dice) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.jobs) == 0 {
+		return ""
+	}
+	return w.jobs[d.n(len(w.jobs))]
+}
+
+// person changes things for as long as people are at work.
+func (w *World) person(p *process, n int) {
+	me := manage.Actor{Name: fmt.Sprintf("person-%d", n)}
+	d := w.dice(me.Name)
+	for w.busy.Load() {
+		w.sleep(bg, d.between(300*time.Millisecond, 4*time.Second))
+		if !w.busy.Load() {
+			return
+		}
+		ref := w.someJob(d)
+		switch d.n(14) {
+		case 0, 1, 2, 3:
+			w.edit(d, p, me, ref)
+		case 4, 5:
+			w.setState(d, p, me, manage.Target{Job: ref})
+		case 6:
+			w.setState(d, p, me, manage.Target{App: apps[d.n(len(apps))].name})
+		case 7:
+			if d.n(3) == 0 {
+				w.setState(d, p, me, manage.Target{All: true})
+			}
+		case 8:
+			w.remove(p, me, ref)
+		case 9, 10:
+			w.trigger(d, p, me, ref)
+		case 11:
+			w.ask(p, func(ctx context.Context, m *manage.Manage) {
+				w.count("kill of a job by a person", 1)
+				_, _ = m.KillJob(ctx, me, ref)
+			})
+		case 12:
+			w.mu.Lock()
+			w.serial++
+			name := 1000 + w.serial
+			w.mu.Unlock()
+			spec := w.spec(d, name, every(time.Duration(2+d.n(6))*time.Second))
+			w.save(p, me, spec)
+		case 13:
+			w.mu.Lock()
+			var some asked
+			if len(w.asked) > 0 {
+				some = w.asked[d.n(len(w.asked))]
+			}
+			w.mu.Unlock()
+			if some.run != 0 {
+				w.ask(p, func(ctx context.Context, m *manage.Manage) {
+					_, _ = m.KillRun(ctx, me, some.run.String())
+				})
+			}
+		}
+	}
+}
+
+func (w *World) save(p *process, me manage.Actor, spec manage.JobSpec) {
+	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		r := m.Save(ctx, me, []manage.JobSpec{spec})[0]
+		if r.Err == nil {
+			w.truth.acknowledged(r.ID, r.Rev)
+			w.count("edit", 1)
+			if r.Change == manage.Created {
+				w.mu.Lock()
+				w.jobs = append(w.jobs, r.App+"/"+r.Name)
+				w.mu.Unlock()
+			}
+		}
+	})
+}
+
+// edit gives a job another schedule of its kind, or other params.
+func (w *World) edit(d *dice, p *process, me manage.Actor, ref string) {
+	job, err := w.people.Job(bg, ref)
+	if err != nil {
+		return
+	}
+	spec := manage.JobSpec{Def: job.Def, Schedule: job.Sched.Schedule, Misfire: job.Sched.Misfire, Grace: job.Sched.Grace, Deadline: job.Sched.Deadline}
+	spec.Def.Params = fmt.Sprint("v", d.n(1000))
+	if len(spec.Schedule.Any) == 1 && d.n(2) == 0 {
+		when := spec.Schedule.Any[0]
+		switch when.Kind {
+		case core.KindEvery:
+			when = core.When{Kind: core.KindEvery, Every: time.Duration(1+d.n(5)) * time.Second, Aligned: true}
+		case core.KindFixedDelay:
+			when.Every = time.Duration(1+d.n(6)) * time.Second
+		case core.KindCron:
+			when.Expr = fmt.Sprintf("*/%d * * * * ?", 2+d.n(8))
+		}
+		spec.Schedule.Any = []core.When{when}
+	}
+	w.save(p, me, spec)
+}
+
+// setState pauses or resumes; who pauses an app or everything resumes it soon.
+func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) {
+	var done bool
+	resume := func() {
+		w.ask(p, func(ctx context.Context, m *manage.Manage) {
+			if r, err := m.Resume(ctx, me, t, ""); err == nil {
+				w.stateAcknowledged(t, r)
+				done = true
+			}
+		})
+	}
+	if t.Job != "" && d.n(2) == 0 {
+		resume()
+		return
+	}
+	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		var r manage.PauseRequest
+		if d.n(3) == 0 {
+			until := time.Now().Add(d.between(2*time.Second, 20*time.Second))
+			r.Until = &until
+		}
+		if s, err := m.Pause(ctx, me, t, r); err == nil {
+			w.stateAcknowledged(t, s)
+		}
+	})
+	if t.Job != "" {
+		return
+	}
+	w.sleep(bg, d.between(time.Second, 12*time.Second))
+	for try := 0; !done && try < 5; try++ {
+		resume()
+	}
+}
+
+func (w *World) stateAcknowledged(t manage.Target, r manage.StateResult) {
+	w.count("pause or resume", 1)
+	if t.Job == "" {
+		w.truth.pauseAcknowledged(t.App)
+		return
+	}
+	if job, err := w.people.Job(bg, t.Job); err == nil {
+		w.truth.acknowledged(job.Def.ID, r.Rev)
+	}
+}
+
+func (w *World) remove(p *process, me manage.Actor, ref string) {
+	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		r, err := m.Delete(ctx, me, ref, nil)
+		if err == nil {
+			w.truth.acknowledged(r.ID, r.Rev)
+			w.count("delete", 1)
+			w.mu.Lock()
+			for i, name := range w.jobs {
+				if name == ref {
+					w.jobs = append(w.jobs[:i:i], w.jobs[i+1:]...)
+					break
+				}
+			}
+			w.mu.Unlock()
+		}
+	})
+}
+
+func (w *World) trigger(d *dice, p *process, me manage.Actor, ref string) {
+	var r manage.TriggerRequest
+	r.Job = ref
+	if d.n(2) == 0 {
+		r.Cause = core.CauseAPI
+	}
+	if d.n(3) == 0 {
+		at := time.Now().Add(d.between(time.Second, 40*time.Second))
+		r.At = &at
+	}
+	if d.n(2) == 0 {
+		r.Key = fmt.Sprintf("key-%d", d.n(20))
+	}
+	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		res, err := m.Trigger(ctx, me, r)
+		if err == nil {
+			w.count("trigger", 1)
+			w.mu.Lock()
+			w.asked = append(w.asked, asked{res.Run.ID, r.Key, ref})
+			w.mu.Unlock()
+		}
+	})
+}

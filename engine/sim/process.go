@@ -1,0 +1,235 @@
+package sim
+
+import (
+	"context"
+	"math/bits"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+)
+
+// process is one of the programs of a deployment: it is killed at any instant
+// and started again a while later. Its clock is its own.
+type process struct {
+	w    *World
+	name string
+	run  func(in *incarnation) // makes the use cases and drives them; called for each start
+
+	offset  atomic.Int64 // of its clock, in nanoseconds
+	stepped atomic.Int64 // when its clock was last stepped, true nanoseconds
+
+	mu     sync.Mutex
+	cur    *incarnation
+	starts int
+	frozen time.Time // all its calls hang until then: a stopped machine
+	down   time.Time // not started again before then
+	calls  map[string]uint64
+	storms map[string]time.Time // operations that are throttled until then
+}
+
+// incarnation is one life of a process. After its death none of its goroutines
+// reaches the store again: they end at their next call.
+type incarnation struct {
+	p      *process
+	n      int
+	ctx    context.Context
+	cancel context.CancelFunc
+	dead   atomic.Bool
+	died   time.Time // set before dead
+	port   *port
+	// deliver hands a message to a dispatcher past the queue: a duplicate.
+	deliver func([]engine.Delivery)
+}
+
+func (p *process) now() time.Time {
+	return time.Now().Add(time.Duration(p.offset.Load())).UTC()
+}
+
+// start begins a new incarnation.
+func (p *process) start() {
+	p.mu.Lock()
+	if p.w.closing() || p.cur != nil && !p.cur.dead.Load() {
+		p.mu.Unlock()
+		return
+	}
+	p.starts++
+	in := &incarnation{p: p, n: p.starts}
+	in.ctx, in.cancel = context.WithCancel(context.Background())
+	in.port = &port{truth: p.w.truth, in: in}
+	p.cur = in
+	p.mu.Unlock()
+	in.spawn(func() { p.run(in) })
+}
+
+// living is the present incarnation, nil while there is none.
+func (p *process) living() *incarnation {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cur == nil || p.cur.dead.Load() {
+		return nil
+	}
+	return p.cur
+}
+
+// spawn runs a goroutine of this life.
+func (in *incarnation) spawn(f func()) { in.p.w.wg.Go(f) }
+
+// kill ends the incarnation, and has the process started again after a while.
+func (in *incarnation) kill(why string) {
+	p := in.p
+	d, _ := p.dice("restart")
+	p.mu.Lock()
+	if in.dead.Load() {
+		p.mu.Unlock()
+		return
+	}
+	in.died = time.Now()
+	in.dead.Store(true)
+	back := d.between(500*time.Millisecond, 6*time.Second)
+	back = max(back, time.Until(p.down))
+	p.mu.Unlock()
+	p.w.count("kill "+why, 1)
+	p.w.truth.buryLive(in)
+	in.cancel()
+	p.w.after(back, p.start)
+}
+
+// stop ends the incarnation for good, at the end of the world.
+func (in *incarnation) stop() {
+	in.dead.Store(true)
+	in.cancel()
+}
+
+// end is where the goroutine of a dead process ends.
+func (in *incarnation) end() { runtime.Goexit() }
+
+// step sets the clock of the process.
+func (p *process) step(offset time.Duration) {
+	p.offset.Store(int64(offset))
+	p.stepped.Store(time.Now().UnixNano())
+	p.w.count("clock step", 1)
+}
+
+// steppedWithin reports that the clock was set within d before now, or now.
+func (p *process) steppedWithin(d time.Duration) bool {
+	at := p.stepped.Load()
+	return at != 0 && time.Now().UnixNano()-at <= int64(d)
+}
+
+// freeze stops the whole process, as a stopped machine is: what it was about
+// to do it does later.
+func (p *process) freeze(d time.Duration) {
+	p.mu.Lock()
+	p.frozen = time.Now().Add(d)
+	p.mu.Unlock()
+	p.w.count("pause of a process", 1)
+	p.w.truth.notePause(p)
+}
+
+// thaw waits until the process is not frozen.
+func (p *process) thaw() {
+	for {
+		p.mu.Lock()
+		d := time.Until(p.frozen)
+		p.mu.Unlock()
+		if d <= 0 || p.w.closing() {
+			return
+		}
+		p.w.sleep(context.Background(), d)
+	}
+}
+
+// dice are made of the seed, the process, the operation and how often that was
+// called: the order in which goroutines run changes little of them.
+type dice struct{ x uint64 }
+
+func (p *process) dice(op string) (d dice, n uint64) {
+	p.mu.Lock()
+	p.calls[op]++
+	n = p.calls[op]
+	p.mu.Unlock()
+	return dice{mix(p.w.cfg.Seed ^ mix(hashOf(p.name)^bits.RotateLeft64(hashOf(op), 17)^n*0x9e3779b97f4a7c15))}, n
+}
+
+func (d *dice) next() uint64 {
+	d.x += 0x9e3779b97f4a7c15
+	return mix(d.x)
+}
+
+func (d *dice) chance(p float64) bool { return float64(d.next()>>11)/(1<<53) < p }
+
+func (d *dice) n(n int) int { return int(d.next() % uint64(n)) }
+
+func (d *dice) between(low, high time.Duration) time.Duration {
+	return low + time.Duration(d.next()%uint64(high-low+1))
+}
+
+func mix(x uint64) uint64 {
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+func hashOf(s string) uint64 {
+	h := uint64(14695981039346656037)
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return mix(h)
+}
+
+// invocation is one batch of messages in the hands of one dispatcher: what the
+// checker knows of it, gathered by the calls that it makes.
+type invocation struct {
+	in    *incarnation
+	got   []engine.Delivery
+	until time.Time                // what its claims say, by a clock that is right
+	fires map[core.RunID]core.Fire // the newest copy of each
+	all   []core.RunID             // with copies, as counted among the live
+
+	mu       sync.Mutex
+	jobsRead map[core.JobID]time.Time // when the first answered read of it began
+	appsRead time.Time
+	allRead  time.Time // of the global item
+	journals map[core.JournalKey]looked
+	// trouble is what keeps answers out of the journal: refusals, delays. The
+	// promise of 250 ms is for a journal that is taken.
+	trouble bool
+	paused  bool
+	journal time.Duration // of its slowest write
+	// The same of all its calls, for ends that are closed and not journalled.
+	rough   bool
+	slowest time.Duration
+}
+
+// took notes how long a call took, and whether it was answered well.
+func (inv *invocation) took(began time.Time, err error) {
+	if inv == nil {
+		return
+	}
+	inv.mu.Lock()
+	inv.slowest = max(inv.slowest, time.Since(began))
+	inv.rough = inv.rough || err != nil
+	inv.mu.Unlock()
+}
+
+// looked is what the invocation saw of another's journal, and when by its clock.
+type looked struct {
+	clock   time.Time
+	settled map[core.RunID]bool
+}
+
+type invocationKey struct{}
+
+func contextOf(inv *invocation) context.Context {
+	return context.WithValue(context.Background(), invocationKey{}, inv)
+}
+
+func invocationOf(ctx context.Context) *invocation {
+	v, _ := ctx.Value(invocationKey{}).(*invocation)
+	return v
+}

@@ -1,0 +1,93 @@
+package sim
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var (
+	flagFires  = flag.Int("sim.fires", 40_000, "about how many instants are demanded in all worlds together")
+	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
+	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
+)
+
+// configOf is the world of a seed: some have late writes, stopped processes and
+// clocks that are set, some plan minutes ahead.
+func configOf(seed uint64, fires int) Config {
+	d := dice{mix(seed)}
+	c := Config{Seed: seed, Fires: fires, For: 100 * time.Second, Rate: []float64{0.5, 1, 1, 2}[d.n(4)],
+		Failing: 0.1, Users: d.n(3), Far: d.chance(0.4)}
+	c.Late, c.Pauses, c.Skew = d.chance(0.5), d.chance(0.5), d.chance(0.5)
+	return c
+}
+
+// TestWorlds lets worlds live, two at a time, and prints a line of figures.
+func TestWorlds(t *testing.T) {
+	worlds := *flagWorlds
+	if worlds == 0 {
+		worlds = max(8, *flagFires/1200)
+	}
+	began := time.Now()
+	var mu sync.Mutex
+	var sum Report
+	sum.Counts = map[string]int{}
+	seeds := make(chan uint64, worlds)
+	for i := range worlds {
+		seeds <- *flagSeed + uint64(i)
+	}
+	close(seeds)
+	t.Run("all", func(t *testing.T) {
+		for n := range 2 {
+			t.Run(fmt.Sprint(n), func(t *testing.T) {
+				t.Parallel()
+				for seed := range seeds {
+					r := runOne(t, configOf(seed, *flagFires/worlds))
+					mu.Lock()
+					sum.Fires, sum.Sent, sum.Skipped, sum.Retries = sum.Fires+r.Fires, sum.Sent+r.Sent, sum.Skipped+r.Skipped, sum.Retries+r.Retries
+					sum.Virtual += r.Virtual
+					sum.Broken += r.Broken
+					for k, v := range r.Counts {
+						sum.Counts[k] += v
+					}
+					mu.Unlock()
+				}
+			})
+		}
+	})
+	sum.Wall = time.Since(began)
+	fmt.Printf("sim: %d worlds from seed %d: %s\n", worlds, *flagSeed, line(&sum))
+}
+
+// runOne runs a world in a bubble of its own.
+func runOne(t *testing.T, c Config) Report {
+	t.Helper()
+	var r Report
+	began := time.Now()
+	synctest.Test(t, func(*testing.T) { r = Run(c) })
+	r.Wall = time.Since(began)
+	if r.Broken > 0 {
+		t.Errorf("seed %d (%+v): %d promises broken:\n%s", c.Seed, c, r.Broken, strings.Join(r.Faults, "\n"))
+	}
+	return r
+}
+
+func line(r *Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d fires, %d sent, %d skipped, %d retries, virtual %s, wall %s, broken %d;", r.Fires, r.Sent, r.Skipped, r.Retries,
+		r.Virtual.Round(time.Second), r.Wall.Round(time.Millisecond), r.Broken)
+	for _, k := range slices.Sorted(maps.Keys(r.Counts)) {
+		switch k {
+		case "fires", "sent", "skipped", "retries":
+			continue
+		}
+		fmt.Fprintf(&b, " %s %d,", k, r.Counts[k])
+	}
+	return strings.TrimSuffix(b.String(), ",")
+}

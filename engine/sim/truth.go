@@ -1,0 +1,865 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// truth is the store as it is, behind all faults. It keeps a mirror of what
+// the checker asks often, and asserts docs/claim-protocol.md section 7 at each
+// effect that could break it.
+type truth struct {
+	*memory.Store
+	w *World
+
+	mu       sync.Mutex
+	open     map[core.RunID]struct{}
+	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
+	owes     map[core.RunID]struct{}   // closed runs that owe something
+	fires    map[core.RunID]int        // unacked messages that name it
+	checks   map[core.RunID]int
+	carried  map[core.RunID]int // checks that carry a journal with it
+	entries  map[core.RunID]int
+	settled  map[core.RunID]bool // accepted, unconfirmed or left in some stored journal
+	named    map[core.RunID]bool // was ever on the ring or in the due index
+	live     map[core.RunID]int  // live invocations that hold a message of it
+	held     map[*incarnation]map[*invocation]struct{}
+	acked    map[int64]bool
+	due      map[int][]core.DueItem
+	nonces   map[string]*invocation
+	stories  map[core.RunID]*story
+	jobs     map[core.JobID][]revision
+	pauses   []pauseOf
+	faults   []string
+	nfaults  int
+	events   map[core.RunID][]event
+	compiled map[revKey]*schedule.Schedule
+}
+
+type revKey struct {
+	job core.JobID
+	rev int64
+}
+
+// revision is one definition of a job, as it was stored.
+type revision struct {
+	rev     int64
+	revAt   time.Time
+	sched   core.Sched
+	def     core.Def
+	deleted bool
+	acked   time.Time // when its author was told; zero: never
+}
+
+// pauseOf is one pause of an app (or of everything, if empty), in each form
+// that was stored; of one From the last form counts.
+type pauseOf struct {
+	app    string
+	pause  core.Pause
+	rev    int64
+	stored time.Time // its first form
+	last   time.Time // when its present form was stored
+	acked  time.Time
+}
+
+func newTruth(w *World) *truth {
+	return &truth{
+		Store: memory.New(memory.Options{Visibility: visibility}), w: w,
+		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
+		fires: map[core.RunID]int{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
+		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
+		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
+		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
+	}
+}
+
+// fail notes that a promise was broken, with the story of the run (or, where
+// there is none, of the job) it is about. Callers hold mu.
+func (t *truth) fail(of core.RunID, format string, args ...any) {
+	t.nfaults++
+	if len(t.faults) >= 20 {
+		return
+	}
+	text := fmt.Sprintf("at +%.3fs: ", time.Since(t.w.began).Seconds()) + fmt.Sprintf(format, args...)
+	if of != 0 && len(t.faults) < 3 {
+		for _, e := range t.about(of) {
+			text += "\n    " + e
+		}
+	}
+	t.faults = append(t.faults, text)
+}
+
+// event is one line of a story.
+type event struct {
+	at   time.Duration
+	text string
+}
+
+// about is the story of a run: what happened to it, to its job and to pauses,
+// in the order of time.
+func (t *truth) about(run core.RunID) []string {
+	all := slices.Concat(t.events[run], t.events[core.RunID(run.Job())], t.events[0])
+	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+	lines := make([]string, len(all))
+	for i, e := range all {
+		lines[i] = fmt.Sprintf("%s +%.3f %s", t.w.began.Add(e.at).Format("15:04:05"), e.at.Seconds(), e.text)
+	}
+	return lines
+}
+
+// trace notes what happened to a run; under the number of a job, to that job;
+// under 0, to all. Callers hold mu.
+func (t *truth) trace(ctx context.Context, run core.RunID, format string, args ...any) {
+	who := ""
+	if inv := invocationOf(ctx); inv != nil {
+		who = fmt.Sprintf("%s.%d: ", inv.in.p.name, inv.in.n)
+	}
+	t.events[run] = append(t.events[run], event{time.Since(t.w.began), who + fmt.Sprintf(format, args...)})
+}
+
+// bg is the context of what the checker itself reads.
+var bg = context.Background()
+
+func (t *truth) run(id core.RunID) (core.Run, bool) {
+	found, _, _ := t.Store.Runs(bg, []core.RunID{id})
+	r, ok := found[id]
+	return r, ok
+}
+
+// A change of runs.
+
+func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.Create(ctx, runs)
+	for i, err := range errs {
+		t.trace(ctx, runs[i].ID, "create %s %s rev %d owner %s: %v", runs[i].State, runs[i].Reason, runs[i].Rev, runs[i].Owner, err)
+		if err == nil {
+			t.created(ctx, &runs[i])
+		}
+	}
+	return errs
+}
+
+func (t *truth) created(ctx context.Context, r *core.Run) {
+	if r.State.Open() {
+		t.open[r.ID] = struct{}{}
+	}
+	if r.Cause == core.CauseRetry {
+		if _, ok := t.owing[r.ID]; !ok {
+			t.fail(r.ID, "retry %d was made and no run owes it", r.ID)
+		}
+	}
+	t.claimed(ctx, r.Owner)
+	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
+		for _, rev := range t.jobs[r.ID.Job()] {
+			// Judged once, before the claim, which is tried until the deadline.
+			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+invocationFor+t.w.slack() {
+				t.fail(r.ID, "run %d (instant %s) was claimed %s after its slot, with policy skip and grace %s", r.ID, at, late, rev.sched.Grace)
+			}
+		}
+	}
+}
+
+func (t *truth) claimed(ctx context.Context, nonce string) {
+	if inv := invocationOf(ctx); inv != nil && nonce != "" {
+		t.nonces[nonce] = inv
+	}
+}
+
+// nonce is the invocation of an owner.
+func (t *truth) nonce(owner string) *invocation {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.nonces[owner]
+}
+
+func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.Store.PutTriggered(ctx, run, entry)
+	if err == nil {
+		t.open[run.ID] = struct{}{}
+		t.entries[run.ID]++
+		t.named[run.ID] = true
+	}
+	return err
+}
+
+// TakeOver asserts 7.3: the taker saw until pass by its clock, and only then
+// looked into the journal that the claim named, and it did not say that the
+// run is in an executor's hands.
+func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := make([]core.Run, len(takes))
+	for i := range takes {
+		before[i], _ = t.run(takes[i].Run)
+	}
+	errs := t.Store.TakeOver(ctx, takes)
+	for i, err := range errs {
+		t.trace(ctx, takes[i].Run, "take over from %q by %s: %v", takes[i].Owner, takes[i].NewOwner, err)
+		if err != nil {
+			continue
+		}
+		t.claimed(ctx, takes[i].NewOwner)
+		if takes[i].Owner == "" {
+			continue
+		}
+		t.w.count("take-over", 1)
+		st := t.story(takes[i].Run)
+		st.takes++
+		inv := invocationOf(ctx)
+		if inv == nil {
+			continue
+		}
+		was := &before[i]
+		inv.mu.Lock()
+		saw, ok := inv.journals[was.Journal]
+		inv.mu.Unlock()
+		stepped := inv.in.p.steppedWithin(30 * time.Second)
+		switch {
+		case !ok:
+			t.fail(was.ID, "run %d was taken over from %s without a look into its journal", was.ID, was.Owner)
+		case saw.settled[was.ID]:
+			t.fail(was.ID, "run %d was taken over from %s although its journal says that an executor has it", was.ID, was.Owner)
+		case saw.clock.Before(was.Until) && !stepped:
+			t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner, was.Until.Sub(saw.clock))
+		}
+		st.looked = append(st.looked, time.Now())
+	}
+	return errs
+}
+
+func (t *truth) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range gives {
+		if r, ok := t.run(gives[i].Run); ok && r.Owner == gives[i].Owner && r.MaybeSent && !gives[i].KeepAddress {
+			t.fail(r.ID, "run %d was given back without its address although it may have been sent", r.ID)
+		}
+	}
+	errs := t.Store.GiveBack(ctx, gives)
+	for i, err := range errs {
+		t.trace(ctx, gives[i].Run, "give back by %s: %v", gives[i].Owner, err)
+	}
+	return errs
+}
+
+func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.PutSkips(ctx, skips)
+	for i, err := range errs {
+		k := &skips[i]
+		t.trace(ctx, core.RunID(k.Job), "skipped %s to %s: %s: %v", k.First, k.Last, k.Reason, err)
+	}
+	return errs
+}
+
+// Readdress asserts 7.2.
+func (t *truth) Readdress(ctx context.Context, r dispatch.Readdress) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before, _ := t.run(r.Run)
+	err := t.Store.Readdress(ctx, r)
+	if err == nil {
+		switch st := t.story(r.Run); {
+		case before.MaybeSent:
+			t.fail(r.Run, "run %d moved from %s to %s although it may have been sent", r.Run, r.Address, r.To)
+		case len(st.arrivals) > 0:
+			t.fail(r.Run, "run %d moved from %s to %s although it arrived there", r.Run, r.Address, r.To)
+		}
+	}
+	return err
+}
+
+func (t *truth) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.SkipUnsent(ctx, skips)
+	for i, err := range errs {
+		t.trace(ctx, skips[i].Run, "skip unsent %s: %v", skips[i].Reason, err)
+		if err == nil {
+			delete(t.open, skips[i].Run)
+		}
+	}
+	return errs
+}
+
+func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.CloseRuns(ctx, closes)
+	for i, err := range errs {
+		t.trace(ctx, closes[i].Run, "close %s %s owes %v: %v", closes[i].State, closes[i].Reason, closes[i].Owes, err)
+		if err != nil {
+			continue
+		}
+		c := &closes[i]
+		delete(t.open, c.Run)
+		t.story(c.Run).closed = time.Now()
+		if len(c.Owes) > 0 {
+			t.owes[c.Run] = struct{}{}
+			for _, o := range c.Owes {
+				if other, ok := t.owing[o.Run]; ok {
+					t.fail(c.Run, "run %d owes %d, which run %d owes already", c.Run, o.Run, other)
+				}
+				t.owing[o.Run] = c.Run
+			}
+		}
+	}
+	return errs
+}
+
+// Settle asserts 7.5: what was owed exists, and is or was on its way.
+func (t *truth) Settle(ctx context.Context, runs []core.RunID) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, id := range runs {
+		r, _ := t.run(id)
+		for _, o := range r.Owes {
+			if _, ok := t.run(o.Run); !ok {
+				t.fail(id, "run %d owes nothing any more, and run %d was never made", id, o.Run)
+			} else if !t.named[o.Run] {
+				t.fail(id, "run %d owes nothing any more, and run %d was never sent on its way", id, o.Run)
+			}
+		}
+	}
+	errs := t.Store.Settle(ctx, runs)
+	for i, err := range errs {
+		if err == nil {
+			delete(t.owes, runs[i])
+		}
+	}
+	return errs
+}
+
+func (t *truth) PutJournal(ctx context.Context, j core.Journal) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.Store.PutJournal(ctx, j)
+	if err == nil {
+		for _, e := range j.Entries {
+			t.trace(ctx, e.Run, "journal %s v%d: %s", j.Key, j.V, e.Outcome)
+			if e.Outcome.Settled() {
+				t.settled[e.Run] = true
+			}
+		}
+	}
+	return err
+}
+
+// The ring and the due index.
+
+func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.Enqueue(ctx, out)
+	for i, err := range errs {
+		if err != nil {
+			continue
+		}
+		for _, f := range out[i].Message.Fires {
+			t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, out[i].Message.Try, out[i].NotBefore.Format("15:04:05.000"))
+			t.fires[f.Run]++
+			t.named[f.Run] = true
+		}
+		if c := out[i].Message.Check; c != nil {
+			for _, id := range c.Runs {
+				t.checks[id]++
+				if c.Journal != nil {
+					t.carried[id]++
+				}
+			}
+		}
+	}
+	return errs
+}
+
+func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.Ack(ctx, done)
+	for i, err := range errs {
+		d := &done[i]
+		if err != nil || t.acked[d.ID] {
+			continue
+		}
+		t.acked[d.ID] = true
+		for _, f := range d.Message.Fires {
+			t.trace(ctx, f.Run, "ack of message %d", d.ID)
+			drop(t.fires, f.Run)
+		}
+		if c := d.Message.Check; c != nil {
+			for _, id := range c.Runs {
+				drop(t.checks, id)
+				if c.Journal != nil {
+					drop(t.carried, id)
+				}
+			}
+		}
+		for _, f := range d.Message.Fires {
+			if why := t.unsettled(f); why != "" {
+				t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
+			}
+		}
+	}
+	return errs
+}
+
+// unsettled says why a fire without a message is lost; empty if it is not.
+func (t *truth) unsettled(f core.Fire) string {
+	if t.fires[f.Run] > 0 || t.carried[f.Run] > 0 || t.settled[f.Run] {
+		return ""
+	}
+	r, ok := t.run(f.Run)
+	switch {
+	case !ok && t.covered(f.Run.Job(), f.At):
+	case !ok:
+		return "no run, no other message, no record"
+	case r.State.Open() && t.entries[f.Run] == 0 && t.live[f.Run] == 0:
+		return "the run is open and nothing names it"
+	case !r.State.Open() && len(r.Owes) > 0 && t.live[f.Run] == 0:
+		return "the run owes something and nothing names it"
+	}
+	return ""
+}
+
+// covered reports that a skipped record reaches over an instant.
+func (t *truth) covered(job core.JobID, at core.Instant) bool {
+	skips, _ := t.Store.Skips(bg, job, at, at)
+	return len(skips) > 0
+}
+
+func drop[K comparable](of map[K]int, k K) {
+	if of[k]--; of[k] <= 0 {
+		delete(of, k)
+	}
+}
+
+func (t *truth) PutEntries(ctx context.Context, entries []core.DueItem) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.PutEntries(ctx, entries)
+	for i, err := range errs {
+		if err == nil {
+			t.named[entries[i].Run] = true
+			t.recount(entries[i].Run)
+		}
+	}
+	return errs
+}
+
+func (t *truth) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := t.Store.RemoveEntries(ctx, entries)
+	for _, e := range entries {
+		t.recount(e.Run)
+	}
+	return errs
+}
+
+func (t *truth) recount(run core.RunID) {
+	all, _ := t.Store.Entries(bg, run.Job())
+	n := 0
+	for _, d := range all {
+		if d.Run == run {
+			n++
+		}
+	}
+	if n == 0 {
+		delete(t.entries, run)
+	} else {
+		t.entries[run] = n
+	}
+}
+
+func (t *truth) oldDue(partition int) []core.DueItem {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.due[partition]
+}
+
+func (t *truth) noteDue(partition int, items []core.DueItem) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.due[partition] = items
+}
+
+// Jobs and their revisions.
+
+func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := make([]core.Sched, len(moves))
+	for i := range moves {
+		found, _, _ := t.Store.Scheds(bg, []core.JobID{moves[i].Job})
+		before[i] = found[moves[i].Job]
+	}
+	errs := t.Store.Advance(ctx, moves)
+	for i, err := range errs {
+		if err != nil {
+			continue
+		}
+		m, s := &moves[i], &before[i]
+		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail, m.NewTail)
+		if m.NewRev != 0 {
+			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
+			t.revised(found[m.Job], false)
+			continue
+		}
+		if _, fixed := s.Schedule.FixedDelay(); fixed {
+			t.chainMoved(m, s)
+			continue
+		}
+		end := m.NewNext - 1
+		if m.NewNext == 0 {
+			end = s.Next + 5000
+		}
+		t.passed(s, s.Next, end, "advanced")
+	}
+	return errs
+}
+
+// passed asserts 7.6: each instant that a job leaves behind is on a message, or
+// has a run, or is covered.
+func (t *truth) passed(s *core.Sched, from, to core.Instant, how string) {
+	if s.State != core.Started || from == 0 {
+		return
+	}
+	sch := t.schedule(s)
+	for at, n := from, 0; at != 0 && at <= to && n < 5000; n++ {
+		id := core.PlannedRun(s.ID, at)
+		if t.fires[id] == 0 && !t.settled[id] && !t.covered(s.ID, at) {
+			if _, ok := t.run(id); !ok {
+				t.fail(id, "job %d was %s over %s, and there is no message, run or record of it", s.ID, how, at)
+			}
+		}
+		next, ok := sch.Next(at)
+		if !ok {
+			break
+		}
+		at = next
+	}
+}
+
+// chainMoved asserts that the chain of a fixed delay moves on only when it has
+// ended, and begins only with a fire on its way.
+func (t *truth) chainMoved(m *core.Advance, s *core.Sched) {
+	if m.NewTail != 0 && m.NewTail != m.Tail && !t.named[m.NewTail] {
+		t.fail(m.Tail, "fixed delay %d has the tail %d, which was never sent on its way", m.Job, m.NewTail)
+	}
+	if m.Tail == 0 || m.NewTail == m.Tail {
+		if m.Tail == 0 && m.NewTail == 0 && m.Next != m.NewNext && m.Next != 0 {
+			t.passed(s, m.Next, m.Next, "advanced")
+		}
+		return
+	}
+	for id, n := m.Tail, 0; n < 200; n++ {
+		r, ok := t.run(id)
+		if !ok || r.State.Open() {
+			t.fail(m.Tail, "fixed delay %d goes on although run %d of its chain has not ended", m.Job, id)
+			return
+		}
+		if r.Then == 0 {
+			return
+		}
+		id = r.Then
+	}
+}
+
+func (t *truth) schedule(s *core.Sched) *schedule.Schedule {
+	k := revKey{s.ID, s.Rev}
+	sch := t.compiled[k]
+	if sch == nil {
+		var err error
+		if sch, err = schedule.Compile(s.Schedule, s.ID); err != nil {
+			t.fail(0, "stored schedule of job %d: %v", s.ID, err)
+			sch, _ = schedule.Compile(core.Schedule{}, s.ID)
+		}
+		t.compiled[k] = sch
+	}
+	return sch
+}
+
+// revised notes a revision. Callers hold mu.
+func (t *truth) revised(j core.Job, deleted bool) {
+	list := t.jobs[j.Sched.ID]
+	t.trace(bg, core.RunID(j.Sched.ID), "revision %d at %s: %s next %s tail %d deleted %v", j.Sched.Rev, j.Sched.RevAt.Format("15:04:05.000"), j.Sched.State, j.Sched.Next, j.Sched.Tail, deleted)
+	if n := len(list); n > 0 && list[n-1].rev >= j.Sched.Rev {
+		t.fail(0, "job %d has revision %d after %d", j.Sched.ID, j.Sched.Rev, list[n-1].rev)
+	}
+	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted})
+}
+
+// CreateJobs refuses what an engine does not refuse yet: a create that arrives
+// late, when the job that a second try made was deleted already, would bring
+// it back to life.
+func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := make([]error, len(jobs))
+	for i := range jobs {
+		if n := len(t.jobs[jobs[i].Def.ID]); n > 0 && t.jobs[jobs[i].Def.ID][n-1].deleted {
+			t.w.count("known: a late create of a deleted job", 1)
+			errs[i] = core.ErrRefused
+			continue
+		}
+		errs[i] = t.Store.CreateJobs(ctx, jobs[i:i+1], changes[i:i+1])[0]
+		if errs[i] == nil {
+			t.revised(jobs[i], false)
+		}
+	}
+	return errs
+}
+
+// UpdateJobs refuses what an engine does not refuse yet: an advance does not
+// move rev, so an edit that was read before it would lose the tail that it
+// set, and a second chain would begin beside the first.
+func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	errs := make([]error, len(updates))
+	for i := range updates {
+		want := &updates[i].Job.Sched
+		found, _, _ := t.Store.Scheds(bg, []core.JobID{want.ID})
+		before := found[want.ID]
+		_, was := before.Schedule.FixedDelay()
+		if _, is := want.Schedule.FixedDelay(); was && is && before.Tail != 0 && want.Tail != before.Tail && before.Rev == updates[i].Seen {
+			t.w.count("known: an edit that would lose the tail of a chain", 1)
+			errs[i] = core.ErrRefused
+			continue
+		}
+		errs[i] = t.Store.UpdateJobs(ctx, updates[i:i+1])[0]
+		if errs[i] == nil {
+			t.left(&before, want.RevAt, "edited")
+			t.revised(updates[i].Job, false)
+		}
+	}
+	return errs
+}
+
+// left asserts that an old revision ended with all that was due on a message,
+// in a run or under a record.
+func (t *truth) left(s *core.Sched, revAt time.Time, how string) {
+	if _, fixed := s.Schedule.FixedDelay(); fixed {
+		if s.Tail == 0 && s.Next != 0 && s.Next <= core.InstantOf(revAt) {
+			t.passed(s, s.Next, s.Next, how)
+		}
+		return
+	}
+	t.passed(s, s.Next, core.InstantOf(revAt), how)
+}
+
+func (t *truth) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	found, _, _ := t.Store.Jobs(bg, []core.JobID{stone.Job})
+	err := t.Store.DeleteJob(ctx, seen, stone, c)
+	if err == nil {
+		j := found[stone.Job]
+		t.left(&j.Sched, stone.RevAt, "deleted")
+		j.Sched.Rev, j.Sched.RevAt = stone.Rev, stone.RevAt
+		t.revised(j, true)
+	}
+	return err
+}
+
+func (t *truth) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.Store.PutApp(ctx, seen, a, c)
+	if err == nil {
+		t.pausedBy(a.Name, a.Pause, a.Rev)
+	}
+	return err
+}
+
+func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	err := t.Store.PutGlobal(ctx, seen, g)
+	if err == nil {
+		t.pausedBy("", g.Pause, g.Rev)
+	}
+	return err
+}
+
+func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
+	if p.From.IsZero() {
+		return
+	}
+	t.trace(bg, 0, "pause of %q from %s to %s", app, p.From.Format("15:04:05.000"), p.To.Format("15:04:05.000"))
+	for i := range t.pauses {
+		if o := &t.pauses[i]; o.app == app && o.pause.From.Equal(p.From) {
+			if !samePause(o.pause, p) {
+				o.last = time.Now()
+			}
+			o.pause, o.rev = p, rev
+			return
+		}
+	}
+	t.pauses = append(t.pauses, pauseOf{app: app, pause: p, rev: rev, stored: time.Now(), last: time.Now()})
+}
+
+func samePause(a, b core.Pause) bool { return a.From.Equal(b.From) && a.To.Equal(b.To) }
+
+// acknowledged notes that the author of a change of a job was told.
+func (t *truth) acknowledged(job core.JobID, rev int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range t.jobs[job] {
+		if r := &t.jobs[job][i]; r.rev == rev && r.acked.IsZero() {
+			r.acked = time.Now()
+		}
+	}
+}
+
+// pauseAcknowledged notes that the author of a pause was told.
+func (t *truth) pauseAcknowledged(app string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := len(t.pauses) - 1; i >= 0; i-- {
+		if o := &t.pauses[i]; o.app == app {
+			if o.acked.IsZero() {
+				o.acked = time.Now()
+			}
+			return
+		}
+	}
+}
+
+// Invocations.
+
+func (t *truth) hold(inv *invocation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if inv.in.dead.Load() {
+		return
+	}
+	if t.held[inv.in] == nil {
+		t.held[inv.in] = map[*invocation]struct{}{}
+	}
+	t.held[inv.in][inv] = struct{}{}
+	for _, id := range inv.all {
+		t.live[id]++
+	}
+}
+
+// letGo ends what an invocation holds; its messages are acked or come again.
+func (t *truth) letGo(inv *invocation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, ok := t.held[inv.in][inv]; !ok {
+		return
+	}
+	delete(t.held[inv.in], inv)
+	for _, id := range inv.all {
+		drop(t.live, id)
+	}
+}
+
+func (t *truth) buryLive(in *incarnation) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d, _ := in.p.dice("bury")
+	for inv := range t.held[in] {
+		for _, id := range inv.all {
+			drop(t.live, id)
+		}
+		// Some of its messages come to another around the end of its claims.
+		if t.w.faulty.Load() && t.w.cfg.Rate > 0 && d.chance(0.3) {
+			for _, m := range inv.got {
+				t.w.count("duplicate delivery", 1)
+				t.w.duplicate(m, time.Until(inv.until)-d.between(-time.Second, 3*time.Second), d.n(100))
+			}
+		}
+	}
+	delete(t.held, in)
+}
+
+func (t *truth) notePause(p *process) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for in, invs := range t.held {
+		if in.p == p {
+			for inv := range invs {
+				inv.mu.Lock()
+				inv.paused = true
+				inv.mu.Unlock()
+			}
+		}
+	}
+}
+
+func (inv *invocation) troubled() {
+	inv.mu.Lock()
+	inv.trouble = true
+	inv.mu.Unlock()
+}
+
+func (inv *invocation) sawJournals(keys []core.JournalKey, found map[core.JournalKey]core.Journal, clock time.Time) {
+	inv.mu.Lock()
+	defer inv.mu.Unlock()
+	for _, k := range keys {
+		l := looked{clock: clock, settled: map[core.RunID]bool{}}
+		for _, e := range found[k].Entries {
+			if e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed {
+				l.settled[e.Run] = true
+			}
+		}
+		inv.journals[k] = l
+	}
+}
+
+// look asserts 7.1 over all that is open or owed.
+func (t *truth) look() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.open {
+		if t.fires[id] > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
+			continue
+		}
+		if parent, ok := t.owing[id]; ok {
+			if _, owed := t.owes[parent]; owed {
+				continue // made, and not yet sent: its maker's successor will
+			}
+		}
+		t.fail(id, "run %d is open and named by no message, journal, check, entry or invocation", id)
+		delete(t.open, id) // said once
+	}
+	for id := range t.owes {
+		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) {
+			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
+			delete(t.owes, id)
+		}
+	}
+}
+
+// quiet reports that nothing is open, owed or on its way.
+func (t *truth) quiet() (bool, string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.open)+len(t.owes)+len(t.fires)+len(t.checks)+len(t.entries) == 0 {
+		return true, ""
+	}
+	some := slices.Sorted(keysOf(t.open))
+	return false, fmt.Sprintf("%d open (such as %v), %d owe, %d on messages, %d in checks, %d entries",
+		len(t.open), some[:min(3, len(some))], len(t.owes), len(t.fires), len(t.checks), len(t.entries))
+}

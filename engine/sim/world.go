@@ -1,0 +1,511 @@
+// Package sim runs whole deployments in virtual time, with a fault at every
+// call of every process, and checks from outside that the promises hold.
+//
+// A world is engine/memory as the truth, tickers, dispatchers, callback
+// servers, a watchdog and people, each a process whose calls go through a port
+// of its own (faults.go), fake executors (executor.go), and a checker: what
+// must hold at each step is asserted where it happens (truth.go, story.go),
+// what must be true in the end is counted at the end (checker.go). The rules
+// are docs/claim-protocol.md; its section 8 lists the windows that are counted
+// and not refused. A world runs in a bubble of testing/synctest and is made by
+// its seed as far as the order of goroutines allows.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+)
+
+// Numbers of a world. They keep the proportions of a deployment: an invocation
+// is shorter than the visibility of its messages, and both than the time after
+// which the watchdog comes.
+const (
+	invocationFor = 15 * time.Second
+	visibility    = 30 * time.Second
+	leaseFor      = 15 * time.Second
+	watchBehind   = 3 * time.Minute
+	tailCheck     = 30 * time.Second
+)
+
+// Config of a world.
+type Config struct {
+	Seed  uint64
+	Fires int           // about how many instants are demanded
+	For   time.Duration // how long faults last
+	Rate  float64       // of random faults; 1 is usual, 0 none
+	// The worlds with late writes, stopped processes or clocks that are set are
+	// those in which the windows of claim protocol 8 may be seen.
+	Late, Pauses, Skew bool
+	Failing            float64 // how often a handler fails
+	Users              int     // people who change things, at once
+	Far                bool    // plan minutes ahead, as on AWS; else seconds, as in serve
+	// Directed tests:
+	Jobs   []manage.JobSpec // in place of the mix
+	Script func(Call) Fate
+	Behave func(*World, *dispatch.Shipment) (dispatch.Answer, bool)
+	Act    func(*World)
+}
+
+// Report is what became of a world.
+type Report struct {
+	Seed    uint64
+	Fires   int // demanded instants, retries and triggers
+	Sent    int
+	Skipped int
+	Retries int
+	Virtual time.Duration
+	Wall    time.Duration
+	Counts  map[string]int
+	Faults  []string // broken promises, at most 20
+	Broken  int      // how many there were
+	w       *World   // as it was in the end
+}
+
+// World is one deployment.
+type World struct {
+	cfg     Config
+	plan    plan.Options
+	truth   *truth
+	execs   *executors
+	people  *manage.Manage // without faults: for the setup and the end
+	procs   []*process
+	workers []*process // the dispatchers
+	fronts  []*process // the callback servers
+	log     *slog.Logger
+	began   time.Time
+	faulty  atomic.Bool
+	busy    atomic.Bool // people are at work
+	done    chan struct{}
+	wg      sync.WaitGroup
+
+	mu     sync.Mutex
+	counts map[string]int
+	calls  map[core.RunID]int // callbacks under way
+	serial int                // of jobs made by people
+	jobs   []string           // app/name of those that people know
+	asked  []asked
+}
+
+// Run makes a world, lets it live and judges it. It has to be called in a
+// bubble; it returns when every goroutine of the world has ended.
+func Run(cfg Config) Report {
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+		log: slog.New(slog.DiscardHandler)}
+	// Bubbles begin in 2000, run IDs in 2020.
+	d := w.dice("world")
+	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC).Add(d.between(0, 24*time.Hour))
+	w.sleep(bg, time.Until(at))
+	w.began = time.Now()
+	w.plan = plan.Local()
+	if cfg.Far {
+		w.plan.Window, w.plan.Lead, w.plan.MaxAhead = 60*time.Second, 20*time.Second, 120*time.Second
+		w.plan.LonelySpreadMin, w.plan.LonelySpreadMax = 30*time.Second, 80*time.Second
+	}
+	w.plan.TailCheck = tailCheck
+	w.truth = newTruth(w)
+	w.execs = newExecutors(w)
+	god := &process{w: w, name: "god", calls: map[string]uint64{}}
+	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.plan, RetryDelay: 5 * time.Second, Log: w.log}),
+		sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{Plan: w.plan})
+	w.setUp(d)
+	for i := range 3 {
+		w.process(fmt.Sprintf("ticker-%d", i), w.ticker)
+		w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
+	}
+	for i := range 2 {
+		w.fronts = append(w.fronts, w.process(fmt.Sprintf("callback-%d", i), idle))
+	}
+	w.process("watchdog-0", w.watchdog)
+	users := w.process("user-0", idle)
+	w.process("registry-0", w.beats)
+	w.faulty.Store(true)
+	for _, p := range w.procs {
+		p.start()
+	}
+	w.wg.Go(w.watch)
+	w.busy.Store(true)
+	var people sync.WaitGroup
+	for i := range cfg.Users {
+		people.Go(func() { w.person(users, i) })
+	}
+	if cfg.Act != nil {
+		people.Go(func() { cfg.Act(w) })
+	}
+	if cfg.Rate > 0 {
+		people.Go(func() { w.disasters(w.dice("disasters")) })
+	}
+	w.sleep(bg, cfg.For)
+	w.faulty.Store(false)
+	w.busy.Store(false)
+	people.Wait()
+	w.judge()
+	close(w.done)
+	for _, p := range w.procs {
+		if in := p.living(); in != nil {
+			in.stop()
+		}
+	}
+	w.wg.Wait()
+	return w.report0()
+}
+
+func (w *World) process(name string, run func(in *incarnation)) *process {
+	p := &process{w: w, name: name, run: run, calls: map[string]uint64{}, storms: map[string]time.Time{}}
+	w.procs = append(w.procs, p)
+	return p
+}
+
+func (p *process) kind() string {
+	kind, _, _ := strings.Cut(p.name, "-")
+	return kind
+}
+
+func idle(*incarnation) {}
+
+// The time of the world.
+
+// sleep waits, on a timer of the bubble, unless ctx or the world ends before.
+func (w *World) sleep(ctx context.Context, d time.Duration) {
+	if d <= 0 {
+		return
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	case <-w.done:
+	}
+}
+
+func (w *World) after(d time.Duration, f func()) {
+	w.wg.Go(func() {
+		w.sleep(bg, d)
+		f()
+	})
+}
+
+func (w *World) closing() bool {
+	select {
+	case <-w.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// dice are those of one actor of the world, who alone throws them.
+func (w *World) dice(actor string) *dice { return &dice{mix(w.cfg.Seed ^ hashOf(actor))} }
+
+func (w *World) count(what string, n int) {
+	w.mu.Lock()
+	w.counts[what] += n
+	w.mu.Unlock()
+}
+
+// watch asserts each second what must hold at any moment.
+func (w *World) watch() {
+	for !w.closing() {
+		w.sleep(bg, time.Second)
+		w.truth.look()
+	}
+}
+
+// The processes.
+
+func (w *World) finisher(in *incarnation) *finish.Finish {
+	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.plan, RetryDelay: 5 * time.Second, Log: w.log})
+}
+
+// ticker beats once a second.
+func (w *World) ticker(in *incarnation) {
+	id := in.p.name
+	if d, _ := in.p.dice("name"); d.n(2) == 0 { // else it comes back under its old name, with leases it does not know of
+		id = fmt.Sprintf("%s.%d", in.p.name, in.n)
+	}
+	t := tick.New(in.port, in.port, in.port, w.finisher(in), tick.Options{
+		Now: in.p.now, ID: id, Plan: w.plan, LeaseFor: leaseFor, RenewEvery: leaseFor / 3, MaxPartitions: 4, Page: 200, Log: w.log,
+		PlanBackoff: 10 * time.Second,
+	})
+	for !w.closing() && !in.dead.Load() {
+		ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
+		_, _ = t.Pass(ctx)
+		cancel()
+		now := in.p.now()
+		w.sleep(in.ctx, now.Truncate(time.Second).Add(time.Second).Sub(now))
+	}
+}
+
+// dispatcher works on batches as the queue brings them.
+func (w *World) dispatcher(in *incarnation) {
+	var nonces atomic.Int64
+	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
+		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
+		SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, MaxAhead: w.plan.MaxAhead, Log: w.log,
+	})
+	in.p.mu.Lock()
+	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
+	in.p.mu.Unlock()
+	places := make(chan struct{}, 30)
+	for !w.closing() && !in.dead.Load() {
+		select {
+		case places <- struct{}{}:
+		case <-in.ctx.Done():
+			return
+		case <-w.done:
+			return
+		}
+		limit, _ := in.p.dice("limit")
+		got, err := in.port.Receive(in.ctx, ring.KindFires, 1+limit.n(8))
+		if err != nil || len(got) == 0 {
+			<-places
+			w.sleep(in.ctx, 10*time.Millisecond)
+			continue
+		}
+		for _, part := range bySlot(&limit, got) {
+			in.spawn(func() {
+				w.handle(in, d, part)
+			})
+		}
+		<-places
+	}
+}
+
+// bySlot mostly makes a batch of each slot, so that what an invocation read
+// is known for certain; some stay mixed.
+func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
+	if d.n(5) == 0 {
+		return [][]engine.Delivery{got}
+	}
+	parts := map[core.Instant][]engine.Delivery{}
+	var order []core.Instant
+	for _, d := range got {
+		if parts[d.Message.Slot] == nil {
+			order = append(order, d.Message.Slot)
+		}
+		parts[d.Message.Slot] = append(parts[d.Message.Slot], d)
+	}
+	list := make([][]engine.Delivery, 0, len(parts))
+	for _, s := range order {
+		list = append(list, parts[s])
+	}
+	return list
+}
+
+// handle is one invocation: dispatch, then ack or release, as a server does.
+func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery) {
+	inv := &invocation{in: in, got: got, until: time.Now().Add(invocationFor + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
+	msgs := make([]ring.Message, len(got))
+	for i := range got {
+		msgs[i] = got[i].Message
+		for _, f := range msgs[i].Fires {
+			inv.all = append(inv.all, f.Run)
+			if old, ok := inv.fires[f.Run]; !ok || old.Rev < f.Rev {
+				inv.fires[f.Run] = f
+			}
+		}
+	}
+	w.truth.hold(inv)
+	ctx, cancel := context.WithTimeout(context.WithValue(in.ctx, invocationKey{}, inv), invocationFor)
+	defer cancel()
+	verdicts := d.Handle(ctx, msgs)
+	if in.dead.Load() {
+		in.end()
+	}
+	w.truth.letGo(inv)
+	var done []engine.Delivery
+	for i, v := range verdicts {
+		switch {
+		case v.Ack:
+			done = append(done, got[i])
+		case !v.RetryAt.IsZero():
+			in.port.Release(in.ctx, got[i:i+1], v.RetryAt.Add(-time.Duration(in.p.offset.Load())))
+		}
+	}
+	if len(done) > 0 {
+		in.port.Ack(in.ctx, done)
+	}
+}
+
+// duplicate brings a delivery to another dispatcher too.
+func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
+	w.after(after, func() {
+		if w.closing() {
+			return
+		}
+		if in := w.workers[to%len(w.workers)].living(); in != nil {
+			in.p.mu.Lock()
+			deliver := in.deliver
+			in.p.mu.Unlock()
+			if deliver != nil {
+				deliver([]engine.Delivery{m})
+			}
+		}
+	})
+}
+
+// watchdog walks the journals and takes checks.
+func (w *World) watchdog(in *incarnation) {
+	d := finish.NewWatchdog(w.finisher(in), in.port, sender{in}, finish.WatchOptions{Behind: watchBehind, BehindMax: 4 * time.Minute, IdleGap: 15 * time.Second})
+	in.spawn(func() {
+		for !w.closing() && !in.dead.Load() {
+			ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
+			_, _ = d.Pass(ctx)
+			cancel()
+			w.sleep(in.ctx, 20*time.Second)
+		}
+	})
+	for !w.closing() && !in.dead.Load() {
+		got, err := in.port.Receive(in.ctx, ring.KindCheck, 5)
+		if err != nil {
+			w.sleep(in.ctx, 100*time.Millisecond)
+			continue
+		}
+		for _, m := range got {
+			in.spawn(func() {
+				ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
+				defer cancel()
+				if err := d.Check(ctx, m.Message.Check); err != nil {
+					in.port.Release(in.ctx, []engine.Delivery{m}, time.Now().Add(2*time.Second))
+					return
+				}
+				in.port.Ack(in.ctx, []engine.Delivery{m})
+			})
+		}
+	}
+}
+
+// report brings the end of a run to a callback server, again and again until
+// it is taken, as executors do.
+func (w *World) report(r callback.Result) {
+	id := core.RunID(r.LogID)
+	d := w.dice("report " + id.String())
+	w.mu.Lock()
+	w.calls[id]++
+	w.mu.Unlock()
+	w.wg.Go(func() {
+		defer func() {
+			w.mu.Lock()
+			drop(w.calls, id)
+			w.mu.Unlock()
+		}()
+		for try := 0; !w.closing(); try++ {
+			err, answered := w.callback(w.fronts[d.n(len(w.fronts))], r)
+			switch {
+			case !answered:
+			case err == nil:
+				return
+			case core.CodeOf(err) == core.CodeNotFound:
+				w.truth.mu.Lock()
+				w.truth.fail(id, "the callback of run %d, which an executor has, was answered: %v", id, err)
+				w.truth.mu.Unlock()
+				return
+			}
+			w.sleep(bg, d.between(time.Second, 6*time.Second))
+		}
+	})
+}
+
+// calling reports that an executor still reports the end of a run.
+func (w *World) calling(id core.RunID) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.calls[id] > 0
+}
+
+// callback is one request to a callback server; answered is false when the
+// server died or hung under it.
+func (w *World) callback(p *process, r callback.Result) (err error, answered bool) {
+	in := p.living()
+	if in == nil {
+		return nil, false
+	}
+	answer := make(chan error, 1)
+	in.spawn(func() {
+		ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
+		defer cancel()
+		c := callback.New(in.port, w.finisher(in), callback.Options{Now: p.now})
+		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []callback.Result{r})[0]
+	})
+	t := time.NewTimer(12 * time.Second)
+	defer t.Stop()
+	select {
+	case err := <-answer:
+		return err, true
+	case <-t.C:
+	case <-w.done:
+	}
+	return nil, false
+}
+
+// disasters are what befalls several at once, or for long.
+func (w *World) disasters(d *dice) {
+	for w.busy.Load() {
+		w.sleep(bg, d.between(8*time.Second, 25*time.Second))
+		if !w.faulty.Load() {
+			return
+		}
+		switch d.n(7) {
+		case 0: // an outage of all that plan, or all that dispatch
+			kind := []string{"ticker", "dispatcher"}[d.n(2)]
+			until := time.Now().Add(d.between(10*time.Second, 80*time.Second))
+			w.count("outage of all "+kind+"s", 1)
+			for _, p := range w.procs {
+				if p.kind() == kind {
+					p.mu.Lock()
+					p.down = until
+					p.mu.Unlock()
+					if in := p.living(); in != nil {
+						in.kill(kind)
+					}
+				}
+			}
+		case 1, 2: // one kind of write is throttled for longer than an invocation
+			p := w.procs[d.n(len(w.procs))]
+			ops := []string{"PutJournal", "PutJournal", "CloseRuns", "Enqueue", "Advance", "Create", "Settle", "*", "*"}
+			p.mu.Lock()
+			p.storms[ops[d.n(len(ops))]] = time.Now().Add(d.between(3*time.Second, 25*time.Second))
+			p.mu.Unlock()
+		case 3: // an executor is away
+			a := apps[d.n(len(apps))]
+			w.execs.mu.Lock()
+			w.execs.at[a.addresses[d.n(len(a.addresses))]].down = time.Now().Add(time.Duration(5+d.n(20)) * time.Second)
+			w.execs.mu.Unlock()
+			w.count("executor away", 1)
+		case 4:
+			if in := w.procs[d.n(len(w.procs))].living(); in != nil {
+				in.kill(in.p.kind())
+			}
+		case 5: // the index is parted
+			g, err := w.truth.Global(bg)
+			if err == nil && g.Partitions == 2 {
+				seen := g.Rev
+				g.Partitions, g.Readable = 4, 4
+				g.Rev = max(seen+1, time.Now().UnixMilli())
+				if w.truth.PutGlobal(bg, seen, g) == nil {
+					w.count("partitions 2 to 4", 1)
+				}
+			}
+		case 6:
+			if w.cfg.Skew {
+				p := w.procs[d.n(len(w.procs))]
+				p.step(time.Duration(d.n(5)-2) * time.Second)
+			}
+		}
+	}
+}
