@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	flagFires  = flag.Int("sim.fires", 40_000, "about how many instants are demanded in all worlds together")
+	flagFires  = flag.Int("sim.fires", 40_000, "at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
 )
