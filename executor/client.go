@@ -1,0 +1,308 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// client speaks to the servers, in the order in which they were given.
+type client struct {
+	http    *http.Client
+	token   string
+	app     string
+	timeout time.Duration
+	log     *slog.Logger
+
+	mu      sync.Mutex
+	servers []*server
+}
+
+type server struct {
+	base string
+	// object says that its callbacks go as {"callbackList":[…]} (dialect D),
+	// and not as an array. One refused in one shape is tried in the other.
+	object bool
+}
+
+// sends D's shape first from now on: a server called at D's path.
+func (c *client) speaksD() {
+	c.mu.Lock()
+	for _, s := range c.servers {
+		s.object = true
+	}
+	c.mu.Unlock()
+}
+
+// errRefused is what a server that read the request and did not take it gives.
+var errRefused = errors.New("the server refused it")
+
+// post sends one request to one server; nil only for code 200.
+func (c *client) post(ctx context.Context, base, path string, body []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(base, "/")+path, bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", wire.ContentType)
+	if c.token != "" {
+		req.Header.Set(wire.HeaderToken, c.token)
+	}
+	req.Header.Set(wire.HeaderApp, c.app)
+	res, err := c.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 64<<10))
+	if err != nil {
+		return fmt.Errorf("read the answer: %w", err)
+	}
+	reply, err := wire.DecodeReply(b)
+	switch {
+	case err != nil && res.StatusCode != http.StatusOK:
+		return fmt.Errorf("HTTP %d", res.StatusCode)
+	case err != nil:
+		return fmt.Errorf("the answer is not the protocol's: %w", err)
+	case !reply.OK():
+		return fmt.Errorf("%w: code %d: %s", errRefused, reply.Code, oneLine(reply.Msg, 500))
+	case res.StatusCode < 200 || res.StatusCode > 299:
+		return fmt.Errorf("HTTP %d", res.StatusCode)
+	}
+	return nil
+}
+
+// toOne tries the servers in order until one takes the request.
+func (c *client) toOne(ctx context.Context, path string, body []byte) error {
+	var errs []error
+	for _, s := range c.servers {
+		err := c.post(ctx, s.base, path, body)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// callback brings results to one server, in the shape that it reads.
+func (c *client) callback(ctx context.Context, items []wire.CallbackItem) error {
+	var errs []error
+	for _, s := range c.servers {
+		c.mu.Lock()
+		object := s.object
+		c.mu.Unlock()
+		err := c.post(ctx, s.base, wire.PathCallback, callbackBody(object, items))
+		if errors.Is(err, errRefused) {
+			if c.post(ctx, s.base, wire.PathCallback, callbackBody(!object, items)) == nil {
+				c.mu.Lock()
+				s.object = !object
+				c.mu.Unlock()
+				return nil
+			}
+		}
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func callbackBody(object bool, items []wire.CallbackItem) []byte {
+	d := wire.DialectGo // every admin before D reads it
+	if object {
+		d = wire.DialectD
+	}
+	return wire.AppendCallback(nil, d, items)
+}
+
+// backoff is the wait after the nth failure in a row, up to most.
+func backoff(n int, most time.Duration) time.Duration {
+	return min(time.Second<<min(n-1, 10), most)
+}
+
+// heartbeat registers the address at once and then every interval, and goes on
+// trying whatever the servers answer, until ctx ends.
+func (e *Executor) heartbeat(ctx context.Context) {
+	body := wire.AppendRegistration(nil, e.registration())
+	t := time.NewTimer(0)
+	defer t.Stop()
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		err := e.client.toOne(ctx, wire.PathRegistry, body)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			if failures > 0 {
+				e.log.Info("The executor is registered again.", "app", e.o.App, "address", e.o.Address)
+			}
+			failures = 0
+			t.Reset(e.o.Heartbeat)
+			continue
+		}
+		if failures++; failures == 1 {
+			e.log.Warn("No server takes the registration; it is tried again.", "app", e.o.App, "address", e.o.Address, "error", err)
+		}
+		t.Reset(backoff(failures, e.o.Heartbeat))
+	}
+}
+
+func (e *Executor) registration() wire.Registration {
+	return wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.o.Address}
+}
+
+// reporter holds the results that no server took yet.
+type reporter struct {
+	mu      sync.Mutex
+	waiting []pending
+	kick    chan struct{}
+}
+
+type pending struct {
+	item    wire.CallbackItem
+	durable *batch // of the journal; nil if it is stored already
+}
+
+func (r *reporter) add(p pending) {
+	r.mu.Lock()
+	r.waiting = append(r.waiting, p)
+	r.mu.Unlock()
+	select {
+	case r.kick <- struct{}{}:
+	default:
+	}
+}
+
+// Bounds of one callback.
+const (
+	callbackItems = 500
+	callbackBytes = 1 << 20
+)
+
+// take removes the first results, as many as go into one request.
+func (r *reporter) take(most int) []pending {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, size := 0, 0
+	for n < len(r.waiting) && n < most {
+		// An item has about 200 bytes around its message, which is there twice.
+		size += 200 + 2*len(r.waiting[n].item.Msg)
+		if n > 0 && size > callbackBytes {
+			break
+		}
+		n++
+	}
+	out := r.waiting[:n:n]
+	if r.waiting = r.waiting[n:]; len(r.waiting) == 0 {
+		r.waiting = nil
+	}
+	return out
+}
+
+// back returns what was not taken: to the front, or behind the others, so that
+// one that a server refuses does not hold up the rest.
+func (r *reporter) back(ps []pending, behind bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if behind {
+		r.waiting = append(r.waiting, ps...)
+		return
+	}
+	r.waiting = append(ps, r.waiting...)
+}
+
+func (r *reporter) empty() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.waiting) == 0
+}
+
+// report sends results until ctx ends.
+func (e *Executor) report(ctx context.Context) {
+	most, failures := callbackItems, 0
+	t := time.NewTimer(time.Hour)
+	defer t.Stop()
+	for {
+		for failures == 0 && !e.reporter.empty() && ctx.Err() == nil {
+			var err error
+			if most, err = e.sendBatch(ctx, most); err != nil {
+				failures = 1
+				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)
+			}
+		}
+		if failures > 0 {
+			t.Reset(backoff(failures, e.o.CallbackRetry))
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+			var err error
+			if most, err = e.sendBatch(ctx, most); err != nil {
+				failures++
+				continue
+			}
+			failures = 0
+			e.log.Info("Results of runs are taken again.")
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-e.reporter.kick:
+		}
+	}
+}
+
+// sendBatch sends one batch. most is how many results the next may have: a
+// batch that is refused is halved until the result that is not wanted is
+// alone.
+func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
+	ps := e.reporter.take(most)
+	if len(ps) == 0 {
+		return most, nil
+	}
+	items := make([]wire.CallbackItem, len(ps))
+	ids := make([]int64, len(ps))
+	for i, p := range ps {
+		// A result is on disk before it is told, so that no restart tells
+		// another one. If the disk fails it is told all the same.
+		if p.durable != nil {
+			<-p.durable.done
+		}
+		items[i], ids[i] = p.item, p.item.LogID
+	}
+	err := e.client.callback(ctx, items)
+	if err != nil {
+		refused := errors.Is(err, errRefused)
+		e.reporter.back(ps, refused)
+		if refused {
+			most = max(len(ps)/2, 1)
+		}
+		return most, err
+	}
+	e.journal.taken(ids...)
+	return min(most*2, callbackItems), nil
+}

@@ -1,0 +1,246 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// A Handler does the work of one run. nil is success, an error is failure with
+// the error's text as message; [Run.SetResult] says more. A panic is a failure
+// with its stack in the run's log.
+//
+// ctx ends when the job's timeout passes, when the run is killed or replaced,
+// and when the executor has waited for it long enough while stopping;
+// [context.Cause] says which. The handler should then return soon: its result
+// no longer counts.
+type Handler func(ctx context.Context, run *Run) error
+
+// Typed gives a Handler whose params are JSON. Params that are empty are the
+// zero T. Params that are no JSON, do not fit T, or name a field that T has
+// not fail the run, and h is not called.
+func Typed[T any](h func(ctx context.Context, run *Run, params T) error) Handler {
+	return func(ctx context.Context, run *Run) error {
+		p, err := ParseParams[T](run)
+		if err != nil {
+			return err
+		}
+		return h(ctx, run, p)
+	}
+}
+
+// ParseParams reads the params of a run as JSON, by the rules of [Typed].
+func ParseParams[T any](run *Run) (T, error) {
+	var p T
+	if strings.TrimSpace(run.Params) == "" {
+		return p, nil
+	}
+	d := json.NewDecoder(strings.NewReader(run.Params))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, fmt.Errorf("params: %w", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return p, errors.New("params: there is more after the JSON value")
+	}
+	return p, nil
+}
+
+// A HandlerOption changes how a handler is treated.
+type HandlerOption func(*registered)
+
+// Init has f called before the first run of a job, and again before the first
+// one after the job's worker has ended for want of runs, or after its handler
+// was changed to another and back. While f fails so do the runs; the next run
+// calls it again. f is called for each job apart.
+func Init(f func(ctx context.Context) error) HandlerOption {
+	return func(r *registered) { r.init = f }
+}
+
+// Destroy has f called when a worker whose Init succeeded ends, or turns to
+// another handler, and no run of it goes on. An error is logged.
+func Destroy(f func(ctx context.Context) error) HandlerOption {
+	return func(r *registered) { r.destroy = f }
+}
+
+// RunAgain has runs that were waiting or going on when the process died run
+// again from their beginning at the next start, with [Run.Again] set, instead
+// of being reported as failed. The handler must bear being run twice.
+func RunAgain() HandlerOption {
+	return func(r *registered) { r.again = true }
+}
+
+type registered struct {
+	name    string
+	handle  Handler
+	init    func(context.Context) error
+	destroy func(context.Context) error
+	again   bool
+}
+
+// A Mux holds handlers by name. It may be filled until it is given to [New].
+type Mux struct {
+	handlers map[string]*registered
+	errs     []error
+}
+
+// NewMux gives an empty Mux.
+func NewMux() *Mux { return &Mux{handlers: map[string]*registered{}} }
+
+// Register adds a handler under the name that jobs call it by. A name that is
+// empty, has white space at its ends or is taken, and a nil handler, are errors
+// that [New] returns.
+func (m *Mux) Register(name string, h Handler, opts ...HandlerOption) {
+	switch {
+	case name == "" || name != strings.TrimSpace(name):
+		m.errs = append(m.errs, fmt.Errorf("handler name %q is empty or has white space at its ends", name))
+		return
+	case h == nil:
+		m.errs = append(m.errs, fmt.Errorf("handler %q is nil", name))
+		return
+	case m.handlers[name] != nil:
+		m.errs = append(m.errs, fmt.Errorf("handler %q is registered twice", name))
+		return
+	}
+	r := &registered{name: name, handle: h}
+	for _, o := range opts {
+		o(r)
+	}
+	m.handlers[name] = r
+}
+
+// Names gives the names of the handlers, sorted.
+func (m *Mux) Names() []string {
+	names := make([]string, 0, len(m.handlers))
+	for n := range m.handlers {
+		names = append(names, n)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// An Outcome is how a run ended.
+type Outcome int
+
+// The outcomes.
+const (
+	Success Outcome = wire.CodeSuccess
+	Failure Outcome = wire.CodeFailure
+	Timeout Outcome = wire.CodeTimeout
+)
+
+// A Run is one run of a job, as its handler sees it. A Run made by hand (to
+// test a handler) works too; it writes its log nowhere.
+type Run struct {
+	ID      int64  // the scheduler's ID of the run, its logId
+	JobID   int32  // the job's number
+	Handler string // the name that the job calls; empty for scripts
+	Params  string
+
+	// ScheduledAt is the instant that the job's schedule names, in UTC. It is
+	// zero where the scheduler does not say: runs by hand, as children or as
+	// retries, and all runs of xxl-job's admin.
+	ScheduledAt time.Time
+	// TriggeredAt is when the scheduler sent the run, by its clock.
+	TriggeredAt time.Time
+
+	// ShardIndex counts from 0 to ShardTotal-1 in a broadcast; otherwise they
+	// are 0 and 1.
+	ShardIndex, ShardTotal int
+
+	// Timeout is the job's; 0 if it has none. The context has the deadline.
+	Timeout time.Duration
+
+	// Again says that the process died while this run waited or ran before.
+	Again bool
+
+	log *runLog
+
+	mu      sync.Mutex
+	outcome Outcome
+	message string
+	logger  *slog.Logger
+}
+
+// Printf writes a line to the run's log, with the time before it.
+func (r *Run) Printf(format string, args ...any) {
+	r.log.line(fmt.Sprintf(format, args...))
+}
+
+// Logger writes to the run's log, in the form of [slog.TextHandler].
+func (r *Run) Logger() *slog.Logger {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.logger == nil {
+		r.logger = slog.New(slog.NewTextHandler(r.Output(), nil))
+	}
+	return r.logger
+}
+
+// Output writes bytes to the run's log as they are, for the output of another
+// program for instance. It may be used by several goroutines.
+func (r *Run) Output() io.Writer { return r.log }
+
+// SetResult sets how the run ends if the handler returns nil, the last call
+// counting. An error, a panic, a kill and the job's timeout beat it. The
+// message is cut at 50,000 characters; schedulers keep 15,000.
+func (r *Run) SetResult(o Outcome, message string) {
+	r.mu.Lock()
+	r.outcome, r.message = o, message
+	r.mu.Unlock()
+}
+
+// epoch is where tickring's run IDs count from.
+var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newRun(w *wire.Run, log *runLog, again bool) *Run {
+	r := &Run{
+		ID: w.LogID, JobID: w.JobID, Handler: w.Handler, Params: w.Params,
+		ShardIndex: int(w.BroadcastIndex), ShardTotal: max(int(w.BroadcastTotal), 1),
+		Timeout: time.Duration(max(w.Timeout, 0)) * time.Second, Again: again, log: log,
+	}
+	if w.LogTime > 0 {
+		r.TriggeredAt = time.UnixMilli(w.LogTime).UTC()
+	}
+	// jobId<<32 | seconds for the instants of a schedule; with bit 31 set it
+	// is a counter.
+	if w.LogID>>32 == int64(w.JobID) && w.LogID&(1<<31) == 0 {
+		r.ScheduledAt = epoch.Add(time.Duration(w.LogID&(1<<31-1)) * time.Second)
+	}
+	return r
+}
+
+// cutMessage bounds a result's message as executors do.
+func cutMessage(s string) string {
+	const most = 50_000
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == most {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
+
+// oneLine bounds text for a line of a log.
+func oneLine(s string, most int) string {
+	if len(s) > most {
+		s = s[:most] + "…"
+	}
+	return string(bytes.ToValidUTF8([]byte(strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(s)), []byte("\uFFFD")))
+}

@@ -1,0 +1,241 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/tickring/tickring/wire"
+)
+
+func TestMain(m *testing.M) {
+	if child() {
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// A fake is every server: an http.RoundTripper that takes registrations and
+// callbacks.
+type fake struct {
+	mu      sync.Mutex
+	changed chan struct{}
+	calls   []string // host and path, in order
+	regs    []wire.Registration
+	items   []wire.CallbackItem
+	shapes  []wire.Dialect
+	tokens  []string
+
+	// answer, if set, replaces the answer. "" cuts the connection.
+	answer func(host, path string, body []byte) string
+}
+
+const taken = `{"code":200,"msg":null}`
+
+func newFake() *fake { return &fake{changed: make(chan struct{})} }
+
+func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, _ := io.ReadAll(r.Body)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, r.URL.Host+r.URL.Path)
+	f.tokens = append(f.tokens, r.Header.Get(wire.HeaderToken)+"/"+r.Header.Get(wire.HeaderApp))
+	reply := taken
+	if f.answer != nil {
+		reply = f.answer(r.URL.Host, r.URL.Path, body)
+	}
+	defer func() {
+		close(f.changed)
+		f.changed = make(chan struct{})
+	}()
+	if reply == "" {
+		return nil, errors.New("connection refused")
+	}
+	if reply == taken {
+		switch r.URL.Path {
+		case wire.PathCallback:
+			c, err := wire.DecodeCallback(body, 0)
+			if err != nil {
+				return nil, err
+			}
+			f.items = append(f.items, c.Items...)
+			f.shapes = append(f.shapes, c.Dialect)
+		case wire.PathRegistry:
+			reg, err := wire.DecodeRegistration(body)
+			if err != nil {
+				return nil, err
+			}
+			f.regs = append(f.regs, reg)
+		}
+	}
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(reply)), Request: r}, nil
+}
+
+func (f *fake) set(answer func(host, path string, body []byte) string) {
+	f.mu.Lock()
+	f.answer = answer
+	f.mu.Unlock()
+}
+
+// until waits until ok holds, which is asked after each request.
+func (f *fake) until(tb testing.TB, ok func() bool) {
+	tb.Helper()
+	limit := time.NewTimer(10 * time.Hour) // of a bubble; elsewhere go test's own
+	defer limit.Stop()
+	for {
+		f.mu.Lock()
+		done, changed := ok(), f.changed
+		f.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			tb.Fatal("it did not come")
+		}
+	}
+}
+
+// result waits for the result of a run.
+func (f *fake) result(tb testing.TB, id int64) wire.CallbackItem {
+	tb.Helper()
+	var it wire.CallbackItem
+	f.until(tb, func() bool {
+		for _, i := range f.items {
+			if i.LogID == id {
+				it = i
+				return true
+			}
+		}
+		return false
+	})
+	return it
+}
+
+func (f *fake) want(tb testing.TB, id int64, code int, msg string) {
+	tb.Helper()
+	if it := f.result(tb, id); it.Code != code || it.Msg != msg {
+		tb.Errorf("run %d: result %d %q, want %d %q", id, it.Code, it.Msg, code, msg)
+	}
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// start starts an executor that ends with the test. It has one server, a fake.
+func start(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
+	tb.Helper()
+	e := prepare(tb, mux, f, change)
+	if err := e.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+func prepare(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
+	tb.Helper()
+	o := Options{App: "demo", Servers: []string{"http://one"}, Address: "http://here:1/", Dir: tb.TempDir(), NoSync: true, Log: quiet, Client: &http.Client{Transport: f}}
+	if change != nil {
+		change(&o)
+	}
+	e, err := New(mux, o)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = e.Stop(context.Background()) })
+	return e
+}
+
+// post calls the executor and gives its answer.
+func post(e *Executor, path string, body []byte, header ...string) wire.Reply {
+	r := httptest.NewRequest(http.MethodPost, "http://here"+path, bytes.NewReader(body))
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	e.ServeHTTP(w, r)
+	reply, err := wire.DecodeReply(w.Body.Bytes())
+	if err != nil {
+		panic(err)
+	}
+	return reply
+}
+
+func order(job int32, id int64, handler string) wire.Run {
+	return wire.Run{JobID: job, LogID: id, LogTime: time.Now().UnixMilli(), Handler: handler, GlueType: wire.GlueBean, BlockStrategy: wire.BlockSerial, BroadcastTotal: 1}
+}
+
+func send(e *Executor, run wire.Run) wire.Reply {
+	return post(e, wire.PathRun, wire.AppendRun(nil, &run))
+}
+
+func mustSend(tb testing.TB, e *Executor, run wire.Run) {
+	tb.Helper()
+	if r := send(e, run); !r.OK() {
+		tb.Fatalf("run %d: answered %d %q", run.LogID, r.Code, r.Msg)
+	}
+}
+
+func refused(tb testing.TB, r wire.Reply, code int, msg string) {
+	tb.Helper()
+	if r.Code != code || !strings.HasPrefix(r.Msg, msg) {
+		tb.Errorf("answered %d %q, want %d %q", r.Code, r.Msg, code, msg)
+	}
+}
+
+// readLog reads the whole log of a run as a scheduler does.
+func readLog(tb testing.TB, e *Executor, run wire.Run) string {
+	tb.Helper()
+	var all strings.Builder
+	for from := int32(1); ; {
+		r := post(e, wire.PathLog, wire.AppendLogRequest(nil, wire.LogRequest{LogID: run.LogID, LogTime: run.LogTime, FromLine: from}))
+		res, err := r.LogResult()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if res.FromLine != from {
+			tb.Fatalf("asked from line %d, answered from %d", from, res.FromLine)
+		}
+		all.WriteString(res.Content)
+		if res.ToLine < from {
+			return all.String()
+		}
+		from = res.ToLine + 1
+	}
+}
+
+// waiting is a handler that tells what it began and waits for its context or
+// for a word, which is what it returns.
+type waiting struct {
+	began chan int64
+	word  chan error
+	ended chan error // causes of contexts that ended
+}
+
+func newWaiting() *waiting {
+	return &waiting{began: make(chan int64, 100), word: make(chan error), ended: make(chan error, 100)}
+}
+
+func (w *waiting) handle(ctx context.Context, run *Run) error {
+	w.began <- run.ID
+	select {
+	case err := <-w.word:
+		return err
+	case <-ctx.Done():
+		w.ended <- context.Cause(ctx)
+		return ctx.Err()
+	}
+}
+
+// pass lets time pass in a bubble.
+func pass(d time.Duration) { <-time.After(d) }

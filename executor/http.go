@@ -1,0 +1,164 @@
+package executor
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"io"
+	"net/http"
+	"path"
+	"strconv"
+	"sync"
+
+	"github.com/tickring/tickring/wire"
+)
+
+var bodies = sync.Pool{New: func() any { b := make([]byte, 0, 4096); return &b }}
+
+var accepted = wire.AppendReply(nil, wire.CodeSuccess, "")
+
+var contentType = []string{wire.ContentType}
+
+// ServeHTTP answers schedulers, at paths that end in /beat, /idleBeat, /run,
+// /trigger, /kill and /log. Every answer is HTTP 200; the verdict is in the
+// body, as schedulers expect.
+func (e *Executor) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	buf := bodies.Get().(*[]byte)
+	reply := e.answer(w, r, buf)
+	w.Header()["Content-Type"] = contentType
+	w.Header()["Content-Length"] = []string{strconv.Itoa(len(reply))}
+	_, _ = w.Write(reply) // who is gone asks again
+	if cap(*buf) <= 256<<10 {
+		*buf = (*buf)[:0]
+		bodies.Put(buf)
+	}
+}
+
+func refuse(msg string) []byte { return wire.AppendReply(nil, wire.CodeFailure, msg) }
+
+func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) []byte {
+	if r.Method != http.MethodPost {
+		return refuse("invalid request, HttpMethod not support.")
+	}
+	if !sameSecret(r.Header.Get(wire.HeaderToken), e.o.Token) {
+		return refuse("The access token is wrong.")
+	}
+	app := r.Header.Get(wire.HeaderApp)
+	if app != "" && app != e.o.App {
+		return refuse("The executor belongs to another app.")
+	}
+	if msg := readBody(w, r, buf); msg != "" {
+		return refuse(msg)
+	}
+	body := *buf
+	at := "/" + path.Base(r.URL.Path)
+	switch at {
+	case wire.PathBeat:
+		if !e.serving() {
+			return refuse("The executor is stopping.")
+		}
+		return accepted
+
+	case wire.PathIdleBeat:
+		q, err := wire.DecodeIdleBeat(body)
+		switch {
+		case err != nil:
+			return refuse("idleBeat: " + err.Error())
+		case !e.serving():
+			return refuse("The executor is stopping.")
+		case !e.idle(q.JobID):
+			return refuse("job thread is running or has trigger queue.")
+		}
+		return accepted
+
+	case wire.PathRun, wire.PathTrigger:
+		run, err := wire.DecodeRun(body)
+		if err != nil {
+			return refuse("run: " + err.Error())
+		}
+		if at == wire.PathTrigger {
+			e.client.speaksD()
+		}
+		code, msg := e.accept(&run)
+		if code == wire.CodeSuccess {
+			return accepted
+		}
+		return wire.AppendReply(nil, code, msg)
+
+	case wire.PathKill:
+		q, err := wire.DecodeKill(body)
+		if err != nil {
+			return refuse("kill: " + err.Error())
+		}
+		e.killJob(q.JobID)
+		return accepted
+
+	case wire.PathLog:
+		q, err := wire.DecodeLogRequest(body)
+		if err != nil {
+			return refuse("log: " + err.Error())
+		}
+		e.mu.Lock()
+		open := e.open[q.LogID] != nil
+		e.mu.Unlock()
+		return logReply(app != "", e.logs.read(q, open))
+	}
+	return refuse("invalid request, uri-mapping(" + oneLine(r.URL.Path, 200) + ") not found.")
+}
+
+// logReply puts the lines under data for who sends an app, as only dialect D
+// and tickring do, and otherwise under both of the names that they ever had:
+// nothing in the request tells A and B from C.
+func logReply(d bool, res wire.LogResult) []byte {
+	if d {
+		return wire.AppendLogReply(nil, wire.DialectD, wire.CodeSuccess, "", res)
+	}
+	const head = `{"code":200,"msg":null,"content":`
+	b := wire.AppendLogReply(nil, wire.DialectA, wire.CodeSuccess, "", res)
+	payload := b[len(head) : len(b)-1]
+	return append(append(append(b[:len(b)-1:len(b)-1], `,"data":`...), payload...), '}')
+}
+
+func (e *Executor) serving() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.state == stateRunning
+}
+
+// sameSecret compares in a time that tells neither content nor length. Without
+// a secret of our own everything passes.
+func sameSecret(got, want string) bool {
+	if want == "" {
+		return true
+	}
+	a, b := sha256.Sum256([]byte(got)), sha256.Sum256([]byte(want))
+	return subtle.ConstantTimeCompare(a[:], b[:]) == 1
+}
+
+// readBody reads a request's body into buf; else it says why not.
+func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte) (msg string) {
+	const tooLarge = "The body is larger than 5 MiB."
+	if r.ContentLength > wire.MaxBody {
+		w.Header().Set("Connection", "close")
+		return tooLarge
+	}
+	body := http.MaxBytesReader(w, r.Body, wire.MaxBody)
+	b := (*buf)[:0]
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		*buf = b
+		var large *http.MaxBytesError
+		switch {
+		case err == io.EOF:
+			return ""
+		case errors.As(err, &large):
+			return tooLarge
+		case err != nil:
+			return "The body could not be read to its end."
+		}
+	}
+}

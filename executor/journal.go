@@ -1,0 +1,546 @@
+package executor
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// A journal keeps on disk which runs were accepted and have not ended, and
+// which results no server took yet.
+//
+// It is a row of files journal-<n>; each begins with all that was open when it
+// was begun, so that those before it can go. A record is its length, its
+// checksum, its kind and its payload. One goroutine writes: what comes while it
+// is at the disk goes with the next write.
+type journal struct {
+	dir    string // empty: nothing is kept
+	nosync bool
+	log    *slog.Logger
+	past   func() []remembered // the IDs to refuse, for the head of a file
+	most   int64               // size at which a new file is begun
+
+	kick chan struct{}
+	quit chan struct{}
+	done chan struct{}
+	lock *os.File
+
+	mu    sync.Mutex
+	buf   []byte
+	next  *batch
+	live  map[int64]*entry
+	unrep int   // results in live
+	came  int64 // entries so far
+
+	// Of the writer alone.
+	f      *os.File
+	size   int64
+	seq    int64
+	spare  []byte
+	failed error
+	tried  time.Time
+}
+
+// An entry is a run that is open, or whose result no server has.
+type entry struct {
+	run    *wire.Run          // nil once there is a result
+	result *wire.CallbackItem // nil while it is open
+	at     int64              // of the result, ms
+	order  int64
+}
+
+// A batch is what one write stores. err may be read once done is closed.
+type batch struct {
+	done chan struct{}
+	err  error
+}
+
+// A remembered run has ended; at is when, in ms.
+type remembered struct {
+	id, at int64
+}
+
+// What a journal found when it was opened.
+type found struct {
+	open    []*wire.Run
+	results []wire.CallbackItem
+	past    []remembered
+}
+
+const (
+	recAccept = 'A' // a run
+	recEnd    = 'E' // its result
+	recTaken  = 'D' // IDs whose results a server took
+	recPast   = 'P' // IDs that ended
+)
+
+var errJournalClosed = errors.New("the journal is closed")
+
+// openJournal reads what is in dir and starts the writer. An error means that
+// the folder belongs to another process. A folder that cannot be used is no
+// error: the journal refuses to store until it can.
+func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journal, found, error) {
+	j := &journal{dir: dir, nosync: nosync, most: most, log: log,
+		kick: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		next: &batch{done: make(chan struct{})}, live: map[int64]*entry{}, past: func() []remembered { return nil }}
+	var was found
+	if dir != "" {
+		if err := os.MkdirAll(dir, 0o700); err == nil {
+			f, err := lockFolder(filepath.Join(dir, "lock"))
+			if errors.Is(err, errLocked) {
+				return nil, was, fmt.Errorf("lock journal %s: %w", dir, err)
+			}
+			j.lock = f
+		}
+		was.past = j.replay()
+		for _, e := range j.sorted() {
+			if e.run != nil {
+				was.open = append(was.open, e.run)
+			} else {
+				was.results = append(was.results, *e.result)
+			}
+		}
+	}
+	return j, was, nil
+}
+
+// start begins to write. past gives the IDs to keep.
+func (j *journal) start(past func() []remembered) {
+	j.past = past
+	if j.dir != "" {
+		if err := j.store(nil); err != nil {
+			j.log.Error("The journal cannot be written; runs are refused until it can.", "folder", j.dir, "error", err)
+		}
+	}
+	go j.loop()
+}
+
+func (j *journal) loop() {
+	defer close(j.done)
+	retry := time.NewTimer(time.Hour)
+	defer retry.Stop()
+	for {
+		if j.failed != nil {
+			retry.Reset(time.Second)
+		}
+		select {
+		case <-j.kick:
+			j.write()
+		case <-retry.C:
+			if j.failed != nil {
+				j.write()
+			}
+		case <-j.quit:
+			j.write()
+			if j.f != nil {
+				j.f.Close()
+			}
+			if j.lock != nil {
+				j.lock.Close()
+			}
+			return
+		}
+	}
+}
+
+func (j *journal) close() {
+	close(j.quit)
+	<-j.done
+}
+
+func (j *journal) write() {
+	j.mu.Lock()
+	buf, b := j.buf, j.next
+	j.buf, j.next = j.spare[:0], &batch{done: make(chan struct{})}
+	j.mu.Unlock()
+	if j.dir != "" {
+		b.err = j.store(buf)
+	}
+	if j.spare = buf; cap(buf) > 4<<20 {
+		j.spare = nil
+	}
+	close(b.done)
+}
+
+// store writes buf, or a new file that holds its effect already.
+func (j *journal) store(buf []byte) error {
+	if j.failed != nil && time.Since(j.tried) < time.Second/2 {
+		return j.failed
+	}
+	err := j.tryStore(buf)
+	switch {
+	case err != nil && j.failed == nil:
+		j.log.Error("The journal cannot be written.", "folder", j.dir, "error", err)
+	case err == nil && j.failed != nil:
+		j.log.Info("The journal can be written again.", "folder", j.dir)
+	}
+	if j.failed, j.tried = err, time.Now(); err != nil && j.f != nil {
+		// Whatever of buf got there is cut off, as far as that goes; the next
+		// try begins a new file.
+		_ = j.f.Truncate(j.size)
+		j.f.Close()
+		j.f = nil
+	}
+	return err
+}
+
+func (j *journal) tryStore(buf []byte) error {
+	if j.f == nil || j.size > j.most {
+		return j.begin()
+	}
+	if len(buf) == 0 {
+		return nil
+	}
+	if _, err := j.f.Write(buf); err != nil {
+		return err
+	}
+	if !j.nosync {
+		if err := j.f.Sync(); err != nil {
+			return err
+		}
+	}
+	j.size += int64(len(buf))
+	return nil
+}
+
+// begin starts a new file with all that is open, and removes the older ones.
+func (j *journal) begin() error {
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return err
+	}
+	if j.lock == nil {
+		f, err := lockFolder(filepath.Join(j.dir, "lock"))
+		if err != nil {
+			return err
+		}
+		j.lock = f
+	}
+	past := j.past()
+	var head, rec []byte
+	for chunk := range slices.Chunk(past, 10_000) {
+		rec = rec[:0]
+		for _, p := range chunk {
+			rec = binary.AppendVarint(binary.AppendVarint(rec, p.id), p.at)
+		}
+		head = frame(head, recPast, rec)
+	}
+	j.mu.Lock()
+	for _, e := range j.sorted() {
+		if e.run != nil {
+			head = frame(head, recAccept, wire.AppendRun(rec[:0], e.run))
+		} else {
+			head = frame(head, recEnd, appendResult(rec[:0], e.result, e.at))
+		}
+	}
+	j.mu.Unlock()
+
+	old := j.files()
+	seq := j.seq + 1
+	if n := len(old); n > 0 {
+		seq = max(seq, number(old[n-1])+1)
+	}
+	name := filepath.Join(j.dir, fmt.Sprintf("journal-%016d", seq))
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(head)
+	if err == nil && !j.nosync {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(name+".new", name)
+	}
+	if err == nil && !j.nosync {
+		err = syncFolder(j.dir)
+	}
+	if err != nil {
+		f.Close()
+		os.Remove(name + ".new")
+		return err
+	}
+	if j.f != nil {
+		j.f.Close()
+	}
+	j.f, j.size, j.seq = f, int64(len(head)), seq
+	for _, o := range old {
+		os.Remove(o)
+	}
+	return nil
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, os.ErrInvalid) {
+		return err
+	}
+	return nil
+}
+
+// files gives the journal's files, oldest first.
+func (j *journal) files() []string {
+	names, _ := filepath.Glob(filepath.Join(escapeGlob(j.dir), "journal-*"))
+	names = slices.DeleteFunc(names, func(n string) bool { return number(n) < 0 })
+	slices.Sort(names)
+	return names
+}
+
+func number(name string) int64 {
+	var n int64
+	rest := strings.TrimPrefix(filepath.Base(name), "journal-")
+	if len(rest) != 16 {
+		return -1
+	}
+	for _, c := range rest {
+		if c < '0' || c > '9' {
+			return -1
+		}
+		n = n*10 + int64(c-'0')
+	}
+	return n
+}
+
+func escapeGlob(dir string) string {
+	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+}
+
+// accept records a run. The caller waits for the batch.
+func (j *journal) accept(run *wire.Run) *batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.put(run)
+	if j.dir != "" {
+		at := len(j.buf)
+		j.buf = append(j.buf, make([]byte, headLen)...)
+		j.buf = append(j.buf, recAccept)
+		j.buf = wire.AppendRun(j.buf, run)
+		seal(j.buf[at:])
+	}
+	return j.wake()
+}
+
+func (j *journal) put(run *wire.Run) {
+	if j.live[run.LogID] == nil {
+		j.live[run.LogID] = &entry{run: run, order: j.order()}
+	}
+}
+
+// order counts entries. Call it with mu held, or before start.
+func (j *journal) order() int64 {
+	j.came++
+	return j.came
+}
+
+// end records a result, which stays until taken.
+func (j *journal) end(it *wire.CallbackItem, at int64) *batch {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.result(it, at)
+	if j.dir != "" {
+		j.buf = frame(j.buf, recEnd, appendResult(nil, it, at))
+	}
+	return j.wake()
+}
+
+func (j *journal) result(it *wire.CallbackItem, at int64) {
+	e := j.live[it.LogID]
+	if e == nil {
+		e = &entry{order: j.order()}
+		j.live[it.LogID] = e
+	}
+	if e.result == nil {
+		j.unrep++
+	}
+	e.run, e.result, e.at = nil, it, at
+}
+
+// taken forgets what a server has, or what was refused after all.
+func (j *journal) taken(ids ...int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var rec []byte
+	for _, id := range ids {
+		j.forget(id)
+		if j.dir != "" {
+			rec = binary.AppendVarint(rec, id)
+		}
+	}
+	if j.dir != "" {
+		j.buf = frame(j.buf, recTaken, rec)
+	}
+	j.wake()
+}
+
+func (j *journal) forget(id int64) {
+	if e := j.live[id]; e != nil {
+		if e.result != nil {
+			j.unrep--
+		}
+		delete(j.live, id)
+	}
+}
+
+// unreported is how many results wait for a server.
+func (j *journal) unreported() int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unrep
+}
+
+// wake has the writer write. Call it with mu held.
+func (j *journal) wake() *batch {
+	select {
+	case j.kick <- struct{}{}:
+	default:
+	}
+	return j.next
+}
+
+// sorted gives the entries in the order in which they came.
+func (j *journal) sorted() []*entry {
+	all := make([]*entry, 0, len(j.live))
+	for _, e := range j.live {
+		all = append(all, e)
+	}
+	slices.SortFunc(all, func(a, b *entry) int { return int(a.order - b.order) })
+	return all
+}
+
+// replay reads all files. What cannot be read ends a file: it was being
+// written when the process died, so nobody was told of it.
+func (j *journal) replay() (past []remembered) {
+	for _, name := range j.files() {
+		f, err := os.Open(name)
+		if err != nil {
+			j.log.Error("A file of the journal cannot be read.", "file", name, "error", err)
+			continue
+		}
+		j.seq = max(j.seq, number(name))
+		r := bufio.NewReaderSize(f, 1<<16)
+		for {
+			kind, rec, err := readFrame(r)
+			if err != nil {
+				if !errors.Is(err, io.EOF) {
+					j.log.Warn("The journal ends in a record that is not whole.", "file", name, "error", err)
+				}
+				break
+			}
+			past = j.apply(past, kind, rec)
+		}
+		f.Close()
+	}
+	return past
+}
+
+func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
+	switch kind {
+	case recAccept:
+		if run, err := wire.DecodeRun(rec); err == nil {
+			j.put(&run)
+		}
+	case recEnd:
+		if it, at, ok := readResult(rec); ok {
+			j.result(&it, at)
+			past = append(past, remembered{it.LogID, at})
+		}
+	case recTaken:
+		for len(rec) > 0 {
+			id, n := binary.Varint(rec)
+			if n <= 0 {
+				break
+			}
+			rec = rec[n:]
+			j.forget(id)
+		}
+	case recPast:
+		for len(rec) > 0 {
+			id, n := binary.Varint(rec)
+			if n <= 0 {
+				break
+			}
+			at, m := binary.Varint(rec[n:])
+			if m <= 0 {
+				break
+			}
+			rec = rec[n+m:]
+			past = append(past, remembered{id, at})
+		}
+	}
+	return past
+}
+
+const headLen = 8
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+func frame(dst []byte, kind byte, payload []byte) []byte {
+	at := len(dst)
+	dst = append(dst, make([]byte, headLen)...)
+	dst = append(append(dst, kind), payload...)
+	seal(dst[at:])
+	return dst
+}
+
+// seal fills in length and checksum of one record.
+func seal(rec []byte) {
+	binary.LittleEndian.PutUint32(rec, uint32(len(rec)-headLen))
+	binary.LittleEndian.PutUint32(rec[4:], crc32.Checksum(rec[headLen:], castagnoli))
+}
+
+func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
+	var head [headLen]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, nil, err
+	}
+	n := binary.LittleEndian.Uint32(head[:])
+	if n == 0 || n > 64<<20 {
+		return 0, nil, fmt.Errorf("a record of %d bytes", n)
+	}
+	// The length is believed no further than there are bytes.
+	b, err := io.ReadAll(io.LimitReader(r, int64(n)))
+	if err != nil {
+		return 0, nil, err
+	}
+	if len(b) != int(n) {
+		return 0, nil, io.ErrUnexpectedEOF
+	}
+	if crc32.Checksum(b, castagnoli) != binary.LittleEndian.Uint32(head[4:]) {
+		return 0, nil, errors.New("a wrong checksum")
+	}
+	return b[0], b[1:], nil
+}
+
+func appendResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
+	for _, n := range [...]int64{it.LogID, it.LogTime, int64(it.Code), at} {
+		dst = binary.AppendVarint(dst, n)
+	}
+	return append(dst, it.Msg...)
+}
+
+func readResult(b []byte) (it wire.CallbackItem, at int64, ok bool) {
+	var n [4]int64
+	for i := range n {
+		v, size := binary.Varint(b)
+		if size <= 0 {
+			return it, 0, false
+		}
+		n[i], b = v, b[size:]
+	}
+	return wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2]), Msg: string(b)}, n[3], true
+}

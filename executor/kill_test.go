@@ -1,0 +1,3 @@
+package executor
+
+func child() bool { return false }

@@ -1,0 +1,15 @@
+//go:build !(linux || darwin || freebsd || netbsd || openbsd || dragonfly)
+
+package executor
+
+import (
+	"errors"
+	"os"
+)
+
+var errLocked = errors.New("another process uses the folder")
+
+// lockFolder cannot tell here whether another process uses the folder.
+func lockFolder(name string) (*os.File, error) {
+	return os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o600)
+}

@@ -1,0 +1,334 @@
+package executor
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// logs are the rolling logs: a folder a day (UTC, of the trigger time), a file
+// a run.
+type logs struct {
+	dir  string // empty: no logs
+	most int64  // bytes of a run's log
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	said   bool               // that it cannot be written
+	marks  map[int64]*offsets // by run
+	recent []int64            // keys of marks, the oldest first
+}
+
+// offsets say where lines begin, so that a reader need not begin at line 1.
+type offsets struct {
+	mu  sync.Mutex
+	at  []int64 // of line 1+k*markEvery
+	seq struct {
+		line int32 // where the last reader stopped
+		at   int64
+	}
+}
+
+const (
+	markEvery = 256
+	markFiles = 256     // files whose offsets are kept
+	pageBytes = 512_000 // of one answer
+	dayFormat = "2006-01-02"
+)
+
+func (l *logs) path(id, logTime int64) string {
+	return filepath.Join(l.dir, time.UnixMilli(logTime).UTC().Format(dayFormat), strconv.FormatInt(id, 10)+".log")
+}
+
+// failed says once that logs cannot be written.
+func (l *logs) failed(err error) {
+	l.mu.Lock()
+	said := l.said
+	l.said = true
+	l.mu.Unlock()
+	if !said {
+		l.log.Error("The runs' logs cannot be written; runs go on without.", "folder", l.dir, "error", err)
+	}
+}
+
+// open gives the log of one run. Nothing is on disk before the first line of
+// the handler or the end.
+func (l *logs) open(id, logTime int64) *runLog {
+	if l.dir == "" {
+		return nil
+	}
+	return &runLog{l: l, path: l.path(id, logTime)}
+}
+
+// A runLog is the log of one run. A nil one takes everything and keeps nothing.
+// Each write reaches the file at once: a process that dies loses none.
+type runLog struct {
+	l    *logs
+	path string
+
+	mu   sync.Mutex
+	head []byte // the first line, until something comes after it
+	f    *os.File
+	size int64
+	cut  bool
+	part bool // the last line has no end yet
+	shut bool
+}
+
+// stamp begins a line.
+func stamp(dst []byte) []byte {
+	return append(time.Now().UTC().AppendFormat(dst, "2006-01-02T15:04:05.000Z"), ' ')
+}
+
+func (g *runLog) line(s string) {
+	if g == nil {
+		return
+	}
+	b := append(append(stamp(make([]byte, 0, len(s)+32)), s...), '\n')
+	_, _ = g.Write(b)
+}
+
+// first sets the first line, which is not written alone.
+func (g *runLog) first(s string) {
+	if g != nil {
+		g.head = append(append(stamp(nil), s...), '\n')
+	}
+}
+
+// Write implements io.Writer. It takes everything, also what the bound cuts
+// and what cannot be stored: a log must not end a handler.
+func (g *runLog) Write(b []byte) (int, error) {
+	if g == nil || len(b) == 0 {
+		return len(b), nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	switch {
+	case g.cut:
+	case g.size+int64(len(g.head)+len(b)) > g.l.most:
+		g.cut = true
+		// What fits is kept, to the end of a line.
+		if room := g.l.most - g.size - int64(len(g.head)); room > 0 {
+			if i := bytes.LastIndexByte(b[:room], '\n'); i >= 0 {
+				g.put(b[:i+1])
+			}
+		}
+		g.put(fmt.Appendf(nil, "---- cut: this log is at its bound of %d bytes; what follows is not kept\n", g.l.most))
+	default:
+		g.put(b)
+	}
+	return len(b), nil
+}
+
+// put writes to the file. Call it with mu held.
+func (g *runLog) put(b []byte) {
+	if g.part && g.cut {
+		b = append([]byte{'\n'}, b...)
+	}
+	if len(g.head) > 0 {
+		b = append(g.head, b...)
+		g.head = nil
+	}
+	if g.f == nil {
+		f, err := os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = os.MkdirAll(filepath.Dir(g.path), 0o750); err == nil {
+				f, err = os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
+			}
+		}
+		if err != nil {
+			g.l.failed(err)
+			return
+		}
+		g.f = f
+	}
+	n, err := g.f.Write(b)
+	g.size += int64(n)
+	g.part = n > 0 && b[n-1] != '\n'
+	if err != nil {
+		g.l.failed(err)
+	}
+	if g.shut { // a handler that was given up still writes
+		g.f.Close()
+		g.f = nil
+	}
+}
+
+// last writes the last line, whatever the bound says, and closes the file.
+func (g *runLog) last(s string) {
+	if g == nil {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var b []byte
+	if g.part {
+		b = append(b, '\n')
+		g.part = false
+	}
+	g.put(append(append(stamp(b), s...), '\n'))
+	g.shut = true
+	if g.f != nil {
+		g.f.Close()
+		g.f = nil
+	}
+}
+
+// read answers /log: whole lines from q.FromLine on, as many as fit into an
+// answer. open says that the run has not ended here.
+func (l *logs) read(q wire.LogRequest, open bool) wire.LogResult {
+	from := max(q.FromLine, 1)
+	res := wire.LogResult{FromLine: q.FromLine, ToLine: from - 1}
+	path := l.find(q)
+	if path == "" {
+		res.End = !open
+		return res
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		res.End = !open
+		return res
+	}
+	defer f.Close()
+	o := l.offsets(q.LogID)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+
+	// The nearest known line before the one that is wanted.
+	line, at := int32(1), int64(0)
+	if k := int(from-1) / markEvery; len(o.at) > 0 {
+		k = min(k, len(o.at)-1)
+		line, at = int32(k*markEvery)+1, o.at[k]
+	}
+	if o.seq.line > line && o.seq.line <= from {
+		line, at = o.seq.line, o.seq.at
+	}
+	if st, err := f.Stat(); err != nil || st.Size() < at { // not the file that it was
+		o.at, o.seq.line, line, at = nil, 0, 1, 0
+	}
+	if _, err := f.Seek(at, io.SeekStart); err != nil {
+		return res
+	}
+	r := bufio.NewReaderSize(f, 64<<10)
+	var b strings.Builder
+	for b.Len() < pageBytes {
+		if k := int(line - 1); k%markEvery == 0 && k/markEvery == len(o.at) {
+			o.at = append(o.at, at)
+		}
+		have := b.Len()
+		n, err := l.copyLine(&b, r, line >= from)
+		if err != nil { // the end, or a line that is still being written
+			res.Content = b.String()[:have]
+			res.End = !open
+			if n > 0 && !open && line >= from {
+				res.ToLine, res.Content = line, b.String()
+			}
+			break
+		}
+		res.Content = b.String()
+		at += n
+		if line >= from {
+			res.ToLine = line
+		}
+		line++
+	}
+	o.seq.line, o.seq.at = line, at
+	return res
+}
+
+// copyLine reads one line with its end and copies it, if it is wanted and as
+// far as an answer has room.
+func (l *logs) copyLine(b *strings.Builder, r *bufio.Reader, wanted bool) (n int64, err error) {
+	cut := false
+	for {
+		part, err := r.ReadSlice('\n')
+		n += int64(len(part))
+		if wanted {
+			if room := 2*pageBytes - b.Len(); len(part) > room {
+				b.Write(part[:room])
+				cut = true
+			} else {
+				b.Write(part)
+			}
+		}
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+		case err != nil:
+			return n, err
+		default:
+			if cut {
+				b.WriteString("… (the line is cut)\n")
+			}
+			return n, nil
+		}
+	}
+}
+
+// find gives the path of a run's log; empty if there is none.
+func (l *logs) find(q wire.LogRequest) string {
+	if l.dir == "" {
+		return ""
+	}
+	if q.LogTime > 0 {
+		return l.path(q.LogID, q.LogTime)
+	}
+	days, _ := os.ReadDir(l.dir)
+	for i := len(days) - 1; i >= 0; i-- {
+		p := filepath.Join(l.dir, days[i].Name(), strconv.FormatInt(q.LogID, 10)+".log")
+		if _, err := os.Stat(p); err == nil {
+			return p
+		}
+	}
+	return ""
+}
+
+func (l *logs) offsets(id int64) *offsets {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.marks == nil {
+		l.marks = map[int64]*offsets{}
+	}
+	o := l.marks[id]
+	if o == nil {
+		o = &offsets{}
+		l.marks[id] = o
+		if l.recent = append(l.recent, id); len(l.recent) > markFiles {
+			delete(l.marks, l.recent[0])
+			l.recent = l.recent[1:]
+		}
+	}
+	return o
+}
+
+// sweep removes the days before keep ago. It touches nothing but folders named
+// like a day.
+func (l *logs) sweep(now time.Time, keep time.Duration) {
+	if l.dir == "" {
+		return
+	}
+	days, err := os.ReadDir(l.dir)
+	if err != nil {
+		return
+	}
+	for _, d := range days {
+		day, err := time.Parse(dayFormat, d.Name())
+		if err != nil || !d.IsDir() || now.Sub(day) < keep+24*time.Hour {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(l.dir, d.Name())); err != nil {
+			l.log.Warn("Old logs cannot be removed.", "day", d.Name(), "error", err)
+		}
+	}
+}

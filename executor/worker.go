@@ -1,0 +1,549 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// Why runs are ended by the executor, in xxl-job's words: schedulers tell by
+// them what became of the run.
+const (
+	reasonKill    = "scheduling center kill job."
+	reasonCover   = wire.MsgBlockStrategy + ":Cover Early"
+	reasonChanged = "change jobhandler or glue type, and terminate the old job thread."
+	reasonStop    = "web container destroy and kill the job."
+	reasonCrash   = "the executor's process ended under the run (container destroy)."
+
+	suffixRunning = " [job running, killed]"
+	suffixQueued  = " [job not executed, in the job queue, killed.]"
+
+	msgTimeout = "job execute timeout "
+)
+
+var errTimeout = errors.New("the job's timeout has passed")
+
+// key tells what a worker runs: another handler or another script is another
+// worker in xxl-job.
+type key struct {
+	handler, glue string
+	updated       int64
+}
+
+// A worker runs the runs of one job, one after another. Its fields belong to
+// Executor.mu, but those marked.
+type worker struct {
+	id     int32
+	queue  []*task
+	cur    *task // from leaving the queue to its end
+	key    key   // of the newest run
+	wakeup chan struct{}
+
+	// Of the worker's goroutine.
+	ready  *registered // whose Init has succeeded
+	strays *sync.WaitGroup
+	stray  bool // a handler of ready was given up
+}
+
+func (w *worker) busy() bool { return w.cur != nil || len(w.queue) > 0 }
+
+func (w *worker) wake() {
+	select {
+	case w.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// A task is a run that is queued or at work.
+type task struct {
+	wire    *wire.Run
+	run     *Run
+	key     key
+	handler *registered
+	durable *batch // nil if it is in the journal already
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	// Of Executor.mu.
+	ended bool   // the handler has returned, or is given up
+	kill  string // why it is being ended; empty if it is not
+}
+
+// resolve finds what a run calls; else why not.
+func (e *Executor) resolve(run *wire.Run) (*registered, key, string) {
+	k := key{handler: run.Handler, glue: run.GlueType}
+	if run.GlueType == wire.GlueBean || run.GlueType == "" {
+		k.glue = wire.GlueBean
+		if h := e.mux.handlers[run.Handler]; h != nil {
+			return h, k, ""
+		}
+		e.log.Warn("A run names a handler that is not there.", "job", run.JobID, "run", run.LogID, "handler", oneLine(run.Handler, 200), "known", e.mux.Names())
+		return nil, k, fmt.Sprintf("job handler [%s] not found.", oneLine(run.Handler, 200))
+	}
+	k.updated = run.GlueUpdated
+	h, why := e.o.Scripts.handler(run, e.o.Dir)
+	return h, k, why
+}
+
+// accept judges a run, journals it and queues it. It returns once that is
+// settled.
+func (e *Executor) accept(run *wire.Run) (code int, msg string) {
+	h, k, why := e.resolve(run)
+	if why != "" {
+		return wire.CodeFailure, why
+	}
+	e.mu.Lock()
+	switch {
+	case e.state != stateRunning:
+		e.mu.Unlock()
+		return wire.CodeBusy, wire.MsgQueueFull + ": the executor is stopping"
+	case e.open[run.LogID] != nil || e.past.has(run.LogID, time.Now()):
+		e.mu.Unlock()
+		return wire.CodeFailure, fmt.Sprintf("%s, logId:%d", wire.MsgRepeatTrigger, run.LogID)
+	case e.journal.unreported() >= e.o.MaxUnreported:
+		e.mu.Unlock()
+		return wire.CodeBusy, wire.MsgQueueFull + ": too many results wait for a server"
+	}
+	w := e.workers[run.JobID]
+	if w != nil && w.busy() {
+		switch {
+		case w.key != k:
+			e.endAll(w, reasonChanged)
+		case run.BlockStrategy == wire.BlockDiscard:
+			e.mu.Unlock()
+			return wire.CodeFailure, wire.MsgBlockStrategy + ":Discard Later"
+		case run.BlockStrategy == wire.BlockCover:
+			e.endAll(w, reasonCover)
+		case len(w.queue) >= e.o.QueueSize:
+			e.mu.Unlock()
+			return wire.CodeBusy, fmt.Sprintf("%s: %d runs of the job wait", wire.MsgQueueFull, e.o.QueueSize)
+		}
+	}
+	t := e.newTask(run, h, k, false)
+	t.durable = e.journal.accept(run)
+	w = e.enqueue(t)
+	e.mu.Unlock()
+
+	<-t.durable.done
+	if err := t.durable.err; err != nil {
+		e.mu.Lock()
+		t.ended = true
+		w.queue = slices.DeleteFunc(w.queue, func(o *task) bool { return o == t })
+		delete(e.open, run.LogID)
+		e.mu.Unlock()
+		t.cancel(nil)
+		e.journal.taken(run.LogID)
+		e.log.Error("A run is refused: it cannot be journaled.", "job", run.JobID, "run", run.LogID, "error", err)
+		return wire.CodeBusy, wire.MsgQueueFull + ": the run cannot be journaled"
+	}
+	w.wake()
+	return wire.CodeSuccess, ""
+}
+
+func (e *Executor) newTask(run *wire.Run, h *registered, k key, again bool) *task {
+	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
+	t.ctx, t.cancel = context.WithCancelCause(e.base)
+	return t
+}
+
+// enqueue gives t to its job's worker, which is started if there is none. Call
+// it with mu held.
+func (e *Executor) enqueue(t *task) *worker {
+	id := t.wire.JobID
+	w := e.workers[id]
+	if w == nil {
+		w = &worker{id: id, wakeup: make(chan struct{}, 1), strays: &sync.WaitGroup{}}
+		e.workers[id] = w
+		e.wg.Go(func() { e.work(w) })
+	}
+	w.key = t.key
+	w.queue = append(w.queue, t)
+	e.open[t.wire.LogID] = t
+	return w
+}
+
+// recover deals with the runs of a process that died. Call it with mu held.
+func (e *Executor) recover(open []*wire.Run) {
+	again := 0
+	for _, run := range open {
+		h := e.mux.handlers[run.Handler]
+		if (run.GlueType == wire.GlueBean || run.GlueType == "") && h != nil && h.again {
+			e.enqueue(e.newTask(run, h, key{handler: run.Handler, glue: wire.GlueBean}, true))
+			again++
+			continue
+		}
+		t := e.newTask(run, h, key{}, true)
+		t.run.log.last("---- end: " + reasonCrash)
+		e.record(t, wire.CodeFailure, reasonCrash+suffixRunning)
+		t.cancel(nil)
+	}
+	if len(open) > 0 {
+		e.log.Warn("The process before this one died with runs open.", "failed", len(open)-again, "again", again)
+	}
+}
+
+// endAll ends what a job has at work and in its queue. Call it with mu held.
+func (e *Executor) endAll(w *worker, reason string) {
+	e.cancel(w.cur, reason)
+	e.emptyQueue(w, reason)
+}
+
+// cancel ends a run at work, unless it has ended. Call it with mu held.
+func (e *Executor) cancel(t *task, reason string) {
+	if t == nil || t.ended || t.kill != "" {
+		return
+	}
+	t.kill = reason
+	t.cancel(errors.New(reason))
+}
+
+// emptyQueue reports what waits as not executed. Call it with mu held.
+func (e *Executor) emptyQueue(w *worker, reason string) {
+	for _, t := range w.queue {
+		t.run.log.last("---- end: " + reason + suffixQueued)
+		e.record(t, wire.CodeFailure, reason+suffixQueued)
+		t.ended = true
+		t.cancel(nil)
+	}
+	w.queue = nil
+}
+
+// killJob ends all runs of a job, as /kill asks.
+func (e *Executor) killJob(job int32) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if w := e.workers[job]; w != nil {
+		e.endAll(w, reasonKill)
+	}
+}
+
+// idle says that a job neither runs nor waits.
+func (e *Executor) idle(job int32) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	w := e.workers[job]
+	return w == nil || !w.busy()
+}
+
+// work is a worker's life.
+func (e *Executor) work(w *worker) {
+	timer := time.NewTimer(e.o.Idle)
+	defer timer.Stop()
+	for {
+		e.mu.Lock()
+		if len(w.queue) > 0 {
+			t := w.queue[0]
+			w.queue[0] = nil
+			w.queue = w.queue[1:]
+			w.cur = t
+			e.mu.Unlock()
+			e.do(w, t)
+			e.mu.Lock()
+			w.cur = nil
+			e.mu.Unlock()
+			continue
+		}
+		w.queue = nil
+		e.mu.Unlock()
+
+		timer.Reset(e.o.Idle)
+		select {
+		case <-w.wakeup:
+			continue
+		case <-timer.C:
+		case <-e.halt:
+		}
+		if e.testIdle != nil {
+			e.testIdle(w.id)
+		}
+		e.mu.Lock()
+		more := len(w.queue) > 0
+		e.mu.Unlock()
+		if more {
+			continue
+		}
+		if e.testEnding != nil {
+			e.testEnding(w.id)
+		}
+		e.teardown(w)
+		// The worker is known until here, so that a run which came meanwhile
+		// is in its queue and not with a second worker.
+		e.mu.Lock()
+		if len(w.queue) == 0 {
+			delete(e.workers, w.id)
+			e.mu.Unlock()
+			return
+		}
+		e.mu.Unlock()
+	}
+}
+
+// setup has the worker ready for h.
+func (e *Executor) setup(w *worker, h *registered) error {
+	if w.ready == h {
+		return nil
+	}
+	e.teardown(w)
+	if h.init != nil {
+		if err := guard(func() error { return h.init(e.base) }); err != nil {
+			return fmt.Errorf("init of handler %s: %w", h.name, err)
+		}
+	}
+	w.ready = h
+	return nil
+}
+
+// teardown calls Destroy, once no run of the handler goes on.
+func (e *Executor) teardown(w *worker) {
+	h := w.ready
+	if w.ready = nil; h == nil || h.destroy == nil {
+		return
+	}
+	strays, stray := w.strays, w.stray
+	w.strays, w.stray = &sync.WaitGroup{}, false
+	ctx := context.WithoutCancel(e.base)
+	last := func() {
+		strays.Wait()
+		if err := guard(func() error { return h.destroy(ctx) }); err != nil {
+			e.log.Error("Destroy of a handler has failed.", "handler", h.name, "job", w.id, "error", err)
+		}
+	}
+	if stray {
+		go last() // whenever that is
+		return
+	}
+	last()
+}
+
+// guard turns a panic into an error.
+func guard(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("panic: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return f()
+}
+
+// do runs one run to its end.
+func (e *Executor) do(w *worker, t *task) {
+	if t.durable != nil {
+		<-t.durable.done
+		if t.durable.err != nil {
+			return // who accepted it refuses it
+		}
+	}
+	defer t.cancel(nil)
+	r := t.run
+	r.log.first(fmt.Sprintf("---- start: job %d, run %d, handler %s, shard %d/%d, params: %s",
+		r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
+	if r.Again {
+		r.log.line("The process died under this run or while it waited; it runs again.")
+	}
+	if err := e.setup(w, t.handler); err != nil {
+		r.log.line(err.Error())
+		e.mu.Lock()
+		gone, kill := t.ended, t.kill
+		t.ended = true
+		e.mu.Unlock()
+		switch {
+		case gone: // Stop gave it up
+		case kill != "":
+			e.settle(t, wire.CodeFailure, kill+suffixRunning)
+		default:
+			e.settle(t, wire.CodeFailure, firstLine(err.Error()))
+		}
+		return
+	}
+	ctx, stop := t.ctx, context.CancelFunc(func() {})
+	if r.Timeout > 0 {
+		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
+	}
+	defer stop()
+
+	returned := make(chan struct{})
+	err, late := errGoexit, false
+	strays := w.strays
+	strays.Add(1)
+	go func() {
+		defer strays.Done()
+		defer func() {
+			late = errors.Is(context.Cause(ctx), errTimeout)
+			e.mu.Lock()
+			gone := t.ended
+			t.ended = true
+			e.mu.Unlock()
+			if gone {
+				e.strays.Add(-1)
+				r.log.line("The handler has returned, after its run was ended.")
+			}
+			close(returned)
+		}()
+		err = call(ctx, t.handler.handle, r)
+	}()
+	select {
+	case <-returned:
+	case <-ctx.Done():
+		grace := time.NewTimer(e.o.CancelGrace)
+		select {
+		case <-returned:
+		case <-grace.C:
+		}
+		grace.Stop()
+	}
+
+	e.mu.Lock()
+	gone := !t.ended // for good: what the handler returns later counts no more
+	t.ended = true
+	kill := t.kill
+	e.mu.Unlock()
+	if gone {
+		w.stray = true
+		e.abandon(t, kill)
+		return
+	}
+	<-returned
+	code, msg := r.result(err)
+	switch {
+	case kill != "":
+		code, msg = wire.CodeFailure, kill+suffixRunning
+	case late:
+		code, msg = wire.CodeTimeout, msgTimeout
+	}
+	e.settle(t, code, msg)
+}
+
+var errGoexit = errors.New("the handler ended its goroutine")
+
+// abandon settles a run whose handler does not heed the end of its context.
+func (e *Executor) abandon(t *task, kill string) {
+	e.strays.Add(1)
+	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause", context.Cause(t.ctx))
+	const note = "(the handler has not returned and goes on)"
+	if kill != "" {
+		e.settle(t, wire.CodeFailure, kill+suffixRunning+" "+note)
+		return
+	}
+	e.settle(t, wire.CodeTimeout, msgTimeout+note)
+}
+
+// giveUp settles whatever is still open when the executor has to end.
+func (e *Executor) giveUp() {
+	var left []*task
+	e.mu.Lock()
+	for _, t := range e.open {
+		if !t.ended {
+			t.ended = true
+			left = append(left, t)
+		}
+	}
+	e.mu.Unlock()
+	for _, t := range left {
+		e.abandon(t, reasonStop)
+	}
+}
+
+// settle records the result of a run and has it reported. Of those who might,
+// the one that set ended, or took the run from the queue, does.
+func (e *Executor) settle(t *task, code int, msg string) {
+	msg = cutMessage(msg)
+	t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.record(t, code, msg)
+}
+
+// record is settle without the log. Call it with mu held.
+func (e *Executor) record(t *task, code int, msg string) {
+	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg}
+	now := time.Now()
+	b := e.journal.end(&it, now.UnixMilli())
+	delete(e.open, t.wire.LogID)
+	if w := e.workers[t.wire.JobID]; w != nil && w.cur == t {
+		w.cur = nil // a scheduler that hears of the end may send the next run
+	}
+	e.past.add(t.wire.LogID, now.UnixMilli(), now)
+	e.reporter.add(pending{item: it, durable: b})
+}
+
+// result is what a handler that returned err makes of its run.
+func (r *Run) result(err error) (code int, msg string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err != nil:
+		return wire.CodeFailure, err.Error()
+	case r.outcome > 0:
+		return int(r.outcome), r.message
+	}
+	return wire.CodeSuccess, ""
+}
+
+// call calls a handler. A panic is an error, and its stack in the log.
+func call(ctx context.Context, h Handler, r *Run) (err error) {
+	err = errGoexit
+	defer func() {
+		if p := recover(); p != nil {
+			r.log.line(fmt.Sprintf("panic: %v\n%s", p, debug.Stack()))
+			err = fmt.Errorf("panic: %v", p)
+		}
+	}()
+	return h(ctx, r)
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// memory holds the IDs of ended runs, the oldest first.
+type memory struct {
+	keep time.Duration
+	most int
+	at   map[int64]int64 // ms of the end, by ID
+	ring []int64
+	head int
+}
+
+func (m *memory) has(id int64, now time.Time) bool {
+	at, ok := m.at[id]
+	return ok && now.UnixMilli()-at < m.keep.Milliseconds()
+}
+
+func (m *memory) add(id, at int64, now time.Time) {
+	if now.UnixMilli()-at >= m.keep.Milliseconds() {
+		return
+	}
+	if _, ok := m.at[id]; ok {
+		m.at[id] = at
+		return
+	}
+	m.at[id] = at
+	if len(m.ring) < m.most {
+		m.ring = append(m.ring, id)
+		return
+	}
+	delete(m.at, m.ring[m.head])
+	m.ring[m.head] = id
+	m.head = (m.head + 1) % len(m.ring)
+}
+
+// list gives what is remembered, the oldest first.
+func (m *memory) list(now time.Time) []remembered {
+	out := make([]remembered, 0, len(m.at))
+	for i := range m.ring {
+		id := m.ring[(m.head+i)%len(m.ring)]
+		if m.has(id, now) {
+			out = append(out, remembered{id, m.at[id]})
+		}
+	}
+	return out
+}
