@@ -86,8 +86,6 @@ const (
 	recPast   = 'P' // IDs that ended
 )
 
-var errJournalClosed = errors.New("the journal is closed")
-
 // openJournal reads what is in dir and starts the writer. An error means that
 // the folder belongs to another process. A folder that cannot be used is no
 // error: the journal refuses to store until it can.

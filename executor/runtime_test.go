@@ -456,6 +456,7 @@ func TestStopHandlerNeverReturns(t *testing.T) {
 			t.Error("it is not counted")
 		}
 		close(free)
+		synctest.Wait() // its last line goes into the log, in the test's folder
 	})
 }
 

@@ -135,6 +135,12 @@ func (e *Executor) accept(run *wire.Run) (code int, msg string) {
 	<-t.durable.done
 	if err := t.durable.err; err != nil {
 		e.mu.Lock()
+		if t.ended {
+			// A kill or a stop came between: the run has a result, which is
+			// told, so it must not go to another executor.
+			e.mu.Unlock()
+			return wire.CodeSuccess, ""
+		}
 		t.ended = true
 		w.queue = slices.DeleteFunc(w.queue, func(o *task) bool { return o == t })
 		delete(e.open, run.LogID)

@@ -1,0 +1,271 @@
+package executor
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+func okMux() *Mux {
+	mux := NewMux()
+	mux.Register("ok", func(context.Context, *Run) error { return nil })
+	return mux
+}
+
+func TestRegistration(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		up := false
+		f.answer = func(host, _ string, _ []byte) string {
+			switch {
+			case host == "one":
+				return "<html>not the protocol</html>"
+			case !up:
+				return ""
+			}
+			return taken
+		}
+		start(t, okMux(), f, func(o *Options) {
+			o.Servers = []string{"http://one/xxl-job-admin/", "http://two"}
+			o.Token = "secret"
+		})
+		pass(10 * time.Second)
+		f.mu.Lock()
+		if len(f.regs) != 0 || len(f.calls) < 6 || f.calls[0] != "one/xxl-job-admin/api/registry" || f.calls[1] != "two/api/registry" || f.tokens[0] != "secret/demo" {
+			t.Errorf("while both are down: %v %v", f.calls, f.tokens)
+		}
+		up = true
+		f.mu.Unlock()
+		pass(30 * time.Second)
+		synctest.Wait()
+		f.mu.Lock()
+		n := len(f.regs)
+		if n == 0 || f.regs[0] != (wire.Registration{Group: "EXECUTOR", App: "demo", Address: "http://here:1/"}) {
+			t.Errorf("registered %v", f.regs)
+		}
+		f.mu.Unlock()
+		pass(90 * time.Second)
+		synctest.Wait()
+		if got := len(f.regs) - n; got != 3 {
+			t.Errorf("%d registrations in 90 s", got)
+		}
+	})
+}
+
+// Results are kept while no server takes them, go to the server that does, and
+// in the shape that it reads.
+func TestCallbacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		up := false
+		f.answer = func(host, path string, body []byte) string {
+			switch {
+			case path != wire.PathCallback:
+				return taken
+			case host == "one", !up:
+				return ""
+			case body[0] != '{': // a server of dialect D
+				return `{"code":500,"msg":"Expected BEGIN_OBJECT but was BEGIN_ARRAY"}`
+			}
+			return taken
+		}
+		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		for id := int64(1); id <= 1200; id++ {
+			mustSend(t, e, order(1, id, "ok"))
+			synctest.Wait()
+		}
+		pass(time.Minute)
+		if n := e.Unreported(); n != 1200 {
+			t.Errorf("%d unreported", n)
+		}
+		f.mu.Lock()
+		up = true
+		f.mu.Unlock()
+		f.until(t, func() bool { return len(f.items) >= 1200 })
+		synctest.Wait()
+		seen := map[int64]int{}
+		for _, it := range f.items {
+			seen[it.LogID]++
+		}
+		if len(seen) != 1200 || len(f.items) != 1200 || e.Unreported() != 0 {
+			t.Errorf("%d runs in %d results, %d left", len(seen), len(f.items), e.Unreported())
+		}
+		if len(f.shapes) > 10 || f.shapes[0] != wire.DialectD {
+			t.Errorf("shapes %v", f.shapes)
+		}
+	})
+}
+
+// A result that a server refuses for good holds up no other.
+func TestCallbackPoison(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		up := false
+		f.answer = func(_, path string, body []byte) string {
+			switch {
+			case path != wire.PathCallback:
+				return taken
+			case !up:
+				return ""
+			case strings.Contains(string(body), `"logId":13,`):
+				return `{"code":500,"msg":"no"}`
+			}
+			return taken
+		}
+		e := start(t, okMux(), f, nil)
+		for id := int64(1); id <= 40; id++ {
+			mustSend(t, e, order(1, id, "ok"))
+		}
+		pass(time.Second)
+		f.mu.Lock()
+		up = true
+		f.mu.Unlock()
+		f.until(t, func() bool { return len(f.items) == 39 })
+		synctest.Wait()
+		if e.Unreported() != 1 {
+			t.Errorf("%d left", e.Unreported())
+		}
+	})
+}
+
+func TestTooManyUnreported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answer = func(string, string, []byte) string { return `[1,2` } // garbage
+		e := start(t, okMux(), f, func(o *Options) { o.MaxUnreported = 3 })
+		for id := int64(1); id <= 3; id++ {
+			mustSend(t, e, order(1, id, "ok"))
+		}
+		synctest.Wait()
+		refused(t, send(e, order(1, 4, "ok")), wire.CodeBusy, "queue full: too many results wait for a server")
+		f.set(nil)
+		f.until(t, func() bool { return len(f.items) == 3 })
+		synctest.Wait()
+		mustSend(t, e, order(1, 4, "ok"))
+		f.want(t, 4, 200, "")
+	})
+}
+
+// A server that calls at D's path is told in D's shape.
+func TestTriggerTellsD(t *testing.T) {
+	f := newFake()
+	e := start(t, okMux(), f, nil)
+	run := order(1, 1, "ok")
+	if r := post(e, wire.PathTrigger, wire.AppendRun(nil, &run), wire.HeaderApp, "demo"); !r.OK() {
+		t.Fatal(r.Msg)
+	}
+	f.want(t, 1, 200, "")
+	if f.shapes[0] != wire.DialectD {
+		t.Errorf("shape %v", f.shapes)
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	f := newFake()
+	mux := okMux()
+	mux.Register("hidden", func(context.Context, *Run) error { return nil })
+	var out lockedBuffer
+	e := start(t, mux, f, func(o *Options) {
+		o.Token = "secret"
+		o.Log = slog.New(slog.NewTextHandler(&out, nil))
+	})
+	ok := order(1, 1, "ok")
+	body := wire.AppendRun(nil, &ok)
+	token := func(more ...string) []string { return append([]string{wire.HeaderToken, "secret"}, more...) }
+	run := func(change func(*wire.Run)) []byte {
+		r := ok
+		change(&r)
+		return wire.AppendRun(nil, &r)
+	}
+	for _, c := range []struct {
+		name   string
+		path   string
+		body   []byte
+		header []string
+		msg    string
+	}{
+		{"no token", "/run", body, nil, "The access token is wrong."},
+		{"wrong token", "/run", body, []string{wire.HeaderToken, "secre"}, "The access token is wrong."},
+		{"wrong token of a beat", "/beat", nil, []string{wire.HeaderToken, "x"}, "The access token is wrong."},
+		{"another app", "/run", body, token(wire.HeaderApp, "other"), "The executor belongs to another app."},
+		{"no handler", "/run", run(func(r *wire.Run) { r.Handler = "" }), token(), "job handler [] not found."},
+		{"unknown handler", "/run", run(func(r *wire.Run) { r.Handler = "nope" }), token(), "job handler [nope] not found."},
+		{"groovy", "/run", run(func(r *wire.Run) { r.GlueType = "GLUE_GROOVY" }), token(), "glueType[GLUE_GROOVY] is not valid."},
+		{"a script", "/run", run(func(r *wire.Run) { r.GlueType = Shell }), token(), "glueType[GLUE_SHELL] is disabled"},
+		{"no body", "/run", nil, token(), "run: "},
+		{"garbage", "/run", []byte("}"), token(), "run: "},
+		{"no ids", "/run", []byte("{}"), token(), "run: "},
+		{"kill garbage", "/kill", []byte("[]"), token(), "kill: "},
+		{"idleBeat garbage", "/idleBeat", []byte(`{"jobId":"x"}`), token(), "idleBeat: "},
+		{"log garbage", "/log", []byte(`{}`), token(), "log: "},
+		{"too large", "/run", make([]byte, wire.MaxBody+1), token(), "The body is larger than 5 MiB."},
+		{"unknown path", "/nope", body, token(), "invalid request, uri-mapping(/nope) not found."},
+	} {
+		r := post(e, c.path, c.body, c.header...)
+		if r.Code != 500 || !strings.HasPrefix(r.Msg, c.msg) {
+			t.Errorf("%s: %d %q, want %q", c.name, r.Code, r.Msg, c.msg)
+		}
+		if strings.Contains(r.Msg, "hidden") {
+			t.Errorf("%s: the reply lists handlers: %q", c.name, r.Msg)
+		}
+	}
+	if log := out.String(); !strings.Contains(log, "handler=nope") || !strings.Contains(log, "known=\"[hidden ok]\"") {
+		t.Errorf("the log does not say which handlers there are: %s", log)
+	}
+	if r := post(e, "/run", body, token(wire.HeaderApp, "demo")...); !r.OK() {
+		t.Errorf("a good one: %q", r.Msg)
+	}
+	f.want(t, 1, 200, "")
+}
+
+func TestNewRefuses(t *testing.T) {
+	h := func(context.Context, *Run) error { return nil }
+	mux := NewMux()
+	mux.Register("", h)
+	mux.Register(" x", h)
+	mux.Register("twice", h)
+	mux.Register("twice", h)
+	mux.Register("nil", nil)
+	_, err := New(mux, Options{Servers: []string{"ftp://x", "%"}, Address: ":", Token: "a\nb", Scripts: &Scripts{Kinds: []string{"GLUE_GROOVY"}}})
+	for _, want := range []string{`name "" is empty`, `name " x"`, `"twice" is registered twice`, `"nil" is nil`, "option App", `"ftp://x"`, `"%"`, "option Address", "control characters", "GLUE_GROOVY"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+	if _, err := New(NewMux(), Options{App: "a", Scripts: &Scripts{Kinds: []string{Shell}}}); err == nil || !strings.Contains(err.Error(), "needs a Token") {
+		t.Errorf("scripts without token: %v", err)
+	}
+	e, err := New(NewMux(), Options{App: "a", Servers: []string{"http://one"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Start(); err == nil || !strings.Contains(err.Error(), "Address") {
+		t.Errorf("no address: %v", err)
+	}
+	refused(t, post(e, "/beat", nil), 500, "The executor is stopping.")
+}
+
+func TestCallbackBounds(t *testing.T) {
+	r := reporter{kick: make(chan struct{}, 1)}
+	big := strings.Repeat("x", 400_000)
+	for id := range int64(4) {
+		r.add(pending{item: wire.CallbackItem{LogID: id + 1, Code: 200, Msg: big}})
+	}
+	for i, want := range []int{1, 1, 1, 1, 0} {
+		if ps := r.take(500); len(ps) != want {
+			t.Fatalf("batch %d has %d", i, len(ps))
+		}
+	}
+	for id := range int64(501) {
+		r.add(pending{item: wire.CallbackItem{LogID: id + 1, Code: 200, Msg: strconv.Itoa(int(id))}})
+	}
+	if ps := r.take(500); len(ps) != 500 {
+		t.Fatalf("a batch of %d", len(ps))
+	}
+}

@@ -1,0 +1,337 @@
+package executor
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// copyJournal gives a folder as a process that died now would leave it.
+func copyJournal(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	names, err := filepath.Glob(filepath.Join(dir, "journal-*"))
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no journal in %s: %v", dir, err)
+	}
+	for _, n := range names {
+		b, err := os.ReadFile(n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(to, filepath.Base(n)), b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return to
+}
+
+func TestCrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting()
+		mux := NewMux()
+		mux.Register("w", w.handle)
+		mux.Register("again", w.handle, RunAgain())
+		mux.Register("ok", func(_ context.Context, r *Run) error { r.SetResult(Success, "done"); return nil })
+		f := newFake()
+		f.set(func(_, path string, _ []byte) string {
+			if path == wire.PathCallback {
+				return "" // no server takes a result
+			}
+			return taken
+		})
+		dir := t.TempDir()
+		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		mustSend(t, e, order(1, 1, "w"))
+		<-w.began
+		mustSend(t, e, order(1, 2, "w")) // waits
+		mustSend(t, e, order(2, 3, "again"))
+		<-w.began
+		mustSend(t, e, order(3, 4, "ok")) // ended, not reported
+		synctest.Wait()
+		if n := e.Unreported(); n != 1 {
+			t.Fatalf("%d unreported", n)
+		}
+		left := copyJournal(t, dir)
+
+		// The folder belongs to one process.
+		two, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := two.Start(); err == nil || !strings.Contains(err.Error(), "another process uses the folder") {
+			t.Errorf("second executor on a folder: %v", err)
+		}
+
+		// The next process reports what was open, and what was not taken.
+		var again []bool
+		var mu sync.Mutex
+		mux2 := NewMux()
+		mux2.Register("again", func(_ context.Context, r *Run) error {
+			mu.Lock()
+			again = append(again, r.Again)
+			mu.Unlock()
+			return nil
+		}, RunAgain())
+		f2 := newFake()
+		e2 := start(t, mux2, f2, func(o *Options) { o.Dir = left })
+		const crash = "the executor's process ended under the run (container destroy). [job running, killed]"
+		f2.want(t, 1, 500, crash)
+		f2.want(t, 2, 500, crash)
+		f2.want(t, 3, 200, "")
+		f2.want(t, 4, 200, "done")
+		if len(again) != 1 || !again[0] {
+			t.Errorf("run again: %v", again)
+		}
+		// What ended before is still refused.
+		for _, id := range []int64{1, 2, 3, 4} {
+			refused(t, send(e2, order(9, id, "again")), 500, "repeate trigger job")
+		}
+		synctest.Wait()
+
+		// The third has nothing left to say, and knows the IDs still.
+		third := copyJournal(t, left)
+		f3 := newFake()
+		e3 := start(t, mux2, f3, func(o *Options) { o.Dir = third })
+		refused(t, send(e3, order(9, 4, "again")), 500, "repeate trigger job")
+		synctest.Wait()
+		if len(f3.items) != 0 {
+			t.Errorf("reported again: %v", f3.items)
+		}
+	})
+}
+
+func TestJournalFolderCannotBeWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "file")
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out lockedBuffer
+		mux := NewMux()
+		mux.Register("ok", func(context.Context, *Run) error { return nil })
+		f := newFake()
+		e := start(t, mux, f, func(o *Options) {
+			o.Dir = filepath.Join(file, "below")
+			o.LogDir = filepath.Join(file, "logs")
+			o.Log = slog.New(slog.NewTextHandler(&out, nil))
+		})
+		if !strings.Contains(out.String(), "The journal cannot be written") {
+			t.Errorf("it says: %s", out.String())
+		}
+		r := send(e, order(1, 1, "ok"))
+		refused(t, r, wire.CodeBusy, "queue full: the run cannot be journaled")
+		// Once it can be written, runs are taken, the same one among them.
+		if err := os.Remove(file); err != nil {
+			t.Fatal(err)
+		}
+		pass(time.Second)
+		synctest.Wait()
+		mustSend(t, e, order(1, 1, "ok"))
+		f.want(t, 1, 200, "")
+	})
+}
+
+func TestLogFolderCannotBeWritten(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out lockedBuffer
+	mux := NewMux()
+	mux.Register("ok", func(_ context.Context, r *Run) error { r.Printf("hello"); return nil })
+	f := newFake()
+	e := start(t, mux, f, func(o *Options) {
+		o.LogDir = filepath.Join(file, "logs")
+		o.Log = slog.New(slog.NewTextHandler(&out, nil))
+	})
+	run := order(1, 1, "ok")
+	mustSend(t, e, run)
+	f.want(t, 1, 200, "")
+	if n := strings.Count(out.String(), "logs cannot be written"); n != 1 {
+		t.Errorf("it is said %d times: %s", n, out.String())
+	}
+	if log := readLog(t, e, run); log != "" {
+		t.Errorf("log: %s", log)
+	}
+}
+
+// On a full disk no run is taken that would not be kept, what was taken is
+// reported, and it goes on once there is room.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Skip("no /dev/full here")
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting()
+		mux := NewMux()
+		mux.Register("w", w.handle)
+		f := newFake()
+		f.set(func(_, path string, _ []byte) string {
+			if path == wire.PathCallback {
+				return ""
+			}
+			return taken
+		})
+		dir := t.TempDir()
+		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		mustSend(t, e, order(1, 1, "w"))
+		<-w.began
+		synctest.Wait()
+		e.journal.f.Close()
+		e.journal.f = full
+		refused(t, send(e, order(2, 2, "w")), wire.CodeBusy, "queue full: the run cannot be journaled")
+		w.word <- nil // its result finds no room either
+		synctest.Wait()
+		pass(2 * time.Second)
+		synctest.Wait()
+		mustSend(t, e, order(2, 3, "w"))
+		<-w.began
+		synctest.Wait()
+		f2 := newFake()
+		start(t, NewMux(), f2, func(o *Options) { o.Dir = copyJournal(t, dir) })
+		f2.want(t, 1, 200, "")
+		f2.result(t, 3)
+		if len(f2.items) != 2 {
+			t.Errorf("%v", f2.items)
+		}
+	})
+}
+
+// A journal that is cut anywhere gives what was whole, and does not fail.
+func TestJournalCut(t *testing.T) {
+	dir := t.TempDir()
+	j, _, err := openJournal(dir, true, 64<<20, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.start(func() []remembered { return nil })
+	var ends []int64
+	for id := range int64(5) {
+		run := order(1, id+1, "h")
+		b := j.accept(&run)
+		<-b.done
+		ends = append(ends, j.size)
+	}
+	it := wire.CallbackItem{LogID: 1, Code: 200, Msg: "m"}
+	<-j.end(&it, 1).done
+	j.close()
+	name := j.files()[0]
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for cut := range len(whole) + 1 {
+		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
+		k.replay()
+		want := 0
+		for _, e := range ends {
+			if int64(cut) >= e {
+				want++
+			}
+		}
+		if len(k.live) != want {
+			t.Fatalf("cut at %d of %d: %d runs, want %d", cut, len(whole), len(k.live), want)
+		}
+	}
+	// One wrong byte is found.
+	bad := bytes.Clone(whole)
+	bad[ends[2]+headLen+10] ^= 1
+	if err := os.WriteFile(name, bad, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
+	if k.replay(); len(k.live) != 3 {
+		t.Errorf("%d runs before the wrong byte, want 3", len(k.live))
+	}
+}
+
+// A journal begins new files, which hold what is open and what ended lately.
+func TestJournalRolls(t *testing.T) {
+	dir := t.TempDir()
+	past := []remembered{{100, 1}, {101, 2}}
+	j, _, err := openJournal(dir, true, 2000, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.start(func() []remembered { return past })
+	for id := range int64(200) {
+		run := order(1, id+1, "h")
+		<-j.accept(&run).done
+		if id%50 != 0 { // four stay open, four ended without being taken
+			if it := (wire.CallbackItem{LogID: id + 1, Code: 200}); id%50 == 1 {
+				<-j.end(&it, 7).done
+			} else {
+				j.end(&it, 7)
+				j.taken(id + 1)
+			}
+		}
+	}
+	j.close()
+	if n := len(j.files()); n != 1 {
+		t.Errorf("%d files", n)
+	}
+	k, was, err := openJournal(dir, true, 2000, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.start(func() []remembered { return nil })
+	defer k.close()
+	if len(was.open) != 4 || len(was.results) != 4 || was.open[1].LogID != 51 || was.results[1].LogID != 52 {
+		t.Errorf("open %v, results %v", was.open, was.results)
+	}
+	if len(was.past) < 2 || was.past[0] != past[0] {
+		t.Errorf("past %v", was.past)
+	}
+}
+
+func FuzzJournal(f *testing.F) {
+	run := order(1, 1, "h")
+	f.Add(frame(frame(nil, recAccept, wire.AppendRun(nil, &run)), recTaken, []byte{2}))
+	f.Add([]byte{0xff, 0xff, 0xff, 0x03, 0, 0, 0, 0, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		j := &journal{log: quiet, live: map[int64]*entry{}}
+		r := bufio.NewReader(bytes.NewReader(b))
+		for {
+			kind, rec, err := readFrame(r)
+			if err != nil {
+				break
+			}
+			j.apply(nil, kind, rec)
+		}
+		j.apply(nil, recEnd, b)
+		j.apply(nil, recTaken, b)
+		j.apply(nil, recPast, b)
+	})
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
