@@ -1,0 +1,33 @@
+package ring_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestPackedIsReadable: what planning packs around the bounds of a message goes
+// over the ring whole, and in as few messages as may be.
+func TestPackedIsReadable(t *testing.T) {
+	const slot = core.Instant(1_800_000_000)
+	for _, c := range []struct{ fires, messages int }{{1, 1}, {ring.MaxFires - 1, 1}, {ring.MaxFires, 1}, {ring.MaxFires + 1, 2}, {2 * ring.MaxFires, 2}, {2*ring.MaxFires + 1, 3}} {
+		var given, got []core.Fire
+		for i := range c.fires {
+			given = append(given, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: int64(i)})
+		}
+		out := plan.Pack(given, ring.MaxFires, 0)
+		for _, o := range out {
+			m, err := ring.Decode(ring.Encode(o.Message))
+			if err != nil {
+				t.Fatalf("%d fires: %v", c.fires, err)
+			}
+			got = append(got, m.Fires...)
+		}
+		if len(out) != c.messages || !slices.Equal(got, given) {
+			t.Errorf("%d fires: %d arrived in %d messages, want %d messages", c.fires, len(got), len(out), c.messages)
+		}
+	}
+}
