@@ -33,6 +33,9 @@ type Options struct {
 	LeaseFor time.Duration // 45 s
 	// Expiry of an executor's heartbeat, BeatWrite how old a stored one may be.
 	Expiry, BeatWrite time.Duration // 90 s, 40 s
+	// ResumeAhead is how long after it is told the end of a pause of an app or of
+	// everything counts (manage.Options).
+	ResumeAhead time.Duration // 1 s
 	// Invocation is how long one dispatch may last, JournalEvery how long
 	// answers wait for the journal, SendTimeout how long a send may take.
 	Invocation, JournalEvery, SendTimeout, CallTimeout time.Duration // 30 s, 250 ms, 3 s, 60 s
@@ -73,7 +76,7 @@ func (o *Options) defaults() {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:7700")
 	o.Version = cmp.Or(o.Version, "dev")
 	for d, to := range map[*time.Duration]time.Duration{
-		&o.Beat: time.Second, &o.LeaseFor: 45 * time.Second, &o.Expiry: core.BeatExpiry, &o.BeatWrite: 40 * time.Second,
+		&o.Beat: time.Second, &o.ResumeAhead: time.Second, &o.LeaseFor: 45 * time.Second, &o.Expiry: core.BeatExpiry, &o.BeatWrite: 40 * time.Second,
 		&o.Invocation: 30 * time.Second, &o.JournalEvery: 250 * time.Millisecond, &o.SendTimeout: 3 * time.Second, &o.CallTimeout: time.Minute,
 		&o.BackoffMin: time.Second, &o.BackoffMax: time.Minute,
 		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second, &o.LostAfter: 10 * time.Minute,

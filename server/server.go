@@ -216,7 +216,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		},
 	})
 	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
-	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry})
+	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead})
 	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: s.allowed})
 	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
 

@@ -64,7 +64,8 @@ type Watch interface {
 	DropRevisits(ctx context.Context, minute int64) error
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OldestMessage is when the oldest message that is due was due; zero if none is.
+	// OldestMessage is when the oldest message of fires was due, or its slot if
+	// that is earlier (it was put back); zero if none is due by either.
 	OldestMessage(ctx context.Context) (time.Time, error)
 }
 

@@ -241,6 +241,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 			case "resume app":
 				_, err := f.m.Resume(ctx, ann, manage.Target{App: "shop"}, "")
 				check(err)
+				f.resumed()
 				state.app = false
 			case "pause all":
 				_, err := f.m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
@@ -249,6 +250,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 			case "resume all":
 				_, err := f.m.Resume(ctx, ann, manage.Target{All: true}, "")
 				check(err)
+				f.resumed()
 				state.all = false
 			case "delete":
 				if rapid.IntRange(0, 3).Draw(rt, "really") != 0 {

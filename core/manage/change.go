@@ -137,7 +137,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit) []outcome {
 	for part := range chunks(updates, batch) {
 		list := make([]Update, len(part))
 		for k, i := range part {
-			list[k] = Update{Seen: edits[i].old.Sched.Rev, Job: edits[i].want, Change: edits[i].change()}
+			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change()}
 		}
 		for k, err := range m.store.UpdateJobs(ctx, list) {
 			out[part[k]] = judge(err)

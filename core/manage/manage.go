@@ -38,6 +38,10 @@ type Options struct {
 	Plan plan.Options
 	// Allowed judges an address that a trigger names, beyond its form; nil allows all.
 	Allowed func(app *core.App, address string) error
+	// ResumeAhead is how long before its effect the end of a pause of an app or of
+	// everything is written: a fifth of it for the store, the rest for clocks that
+	// differ. 5 s.
+	ResumeAhead time.Duration
 	// Expiry is how long a heartbeat counts; core.BeatExpiry if 0.
 	Expiry time.Duration
 }
@@ -46,6 +50,9 @@ type Options struct {
 func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.ResumeAhead == 0 {
+		o.ResumeAhead = 5 * time.Second
 	}
 	if o.Expiry == 0 {
 		o.Expiry = core.BeatExpiry
@@ -161,7 +168,9 @@ type StateResult struct {
 	// State is the state of the job; of an app or everything Paused or Started.
 	State core.JobState
 	Rev   int64
-	Until time.Time // when the pause ends by itself; zero never
+	// Until is when the pause ends by itself, zero never; of an app or everything
+	// that was resumed from when on it is.
+	Until time.Time
 }
 
 // PauseRequest is why, and until when.

@@ -61,6 +61,9 @@ func (f *fixture) fresh(with *faults) *manage.Manage {
 		}})
 }
 
+// resumed goes to where the end of a pause of an app or of everything counts.
+func (f *fixture) resumed() { f.clock = f.clock.Add(5 * time.Second) }
+
 func (f *fixture) must(r manage.AppResult, err error) manage.AppResult {
 	f.t.Helper()
 	if err != nil {
@@ -575,7 +578,7 @@ func TestPauseOfAppAndEverything(t *testing.T) {
 		if r, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil || !r.Changed || !last().From.Equal(from) {
 			t.Errorf("with an end: %+v %v %+v", r, err, last())
 		}
-		if r, err := f.m.Resume(ctx, ann, target, "done"); err != nil || !r.Changed || r.State != core.Started || !last().To.Equal(f.clock) {
+		if r, err := f.m.Resume(ctx, ann, target, "done"); err != nil || !r.Changed || r.State != core.Started || !last().To.Equal(f.clock.Add(5*time.Second)) || !r.Until.Equal(last().To) {
 			t.Errorf("resume: %+v %v %+v", r, err, last())
 		}
 		if r, err := f.m.Resume(ctx, ann, target, ""); err != nil || r.Changed {

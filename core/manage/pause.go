@@ -34,7 +34,8 @@ func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseReques
 	return m.editGlobal(ctx, actor, r.Why, pauseOf(actor, r.Why, until))
 }
 
-// Resume ends a pause. It never runs what passed.
+// Resume ends a pause; of an app or of everything a moment later
+// (Options.ResumeAhead). It never runs what passed.
 func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err
@@ -43,9 +44,9 @@ func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) 
 	case t.Job != "":
 		return m.resumeJob(ctx, actor, t.Job, why)
 	case t.App != "":
-		return m.editApp(ctx, actor, t.App, why, resumeOf)
+		return m.editApp(ctx, actor, t.App, why, m.resumeOf)
 	}
-	return m.editGlobal(ctx, actor, why, resumeOf)
+	return m.editGlobal(ctx, actor, why, m.resumeOf)
 }
 
 func (m *Manage) checkTarget(actor Actor, t Target, why string) error {
@@ -173,24 +174,50 @@ func pauseOf(actor Actor, why string, until time.Time) changePause {
 	}
 }
 
-func resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
-	if !last.Covers(now) {
-		return last, ""
+// resumeOf ends a pause a little ahead: a dispatch that read it without its end
+// lets fall what lies in it, so nothing may be demanded that could be judged
+// before the end is stored.
+func (m *Manage) resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
+	to := now.Add(m.o.ResumeAhead)
+	if !last.Covers(now) || !last.To.IsZero() && !last.To.After(to) {
+		return last, "" // it has ended, or is just about to
 	}
-	last.To = now
+	last.To = to
 	return last, core.VerbResumed
 }
 
-func pauseResult(p core.Pause, now time.Time, rev int64, changed bool) StateResult {
-	r := StateResult{Changed: changed, State: core.Started, Rev: rev}
+// late reports that the end of a pause was stored so near to it that a dispatch,
+// by a clock of its own, may have judged an instant after it before: it has to be
+// written again, further ahead.
+func (m *Manage) late(verb string, p core.Pause) bool {
+	return verb == core.VerbResumed && m.o.Now().After(p.To.Add(-m.o.ResumeAhead*4/5))
+}
+
+// reopened takes the end from a pause if it is one that was written too late.
+func reopened(p, late core.Pause) core.Pause {
+	if !late.To.IsZero() && samePause(p, late) {
+		p.To = time.Time{}
+	}
+	return p
+}
+
+// pauseResult is how it stands after a change, or without one: one that was
+// resumed is started, from Until on.
+func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResult {
+	r := StateResult{Changed: verb != "", State: core.Started, Rev: rev}
 	if p.Covers(now) {
 		r.State, r.Until = core.Paused, p.To
+	}
+	if verb == core.VerbResumed {
+		r.State = core.Started
 	}
 	return r
 }
 
 func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, change changePause) (StateResult, error) {
 	var attempts []core.App
+	var late core.Pause
+	var did string
 	for range tries {
 		old, err := m.App(ctx, name)
 		if err != nil {
@@ -199,13 +226,17 @@ func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, cha
 		now := m.now()
 		for _, a := range attempts {
 			if a.Rev == old.Rev && samePause(a.Pause, old.Pause) {
-				return pauseResult(old.Pause, now, old.Rev, true), nil
+				if !m.late(did, old.Pause) {
+					return pauseResult(old.Pause, now, old.Rev, did), nil
+				}
+				late = old.Pause
 			}
 		}
-		next, verb := change(old.Pause, now)
+		next, verb := change(reopened(old.Pause, late), now)
 		if verb == "" {
-			return pauseResult(old.Pause, now, old.Rev, false), nil
+			return pauseResult(old.Pause, now, old.Rev, ""), nil
 		}
+		did = verb
 		want := old
 		want.Pause = next
 		want.Rev = max(core.Millis(now), old.Rev+1)
@@ -213,7 +244,10 @@ func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, cha
 			Old: core.AppRecordOf(&old).String(), New: core.AppRecordOf(&want).String()}
 		switch judge(m.store.PutApp(ctx, old.Rev, want, c)) {
 		case done:
-			return pauseResult(want.Pause, now, want.Rev, true), nil
+			if !m.late(verb, want.Pause) {
+				return pauseResult(want.Pause, now, want.Rev, verb), nil
+			}
+			late = want.Pause
 		case failed:
 			return StateResult{}, passing(core.ErrThrottled)
 		}
@@ -238,13 +272,14 @@ func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change
 		change    core.Change
 	}
 	var attempts []attempt
+	var late core.Pause
 	finish := func(a *attempt) (StateResult, error) {
 		for range tries {
 			if m.store.PutChanges(ctx, []core.Change{a.change}) == nil || ctx.Err() != nil {
 				break
 			}
 		}
-		return pauseResult(a.want.Pause, a.change.At, a.want.Rev, true), nil
+		return pauseResult(a.want.Pause, a.change.At, a.want.Rev, a.change.Verb), nil
 	}
 	for range tries {
 		old, err := m.Global(ctx)
@@ -255,12 +290,15 @@ func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change
 		for i := range attempts {
 			// A ticker may have changed something else since.
 			if a := &attempts[i]; a.want.Rev <= old.Rev && samePause(a.want.Pause, old.Pause) {
-				return finish(a)
+				if !m.late(a.change.Verb, old.Pause) {
+					return finish(a)
+				}
+				late = old.Pause
 			}
 		}
-		next, verb := change(old.Pause, now)
+		next, verb := change(reopened(old.Pause, late), now)
 		if verb == "" {
-			return pauseResult(old.Pause, now, old.Rev, false), nil
+			return pauseResult(old.Pause, now, old.Rev, ""), nil
 		}
 		a := attempt{old: old, want: old}
 		a.want.Pause = next
@@ -269,7 +307,10 @@ func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change
 			Old: core.GlobalRecordOf(&a.old).String(), New: core.GlobalRecordOf(&a.want).String()}
 		switch judge(m.store.PutGlobal(ctx, old.Rev, a.want)) {
 		case done:
-			return finish(&a)
+			if !m.late(verb, a.want.Pause) {
+				return finish(&a)
+			}
+			late = a.want.Pause
 		case failed:
 			return StateResult{}, passing(core.ErrThrottled)
 		}

@@ -20,9 +20,10 @@ type Store interface {
 	// NewJobIDs draws n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	// CreateJobs stores new jobs with their change records; condition of each:
-	// no job of that app and name, none of that number.
+	// no job of that app and name, none of that number, now or before.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
-	// UpdateJobs replaces jobs with their change records; condition of each: the stored rev is seen.
+	// UpdateJobs replaces jobs with their change records; condition of each: the
+	// stored rev and tail are as seen. Seq never goes back.
 	UpdateJobs(ctx context.Context, updates []Update) []error
 	// DeleteJob removes a job, leaving its tombstone; condition: rev is seen.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
@@ -67,15 +68,19 @@ type Store interface {
 	Advance(ctx context.Context, moves []core.Advance) []error
 	// OpenRuns reads the claimed and still open runs of a job, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
-	// OldestMessage is when the oldest message that is due was due; zero if none is.
+	// OldestMessage is when the oldest message of fires was due, or its slot if
+	// that is earlier (it was put back); zero if none is due by either.
 	OldestMessage(ctx context.Context) (time.Time, error)
 }
 
-// Update replaces a job; condition: the stored rev is Seen.
+// Update replaces a job; condition: the stored rev is Seen, and its tail
+// SeenTail: an advance does not move rev, and the tail that it set must not be
+// lost.
 type Update struct {
-	Seen   int64
-	Job    core.Job
-	Change core.Change
+	Seen     int64
+	SeenTail core.RunID
+	Job      core.Job
+	Change   core.Change
 }
 
 // Ring takes what is due at once.

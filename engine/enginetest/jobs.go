@@ -83,6 +83,19 @@ func jobConditions(t *testing.T, h Harness) {
 	renamed := update(1, 101, 102)
 	renamed.Job.Def.Name = "renamed"
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{renamed}))
+	// An advance between the read of an edit and its write keeps the revision: the
+	// tail that it set refuses the edit, and its number is not taken back.
+	moved := mustJob(t, e, 4).Sched.Stay()
+	moved.NewTail, moved.NewSeq = core.PlannedRun(4, at(55)), moved.NewSeq+7
+	allNil(t, e.Tick.Advance(ctx, []core.Advance{moved}))
+	edit := update(4, 100, 101)
+	refused(t, e.Manage.UpdateJobs(ctx, []manage.Update{edit})[0])
+	edit.SeenTail = moved.NewTail
+	edit.Job.Sched.Tail, edit.Job.Sched.PlanAt = moved.NewTail, mustJob(t, e, 4).Sched.PlanAt
+	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{edit}))
+	if s := mustJob(t, e, 4).Sched; s.Seq != moved.NewSeq || s.Tail != moved.NewTail {
+		t.Fatalf("after the edit: seq %d tail %d", s.Seq, s.Tail)
+	}
 	ids, err := e.Manage.JobIDs(ctx, "orders", []string{"job-1", "renamed"})
 	ok(t, err)
 	same(t, "names after a renaming", ids, map[string]core.JobID{"renamed": 1})
@@ -105,7 +118,8 @@ func jobConditions(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "changes of job 2", got, []core.Change{change(job(2), 200), change(job(2), 100)})
 	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
-	again := job(6) // the name is free again
+	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // a create that comes late brings nothing back
+	again := job(6)                                                          // the name is free again
 	again.Def.Name = "job-2"
 	createJobs(t, e, again)
 }

@@ -203,7 +203,7 @@ func oldestMessage(t *testing.T, h Harness) {
 		}
 	}
 	want(time.Time{})
-	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot, core.NumberedRun(1, 1))}}))
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot+3600, core.NumberedRun(1, 1))}}))
 	want(time.Time{})
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{
 		{NotBefore: now.Add(-time.Minute), Message: message(slot, core.NumberedRun(1, 2))},
@@ -215,6 +215,10 @@ func oldestMessage(t *testing.T, h Harness) {
 	want(now.Add(-time.Minute))
 	allNil(t, e.Queue.Ack(ctx, receive(t, e, 1)))
 	want(time.Time{})
+	// One that was put back waits; its fires are of an older slot all the same.
+	old := slot - 100
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Minute), Message: message(old, core.NumberedRun(1, 4))}}))
+	want(old.Time())
 }
 
 // sweepAll sweeps until nothing more goes.

@@ -128,7 +128,9 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	i := -1
 	return each(ctx, s, jobs, func(j *core.Job) error {
 		i++
-		if _, ok := s.names[jobName{j.Def.App, j.Def.Name}]; ok || s.jobs[j.Def.ID] != nil {
+		_, named := s.names[jobName{j.Def.App, j.Def.Name}]
+		_, gone := s.tombs[j.Def.ID]
+		if named || gone || s.jobs[j.Def.ID] != nil {
 			return core.ErrRefused
 		}
 		s.put(nil, *j)
@@ -143,9 +145,10 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	return each(ctx, s, updates, func(u *manage.Update) error {
 		old := s.jobs[u.Job.Def.ID]
-		if old == nil || old.Sched.Rev != u.Seen {
+		if old == nil || old.Sched.Rev != u.Seen || old.Sched.Tail != u.SeenTail {
 			return core.ErrRefused
 		}
+		u.Job.Sched.Seq = max(u.Job.Sched.Seq, old.Sched.Seq)
 		if id, ok := s.names[jobName{u.Job.Def.App, u.Job.Def.Name}]; ok && id != u.Job.Def.ID {
 			return core.ErrRefused
 		}

@@ -243,13 +243,17 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 }
 
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
-// in flight or put off included: none is acked.
+// in flight, put off or put back included: none is acked.
 func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
 	now := s.now()
 	err = s.one(ctx, func() error {
 		for _, m := range s.queueOf(ring.KindFires).messages {
-			if !now.Before(m.due) && (oldest.IsZero() || m.due.Before(oldest)) {
-				oldest = m.due
+			due := m.due
+			if slot := m.body.Slot.Time(); slot.Before(due) {
+				due = slot
+			}
+			if !now.Before(due) && (oldest.IsZero() || due.Before(oldest)) {
+				oldest = due
 			}
 		}
 		return nil

@@ -239,10 +239,6 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 				}
 			}
 		}
-		if !found && w.pauseEnding(r.def.App, at) {
-			w.counts["window: in a pause until its end was stored"]++
-			continue
-		}
 		if !found {
 			t.fail(core.PlannedRun(r.sched.ID, at), "job %d demanded %s under revision %d: %s", r.sched.ID, at, r.rev, why)
 			continue
@@ -255,15 +251,6 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 func (w *World) inPause(app string, at core.Instant) bool {
 	return slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool {
 		return (p.app == app || p.app == "") && p.pause.Covers(at.Time())
-	})
-}
-
-// pauseEnding reports that an instant lies behind the end of a pause, but came
-// before that end was stored (or, by another's clock, seemed to): a dispatcher
-// that read the pause meanwhile let its fire fall silently.
-func (w *World) pauseEnding(app string, at core.Instant) bool {
-	return slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool {
-		return (p.app == app || p.app == "") && !p.pause.To.IsZero() && !at.Time().Before(p.pause.To) && !at.Time().After(p.last.Add(w.slack()))
 	})
 }
 

@@ -71,7 +71,6 @@ type pauseOf struct {
 	pause  core.Pause
 	rev    int64
 	stored time.Time // its first form
-	last   time.Time // when its present form was stored
 	acked  time.Time
 }
 
@@ -608,30 +607,26 @@ func (t *truth) revised(j core.Job, deleted bool) {
 	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted})
 }
 
-// CreateJobs refuses what an engine does not refuse yet: a create that arrives
-// late, when the job that a second try made was deleted already, would bring
-// it back to life.
+// CreateJobs fails where an engine lets a create that arrives late bring a job
+// back to life that was deleted already.
 func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs := make([]error, len(jobs))
 	for i := range jobs {
-		if n := len(t.jobs[jobs[i].Def.ID]); n > 0 && t.jobs[jobs[i].Def.ID][n-1].deleted {
-			t.w.count("known: a late create of a deleted job", 1)
-			errs[i] = core.ErrRefused
-			continue
-		}
 		errs[i] = t.Store.CreateJobs(ctx, jobs[i:i+1], changes[i:i+1])[0]
 		if errs[i] == nil {
+			if n := len(t.jobs[jobs[i].Def.ID]); n > 0 && t.jobs[jobs[i].Def.ID][n-1].deleted {
+				t.fail(0, "job %d was made again after it was deleted", jobs[i].Def.ID)
+			}
 			t.revised(jobs[i], false)
 		}
 	}
 	return errs
 }
 
-// UpdateJobs refuses what an engine does not refuse yet: an advance does not
-// move rev, so an edit that was read before it would lose the tail that it
-// set, and a second chain would begin beside the first.
+// UpdateJobs fails where an edit that was read before an advance loses the tail
+// that it set, for then a second chain begins beside the first.
 func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -641,13 +636,11 @@ func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		found, _, _ := t.Store.Scheds(bg, []core.JobID{want.ID})
 		before := found[want.ID]
 		_, was := before.Schedule.FixedDelay()
-		if _, is := want.Schedule.FixedDelay(); was && is && before.Tail != 0 && want.Tail != before.Tail && before.Rev == updates[i].Seen {
-			t.w.count("known: an edit that would lose the tail of a chain", 1)
-			errs[i] = core.ErrRefused
-			continue
-		}
 		errs[i] = t.Store.UpdateJobs(ctx, updates[i:i+1])[0]
 		if errs[i] == nil {
+			if _, is := want.Schedule.FixedDelay(); was && is && before.Tail != 0 && want.Tail != before.Tail {
+				t.fail(0, "an edit of job %d lost the tail %d of a chain", want.ID, before.Tail)
+			}
 			t.left(&before, want.RevAt, "edited")
 			t.revised(updates[i].Job, false)
 		}
@@ -708,17 +701,12 @@ func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
 	t.trace(bg, 0, "pause of %q from %s to %s", app, p.From.Format("15:04:05.000"), p.To.Format("15:04:05.000"))
 	for i := range t.pauses {
 		if o := &t.pauses[i]; o.app == app && o.pause.From.Equal(p.From) {
-			if !samePause(o.pause, p) {
-				o.last = time.Now()
-			}
 			o.pause, o.rev = p, rev
 			return
 		}
 	}
-	t.pauses = append(t.pauses, pauseOf{app: app, pause: p, rev: rev, stored: time.Now(), last: time.Now()})
+	t.pauses = append(t.pauses, pauseOf{app: app, pause: p, rev: rev, stored: time.Now()})
 }
-
-func samePause(a, b core.Pause) bool { return a.From.Equal(b.From) && a.To.Equal(b.To) }
 
 // acknowledged notes that the author of a change of a job was told.
 func (t *truth) acknowledged(job core.JobID, rev int64) {

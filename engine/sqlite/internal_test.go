@@ -271,13 +271,17 @@ func TestManyMessages(t *testing.T) {
 	dir := t.TempDir()
 	o := Options{CachedMessages: 10, Gather: -1, Synchronous: "OFF"}
 	s := testStore(t, dir, o)
-	start := time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	start := time.Now().Add(-time.Hour).Truncate(time.Second)
 	const n = 200
-	send := func(i int) {
-		m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: 1, Slot: 1, Cause: core.CauseAPI}}}
-		if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: start.Add(time.Duration(i) * time.Second), Message: m}})[0]; err != nil {
+	put := func(at time.Time, slot core.Instant, i int) {
+		m := ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI}}}
+		if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: at, Message: m}})[0]; err != nil {
 			t.Fatal(err)
 		}
+	}
+	send := func(i int) {
+		at := start.Add(time.Duration(i) * time.Second)
+		put(at, core.InstantOf(at), i)
 	}
 	for i := range n {
 		send((i * 77) % n)
@@ -318,8 +322,12 @@ func TestManyMessages(t *testing.T) {
 	s.Close()
 	s = testStore(t, dir, o)
 	depth(n - seen)
+	// One that was put back waits in the table; it is of its slot.
+	put(time.Now().Add(time.Hour), 1, n)
+	if old, err := s.OldestMessage(t.Context()); err != nil || !old.Equal(core.Instant(1).Time()) {
+		t.Fatalf("with one put back the oldest is of %s, %v", old, err)
+	}
 	read(n)
-	depth(0)
 }
 
 // What entered the history, and what did not yet, answers alike; also after a

@@ -224,6 +224,7 @@ type encodedJob struct {
 	body   []byte
 	change *core.Change // may be nil
 	seen   int64
+	tail   core.RunID // as seen
 }
 
 func encodeJob(j *core.Job) (encodedJob, error) {
@@ -275,6 +276,7 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 			bindJob(st, e)
 			if e.seen != 0 {
 				st.BindInt64(18, e.seen)
+				st.BindInt64(19, int64(e.tail))
 			}
 			if err := rows(st, nil); err != nil {
 				return err
@@ -312,7 +314,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 		list[i] = e
 	}
 	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17) ON CONFLICT DO NOTHING`, list)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 WHERE NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, list)
 }
 
 // UpdateJobs implements manage.Store. A name that another job has is refused too.
@@ -323,14 +325,14 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		if err != nil {
 			return allOf(len(updates), err)
 		}
-		e.change, e.seen = &updates[i].Change, updates[i].Seen
+		e.change, e.seen, e.tail = &updates[i].Change, updates[i].Seen, updates[i].SeenTail
 		if e.seen == 0 { // a job has a revision: no job has this one
 			e.seen = -1
 		}
 		list[i] = e
 	}
-	return s.putJobs(ctx, `UPDATE OR IGNORE sched SET app = ?2, name = ?3, state = ?4, rev = ?5, rev_at = ?6, next = ?7, plan_at = ?8, partition = ?9, seq = ?10,
-tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17 WHERE id = ?1 AND rev = ?18`, list)
+	return s.putJobs(ctx, `UPDATE OR IGNORE sched SET app = ?2, name = ?3, state = ?4, rev = ?5, rev_at = ?6, next = ?7, plan_at = ?8, partition = ?9, seq = max(seq, ?10),
+tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17 WHERE id = ?1 AND rev = ?18 AND tail = ?19`, list)
 }
 
 func allOf(n int, err error) []error {

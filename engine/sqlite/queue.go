@@ -541,25 +541,44 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 }
 
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
-// in flight or put off included: none is acked.
+// in flight, put off or put back included: none is acked.
 func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, err
 	}
-	q := s.queues[fires]
 	now := s.now()
-	q.mu.Lock()
-	defer q.mu.Unlock()
 	older := func(t time.Time) {
 		if !now.Before(t) && (oldest.IsZero() || t.Before(oldest)) {
 			oldest = t
 		}
 	}
+	q := s.queues[fires]
+	q.mu.Lock()
 	for _, m := range q.messages {
 		older(m.due)
+		older(m.body.Slot.Time())
 	}
-	if q.far != nil {
-		older(time.UnixMilli(q.far.ms))
+	far := q.far
+	if far != nil {
+		older(time.UnixMilli(far.ms))
 	}
-	return oldest, nil
+	q.mu.Unlock()
+	if far == nil {
+		return oldest, nil
+	}
+	// A message that was put back is of an older slot than when it comes again.
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, `SELECT min(json_extract(CAST(body AS TEXT), '$.slot')) FROM ring
+WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT))`, func(st *sqlite.Stmt) {
+			st.BindInt64(1, fires)
+			st.BindInt64(2, far.ms)
+			st.BindInt64(3, far.id)
+		}, func(st *sqlite.Stmt) error {
+			if !st.ColumnIsNull(0) {
+				older(core.Instant(st.ColumnInt64(0)).Time())
+			}
+			return nil
+		})
+	})
+	return oldest, err
 }
