@@ -112,6 +112,7 @@ func addAudit(a *Audit, c manage.AuditCount) {
 	a.OnTime += c.OnTime
 	a.Late += c.Late
 	a.WorstMs = max(a.WorstMs, c.Worst.Milliseconds())
+	a.NotSent += c.NotSent()
 	a.Pending += c.Pending
 	a.Unaccounted += c.Unaccounted
 	for reason, n := range c.Skipped {
@@ -121,7 +122,7 @@ func addAudit(a *Audit, c manage.AuditCount) {
 
 func jobAudit(r manage.AuditReport) JobAudit {
 	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
-		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), Pending: r.Pending,
+		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), NotSent: r.NotSent(), Pending: r.Pending,
 		Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range r.Skipped {
 		out.Skipped[string(reason)] = n

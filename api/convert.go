@@ -24,7 +24,7 @@ func JobOf(j *core.Job) Job {
 		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Problem: s.PlanError,
 	}
 	if s.State == core.Paused {
-		job.Pause = &Pause{From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
+		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
 	if c, err := schedule.Compile(s.Schedule, d.ID); err == nil {
 		job.Words = c.Describe()
@@ -106,7 +106,7 @@ func CoreJob(j Job) (core.Job, error) {
 		Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline, PlanError: j.Problem,
 	}}
 	job.Def.ID, job.Def.Created = core.JobID(j.ID), j.CreatedAt
-	if j.Pause != nil {
+	if j.Pause != nil && (j.Pause.Of == "" || j.Pause.Of == ofJob) {
 		job.Sched.PauseBy, job.Sched.PauseWhy = j.Pause.By, j.Pause.Reason
 		if !j.Pause.Until.IsZero() {
 			job.Sched.PauseUntil = core.InstantOf(j.Pause.Until)
@@ -272,7 +272,7 @@ func runOf(r *core.Run, job *core.Job) Run {
 	out := Run{
 		ID: r.ID.String(), LogID: int64(r.ID), JobID: int32(r.ID.Job()), App: r.App,
 		State: string(r.State), Reason: string(r.Reason), Cause: string(r.Cause),
-		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), SentAt: r.SentAt, EndedAt: r.EndedAt,
+		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), EndedAt: r.EndedAt,
 		Address: r.Address, Attempt: r.Attempt, Retries: r.Retries,
 		Params: r.Params, Addresses: r.Addresses, Key: r.Key, By: r.By,
 		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message,
@@ -283,7 +283,10 @@ func runOf(r *core.Run, job *core.Job) Run {
 	if r.Then != 0 {
 		out.Then = r.Then.String()
 	}
-	if !r.SentAt.IsZero() {
+	if r.Sent() {
+		out.SentAt = r.SentAt
+	}
+	if r.HasLateness() {
 		late := r.Lateness().Milliseconds()
 		out.LatenessMs = &late
 	}

@@ -32,11 +32,15 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		s.fail(w, r, err)
 		return
 	}
+	held, err := s.pauses(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	out := JobPage{Jobs: make([]Job, len(page.Jobs)), Next: int32(page.Next)}
 	for i := range page.Jobs {
 		j := &page.Jobs[i]
-		out.Jobs[i] = JobOf(j)
-		out.Jobs[i].Next = timesOf(s.m.NextOf(j, 1))
+		out.Jobs[i] = held.show(s, j, 1)
 		if params.Last {
 			if out.Jobs[i].Last, err = s.last(r, j); err != nil {
 				s.fail(w, r, err)
@@ -63,8 +67,12 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 		s.fail(w, r, err)
 		return
 	}
-	out := JobOf(&j)
-	out.Next = timesOf(s.m.NextOf(&j, nextShown))
+	held, err := s.pauses(r)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out := held.show(s, &j, nextShown)
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
 		out.Traps = c.Traps(core.InstantOf(time.Now()))
 	}

@@ -117,6 +117,27 @@ type Run struct {
 // Expired reports whether the owner of r can no longer send it at now.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
+// Sent reports whether the run went out to an executor. SentAt alone does not
+// tell: the claim sets it, before it is known that anybody is there.
+func (r *Run) Sent() bool {
+	switch {
+	case r.SentAt.IsZero() || r.Reason == ReasonNoExecutor:
+		return false
+	case r.State == Planned || r.State == Queued:
+		return r.MaybeSent // else it was given back unsent
+	case r.State == Skipped:
+		return r.Reason == ReasonOverlap // that is the executor's word; others fall before they are sent
+	}
+	return true
+}
+
+// HasLateness reports whether Lateness says anything: the run was sent, and its
+// slot is as exact as that. The instant of a trigger for now is cut to its
+// second, so what is left over is no delay of ours.
+func (r *Run) HasLateness() bool {
+	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI
+}
+
 // Lateness is how long after its slot the run was sent.
 func (r *Run) Lateness() time.Duration {
 	if r.SentAt.IsZero() || r.Slot == 0 {

@@ -40,21 +40,30 @@ func (c *AuditCount) add(o *AuditCount) {
 	}
 }
 
-// run counts a run by how late it was sent.
-func (c *AuditCount) run(r *core.Run) {
-	at := r.SentAt
-	if at.IsZero() {
-		at = r.EndedAt
+// NotSent is how many runs ended without having gone to anybody: no executor
+// was there. It is what the other counts leave of Demanded.
+func (c *AuditCount) NotSent() int64 {
+	n := c.Demanded - c.OnTime - c.Late - c.Pending - c.Unaccounted
+	for _, skipped := range c.Skipped {
+		n -= skipped
 	}
+	return n
+}
+
+// run counts a run by how late it was sent. One that ended unsent is in no
+// count but NotSent.
+func (c *AuditCount) run(r *core.Run) {
 	switch {
 	case r.State == core.Skipped:
 		c.skip(r.Reason, 1)
 		return
-	case at.IsZero():
+	case !r.Sent() && r.State.Open():
 		c.Pending++
 		return
+	case !r.Sent():
+		return
 	}
-	late := at.Sub(r.Slot.Time())
+	late := r.SentAt.Sub(r.Slot.Time())
 	c.Worst = max(c.Worst, late)
 	if late > OnTime {
 		c.Late++

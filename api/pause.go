@@ -1,0 +1,98 @@
+package api
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// Of a Pause of a job.
+const (
+	ofJob        = "job"
+	ofApp        = "app"
+	ofEverything = "everything"
+)
+
+// pauses are those of apps and of everything, which change no job and yet
+// hold it.
+type pauses struct {
+	now  time.Time
+	all  core.Pause
+	apps map[string]core.Pause
+}
+
+func (s *server) pauses(r *http.Request) (pauses, error) {
+	p := pauses{now: time.Now(), apps: map[string]core.Pause{}}
+	g, err := s.m.Global(r.Context())
+	if err != nil {
+		return p, err
+	}
+	p.all = g.Pause
+	apps, err := s.m.Apps(r.Context())
+	for _, a := range apps {
+		p.apps[a.Name] = a.Pause
+	}
+	return p, err
+}
+
+// show is a job with what holds it now and its next instants outside of that.
+func (p *pauses) show(s *server, j *core.Job, count int) Job {
+	out := JobOf(j)
+	out.Next = timesOf(p.next(s, j, count))
+	if out.Pause != nil || j.Sched.State != core.Started {
+		return out
+	}
+	for _, held := range []struct {
+		of string
+		p  core.Pause
+	}{{ofEverything, p.all}, {ofApp, p.apps[j.Def.App]}} {
+		if !held.p.Covers(p.now) {
+			continue
+		}
+		// Of two, the one that ends last says until when.
+		if first := out.Pause; first == nil || !first.Until.IsZero() && (held.p.To.IsZero() || held.p.To.After(first.Until)) {
+			out.Pause = pauseOf(held.p)
+			out.Pause.Of = held.of
+		}
+	}
+	return out
+}
+
+// next is the next instants that no pause covers; of one without an end
+// nothing is known to come after it.
+func (p *pauses) next(s *server, j *core.Job, count int) []core.Instant {
+	app := p.apps[j.Def.App]
+	if !p.all.Covers(p.now) && !app.Covers(p.now) {
+		return s.m.NextOf(j, count)
+	}
+	_, fixed := j.Sched.Schedule.FixedDelay()
+	c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
+	if err != nil || fixed || j.Sched.State != core.Started {
+		return nil
+	}
+	var next []core.Instant
+	after := core.InstantOf(p.now)
+	for len(next) < count {
+		at, ok := c.Next(after)
+		if !ok || at > core.Horizon {
+			break
+		}
+		after = at
+		free := true
+		for _, held := range []core.Pause{p.all, app} {
+			if !held.Covers(at.Time()) {
+				continue
+			}
+			if held.To.IsZero() {
+				return next
+			}
+			free, after = false, max(after, core.Ceil(held.To)-1)
+		}
+		if free {
+			next = append(next, at)
+		}
+	}
+	return next
+}
