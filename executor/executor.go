@@ -95,6 +95,8 @@ type Options struct {
 
 	// Log takes what the executor has to say. nil: slog.Default().
 	Log *slog.Logger
+
+	journalMost int64 // bytes after which the journal begins a new file
 }
 
 // ErrStarted is what Start gives the second time, also after Stop.
@@ -183,6 +185,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 	or(&o.CancelGrace, 10*time.Second)
 	or(&o.CallbackRetry, 30*time.Second)
 	or(&o.RequestTimeout, 5*time.Second)
+	or(&o.journalMost, 64<<20)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -236,7 +239,7 @@ func (e *Executor) Start() error {
 	if e.o.InMemory {
 		dir = ""
 	}
-	j, was, err := openJournal(dir, e.o.NoSync, 64<<20, e.log)
+	j, was, err := openJournal(dir, e.o.NoSync, e.o.journalMost, e.log)
 	if err != nil {
 		e.mu.Lock()
 		e.state = stateNew

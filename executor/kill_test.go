@@ -1,3 +1,327 @@
 package executor
 
-func child() bool { return false }
+import (
+	"bytes"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+var (
+	kills    = flag.Int("kills", 4, "how often TestKilled kills the executor; CI takes 50")
+	killSeed = flag.Uint64("kills.seed", 0, "of the moments of the kills; 0: another one each time")
+)
+
+// child is the executor of TestKilled, in a process of its own that can be
+// killed. It answers false in the process of the tests.
+func child() bool {
+	server := os.Getenv("EXECUTOR_TEST_SERVER")
+	if server == "" {
+		return false
+	}
+	dir := os.Getenv("EXECUTOR_TEST_DIR")
+	ran, err := os.OpenFile(filepath.Join(dir, "ran"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		panic(err)
+	}
+	// What began stands in a file, a line each in one write.
+	work := func(_ context.Context, r *Run) error {
+		if _, err := fmt.Fprintf(ran, "%d\n", r.ID); err != nil {
+			panic(err)
+		}
+		r.Printf("at work")
+		r.SetResult(Success, fmt.Sprintf("done %d", r.ID))
+		return nil
+	}
+	mux := NewMux()
+	mux.Register("once", work)
+	mux.Register("again", work, RunAgain())
+	e, err := New(mux, Options{
+		App: "demo", Servers: []string{server}, Token: "secret", Listen: "127.0.0.1:0", Dir: dir, Log: quiet,
+		NoSync: os.Getenv("EXECUTOR_TEST_NOSYNC") != "", QueueSize: 10_000, CallbackRetry: time.Second,
+		journalMost: 64 << 10, // so that kills meet new files too
+	})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := e.ListenAndServe(ctx); err != nil {
+		panic(err)
+	}
+	return true
+}
+
+// A killWorld is the scheduler's side of TestKilled: it sends, and takes
+// results.
+type killWorld struct {
+	mu       sync.Mutex
+	changed  chan struct{}
+	address  string                      // of the newest registration
+	results  map[int64]wire.CallbackItem // the first of each run
+	accepted map[int64]bool              // answered with success, or "repeate trigger job"
+	refused  map[int64]bool              // answered otherwise
+	unknown  map[int64]wire.Run          // without answer
+	wrong    []string                    // what must not be
+	down     atomic.Bool                 // callbacks are refused
+	next     atomic.Int64
+}
+
+func (k *killWorld) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	defer func() {
+		close(k.changed)
+		k.changed = make(chan struct{})
+	}()
+	switch r.URL.Path {
+	case wire.PathRegistry:
+		reg, err := wire.DecodeRegistration(body)
+		if err != nil {
+			k.wrong = append(k.wrong, err.Error())
+		}
+		k.address = reg.Address
+	case wire.PathCallback:
+		if k.down.Load() {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		c, err := wire.DecodeCallback(body, 0)
+		if err != nil {
+			k.wrong = append(k.wrong, err.Error())
+		}
+		for _, it := range c.Items {
+			if was, ok := k.results[it.LogID]; !ok {
+				k.results[it.LogID] = it
+			} else if was.Code != it.Code || was.Msg != it.Msg {
+				k.wrong = append(k.wrong, fmt.Sprintf("run %d: told %d %q, and then %d %q", it.LogID, was.Code, was.Msg, it.Code, it.Msg))
+			}
+		}
+	}
+	_, _ = io.WriteString(w, taken)
+}
+
+func (k *killWorld) until(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	limit := time.NewTimer(time.Minute)
+	defer limit.Stop()
+	for {
+		k.mu.Lock()
+		done, changed := ok(), k.changed
+		k.mu.Unlock()
+		if done {
+			return
+		}
+		select {
+		case <-changed:
+		case <-limit.C:
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// send sends one run and files the answer.
+func (k *killWorld) send(client *http.Client, address string, run wire.Run) {
+	req, err := http.NewRequest(http.MethodPost, address+wire.PathRun, bytes.NewReader(wire.AppendRun(nil, &run)))
+	if err != nil {
+		panic(err)
+	}
+	req.Header.Set(wire.HeaderToken, "secret")
+	reply := wire.Reply{}
+	res, err := client.Do(req)
+	if err == nil {
+		var b []byte
+		b, err = io.ReadAll(res.Body)
+		res.Body.Close()
+		if err == nil {
+			reply, err = wire.DecodeReply(b)
+		}
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err != nil && errors.Is(err, syscall.ECONNREFUSED):
+		k.refused[run.LogID] = true
+	case err != nil:
+		k.unknown[run.LogID] = run
+	case reply.OK(), reply.Verdict() == wire.VerdictRepeatTrigger:
+		k.accepted[run.LogID] = true
+		delete(k.unknown, run.LogID)
+	default:
+		if _, open := k.unknown[run.LogID]; !open {
+			k.refused[run.LogID] = true
+		}
+	}
+}
+
+func killRun(id int64) wire.Run {
+	handler := "once"
+	if id%2 == 0 {
+		handler = "again"
+	}
+	run := order(int32(id%8)+1, id, handler)
+	run.LogTime = 1_700_000_000_000
+	return run
+}
+
+// The executor's process is killed under load, again and again: each run that
+// was answered with success gets a result, one and the same however often it
+// is told, and none but those that may are run twice. So for those that were
+// sent again for want of an answer.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	k := &killWorld{changed: make(chan struct{}), results: map[int64]wire.CallbackItem{}, accepted: map[int64]bool{}, refused: map[int64]bool{}, unknown: map[int64]wire.Run{}}
+	server := httptest.NewServer(k)
+	defer server.Close()
+	seed := *killSeed
+	if seed == 0 {
+		seed = rand.Uint64()
+	}
+	t.Logf("-kills.seed=%d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}
+	defer client.CloseIdleConnections()
+
+	for round := range *kills + 1 {
+		last := round == *kills
+		k.mu.Lock()
+		k.address = ""
+		k.mu.Unlock()
+		// In some rounds no result is taken, so that they pile up over a kill.
+		k.down.Store(!last && random.IntN(3) == 0)
+		cmd := exec.Command(os.Args[0])
+		cmd.Env = append(os.Environ(), "EXECUTOR_TEST_SERVER="+server.URL, "EXECUTOR_TEST_DIR="+dir)
+		if round%2 == 1 {
+			cmd.Env = append(cmd.Env, "EXECUTOR_TEST_NOSYNC=1")
+		}
+		var said bytes.Buffer
+		cmd.Stdout, cmd.Stderr = &said, &said
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- cmd.Wait() }()
+		defer cmd.Process.Kill()
+		k.until(t, "registration", func() bool { return k.address != "" })
+		k.mu.Lock()
+		address := k.address
+		var again []wire.Run
+		for _, run := range k.unknown {
+			again = append(again, run)
+		}
+		k.mu.Unlock()
+		for _, run := range again {
+			k.send(client, address, run)
+		}
+
+		// The load: until a kill cuts it off.
+		var sent atomic.Int64
+		stop := make(chan struct{})
+		var loops sync.WaitGroup
+		at := int64(50 + random.IntN(600))
+		reached := make(chan struct{})
+		for range 8 {
+			loops.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					k.send(client, address, killRun(k.next.Add(1)))
+					if sent.Add(1) == at {
+						close(reached)
+					}
+				}
+			})
+		}
+		<-reached
+		if !last {
+			cmd.Process.Kill()
+			<-ended
+			close(stop)
+			loops.Wait()
+			client.CloseIdleConnections()
+			continue
+		}
+		close(stop)
+		loops.Wait()
+		k.until(t, "a result of each accepted run", func() bool {
+			for id := range k.accepted {
+				if _, ok := k.results[id]; !ok {
+					return false
+				}
+			}
+			return true
+		})
+		cmd.Process.Signal(syscall.SIGTERM)
+		if err := <-ended; err != nil {
+			t.Errorf("the stop: %v\n%s", err, said.String())
+		}
+	}
+
+	crashed := 0
+	for id, it := range k.results {
+		switch {
+		case k.refused[id]:
+			t.Errorf("run %d was refused and has a result: %d %q", id, it.Code, it.Msg)
+		case it.Code == 200 && it.Msg == fmt.Sprintf("done %d", id):
+		case it.Code == 500 && it.Msg == reasonCrash+suffixRunning && id%2 == 1:
+			crashed++
+		default:
+			t.Errorf("run %d: %d %q", id, it.Code, it.Msg)
+		}
+	}
+	for _, w := range k.wrong {
+		t.Error(w)
+	}
+	if n := len(k.unknown); n > 0 {
+		t.Errorf("%d runs have no answer though they were sent again", n)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "ran"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := map[int64]int{}
+	for line := range strings.Lines(string(b)) {
+		id, err := strconv.ParseInt(strings.TrimSpace(line), 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		times[id]++
+	}
+	twice := 0
+	for id, n := range times {
+		if n > 1 {
+			twice++
+			if id%2 == 1 {
+				t.Errorf("run %d was begun %d times", id, n)
+			}
+		}
+	}
+	for id, it := range k.results {
+		if it.Code == 200 && times[id] == 0 {
+			t.Errorf("run %d has a result and was never begun", id)
+		}
+	}
+	t.Logf("%d kills: %d runs accepted, all with one result; %d reported as failed by the crash, %d run again, %d refused", *kills, len(k.accepted), crashed, twice, len(k.refused))
+}
