@@ -128,7 +128,9 @@ func TestBounds(t *testing.T) {
 		}
 		return strings.Replace(ok, old, new, 1)
 	}
-	check := func(inner string) string { return `{"v":1,"kind":"check","slot":1800000000,"try":0,"check":` + inner + `}` }
+	check := func(inner string) string {
+		return `{"v":1,"kind":"check","slot":1800000000,"try":0,"check":` + inner + `}`
+	}
 	run := fmt.Sprint(int64(core.PlannedRun(1, slot)))
 	many := strings.TrimSuffix(strings.Repeat(run+",", 10001), ",")
 	// As large as is allowed, and one byte more.

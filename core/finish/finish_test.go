@@ -1,0 +1,589 @@
+package finish_test
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+var id = core.PlannedRun(1, core.InstantOf(begin)-1)
+
+func TestEndClosesOnce(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	at := begin.Add(-100 * time.Millisecond)
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "fine", At: at}))
+	got := r.stored(id)
+	if got.State != core.Succeeded || got.Code != 200 || got.Message != "fine" || !got.EndedAt.Equal(at) || got.Then != 0 || len(got.Owes) != 0 {
+		t.Errorf("closed as %+v", got)
+	}
+	// A second report, whatever it says, is taken and changes nothing.
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}))
+	if again := r.stored(id); !reflect.DeepEqual(again, got) {
+		t.Errorf("after a second report %+v", again)
+	}
+	if len(r.closed) != 1 || r.closed[0].State != core.Succeeded || r.closed[0].Code != 200 {
+		t.Errorf("Closed was told of %+v", r.closed)
+	}
+	if m := r.messages(ring.KindFires); m != nil || len(r.numbered(1)) != 0 {
+		t.Errorf("a success owes %+v", m)
+	}
+}
+
+func TestEndWithoutATimeIsNow(t *testing.T) {
+	r := newRig(t)
+	r.run(id, nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
+	if got := r.stored(id); !got.EndedAt.Equal(begin) {
+		t.Errorf("ended at %s, want %s", got.EndedAt, begin)
+	}
+}
+
+func TestEndOfNoRun(t *testing.T) {
+	r := newRig(t)
+	r.run(id, nil)
+	errs := r.f.End(t.Context(), []finish.Result{{Run: id + 1, State: core.Succeeded}, {Run: id, State: core.Succeeded}})
+	if core.CodeOf(errs[0]) != core.CodeNotFound || errs[1] != nil {
+		t.Errorf("got %v, want not found and nil", errs)
+	}
+}
+
+func TestMessageIsCutAtACharacter(t *testing.T) {
+	r := newRig(t)
+	for i, n := range []int{core.MessageMax, core.MessageMax + 1} {
+		run := core.NumberedRun(1, uint32(i))
+		r.run(run, nil)
+		r.must(r.end(finish.Result{Run: run, State: core.Succeeded, Message: strings.Repeat("é", n)}))
+		if m := r.stored(run).Message; utf8.RuneCountInString(m) != core.MessageMax || !utf8.ValidString(m) {
+			t.Errorf("of %d characters %d were kept", n, utf8.RuneCountInString(m))
+		}
+	}
+}
+
+// TestWhoMayEnd is the conditions of F1.
+func TestWhoMayEnd(t *testing.T) {
+	killed := func(x *core.Run) { x.KillBy, x.KillAt = "ann", begin.Add(-time.Second) }
+	twice := func(x *core.Run) { x.MaybeSent = true }
+	unsent := func(x *core.Run) { x.Owner, x.Address, x.State = "", "", core.Planned }
+	fail := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	with := func(res finish.Result, change func(*finish.Result)) finish.Result { change(&res); return res }
+	for _, c := range []struct {
+		name   string
+		run    func(*core.Run)
+		res    finish.Result
+		state  core.State // empty: still open
+		reason core.Reason
+		err    error
+	}{
+		{"anybody", nil, fail, core.Failed, core.ReasonHandler, nil},
+		{"its owner", nil, with(fail, func(r *finish.Result) { r.Owner = "nonce" }), core.Failed, core.ReasonHandler, nil},
+		{"an owner who lost it", nil, with(fail, func(r *finish.Result) { r.Owner = "other" }), "", "", core.ErrRefused},
+		{"a cancellation of what waits", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped, core.ReasonCancelled, nil},
+		{"a cancellation of what is owned", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+		{"a cancellation of what may be sent", func(x *core.Run) { unsent(x); twice(x) }, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
+		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonReplaced, nil},
+		{"a killed report of a run sent twice", twice, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, "", "", nil},
+		{"a killed report after a kill of a run sent twice", func(x *core.Run) { twice(x); killed(x) }, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonPerson, nil},
+		{"a failure after a kill", killed, fail, core.Killed, core.ReasonPerson, nil},
+		{"a loss after a kill", killed, finish.Result{State: core.Lost, Reason: core.ReasonGone}, core.Killed, core.ReasonPerson, nil},
+		{"a success after a kill", killed, finish.Result{State: core.Succeeded}, core.Succeeded, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) {
+				x.Retries = 0
+				if c.run != nil {
+					c.run(x)
+				}
+			})
+			res := c.res
+			res.Run = id
+			if err := r.end(res); !errors.Is(err, c.err) {
+				t.Errorf("answered %v, want %v", err, c.err)
+			}
+			got := r.stored(id)
+			if c.state == "" && !got.State.Open() || c.state != "" && (got.State != c.state || got.Reason != c.reason) {
+				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
+			}
+		})
+	}
+}
+
+// TestConditionsHoldInTheStore: what is read may be old by the time of the
+// close, so the close itself has the condition.
+func TestConditionsHoldInTheStore(t *testing.T) {
+	taken := func(r *rig) func() {
+		return func() {
+			run := r.stored(id)
+			r.must(r.s.Store.TakeOver(t.Context(), []dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, NewOwner: "taker", NewUntil: begin.Add(time.Hour)}})[0])
+		}
+	}
+	for _, c := range []struct {
+		name string
+		res  finish.Result
+		err  error
+	}{
+		{"owner", finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted, Owner: "nonce"}, core.ErrRefused},
+		{"killed", finish.Result{Run: id, State: core.Failed, Killed: true}, nil},
+	} {
+		r := newRig(t)
+		r.run(id, func(x *core.Run) { x.Retries = 0 })
+		r.s.faults["close"] = []fault{{between: taken(r)}}
+		if err := r.end(c.res); !errors.Is(err, c.err) {
+			t.Errorf("%s: answered %v, want %v", c.name, err, c.err)
+		}
+		if got := r.stored(id); !got.State.Open() {
+			t.Errorf("%s: a run that was taken meanwhile is closed as %s", c.name, got.State)
+		}
+	}
+}
+
+func TestWhatOwesARetry(t *testing.T) {
+	for _, c := range []struct {
+		state   core.State
+		reason  core.Reason
+		on      []core.State
+		retries int
+		killed  bool
+		want    bool
+	}{
+		{core.Failed, core.ReasonHandler, nil, 1, false, true},
+		{core.Failed, core.ReasonNoExecutor, nil, 1, false, true},
+		{core.TimedOut, core.ReasonTimeout, nil, 1, false, true},
+		{core.Lost, core.ReasonGone, nil, 1, false, false},
+		{core.Lost, core.ReasonGone, []core.State{core.Lost}, 1, false, true},
+		{core.Failed, core.ReasonHandler, []core.State{core.Lost}, 1, false, false},
+		{core.Failed, core.ReasonHandler, nil, 0, false, false},
+		{core.Failed, core.ReasonHandler, nil, 1, true, false},
+		{core.Succeeded, "", nil, 1, false, false},
+		{core.Skipped, core.ReasonOverlap, nil, 1, false, false},
+		{core.Killed, core.ReasonReplaced, nil, 1, false, false},
+	} {
+		r := newRig(t)
+		r.job(1, func(j *core.Job) { j.Def.Retry.On = c.on })
+		r.run(id, func(x *core.Run) {
+			x.Retries = c.retries
+			if c.killed {
+				x.KillAt = begin
+			}
+		})
+		r.must(r.end(finish.Result{Run: id, State: c.state, Reason: c.reason}))
+		if got := len(r.numbered(1)); got > 1 || got == 1 != c.want {
+			t.Errorf("%+v: %d retries", c, got)
+		}
+		if m := r.messages(ring.KindFires); len(m) > 1 || len(m) == 1 != c.want {
+			t.Errorf("%+v: %d messages", c, len(m))
+		}
+	}
+}
+
+func TestRetry(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	params := "p"
+	first := r.run(id, func(x *core.Run) {
+		x.Params, x.Addresses, x.By, x.Attempt, x.Retries, x.First = &params, []string{"http://a:1"}, "ann", 2, 3, core.NumberedRun(1, 1<<20)
+	})
+	r.now = begin.Add(200 * time.Millisecond)
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+	list := r.numbered(1)
+	if len(list) != 1 {
+		t.Fatalf("%d retries", len(list))
+	}
+	retry := list[0]
+	slot := core.InstantOf(begin) + 6 // 5 s after, and never before
+	want := core.Run{ID: retry.ID, App: "orders", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: first.At, Slot: slot, Seq: first.Seq,
+		Attempt: 3, First: first.First, Retries: 2, Params: &params, Addresses: []string{"http://a:1"}, By: "ann"}
+	if !reflect.DeepEqual(retry, want) {
+		t.Errorf("the retry is\n%+v, want\n%+v", retry, want)
+	}
+	if got := r.stored(id); got.Then != retry.ID || len(got.Owes) != 0 {
+		t.Errorf("the first is followed by %d and owes %v, want %d and nothing", got.Then, got.Owes, retry.ID)
+	}
+	fire := core.Fire{Run: retry.ID, Rev: 1, At: first.At, Slot: slot, Cause: core.CauseRetry, Seq: first.Seq}
+	if m := r.messages(ring.KindFires); !reflect.DeepEqual(m, []ring.Message{{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{fire}}}) {
+		t.Errorf("on the ring: %+v", m)
+	}
+	// Any number of reports later there is one retry and one message.
+	for range 3 {
+		r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+	}
+	if n, m := len(r.numbered(1)), r.messages(ring.KindFires); n != 1 || m != nil {
+		t.Errorf("after more reports %d retries, and on the ring %+v", n, m)
+	}
+}
+
+// TestRetryOfAJobThatIsGone: its dispatch records it as deleted, so its first
+// is not left without an answer.
+func TestRetryOfAJobThatIsGone(t *testing.T) {
+	r := newRig(t)
+	r.run(id, nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+	r.now = begin.Add(20 * time.Second)
+	if list := r.numbered(1); len(list) != 1 || list[0].Slot != core.InstantOf(begin)+30 {
+		t.Errorf("retries: %+v", list)
+	}
+}
+
+// TestFarRetryWaitsInTheDueIndex: the ring reaches only so far.
+func TestFarRetryWaitsInTheDueIndex(t *testing.T) {
+	r := newRig(t)
+	r.job(1, func(j *core.Job) { j.Def.Retry.Delay = time.Hour })
+	r.run(id, nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
+	if m := r.messages(ring.KindFires); m != nil {
+		t.Errorf("on the ring: %+v", m)
+	}
+	retry := r.numbered(1)[0]
+	slot := core.InstantOf(begin) + 3600
+	due, err := r.s.Due(t.Context(), 0, core.Horizon, core.DueItem{}, 10)
+	r.must(err)
+	if want := []core.DueItem{{PlanAt: slot - 2, Job: 1, Run: retry.ID}}; retry.Slot != slot || !reflect.DeepEqual(due, want) {
+		t.Errorf("slot %s, entries %+v, want %s and %+v", retry.Slot, due, slot, want)
+	}
+}
+
+func TestTwoReportsInOneCall(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	res := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}
+	for i, err := range r.f.End(t.Context(), []finish.Result{res, res, res}) {
+		if err != nil {
+			t.Errorf("report %d: %v", i, err)
+		}
+	}
+	if n, m := len(r.numbered(1)), r.messages(ring.KindFires); n != 1 || len(m) != 1 || len(r.closed) != 1 {
+		t.Errorf("%d retries, %d messages, closed %d times", n, len(m), len(r.closed))
+	}
+}
+
+// TestSecondReportMakesWhatIsOwed: wherever the first one breaks off, a second
+// makes all of it, and makes it once: tables F1 to F4.
+func TestSecondReportMakesWhatIsOwed(t *testing.T) {
+	throttled, cut, cutDone := fault{err: core.ErrThrottled}, fault{err: errUnknown}, fault{err: errUnknown, done: true}
+	// Unknown is asked again at once a few times; so many end the attempt.
+	lot := func(f fault) []fault { return []fault{f, f, f, f, f, f, f, f} }
+	for _, c := range []struct {
+		name   string
+		op     string
+		faults []fault
+		ok     bool // the first report is answered with nil
+	}{
+		{"read throttled", "runs", []fault{throttled}, false},
+		{"run left unread once", "runs", []fault{{err: core.ErrThrottled, done: true}}, true},
+		{"run left unread", "runs", lot(fault{err: core.ErrThrottled, done: true})[:4], false},
+		{"job unread", "jobs", []fault{throttled}, false},
+		{"no number", "numbers", []fault{cut}, false},
+		{"close throttled", "close", []fault{throttled}, false},
+		{"close unknown, not done", "close", []fault{cut}, true},
+		{"close unknown, done", "close", []fault{cutDone}, true},
+		{"close unknown again and again", "close", lot(cut)[:4], false},
+		{"create throttled", "create", []fault{throttled}, false},
+		{"create unknown, not done", "create", []fault{cut}, true},
+		{"create unknown, done", "create", []fault{cutDone}, true},
+		{"create unknown again and again", "create", lot(cut)[:5], false},
+		{"send throttled", "enqueue", []fault{throttled}, false},
+		{"send unknown, not done", "enqueue", []fault{cut}, true},
+		{"send unknown again and again", "enqueue", lot(cut)[:5], false},
+		{"settle throttled", "settle", []fault{throttled}, false},
+		{"settle unknown, not done", "settle", []fault{cut}, false},
+		{"settle unknown, done", "settle", []fault{cutDone}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, nil)
+			r.s.faults[c.op] = c.faults
+			res := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+			if err := r.end(res); err == nil != c.ok {
+				t.Errorf("the first report is answered %v", err)
+			}
+			if left := r.s.faults[c.op]; len(left) > 0 {
+				t.Fatalf("%d faults were not met", len(left))
+			}
+			// A nil answer promised that its end is stored with all it owes; what
+			// was done after a fault has to be all of it.
+			if !c.ok {
+				r.must(r.end(res))
+			}
+			got, list := r.stored(id), r.numbered(1)
+			if len(list) != 1 || got.State != core.Failed || got.Then != list[0].ID || len(got.Owes) != 0 {
+				t.Fatalf("it is %s, followed by %d, owes %v; retries %+v", got.State, got.Then, got.Owes, list)
+			}
+			m := r.messages(ring.KindFires)
+			if len(m) == 0 {
+				t.Fatal("no message of the retry")
+			}
+			for _, m := range m { // copies are harmless, others are not
+				if len(m.Fires) != 1 || m.Fires[0].Run != list[0].ID {
+					t.Errorf("message %+v", m)
+				}
+			}
+			if len(r.closed) > 1 {
+				t.Errorf("Closed was told %d times", len(r.closed))
+			}
+		})
+	}
+}
+
+// TestNothingIsSentBeforeItIsStored: F3 is not begun before F2 is known, and
+// what is owed is forgotten only after both.
+func TestNothingIsSentBeforeItIsStored(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
+	if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); !errors.Is(err, core.ErrThrottled) {
+		t.Errorf("answered %v", err)
+	}
+	if m := r.messages(ring.KindFires); m != nil {
+		t.Errorf("sent though not stored: %+v", m)
+	}
+	if got := r.stored(id); len(got.Owes) != 1 || got.Owes[0].Run != got.Then {
+		t.Errorf("it owes %+v", got.Owes)
+	}
+	r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+	if err := r.end(finish.Result{Run: id, State: core.Succeeded}); !errors.Is(err, core.ErrThrottled) {
+		t.Errorf("answered %v", err)
+	}
+	if got := r.stored(id); len(got.Owes) != 1 || len(r.numbered(1)) != 1 {
+		t.Errorf("it owes %+v after its send was throttled", got.Owes)
+	}
+}
+
+// TestTwoEndersOneRetry: two decide at once, each with a number of its own;
+// what the stored close says is what both make.
+func TestTwoEndersOneRetry(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		fault func(between func()) fault
+	}{
+		{"refused", func(b func()) fault { return fault{between: b} }},
+		{"unknown", func(b func()) fault { return fault{between: b, err: errUnknown} }},
+	} {
+		r := newRig(t)
+		r.job(1, nil)
+		r.run(id, nil)
+		res := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}
+		r.s.faults["close"] = []fault{c.fault(func() { r.must(r.end(res)) })}
+		r.must(r.end(res))
+		list := r.numbered(1)
+		if len(list) != 1 || r.stored(id).Then != list[0].ID || len(r.closed) != 1 {
+			t.Errorf("%s: %d retries, the run names %d, closed %d times", c.name, len(list), r.stored(id).Then, len(r.closed))
+		}
+		if m := r.messages(ring.KindFires); len(m) != 1 {
+			t.Errorf("%s: %d messages", c.name, len(m))
+		}
+		if n := r.s.calls["numbers"]; n != 2 {
+			t.Errorf("%s: %d numbers were drawn: the two did not meet", c.name, n)
+		}
+	}
+}
+
+// TestLateResult: what comes after a run was given up is kept beside it, once.
+func TestLateResult(t *testing.T) {
+	for _, state := range []core.State{core.Lost, core.TimedOut, core.Failed} {
+		r := newRig(t)
+		r.run(id, func(x *core.Run) { x.Retries = 0 })
+		r.must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "given up"}))
+		r.must(r.end(finish.Result{Run: id, State: state, Reason: core.Reasons[state][0], Message: "again"}))
+		if got := r.stored(id); got.Late != nil {
+			t.Errorf("%s: a second look at it is kept as %+v", state, got.Late)
+		}
+		r.now = begin.Add(time.Minute)
+		r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done"}))
+		r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "done twice"}))
+		got := r.stored(id)
+		want := &core.LateResult{At: r.now, Code: 200, Message: "done"}
+		if state == core.Failed {
+			want = nil
+		}
+		if got.State != state || got.Message != "given up" || !reflect.DeepEqual(got.Late, want) {
+			t.Errorf("%s: it is %s with %+v, want %+v", state, got.State, got.Late, want)
+		}
+	}
+}
+
+// TestFixedDelayGoesOnOnce: the end of the chain moves the job on, once.
+func TestFixedDelayGoesOnOnce(t *testing.T) {
+	r := newRig(t)
+	_, run := r.delayed(1, time.Hour, nil)
+	r.now = begin.Add(300 * time.Millisecond)
+	res := finish.Result{Run: run.ID, State: core.Succeeded, At: r.now}
+	r.must(r.end(res))
+	s := r.sched(1)
+	next := core.InstantOf(begin) + 1 + 3600
+	if s.Next != next || s.Tail != 0 || s.PlanAt == 0 || s.PlanAt > next {
+		t.Fatalf("next %s, tail %d, planAt %s; want next %s and no tail", s.Next, s.Tail, s.PlanAt, next)
+	}
+	r.now = begin.Add(time.Minute)
+	res.At = r.now
+	r.must(r.end(res))
+	if got := r.sched(1); !reflect.DeepEqual(got, s) {
+		t.Errorf("a second report moved it to %+v", got)
+	}
+	if m := r.messages(ring.KindFires); m != nil {
+		t.Errorf("sent an hour ahead: %+v", m)
+	}
+}
+
+// TestNearFixedDelayIsSentAtOnce: the next fire goes on the ring before the
+// job is moved on, whoever else repeats it comes to the same run.
+func TestNearFixedDelayIsSentAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		faults map[string][]fault
+	}{
+		{"no fault", nil},
+		{"advance unknown, done", map[string][]fault{"advance": {{err: errUnknown, done: true}}}},
+		{"advance unknown, not done", map[string][]fault{"advance": {{err: errUnknown}}}},
+		{"advance throttled", map[string][]fault{"advance": {{err: core.ErrThrottled}}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			_, run := r.delayed(1, time.Second, nil)
+			for op, f := range c.faults {
+				r.s.faults[op] = f
+			}
+			// Half a millisecond is lost by storing: the second caller has the
+			// stored end, and comes to the same second.
+			r.now = begin.Add(time.Second + 400*time.Microsecond)
+			res := finish.Result{Run: run.ID, State: core.Succeeded, At: r.now}
+			err := r.end(res)
+			if throttled := c.name == "advance throttled"; errors.Is(err, core.ErrThrottled) != throttled || err != nil && !throttled {
+				t.Errorf("answered %v", err)
+			}
+			r.must(r.end(res))
+			at := core.InstantOf(begin) + 2
+			fire := core.PlannedRun(1, at)
+			s := r.sched(1)
+			if s.Tail != fire || s.Next != at && s.Next != 0 {
+				t.Errorf("tail %d, next %s; want %d", s.Tail, s.Next, fire)
+			}
+			m := r.messages(ring.KindFires)
+			if len(m) == 0 {
+				t.Fatal("nothing was sent")
+			}
+			for _, m := range m {
+				if len(m.Fires) != 1 || m.Fires[0].Run != fire || m.Slot != at || m.Fires[0].Cause != core.CauseSchedule {
+					t.Errorf("message %+v, want only run %d", m, fire)
+				}
+			}
+		})
+	}
+}
+
+// TestFixedDelayWhoseRingIsDown: what cannot be sent is left to the tick, and
+// the job is due for it.
+func TestFixedDelayWhoseRingIsDown(t *testing.T) {
+	r := newRig(t)
+	_, run := r.delayed(1, time.Second, nil)
+	r.s.faults["enqueue"] = []fault{{err: errUnknown}}
+	r.now = begin.Add(time.Second)
+	r.must(r.end(finish.Result{Run: run.ID, State: core.Succeeded}))
+	s := r.sched(1)
+	if at := core.InstantOf(begin) + 2; s.Next != at || s.Tail != 0 || s.PlanAt == 0 || s.PlanAt > at {
+		t.Errorf("next %s, tail %d, planAt %s: no tick would plan %s", s.Next, s.Tail, s.PlanAt, at)
+	}
+}
+
+// TestFixedDelayWaitsForTheLastAttempt: a chain ends with the attempt that owes
+// no other.
+func TestFixedDelayWaitsForTheLastAttempt(t *testing.T) {
+	r := newRig(t)
+	j, run := r.delayed(1, time.Hour, nil)
+	fail := finish.Result{State: core.Failed, Reason: core.ReasonHandler}
+	chain := []core.RunID{run.ID}
+	for attempt := 1; attempt <= 3; attempt++ {
+		if s := r.sched(1); s.Tail != run.ID || s.Next != j.Sched.Next {
+			t.Fatalf("before attempt %d ended the job moved on to %s", attempt, s.Next)
+		}
+		r.now = r.now.Add(10 * time.Second)
+		fail.Run = chain[attempt-1]
+		r.must(r.end(fail))
+		if attempt < 3 {
+			chain = append(chain, r.stored(fail.Run).Then)
+			r.must(r.end(fail)) // reported again while its retry waits: that ends nothing
+		}
+	}
+	if got := r.stored(chain[2]); got.Then != 0 || got.First != run.ID || got.Attempt != 3 {
+		t.Fatalf("the last attempt is %+v", got)
+	}
+	if s := r.sched(1); s.Tail != 0 || s.Next != core.InstantOf(r.now)+3600 {
+		t.Errorf("after the last attempt next is %s, tail %d", s.Next, s.Tail)
+	}
+	// The first's report again must not end a chain that its retry carried on.
+	s := r.sched(1)
+	fail.Run = run.ID
+	r.must(r.end(fail))
+	if got := r.sched(1); !reflect.DeepEqual(got, s) {
+		t.Errorf("a report of the first attempt moved it to %+v", got)
+	}
+}
+
+// TestNoTailNoExtension: a run that is not the tail extends nothing, nor a run
+// of a job that is no fixed delay any more.
+func TestNoTailNoExtension(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		change func(*core.Job)
+	}{
+		{"another tail", func(j *core.Job) { j.Sched.Tail = core.PlannedRun(1, core.InstantOf(begin)) }},
+		{"another kind", func(j *core.Job) {
+			j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}}
+		}},
+	} {
+		r := newRig(t)
+		j, run := r.delayed(1, time.Second, c.change)
+		r.must(r.end(finish.Result{Run: run.ID, State: core.Succeeded}))
+		if s := r.sched(1); s.Next != j.Sched.Next || s.Tail != j.Sched.Tail {
+			t.Errorf("%s: it moved on to %s, tail %d", c.name, s.Next, s.Tail)
+		}
+		if m := r.messages(ring.KindFires); m != nil {
+			t.Errorf("%s: sent %+v", c.name, m)
+		}
+	}
+}
+
+// TestPausedFixedDelay moves on and stays asleep.
+func TestPausedFixedDelay(t *testing.T) {
+	r := newRig(t)
+	_, run := r.delayed(1, time.Second, func(j *core.Job) { j.Sched.State, j.Sched.PlanAt = core.Paused, 0 })
+	r.must(r.end(finish.Result{Run: run.ID, State: core.Succeeded}))
+	s := r.sched(1)
+	if s.State != core.Paused || s.Tail != 0 || s.PlanAt != 0 || s.Next <= core.InstantOf(begin) {
+		t.Errorf("it is %s, tail %d, planAt %s, next %s", s.State, s.Tail, s.PlanAt, s.Next)
+	}
+	if m := r.messages(ring.KindFires); m != nil {
+		t.Errorf("sent %+v", m)
+	}
+}
+
+// TestSeenSavesARead, and nothing else: the close has its condition.
+func TestSeenSavesARead(t *testing.T) {
+	r := newRig(t)
+	run := r.run(id, func(x *core.Run) { x.Retries = 0 })
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Seen: &run}))
+	if n := r.s.calls["runs"]; n != 0 {
+		t.Errorf("%d reads", n)
+	}
+	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Seen: &run}))
+	if got := r.stored(id); got.State != core.Succeeded {
+		t.Errorf("an old sight closed it again as %s", got.State)
+	}
+	if len(r.closed) != 1 {
+		t.Errorf("closed %d times", len(r.closed))
+	}
+}

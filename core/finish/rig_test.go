@@ -1,0 +1,242 @@
+package finish_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// begin is when the tests begin: it needs no rounding.
+var begin = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+
+// errUnknown is an answer that says nothing.
+var errUnknown = errors.New("cut connection")
+
+// fault is what befalls one call: its answer, and whether it happened all the same.
+type fault struct {
+	err  error
+	done bool
+	// between runs before the call: what somebody else does meanwhile.
+	between func()
+}
+
+// store is the memory engine with faults; each is used up by one call.
+type store struct {
+	*memory.Store
+	faults map[string][]fault
+	calls  map[string]int
+}
+
+func (s *store) next(op string) fault {
+	s.calls[op]++
+	list := s.faults[op]
+	if len(list) == 0 {
+		return fault{}
+	}
+	s.faults[op] = list[1:]
+	if list[0].between != nil {
+		list[0].between()
+	}
+	return list[0]
+}
+
+func many[T any](s *store, op string, items []T, do func() []error) []error {
+	f := s.next(op)
+	var errs []error
+	if f.err == nil || f.done {
+		errs = do()
+	}
+	if f.err == nil {
+		return errs
+	}
+	errs = make([]error, len(items))
+	for i := range errs {
+		errs[i] = f.err
+	}
+	return errs
+}
+
+func (s *store) CloseRuns(ctx context.Context, c []finish.Close) []error {
+	return many(s, "close", c, func() []error { return s.Store.CloseRuns(ctx, c) })
+}
+
+func (s *store) Create(ctx context.Context, r []core.Run) []error {
+	return many(s, "create", r, func() []error { return s.Store.Create(ctx, r) })
+}
+
+func (s *store) Settle(ctx context.Context, r []core.RunID) []error {
+	return many(s, "settle", r, func() []error { return s.Store.Settle(ctx, r) })
+}
+
+func (s *store) Advance(ctx context.Context, m []core.Advance) []error {
+	return many(s, "advance", m, func() []error { return s.Store.Advance(ctx, m) })
+}
+
+func (s *store) Enqueue(ctx context.Context, o []ring.Out) []error {
+	return many(s, "enqueue", o, func() []error { return s.Store.Enqueue(ctx, o) })
+}
+
+func (s *store) PutEntries(ctx context.Context, e []core.DueItem) []error {
+	return many(s, "entries", e, func() []error { return s.Store.PutEntries(ctx, e) })
+}
+
+func (s *store) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
+	if f := s.next("numbers"); f.err != nil {
+		return 0, f.err
+	}
+	return s.Store.Numbers(ctx, job, n)
+}
+
+func (s *store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	f := s.next("runs")
+	switch {
+	case f.err != nil && f.done:
+		return nil, ids, nil // all of them left unread
+	case f.err != nil:
+		return nil, nil, f.err
+	}
+	return s.Store.Runs(ctx, ids)
+}
+
+func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	if f := s.next("jobs"); f.err != nil {
+		return nil, ids, nil
+	}
+	return s.Store.Jobs(ctx, ids)
+}
+
+// rig is a Finish over a store, with a clock that the test moves.
+type rig struct {
+	t      *testing.T
+	s      *store
+	f      *finish.Finish
+	now    time.Time
+	closed []core.Run
+}
+
+func newRig(t *testing.T) *rig {
+	r := &rig{t: t, now: begin}
+	clock := func() time.Time { return r.now }
+	r.s = &store{Store: memory.New(memory.Options{Now: clock}), faults: map[string][]fault{}, calls: map[string]int{}}
+	r.f = finish.New(r.s, r.s, finish.Options{Now: clock, Plan: plan.Local(), RetryDelay: 30 * time.Second, Log: slog.New(slog.DiscardHandler),
+		Closed: func(run *core.Run) { r.closed = append(r.closed, *run) }})
+	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: begin, App: "orders"}))
+	return r
+}
+
+func (r *rig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// job stores a started job; change says what is special about it.
+func (r *rig) job(id core.JobID, change func(*core.Job)) core.Job {
+	r.t.Helper()
+	j := core.Job{Def: core.Def{ID: id, App: "orders", Name: "job-" + id.String(), Handler: "h"}}
+	j.Sched.Rev, j.Sched.RevAt = 1, begin.Add(-time.Hour)
+	j.Def.Retry = core.Retry{Max: 2, Delay: 5 * time.Second}
+	if change != nil {
+		change(&j)
+	}
+	j.Normalize()
+	r.must(r.s.Store.CreateJobs(r.t.Context(), []core.Job{j}, []core.Change{{ID: 1, At: begin, App: "orders", Job: id}})[0])
+	return j
+}
+
+// run stores a run that was sent a second ago.
+func (r *rig) run(id core.RunID, change func(*core.Run)) core.Run {
+	r.t.Helper()
+	at := core.InstantOf(begin) - 1
+	run := core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, Seq: 4,
+		Owner: "nonce", Until: begin.Add(30 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: begin.Add(-time.Second), Attempt: 1, First: id, Retries: 2}
+	if change != nil {
+		change(&run)
+	}
+	r.must(r.s.Store.Create(r.t.Context(), []core.Run{run})[0])
+	return run
+}
+
+func (r *rig) stored(id core.RunID) core.Run {
+	r.t.Helper()
+	found, _, err := r.s.Store.Runs(r.t.Context(), []core.RunID{id})
+	r.must(err)
+	run, ok := found[id]
+	if !ok {
+		r.t.Fatalf("there is no run %d", id)
+	}
+	return run
+}
+
+func (r *rig) sched(id core.JobID) core.Sched {
+	r.t.Helper()
+	found, _, err := r.s.Store.Scheds(r.t.Context(), []core.JobID{id})
+	r.must(err)
+	return found[id]
+}
+
+func (r *rig) end(res finish.Result) error {
+	r.t.Helper()
+	return r.f.End(r.t.Context(), []finish.Result{res})[0]
+}
+
+// numbered is all runs of a job that have a record of their own: its retries.
+func (r *rig) numbered(job core.JobID) []core.Run {
+	r.t.Helper()
+	first, last := core.NumberedRange(job)
+	list, err := r.s.Store.RunSpan(r.t.Context(), first, last, 100)
+	r.must(err)
+	return list
+}
+
+// messages takes what is on the ring for a kind, seen an hour later.
+func (r *rig) messages(kind ring.Kind) []ring.Message {
+	r.t.Helper()
+	before := r.now
+	r.now = r.now.Add(time.Hour)
+	defer func() { r.now = before }()
+	due, waiting, _, err := r.s.Store.Depth(r.t.Context(), kind)
+	r.must(err)
+	if due+waiting == 0 {
+		return nil
+	}
+	got, err := r.s.Store.Receive(r.t.Context(), kind, 100)
+	r.must(err)
+	var out []ring.Message
+	for _, d := range got {
+		out = append(out, d.Message)
+	}
+	for _, err := range r.s.Store.Ack(r.t.Context(), got) {
+		r.must(err)
+	}
+	return out
+}
+
+// delayed makes a job of a fixed delay whose chain is open with the run of its
+// instant, a second before begin.
+func (r *rig) delayed(id core.JobID, every time.Duration, change func(*core.Job)) (core.Job, core.Run) {
+	r.t.Helper()
+	run := core.PlannedRun(id, core.InstantOf(begin)-1)
+	j := r.job(id, func(j *core.Job) {
+		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: every}}}
+		j.Sched.Next, j.Sched.Tail, j.Sched.Seq = core.InstantOf(begin)-1, run, 5
+		j.Sched.PlanAt = core.InstantOf(begin) + 600
+		if change != nil {
+			change(j)
+		}
+	})
+	if _, err := schedule.Compile(j.Sched.Schedule, id); err != nil {
+		r.t.Fatal(err)
+	}
+	return j, r.run(run, func(x *core.Run) { x.FixedDelay = true })
+}

@@ -1,0 +1,412 @@
+package finish_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+const address = "http://10.0.0.1:9999/"
+
+// probe answers what a test wants of every address.
+type probe struct {
+	beat, idleErr error
+	idle          bool
+	beats, idles  int
+}
+
+func (p *probe) Beat(context.Context, *core.App, string) error { p.beats++; return p.beat }
+
+func (p *probe) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	p.idles++
+	return p.idle, p.idleErr
+}
+
+type watchRig struct {
+	*rig
+	w *finish.Watchdog
+	p *probe
+}
+
+func newWatchRig(t *testing.T) *watchRig {
+	r := &watchRig{rig: newRig(t), p: &probe{}}
+	r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{})
+	return r
+}
+
+// registered stores an executor whose last beat is as old as given.
+func (r *watchRig) registered(age time.Duration) {
+	r.t.Helper()
+	r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: address, Beat: r.now.Add(-age), Since: begin.Add(-time.Hour)}))
+}
+
+func (r *watchRig) fixed(list ...string) {
+	r.t.Helper()
+	r.must(r.s.PutApp(r.t.Context(), 1, core.App{Name: "orders", Rev: 2, Executors: list}, core.Change{ID: 2, At: begin, App: "orders"}))
+}
+
+var key = core.JournalKey{Minute: begin.Unix() / 60, Suffix: 3, Nonce: "nonce"}
+
+// journal stores what the run's dispatcher knew of it.
+func (r *watchRig) journal(k core.JournalKey, outcome core.Outcome) {
+	r.t.Helper()
+	r.must(r.s.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: outcome}}}))
+}
+
+// sent stores a run whose send was accepted at begin, and its journal.
+func (r *watchRig) sent(change func(*core.Run)) {
+	r.t.Helper()
+	r.run(id, func(x *core.Run) {
+		x.SentAt, x.Journal, x.Retries = begin, key, 0
+		if change != nil {
+			change(x)
+		}
+	})
+	r.journal(key, core.Accepted)
+}
+
+func (r *watchRig) check(idle bool) error {
+	return r.w.Check(r.t.Context(), &ring.Check{Runs: []core.RunID{id}, Idle: idle})
+}
+
+// TestLost is the rules of DESIGN 11, each just before and at its bound.
+func TestLost(t *testing.T) {
+	type is struct {
+		state  core.State
+		reason core.Reason
+	}
+	open := is{core.Running, ""}
+	gone := is{core.Lost, core.ReasonGone}
+	timeout := func(d time.Duration) func(*core.Job) { return func(j *core.Job) { j.Def.Timeout = d } }
+	for _, c := range []struct {
+		name  string
+		after time.Duration // since the send
+		job   func(*core.Job)
+		run   func(*core.Run)
+		set   func(*watchRig)
+		want  is
+		asked bool // the executor was asked
+		again bool // a second look was asked for
+	}{
+		{"young", 10*time.Minute - time.Millisecond, nil, nil, nil, open, false, false},
+		{"registered address gone", 10 * time.Minute, nil, nil, nil, gone, false, false},
+		{"expired", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(91 * time.Second) }, gone, false, false},
+		{"last beat just in time", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(90 * time.Second) }, open, true, false},
+		{"we were away ourselves", 10 * time.Minute, nil, nil, func(r *watchRig) {
+			r.registered(100 * time.Second)
+			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
+		}, open, true, false},
+		{"lostAfter of the job", time.Hour - time.Millisecond, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, open, false, false},
+		{"lostAfter of the job over", time.Hour, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, gone, false, false},
+		{"busy is merely long", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0) }, open, true, false},
+		{"nobody knows", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle, r.p.idleErr = true, errUnknown }, open, true, false},
+		{"idle once", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, true, true},
+		{"fixed and silent", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, gone, true, false},
+		{"fixed and there", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address) }, open, true, false},
+		{"given by the trigger and there", 10 * time.Minute, nil, func(x *core.Run) { x.Addresses = []string{address} }, nil, open, true, false},
+		{"timeout to come", 35*time.Second - time.Millisecond, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, false, false},
+		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, true, true},
+		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0) }, open, true, false},
+		{"timeout over, gone only now", 35 * time.Second, timeout(30 * time.Second), nil, nil, open, false, false},
+		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, open, true, false},
+		{"call unreported", 10 * time.Minute, nil, func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
+		{"call within its timeout", time.Hour, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, open, false, false},
+		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newWatchRig(t)
+			r.job(1, c.job)
+			r.sent(c.run)
+			r.now = begin.Add(c.after)
+			if c.set != nil {
+				c.set(r)
+			}
+			r.must(r.check(false))
+			if got := r.stored(id); (is{got.State, got.Reason}) != c.want {
+				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.want.state, c.want.reason)
+			}
+			if asked := r.p.beats+r.p.idles > 0; asked != c.asked {
+				t.Errorf("the executor was asked: %t", asked)
+			}
+			m := r.messages(ring.KindCheck)
+			if c.again != (len(m) == 1) || len(m) > 1 {
+				t.Fatalf("checks: %+v", m)
+			}
+			if c.again && (!m[0].Check.Idle || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Slot != core.Ceil(r.now.Add(time.Minute))) {
+				t.Errorf("the second look is %+v", m[0])
+			}
+		})
+	}
+}
+
+// TestIdleTwice: an executor that is idle at two looks has forgotten the run.
+func TestIdleTwice(t *testing.T) {
+	for _, c := range []struct {
+		timeout time.Duration
+		idle    bool
+		state   core.State
+		reason  core.Reason
+	}{
+		{0, true, core.Lost, core.ReasonForgotten},
+		{30 * time.Second, true, core.TimedOut, core.ReasonTimeout},
+		{0, false, core.Running, ""},
+	} {
+		r := newWatchRig(t)
+		r.job(1, func(j *core.Job) { j.Def.Timeout = c.timeout })
+		r.sent(nil)
+		r.now = begin.Add(11 * time.Minute)
+		r.registered(0)
+		r.p.idle = c.idle
+		r.must(r.check(true))
+		if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
+			t.Errorf("idle %t, timeout %s: it is %s: %s", c.idle, c.timeout, got.State, got.Reason)
+		}
+	}
+}
+
+// TestLostOwesARetryWhereNamed, and after that is found done by a late report.
+func TestLostOwesARetryWhereNamed(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, func(j *core.Job) { j.Def.Retry.On = []core.State{core.Lost} })
+	r.sent(func(x *core.Run) { x.Retries = 1 })
+	r.now = begin.Add(10 * time.Minute)
+	r.must(r.check(false))
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200}))
+	got, list := r.stored(id), r.numbered(1)
+	if got.State != core.Lost || got.Late == nil || len(list) != 1 || got.Then != list[0].ID {
+		t.Errorf("it is %s, late %+v, retries %+v", got.State, got.Late, list)
+	}
+}
+
+// TestBegunIsNobodysToClose: an unacked message still has it, however old, and
+// whatever the executor says.
+func TestBegunIsNobodysToClose(t *testing.T) {
+	for _, outcome := range []core.Outcome{core.Begun, 0} {
+		r := newWatchRig(t)
+		r.job(1, nil)
+		r.sent(func(x *core.Run) { x.Journal = core.JournalKey{Minute: key.Minute, Nonce: "other"} })
+		if outcome != 0 {
+			r.journal(core.JournalKey{Minute: key.Minute, Nonce: "other"}, outcome)
+		}
+		r.now = begin.Add(24 * time.Hour)
+		r.must(r.check(false))
+		if got := r.stored(id); !got.State.Open() || r.p.beats+r.p.idles > 0 {
+			t.Errorf("outcome %s: it is %s", outcome, got.State)
+		}
+	}
+}
+
+// TestLeft: what a dispatcher left falls only when nobody can take it any more.
+func TestLeft(t *testing.T) {
+	at := core.InstantOf(begin) - 1
+	unsent := func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} }
+	// A message of another job that has waited since a moment: the ring is not
+	// known to be empty of messages older than what was left.
+	waiting := func(r *watchRig, since time.Time) {
+		slot := core.InstantOf(since)
+		r.must(r.s.Store.Enqueue(r.t.Context(), []ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
+	}
+	old := func(r *watchRig) { waiting(r, begin.Add(time.Minute)) } // as old as the claim may be
+	young := func(r *watchRig) { waiting(r, begin.Add(time.Minute+time.Second)) }
+	for _, c := range []struct {
+		name   string
+		job    func(*core.Job)
+		nojob  bool
+		run    func(*core.Run)
+		set    func(*watchRig)
+		state  core.State
+		reason core.Reason
+	}{
+		{"changed", nil, false, unsent, nil, core.Skipped, core.ReasonChanged},
+		{"paused", func(j *core.Job) { j.Sched.State = core.Paused }, false, unsent, nil, core.Skipped, core.ReasonPaused},
+		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
+		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
+		{"an older message on the ring", nil, false, unsent, old, core.Planned, ""},
+		{"the job plans it again", func(j *core.Job) { j.Sched.Next = at }, false, unsent, nil, core.Planned, ""},
+		{"the job is past it", func(j *core.Job) { j.Sched.Next = at + 1 }, false, unsent, nil, core.Skipped, core.ReasonChanged},
+		{"given back after a send", nil, false, func(x *core.Run) { unsent(x); x.MaybeSent, x.Address = true, address }, func(r *watchRig) { r.registered(0) }, core.Planned, ""},
+		{"owned", nil, false, func(x *core.Run) { x.Until = begin.Add(time.Hour) }, nil, core.Running, ""},
+		{"owned once, its executor gone", nil, false, nil, nil, core.Lost, core.ReasonGone},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newWatchRig(t)
+			if !c.nojob {
+				r.job(1, c.job)
+			}
+			r.run(id, func(x *core.Run) {
+				x.SentAt, x.Retries = begin, 0
+				if c.run != nil {
+					c.run(x)
+				}
+			})
+			r.journal(key, core.Left)
+			r.now = begin.Add(12 * time.Minute)
+			if c.set != nil {
+				c.set(r)
+			}
+			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+			if _, err := r.w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.stored(id); got.State != c.state || got.Reason != c.reason {
+				t.Errorf("it is %s: %s, want %s: %s", got.State, got.Reason, c.state, c.reason)
+			}
+		})
+	}
+}
+
+// TestPassLeavesNoMinuteOut: however long it was away, and while something is
+// open or owed the journal is read again, after twice the time each.
+func TestPassLeavesNoMinuteOut(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.registered(0)
+	r.sent(nil)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-3))
+	var looked []int64 // minutes after the claim at which the journal was read
+	for minute := range int64(800) {
+		if minute > 40 && minute < 60 {
+			continue // nobody passes
+		}
+		r.now = begin.Add(time.Duration(minute)*time.Minute + 30*time.Second)
+		r.registered(0)
+		n, err := r.w.Pass(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n > 0 {
+			looked = append(looked, minute)
+		}
+	}
+	// 10 minutes behind (11 since the minute has to be over), then 20, 40 …; the one of minute 41 waited for a pass at 60.
+	if len(looked) < 4 || looked[0] != 11 || looked[1] < 20 || looked[1] > 22 || looked[2] < 40 || looked[2] > 60 {
+		t.Errorf("read at minutes %v", looked)
+	}
+	for i := 1; i < len(looked); i++ {
+		if gap := looked[i] - looked[i-1]; gap > 241 {
+			t.Errorf("%d minutes between two looks: %v", gap, looked)
+		}
+	}
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded}))
+	for n := range 2 { // the one that was asked for already, and no other
+		for range 6 {
+			r.now = r.now.Add(100 * time.Minute)
+			looked, err := r.w.Pass(t.Context())
+			if err != nil || n == 1 && looked > 0 {
+				t.Fatalf("a closed run is looked at for ever: %d, %v", looked, err)
+			}
+		}
+	}
+}
+
+// TestPassAfterALongTime walks in steps that end, and comes to now.
+func TestPassAfterALongTime(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.sent(nil)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	r.now = begin.Add(5 * time.Hour)
+	total := 0
+	for range 4 {
+		n, err := r.w.Pass(t.Context())
+		r.must(err)
+		total += n
+	}
+	cursor, err := r.s.Cursor(t.Context())
+	r.must(err)
+	if want := r.now.Add(-10*time.Minute).Unix()/60 - 1; cursor != want || total == 0 {
+		t.Errorf("the cursor is at %d, want %d; %d runs were looked at", cursor, want, total)
+	}
+	if got := r.stored(id); got.State != core.Lost {
+		t.Errorf("it is %s", got.State)
+	}
+}
+
+// TestPassMakesWhatIsOwed: whoever closed it died before its retry was made.
+func TestPassMakesWhatIsOwed(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.sent(func(x *core.Run) { x.Retries = 1 })
+	r.s.faults["create"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}}
+	if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}); err == nil {
+		t.Fatal("the fault was not met")
+	}
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	for minute := range 30 {
+		r.now = begin.Add(time.Duration(11+minute) * time.Minute)
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if left := len(r.s.faults["create"]); left != 0 {
+		t.Fatalf("%d faults were not met", left)
+	}
+	got, list := r.stored(id), r.numbered(1)
+	if len(got.Owes) != 0 || len(list) != 1 || list[0].ID != got.Then || len(r.messages(ring.KindFires)) != 1 {
+		t.Errorf("owes %v, retries %+v", got.Owes, list)
+	}
+}
+
+// TestCheckBringsAJournal: it is stored before anything is judged, and walked
+// later though the cursor was past its minute.
+func TestCheckBringsAJournal(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.run(id, func(x *core.Run) { x.SentAt, x.Journal, x.Retries = begin, key, 0 })
+	r.now = begin.Add(3 * time.Minute)
+	r.registered(0)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
+	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
+	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	found, err := r.s.Journals(t.Context(), []core.JournalKey{key})
+	r.must(err)
+	if got := found[key]; got.V != 4 || len(got.Entries) != 1 || got.Entries[0] != j.Entries[0] {
+		t.Errorf("stored: %+v", got)
+	}
+	if got := r.stored(id); !got.State.Open() {
+		t.Errorf("it is %s", got.State)
+	}
+	// Its executor goes away; nobody but the walk tells of it.
+	for minute := range 60 {
+		r.now = begin.Add(time.Duration(20+minute) * time.Minute)
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
+		t.Errorf("it is %s: %s", got.State, got.Reason)
+	}
+}
+
+// TestTwoWatchdogs: the cursor moves once; the one that comes second stops.
+func TestTwoWatchdogs(t *testing.T) {
+	r := newWatchRig(t)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	r.now = begin.Add(20 * time.Minute)
+	other := finish.NewWatchdog(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p, finish.WatchOptions{})
+	if _, err := other.Pass(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if at, err := r.s.Cursor(t.Context()); err != nil || at != key.Minute+3 {
+		t.Errorf("the cursor went back to %d", at-key.Minute)
+	}
+}
+
+type meanwhile struct {
+	*store
+	do func()
+}
+
+func (m meanwhile) MoveCursor(ctx context.Context, seen, minute int64) error {
+	m.do()
+	err := m.store.MoveCursor(ctx, seen, minute)
+	if !errors.Is(err, core.ErrRefused) {
+		return errors.New("moved from where it no longer was")
+	}
+	return err
+}
