@@ -36,18 +36,27 @@ type fake struct {
 	shapes  []wire.Dialect
 	tokens  []string
 
-	// answer, if set, replaces the answer. "" cuts the connection.
+	// answer, if set, replaces the answer. "" cuts the connection, silence
+	// answers nothing until the caller gives up.
 	answer func(host, path string, body []byte) string
 }
 
-const taken = `{"code":200,"msg":null}`
+const (
+	taken   = `{"code":200,"msg":null}`
+	silence = "silence"
+)
 
 func newFake() *fake { return &fake{changed: make(chan struct{})} }
 
 func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 	body, _ := io.ReadAll(r.Body)
 	f.mu.Lock()
-	defer f.mu.Unlock()
+	locked := true
+	defer func() {
+		if locked {
+			f.mu.Unlock()
+		}
+	}()
 	f.calls = append(f.calls, r.URL.Host+r.URL.Path)
 	f.tokens = append(f.tokens, r.Header.Get(wire.HeaderToken)+"/"+r.Header.Get(wire.HeaderApp))
 	reply := taken
@@ -58,8 +67,16 @@ func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
 		close(f.changed)
 		f.changed = make(chan struct{})
 	}()
-	if reply == "" {
+	switch reply {
+	case "":
 		return nil, errors.New("connection refused")
+	case silence:
+		f.mu.Unlock()
+		locked = false
+		<-r.Context().Done()
+		f.mu.Lock()
+		locked = true
+		return nil, r.Context().Err()
 	}
 	if reply == taken {
 		switch r.URL.Path {

@@ -1,0 +1,201 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+func ask(l *logs, from int32) wire.LogRequest {
+	return wire.LogRequest{LogID: 7, LogTime: 1_700_000_000_000, FromLine: from}
+}
+
+// Pages follow each other line by line, over a log that grows while it is
+// read, to the end.
+func TestLogPages(t *testing.T) {
+	l := &logs{dir: t.TempDir(), most: 100 << 20, log: quiet}
+	g := l.open(7, 1_700_000_000_000)
+	g.first("first")
+	if r := l.read(ask(l, 1), true); r.End || r.Content != "" || r.ToLine != 0 {
+		t.Errorf("before there is a file: %+v", r)
+	}
+	var want strings.Builder
+	write := func(n int) {
+		for range n {
+			line := strings.Repeat("x", 90)
+			fmt.Fprintf(g, "%s\n", line)
+		}
+	}
+	write(20_000) // 1.8 MB: several pages
+	fmt.Fprintf(g, "half")
+	b, err := os.ReadFile(g.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want.Write(b)
+	var got strings.Builder
+	from, pages := int32(1), 0
+	next := func(open bool) bool {
+		r := l.read(ask(l, from), open)
+		if n := strings.Count(r.Content, "\n"); n != int(r.ToLine-from+1) {
+			t.Fatalf("lines %d to %d hold %d", from, r.ToLine, n)
+		}
+		if r.ToLine < from {
+			return false
+		}
+		got.WriteString(r.Content)
+		from = r.ToLine + 1
+		pages++
+		return true
+	}
+	for next(true) {
+	}
+	if got.String()+"half" != want.String() || pages < 3 {
+		t.Fatalf("%d pages of %d bytes, want %d bytes but the half line", pages, got.Len(), want.Len())
+	}
+	g.last("end")
+	if !next(false) || !strings.Contains(got.String(), "half\n") || !strings.HasSuffix(got.String(), "end\n") {
+		t.Errorf("the rest: %q", got.String()[want.Len()-4:])
+	}
+	if r := l.read(ask(l, from), false); !r.End || r.Content != "" || r.ToLine != from-1 || r.FromLine != from {
+		t.Errorf("after the end: %+v", r)
+	}
+	// From anywhere, also backwards.
+	lines := strings.SplitAfter(got.String(), "\n")
+	for _, at := range []int32{15_000, 3, 257, 256, 19_999, 1} {
+		if r := l.read(ask(l, at), false); !strings.HasPrefix(r.Content, lines[at-1]) || r.FromLine != at {
+			t.Errorf("from line %d: %.60q, want %.60q", at, r.Content, lines[at-1])
+		}
+	}
+}
+
+// A page is read from where it is, not from the start of the file: what stands
+// there before is not looked at.
+func TestLogPagesAreNotReadFromTheStart(t *testing.T) {
+	l := &logs{dir: t.TempDir(), most: 100 << 20, log: quiet}
+	g := l.open(7, 1_700_000_000_000)
+	for i := range 20_000 {
+		fmt.Fprintf(g, "line %06d of some length, so that pages fill\n", i+1)
+	}
+	first := l.read(ask(l, 1), true)
+	f, err := os.OpenFile(g.path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(bytes.Repeat([]byte{'\n'}, len(first.Content)-100), 0); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []int32{first.ToLine + 1, first.ToLine + 300} {
+		if r := l.read(ask(l, from), true); !strings.HasPrefix(r.Content, fmt.Sprintf("line %06d ", from)) {
+			t.Errorf("from line %d: %.40q", from, r.Content)
+		}
+	}
+	g.last("end")
+}
+
+func TestLogBound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		mux.Register("loud", func(_ context.Context, r *Run) error {
+			for range 100 {
+				r.Printf("%s", strings.Repeat("y", 50))
+			}
+			return nil
+		})
+		mux.Register("one", func(_ context.Context, r *Run) error {
+			_, err := r.Output().Write(bytes.Repeat([]byte("z"), 5000)) // no line end, and past the bound
+			return err
+		})
+		f := newFake()
+		e := start(t, mux, f, func(o *Options) { o.LogMax = 1000 })
+		for id, handler := range map[int64]string{1: "loud", 2: "one"} {
+			run := order(int32(id), id, handler)
+			mustSend(t, e, run)
+			f.want(t, id, 200, "")
+			log := readLog(t, e, run)
+			if strings.Count(log, "---- cut: this log is at its bound of 1000 bytes") != 1 || !strings.Contains(log, "---- start") || !strings.Contains(log, "---- end: code 200") || len(log) > 1300 {
+				t.Errorf("%s: %d bytes:\n%s", handler, len(log), log)
+			}
+		}
+	})
+}
+
+func TestLogSweep(t *testing.T) {
+	l := &logs{dir: t.TempDir(), most: 1000, log: quiet}
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	for back := range 40 {
+		l.open(int64(back+1), now.AddDate(0, 0, -back).UnixMilli()).last("end")
+	}
+	for _, other := range []string{"2020-01-01.txt", "notes"} {
+		if err := os.WriteFile(filepath.Join(l.dir, other), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.sweep(now, 30*24*time.Hour)
+	left, err := os.ReadDir(l.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// 30 days before now reach into the 31st day back.
+	if len(left) != 31+2 || left[0].Name() != "2020-01-01.txt" || left[1].Name() != "2026-10-22" {
+		t.Errorf("%d are left, the oldest %s", len(left), left[1].Name())
+	}
+	// Without a time the newest with the number is found; a foreign one is not.
+	if r := l.read(wire.LogRequest{LogID: 5, FromLine: 1}, false); !strings.Contains(r.Content, "end") {
+		t.Errorf("without time: %+v", r)
+	}
+	if r := l.read(wire.LogRequest{LogID: 99, FromLine: 1}, false); !r.End || r.Content != "" {
+		t.Errorf("of an unknown run: %+v", r)
+	}
+}
+
+// A running executor sweeps by itself, at once and hourly.
+func TestLogsAreSwept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		old := filepath.Join(dir, time.Now().UTC().AddDate(0, 0, -4).Format(dayFormat))
+		young := filepath.Join(dir, time.Now().UTC().AddDate(0, 0, -1).Format(dayFormat))
+		for _, d := range []string{old, young} {
+			if err := os.Mkdir(d, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		start(t, NewMux(), newFake(), func(o *Options) { o.LogDir, o.LogRetention = dir, 48*time.Hour })
+		synctest.Wait()
+		there := func(d string) bool { _, err := os.Stat(d); return err == nil }
+		if there(old) || !there(young) {
+			t.Error("the first sweep")
+		}
+		pass(49 * time.Hour)
+		synctest.Wait()
+		if there(young) {
+			t.Error("it is not swept again")
+		}
+	})
+}
+
+func TestNoLogs(t *testing.T) {
+	mux := NewMux()
+	mux.Register("h", func(_ context.Context, r *Run) error { r.Printf("x"); r.Logger().Info("y"); return nil })
+	f := newFake()
+	var dir string
+	e := start(t, mux, f, func(o *Options) { o.LogMax = -1; dir = o.Dir })
+	run := order(1, 1, "h")
+	mustSend(t, e, run)
+	f.want(t, 1, 200, "")
+	if log := readLog(t, e, run); log != "" {
+		t.Errorf("log %q", log)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "logs")); err == nil {
+		t.Error("there is a folder of logs")
+	}
+}

@@ -1,0 +1,181 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package executor
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tickring/tickring/wire"
+)
+
+func scriptRun(job int32, id int64, kind, source string, updated int64) wire.Run {
+	run := order(job, id, "")
+	run.GlueType, run.GlueSource, run.GlueUpdated = kind, source, updated
+	return run
+}
+
+func startScripts(t *testing.T, f *fake, change func(*Options)) *Executor {
+	t.Helper()
+	return start(t, NewMux(), f, func(o *Options) {
+		o.Token = "secret"
+		o.Scripts = &Scripts{Kinds: []string{Shell, Python, NodeJS, PHP, PowerShell}}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+func sendScript(tb testing.TB, e *Executor, run wire.Run) {
+	tb.Helper()
+	if r := post(e, wire.PathRun, wire.AppendRun(nil, &run), wire.HeaderToken, "secret"); !r.OK() {
+		tb.Fatalf("answered %d %q", r.Code, r.Msg)
+	}
+}
+
+func scriptLog(t *testing.T, e *Executor, run wire.Run) string {
+	t.Helper()
+	b, err := os.ReadFile(e.logs.path(run.LogID, run.LogTime))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Each language: its arguments, its output, its exit code.
+func TestScripts(t *testing.T) {
+	t.Setenv("MY_SECRET", "hidden")
+	f := newFake()
+	e := startScripts(t, f, nil)
+	tried := 0
+	for i, c := range []struct{ kind, command, source string }{
+		{Shell, "bash", `echo "out $1 $2 $3 [$MY_SECRET]"; echo problem >&2; exit ${1#*=}`},
+		{Python, "python3", "import sys, os\nprint('out', *sys.argv[1:], [os.getenv('MY_SECRET') or ''], flush=True)\nprint('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1].split('=')[1]))"},
+		{NodeJS, "node", "const a = process.argv.slice(2); console.log('out', ...a, [process.env.MY_SECRET || '']); console.error('problem'); process.exitCode = +a[0].split('=')[1]"},
+		{PHP, "php", `<?php echo "out $argv[1] $argv[2] $argv[3] [" . getenv('MY_SECRET') . "]\n"; fwrite(STDERR, "problem\n"); exit((int)explode('=', $argv[1])[1]);`},
+		{PowerShell, "pwsh", `Write-Output "out $($args[0]) $($args[1]) $($args[2]) [$($env:MY_SECRET)]"; [Console]::Error.WriteLine("problem"); exit [int]$args[0].Split("=")[1]`},
+	} {
+		if _, err := exec.LookPath(c.command); err != nil {
+			t.Logf("no %s here", c.command)
+			continue
+		}
+		tried++
+		for j, want := range []struct {
+			code int
+			msg  string
+		}{{200, ""}, {500, "script exit value(3) is failed"}} {
+			run := scriptRun(int32(i+1), int64(10*i+j+1), c.kind, c.source, 1)
+			run.Params, run.BroadcastIndex, run.BroadcastTotal = []string{"a=0", "a=3"}[j], 1, 4
+			sendScript(t, e, run)
+			f.want(t, run.LogID, want.code, want.msg)
+			if log := scriptLog(t, e, run); !strings.Contains(log, "out "+run.Params+" 1 4") || !strings.Contains(log, "problem\n") || strings.Contains(log, "hidden") {
+				t.Errorf("%s: log:\n%s", c.kind, log)
+			}
+		}
+	}
+	if tried == 0 {
+		t.Skip("no interpreter here")
+	}
+}
+
+func needBash(t *testing.T) {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skip("no bash here")
+	}
+}
+
+// A script has the environment, folder and program that the options give it,
+// and its newest source.
+func TestScriptOptions(t *testing.T) {
+	needBash(t)
+	f := newFake()
+	dir := t.TempDir()
+	e := startScripts(t, f, func(o *Options) {
+		o.Scripts = &Scripts{Kinds: []string{Shell, PHP}, Dir: dir, Env: []string{"GIVEN=yes"}, Commands: map[string]string{PHP: "bash"}}
+	})
+	run := scriptRun(1, 1, Shell, `echo "$GIVEN $HOME in $PWD"`, 1)
+	sendScript(t, e, run)
+	f.want(t, 1, 200, "")
+	if log := scriptLog(t, e, run); !strings.Contains(log, "yes  in "+dir+"\n") {
+		t.Errorf("log:\n%s", log)
+	}
+	run = scriptRun(1, 2, Shell, `echo newer`, 2)
+	sendScript(t, e, run)
+	f.want(t, 2, 200, "")
+	if log := scriptLog(t, e, run); !strings.Contains(log, "\nnewer\n") {
+		t.Errorf("log:\n%s", log)
+	}
+	if names, _ := filepath.Glob(filepath.Join(dir, "*")); len(names) != 1 || !strings.HasSuffix(names[0], "1_2.sh") {
+		t.Errorf("scripts kept: %v", names)
+	}
+	run = scriptRun(2, 3, PHP, `echo by another program`, 1)
+	sendScript(t, e, run)
+	f.want(t, 3, 200, "")
+	r := post(e, wire.PathRun, wire.AppendRun(nil, &wire.Run{JobID: 3, LogID: 4, GlueType: Python}), wire.HeaderToken, "secret")
+	refused(t, r, 500, "glueType[GLUE_PYTHON] is disabled")
+}
+
+// A killed script is gone with the processes that it started, and so is one
+// whose source was changed.
+func TestScriptIsKilledWithItsChildren(t *testing.T) {
+	needBash(t)
+	if _, err := exec.LookPath("sleep"); err != nil {
+		t.Skip("no sleep here")
+	}
+	f := newFake()
+	e := startScripts(t, f, nil)
+	const source = `exec 9>"$1"; sleep 1000 & echo started >&9; wait`
+	for i, end := range []string{"kill", "timeout", "changed"} {
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		run := scriptRun(int32(i+1), int64(i+1), Shell, source, 1)
+		run.Params = pipe
+		if end == "timeout" {
+			run.Timeout = 1
+		}
+		sendScript(t, e, run)
+		held, err := os.Open(pipe) // once the script opens it too
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
+			t.Fatal(err)
+		}
+		want, msg := 500, "scheduling center kill job. [job running, killed]"
+		switch end {
+		case "kill":
+			post(e, wire.PathKill, wire.AppendKill(nil, wire.KillRequest{JobID: run.JobID}), wire.HeaderToken, "secret")
+		case "timeout":
+			want, msg = 502, "job execute timeout "
+		case "changed":
+			sendScript(t, e, scriptRun(run.JobID, 99, Shell, "exit 0", 2))
+			msg = "change jobhandler or glue type, and terminate the old job thread. [job running, killed]"
+		}
+		f.want(t, run.LogID, want, msg)
+		// The pipe ends when the last who holds it is gone.
+		if b, err := io.ReadAll(held); err != nil || len(b) > 0 {
+			t.Errorf("%s: %q %v", end, b, err)
+		}
+		held.Close()
+	}
+	f.want(t, 99, 200, "")
+}
+
+func TestScriptCannotBeRun(t *testing.T) {
+	f := newFake()
+	e := startScripts(t, f, func(o *Options) {
+		o.Scripts.Commands = map[string]string{Shell: filepath.Join(o.Dir, "nothing-here")}
+	})
+	sendScript(t, e, scriptRun(1, 1, Shell, "x", 1))
+	if it := f.result(t, 1); it.Code != 500 || !strings.HasPrefix(it.Msg, "run the script: ") {
+		t.Errorf("%d %q", it.Code, it.Msg)
+	}
+}

@@ -1,0 +1,222 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// overNet asks over the network.
+func overNet(t *testing.T, client *http.Client, url string, body []byte) wire.Reply {
+	t.Helper()
+	req, err := http.NewRequest(http.MethodPost, url, io.MultiReader(bytes.NewReader(body))) // of unknown length
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set(wire.HeaderToken, "secret")
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := wire.DecodeReply(b)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("HTTP %d %q: %v", res.StatusCode, b, err)
+	}
+	return reply
+}
+
+// The whole life on a port of its own, plain and with TLS: it tells the servers
+// where it listens, takes runs, and while it stops answers so that they go
+// elsewhere.
+func TestServe(t *testing.T) {
+	for _, scheme := range []string{"http", "https"} {
+		t.Run(scheme, func(t *testing.T) {
+			w := newWaiting()
+			mux := NewMux()
+			mux.Register("w", w.handle)
+			f := newFake()
+			client := &http.Client{Transport: &http.Transport{}}
+			var config *tls.Config
+			if scheme == "https" {
+				cert := httptest.NewTLSServer(http.NotFoundHandler())
+				cert.Close()
+				roots := x509.NewCertPool()
+				roots.AddCert(cert.Certificate())
+				client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+				config = &tls.Config{Certificates: cert.TLS.Certificates}
+			}
+			defer client.CloseIdleConnections()
+			e := prepare(t, mux, f, func(o *Options) {
+				o.Address, o.Listen, o.Token, o.TLS, o.StopGrace = "", "127.0.0.1:0", "secret", config, time.Hour
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- e.ListenAndServe(ctx) }()
+			f.until(t, func() bool { return len(f.regs) > 0 })
+			address := f.regs[0].Address
+			if !strings.HasPrefix(address, scheme+"://127.0.0.1:") {
+				t.Fatalf("registered %s", address)
+			}
+			run := order(1, 1, "w")
+			if r := overNet(t, client, address+"/beat", nil); !r.OK() {
+				t.Errorf("beat: %q", r.Msg)
+			}
+			if r := overNet(t, client, address+"/run", wire.AppendRun(nil, &run)); !r.OK() {
+				t.Fatalf("run: %q", r.Msg)
+			}
+			<-w.began
+			if r := overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)); r.Code != 500 || !strings.HasPrefix(r.Msg, "The body is larger") {
+				t.Errorf("a body too large of unknown length: %d %q", r.Code, r.Msg)
+			}
+			cancel()
+			f.until(t, func() bool { return f.calls[len(f.calls)-1] == "one"+wire.PathRegistryRemove })
+			run.LogID = 2
+			if r := overNet(t, client, address+"/run", wire.AppendRun(nil, &run)); r.Verdict() != wire.VerdictQueueFull {
+				t.Errorf("a run while it stops: %d %q", r.Code, r.Msg)
+			}
+			w.word <- nil
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			f.want(t, 1, 200, "")
+			if c, err := net.Dial("tcp", strings.TrimPrefix(address, scheme+"://")); err == nil {
+				c.Close()
+				t.Error("it listens still")
+			}
+		})
+	}
+}
+
+func TestListenRefused(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	e := prepare(t, okMux(), newFake(), func(o *Options) { o.Listen = ln.Addr().String() })
+	if err := e.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), "listen") {
+		t.Errorf("a port that is taken: %v", err)
+	}
+}
+
+// It can be mounted anywhere in a server of the user's own.
+func TestMounted(t *testing.T) {
+	f := newFake()
+	e := start(t, okMux(), f, nil)
+	mux := http.NewServeMux()
+	mux.Handle("/internal/jobs/", e)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	run := order(1, 1, "ok")
+	for path, status := range map[string]int{"/internal/jobs/run": 200, "/run": http.StatusTeapot} {
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, bytes.NewReader(wire.AppendRun(nil, &run))))
+		if w.Code != status {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+	f.want(t, 1, 200, "")
+	w := httptest.NewRecorder()
+	mux.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/internal/jobs/run", nil))
+	if r, err := wire.DecodeReply(w.Body.Bytes()); err != nil || r.Code != 500 {
+		t.Errorf("GET: %+v %v", r, err)
+	}
+}
+
+func TestFindAddress(t *testing.T) {
+	for _, c := range []struct {
+		listen, want string
+		tls          bool
+	}{
+		{"127.0.0.1:9999", "http://127.0.0.1:9999", false},
+		{"10.1.2.3:443", "https://10.1.2.3", true},
+		{"[::1]:80", "http://[::1]", false},
+		{"[::1]:8080", "http://[::1]:8080", false},
+		{"0.0.0.0:9999", "http://127.0.0.1:9999", false}, // the way to the server
+		{"[::]:9999", "http://127.0.0.1:9999", false},
+	} {
+		e := prepare(t, okMux(), newFake(), func(o *Options) {
+			o.Servers = []string{"http://127.0.0.1:8080"}
+			if c.tls {
+				o.TLS = &tls.Config{}
+			}
+		})
+		addr, err := net.ResolveTCPAddr("tcp", c.listen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.findAddress(addr); got != c.want {
+			t.Errorf("%s: %s, want %s", c.listen, got, c.want)
+		}
+	}
+}
+
+// A server that takes connections and answers nothing holds up no other.
+func TestSilentServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answer = func(host, _ string, _ []byte) string {
+			if host == "one" {
+				return silence
+			}
+			return taken
+		}
+		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		pass(6 * time.Second)
+		f.mu.Lock()
+		if len(f.regs) != 1 {
+			t.Errorf("%d registrations", len(f.regs))
+		}
+		f.mu.Unlock()
+		began := time.Now()
+		mustSend(t, e, order(1, 1, "ok"))
+		f.want(t, 1, 200, "")
+		if d := time.Since(began); d != 5*time.Second {
+			t.Errorf("the result took %v", d)
+		}
+		synctest.Wait()
+	})
+}
+
+// Servers that answer garbage, each in its way, take no result from us: the
+// next one gets it.
+func TestGarbageServers(t *testing.T) {
+	for name, garbage := range map[string]string{
+		"html": "<html>", "empty object": "{}", "an array": "[1]", "null": "null", "deep": strings.Repeat("[", 60_000), "wrong types": `{"code":"yes"}`,
+		"long": `{"code":200,"msg":"` + strings.Repeat("x", 1<<20), "zero": `{"code":0}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFake()
+				f.answer = func(host, _ string, _ []byte) string {
+					if host == "one" {
+						return garbage
+					}
+					return taken
+				}
+				e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+				mustSend(t, e, order(1, 1, "ok"))
+				f.want(t, 1, 200, "")
+				synctest.Wait()
+				if e.Unreported() != 0 || len(f.regs) != 1 {
+					t.Errorf("%d unreported, %d registrations", e.Unreported(), len(f.regs))
+				}
+			})
+		})
+	}
+}
