@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +32,9 @@ type Options struct {
 	// Token is sent to the servers and demanded of whoever calls; empty
 	// demands none, which is for tests and closed networks.
 	Token string
+	// APIToken is tickring's admin token, with which jobs declared in code are
+	// made. It is needed for these only, and never sent to who calls.
+	APIToken string
 
 	// Listen is where ListenAndServe listens. Empty: ":9999".
 	Listen string
@@ -145,7 +149,7 @@ const (
 // New makes an executor of handlers and options. It touches neither disk nor
 // network. The error names everything that is wrong.
 func New(mux *Mux, o Options) (*Executor, error) {
-	errs := mux.errs
+	errs := append(slices.Clone(mux.errs), mux.checkJobs()...)
 	if strings.TrimSpace(o.App) == "" || len(o.App) > wire.MaxApp {
 		errs = append(errs, fmt.Errorf("option App is empty or longer than %d bytes", wire.MaxApp))
 	}
@@ -159,11 +163,14 @@ func New(mux *Mux, o Options) (*Executor, error) {
 			errs = append(errs, fmt.Errorf("option Address: %q is no URL of at most %d bytes", o.Address, wire.MaxAddress))
 		}
 	}
-	for _, h := range []string{o.Token, o.App} {
+	for _, h := range []string{o.Token, o.APIToken, o.App} {
 		if strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			errs = append(errs, errors.New("options Token and App go into headers and must hold no control characters"))
+			errs = append(errs, errors.New("options Token, APIToken and App go into headers and must hold no control characters"))
 			break
 		}
+	}
+	if len(mux.jobs) > 0 && (o.APIToken == "" || len(o.Servers) == 0) {
+		errs = append(errs, errors.New("jobs are declared, which needs the options Servers and APIToken"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {
@@ -275,6 +282,7 @@ func (e *Executor) Start() error {
 	if len(e.o.Servers) > 0 {
 		e.side.Go(func() { e.heartbeat(beat) })
 		e.side.Go(func() { e.report(rest) })
+		e.side.Go(func() { e.declare(beat) })
 	}
 	if e.o.LogRetention > 0 {
 		e.side.Go(func() { e.sweeps(rest) })

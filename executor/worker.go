@@ -63,7 +63,7 @@ func (w *worker) wake() {
 
 // A task is a run that is queued or at work.
 type task struct {
-	wire    *wire.Run
+	wire    *incoming
 	run     *Run
 	key     key
 	handler *registered
@@ -78,7 +78,7 @@ type task struct {
 }
 
 // resolve finds what a run calls; else why not.
-func (e *Executor) resolve(run *wire.Run) (*registered, key, string) {
+func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 	k := key{handler: run.Handler, glue: run.GlueType}
 	if run.GlueType == wire.GlueBean || run.GlueType == "" {
 		k.glue = wire.GlueBean
@@ -95,7 +95,7 @@ func (e *Executor) resolve(run *wire.Run) (*registered, key, string) {
 
 // accept judges a run, journals it and queues it. It returns once that is
 // settled.
-func (e *Executor) accept(run *wire.Run) (code int, msg string) {
+func (e *Executor) accept(run *incoming) (code int, msg string) {
 	h, k, why := e.resolve(run)
 	if why != "" {
 		return wire.CodeFailure, why
@@ -154,7 +154,7 @@ func (e *Executor) accept(run *wire.Run) (code int, msg string) {
 	return wire.CodeSuccess, ""
 }
 
-func (e *Executor) newTask(run *wire.Run, h *registered, k key, again bool) *task {
+func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
 	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
 	t.ctx, t.cancel = context.WithCancelCause(e.base)
 	return t
@@ -177,7 +177,7 @@ func (e *Executor) enqueue(t *task) *worker {
 }
 
 // recover deals with the runs of a process that died. Call it with mu held.
-func (e *Executor) recover(open []*wire.Run) {
+func (e *Executor) recover(open []*incoming) {
 	again := 0
 	for _, run := range open {
 		h := e.mux.handlers[run.Handler]
