@@ -561,7 +561,7 @@ func (c *getCmd) Run(e *Env) error {
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
 		return nil
 	}
-	return e.printJobs(apps, jobs)
+	return e.printJobs(jobs)
 }
 
 func (e *Env) app(name string) (api.App, error) {
@@ -603,7 +603,7 @@ func (e *Env) export(apps []api.App, jobs []api.Job) error {
 	return err
 }
 
-func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
+func (e *Env) printJobs(jobs []api.Job) error {
 	c, err := e.api()
 	if err != nil {
 		return err
@@ -615,10 +615,6 @@ func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
 	now := status.Now
 	if now.IsZero() {
 		now = time.Now()
-	}
-	stopped := map[string]bool{}
-	for _, a := range apps {
-		stopped[a.Name] = covers(a.Pause, now)
 	}
 	if covers(status.Pause, now) {
 		e.notef("everything is paused%s   go on: tickring resume --all\n", why(status.Pause))
@@ -636,18 +632,20 @@ func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
 		switch {
 		case j.Problem != "":
 			state = "cannot be planned: " + j.Problem
-		case j.State == "paused" && j.Pause != nil && !j.Pause.Until.IsZero():
-			state = "paused until " + e.short(j.Pause.Until, now, j.Schedule.Timezone)
-		case j.State == "started" && stopped[j.App]:
-			state, next = "paused with its app", "-"
-		case j.State == "started" && covers(status.Pause, now):
-			state, next = "paused with everything", "-"
+		case j.Pause != nil:
+			state = "paused" + pausedWith[j.Pause.Of]
+			if !j.Pause.Until.IsZero() {
+				state += " until " + e.short(j.Pause.Until, now, j.Schedule.Timezone)
+			}
 		}
 		rows = append(rows, []string{j.App + "/" + j.Name, scheduleText(j), next, last, state})
 	}
 	table(e.Stdout, rows)
 	return nil
 }
+
+// pausedWith says what else was paused when a job is.
+var pausedWith = map[string]string{"app": " with its app", "everything": " with everything"}
 
 func why(p *api.Pause) string {
 	text := ""
@@ -679,7 +677,11 @@ func (c *descCmd) Run(e *Env) error {
 		return e.printJSON(j)
 	}
 	now, zone := time.Now(), j.Schedule.Timezone
-	rows := [][]string{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, j.State)}}
+	state := j.State
+	if j.Pause != nil {
+		state = "paused" + pausedWith[j.Pause.Of]
+	}
+	rows := [][]string{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, state)}}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{"  " + name, value})
@@ -691,7 +693,14 @@ func (c *descCmd) Run(e *Env) error {
 		if !p.Until.IsZero() {
 			until = ", until " + e.full(p.Until, zone)
 		}
-		add("paused", e.full(p.From, zone)+why(p)+until)
+		with := ""
+		switch p.Of {
+		case "app":
+			with = "with app " + j.App + " since "
+		case "everything":
+			with = "with everything since "
+		}
+		add("paused", with+e.full(p.From, zone)+why(p)+until)
 	}
 	add("problem", j.Problem)
 	add("schedule", scheduleText(&j))
@@ -797,7 +806,11 @@ func (c *descCmd) app(e *Env) error {
 	}
 	add("title", a.Title)
 	if covers(a.Pause, time.Now()) {
-		add("paused", e.full(a.Pause.From, "")+why(a.Pause))
+		until := ""
+		if !a.Pause.Until.IsZero() {
+			until = ", until " + e.full(a.Pause.Until, "")
+		}
+		add("paused", e.full(a.Pause.From, "")+why(a.Pause)+until)
 	}
 	token := "none"
 	if a.HasToken {
