@@ -213,6 +213,10 @@ var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 type incoming struct {
 	wire.Run
 	more json.RawMessage // as it came; nil if there is none
+
+	// Of Submit.
+	sub   *Submitted
+	until time.Time // zero: no deadline
 }
 
 // more is what the member "tickring" holds.

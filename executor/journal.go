@@ -394,6 +394,13 @@ func (j *journal) forget(id int64) {
 	}
 }
 
+// has says that a run is open or its result is not taken.
+func (j *journal) has(id int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.live[id] != nil
+}
+
 // unreported is how many results wait for a server.
 func (j *journal) unreported() int {
 	j.mu.Lock()

@@ -73,8 +73,9 @@ type task struct {
 	cancel context.CancelCauseFunc
 
 	// Of Executor.mu.
-	ended bool   // the handler has returned, or is given up
-	kill  string // why it is being ended; empty if it is not
+	ended    bool   // the handler has returned, or is given up
+	kill     string // why it is being ended; empty if it is not
+	recorded bool   // it has its result
 }
 
 // resolve finds what a run calls; else why not.
@@ -157,6 +158,9 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
 	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
 	t.ctx, t.cancel = context.WithCancelCause(e.base)
+	if run.sub != nil {
+		run.sub.t = t
+	}
 	return t
 }
 
@@ -374,6 +378,10 @@ func (e *Executor) do(w *worker, t *task) {
 		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	}
 	defer stop()
+	if !t.wire.until.IsZero() {
+		ctx, stop = context.WithDeadlineCause(ctx, t.wire.until, errTimeout)
+		defer stop()
+	}
 
 	returned := make(chan struct{})
 	err, late := errGoexit, false
@@ -471,13 +479,28 @@ func (e *Executor) settle(t *task, code int, msg string) {
 func (e *Executor) record(t *task, code int, msg string) {
 	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg}
 	now := time.Now()
+	t.recorded = true
+	if s := t.wire.sub; s != nil {
+		s.result = Result{it.LogID, Outcome(code), msg}
+		defer close(s.ended)
+		if s.dropped {
+			e.journal.taken(it.LogID)
+			e.closed(t)
+			return
+		}
+	}
 	b := e.journal.end(&it, now.UnixMilli())
+	e.closed(t)
+	e.past.add(t.wire.LogID, now.UnixMilli(), now)
+	e.reporter.add(pending{item: it, durable: b, sub: t.wire.sub})
+}
+
+// closed has t no longer open. Call it with mu held.
+func (e *Executor) closed(t *task) {
 	delete(e.open, t.wire.LogID)
 	if w := e.workers[t.wire.JobID]; w != nil && w.cur == t {
 		w.cur = nil // a scheduler that hears of the end may send the next run
 	}
-	e.past.add(t.wire.LogID, now.UnixMilli(), now)
-	e.reporter.add(pending{item: it, durable: b})
 }
 
 // result is what a handler that returned err makes of its run.

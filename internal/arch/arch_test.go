@@ -52,7 +52,7 @@ var free = map[string][]string{
 	"internal/safedial": {},
 	"internal/miniexec": {"wire"},
 	"wiretest":          {"wire", "wirehttp"},
-	"executor/...":      {"wire"},
+	"executor/...":      {"wire", "executor"},
 }
 
 // anything may import what it tests.
