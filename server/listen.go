@@ -49,15 +49,15 @@ func listen(address string) (net.Listener, error) {
 
 // The headers of /healthz by which a server of ours is told from others.
 const (
-	headerVersion = "Tickring-Version"
-	headerPID     = "Tickring-Pid"
+	HeaderVersion = "Tickring-Version"
+	HeaderPID     = "Tickring-Pid"
 )
 
 // serve is what answers now; /healthz says who that is.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
-		w.Header().Set(headerVersion, s.o.Version)
-		w.Header().Set(headerPID, strconv.Itoa(os.Getpid()))
+		w.Header().Set(HeaderVersion, s.o.Version)
+		w.Header().Set(HeaderPID, strconv.Itoa(os.Getpid()))
 	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
@@ -83,8 +83,8 @@ func whoIs(ctx context.Context, base string) (identity, bool) {
 		return identity{}, false
 	}
 	defer resp.Body.Close()
-	pid, err := strconv.Atoi(resp.Header.Get(headerPID))
-	return identity{resp.Header.Get(headerVersion), pid}, err == nil
+	pid, err := strconv.Atoi(resp.Header.Get(HeaderPID))
+	return identity{resp.Header.Get(HeaderVersion), pid}, err == nil
 }
 
 // other names the server that has the data folder.
