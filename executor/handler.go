@@ -166,7 +166,7 @@ type Run struct {
 	// Timeout is the job's; 0 if it has none. The context has the deadline.
 	Timeout time.Duration
 
-	// Again says that the process died while this run waited or ran before.
+	// Again says that a process had this run before and died, or gave it back.
 	Again bool
 
 	log *runLog
@@ -217,6 +217,7 @@ type incoming struct {
 	// Of Submit.
 	sub   *Submitted
 	until time.Time // zero: no deadline
+	again bool
 }
 
 // more is what the member "tickring" holds.

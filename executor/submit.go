@@ -79,6 +79,13 @@ func (s *Submitted) Drop(cause error) bool {
 	return true
 }
 
+// A SubmitOption says more about a run.
+type SubmitOption func(*incoming)
+
+// Redelivered says that the run was given to an executor before, which may
+// have begun it: [Run.Again] is set.
+func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } }
+
 // Submit takes a run that came by another way than HTTP; the order is the body
 // that /run has. It returns once the run is journaled and queued. If ctx has a
 // deadline the run has it too, beside its job's timeout; nothing else of ctx
@@ -86,7 +93,7 @@ func (s *Submitted) Drop(cause error) bool {
 //
 // A run that calls what is not there is taken, and fails at once: whoever
 // brought it could tell nobody.
-func (e *Executor) Submit(ctx context.Context, order []byte) (*Submitted, error) {
+func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
 	in, err := decodeRun(order)
 	if err != nil {
 		return nil, fmt.Errorf("read the order: %w", err)
@@ -94,6 +101,9 @@ func (e *Executor) Submit(ctx context.Context, order []byte) (*Submitted, error)
 	s := &Submitted{e: e, ended: make(chan struct{}), reported: make(chan struct{})}
 	in.sub = s
 	in.until, _ = ctx.Deadline()
+	for _, o := range opts {
+		o(in)
+	}
 	e.mu.Lock()
 	open := e.open[in.LogID] != nil
 	past := e.past.has(in.LogID, time.Now())

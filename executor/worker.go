@@ -128,7 +128,7 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 			return wire.CodeBusy, fmt.Sprintf("%s: %d runs of the job wait", wire.MsgQueueFull, e.o.QueueSize)
 		}
 	}
-	t := e.newTask(run, h, k, false)
+	t := e.newTask(run, h, k, run.again)
 	t.durable = e.journal.accept(run)
 	w = e.enqueue(t)
 	e.mu.Unlock()
@@ -356,7 +356,7 @@ func (e *Executor) do(w *worker, t *task) {
 	r.log.first(fmt.Sprintf("---- start: job %d, run %d, handler %s, shard %d/%d, params: %s",
 		r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
 	if r.Again {
-		r.log.line("The process died under this run or while it waited; it runs again.")
+		r.log.line("The process that had this run died or gave it back; it runs again.")
 	}
 	if err := e.setup(w, t.handler); err != nil {
 		r.log.line(err.Error())
