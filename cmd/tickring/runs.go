@@ -347,7 +347,11 @@ func (c *runCmd) Run(e *Env) error {
 		add("due", e.full(r.DueAt, r.Timezone))
 	}
 	if !r.SentAt.IsZero() {
-		add("sent", e.full(r.SentAt, r.Timezone)+"   "+lateness(&r))
+		sent := e.full(r.SentAt, r.Timezone)
+		if r.LatenessMs != nil {
+			sent += "   " + lateness(&r)
+		}
+		add("sent", sent)
 	}
 	if !r.EndedAt.IsZero() {
 		ended := e.full(r.EndedAt, r.Timezone)
