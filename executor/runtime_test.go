@@ -396,6 +396,7 @@ func TestStop(t *testing.T) {
 		<-w.began
 		mustSend(t, e, order(2, 3, "w")) // outlasts the grace
 		<-w.began
+		synctest.Wait() // it has registered, which is its first call
 		began := time.Now()
 		stopped := make(chan error)
 		go func() { stopped <- e.Stop(t.Context()) }()
