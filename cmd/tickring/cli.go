@@ -77,6 +77,7 @@ type grammar struct {
 	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 
+	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
 	Vers versionCmd `cmd:"" name:"version" help:"The version of this program." group:"Other"`
 }
