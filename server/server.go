@@ -230,7 +230,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
-		Expiry: o.Expiry, CallTimeout: o.CallTimeout, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
+		Expiry: o.Expiry, CallTimeout: o.CallTimeout, Behind: o.Behind, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
 		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 			s.m.sent(r, at, k)
 			p.outage.sent(r, at, k)
