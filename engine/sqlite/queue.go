@@ -184,8 +184,9 @@ func (q *queue) shrink() {
 func (s *Store) refill(tx *tx, q *queue) error {
 	q.mu.Lock()
 	from := place{ms: -1 << 62}
-	if q.far != nil {
-		from = *q.far
+	was := q.far
+	if was != nil {
+		from = *was
 	}
 	room := max(q.most/2-len(q.ready), 1)
 	q.mu.Unlock()
@@ -237,8 +238,14 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	tx.after = append(tx.after, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.far = far
 		q.total -= buried
+		if q.far != nil && (was == nil || q.far.before(*was)) {
+			// What was enqueued before this in the same transaction made the queue
+			// shrink: there are messages in the table alone before what was read.
+			q.rouse()
+			return
+		}
+		q.far = far
 		for _, m := range loaded {
 			if q.messages[m.id] == nil {
 				q.messages[m.id] = m
