@@ -17,6 +17,13 @@
 //	if err != nil { … }
 //	err = e.ListenAndServe(ctx) // until ctx ends, then stops in order
 //
+// [Executor] is an [net/http.Handler] too, to be mounted into a server that is
+// there already. Package lambdaexec below makes a Lambda function an executor,
+// queueexec one that pulls from an SQS queue; folder examples has a program for
+// each. [Typed] reads params that are JSON, [Init] and [Destroy] frame a job's
+// runs, [Mux.Declare] brings jobs along with the code, [Program] runs another
+// program.
+//
 // # What it promises
 //
 // A run that was answered with success is in the journal in [Options].Dir
