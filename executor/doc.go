@@ -11,7 +11,7 @@
 //	})
 //	e, err := executor.New(mux, executor.Options{
 //		App:     "reports",
-//		Servers: []string{"http://127.0.0.1:8080"},
+//		Servers: []string{"http://127.0.0.1:7700"},
 //		Token:   os.Getenv("TOKEN"),
 //	})
 //	if err != nil { … }

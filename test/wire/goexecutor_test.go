@@ -65,6 +65,7 @@ func goExecutor() {
 	})
 	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
+	e.RegTask("empty", func(context.Context, *xxl.RunReq) string { return "" })
 	e.RegTask("fails", func(context.Context, *xxl.RunReq) string { panic("no luck") })
 	e.RegTask("waits", func(ctx context.Context, p *xxl.RunReq) string {
 		free := make(chan struct{})
@@ -99,7 +100,7 @@ type executor struct {
 	port string
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

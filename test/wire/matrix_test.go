@@ -93,6 +93,7 @@ func sdkExecutor() {
 		r.SetResult(sdk.Success, "hello "+r.Params)
 		return nil
 	})
+	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(context.Context, *sdk.Run) error { return errors.New("no luck") })
 	mux.Register("panics", func(context.Context, *sdk.Run) error { panic("no luck") })
 	mux.Register("waits", func(ctx context.Context, r *sdk.Run) error {
