@@ -196,7 +196,7 @@ func runCommand(ctx context.Context, r *Run, cmd *exec.Cmd, code, doing string) 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.As(err, &exit) && exit.ExitCode() < 0:
-		return fmt.Errorf("%s: %s", doing, exit) // by a signal that is not ours
+		return fmt.Errorf("%s: %w", doing, exit) // by a signal that is not ours
 	case errors.As(err, &exit):
 		return fmt.Errorf(code, exit.ExitCode())
 	case errors.Is(err, exec.ErrWaitDelay):
