@@ -100,8 +100,9 @@ type Upkeep interface {
 	//     acked, and a dispatch that finds no run sends;
 	//   - a journal that the watchdog's cursor has not passed, or that is to be
 	//     read again at a minute which it has not passed;
-	//   - a tombstone while a run of its job is open, or an entry, or a message of
-	//     fires that may be its: a fire of neither job nor tombstone is buried;
+	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
+	//     a message of fires that may be its: a fire of neither job nor tombstone
+	//     is buried;
 	//   - a key whose run is open.
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive notes that the scheduler is alive at now, and answers the moment noted before.

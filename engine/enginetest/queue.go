@@ -427,13 +427,16 @@ func sweepNeeded(t *testing.T, h Harness) {
 	stone(true, "a run is open")
 	entry := core.DueItem{PlanAt: slot, Job: 3, Run: id}
 	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{entry}))
-	end(id)
+	owed := []core.Owed{{Run: number(3), Kind: core.CauseRetry, Slot: slot}}
+	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Failed, EndedAt: now, Owes: owed, Then: owed[0].Run}}))
 	stone(true, "an entry waits")
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.PlannedRun(3, slot))}}))
 	allNil(t, e.Tick.RemoveEntries(ctx, []core.DueItem{entry}))
 	got = receive(t, e, 1)
 	stone(true, "a message waits")
 	allNil(t, e.Queue.Ack(ctx, got))
+	stone(true, "a retry is owed")
+	allNil(t, e.Finish.Settle(ctx, []core.RunID{id}))
 	stone(false, "nothing asks for it")
 
 	// A journal.

@@ -461,7 +461,7 @@ func (s *Store) asked(job core.JobID, t core.Tombstone, oldest core.Instant) boo
 		if id.Job() != job {
 			break
 		}
-		if s.open(id) != nil {
+		if r := &s.runs[id].run; r.State.Open() || len(r.Owes) > 0 {
 			return true
 		}
 	}

@@ -883,11 +883,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		})
 	}
 	if removed < limit && err == nil {
-		n := 0
-		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
-			n, err = s.sweepTombs(tx, min(old, core.Millis(oldest.Time().Add(-engine.AheadOfDeletion))), min(limit-removed, sweepSlice))
-			return err
-		})
+		var n int
+		n, err = s.sweepTombs(ctx, min(old, core.Millis(oldest.Time().Add(-engine.AheadOfDeletion))), min(limit-removed, sweepSlice))
 		removed += n
 	}
 	if removed > 0 && err == nil { // some pages at a time, so that nobody waits long
@@ -994,31 +991,66 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 }
 
 // sweepTombs removes tombstones of before a millisecond that no entry and no
-// open run needs.
-func (s *Store) sweepTombs(tx *tx, before int64, limit int) (removed int, err error) {
-	var gone []int64
-	if err := query(tx.Conn, `SELECT job FROM tombs WHERE rev_at < ? AND
+// run needs. It may look at all runs of a job, once, and so does it beside the
+// writer: a job that is gone has nothing new but what comes of these.
+func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
+	var old, gone []core.JobID
+	if err := s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, `SELECT job FROM tombs WHERE rev_at < ? AND
 NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
-		st.BindInt64(1, before)
-	}, func(st *sqlite.Stmt) error {
-		if job := st.ColumnInt64(0); len(gone) < limit && len(s.recent.openOf(core.JobID(job))) == 0 {
-			gone = append(gone, job)
-		}
-		return nil
+			st.BindInt64(1, before)
+		}, func(st *sqlite.Stmt) error {
+			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
+				old = append(old, job)
+			}
+			return nil
+		})
 	}); err != nil {
 		return 0, err
 	}
-	st, err := tx.Prepare("DELETE FROM tombs WHERE job = ?")
-	if err != nil {
-		return 0, err
-	}
-	for _, job := range gone {
-		st.BindInt64(1, job)
-		if err := rows(st, nil); err != nil {
+	for _, job := range old {
+		if len(gone) == limit {
+			break
+		}
+		owes, err := s.owing(ctx, job)
+		if err != nil {
 			return 0, err
 		}
+		if !owes {
+			gone = append(gone, job)
+		}
 	}
-	return len(gone), nil
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
+		return eachRow(tx, "DELETE FROM tombs WHERE job = ?", gone, make([]error, len(gone)), func(st *sqlite.Stmt, job *core.JobID) error {
+			st.BindInt64(1, int64(*job))
+			return nil
+		})
+	})
+}
+
+// owing reports whether a run of a job owes something.
+func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error) {
+	lo := core.RunID(int64(job) << 32)
+	hi := lo + 1<<32 - 1
+	young := s.recent.span(lo, hi) // first: it may enter the history meanwhile
+	found := func(*sqlite.Stmt) error {
+		owes = true
+		return nil
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND owes IS NOT NULL LIMIT 1", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(lo))
+			st.BindInt64(2, int64(hi))
+		}, found)
+		for i := 0; i < len(young) && !owes && err == nil; i++ {
+			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND owes IS NOT NULL", func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
+		}
+		return err
+	})
+	return owes, err
 }
 
 // sweepHistory removes, of the next slice of the history, what names a run that
