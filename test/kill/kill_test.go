@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,9 @@ var (
 
 const jobs = 200
 
+// resendable is how long before a kill what is sent again may have arrived.
+const resendable = time.Second
+
 func TestKill(t *testing.T) {
 	bin, err := rig.Build(t.TempDir())
 	if err != nil {
@@ -38,7 +42,8 @@ func TestKill(t *testing.T) {
 	listen = strings.TrimPrefix(s.URL, "http://")
 
 	var mu sync.Mutex
-	got := map[core.RunID]int{}
+	got := map[core.RunID][]time.Time{}
+	var kills []time.Time
 	var last, began time.Time
 	var firsts []time.Duration
 	var awaiting bool
@@ -48,7 +53,7 @@ func TestKill(t *testing.T) {
 		instant, _ := id.Planned()
 		mu.Lock()
 		defer mu.Unlock()
-		got[id]++
+		got[id] = append(got[id], at)
 		last = at
 		if at.Before(instant.Time()) {
 			early++
@@ -74,6 +79,9 @@ func TestKill(t *testing.T) {
 
 	for round := range *rounds {
 		wait2(time.Duration(500+rand.IntN(2500)) * time.Millisecond)
+		mu.Lock()
+		kills = append(kills, time.Now())
+		mu.Unlock()
 		s.Kill()
 		if *outage > 0 && round == *rounds/2 {
 			t.Logf("outage of %s", *outage)
@@ -113,25 +121,34 @@ func TestKill(t *testing.T) {
 	}
 	mu.Lock()
 	twice, most := 0, 0
-	for _, n := range got {
-		if n > 1 {
-			twice++
+	var oldest time.Duration // of an arrival that was followed by another, at the kill between them
+	for _, at := range got {
+		most = max(most, len(at))
+		if len(at) == 1 {
+			continue
 		}
-		most = max(most, n)
+		twice++
+		for _, t := range at[:len(at)-1] {
+			before := time.Hour // no kill followed
+			if i, _ := slices.BinarySearchFunc(kills, t, time.Time.Compare); i < len(kills) {
+				before = kills[i].Sub(t)
+			}
+			oldest = max(oldest, before)
+		}
 	}
 	var worst time.Duration
 	for _, d := range firsts {
 		worst = max(worst, d)
 	}
-	t.Logf("%d kills, %d fires due from %s to %s, none lost; %d runs were sent again with the same ID (at most %d times), %d early; first fire at most %s after a restart",
-		*rounds, int(to-from+1)*jobs, from, to, twice, most-1, early, worst.Round(time.Millisecond))
+	t.Logf("%d kills, %d fires due from %s to %s, none lost; %d runs were sent again with the same ID (at most %d times, none that had arrived more than %s before its kill), %d early; first fire at most %s after a restart",
+		*rounds, int(to-from+1)*jobs, from, to, twice, most-1, oldest.Round(time.Millisecond), early, worst.Round(time.Millisecond))
 	if early > 0 {
 		t.Errorf("%d fires were early", early)
 	}
-	// A kill sends again what had no stored answer: at most what was sent in 250
-	// ms and what was under way, here one second's fires.
-	if twice > *rounds*jobs {
-		t.Errorf("%d runs were sent twice in %d kills", twice, *rounds)
+	// A kill sends again what had no stored answer: what was sent in its last 250
+	// ms. A busy machine takes longer to store it.
+	if oldest > resendable {
+		t.Errorf("a run came again that had arrived %s before the kill", oldest)
 	}
 	mu.Unlock()
 	out := s.OK(t, "", "audit", "--from", from.Time().Format(time.RFC3339), "--to", to.Time().Format(time.RFC3339), "-o", "json")
