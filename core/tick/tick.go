@@ -82,6 +82,8 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 // Result of a pass.
 type Result struct {
 	Held    []int // partitions that it worked on
+	Free    int   // partitions that no live ticker holds
+	Behind  bool  // more was due than a pass takes
 	Due     int   // items read
 	Fires   int   // put on the ring
 	Moved   int   // jobs advanced
@@ -97,7 +99,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	if err != nil {
 		return res, fmt.Errorf("read global item: %w", err)
 	}
-	if err := t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
+	if res.Free, err = t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
 		return res, err
 	}
 	for p := range t.mine {
@@ -124,7 +126,11 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Resul
 	now := t.o.Now()
 	upTo := core.InstantOf(now)
 	var after core.DueItem
-	for range t.o.MaxPages {
+	for page := 0; ; page++ {
+		if page == t.o.MaxPages {
+			res.Behind = true
+			break
+		}
 		items, err := t.store.Due(ctx, p, upTo, after, t.o.Page)
 		if err != nil {
 			return fmt.Errorf("read due index: %w", err)
