@@ -18,6 +18,10 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 	if params.For == "" {
 		span = time.Hour
 	}
+	if span > manage.MaxUpcoming {
+		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
+		return
+	}
 	res, err := s.m.Upcoming(r.Context(), manage.JobFilter{App: params.App}, span, params.Limit)
 	if err != nil {
 		s.fail(w, r, err)

@@ -132,6 +132,8 @@ func scheduleOf(s core.Schedule) Schedule {
 			r.FixedDelay = formatDuration(w.Every)
 		case core.KindAt:
 			r.At = w.At.Time()
+		default: // a job must not be shown as one that never fires
+			panic("api: a rule has no field for the kind " + string(w.Kind))
 		}
 		if w.Offset != 0 || w.Aligned {
 			text := formatDuration(w.Offset)
@@ -196,7 +198,7 @@ func coreRule(r Rule, path string) (core.When, error) {
 	take(core.KindFixedDelay, r.FixedDelay != "")
 	take(core.KindAt, !r.At.IsZero())
 	if len(kinds) != 1 {
-		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of cron, crontab, every, fixedDelay and at is expected")
+		return w, core.Invalid(path, strings.Join(kinds, ", "), "exactly one of "+core.Words(core.Kinds)+" is expected")
 	}
 	switch w.Kind {
 	case core.KindCron:
@@ -212,6 +214,8 @@ func coreRule(r Rule, path string) (core.When, error) {
 			return w, core.Invalid(path+".at", r.At.Format(time.RFC3339Nano), "whole seconds are expected")
 		}
 		w.At = core.InstantOf(r.At)
+	default:
+		return w, core.Invalid(path, string(w.Kind), "this kind cannot be read yet")
 	}
 	var err error
 	if w.Every, err = parseDuration(path+"."+string(w.Kind), period); err != nil {

@@ -60,10 +60,12 @@ const (
 var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover, RouteBroadcast}
-	Blocks   = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
-	Backoffs = []Backoff{BackoffConstant, BackoffExponential}
-	KeepLogs = []KeepLog{KeepNever, KeepOnFailure, KeepAlways}
-	RetryOns = []State{Failed, TimedOut, Lost}
+	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
+	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteFailover}
+	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
+	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
+	KeepLogs    = []KeepLog{KeepNever, KeepOnFailure, KeepAlways}
+	RetryOns    = []State{Failed, TimedOut, Lost}
 )
 
 // Retry says how often and when a failed run is tried again.

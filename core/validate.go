@@ -111,9 +111,8 @@ func (j *Job) Validate() error {
 	if err := oneOf("route", d.Route, Routes); err != nil {
 		return err
 	}
-	switch d.Route {
-	case RouteLFU, RouteLRU, RouteBusyover, RouteBroadcast:
-		return Invalid("route", string(d.Route), "not yet; allowed for now are first, last, round, random, hash, failover")
+	if !slices.Contains(ReadyRoutes, d.Route) {
+		return Invalid("route", string(d.Route), "not yet; allowed for now are "+Words(ReadyRoutes))
 	}
 	if err := oneOf("block", d.Block, Blocks); err != nil {
 		return err
@@ -250,11 +249,16 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	names := make([]string, len(allowed))
-	for i, a := range allowed {
-		names[i] = string(a)
+	return Invalid(field, string(value), "allowed are "+Words(allowed))
+}
+
+// Words is a list of what is allowed as messages and help name it: "a, b, c".
+func Words[T ~string](list []T) string {
+	names := make([]string, len(list))
+	for i, w := range list {
+		names[i] = string(w)
 	}
-	return Invalid(field, string(value), "allowed are "+strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 func text(field, s string, characters int) error {

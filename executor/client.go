@@ -183,6 +183,7 @@ type reporter struct {
 type pending struct {
 	item    wire.CallbackItem
 	durable *batch // of the journal; nil if it is stored already
+	sub     *Submitted
 }
 
 func (r *reporter) add(p pending) {
@@ -304,5 +305,10 @@ func (e *Executor) sendBatch(ctx context.Context, most int) (int, error) {
 		return most, err
 	}
 	e.journal.taken(ids...)
+	for _, p := range ps {
+		if p.sub != nil {
+			close(p.sub.reported)
+		}
+	}
 	return min(most*2, callbackItems), nil
 }

@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,6 +33,9 @@ type Options struct {
 	// Token is sent to the servers and demanded of whoever calls; empty
 	// demands none, which is for tests and closed networks.
 	Token string
+	// APIToken is tickring's admin token, with which jobs declared in code are
+	// made. It is needed for these only, and never sent to who calls.
+	APIToken string
 
 	// Listen is where ListenAndServe listens. Empty: ":9999".
 	Listen string
@@ -57,6 +62,9 @@ type Options struct {
 	NoSync bool
 	// LogDir holds the runs' logs. Empty: "logs" in Dir.
 	LogDir string
+	// LogWriter takes the runs' logs instead of files, each line with its run
+	// in front. Servers then find no log here.
+	LogWriter io.Writer
 	// LogRetention is how long logs are kept. 0: 30 days. Negative: for ever.
 	LogRetention time.Duration
 	// LogMax is the largest log of one run in bytes; what is cut is said
@@ -74,6 +82,9 @@ type Options struct {
 	// memory is bounded at any rate. 0: 200,000.
 	RememberMax int
 
+	// Unregistered keeps the address from the servers: for runs that come by
+	// [Executor.Submit], or executors that are listed by hand.
+	Unregistered bool
 	// Heartbeat is the interval of registrations. 0: 30 s.
 	Heartbeat time.Duration
 	// Idle is how long a job's worker waits for a run before it ends. 0: 90 s.
@@ -145,7 +156,7 @@ const (
 // New makes an executor of handlers and options. It touches neither disk nor
 // network. The error names everything that is wrong.
 func New(mux *Mux, o Options) (*Executor, error) {
-	errs := mux.errs
+	errs := append(slices.Clone(mux.errs), mux.checkJobs()...)
 	if strings.TrimSpace(o.App) == "" || len(o.App) > wire.MaxApp {
 		errs = append(errs, fmt.Errorf("option App is empty or longer than %d bytes", wire.MaxApp))
 	}
@@ -159,11 +170,14 @@ func New(mux *Mux, o Options) (*Executor, error) {
 			errs = append(errs, fmt.Errorf("option Address: %q is no URL of at most %d bytes", o.Address, wire.MaxAddress))
 		}
 	}
-	for _, h := range []string{o.Token, o.App} {
+	for _, h := range []string{o.Token, o.APIToken, o.App} {
 		if strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			errs = append(errs, errors.New("options Token and App go into headers and must hold no control characters"))
+			errs = append(errs, errors.New("options Token, APIToken and App go into headers and must hold no control characters"))
 			break
 		}
+	}
+	if len(mux.jobs) > 0 && (o.APIToken == "" || len(o.Servers) == 0) {
+		errs = append(errs, errors.New("jobs are declared, which needs the options Servers and APIToken"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {
@@ -202,14 +216,19 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		halt:     make(chan struct{}), workers: map[int32]*worker{}, open: map[int64]*task{},
 		past: memory{keep: o.Remember, most: o.RememberMax, at: map[int64]int64{}},
 	}
-	if o.LogMax < 0 {
+	if o.LogMax < 0 || o.LogWriter != nil {
 		e.logs.dir = ""
+	}
+	if o.LogMax >= 0 {
+		e.logs.out = o.LogWriter
 	}
 	for _, s := range o.Servers {
 		e.client.servers = append(e.client.servers, &server{base: s})
 	}
 	return e, nil
 }
+
+func (e *Executor) registers() bool { return len(e.o.Servers) > 0 && !e.o.Unregistered }
 
 func or[T comparable](v *T, def T) {
 	var zero T
@@ -225,7 +244,7 @@ func or[T comparable](v *T, def T) {
 // An error means that the folder is in use by another process, that the
 // address is missing, or that the executor was started before.
 func (e *Executor) Start() error {
-	if len(e.o.Servers) > 0 && e.o.Address == "" {
+	if e.registers() && e.o.Address == "" {
 		return errors.New("executor: option Address is needed to register without ListenAndServe")
 	}
 	e.mu.Lock()
@@ -273,8 +292,11 @@ func (e *Executor) Start() error {
 	rest, endRest := context.WithCancel(context.Background())
 	e.sideEnd = [2]context.CancelFunc{endBeat, endRest}
 	if len(e.o.Servers) > 0 {
-		e.side.Go(func() { e.heartbeat(beat) })
+		if e.registers() {
+			e.side.Go(func() { e.heartbeat(beat) })
+		}
 		e.side.Go(func() { e.report(rest) })
+		e.side.Go(func() { e.declare(beat) })
 	}
 	if e.o.LogRetention > 0 {
 		e.side.Go(func() { e.sweeps(rest) })
@@ -315,7 +337,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Unlock()
 
 	e.sideEnd[0]()
-	if len(e.o.Servers) > 0 {
+	if e.registers() {
 		if err := e.client.toOne(ctx, wire.PathRegistryRemove, wire.AppendRegistration(nil, e.registration())); err != nil {
 			e.log.Warn("The address could not be removed; the servers forget it by themselves.", "address", e.o.Address, "error", err)
 		}
@@ -380,8 +402,12 @@ func (e *Executor) Stop(ctx context.Context) error {
 			}
 		}
 	}
-	if !e.reporter.empty() {
-		e.log.Warn("Results of runs are left in the journal for the next start.", "folder", e.o.Dir)
+	switch left := e.journal.unreported(); {
+	case left == 0 || len(e.o.Servers) == 0:
+	case e.o.InMemory:
+		e.log.Error("Results of runs are lost: no server took them, and there is no journal.", "results", left)
+	default:
+		e.log.Warn("Results of runs are left in the journal for the next start.", "results", left, "folder", e.o.Dir)
 	}
 	e.journal.close()
 	e.o.Client.CloseIdleConnections()

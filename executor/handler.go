@@ -88,9 +88,10 @@ type registered struct {
 	again   bool
 }
 
-// A Mux holds handlers by name. It may be filled until it is given to [New].
+// A Mux holds handlers by name, and jobs declared in code. It may be filled until it is given to [New].
 type Mux struct {
 	handlers map[string]*registered
+	jobs     []Job
 	errs     []error
 }
 
@@ -148,8 +149,8 @@ type Run struct {
 	Params  string
 
 	// ScheduledAt is the instant that the job's schedule names, in UTC. It is
-	// zero where the scheduler does not say: runs by hand, as children or as
-	// retries, and all runs of xxl-job's admin.
+	// zero where the scheduler does not say: in all runs of xxl-job's admin,
+	// and in those that no schedule made.
 	ScheduledAt time.Time
 	// TriggeredAt is when the scheduler sent the run, by its clock.
 	TriggeredAt time.Time
@@ -158,10 +159,14 @@ type Run struct {
 	// are 0 and 1.
 	ShardIndex, ShardTotal int
 
+	// Attempt counts from 1 in a chain of retries; 0 where the scheduler does
+	// not say: xxl-job's admin never does.
+	Attempt int
+
 	// Timeout is the job's; 0 if it has none. The context has the deadline.
 	Timeout time.Duration
 
-	// Again says that the process died while this run waited or ran before.
+	// Again says that a process had this run before and died, or gave it back.
 	Again bool
 
 	log *runLog
@@ -203,7 +208,54 @@ func (r *Run) SetResult(o Outcome, message string) {
 // epoch is where tickring's run IDs count from.
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func newRun(w *wire.Run, log *runLog, again bool) *Run {
+// An incoming run is what a scheduler sent: xxl-job's fields, and in a member
+// "tickring" that others ignore what the protocol has no field for.
+type incoming struct {
+	wire.Run
+	more json.RawMessage // as it came; nil if there is none
+
+	// Of Submit.
+	sub   *Submitted
+	until time.Time // zero: no deadline
+	again bool
+}
+
+// more is what the member "tickring" holds.
+type more struct {
+	Attempt     int       `json:"attempt"`
+	ScheduledAt time.Time `json:"scheduledAt"`
+}
+
+// decodeRun reads the body of /run or /trigger.
+func decodeRun(body []byte) (*incoming, error) {
+	w, err := wire.DecodeRun(body)
+	if err != nil {
+		return nil, err
+	}
+	in := &incoming{Run: w}
+	// Most bodies have none; inside of params the quotes are escaped.
+	if bytes.Contains(body, []byte(`"tickring":`)) {
+		var outer struct {
+			Tickring json.RawMessage `json:"tickring"`
+		}
+		if json.Unmarshal(body, &outer) == nil {
+			in.more = outer.Tickring
+		}
+	}
+	return in, nil
+}
+
+// append is the inverse of decodeRun.
+func (in *incoming) append(dst []byte) []byte {
+	dst = wire.AppendRun(dst, &in.Run)
+	if in.more == nil {
+		return dst
+	}
+	dst = append(append(dst[:len(dst)-1], `,"tickring":`...), in.more...)
+	return append(dst, '}')
+}
+
+func newRun(w *incoming, log *runLog, again bool) *Run {
 	r := &Run{
 		ID: w.LogID, JobID: w.JobID, Handler: w.Handler, Params: w.Params,
 		ShardIndex: int(w.BroadcastIndex), ShardTotal: max(int(w.BroadcastTotal), 1),
@@ -216,6 +268,15 @@ func newRun(w *wire.Run, log *runLog, again bool) *Run {
 	// is a counter.
 	if w.LogID>>32 == int64(w.JobID) && w.LogID&(1<<31) == 0 {
 		r.ScheduledAt = epoch.Add(time.Duration(w.LogID&(1<<31-1)) * time.Second)
+	}
+	if w.more != nil {
+		var m more
+		if json.Unmarshal(w.more, &m) == nil {
+			r.Attempt = max(m.Attempt, 0)
+			if !m.ScheduledAt.IsZero() {
+				r.ScheduledAt = m.ScheduledAt.UTC()
+			}
+		}
 	}
 	return r
 }

@@ -72,14 +72,14 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 		return accepted
 
 	case wire.PathRun, wire.PathTrigger:
-		run, err := wire.DecodeRun(body)
+		run, err := decodeRun(body)
 		if err != nil {
 			return refuse("run: " + err.Error())
 		}
 		if at == wire.PathTrigger {
 			e.client.speaksD()
 		}
-		code, msg := e.accept(&run)
+		code, msg := e.accept(run)
 		if code == wire.CodeSuccess {
 			return accepted
 		}

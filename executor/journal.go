@@ -55,7 +55,7 @@ type journal struct {
 
 // An entry is a run that is open, or whose result no server has.
 type entry struct {
-	run    *wire.Run          // nil once there is a result
+	run    *incoming          // nil once there is a result
 	result *wire.CallbackItem // nil while it is open
 	at     int64              // of the result, ms
 	order  int64
@@ -74,7 +74,7 @@ type remembered struct {
 
 // What a journal found when it was opened.
 type found struct {
-	open    []*wire.Run
+	open    []*incoming
 	results []wire.CallbackItem
 	past    []remembered
 }
@@ -237,7 +237,7 @@ func (j *journal) begin() error {
 	j.mu.Lock()
 	for _, e := range j.sorted() {
 		if e.run != nil {
-			head = frame(head, recAccept, wire.AppendRun(rec[:0], e.run))
+			head = frame(head, recAccept, e.run.append(rec[:0]))
 		} else {
 			head = frame(head, recEnd, appendResult(rec[:0], e.result, e.at))
 		}
@@ -319,7 +319,7 @@ func escapeGlob(dir string) string {
 }
 
 // accept records a run. The caller waits for the batch.
-func (j *journal) accept(run *wire.Run) *batch {
+func (j *journal) accept(run *incoming) *batch {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.put(run)
@@ -327,13 +327,13 @@ func (j *journal) accept(run *wire.Run) *batch {
 		at := len(j.buf)
 		j.buf = append(j.buf, make([]byte, headLen)...)
 		j.buf = append(j.buf, recAccept)
-		j.buf = wire.AppendRun(j.buf, run)
+		j.buf = run.append(j.buf)
 		seal(j.buf[at:])
 	}
 	return j.wake()
 }
 
-func (j *journal) put(run *wire.Run) {
+func (j *journal) put(run *incoming) {
 	if j.live[run.LogID] == nil {
 		j.live[run.LogID] = &entry{run: run, order: j.order()}
 	}
@@ -394,6 +394,13 @@ func (j *journal) forget(id int64) {
 	}
 }
 
+// has says that a run is open or its result is not taken.
+func (j *journal) has(id int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.live[id] != nil
+}
+
 // unreported is how many results wait for a server.
 func (j *journal) unreported() int {
 	j.mu.Lock()
@@ -449,8 +456,8 @@ func (j *journal) replay() (past []remembered) {
 func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 	switch kind {
 	case recAccept:
-		if run, err := wire.DecodeRun(rec); err == nil {
-			j.put(&run)
+		if run, err := decodeRun(rec); err == nil {
+			j.put(run)
 		}
 	case recEnd:
 		if it, at, ok := readResult(rec); ok {

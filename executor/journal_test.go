@@ -220,7 +220,7 @@ func TestJournalCut(t *testing.T) {
 	var ends []int64
 	for id := range int64(5) {
 		run := order(1, id+1, "h")
-		b := j.accept(&run)
+		b := j.accept(&incoming{Run: run})
 		<-b.done
 		ends = append(ends, j.size)
 	}
@@ -271,7 +271,7 @@ func TestJournalRolls(t *testing.T) {
 	j.start(func() []remembered { return past })
 	for id := range int64(200) {
 		run := order(1, id+1, "h")
-		<-j.accept(&run).done
+		<-j.accept(&incoming{Run: run}).done
 		if id%50 != 0 { // four stay open, four ended without being taken
 			if it := (wire.CallbackItem{LogID: id + 1, Code: 200}); id%50 == 1 {
 				<-j.end(&it, 7).done

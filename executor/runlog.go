@@ -21,8 +21,10 @@ import (
 // logs are the rolling logs: a folder a day (UTC, of the trigger time), a file
 // a run.
 type logs struct {
-	dir  string // empty: no logs
-	most int64  // bytes of a run's log
+	dir  string    // empty: no files
+	out  io.Writer // instead of files
+	outs sync.Mutex
+	most int64 // bytes of a run's log
 	log  *slog.Logger
 
 	mu     sync.Mutex
@@ -66,7 +68,10 @@ func (l *logs) failed(err error) {
 // open gives the log of one run. Nothing is on disk before the first line of
 // the handler or the end.
 func (l *logs) open(id, logTime int64) *runLog {
-	if l.dir == "" {
+	switch {
+	case l.out != nil:
+		return &runLog{l: l, before: "run " + strconv.FormatInt(id, 10) + ": "}
+	case l.dir == "":
 		return nil
 	}
 	return &runLog{l: l, path: l.path(id, logTime)}
@@ -75,8 +80,10 @@ func (l *logs) open(id, logTime int64) *runLog {
 // A runLog is the log of one run. A nil one takes everything and keeps nothing.
 // Each write reaches the file at once: a process that dies loses none.
 type runLog struct {
-	l    *logs
-	path string
+	l      *logs
+	path   string
+	before string // each line; only with out
+	rest   []byte // of a line that has no end yet; only with out
 
 	mu   sync.Mutex
 	head []byte // the first line, until something comes after it
@@ -141,6 +148,10 @@ func (g *runLog) put(b []byte) {
 		b = append(g.head, b...)
 		g.head = nil
 	}
+	if g.l.out != nil {
+		g.emit(b)
+		return
+	}
 	if g.f == nil {
 		f, err := os.OpenFile(g.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o640)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -163,6 +174,28 @@ func (g *runLog) put(b []byte) {
 	if g.shut { // a handler that was given up still writes
 		g.f.Close()
 		g.f = nil
+	}
+}
+
+// emit writes whole lines, each with its run in front. Call it with mu held.
+func (g *runLog) emit(b []byte) {
+	g.size += int64(len(b))
+	g.part = b[len(b)-1] != '\n'
+	g.rest = append(g.rest, b...)
+	end := bytes.LastIndexByte(g.rest, '\n')
+	if end < 0 {
+		return
+	}
+	var out []byte
+	for line := range bytes.Lines(g.rest[:end+1]) {
+		out = append(append(out, g.before...), line...)
+	}
+	g.rest = append(g.rest[:0], g.rest[end+1:]...)
+	g.l.outs.Lock()
+	_, err := g.l.out.Write(out)
+	g.l.outs.Unlock()
+	if err != nil {
+		g.l.failed(err)
 	}
 }
 

@@ -81,7 +81,7 @@ func TestRunFields(t *testing.T) {
 	}
 	for _, id := range []int64{77, 5<<32 | 1<<31 | 4, 6<<32 | 4} {
 		w := order(5, id, "h")
-		if r := newRun(&w, nil, false); !r.ScheduledAt.IsZero() {
+		if r := newRun(&incoming{Run: w}, nil, false); !r.ScheduledAt.IsZero() {
 			t.Errorf("run %d has the instant %v", id, r.ScheduledAt)
 		}
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"time"
-
-	"github.com/tickring/tickring/wire"
 )
 
 // Kinds of scripts, as the wire names them.
@@ -68,7 +66,7 @@ func (s *Scripts) check(token string) []error {
 }
 
 // handler gives what runs the script of a run; else why it is refused.
-func (s *Scripts) handler(run *wire.Run, dir string) (*registered, string) {
+func (s *Scripts) handler(run *incoming, dir string) (*registered, string) {
 	lang, ok := languages[run.GlueType]
 	switch {
 	case !ok:

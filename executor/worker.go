@@ -63,7 +63,7 @@ func (w *worker) wake() {
 
 // A task is a run that is queued or at work.
 type task struct {
-	wire    *wire.Run
+	wire    *incoming
 	run     *Run
 	key     key
 	handler *registered
@@ -73,12 +73,13 @@ type task struct {
 	cancel context.CancelCauseFunc
 
 	// Of Executor.mu.
-	ended bool   // the handler has returned, or is given up
-	kill  string // why it is being ended; empty if it is not
+	ended    bool   // the handler has returned, or is given up
+	kill     string // why it is being ended; empty if it is not
+	recorded bool   // it has its result
 }
 
 // resolve finds what a run calls; else why not.
-func (e *Executor) resolve(run *wire.Run) (*registered, key, string) {
+func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 	k := key{handler: run.Handler, glue: run.GlueType}
 	if run.GlueType == wire.GlueBean || run.GlueType == "" {
 		k.glue = wire.GlueBean
@@ -95,7 +96,7 @@ func (e *Executor) resolve(run *wire.Run) (*registered, key, string) {
 
 // accept judges a run, journals it and queues it. It returns once that is
 // settled.
-func (e *Executor) accept(run *wire.Run) (code int, msg string) {
+func (e *Executor) accept(run *incoming) (code int, msg string) {
 	h, k, why := e.resolve(run)
 	if why != "" {
 		return wire.CodeFailure, why
@@ -127,7 +128,7 @@ func (e *Executor) accept(run *wire.Run) (code int, msg string) {
 			return wire.CodeBusy, fmt.Sprintf("%s: %d runs of the job wait", wire.MsgQueueFull, e.o.QueueSize)
 		}
 	}
-	t := e.newTask(run, h, k, false)
+	t := e.newTask(run, h, k, run.again)
 	t.durable = e.journal.accept(run)
 	w = e.enqueue(t)
 	e.mu.Unlock()
@@ -154,9 +155,12 @@ func (e *Executor) accept(run *wire.Run) (code int, msg string) {
 	return wire.CodeSuccess, ""
 }
 
-func (e *Executor) newTask(run *wire.Run, h *registered, k key, again bool) *task {
+func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
 	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
 	t.ctx, t.cancel = context.WithCancelCause(e.base)
+	if run.sub != nil {
+		run.sub.t = t
+	}
 	return t
 }
 
@@ -177,7 +181,7 @@ func (e *Executor) enqueue(t *task) *worker {
 }
 
 // recover deals with the runs of a process that died. Call it with mu held.
-func (e *Executor) recover(open []*wire.Run) {
+func (e *Executor) recover(open []*incoming) {
 	again := 0
 	for _, run := range open {
 		h := e.mux.handlers[run.Handler]
@@ -352,7 +356,7 @@ func (e *Executor) do(w *worker, t *task) {
 	r.log.first(fmt.Sprintf("---- start: job %d, run %d, handler %s, shard %d/%d, params: %s",
 		r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
 	if r.Again {
-		r.log.line("The process died under this run or while it waited; it runs again.")
+		r.log.line("The process that had this run died or gave it back; it runs again.")
 	}
 	if err := e.setup(w, t.handler); err != nil {
 		r.log.line(err.Error())
@@ -374,6 +378,10 @@ func (e *Executor) do(w *worker, t *task) {
 		ctx, stop = context.WithTimeoutCause(ctx, r.Timeout, errTimeout)
 	}
 	defer stop()
+	if !t.wire.until.IsZero() {
+		ctx, stop = context.WithDeadlineCause(ctx, t.wire.until, errTimeout)
+		defer stop()
+	}
 
 	returned := make(chan struct{})
 	err, late := errGoexit, false
@@ -471,13 +479,28 @@ func (e *Executor) settle(t *task, code int, msg string) {
 func (e *Executor) record(t *task, code int, msg string) {
 	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg}
 	now := time.Now()
+	t.recorded = true
+	if s := t.wire.sub; s != nil {
+		s.result = Result{it.LogID, Outcome(code), msg}
+		defer close(s.ended)
+		if s.dropped {
+			e.journal.taken(it.LogID)
+			e.closed(t)
+			return
+		}
+	}
 	b := e.journal.end(&it, now.UnixMilli())
+	e.closed(t)
+	e.past.add(t.wire.LogID, now.UnixMilli(), now)
+	e.reporter.add(pending{item: it, durable: b, sub: t.wire.sub})
+}
+
+// closed has t no longer open. Call it with mu held.
+func (e *Executor) closed(t *task) {
 	delete(e.open, t.wire.LogID)
 	if w := e.workers[t.wire.JobID]; w != nil && w.cur == t {
 		w.cur = nil // a scheduler that hears of the end may send the next run
 	}
-	e.past.add(t.wire.LogID, now.UnixMilli(), now)
-	e.reporter.add(pending{item: it, durable: b})
 }
 
 // result is what a handler that returned err makes of its run.

@@ -206,6 +206,9 @@ func parseTree(p piece) (t tree) {
 			if strings.HasPrefix(msg, blockOption) { // the rest is what was written, perhaps a secret
 				msg = "only -, + and a digit are allowed behind | and >"
 			}
+			if strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character") {
+				msg = "a tab; YAML is indented with spaces"
+			}
 			t.err.Message = "no YAML: " + where.ReplaceAllStringFunc(cutText(msg), func(s string) string {
 				m := where.FindStringSubmatch(s)
 				n, _ := strconv.Atoi(m[1])

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -12,15 +13,16 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
 )
 
 // Demo is a sample app with an executor in the same process and a few jobs. It
-// prints each fire with its lateness, and after a kill what became of what was
-// due meanwhile.
+// prints each fire with its lateness.
 type Demo struct {
-	out io.Writer
+	out  io.Writer
+	exec *miniexec.Executor
 
 	mu   sync.Mutex
 	sent map[core.RunID]sentRun
@@ -32,19 +34,24 @@ type Demo struct {
 type demoLine struct {
 	at   time.Time
 	job  core.JobID
-	late time.Duration
+	late string
 	what string
 }
 
 type sentRun struct {
 	at   time.Time
-	late time.Duration
+	late string
 	told bool
 }
 
 // NewDemo prints to out. Its hooks go into the Options of the server.
 func NewDemo(out io.Writer) *Demo {
 	return &Demo{out: out, sent: map[core.RunID]sentRun{}, jobs: map[core.JobID]string{}}
+}
+
+// Hook puts the demo into the options of its server.
+func (d *Demo) Hook(o *Options) {
+	o.Opened, o.Closing, o.Sent, o.Closed = d.Open, d.Close, d.Sent, d.Closed
 }
 
 const demoApp, demoToken, demoActor = "demo", "demo-executors", "demo"
@@ -94,6 +101,14 @@ func (d *Demo) handle(ctx context.Context, r *wire.Run, logf func(string, ...any
 	return wire.CodeFailure, "job handler [" + r.Handler + "] not found."
 }
 
+// lateOf is how late a run was sent, as `tickring runs` has it: by the claim.
+func lateOf(r *core.Run) string {
+	if !r.HasLateness() {
+		return "-"
+	}
+	return "+" + span(r.Lateness())
+}
+
 // Sent is the hook of that name.
 func (d *Demo) Sent(r *core.Run, at time.Time) {
 	d.mu.Lock()
@@ -101,35 +116,37 @@ func (d *Demo) Sent(r *core.Run, at time.Time) {
 	if len(d.sent) > 10_000 { // runs that never ended
 		clear(d.sent)
 	}
-	d.sent[r.ID] = sentRun{at: at, late: at.Sub(r.Slot.Time())}
+	d.sent[r.ID] = sentRun{at: at, late: lateOf(r)}
 }
 
 // Closed is the hook of that name.
 func (d *Demo) Closed(r *core.Run) {
-	now := time.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	s, ok := d.sent[r.ID]
 	delete(d.sent, r.ID)
-	if !ok {
-		s = sentRun{at: r.SentAt, late: r.Lateness()}
+	switch {
+	case ok:
+	case r.Sent():
+		s = sentRun{at: r.SentAt, late: lateOf(r)}
+	default:
+		s = sentRun{at: r.EndedAt, late: "-"}
 	}
 	how := string(r.State)
-	if r.Reason != "" {
+	if r.Reason != "" && r.Reason != core.ReasonTimeout {
 		how += ": " + string(r.Reason)
 	}
-	took := ""
-	if !r.SentAt.IsZero() {
-		took = " in " + short(now.Sub(s.at))
+	if r.Sent() {
+		how += " in " + span(r.EndedAt.Sub(s.at))
 	}
 	if r.Attempt > 1 {
-		took += fmt.Sprintf(" (attempt %d)", r.Attempt)
+		how += fmt.Sprintf(" (attempt %d)", r.Attempt)
 	}
-	d.line(s.at, r.ID.Job(), s.late, how+took)
+	d.line(s.at, r.ID.Job(), s.late, how)
 }
 
 // line prints one line; callers hold mu.
-func (d *Demo) line(at time.Time, job core.JobID, late time.Duration, what string) {
+func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 	name := d.jobs[job]
 	if name == "" {
 		if len(d.unnamed) < 1000 {
@@ -137,46 +154,20 @@ func (d *Demo) line(at time.Time, job core.JobID, late time.Duration, what strin
 		}
 		return
 	}
-	fmt.Fprintf(d.out, "%s  %-16s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, "+"+short(late), what)
+	fmt.Fprintf(d.out, "%s  %-16s %9s   %s\n", at.UTC().Format("15:04:05.000"), name, late, what)
 }
 
-// short is a duration for people.
-func short(d time.Duration) string {
-	switch {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < 2*time.Minute:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
-
-// Run makes the jobs, starts the executor, and tells about what runs and about
-// what was due while nobody was there, until ctx ends.
-func (d *Demo) Run(ctx context.Context, s *Server) error {
-	// At the address of the last start, so that what was due meanwhile finds it.
-	kept := filepath.Join(s.o.Dir, "demo-executor")
-	last, _ := os.ReadFile(kept)
-	exec, err := miniexec.Start(miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Listen: strings.TrimSpace(string(last)), Log: s.log})
-	if err != nil && len(last) > 0 {
-		exec, err = miniexec.Start(miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Log: s.log})
-	}
-	if err != nil {
-		return err
-	}
-	defer exec.Close()
-	if err := os.WriteFile(kept, []byte(strings.TrimPrefix(exec.URL(), "http://")+"\n"), 0o600); err != nil {
-		return fmt.Errorf("keep the executor's address: %w", err)
-	}
-	select {
-	case <-s.Ready():
-	case <-ctx.Done():
-		return nil
-	}
+// Open makes what the demo is made of, before anything is planned: the app, an
+// executor that is registered, and only then the jobs. So no fire finds nobody,
+// neither on the first start nor after an outage or as a standby that takes over.
+func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m := s.Manage()
 	token := demoToken
 	if _, err := m.SaveApp(ctx, manage.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp, Token: &token}); err != nil {
 		return fmt.Errorf("make the demo's app: %w", err)
+	}
+	if err := d.startExecutor(ctx, s); err != nil {
+		return err
 	}
 	for _, spec := range demoJobs() {
 		if _, err := m.Job(ctx, spec.Def.App+"/"+spec.Def.Name); err == nil {
@@ -187,9 +178,60 @@ func (d *Demo) Run(ctx context.Context, s *Server) error {
 		}
 	}
 	d.learn(ctx, m)
-	if from, to := s.Down(); !from.IsZero() {
-		d.tellOutage(ctx, m, from, to)
+	return nil
+}
+
+// executorFile keeps the address of the demo's executor.
+const executorFile = "demo-executor"
+
+// startExecutor starts the executor, at the address of the last start if that
+// is free, so that what went there is found there, and waits until it is
+// registered.
+func (d *Demo) startExecutor(ctx context.Context, s *Server) error {
+	kept := filepath.Join(s.o.Dir, executorFile)
+	b, _ := os.ReadFile(kept)
+	last := strings.TrimSpace(string(b))
+	o := miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Listen: last, Log: s.log}
+	var err error
+	if d.exec, err = miniexec.Start(o); err != nil && last != "" {
+		// Somebody else is there now: nothing may be sent to him.
+		if rerr := s.parts.reg.Remove(ctx, registry.Registration{App: demoApp, Address: "http://" + last, Token: demoToken}); rerr != nil {
+			return fmt.Errorf("take the demo's last executor off: %w", rerr)
+		}
+		o.Listen = ""
+		d.exec, err = miniexec.Start(o)
 	}
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(kept, []byte(strings.TrimPrefix(d.exec.URL(), "http://")+"\n"), 0o600); err != nil {
+		return fmt.Errorf("keep the executor's address: %w", err)
+	}
+	select {
+	case <-d.exec.Registered():
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Second):
+		return errors.New("the demo's executor could not register: see the log, --log-level debug")
+	}
+}
+
+// Close ends the executor; what it runs is reported as ended early.
+func (d *Demo) Close() {
+	if d.exec != nil {
+		d.exec.Close()
+	}
+}
+
+// Run tells about what runs, until ctx ends.
+func (d *Demo) Run(ctx context.Context, s *Server) {
+	select {
+	case <-s.Ready():
+	case <-ctx.Done():
+		return
+	}
+	m := s.Manage()
 	names := time.NewTicker(500 * time.Millisecond)
 	defer names.Stop()
 	for {
@@ -198,7 +240,7 @@ func (d *Demo) Run(ctx context.Context, s *Server) error {
 		select {
 		case <-names.C:
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }
@@ -232,43 +274,4 @@ func (d *Demo) tellRunning() {
 			d.line(s.at, id.Job(), s.late, "running")
 		}
 	}
-}
-
-// tellOutage waits until what was due is sent, and says what became of it.
-func (d *Demo) tellOutage(ctx context.Context, m *manage.Manage, from, to time.Time) {
-	first, last := core.InstantOf(from), core.InstantOf(to)
-	for try := 0; ; try++ {
-		sum, err := m.AuditAll(ctx, first, last)
-		if err != nil || (sum.Pending > 0 || sum.Unaccounted > 0) && try < 40 {
-			t := time.NewTimer(250 * time.Millisecond)
-			select {
-			case <-t.C:
-				continue
-			case <-ctx.Done():
-				t.Stop()
-				return
-			}
-		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		fmt.Fprintln(d.out, OutageLine(to.Sub(from), sum))
-		return
-	}
-}
-
-// OutageLine says what an audit found of an outage.
-func OutageLine(down time.Duration, a manage.AuditSum) string {
-	var skipped int64
-	for _, n := range a.Skipped {
-		skipped += n
-	}
-	worst := ""
-	if a.Late > 0 {
-		worst = " (worst " + short(a.Worst) + ")"
-	}
-	line := fmt.Sprintf("down for %.1f s: %d instants were due, %d sent late%s, %d skipped, %d unaccounted for", down.Seconds(), a.Demanded, a.Late+a.OnTime, worst, skipped, a.Unaccounted)
-	if a.Pending > 0 {
-		line += fmt.Sprintf(", %d still on their way", a.Pending)
-	}
-	return line
 }

@@ -54,6 +54,9 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	grace := time.AfterFunc(s.o.Grace, stopHandle)
 	receivers.Wait()
 	grace.Stop()
+	if s.o.Closing != nil {
+		s.o.Closing()
+	}
 	shut, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel2()
 	if serr := s.http.Shutdown(shut); serr != nil && !errors.Is(serr, http.ErrServerClosed) {

@@ -95,7 +95,9 @@ func (m *metrics) app(name string) *appMetrics {
 func (m *metrics) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 	a := m.app(r.App)
 	a.sends[k].Inc()
-	a.lateness.Observe(at.Sub(r.Slot.Time()).Seconds())
+	if r.HasLateness() {
+		a.lateness.Observe(at.Sub(r.Slot.Time()).Seconds())
+	}
 }
 
 func (m *metrics) closed(r *core.Run) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"io"
 	"log/slog"
 	"time"
@@ -21,7 +22,7 @@ type Options struct {
 	// back: sensible on loopback only.
 	AllowNoToken bool
 	Policy       safedial.Policy // addresses of executors
-	ReportURL    string          // base URL for reports of call: executors; empty: that of Listen
+	ReportURL    string          // base URL for reports of call: executors; empty: where others on the network reach Listen
 	Version      string
 	Log          *slog.Logger
 	Metrics      bool // serve /metrics
@@ -56,6 +57,11 @@ type Options struct {
 	// the last commits.
 	Synchronous string
 
+	// Opened is called once the data is open and the doors too, before anything
+	// is planned; Closing once nothing is sent any more, while callbacks are
+	// still taken.
+	Opened  func(ctx context.Context, s *Server) error
+	Closing func()
 	// Closed and Sent are told of runs as they go; they must not block. Notice
 	// takes lines for people.
 	Closed func(r *core.Run)

@@ -117,7 +117,7 @@ func wireError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case core.CodeOf(err) == core.CodeUnauthorized:
+	case core.CodeOf(err) == core.CodeUnauthorized && !errors.Is(err, registry.ErrNoToken):
 		return wirehttp.ErrUnauthorized
 	case errors.As(err, &e) && e.Code != core.CodeInternal:
 		return wirehttp.Refuse("%s", e.Error())

@@ -8,12 +8,12 @@ import (
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +41,8 @@ type Server struct {
 	ln    net.Listener
 	http  *http.Server
 	token string
+	// reportURL is the base URL for reports of call: executors.
+	reportURL string
 	// handler is what answers: the standby's until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics
@@ -61,10 +63,10 @@ type parts struct {
 	manage *manage.Manage
 	reg    *registry.Registry
 	call   *callback.Callback
-	// downAt is when the process before this one was last alive; zero if never
-	// or if it was a moment ago.
+	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
 	upAt   time.Time
+	outage outage
 
 	lastPass  atomic.Int64 // milliseconds
 	planning  atomic.Bool
@@ -72,28 +74,39 @@ type parts struct {
 }
 
 // New listens, and makes the data folder and its admin token if need be. It
-// opens no data yet: Run does, when the folder is free.
-func New(o Options) (*Server, error) {
+// opens no data yet: Run does, when the folder is free. What it refuses of the
+// addresses it refuses before it touches the disk.
+func New(o Options) (_ *Server, err error) {
 	o.defaults()
 	if o.Dir == "" {
 		return nil, core.Invalid("data", "", "the data folder needs a name")
 	}
+	if o.ReportURL != "" && !isBase(o.ReportURL) {
+		return nil, core.Invalid("report-url", o.ReportURL, "a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
+	}
+	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
+	if s.ln, err = listen(o.Listen); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			s.ln.Close()
+		}
+	}()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
 		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: "+reason(err)+"; name one that can be written, with --data or TICKRING_DATA")
 	}
-	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
-	token, err := adminToken(o.Dir, o.Token)
-	if err != nil {
+	if s.token, err = adminToken(o.Dir, o.Token); err != nil {
 		return nil, err
 	}
-	s.token = token
-	if s.ln, err = net.Listen("tcp", o.Listen); err != nil {
-		return nil, core.Invalid("listen", o.Listen, "cannot listen there: "+reason(err)+"; another `tickring serve` may be running: choose another address with --listen")
+	s.reportURL = o.ReportURL
+	if s.reportURL == "" {
+		s.reportURL = s.reachable()
 	}
 	standby := http.Handler(standbyHandler{})
 	s.handler.Store(&standby)
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*s.handler.Load()).ServeHTTP(w, r) }),
+		Handler:           http.HandlerFunc(s.serve),
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
@@ -113,8 +126,17 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// URL is where the server listens.
-func (s *Server) URL() string { return "http://" + s.ln.Addr().String() }
+// URL is where programs on this machine reach the server.
+func (s *Server) URL() string {
+	host, port, _ := net.SplitHostPort(s.ln.Addr().String())
+	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
+
+// ReportURL is where executors reach it, for their reports.
+func (s *Server) ReportURL() string { return s.reportURL }
 
 // Token is the token of its API.
 func (s *Server) Token() string { return s.token }
@@ -129,14 +151,6 @@ func (s *Server) Manage() *manage.Manage {
 	return s.parts.manage
 }
 
-// Down tells from when to when nobody planned before this process began; zero
-// if that was no time to speak of.
-func (s *Server) Down() (from, to time.Time) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.parts.downAt, s.parts.upAt
-}
-
 // Run serves until ctx ends, then stops planning, gives leases back, finishes
 // sends and callbacks within the grace, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
@@ -148,12 +162,15 @@ func (s *Server) Run(ctx context.Context) error {
 
 	lock, err := sqlite.TryLock(s.o.Dir)
 	if errors.Is(err, sqlite.ErrLocked) {
-		fmt.Fprintf(s.o.Notice, "standing by: another tickring serve works on %s\n", s.o.Dir)
+		fmt.Fprintf(s.o.Notice, "standing by: %s works on %s; this one takes over when that ends\n", s.other(ctx), s.o.Dir)
 		s.log.Info("standing by", "data", s.o.Dir)
 		if lock, err = sqlite.WaitLock(ctx, s.o.Dir); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
+		}
+		if err == nil {
+			fmt.Fprintf(s.o.Notice, "the other server has ended: this one works on %s from now on\n", s.o.Dir)
 		}
 	}
 	if err != nil {
@@ -170,10 +187,20 @@ func (s *Server) Run(ctx context.Context) error {
 	if err := os.WriteFile(filepath.Join(s.o.Dir, "endpoint"), []byte(s.URL()+"\n"), 0o600); err != nil {
 		s.log.Warn("endpoint file could not be written: the CLI needs TICKRING_ENDPOINT", "err", err)
 	}
-	err = s.work(ctx, serveErr)
 	s.mu.Lock()
 	p := s.parts
 	s.mu.Unlock()
+	if s.o.Opened != nil {
+		err = s.o.Opened(ctx, s)
+	}
+	if err == nil {
+		telling, stop := context.WithCancel(ctx)
+		var told sync.WaitGroup
+		told.Go(func() { s.tellOutage(telling, p) })
+		err = s.work(ctx, serveErr)
+		stop()
+		told.Wait()
+	}
 	p.sender.Close()
 	if cerr := eng.Close(); err == nil {
 		err = cerr
@@ -187,11 +214,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	report := o.ReportURL
-	if report == "" {
-		report = s.URL()
-	}
-	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: report, ReportKey: s.reportKey()})
+	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey()})
 	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
 		s.m.closed(r)
 		if o.Closed != nil {
@@ -210,6 +233,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		Expiry: o.Expiry, CallTimeout: o.CallTimeout, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
 		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 			s.m.sent(r, at, k)
+			p.outage.sent(r, at, k)
 			if o.Sent != nil && (k == dispatch.AnswerAccepted || k == dispatch.AnswerUnconfirmed || k == dispatch.AnswerRepeat) {
 				o.Sent(r, at)
 			}
@@ -224,9 +248,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	if err != nil {
 		return fmt.Errorf("note that the server lives: %w", err)
 	}
-	if !before.IsZero() && p.upAt.Sub(before) > 2*o.AliveEvery {
-		p.downAt = before
-	}
+	p.downAt = before
+	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
 	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
 		if err := noteOutage(ctx, eng, before, p.upAt); err != nil {
 			return err
@@ -290,18 +313,6 @@ func adminToken(dir, given string) (string, error) {
 		return "", core.Invalid("data", dir, "the folder cannot be written: "+reason(err)+"; name one that can be, with --data or TICKRING_DATA")
 	}
 	return token, nil
-}
-
-// standbyHandler answers everything with 503 and the reason, so that executors
-// try the next address.
-type standbyHandler struct{}
-
-func (standbyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Retry-After", "1")
-	w.WriteHeader(http.StatusServiceUnavailable)
-	json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": string(core.CodeUnavailable),
-		"message": "standing by: another tickring serve works on this data folder, or this one is just opening it"}})
 }
 
 var _ api.Logs = (*logs)(nil)

@@ -34,7 +34,8 @@ func TestCannotStart(t *testing.T) {
 		says  []string
 	}{
 		{"a port in use", Options{Dir: t.TempDir(), Listen: busy.Addr().String()}, "listen", []string{busy.Addr().String(), "--listen"}},
-		{"no address", Options{Dir: t.TempDir(), Listen: "nonsense"}, "listen", []string{"nonsense"}},
+		{"no address", Options{Dir: t.TempDir(), Listen: "nonsense"}, "listen", []string{"nonsense", "HOST:PORT"}},
+		{"no port", Options{Dir: t.TempDir(), Listen: "127.0.0.1:http-or-so"}, "listen", []string{"HOST:PORT"}},
 		{"a folder that is a file", Options{Dir: file}, "data", []string{file, "--data"}},
 		{"a folder below a file", Options{Dir: filepath.Join(file, "below")}, "data", []string{file}},
 		{"a token too short", Options{Dir: t.TempDir(), Token: "short"}, "TICKRING_ADMIN_TOKEN", []string{"8 to 512"}},
@@ -51,6 +52,9 @@ func TestCannotStart(t *testing.T) {
 			}
 			if err == nil {
 				t.Fatal("it started")
+			}
+			if left, _ := os.ReadDir(c.o.Dir); c.field == "listen" && len(left) > 0 {
+				t.Errorf("%s was left behind", left[0].Name())
 			}
 			if code := core.CodeOf(err); code == core.CodeInternal {
 				t.Errorf("code %s: %v", code, err)

@@ -88,7 +88,7 @@ func Decode[T any](resp *http.Response, err error) (T, error) {
 	body := io.LimitReader(resp.Body, maxAnswer)
 	if resp.StatusCode == http.StatusOK {
 		if err := json.NewDecoder(body).Decode(&v); err != nil {
-			return v, fmt.Errorf("read the answer: %w", err)
+			return v, fmt.Errorf("%s answered something else than JSON of this interface: is it a tickring server? (%w)", resp.Request.URL.Host, err)
 		}
 		return v, nil
 	}

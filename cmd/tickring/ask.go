@@ -107,8 +107,12 @@ func (c *auditCmd) Run(e *Env) error {
 	if len(reasons) > 0 {
 		why = " (" + strings.Join(reasons, ", ") + ")"
 	}
-	e.printf("%d instants were due: %d sent on time, %d sent late%s, %d skipped%s, %d pending, %d unaccounted for\n",
-		a.Demanded, a.OnTime, a.Late, worst, skipped, why, a.Pending, a.Unaccounted)
+	nobody := ""
+	if a.NotSent > 0 {
+		nobody = fmt.Sprintf(", %d not sent (no executor)", a.NotSent)
+	}
+	e.printf("%d instants were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending, %d unaccounted for\n",
+		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, a.Unaccounted)
 	for _, m := range a.Missing {
 		for _, at := range m.Missing {
 			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))

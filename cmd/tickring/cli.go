@@ -90,7 +90,9 @@ type Env struct {
 	Stderr io.Writer
 	Getenv func(name string) (string, bool)
 
-	found *client.Client // the server's, once it was found
+	found     *client.Client // the server's, once it was found
+	endpoint  string         // where it is
+	tokenFrom string         // where the token for it was found
 }
 
 // exitError is an error with an exit code of its own. An empty one says nothing
@@ -164,7 +166,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		}
 	}()
 	parser, err := kong.New(&g, kong.Name("tickring"), kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
-		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version()},
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes)},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 	if err != nil {
@@ -176,7 +178,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "tickring: %v\n", err)
+		fmt.Fprintf(stderr, "tickring: %v%s\n", err, flagHint(err))
 		if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
 			fmt.Fprintf(stderr, "see: tickring %s --help\n", p.Context.Selected().Name)
 		} else {
@@ -190,31 +192,57 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		return exitUsage
 	}
 	err = command.Run(e)
-	if text := errorText(err); text != "" {
+	if text := e.errorText(err); text != "" {
 		fmt.Fprintln(stderr, "tickring:", text)
 	}
 	return exitOf(err)
 }
 
-func errorText(err error) string {
+func (e *Env) errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
 		return err.Error() + "\nis it running? start one here with: tickring serve"
 	}
-	if e, ok := errors.AsType[*client.Refusal](err); ok && e.Code == string(core.CodeUnauthorized) {
-		return "the server does not take this token: set TICKRING_TOKEN, or --data to the folder of a server on this machine"
+	if r, ok := errors.AsType[*client.Refusal](err); ok && r.Code == string(core.CodeUnauthorized) {
+		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine", e.endpoint, e.tokenFrom)
 	}
-	return err.Error()
+	return err.Error() + e.nameHint(err)
 }
 
-// version is what the build says of itself.
+// release is the version of this source.
+const release = "0.1"
+
+// version is the release, with the commit it was built from where the build
+// knows it.
 func version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return strings.TrimPrefix(info.Main.Version, "v")
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return release
 	}
-	return "0.1"
+	return versionOf(info)
+}
+
+func versionOf(info *debug.BuildInfo) string {
+	var commit, changed string
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			commit = s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			changed = ", changed"
+		}
+	}
+	// A module that was installed by its version says no revision, but a
+	// pseudo-version ends with one.
+	if parts := strings.Split(info.Main.Version, "-"); commit == "" && len(parts) > 1 && len(parts[len(parts)-1]) == 12 {
+		commit = parts[len(parts)-1]
+	}
+	if commit == "" {
+		return release
+	}
+	return release + " (" + commit + changed + ")"
 }
 
 type versionCmd struct{}

@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/server"
 )
 
 func TestMain(m *testing.M) {
@@ -43,15 +44,15 @@ func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(env *testscript.Env) error {
-			server := testServer()
-			env.Defer(server.Close)
-			env.Setenv("TICKRING_ENDPOINT", server.URL)
+			s := testServer()
+			env.Defer(s.Close)
+			env.Setenv("TICKRING_ENDPOINT", s.URL)
 			env.Setenv("TICKRING_TOKEN", "sesame")
-			env.Setenv("URL", server.URL)
+			env.Setenv("URL", s.URL)
 			env.Setenv("USER", "ann")
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
-			env.Values["url"] = server.URL
+			env.Values["url"] = s.URL
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -119,6 +120,9 @@ func testServer() *httptest.Server {
 			if res.State != "" {
 				end.End(r.Context(), []finish.Result{res})
 			}
+		}
+		if r.URL.Path == "/healthz" {
+			w.Header().Set(server.HeaderVersion, "test")
 		}
 		h.ServeHTTP(w, r)
 	}))

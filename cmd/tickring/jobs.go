@@ -3,7 +3,9 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
 	"os"
 	"slices"
@@ -14,6 +16,7 @@ import (
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
+	"github.com/tickring/tickring/server"
 )
 
 type applyCmd struct {
@@ -178,7 +181,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		case a.Error != nil:
 			lines = []string{place(a.Error, appPos(doc, i))}
 		case a.Old != nil && a.New != nil:
-			lines = appDiff(a.Old, a.New)
+			lines = e.appDiff(a.Old, a.New)
 		}
 		rows = append(rows, changeRows(mark+" "+a.Name+" (app)", lines)...)
 	}
@@ -193,7 +196,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		case j.Error != nil:
 			lines = []string{place(j.Error, jobPos(doc, i))}
 		case j.Old != nil && j.New != nil:
-			lines = jobDiff(j.Old, j.New)
+			lines = e.jobDiff(j.Old, j.New)
 			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
@@ -225,6 +228,12 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		text += "   do it: leave out --dry-run"
 	}
 	e.printf("%s\n", text)
+	for _, j := range res.Jobs {
+		if j.Error != nil && j.Error.Field == "app" && j.Error.Code == string(core.CodeNotFound) {
+			e.printf("an app that is not there yet goes into the same file: apps: [{name: %s}]\n", oneLine(j.App))
+			break
+		}
+	}
 }
 
 func changeRows(name string, lines []string) [][]string {
@@ -261,51 +270,44 @@ func place(err *api.Error, at manifest.Pos) string {
 	return text
 }
 
-func jobDiff(before, after *api.Job) []string {
+func (e *Env) jobDiff(before, after *api.Job) []string {
 	old, err1 := api.CoreJob(*before)
 	want, err2 := api.CoreJob(*after)
 	if err1 != nil || err2 != nil {
 		return []string{""}
 	}
-	return diffLines(manifest.Diff(&old, &want))
+	return e.diffLines(manifest.Diff(&old, &want))
 }
 
-func appDiff(before, after *api.App) []string {
+func (e *Env) appDiff(before, after *api.App) []string {
 	old, err1 := api.CoreApp(*before)
 	want, err2 := api.CoreApp(*after)
 	if err1 != nil || err2 != nil {
 		return []string{""}
 	}
-	lines := diffLines(manifest.DiffApp(&old, &want))
+	lines := e.diffLines(manifest.DiffApp(&old, &want))
 	if len(lines) == 1 && lines[0] == "" {
 		return []string{"token changed"} // the only thing that is not shown
 	}
 	return lines
 }
 
-func diffLines(changes []manifest.FieldChange) []string {
+func (e *Env) diffLines(changes []manifest.FieldChange) []string {
 	var lines []string
 	for _, c := range changes {
 		switch {
 		case c.Old == "":
-			lines = append(lines, c.Path+"  set to "+shorten(c.New))
+			lines = append(lines, c.Path+"  set to "+e.cut(c.New, 100))
 		case c.New == "":
-			lines = append(lines, c.Path+"  "+shorten(c.Old)+" -> left out")
+			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> left out")
 		default:
-			lines = append(lines, c.Path+"  "+shorten(c.Old)+" -> "+shorten(c.New))
+			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> "+e.cut(c.New, 100))
 		}
 	}
 	if len(lines) == 0 {
 		return []string{""}
 	}
 	return lines
-}
-
-func shorten(text string) string {
-	if r := []rune(text); len(r) > 100 {
-		return string(r[:99]) + "…"
-	}
-	return text
 }
 
 type createCmd struct {
@@ -331,7 +333,7 @@ type createCmd struct {
 	Misfire    string            `placeholder:"HOW" help:"Late fires: latest, all or skip." group:"Policy"`
 	Grace      string            `placeholder:"SPAN" help:"Later than this is late; 60s if left out." group:"Policy"`
 	Deadline   string            `placeholder:"SPAN" help:"Later than this is skipped." group:"Policy"`
-	Route      string            `placeholder:"HOW" help:"Which executor: first, last, round, random, hash, failover." group:"Policy"`
+	Route      string            `placeholder:"HOW" help:"Which executor: ${routes}." group:"Policy"`
 	Block      string            `placeholder:"HOW" help:"serial, discard-later or cover-early." group:"Policy"`
 	Title      string            `placeholder:"TEXT" help:"Free text." group:"Policy"`
 	Label      map[string]string `placeholder:"KEY=VALUE" help:"Labels." group:"Policy"`
@@ -398,6 +400,9 @@ func (c *createCmd) Run(e *Env) error {
 		if base, spec.Handler, err = callOf(c.Call, known.Executors); err != nil {
 			return err
 		}
+		if err := neverCalled(c.Call, base); err != nil {
+			return err
+		}
 		if !fresh && !slices.Contains(known.Executors, base) {
 			return core.Invalid("call", c.Call, fmt.Sprintf("app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors), app, name))
 		}
@@ -422,7 +427,7 @@ func (c *createCmd) Run(e *Env) error {
 		return fmt.Errorf("the server did not say what became of %s", c.Job)
 	}
 	if err := res.Jobs[0].Error; err != nil {
-		return refusal(err)
+		return c.hint(refusal(err))
 	}
 	if e.json() {
 		return e.printJSON(appliedOf(&res))
@@ -438,12 +443,46 @@ func (c *createCmd) Run(e *Env) error {
 	for _, trap := range j.Traps {
 		e.printf("note: %s\n", trap)
 	}
+	if c.Every != "" && c.Offset == "" {
+		e.printf("note: it has an offset of its own within its period, so that such jobs spread; --offset 0s aligns it\n")
+	}
 	if next := e.nextLine(&j, time.Now()); next != "" {
 		e.printf("next: %s   ", next)
 	} else {
 		e.printf("run it: tickring trigger %s   ", c.Job)
 	}
 	e.printf("the same as a file: tickring get %s -o yaml\n", c.Job)
+	return nil
+}
+
+// hint adds to a refusal which flag is meant by a field of the file.
+func (c *createCmd) hint(err error) error {
+	r, ok := errors.AsType[*client.Refusal](err)
+	if !ok {
+		return err
+	}
+	switch {
+	case c.Cron != "" && strings.HasPrefix(r.Field, "schedule.cron") && len(strings.Fields(c.Cron)) == 5:
+		r.Message += fmt.Sprintf(" (here: --crontab '%s')", c.Cron)
+	case c.Crontab != "" && strings.HasPrefix(r.Field, "schedule.crontab") && len(strings.Fields(c.Crontab)) > 5:
+		r.Message += fmt.Sprintf(" (here: --cron '%s')", c.Crontab)
+	}
+	return err
+}
+
+// neverCalled refuses a URL whose host is an IP address that no server may call.
+func neverCalled(text, base string) error {
+	u, err := url.Parse(strings.TrimPrefix(base, "call:"))
+	if err != nil {
+		return nil
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name: judged when it is dialled
+	}
+	if err := server.LocalPolicy().Check(ip); err != nil {
+		return core.Invalid("call", text, err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and reserved ranges")
+	}
 	return nil
 }
 
@@ -561,7 +600,7 @@ func (c *getCmd) Run(e *Env) error {
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
 		return nil
 	}
-	return e.printJobs(apps, jobs)
+	return e.printJobs(jobs)
 }
 
 func (e *Env) app(name string) (api.App, error) {
@@ -603,7 +642,7 @@ func (e *Env) export(apps []api.App, jobs []api.Job) error {
 	return err
 }
 
-func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
+func (e *Env) printJobs(jobs []api.Job) error {
 	c, err := e.api()
 	if err != nil {
 		return err
@@ -615,10 +654,6 @@ func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
 	now := status.Now
 	if now.IsZero() {
 		now = time.Now()
-	}
-	stopped := map[string]bool{}
-	for _, a := range apps {
-		stopped[a.Name] = covers(a.Pause, now)
 	}
 	if covers(status.Pause, now) {
 		e.notef("everything is paused%s   go on: tickring resume --all\n", why(status.Pause))
@@ -636,18 +671,20 @@ func (e *Env) printJobs(apps []api.App, jobs []api.Job) error {
 		switch {
 		case j.Problem != "":
 			state = "cannot be planned: " + j.Problem
-		case j.State == "paused" && j.Pause != nil && !j.Pause.Until.IsZero():
-			state = "paused until " + e.short(j.Pause.Until, now, j.Schedule.Timezone)
-		case j.State == "started" && stopped[j.App]:
-			state, next = "paused with its app", "-"
-		case j.State == "started" && covers(status.Pause, now):
-			state, next = "paused with everything", "-"
+		case j.Pause != nil:
+			state = "paused" + pausedWith[j.Pause.Of]
+			if !j.Pause.Until.IsZero() {
+				state += " until " + e.short(j.Pause.Until, now, j.Schedule.Timezone)
+			}
 		}
 		rows = append(rows, []string{j.App + "/" + j.Name, scheduleText(j), next, last, state})
 	}
 	table(e.Stdout, rows)
 	return nil
 }
+
+// pausedWith says what else was paused when a job is.
+var pausedWith = map[string]string{"app": " with its app", "everything": " with everything"}
 
 func why(p *api.Pause) string {
 	text := ""
@@ -679,7 +716,11 @@ func (c *descCmd) Run(e *Env) error {
 		return e.printJSON(j)
 	}
 	now, zone := time.Now(), j.Schedule.Timezone
-	rows := [][]string{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, j.State)}}
+	state := j.State
+	if j.Pause != nil {
+		state = "paused" + pausedWith[j.Pause.Of]
+	}
+	rows := [][]string{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, state)}}
 	add := func(name, value string) {
 		if value != "" {
 			rows = append(rows, []string{"  " + name, value})
@@ -691,7 +732,14 @@ func (c *descCmd) Run(e *Env) error {
 		if !p.Until.IsZero() {
 			until = ", until " + e.full(p.Until, zone)
 		}
-		add("paused", e.full(p.From, zone)+why(p)+until)
+		with := ""
+		switch p.Of {
+		case "app":
+			with = "with app " + j.App + " since "
+		case "everything":
+			with = "with everything since "
+		}
+		add("paused", with+e.full(p.From, zone)+why(p)+until)
 	}
 	add("problem", j.Problem)
 	add("schedule", scheduleText(&j))
@@ -714,7 +762,7 @@ func (c *descCmd) Run(e *Env) error {
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), stateText(j.Last)))
 	}
 	add("handler", j.Handler)
-	add("params", firstLine(j.Params))
+	add("params", e.firstLine(j.Params))
 	add("misfire", j.Misfire)
 	add("grace", j.Grace)
 	add("deadline", cmp.Or(j.Deadline, "none"))
@@ -797,7 +845,11 @@ func (c *descCmd) app(e *Env) error {
 	}
 	add("title", a.Title)
 	if covers(a.Pause, time.Now()) {
-		add("paused", e.full(a.Pause.From, "")+why(a.Pause))
+		until := ""
+		if !a.Pause.Until.IsZero() {
+			until = ", until " + e.full(a.Pause.Until, "")
+		}
+		add("paused", e.full(a.Pause.From, "")+why(a.Pause)+until)
 	}
 	token := "none"
 	if a.HasToken {
@@ -950,6 +1002,8 @@ func pauseOrResume(e *Env, what string, all bool, reason, until string, pause bo
 		e.printf("paused %s until %s   sooner: tickring resume %s\n", what, e.full(res.Until, zone), target)
 	case pause:
 		e.printf("paused %s   go on: tickring resume %s\n", what, target)
+	case !res.Until.IsZero():
+		e.printf("resumed %s from %s on; what passed meanwhile is not run   next: tickring upcoming\n", what, e.full(res.Until, zone))
 	default:
 		e.printf("resumed %s; what passed meanwhile is not run   next: tickring upcoming\n", what)
 	}

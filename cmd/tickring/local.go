@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/server"
 )
 
 // The files by which a server on this machine is found.
@@ -60,47 +61,71 @@ func dataDir(flag string, getenv func(string) (string, bool)) (string, error) {
 // findServer is where the server is, and the token for it. What is said on the
 // command line beats the environment, and that beats what is found in the data
 // folder. When nothing answers there, a running demo is taken.
-func findServer(ctx context.Context, g *Globals, getenv func(string) (string, bool)) (endpoint, token string, err error) {
+func findServer(ctx context.Context, g *Globals, getenv func(string) (string, bool)) (endpoint string, token secret, err error) {
 	envEndpoint, _ := getenv("TICKRING_ENDPOINT")
+	given := secret{g.Token, "--token"}
 	envToken, _ := getenv("TICKRING_TOKEN")
+	env := secret{envToken, "TICKRING_TOKEN"}
+	adminToken := secret{adminToken(getenv), "TICKRING_ADMIN_TOKEN"}
 	switch {
 	case g.Endpoint != "":
-		return g.Endpoint, firstOf(g.Token, envToken, tokenOf(g, g.Endpoint, getenv)), nil
+		return g.Endpoint, firstSecret(given, env, tokenOf(g, g.Endpoint, getenv)), nil
 	case g.Data != "":
 		endpoint := readLine(filepath.Join(g.Data, endpointFile))
 		if endpoint == "" {
-			return "", "", fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", g.Data, g.Data)
+			return "", secret{}, fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", g.Data, g.Data)
 		}
-		return endpoint, firstOf(g.Token, readLine(filepath.Join(g.Data, tokenFile)), envToken, adminToken(getenv)), nil
+		return endpoint, firstSecret(given, fileSecret(g.Data), env, adminToken), nil
 	case envEndpoint != "":
-		return envEndpoint, firstOf(g.Token, envToken, tokenOf(g, envEndpoint, getenv)), nil
+		return envEndpoint, firstSecret(given, env, tokenOf(g, envEndpoint, getenv)), nil
 	}
 	dir, err := dataDir("", getenv)
 	if err != nil {
-		return "", "", err
+		return "", secret{}, err
 	}
 	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
 		endpoint := readLine(filepath.Join(dir, endpointFile))
 		if endpoint != "" && answers(ctx, endpoint) {
-			return endpoint, firstOf(g.Token, envToken, readLine(filepath.Join(dir, tokenFile)), adminToken(getenv)), nil
+			return endpoint, firstSecret(given, env, fileSecret(dir), adminToken), nil
 		}
 	}
-	return "", "", fmt.Errorf("no server runs on this machine (data folder %s): start one with: tickring serve\nor set TICKRING_ENDPOINT and TICKRING_TOKEN for one elsewhere", dir)
+	start := "tickring serve"
+	if readLine(filepath.Join(dir, endpointFile)) == "" && readLine(filepath.Join(dir, demoFolder, endpointFile)) != "" {
+		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
+	}
+	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor set TICKRING_ENDPOINT and TICKRING_TOKEN for one elsewhere", dir, start)
+}
+
+// secret is a token and where it was found.
+type secret struct{ text, from string }
+
+func firstSecret(secrets ...secret) secret {
+	for _, s := range secrets {
+		if s.text != "" {
+			return s
+		}
+	}
+	return secret{}
+}
+
+func fileSecret(dir string) secret {
+	path := filepath.Join(dir, tokenFile)
+	return secret{readLine(path), path}
 }
 
 // tokenOf is the token in the data folder, if that is the folder of endpoint: a
 // token is not sent to anybody else.
-func tokenOf(g *Globals, endpoint string, getenv func(string) (string, bool)) string {
+func tokenOf(g *Globals, endpoint string, getenv func(string) (string, bool)) secret {
 	dir, err := dataDir(g.Data, getenv)
 	if err != nil {
-		return ""
+		return secret{}
 	}
 	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
 		if readLine(filepath.Join(dir, endpointFile)) == strings.TrimSuffix(endpoint, "/") {
-			return readLine(filepath.Join(dir, tokenFile))
+			return fileSecret(dir)
 		}
 	}
-	return ""
+	return secret{}
 }
 
 func adminToken(getenv func(string) (string, bool)) string {
@@ -126,7 +151,8 @@ func readLine(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// answers reports whether anything speaks HTTP at endpoint.
+// answers reports whether a server of ours answers at endpoint: what is there
+// now may be another program, after a server that is gone.
 func answers(ctx context.Context, endpoint string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -139,7 +165,7 @@ func answers(ctx context.Context, endpoint string) bool {
 		return false
 	}
 	resp.Body.Close()
-	return true
+	return resp.Header.Get(server.HeaderVersion) != ""
 }
 
 // api is the client of the server that the flags and the environment mean.
@@ -151,10 +177,11 @@ func (e *Env) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if token == "" {
+	if token.text == "" {
 		return nil, &exitError{exitRefused, fmt.Errorf("there is no token for %s: set TICKRING_TOKEN", endpoint)}
 	}
-	e.found, err = client.New(endpoint, token, client.Config{Actor: e.actor()})
+	e.endpoint, e.tokenFrom = endpoint, token.from
+	e.found, err = client.New(endpoint, token.text, client.Config{Actor: e.actor()})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}

@@ -189,9 +189,9 @@ func scheduleText(j *api.Job) string {
 	return "by hand only"
 }
 
-// stateText is a state with its reason.
+// stateText is a state with its reason; that a run timed out is said once.
 func stateText(r *api.Run) string {
-	if r.Reason != "" && r.Reason != r.State {
+	if r.Reason != "" && r.Reason != string(core.ReasonTimeout) {
 		return r.State + ": " + r.Reason
 	}
 	return r.State
@@ -221,13 +221,18 @@ func took(r *api.Run) string {
 	return span(r.EndedAt.Sub(r.SentAt))
 }
 
-// firstLine is the first line of a message, cut.
-func firstLine(text string) string {
+// firstLine is the first line of a message.
+func (e *Env) firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	if r := []rune(line); len(r) > 80 {
-		return string(r[:79]) + "…"
+	return e.cut(line, 80)
+}
+
+// cut is a text that leaves room for others on a terminal. Programs get all of it.
+func (e *Env) cut(text string, n int) string {
+	if r := []rune(text); len(r) > n && terminal(e.Stdout) {
+		return string(r[:n-1]) + "…"
 	}
-	return line
+	return text
 }
 
 // plural is "1 job", "2 jobs".

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -84,9 +85,10 @@ func (e *Env) run(text string) (api.Run, error) {
 	job, key, byKey := strings.Cut(job, "#")
 	if !byInstant && !byKey {
 		if _, err := core.ParseRunID(text); err != nil {
-			return api.Run{}, core.Invalid("run", text, "a run is written as its ID, as app/name@2026-11-20T02:30, or as app/name#KEY")
+			return api.Run{}, core.Invalid("run", text, "a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
 		}
-		return client.Decode[api.Run](c.GetRun(e.Ctx, text))
+		run, err := client.Decode[api.Run](c.GetRun(e.Ctx, text))
+		return run, notRun(err, text)
 	}
 	app, name, err := e.jobName(job)
 	if err != nil {
@@ -96,6 +98,15 @@ func (e *Env) run(text string) (api.Run, error) {
 		return client.Decode[api.Run](c.GetRunAt(e.Ctx, app, name, at))
 	}
 	return client.Decode[api.Run](c.GetRunByKey(e.Ctx, app, name, key))
+}
+
+// notRun adds to what is not there under a number what the ID of a run looks like.
+func notRun(err error, text string) error {
+	r, ok := errors.AsType[*client.Refusal](err)
+	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
+		r.Message += "; a run is written as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs lists them"
+	}
+	return err
 }
 
 // jobs reads all jobs of an app, or of all.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -133,7 +134,7 @@ func (e *Env) printEnd(r *api.Run) {
 	if r.Attempt > 1 {
 		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
 	}
-	if m := firstLine(r.Message); m != "" {
+	if m := e.firstLine(r.Message); m != "" {
 		parts = append(parts, m)
 	}
 	if r.Then != "" {
@@ -159,7 +160,7 @@ func (c *killCmd) Run(e *Env) error {
 	case jobKind:
 		app, name, err := e.jobName(c.What)
 		if err != nil {
-			return err
+			return notRun(err, c.What)
 		}
 		if res, err = client.Decode[api.StopResult](cl.KillJob(e.Ctx, app, name)); err != nil {
 			return err
@@ -290,9 +291,12 @@ func (e *Env) printRuns(page *api.RunPage, zone string) {
 	rows := [][]string{{"RUN", "APP/JOB", "SCHEDULED", "LATE", "TOOK", "CAUSE", "STATE", ""}}
 	for i := range page.Runs {
 		r := &page.Runs[i]
-		rows = append(rows, []string{r.ID, runName(r), e.full(r.ScheduledAt, r.Timezone), lateness(r), took(r), r.Cause, stateText(r), firstLine(r.Message)})
+		rows = append(rows, []string{r.ID, runName(r), e.full(r.ScheduledAt, r.Timezone), lateness(r), took(r), r.Cause, stateText(r), e.firstLine(r.Message)})
 	}
 	table(e.Stdout, rows)
+	// A record that reaches over two pages comes with both.
+	slices.SortStableFunc(page.Skips, func(a, b api.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
+	page.Skips = slices.Compact(page.Skips)
 	for _, s := range page.Skips {
 		e.printf("%s\n", e.skipLine(&s, zone))
 	}
@@ -319,7 +323,12 @@ func (c *runCmd) Run(e *Env) error {
 	}
 	if r.Skip != nil {
 		e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
-		e.printf("there is no run of it   who changed what: tickring changes %s\n", runName(&r))
+		switch core.Reason(r.Skip.Reason) {
+		case core.ReasonMisfire, core.ReasonDeadline:
+			e.printf("there is no run of it: it came too late for the job's misfire, grace and deadline: tickring describe %s\n", runName(&r))
+		default:
+			e.printf("there is no run of it   who changed what: tickring changes %s\n", runName(&r))
+		}
 		return nil
 	}
 	rows := [][]string{{"run " + r.ID, runName(&r) + "   " + stateText(&r)}}
@@ -338,7 +347,11 @@ func (c *runCmd) Run(e *Env) error {
 		add("due", e.full(r.DueAt, r.Timezone))
 	}
 	if !r.SentAt.IsZero() {
-		add("sent", e.full(r.SentAt, r.Timezone)+"   "+lateness(&r))
+		sent := e.full(r.SentAt, r.Timezone)
+		if r.LatenessMs != nil {
+			sent += "   " + lateness(&r)
+		}
+		add("sent", sent)
 	}
 	if !r.EndedAt.IsZero() {
 		ended := e.full(r.EndedAt, r.Timezone)
@@ -348,7 +361,7 @@ func (c *runCmd) Run(e *Env) error {
 		add("ended", ended)
 	}
 	for _, t := range r.Tries {
-		add("asked", strings.TrimSpace(t.Address+"   "+firstLine(t.Message)))
+		add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 	}
 	add("address", r.Address)
 	if r.Attempt > 1 || r.Retries > 0 || r.Then != "" {
@@ -358,7 +371,7 @@ func (c *runCmd) Run(e *Env) error {
 	add("then", r.Then)
 	add("key", r.Key)
 	if r.Params != nil {
-		add("params", firstLine(*r.Params))
+		add("params", e.firstLine(*r.Params))
 	}
 	if r.KillBy != "" {
 		add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy)
@@ -371,15 +384,17 @@ func (c *runCmd) Run(e *Env) error {
 		e.printf("%s\n", strings.TrimRight(plain(r.Message), "\n"))
 	}
 	if r.Late != nil {
-		e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code, firstLine(plain(r.Late.Message)))
+		e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code, e.firstLine(plain(r.Late.Message)))
 	}
 	switch {
 	case r.State == string(core.Planned):
 		e.printf("cancel: tickring kill %s\n", r.ID)
 	case core.State(r.State).Open():
 		e.printf("its log: tickring logs %s -f   end it: tickring kill %s\n", r.ID, r.ID)
-	default:
+	case !r.SentAt.IsZero():
 		e.printf("its log: tickring logs %s\n", r.ID)
+	case r.Reason == string(core.ReasonNoExecutor):
+		e.printf("who is there: tickring executors %s\n", r.App)
 	}
 	return nil
 }
@@ -415,6 +430,9 @@ func (c *logsCmd) Run(e *Env) error {
 		if run.Skip != nil {
 			return &exitError{exitNotFound, errors.New("there is no run of this instant: it was " + e.skipLine(run.Skip, run.Timezone))}
 		}
+	}
+	if !core.State(run.State).Open() && run.SentAt.IsZero() {
+		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: it was never sent (%s)   more: tickring run %s", run.ID, stateText(&run), run.ID)}
 	}
 	wait := 200 * time.Millisecond
 	for from := 1; ; {

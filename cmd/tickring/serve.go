@@ -18,11 +18,11 @@ import (
 
 // ServeCmd runs the server.
 type ServeCmd struct {
-	Listen       string   `help:"Address to listen on; port 0 takes a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
+	Listen       string   `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
 	Demo         bool     `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
 	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
 	AllowNoToken bool     `help:"Let executors of apps without a token in (always so when listening on this machine only)."`
-	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen)." placeholder:"URL"`
+	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string `hidden:"" help:"NAME=DURATION, for tests."`
 }
@@ -61,7 +61,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	var demo *server.Demo
 	if c.Demo {
 		demo = server.NewDemo(out)
-		o.Closed, o.Sent = demo.Closed, demo.Sent
+		demo.Hook(&o)
 	}
 	s, err := server.New(o)
 	if err != nil {
@@ -72,22 +72,30 @@ func (c *ServeCmd) Run(e *Env) error {
 		token = filepath.Join(short(dir, e), tokenFile)
 	}
 	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
+	if s.OnAllNetworks() {
+		if c.ReportURL == "" {
+			fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
+		}
+		if !o.AllowNoToken {
+			fmt.Fprintln(out, "executors that register need the token of their app: apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
+		}
+	}
 	ctx, stop := context.WithCancel(e.Ctx)
 	defer stop()
 	var wg sync.WaitGroup
 	if demo != nil {
+		wg.Go(func() { demo.Run(ctx, s) })
 		wg.Go(func() {
-			if err := demo.Run(ctx, s); err != nil {
-				fmt.Fprintf(out, "the demo ended: %v\n", err)
-				stop()
+			select {
+			case <-s.Ready():
+			case <-ctx.Done():
+				return
 			}
-		})
-		wg.Go(func() {
 			t := time.NewTimer(3 * time.Second)
 			defer t.Stop()
 			select {
 			case <-t.C:
-				fmt.Fprintln(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 me and start me again")
+				fmt.Fprintf(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 %d, then start me again\n", os.Getpid())
 			case <-ctx.Done():
 			}
 		})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime/debug"
 	"testing"
 	"time"
 
@@ -152,4 +153,34 @@ func TestDurations(t *testing.T) {
 			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)
 		}
 	})
+}
+
+func TestVersion(t *testing.T) {
+	build := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
+		return &debug.BuildInfo{Main: debug.Module{Version: version}, Settings: settings}
+	}
+	revision := debug.BuildSetting{Key: "vcs.revision", Value: "0123456789abcdef0123456789abcdef01234567"}
+	for _, tt := range []struct {
+		info *debug.BuildInfo
+		want string
+	}{
+		{build("(devel)"), "0.1"},
+		{build(""), "0.1"},
+		{build("v0.0.0-20261121140000-0123456789ab+dirty", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}), "0.1 (0123456789ab, changed)"},
+		{build("v0.0.0-20261121140000-0123456789ab", revision, debug.BuildSetting{Key: "vcs.modified", Value: "false"}), "0.1 (0123456789ab)"},
+		{build("v0.0.0-20261121140000-0123456789ab"), "0.1 (0123456789ab)"},
+	} {
+		if got := versionOf(tt.info); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.info.Main.Version, got, tt.want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	names := []string{"shop/report", "shop/sweep", "web/x"}
+	for text, want := range map[string]string{"shop/reprot": "shop/report", "shop/swep": "shop/sweep", "other/thing": "", "": "", "ab": ""} {
+		if got := nearest(text, names); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
 }

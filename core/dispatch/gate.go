@@ -67,7 +67,8 @@ func (a *gate) offer(n int, now time.Time, low, high int) int {
 	defer a.mu.Unlock()
 	s := now.Unix()
 	if s != a.second {
-		a.rate = max(a.offered, a.rate*math.Pow(0.8, float64(s-a.second)))
+		past := float64(max(s-a.second, 1)) // a clock that was set back lets nothing grow
+		a.rate = max(a.offered*math.Pow(0.8, past-1), a.rate*math.Pow(0.8, past))
 		a.second, a.offered = s, 0
 	}
 	a.offered += float64(n)

@@ -99,12 +99,18 @@ func noExecutor(it *item) string {
 	return "no executor of " + it.job.Def.App + " is registered"
 }
 
+// journalSoon is well below the 10 minutes that the watchdog stays behind.
+const journalSoon = time.Minute
+
 // keepJournal stores the journal each JournalEvery while there are new
 // answers: what is answered and not yet stored is what a crash sends again.
+// With none for journalSoon it is stored as begun: the watchdog goes over the
+// minutes of claims once, and would not see a journal that comes after it.
 func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 	every := b.d.o.JournalEvery
 	t := time.NewTimer(every)
 	defer t.Stop()
+	soon := b.now().Add(journalSoon)
 	for {
 		select {
 		case <-stop:
@@ -114,7 +120,7 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 		case <-t.C:
 		}
 		b.mu.Lock()
-		due := b.dirty || b.blocked
+		due := b.dirty || b.blocked || b.v == 0 && !b.now().Before(soon)
 		b.mu.Unlock()
 		next := every
 		if due && !b.writeJournal(ctx) {

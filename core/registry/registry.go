@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"time"
 
@@ -147,7 +148,7 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		if r.o.AllowNoToken {
 			return app, nil
 		}
-		return core.App{}, core.Errorf(core.CodeUnauthorized, "app %s has no token yet, so none is accepted: give it one", g.App)
+		return core.App{}, noToken("app %s has no token, and this server takes executors with a token only: write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token; or start the server with --allow-no-token", g.App)
 	}
 	if !sameToken(app.Token, g.Token) {
 		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)
@@ -159,6 +160,16 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 func sameToken(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// ErrNoToken is in the refusal of an executor whose app has no token: that is
+// for whoever looks after the app to mend, not a wrong token.
+var ErrNoToken = errors.New("the app has no token")
+
+func noToken(format string, args ...any) error {
+	e := core.Errorf(core.CodeUnauthorized, format, args...)
+	e.Err = ErrNoToken
+	return e
 }
 
 func passing(err error) error {

@@ -129,7 +129,7 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 		}
 		r.at = w.At
 	default:
-		return r, core.Invalid(path+".kind", string(w.Kind), "cron, crontab, every, fixedDelay and at are allowed")
+		return r, core.Invalid(path+".kind", string(w.Kind), "allowed are "+core.Words(core.Kinds))
 	}
 	return r, nil
 }

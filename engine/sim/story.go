@@ -15,7 +15,6 @@ type story struct {
 	takes    int         // take-overs from a foreign owner
 	looked   []time.Time // when each of them was made
 	closed   time.Time
-	reported int // ends that executors reported, at least
 }
 
 // arrival is one request for a run that reached an executor and was taken.

@@ -52,7 +52,7 @@ var free = map[string][]string{
 	"internal/safedial": {},
 	"internal/miniexec": {"wire"},
 	"wiretest":          {"wire", "wirehttp"},
-	"executor/...":      {"wire"},
+	"executor/...":      {"wire", "executor"},
 }
 
 // anything may import what it tests.
@@ -342,10 +342,141 @@ func TestReadmeNamesWhatExists(t *testing.T) {
 		t.Errorf("the table has %d rows, about twelve are wanted", rows)
 	}
 	for _, m := range regexp.MustCompile("`([a-z][\\w./-]*)`").FindAllStringSubmatch(table, -1) {
-		if _, err := os.Stat(filepath.Join("../..", m[1])); err != nil {
+		if !exists(m[1]) {
 			t.Errorf("README.md names %s, which does not exist", m[1])
 		}
 	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(filepath.Join("../..", path))
+	return err == nil
+}
+
+// TestTextsNameWhatExists: every path of ours that README.md and CONTRIBUTING.md
+// put between backticks, in commands too, or link to is
+// there.
+func TestTextsNameWhatExists(t *testing.T) {
+	// What has a slash and is no path of ours.
+	others := []string{"testing/synctest"}
+	roots := map[string]bool{}
+	entries, err := os.ReadDir("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		roots[e.Name()] = true
+	}
+	file := regexp.MustCompile(`\.(go|md|ya?ml|mod|json|sh)$`)
+	for _, text := range []string{"README.md", "CONTRIBUTING.md"} {
+		b, err := os.ReadFile(filepath.Join("../..", text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		prose := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(b), "")
+		var paths []string
+		for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(prose, -1) {
+			words := strings.Fields(m[1])
+			for _, w := range words {
+				w = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(w, "/..."), "./"), "/")
+				if _, value, found := strings.Cut(w, "="); found && strings.HasPrefix(w, "-") {
+					w = value
+				}
+				first, _, slash := strings.Cut(w, "/")
+				switch {
+				case w == "" || w == "." || w == "..." || slices.Contains(others, w):
+				case !regexp.MustCompile(`^[.\w][\w./-]*$`).MatchString(w), strings.HasPrefix(w, "-"):
+				case slash && regexp.MustCompile(`^[a-z.]`).MatchString(first), len(words) == 1 && file.MatchString(w), len(words) == 1 && roots[w]:
+					paths = append(paths, w)
+				}
+			}
+		}
+		for _, m := range regexp.MustCompile(`\]\(([^)#:]+)(?:#[^)]*)?\)`).FindAllStringSubmatch(prose, -1) {
+			paths = append(paths, m[1])
+		}
+		if len(paths) < 8 {
+			t.Errorf("%s names %d paths: are they still found?", text, len(paths))
+		}
+		for _, p := range paths {
+			if !exists(p) {
+				t.Errorf("%s names %s, which does not exist", text, p)
+			}
+		}
+	}
+}
+
+// TestEnginesRunTheSuite: each folder beside enginetest and sim is an engine,
+// and its tests run all that engines must do.
+func TestEnginesRunTheSuite(t *testing.T) {
+	entries, err := os.ReadDir("../../engine")
+	if err != nil {
+		t.Fatal(err)
+	}
+	engines := 0
+	for _, e := range entries {
+		if !e.IsDir() || e.Name() == "enginetest" || e.Name() == "sim" {
+			continue
+		}
+		engines++
+		names, err := filepath.Glob(filepath.Join("../../engine", e.Name(), "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		runs := false
+		for _, name := range names {
+			f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range f.Decls {
+				if fn, ok := d.(*ast.FuncDecl); ok && fn.Recv == nil && strings.HasPrefix(fn.Name.Name, "Test") {
+					runs = runs || runsSuite(fn)
+				}
+			}
+		}
+		if !runs {
+			t.Errorf("no test of engine/%s runs enginetest: call Run or RunAll, or go through Cases", e.Name())
+		}
+	}
+	if engines < 2 {
+		t.Fatalf("only %d engines were found", engines)
+	}
+}
+
+// runsSuite reports whether a test calls enginetest.Run or RunAll, or goes
+// through enginetest.Cases and runs each.
+func runsSuite(fn *ast.FuncDecl) bool {
+	is := func(x ast.Expr, names ...string) bool {
+		sel, ok := x.(*ast.SelectorExpr)
+		if !ok {
+			return false
+		}
+		p, ok := sel.X.(*ast.Ident)
+		return ok && p.Name == "enginetest" && slices.Contains(names, sel.Sel.Name)
+	}
+	found := false
+	ast.Inspect(fn, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.CallExpr:
+			found = found || is(n.Fun, "Run", "RunAll")
+		case *ast.RangeStmt:
+			c, ok := n.Value.(*ast.Ident)
+			if !ok || !is(n.X, "Cases") {
+				break
+			}
+			ast.Inspect(n.Body, func(n ast.Node) bool {
+				if call, ok := n.(*ast.CallExpr); ok {
+					if sel, ok := call.Fun.(*ast.SelectorExpr); ok && sel.Sel.Name == "Run" {
+						x, ok := sel.X.(*ast.Ident)
+						found = found || ok && x.Name == c.Name
+					}
+				}
+				return true
+			})
+		}
+		return true
+	})
+	return found
 }
 
 // TestModulesAreListed: .ci/run knows every module of the repository.

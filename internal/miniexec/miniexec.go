@@ -16,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/wire"
@@ -45,6 +46,8 @@ type Executor struct {
 	wg      sync.WaitGroup
 	results chan wire.CallbackItem
 	client  *http.Client
+	known   chan struct{} // closed once the server has taken the registration
+	owed    atomic.Int64  // runs that were accepted and are not reported yet
 
 	mu      sync.Mutex
 	conns   map[net.Conn]struct{}
@@ -74,7 +77,7 @@ func Start(o Options) (*Executor, error) {
 		return nil, fmt.Errorf("listen for runs: %w", err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
-	e := &Executor{o: o, ln: ln, ctx: ctx, stop: stop, results: make(chan wire.CallbackItem, 100_000),
+	e := &Executor{known: make(chan struct{}), o: o, ln: ln, ctx: ctx, stop: stop, results: make(chan wire.CallbackItem, 100_000),
 		client: &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 4}},
 		conns:  map[net.Conn]struct{}{}, running: map[int64]*running{}, logs: map[int64]*strings.Builder{}}
 	e.wg.Go(e.accept)
@@ -90,9 +93,14 @@ func Start(o Options) (*Executor, error) {
 // URL is the address that it registers.
 func (e *Executor) URL() string { return "http://" + e.ln.Addr().String() }
 
+// Registered is closed once the server has taken the registration.
+func (e *Executor) Registered() <-chan struct{} { return e.known }
+
+// closing is how long Close waits for the server to take what is reported.
+const closing = time.Second
+
 // Close ends it: what runs is cancelled and reported as far as the server takes it.
 func (e *Executor) Close() {
-	e.stop()
 	e.ln.Close()
 	e.mu.Lock()
 	for c := range e.conns {
@@ -102,6 +110,20 @@ func (e *Executor) Close() {
 		r.cancel(context.Canceled)
 	}
 	e.mu.Unlock()
+	if e.o.Admin != "" {
+		look := time.NewTicker(10 * time.Millisecond)
+		limit := time.NewTimer(closing)
+		for over := false; !over && e.owed.Load() > 0; {
+			select {
+			case <-look.C:
+			case <-limit.C:
+				over = true
+			}
+		}
+		look.Stop()
+		limit.Stop()
+	}
+	e.stop()
 	e.wg.Wait()
 	e.client.CloseIdleConnections()
 }
@@ -215,6 +237,7 @@ func (e *Executor) answer(path string, body []byte) []byte {
 }
 
 func (e *Executor) start(run *wire.Run) {
+	e.owed.Add(1)
 	if e.o.Handle == nil {
 		e.report(run, wire.CodeSuccess, "")
 		return
@@ -303,7 +326,7 @@ func (e *Executor) log(q wire.LogRequest) wire.LogResult {
 func (e *Executor) register() {
 	reg := wire.AppendRegistration(nil, wire.Registration{Group: wire.GroupExecutor, App: e.o.App, Address: e.URL()})
 	wait := time.Duration(0)
-	for {
+	for known := false; ; {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
@@ -318,6 +341,9 @@ func (e *Executor) register() {
 		if err := e.post(e.ctx, "/api/registry", reg); err != nil {
 			e.o.Log.Debug("registration failed", "err", err)
 			wait = time.Second
+		} else if !known {
+			known = true
+			close(e.known)
 		}
 	}
 }
@@ -381,5 +407,6 @@ func (e *Executor) callback() {
 				return
 			}
 		}
+		e.owed.Add(int64(-len(batch)))
 	}
 }

@@ -1,0 +1,80 @@
+package api
+
+import (
+	"encoding/json"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// TestEveryKindIsConverted: each kind of schedule, alone and in a list, comes
+// back from the document as it was.
+func TestEveryKindIsConverted(t *testing.T) {
+	rules := map[core.Kind]core.When{
+		core.KindCron:       {Expr: "0 0 3 * * ?"},
+		core.KindCrontab:    {Expr: "0 3 * * *"},
+		core.KindEvery:      {Every: 90 * time.Minute, Offset: 5 * time.Second, Aligned: true},
+		core.KindFixedDelay: {Every: 10 * time.Second},
+		core.KindAt:         {At: 1_800_000_000},
+	}
+	for _, kind := range core.Kinds {
+		rule, ok := rules[kind]
+		if !ok {
+			t.Errorf("no example of the kind %s in this test", kind)
+		}
+		rule.Kind = kind
+		for _, want := range []core.Schedule{{Any: []core.When{rule}}, {Any: []core.When{rule, rule}, Timezone: "Europe/Berlin", Jitter: time.Second}} {
+			b, err := json.Marshal(scheduleOf(want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(string(b), `"`+string(kind)+`":`) {
+				t.Errorf("%s has no field %s", b, kind)
+			}
+			var s Schedule
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := coreSchedule(s); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %s came back as %+v, %v", kind, b, got, err)
+			}
+		}
+	}
+}
+
+// TestUnknownKindIsNotSwallowed: shown without its rule a job would seem to
+// fire by hand only.
+func TestUnknownKindIsNotSwallowed(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("a rule of no known kind was shown as nothing")
+		}
+	}()
+	scheduleOf(core.Schedule{Any: []core.When{{Kind: "moon"}}})
+}
+
+// TestDocumentNamesThePolicies: the words of the document are those of core.
+func TestDocumentNamesThePolicies(t *testing.T) {
+	doc, err := os.ReadFile("openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for field, want := range map[string]string{
+		"route": core.Words(core.Routes), "misfire": core.Words(core.Misfires), "block": core.Words(core.Blocks), "backoff": core.Words(core.Backoffs),
+	} {
+		found := regexp.MustCompile(`(?m)^ +`+field+`: \{type: string, enum: \[([^]]*)\]`).FindAllSubmatch(doc, -1)
+		if len(found) == 0 {
+			t.Errorf("openapi.yaml has no enum of %s", field)
+		}
+		for _, m := range found {
+			if string(m[1]) != want {
+				t.Errorf("openapi.yaml: %s is one of %s, want %s", field, m[1], want)
+			}
+		}
+	}
+}

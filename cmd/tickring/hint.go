@@ -1,0 +1,109 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+)
+
+var (
+	unknownFlag = regexp.MustCompile(`^unknown flag --([^ ,]+)`)
+	unknownName = regexp.MustCompile(`^there is no (job|app) ([^ ;]+)$`)
+)
+
+// flagHint names the flag that may be meant by one that is not there.
+func flagHint(err error) string {
+	p, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || p.Context == nil {
+		return ""
+	}
+	m := unknownFlag.FindStringSubmatch(err.Error())
+	if m == nil || strings.Contains(err.Error(), "did you mean") {
+		return ""
+	}
+	var names []string
+	for _, f := range p.Context.Flags() {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	}
+	if name := nearest(m[1], names); name != "" {
+		return ", did you mean --" + name + "?"
+	}
+	return ""
+}
+
+// nameHint names the job or app that may be meant by one that is not there.
+func (e *Env) nameHint(err error) string {
+	r, ok := errors.AsType[*client.Refusal](err)
+	if !ok || e.found == nil {
+		return ""
+	}
+	m := unknownName.FindStringSubmatch(r.Message)
+	if m == nil {
+		return ""
+	}
+	var names []string
+	if m[1] == "app" {
+		apps, err := e.apps()
+		if err != nil {
+			return ""
+		}
+		for _, a := range apps {
+			names = append(names, a.Name)
+		}
+	} else {
+		page, err := client.Decode[api.JobPage](e.found.ListJobs(e.Ctx, &api.ListJobsParams{Limit: 1000}))
+		if err != nil {
+			return ""
+		}
+		for _, j := range page.Jobs {
+			names = append(names, j.App+"/"+j.Name)
+		}
+	}
+	if name := nearest(m[2], names); name != "" {
+		return ", did you mean " + name + "?"
+	}
+	return ""
+}
+
+// nearest is the name that text may be meant to be; empty if none is near.
+func nearest(text string, names []string) string {
+	best, least := "", max(2, len(text)/4)+1
+	for _, name := range names {
+		if d := distance(text, name); d < least {
+			best, least = name, d
+		}
+	}
+	if least >= len(text) {
+		return "" // all of it would have to change
+	}
+	return best
+}
+
+// distance is how many characters have to be added, left out or changed to
+// make b of a.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

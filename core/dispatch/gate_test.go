@@ -1,0 +1,236 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// slow accepts each run after a while, and counts the sends under way to each address.
+type slow struct {
+	takes map[string]time.Duration
+	mu    sync.Mutex
+	now   map[string]int
+	most  map[string]int
+	total map[string]int
+	beats []string
+	down  map[string]bool
+}
+
+func (s *slow) Send(ctx context.Context, x dispatch.Shipment) dispatch.Answer {
+	s.mu.Lock()
+	s.now[x.Address]++
+	s.total[x.Address]++
+	s.most[x.Address] = max(s.most[x.Address], s.now[x.Address])
+	took := s.takes[x.Address]
+	s.mu.Unlock()
+	t := time.NewTimer(took)
+	defer t.Stop()
+	kind := dispatch.AnswerAccepted
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+		kind = dispatch.AnswerUnconfirmed
+	}
+	s.mu.Lock()
+	s.now[x.Address]--
+	s.mu.Unlock()
+	return dispatch.Answer{Kind: kind, Took: took}
+}
+
+func (s *slow) Beat(_ context.Context, _ *core.App, address string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.beats = append(s.beats, address)
+	if s.down[address] {
+		return fmt.Errorf("%s is down", address)
+	}
+	return nil
+}
+
+// peak is the most sends that were under way to each address since it was asked last.
+func (s *slow) peak() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.most
+	s.most = map[string]int{}
+	return m
+}
+
+// gated is a dispatcher over a store with jobs of one app, each job's fires to
+// one address: job 1 to 999 to the first, from 1000 to the second.
+type gated struct {
+	t      *testing.T
+	d      *dispatch.Dispatcher
+	s      *memory.Store
+	sender *slow
+}
+
+const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
+
+func newGated(t *testing.T, o dispatch.Options) *gated {
+	g := &gated{t: t, s: memory.New(memory.Options{}),
+		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{}, down: map[string]bool{}}}
+	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
+		if err := g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.Log = slog.New(slog.DiscardHandler)
+	g.d = dispatch.New(g.s, g.s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: o.Log}), o)
+	return g
+}
+
+// messages makes n jobs from a number on, and a fire of each that is due now.
+func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
+	g.t.Helper()
+	now := core.InstantOf(time.Now())
+	var fires []core.Fire
+	for i := range n {
+		id := from + core.JobID(i)
+		j := core.Job{Def: core.Def{ID: id, App: app, Name: "job-" + id.String(), Handler: "h"}}
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		j.Normalize()
+		if err := g.s.CreateJobs(g.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: id}})[0]; err != nil {
+			g.t.Fatal(err)
+		}
+		fires = append(fires, core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
+	}
+	var out []ring.Message
+	for _, o := range plan.Pack(fires, ring.MaxFires, 0) {
+		out = append(out, o.Message)
+	}
+	return out
+}
+
+func (g *gated) handle(msgs []ring.Message) {
+	for _, v := range g.d.Handle(g.t.Context(), msgs) {
+		if !v.Ack {
+			g.t.Errorf("not acked: %v", v.Err)
+		}
+	}
+}
+
+// TestSendsToOneAddressAreBounded: over all invocations of a process, and
+// however much is due; the bound follows what the executor is seen to need.
+func TestSendsToOneAddressAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{SendsMin: 3, SendsMax: 7})
+		g.sender.takes[firstAddress], g.sender.takes[secondAddress] = 400*time.Millisecond, time.Millisecond
+
+		// Nothing is known of the address: the least. Two invocations share it.
+		a, b := g.messages(1, 15, "one"), g.messages(101, 15, "one")
+		var wg sync.WaitGroup
+		wg.Go(func() { g.handle(a) })
+		wg.Go(func() { g.handle(b) })
+		wg.Wait()
+		if got := g.sender.peak(); got[firstAddress] != 3 {
+			t.Errorf("at first %v sends under way, want 3", got)
+		}
+
+		// 60 a second that take 0.4 s each want 48; the most is 7.
+		g.handle(g.messages(201, 60, "one"))
+		if got := g.sender.peak(); got[firstAddress] != 7 {
+			t.Errorf("under load %v sends under way, want 7", got)
+		}
+
+		// When few are due the bound falls again: 6 want 4.
+		wait(time.Minute)
+		g.handle(g.messages(301, 6, "one"))
+		if got := g.sender.peak(); got[firstAddress] != 4 {
+			t.Errorf("later %v sends under way, want 4", got)
+		}
+
+		// One that answers at once needs no more than the least.
+		wait(time.Minute)
+		g.handle(g.messages(1001, 60, "two"))
+		g.handle(g.messages(1101, 60, "two"))
+		if got := g.sender.peak(); got[secondAddress] != 3 {
+			t.Errorf("to a quick address %v sends under way, want 3", got)
+		}
+		if want := map[string]int{firstAddress: 96, secondAddress: 120}; !maps.Equal(g.sender.total, want) {
+			t.Errorf("sent %v, want %v", g.sender.total, want)
+		}
+	})
+}
+
+// TestAddressesDoNotShareALimit: what hangs at one address holds up no send to
+// another, in one batch or in two.
+func TestAddressesDoNotShareALimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
+		g.sender.takes[firstAddress], g.sender.takes[secondAddress] = 5*time.Second, 10*time.Millisecond
+		mixed := append(g.messages(1, 3, "one"), g.messages(1001, 20, "two")...)
+		var wg sync.WaitGroup
+		wg.Go(func() { g.handle(mixed) })
+		wait(time.Second) // all of the second, one by one, and the first still hangs
+		g.sender.mu.Lock()
+		if g.sender.total[secondAddress] != 20 || g.sender.total[firstAddress] != 1 {
+			t.Errorf("after a second %v were sent", g.sender.total)
+		}
+		g.sender.mu.Unlock()
+		wg.Wait()
+		if got := g.sender.peak(); got[firstAddress] != 1 || got[secondAddress] != 1 {
+			t.Errorf("%v sends under way, want 1 each", got)
+		}
+	})
+}
+
+// TestWhatWaitsForALimitIsNotLost: an invocation that ends while its fires wait
+// for a place puts them on the ring again, and takes no place with it.
+func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{SendsMin: 1, SendsMax: 1, Invocation: 10 * time.Second})
+		g.sender.takes[firstAddress] = 3 * time.Second
+		g.handle(g.messages(1, 10, "one")) // acked: what was not sent is in a new message
+		sent := g.sender.total[firstAddress]
+		if sent < 2 || sent > 4 {
+			t.Fatalf("%d were sent in 10 seconds", sent)
+		}
+		for again := 0; again < 10; again++ {
+			due, waiting, _, err := g.s.Depth(t.Context(), ring.KindFires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if due+waiting == 0 {
+				break
+			}
+			got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range got {
+				if n := len(d.Message.Fires); again == 0 && n != 10-sent {
+					t.Errorf("%d fires came again, want %d", n, 10-sent)
+				}
+				g.handle([]ring.Message{d.Message})
+			}
+			for _, err := range g.s.Ack(t.Context(), got) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if got := g.sender.total[firstAddress]; got != 10 {
+			t.Errorf("%d sends of 10 fires", got)
+		}
+		if got := g.sender.peak(); got[firstAddress] != 1 {
+			t.Errorf("%v sends under way, want 1", got)
+		}
+	})
+}
+
+// wait lets the bubble's clock run.
+func wait(d time.Duration) { <-time.After(d) }

@@ -1,0 +1,62 @@
+package dispatch_test
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestLongCallIsWatched: a call that is answered with 202, or not at all, long
+// after it was begun is on a journal of the minute of its claim, which the
+// watchdog passed meanwhile. It must be looked after all the same.
+func TestLongCallIsWatched(t *testing.T) {
+	for _, took := range []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			g := newGated(t, dispatch.Options{})
+			const address = "call:https://h"
+			g.sender.takes[address] = took
+			if err := g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1}, core.Change{ID: 1, App: "calls"}); err != nil {
+				t.Fatal(err)
+			}
+			j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}}
+			j.Normalize()
+			j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+			if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0]; err != nil {
+				t.Fatal(err)
+			}
+			log := slog.New(slog.DiscardHandler)
+			w := finish.NewWatchdog(finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), g.s, nil, finish.WatchOptions{})
+			now := core.InstantOf(time.Now())
+			id := core.PlannedRun(7, now)
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+			}()
+			for range 24 * 60 {
+				if _, err := w.Pass(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				wait(time.Minute)
+			}
+			<-ended
+			found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := found[id]; r.State != core.Lost || r.Reason != core.ReasonNoReport {
+				t.Errorf("accepted after %s, and a day later it is %s: nobody looks at it any more", took, r.State)
+			}
+			if g.sender.total[address] != 1 {
+				t.Errorf("%d sends", g.sender.total[address])
+			}
+		})
+	}
+}

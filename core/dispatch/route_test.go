@@ -1,0 +1,91 @@
+package dispatch_test
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/route"
+)
+
+// TestReadyRoutesAreDone: what a route asks of an address is asked before the
+// run is sent there. A route is ready only when dispatch can do it.
+func TestReadyRoutesAreDone(t *testing.T) {
+	addresses := []string{"http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"}
+	for _, r := range core.ReadyRoutes {
+		t.Run(string(r), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				for _, a := range addresses[:2] {
+					g.sender.down[a] = true
+				}
+				app := core.App{Name: "three", Executors: addresses, Rev: 1}
+				if err := g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "three"}); err != nil {
+					t.Fatal(err)
+				}
+				j := core.Job{Def: core.Def{ID: 7, App: "three", Name: "j", Handler: "h", Route: r}}
+				j.Normalize()
+				if err := j.Validate(); err != nil {
+					t.Errorf("ready, and refused: %v", err)
+				}
+				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+				if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "three", Job: 7}})[0]; err != nil {
+					t.Fatal(err)
+				}
+				now := core.InstantOf(time.Now())
+				id := core.PlannedRun(7, now)
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
+				if err != nil {
+					t.Fatal(err)
+				}
+				run := found[id]
+
+				switch route.Asks(r) {
+				case route.AskNothing:
+					if len(g.sender.beats) != 0 {
+						t.Errorf("asks nothing, and %v were asked", g.sender.beats)
+					}
+				case route.AskBeat:
+					if !slices.Equal(g.sender.beats, addresses) || run.Address != addresses[2] || len(run.Tries) != 3 {
+						t.Errorf("asked %v, sent to %s, noted %v", g.sender.beats, run.Address, run.Tries)
+					}
+				default:
+					t.Errorf("it asks %d, which dispatch never does", route.Asks(r))
+				}
+				want := map[string]int{run.Address: 1}
+				if route.All(r) {
+					want = map[string]int{addresses[0]: 1, addresses[1]: 1, addresses[2]: 1}
+				}
+				for _, a := range addresses {
+					if g.sender.total[a] != want[a] {
+						t.Errorf("sent %v, want %v", g.sender.total, want)
+					}
+				}
+				if run.State != core.Running {
+					t.Errorf("it is %s: %s", run.State, run.Reason)
+				}
+			})
+		})
+	}
+}
+
+// TestOtherRoutesAreRefused, with those that are ready in the message.
+func TestOtherRoutesAreRefused(t *testing.T) {
+	for _, r := range core.Routes {
+		j := core.Job{Def: core.Def{App: "a", Name: "a", Handler: "a", Route: r}}
+		j.Normalize()
+		if err := j.Validate(); (err == nil) != slices.Contains(core.ReadyRoutes, r) {
+			t.Errorf("%s: %v", r, err)
+		}
+	}
+	for _, r := range core.ReadyRoutes {
+		if !slices.Contains(core.Routes, r) {
+			t.Errorf("%s is ready and in no list", r)
+		}
+	}
+}

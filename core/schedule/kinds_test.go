@@ -1,0 +1,46 @@
+package schedule
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// TestEveryKindIsHandled: each kind compiles, tells when it fires, and has
+// words of its own.
+func TestEveryKindIsHandled(t *testing.T) {
+	const now = core.Instant(1_800_000_000)
+	rules := map[core.Kind]core.When{
+		core.KindCron:       {Expr: "0 0 3 * * ?"},
+		core.KindCrontab:    {Expr: "0 4 * * *"},
+		core.KindEvery:      {Every: time.Minute},
+		core.KindFixedDelay: {Every: 10 * time.Second},
+		core.KindAt:         {At: now + 3600},
+	}
+	words := map[string]core.Kind{"": "", (&Schedule{}).Describe(): "no kind"}
+	for _, kind := range core.Kinds {
+		rule, ok := rules[kind]
+		if !ok {
+			t.Errorf("no example of the kind %s in this test", kind)
+			continue
+		}
+		rule.Kind = kind
+		s, err := Compile(core.Schedule{Any: []core.When{rule}}, 7)
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+			continue
+		}
+		at, fires := s.Next(now)
+		if _, delay := s.FixedDelay(); fires == delay {
+			t.Errorf("%s: next %s, %t; fixed delay %t: one of them is what says when it fires", kind, at, fires, delay)
+		} else if fires && at <= now || s.Never(now) {
+			t.Errorf("%s: next %s, never %t", kind, at, s.Never(now))
+		}
+		text := s.Describe()
+		if other, taken := words[text]; taken {
+			t.Errorf("%s is described by %q, as %s is", kind, text, other)
+		}
+		words[text] = kind
+	}
+}

@@ -1,0 +1,307 @@
+package executor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A Job is a job declared in code. It is made on the server when the executor
+// starts, if it is not there. It is changed to be as declared for as long as
+// nobody else has created, changed or deleted it: what a person did stays.
+// Pausing it is no change.
+//
+// It needs a tickring server and [Options].APIToken; the app must be there.
+type Job struct {
+	// Name of the job, unique in the app.
+	Name string
+	// Handler that it calls. Empty: the one named like the job.
+	Handler string
+	// Title for people.
+	Title string
+	// Schedule, of [Cron] and its like. The zero Schedule: by hand only.
+	Schedule Schedule
+	Params   string
+	// Timeout after which the handler's context ends; whole seconds. 0: none.
+	Timeout time.Duration
+	// Retries is how many attempts follow one that failed, and RetryDelay
+	// what lies between.
+	Retries    int
+	RetryDelay time.Duration
+	// Block says what becomes of a run that finds another at work on the same
+	// executor: "serial" (also if empty), "discard-later" or "cover-early".
+	Block string
+	// Misfire says what becomes of a fire that could not be sent in time:
+	// "latest" (also if empty), "all" or "skip".
+	Misfire string
+}
+
+// A Schedule says when a job fires.
+type Schedule struct{ rule, text, zone string }
+
+// Cron is an expression of 6 or 7 fields, as Quartz and xxl-job have them, in a
+// zone such as "Europe/Berlin"; empty is UTC.
+func Cron(expression, zone string) Schedule { return Schedule{"cron", expression, zone} }
+
+// Crontab is an expression of 5 fields, as Unix has them, in a zone; empty is
+// UTC.
+func Crontab(expression, zone string) Schedule { return Schedule{"crontab", expression, zone} }
+
+// Every is a period of whole seconds, counted from 1970.
+func Every(period time.Duration) Schedule { return Schedule{"every", period.String(), ""} }
+
+// FixedDelay is the time from the end of one run to the next.
+func FixedDelay(delay time.Duration) Schedule { return Schedule{"fixedDelay", delay.String(), ""} }
+
+// At is once.
+func At(t time.Time) Schedule { return Schedule{"at", t.UTC().Format(time.RFC3339), ""} }
+
+// Declare adds a job. One without name, of a handler that is not registered
+// when [New] is called, or declared twice, is an error that New returns; what
+// is wrong with its schedule the server says, in the executor's log.
+func (m *Mux) Declare(j Job) {
+	or(&j.Handler, j.Name)
+	m.jobs = append(m.jobs, j)
+}
+
+func (m *Mux) checkJobs() (errs []error) {
+	seen := map[string]bool{}
+	for _, j := range m.jobs {
+		switch {
+		case strings.TrimSpace(j.Name) == "":
+			errs = append(errs, errors.New("a declared job has no name"))
+		case seen[j.Name]:
+			errs = append(errs, fmt.Errorf("job %q is declared twice", j.Name))
+		case m.handlers[j.Handler] == nil:
+			errs = append(errs, fmt.Errorf("job %q calls the handler %q, which is not registered", j.Name, j.Handler))
+		}
+		seen[j.Name] = true
+	}
+	return errs
+}
+
+// What the server's API takes and gives, as far as it is needed here.
+type (
+	apiJob struct {
+		App      string            `json:"app,omitempty"`
+		Name     string            `json:"name,omitempty"`
+		Title    string            `json:"title,omitempty"`
+		Set      string            `json:"set,omitempty"`
+		Handler  string            `json:"handler,omitempty"`
+		Params   string            `json:"params,omitempty"`
+		Schedule map[string]string `json:"schedule,omitempty"`
+		Timeout  string            `json:"timeout,omitempty"`
+		Block    string            `json:"block,omitempty"`
+		Misfire  string            `json:"misfire,omitempty"`
+		Retry    *apiRetry         `json:"retry,omitempty"`
+		IfRev    *int64            `json:"ifRev,omitempty"`
+	}
+	apiRetry struct {
+		Max   int    `json:"max"`
+		Delay string `json:"delay,omitempty"`
+	}
+	apiState struct {
+		Set string `json:"set"`
+		Rev int64  `json:"rev"`
+	}
+	apiChanges struct {
+		Changes []struct {
+			By   string `json:"by"`
+			Verb string `json:"verb"`
+			Job  string `json:"job"`
+		} `json:"changes"`
+	}
+	apiError struct {
+		Error struct {
+			Code    string `json:"code"`
+			Field   string `json:"field"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	apiResult struct {
+		Change string `json:"change"`
+		apiError
+	}
+)
+
+// actorHeader carries who asks, which stands in the server's records of changes.
+const actorHeader = "Tickring-Actor"
+
+// actor is who changes jobs for this app, and the set that they belong to.
+func (e *Executor) actor() string { return "code-of-" + e.o.App }
+
+func (e *Executor) spec(j Job) apiJob {
+	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block, Misfire: j.Misfire}
+	if j.Schedule.rule != "" {
+		s.Schedule = map[string]string{j.Schedule.rule: j.Schedule.text}
+		if j.Schedule.zone != "" {
+			s.Schedule["timezone"] = j.Schedule.zone
+		}
+	}
+	if j.Timeout > 0 {
+		s.Timeout = j.Timeout.String()
+	}
+	if j.Retries > 0 {
+		s.Retry = &apiRetry{Max: j.Retries}
+		if j.RetryDelay > 0 {
+			s.Retry.Delay = j.RetryDelay.String()
+		}
+	}
+	return s
+}
+
+// errAPI is an answer that another try does not better.
+var errAPI = errors.New("the server refuses it")
+
+// errMoved is the answer that the job was changed in between.
+var errMoved = errors.New("the job was changed meanwhile")
+
+// declare makes the declared jobs, and goes on trying while no server answers.
+func (e *Executor) declare(ctx context.Context) {
+	t := time.NewTimer(0)
+	defer t.Stop()
+	left := e.mux.jobs
+	for failures := 0; len(left) > 0; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
+		var err error
+		if err = e.declareOne(ctx, left[0]); err == nil || errors.Is(err, errAPI) {
+			if err != nil {
+				e.log.Error("A job declared in code cannot be made.", "app", e.o.App, "job", left[0].Name, "error", err)
+			}
+			left, failures = left[1:], 0
+			t.Reset(0)
+			continue
+		}
+		if failures++; failures == 1 {
+			e.log.Warn("Jobs declared in code are not made yet; it is tried again.", "app", e.o.App, "job", left[0].Name, "error", err)
+		}
+		t.Reset(backoff(failures, e.o.CallbackRetry))
+	}
+}
+
+// declareOne asks the servers in order until one has dealt with the job.
+func (e *Executor) declareOne(ctx context.Context, j Job) error {
+	var errs []error
+	for _, s := range e.client.servers {
+		u, err := url.Parse(s.base)
+		if err != nil {
+			continue // New has looked
+		}
+		err = e.declareAt(ctx, u.Scheme+"://"+u.Host, j)
+		if err == nil || errors.Is(err, errAPI) || ctx.Err() != nil {
+			return err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", s.base, err))
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
+	path := "/v1/jobs/" + url.PathEscape(e.o.App) + "/" + url.PathEscape(j.Name)
+	var now apiState
+	status, err := e.api(ctx, http.MethodGet, base+path, nil, &now)
+	if err != nil {
+		return err
+	}
+	spec := e.spec(j)
+	spec.IfRev = &now.Rev // 0 if there is none
+	query := "?limit=1000&job=" + url.QueryEscape(e.o.App+"/"+j.Name)
+	if status == http.StatusNotFound {
+		query = "?limit=1000&app=" + url.QueryEscape(e.o.App)
+	}
+	var changes apiChanges
+	if _, err := e.api(ctx, http.MethodGet, base+"/v1/changes"+query, nil, &changes); err != nil {
+		return err
+	}
+	other := ""
+	if status != http.StatusNotFound && now.Set != e.actor() {
+		other = "somebody else made it"
+	}
+	for _, c := range changes.Changes {
+		if c.Job != e.o.App+"/"+j.Name || c.By == e.actor() {
+			continue
+		}
+		if c.Verb == "created" || c.Verb == "updated" || c.Verb == "deleted" {
+			other = c.Verb + " by " + c.By
+			break
+		}
+	}
+	if other != "" {
+		e.log.Info("A job declared in code is left as it is: it is somebody else's.", "app", e.o.App, "job", j.Name, "why", other)
+		return nil
+	}
+	var res apiResult
+	if _, err := e.api(ctx, http.MethodPut, base+path, spec, &res); err != nil {
+		return err
+	}
+	if res.Change == "refused" {
+		if res.Error.Code == "conflict" {
+			return errMoved
+		}
+		return fmt.Errorf("%w: %s %s", errAPI, res.Error.Field, oneLine(res.Error.Message, 500))
+	}
+	if res.Change != "unchanged" {
+		e.log.Info("A job declared in code is on the server.", "app", e.o.App, "job", j.Name, "change", res.Change)
+	}
+	return nil
+}
+
+// api asks once. An answer that is neither 2xx nor 404 is an error.
+func (e *Executor) api(ctx context.Context, method, url string, in, out any) (status int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, e.o.RequestTimeout)
+	defer cancel()
+	var body io.Reader
+	if in != nil {
+		b, err := json.Marshal(in)
+		if err != nil {
+			return 0, err
+		}
+		body = bytes.NewReader(b)
+	}
+	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+e.o.APIToken)
+	req.Header.Set(actorHeader, e.actor())
+	res, err := e.o.Client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
+	if err != nil {
+		return 0, fmt.Errorf("read the answer: %w", err)
+	}
+	switch s := res.StatusCode; {
+	case s == http.StatusNotFound && method == http.MethodGet:
+		return s, nil
+	case s < 200 || s > 299:
+		var why apiError
+		_ = json.Unmarshal(b, &why) // what is no JSON has no message
+		err := fmt.Errorf("HTTP %d: %s", s, oneLine(why.Error.Message, 500))
+		switch {
+		case s == http.StatusConflict && why.Error.Code == "conflict":
+			return s, fmt.Errorf("%w: %w", errMoved, err)
+		case s >= 400 && s < 500 && s != http.StatusTooManyRequests:
+			return s, fmt.Errorf("%w: %w", errAPI, err)
+		}
+		return s, err
+	}
+	if err := json.Unmarshal(b, out); err != nil {
+		return 0, fmt.Errorf("read the answer: %w", err)
+	}
+	return res.StatusCode, nil
+}

@@ -1,0 +1,288 @@
+package executor
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// A fakeAPI is the part of tickring's API that declared jobs need.
+type fakeAPI struct {
+	mu      sync.Mutex
+	down    bool
+	meddle  func() // called before a PUT is looked at
+	rev     int64
+	jobs    map[string]map[string]any // by app/name
+	changes []map[string]string       // newest first
+	puts    int
+}
+
+func (a *fakeAPI) change(by, verb, job string) {
+	a.changes = append([]map[string]string{{"by": by, "verb": verb, "job": job}}, a.changes...)
+}
+
+// edit is what a person does.
+func (a *fakeAPI) edit(verb, job string, change func(map[string]any)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.rev++
+	if verb == "deleted" {
+		delete(a.jobs, job)
+	} else {
+		if a.jobs[job] == nil {
+			a.jobs[job] = map[string]any{}
+		}
+		change(a.jobs[job])
+		a.jobs[job]["rev"] = a.rev
+	}
+	a.change("anna", verb, job)
+}
+
+func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := func(status int, v any) (*http.Response, error) {
+		b, err := json.Marshal(v)
+		return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(string(b)))}, err
+	}
+	fail := func(status int, code, msg string) (*http.Response, error) {
+		return answer(status, map[string]any{"error": map[string]string{"code": code, "message": msg}})
+	}
+	if !strings.HasPrefix(r.URL.Path, "/v1/") {
+		return answer(200, map[string]int{"code": 200})
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.down {
+		return nil, fmt.Errorf("connection refused")
+	}
+	if r.Header.Get("Authorization") != "Bearer admin" {
+		return fail(401, "unauthorized", "who are you")
+	}
+	if r.URL.Path == "/v1/changes" {
+		var list []map[string]string
+		for _, c := range a.changes {
+			if job := r.URL.Query().Get("job"); job == "" || job == c["job"] {
+				list = append(list, c)
+			}
+		}
+		return answer(200, map[string]any{"changes": list})
+	}
+	job := strings.TrimPrefix(r.URL.Path, "/v1/jobs/")
+	was := a.jobs[job]
+	switch r.Method {
+	case http.MethodGet:
+		if was == nil {
+			return fail(404, "not-found", "no job "+job)
+		}
+		return answer(200, was)
+	case http.MethodPut:
+		a.puts++
+		if a.meddle != nil {
+			a.meddle()
+		}
+		var spec map[string]any
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+			return nil, err
+		}
+		rev, verb := 0.0, "created"
+		if was = a.jobs[job]; was != nil {
+			rev, verb = float64(was["rev"].(int64)), "updated"
+		}
+		if spec["ifRev"] != rev {
+			return fail(409, "conflict", "it has another revision")
+		}
+		delete(spec, "ifRev")
+		if s, ok := spec["schedule"].(map[string]any); ok && s["cron"] == "nonsense" {
+			return fail(400, "invalid", "that is no cron expression")
+		}
+		same, _ := json.Marshal(spec)
+		if was != nil {
+			old := map[string]any{}
+			for k, v := range was {
+				if k != "rev" {
+					old[k] = v
+				}
+			}
+			if b, _ := json.Marshal(old); string(b) == string(same) {
+				return answer(200, map[string]any{"change": "unchanged"})
+			}
+		}
+		a.rev++
+		spec["rev"] = a.rev
+		a.jobs[job] = spec
+		a.change(r.Header.Get("Tickring-Actor"), verb, job)
+		return answer(200, map[string]any{"change": verb})
+	}
+	return fail(405, "invalid", r.Method)
+}
+
+// declared starts an executor that declares jobs, and ends it once they are.
+func declared(t *testing.T, a *fakeAPI, jobs ...Job) string {
+	t.Helper()
+	var out lockedBuffer
+	mux := okMux()
+	for _, j := range jobs {
+		mux.Declare(j)
+	}
+	e := start(t, mux, newFake(), func(o *Options) {
+		o.Servers = []string{"http://one/xxl-job-admin"}
+		o.APIToken, o.Client, o.Log = "admin", &http.Client{Transport: a}, slog.New(slog.NewTextHandler(&out, nil))
+	})
+	pass(10 * time.Second)
+	synctest.Wait()
+	if err := e.Stop(t.Context()); err != nil {
+		t.Error(err)
+	}
+	return out.String()
+}
+
+func TestDeclaredJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &fakeAPI{jobs: map[string]map[string]any{}}
+		nightly := Job{Name: "nightly", Handler: "ok", Schedule: Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "p", Timeout: time.Minute, Retries: 2, RetryDelay: time.Second}
+		other := Job{Name: "ok", Schedule: Every(time.Hour)}
+		declared(t, a, nightly, other)
+		b, _ := json.Marshal(a.jobs["demo/nightly"])
+		if string(b) != `{"app":"demo","handler":"ok","name":"nightly","params":"p","retry":{"delay":"1s","max":2},"rev":1,"schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"set":"code-of-demo","timeout":"1m0s"}` {
+			t.Errorf("made: %s", b)
+		}
+		if s := a.jobs["demo/ok"]["schedule"]; fmt.Sprint(s) != "map[every:1h0m0s]" {
+			t.Errorf("made: %v", s)
+		}
+		// The same again changes nothing; another declaration does.
+		declared(t, a, nightly, other)
+		if a.rev != 2 {
+			t.Errorf("revision %d", a.rev)
+		}
+		nightly.Params = "q"
+		declared(t, a, nightly, other)
+		if a.jobs["demo/nightly"]["params"] != "q" || a.rev != 3 {
+			t.Errorf("it is not changed: %v", a.jobs["demo/nightly"])
+		}
+		// What a person changed, made or deleted stays.
+		a.edit("paused", "demo/ok", func(map[string]any) {})
+		a.edit("updated", "demo/nightly", func(j map[string]any) { j["params"] = "by hand" })
+		a.edit("created", "demo/hers", func(j map[string]any) { j["params"] = "hers" })
+		nightly.Params, other.Params = "r", "s"
+		log := declared(t, a, nightly, other, Job{Name: "hers", Handler: "ok"})
+		if a.jobs["demo/nightly"]["params"] != "by hand" || a.jobs["demo/hers"]["params"] != "hers" || !strings.Contains(log, "updated by anna") {
+			t.Errorf("%v, log %s", a.jobs, log)
+		}
+		if a.jobs["demo/ok"]["params"] != "s" {
+			t.Error("a pause is a change")
+		}
+		a.edit("deleted", "demo/ok", nil)
+		if log := declared(t, a, other); a.jobs["demo/ok"] != nil || !strings.Contains(log, "deleted by anna") {
+			t.Errorf("it is made again: %v, log %s", a.jobs["demo/ok"], log)
+		}
+	})
+}
+
+func TestDeclaredJobsInTheWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		// One that the server refuses holds up no other, and is told once.
+		a := &fakeAPI{jobs: map[string]map[string]any{}}
+		log := declared(t, a, Job{Name: "bad", Handler: "ok", Schedule: Cron("nonsense", "")}, Job{Name: "ok"})
+		if a.jobs["demo/ok"] == nil || strings.Count(log, "that is no cron expression") != 1 {
+			t.Errorf("%v, log %s", a.jobs, log)
+		}
+		// A person is quicker: what she made stays.
+		a = &fakeAPI{jobs: map[string]map[string]any{}}
+		a.meddle = func() {
+			if a.puts == 1 {
+				a.rev++
+				a.jobs["demo/ok"] = map[string]any{"rev": a.rev, "params": "hers"}
+				a.change("anna", "created", "demo/ok")
+			}
+		}
+		declared(t, a, Job{Name: "ok"})
+		if a.jobs["demo/ok"]["params"] != "hers" {
+			t.Errorf("%v", a.jobs)
+		}
+		// The server comes later.
+		a = &fakeAPI{jobs: map[string]map[string]any{}, down: true}
+		mux := okMux()
+		mux.Declare(Job{Name: "ok"})
+		start(t, mux, newFake(), func(o *Options) { o.APIToken, o.Client = "admin", &http.Client{Transport: a} })
+		pass(time.Hour)
+		a.mu.Lock()
+		a.down = false
+		a.mu.Unlock()
+		pass(time.Minute)
+		synctest.Wait()
+		if a.jobs["demo/ok"] == nil {
+			t.Error("it is not made")
+		}
+	})
+}
+
+func TestDeclareRefuses(t *testing.T) {
+	mux := okMux()
+	for _, j := range []Job{{Handler: "ok"}, {Name: "ok"}, {Name: "ok"}, {Name: "x", Handler: "nobody"}} {
+		mux.Declare(j)
+	}
+	_, err := New(mux, Options{App: "a", Address: "http://here"})
+	for _, want := range []string{"has no name", `"ok" is declared twice`, `handler "nobody", which is not`, "needs the options Servers and APIToken"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
+// What xxl-job's protocol has no field for is in a member of its own, which
+// lives in the journal too.
+func TestAttempt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting()
+		var mu sync.Mutex
+		var got []string
+		mux := NewMux()
+		mux.Register("h", func(ctx context.Context, r *Run) error {
+			mu.Lock()
+			got = append(got, fmt.Sprintf("%d %v %s %v", r.Attempt, r.ScheduledAt, r.Params, r.Again))
+			mu.Unlock()
+			return w.handle(ctx, r)
+		}, RunAgain())
+		f := newFake()
+		dir := t.TempDir()
+		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		for id, member := range []string{
+			"", `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","later":{}}`, `,"tickring":"garbage"`, `,"tickring":{"attempt":"x"}`,
+		} {
+			run := order(int32(id+1), int64(id+1), "h")
+			run.Params = `{"tickring":{"attempt":9}}`
+			b := wire.AppendRun(nil, &run)
+			b = append(append(b[:len(b)-1], member...), '}')
+			if r := post(e, wire.PathRun, b); !r.OK() {
+				t.Fatal(r.Msg)
+			}
+			<-w.began
+			want := "0 0001-01-01 00:00:00 +0000 UTC"
+			if id == 1 {
+				want = "3 2026-01-02 02:04:05 +0000 UTC"
+			}
+			if want += " " + run.Params + " false"; got[id] != want {
+				t.Errorf("%s: %s, want %s", member, got[id], want)
+			}
+		}
+		synctest.Wait()
+		left := copyJournal(t, dir)
+		got = nil
+		start(t, mux, newFake(), func(o *Options) { o.Dir = left })
+		for range 4 {
+			<-w.began
+		}
+		if all := strings.Join(got, "\n"); !strings.Contains(all, `3 2026-01-02 02:04:05 +0000 UTC {"tickring":{"attempt":9}} true`) {
+			t.Errorf("after a crash:\n%s", all)
+		}
+	})
+}

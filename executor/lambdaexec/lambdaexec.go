@@ -1,0 +1,171 @@
+// Package lambdaexec makes an AWS Lambda function an executor: it is invoked
+// with a run, works on it, and brings the result to a server before it returns.
+//
+//	func main() {
+//		mux := executor.NewMux()
+//		mux.Register("nightly", nightly)
+//		lambda.Start(lambdaexec.Handler(mux))
+//	}
+//
+// The event is the body that a scheduler sends to /run.
+//
+// # What it promises
+//
+// The handler's context ends [Options].Margin before the function's deadline,
+// so that there is time to report: the run is then timed-out. The function
+// returns the result once a server has it, and an error if none took it until
+// the deadline; the platform's own retries should be off, because the scheduler
+// has its own. An event that the platform delivers twice to one instance runs
+// once; two instances cannot know of each other.
+//
+// Nothing is kept on disk: when the instance dies under a run, the scheduler
+// finds out by the function's own timeout.
+//
+// Logs go to standard output, each line with the run's ID in front, and
+// the first with the platform's request ID. Init runs once in each instance and
+// job; Destroy does not run, because the platform ends an instance without a
+// word.
+package lambdaexec
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/tickring/tickring/executor"
+)
+
+// Options of a function. What is empty comes from the environment.
+type Options struct {
+	// App, as in executor.Options. Empty: TICKRING_APP.
+	App string
+	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any
+	// nothing is reported: the result is what the function returns.
+	Servers []string
+	// Token. Empty: TICKRING_ACCESS_TOKEN.
+	Token string
+	// Margin before the function's deadline at which the handler's context
+	// ends. 0: 2 s, and at most a fifth of what is left at the beginning.
+	Margin time.Duration
+	// Log takes the logs. nil: standard output.
+	Log io.Writer
+
+	// Change, if set, may change what the executor is made with.
+	Change func(*executor.Options)
+}
+
+// Handler gives a function for lambda.Start, with its options from the
+// environment. What is wrong with mux or options each invocation returns.
+func Handler(mux *executor.Mux) func(context.Context, json.RawMessage) (executor.Result, error) {
+	return HandlerWith(mux, Options{})
+}
+
+// HandlerWith is Handler with options.
+func HandlerWith(mux *executor.Mux, o Options) func(context.Context, json.RawMessage) (executor.Result, error) {
+	f := &function{mux: mux, o: o}
+	return f.invoke
+}
+
+type function struct {
+	mux *executor.Mux
+	o   Options
+
+	once sync.Once
+	e    *executor.Executor
+	err  error
+}
+
+func (f *function) start() {
+	o := executor.Options{App: f.o.App, Servers: f.o.Servers, Token: f.o.Token,
+		InMemory: true, Unregistered: true, LogWriter: f.o.Log, CancelGrace: 500 * time.Millisecond,
+		// The instance is frozen between invocations, with its workers.
+		Idle: 24 * time.Hour, CallbackRetry: 2 * time.Second}
+	if o.App == "" {
+		o.App = os.Getenv("TICKRING_APP")
+	}
+	if o.Token == "" {
+		o.Token = os.Getenv("TICKRING_ACCESS_TOKEN")
+	}
+	if o.Servers == nil {
+		for s := range strings.SplitSeq(os.Getenv("TICKRING_SERVERS"), ",") {
+			if s = strings.TrimSpace(s); s != "" {
+				o.Servers = append(o.Servers, s)
+			}
+		}
+	}
+	if o.LogWriter == nil {
+		o.LogWriter = os.Stdout
+	}
+	if f.o.Change != nil {
+		f.o.Change(&o)
+	}
+	o.LogWriter = &locked{w: o.LogWriter}
+	f.o.Log, f.o.Servers = o.LogWriter, o.Servers
+	if f.e, f.err = executor.New(f.mux, o); f.err == nil {
+		f.err = f.e.Start()
+	}
+}
+
+func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.Result, error) {
+	f.once.Do(f.start)
+	var none executor.Result
+	if f.err != nil {
+		return none, f.err
+	}
+	work := ctx
+	if deadline, ok := ctx.Deadline(); ok {
+		margin := f.o.Margin
+		if margin <= 0 {
+			margin = min(2*time.Second, time.Until(deadline)/5)
+		}
+		var cancel context.CancelFunc
+		work, cancel = context.WithDeadline(ctx, deadline.Add(-margin))
+		defer cancel()
+	}
+	run, err := f.e.Submit(work, event)
+	switch {
+	case errors.Is(err, executor.ErrReported):
+		// The platform delivered it twice; the server has the result.
+		return none, nil
+	case err != nil:
+		return none, err
+	}
+	if lc, ok := lambdacontext.FromContext(ctx); ok {
+		fmt.Fprintf(f.o.Log, "run %d: request %s\n", run.RunID(), lc.AwsRequestID)
+	}
+	select {
+	case <-run.Ended():
+	case <-ctx.Done(): // the margin was too short
+		return none, fmt.Errorf("run %d: %w", run.RunID(), context.Cause(ctx))
+	}
+	if len(f.o.Servers) == 0 {
+		return run.Result(), nil
+	}
+	select {
+	case <-run.Reported():
+		return run.Result(), nil
+	case <-ctx.Done():
+		r := run.Result()
+		return r, fmt.Errorf("run %d ended with code %d and no server took that", r.RunID, r.Outcome)
+	}
+}
+
+// locked lets the executor and the function write to one log.
+type locked struct {
+	mu sync.Mutex
+	w  io.Writer
+}
+
+func (l *locked) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.w.Write(b)
+}

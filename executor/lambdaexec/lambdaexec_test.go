@@ -1,0 +1,262 @@
+package lambdaexec
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-lambda-go/lambdacontext"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/wire"
+)
+
+// TestMain is the function itself when the platform's variable says so.
+func TestMain(m *testing.M) {
+	if os.Getenv("AWS_LAMBDA_RUNTIME_API") != "" {
+		lambda.Start(Handler(handlers()))
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func handlers() *executor.Mux {
+	mux := executor.NewMux()
+	mux.Register("says", func(_ context.Context, r *executor.Run) error {
+		r.Printf("working on %s", r.Params)
+		r.SetResult(executor.Success, "said "+r.Params)
+		return nil
+	})
+	mux.Register("fails", func(context.Context, *executor.Run) error { return errors.New("no luck") })
+	mux.Register("waits", func(ctx context.Context, _ *executor.Run) error { <-ctx.Done(); return ctx.Err() })
+	mux.Register("deaf", func(ctx context.Context, _ *executor.Run) error {
+		<-time.After(time.Hour)
+		return nil
+	})
+	return mux
+}
+
+// A fake is the server: it takes callbacks while it is up.
+type fake struct {
+	mu    sync.Mutex
+	down  bool
+	items []wire.CallbackItem
+	paths []string
+}
+
+func (f *fake) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.paths = append(f.paths, r.URL.Path)
+	if f.down {
+		return nil, errors.New("connection refused")
+	}
+	c, err := wire.DecodeCallback(body, 0)
+	if err != nil {
+		return nil, err
+	}
+	f.items = append(f.items, c.Items...)
+	return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(`{"code":200,"msg":null}`))}, nil
+}
+
+// instance gives a function that ends with the test.
+func instance(t *testing.T, f *fake, out io.Writer, o Options) func(context.Context, json.RawMessage) (executor.Result, error) {
+	t.Helper()
+	o.App, o.Token, o.Log = "demo", "secret", out
+	if f != nil {
+		o.Servers = []string{"http://one"}
+		o.Change = func(e *executor.Options) { e.Client = &http.Client{Transport: f} }
+	} else {
+		o.Servers = []string{}
+	}
+	fn := &function{mux: handlers(), o: o}
+	t.Cleanup(func() {
+		if fn.e != nil {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			_ = fn.e.Stop(ctx)
+		}
+	})
+	return fn.invoke
+}
+
+func event(id int64, handler, params string) json.RawMessage {
+	return wire.AppendRun(nil, &wire.Run{JobID: 1, LogID: id, LogTime: 1_700_000_000_000, Handler: handler, Params: params, GlueType: wire.GlueBean, BroadcastTotal: 1})
+}
+
+func TestInvoke(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{}
+		var out bytes.Buffer
+		invoke := instance(t, f, &out, Options{})
+		ctx := lambdacontext.NewContext(t.Context(), &lambdacontext.LambdaContext{AwsRequestID: "req-7"})
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		res, err := invoke(ctx, event(7, "says", "p"))
+		if err != nil || res != (executor.Result{RunID: 7, Outcome: 200, Message: "said p"}) {
+			t.Errorf("%+v %v", res, err)
+		}
+		if len(f.items) != 1 || f.items[0].LogID != 7 || f.items[0].Code != 200 || f.items[0].Msg != "said p" || f.items[0].LogTime != 1_700_000_000_000 {
+			t.Errorf("it was reported before the return: %+v", f.items)
+		}
+		for _, p := range f.paths {
+			if p != wire.PathCallback {
+				t.Errorf("a function does not register: %s", p)
+			}
+		}
+		log := out.String()
+		for line := range strings.Lines(log) {
+			if !strings.HasPrefix(line, "run 7: ") {
+				t.Errorf("a line without run: %q", line)
+			}
+		}
+		if !strings.Contains(log, "working on p\n") || !strings.Contains(log, "request req-7\n") {
+			t.Errorf("log:\n%s", log)
+		}
+		// The platform delivers twice: it is not run again.
+		if res, err := invoke(ctx, event(7, "says", "p")); err != nil || len(f.items) != 1 {
+			t.Errorf("again: %+v %v, %d results", res, err, len(f.items))
+		}
+		// An instance lives on.
+		if res, err := invoke(ctx, event(8, "fails", "")); err != nil || res.Outcome != executor.Failure || res.Message != "no luck" {
+			t.Errorf("%+v %v", res, err)
+		}
+		if res, err := invoke(ctx, event(9, "nobody", "")); err != nil || res.Outcome != executor.Failure || res.Message != "job handler [nobody] not found." {
+			t.Errorf("%+v %v", res, err)
+		}
+		if len(f.items) != 3 {
+			t.Errorf("%d results", len(f.items))
+		}
+		if _, err := invoke(ctx, json.RawMessage(`{"x":1}`)); err == nil {
+			t.Error("an event that is no run")
+		}
+	})
+}
+
+// The result is with the server before the platform cuts the function off.
+func TestDeadline(t *testing.T) {
+	for handler, want := range map[string]time.Duration{"waits": 58 * time.Second, "deaf": 58*time.Second + 500*time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			f := &fake{}
+			invoke := instance(t, f, io.Discard, Options{})
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			began := time.Now()
+			res, err := invoke(ctx, event(1, handler, ""))
+			if d := time.Since(began); err != nil || res.Outcome != executor.Timeout || d != want || len(f.items) != 1 || f.items[0].Code != 502 {
+				t.Errorf("%s: %+v %v after %v, reported %+v", handler, res, err, d, f.items)
+			}
+			<-time.After(2 * time.Hour) // the deaf one returns, in the bubble's time
+		})
+	}
+}
+
+// Results wait for a server for as long as the function may.
+func TestServerAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fake{down: true}
+		invoke := instance(t, f, io.Discard, Options{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		time.AfterFunc(20*time.Second, func() {
+			f.mu.Lock()
+			f.down = false
+			f.mu.Unlock()
+		})
+		began := time.Now()
+		if res, err := invoke(ctx, event(1, "says", "")); err != nil || time.Since(began) < 20*time.Second || len(f.items) != 1 {
+			t.Errorf("%+v %v after %v", res, err, time.Since(began))
+		}
+		f.down = true
+		if _, err := invoke(ctx, event(2, "says", "")); err == nil || !strings.Contains(err.Error(), "no server took that") {
+			t.Errorf("a server that does not come: %v", err)
+		}
+	})
+}
+
+func TestWithoutServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		res, err := instance(t, nil, io.Discard, Options{})(t.Context(), event(1, "says", "x"))
+		if b, _ := json.Marshal(res); err != nil || string(b) != `{"logId":"1","code":200,"msg":"said x"}` {
+			t.Errorf("%s %v", b, err)
+		}
+	})
+}
+
+func TestOptionsAreChecked(t *testing.T) {
+	if _, err := HandlerWith(handlers(), Options{Servers: []string{"nonsense"}})(t.Context(), event(1, "says", "")); err == nil || !strings.Contains(err.Error(), "option App") || !strings.Contains(err.Error(), "nonsense") {
+		t.Errorf("%v", err)
+	}
+}
+
+// The real lambda.Start in a process of its own, against the platform's
+// interface on loopback: next, response, and a result that the server has
+// before the response.
+func TestRuntime(t *testing.T) {
+	type step struct{ what, body string }
+	steps := make(chan step, 10)
+	given := make(chan struct{}, 1)
+	given <- struct{}{}
+	gone := make(chan struct{})
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-given:
+		case <-gone:
+			return
+		case <-r.Context().Done():
+			return
+		}
+		w.Header().Set("Lambda-Runtime-Aws-Request-Id", "req-1")
+		w.Header().Set("Lambda-Runtime-Deadline-Ms", "32503680000000")
+		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:eu-central-1:123456789012:function:demo")
+		w.Write(event(5, "says", "real"))
+	})
+	mux.HandleFunc("POST /2018-06-01/runtime/invocation/req-1/", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		steps <- step{r.URL.Path[strings.LastIndex(r.URL.Path, "/")+1:], string(b)}
+	})
+	mux.HandleFunc("POST /api/callback", func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		steps <- step{"callback", string(b)}
+		io.WriteString(w, `{"code":200,"msg":null}`)
+	})
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	defer close(gone)
+	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
+	cmd := exec.Command(os.Args[0])
+	var said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &said, &said
+	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL, "TICKRING_ACCESS_TOKEN=secret")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	first, second := <-steps, <-steps
+	cmd.Process.Kill()
+	cmd.Wait()
+	if first.what != "callback" || !strings.Contains(first.body, `"logId":5,`) || second != (step{"response", `{"logId":"5","code":200,"msg":"said real"}`}) {
+		t.Errorf("%+v, then %+v", first, second)
+	}
+	if !strings.Contains(said.String(), "run 5: ") || !strings.Contains(said.String(), "request req-1") {
+		t.Errorf("log: %s", said.String())
+	}
+}

@@ -1,0 +1,20 @@
+package executor_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The package needs Go and the wire, and nothing else: those who write a
+// handler get no SDK of a cloud and nothing of the scheduler with it.
+func TestImports(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Skipf("no go command here: %v", err)
+	}
+	const want = "github.com/tickring/tickring/wire github.com/tickring/tickring/executor"
+	if got := strings.Join(strings.Fields(string(out)), " "); got != want {
+		t.Errorf("it needs %s", got)
+	}
+}

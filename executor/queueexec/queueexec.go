@@ -1,0 +1,319 @@
+// Package queueexec makes a program an executor without a port: it pulls runs
+// from an SQS queue.
+//
+//	mux := executor.NewMux()
+//	mux.Register("nightly", nightly)
+//	err := queueexec.Run(ctx, mux, queueexec.Options{
+//		Queue:  "https://sqs.eu-central-1.amazonaws.com/123456789012/reports",
+//		Client: sqs.NewFromConfig(config),
+//		App:    "reports", Servers: servers, Token: token,
+//	})
+//
+// A message is the body that a scheduler sends to /run. Several processes may
+// pull from one queue; each should know all handlers.
+//
+// # What it promises
+//
+// A message is hidden from the others for as long as its run waits or is at
+// work here, and deleted once a server has the result. A process that dies, or
+// that cannot reach the queue any more, loses its messages to another process
+// after [Options].Visibility: the run then begins again with Run.Again set.
+// Who lost it ends its handler's context before that, and does not report.
+//
+// So a run may be begun twice, and a handler must bear that. SQS hides a
+// message for 12 hours at most; a run that takes longer begins again elsewhere.
+//
+// A message that is no run is left alone, for the queue's dead letters.
+package queueexec
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/executor"
+)
+
+// A Client is what is needed of *sqs.Client.
+type Client interface {
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
+	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+}
+
+// Options of Run. Queue, Client and App are needed.
+type Options struct {
+	// Queue is the queue's URL.
+	Queue  string
+	Client Client
+	// App, Servers and Token, as in executor.Options. Without servers nothing
+	// is reported, and a message is deleted once its run has ended.
+	App     string
+	Servers []string
+	Token   string
+
+	// Concurrency is how many runs are held at a time. 0: 10. Runs of one job
+	// go one after another.
+	Concurrency int
+	// Visibility is for how long a message is hidden at a time, in whole
+	// seconds, and so how long a crash delays its run. It is renewed at each
+	// third of it. 0: 60 s.
+	Visibility time.Duration
+	// StopGrace is how long runs at work may go on once ctx has ended; those
+	// that do not end are given back to the queue. 0: 30 s. Negative: not at
+	// all.
+	StopGrace time.Duration
+	// Log takes what it has to say. nil: slog.Default().
+	Log *slog.Logger
+
+	// Change, if set, may change what the executor is made with.
+	Change func(*executor.Options)
+}
+
+var (
+	errLost = errors.New("the queue gives the run to another executor")
+	errStop = errors.New("the executor stops and gives the run back")
+)
+
+// Run pulls and works until ctx ends; then it stops in order. An error is what
+// is wrong with mux or options, or that handlers did not return; a queue that
+// cannot be reached is no error, it goes on trying.
+func Run(ctx context.Context, mux *executor.Mux, o Options) error {
+	switch {
+	case o.Queue == "" || o.Client == nil:
+		return errors.New("queueexec: options Queue and Client are needed")
+	case o.Visibility < 0 || o.Visibility%time.Second != 0 || o.Visibility > 12*time.Hour || o.Visibility > 0 && o.Visibility < 6*time.Second:
+		return errors.New("queueexec: option Visibility is not in whole seconds from 6 s to 12 h")
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 10
+	}
+	if o.Visibility == 0 {
+		o.Visibility = time.Minute
+	}
+	if o.StopGrace == 0 {
+		o.StopGrace = 30 * time.Second
+	}
+	if o.Log == nil {
+		o.Log = slog.Default()
+	}
+	eo := executor.Options{App: o.App, Servers: o.Servers, Token: o.Token, Log: o.Log,
+		InMemory: true, Unregistered: true, QueueSize: o.Concurrency, CancelGrace: 5 * time.Second}
+	if o.Change != nil {
+		o.Change(&eo)
+	}
+	e, err := executor.New(mux, eo)
+	if err != nil {
+		return err
+	}
+	if err := e.Start(); err != nil {
+		return err
+	}
+	c := &consumer{o: o, e: e, reports: len(eo.Servers) > 0, over: make(chan struct{}), last: make(chan struct{})}
+	c.poll(ctx)
+	return c.stop()
+}
+
+type consumer struct {
+	o       Options
+	e       *executor.Executor
+	reports bool
+	wg      sync.WaitGroup
+	over    chan struct{} // closed once runs at work are to be given back
+	last    chan struct{} // closed once results that no server takes are left
+}
+
+// poll receives until ctx ends.
+func (c *consumer) poll(ctx context.Context) {
+	free := make(chan struct{}, c.o.Concurrency)
+	for range c.o.Concurrency {
+		free <- struct{}{}
+	}
+	for failures := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-free:
+		}
+		most := 1
+	more:
+		for most < 10 { // SQS gives no more at a time
+			select {
+			case <-free:
+				most++
+			default:
+				break more
+			}
+		}
+		out, err := c.o.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
+			QueueUrl: &c.o.Queue, MaxNumberOfMessages: int32(most), WaitTimeSeconds: 20, VisibilityTimeout: seconds(c.o.Visibility),
+			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
+		})
+		got := time.Now()
+		if err == nil {
+			for _, m := range out.Messages {
+				most--
+				c.wg.Go(func() {
+					c.work(m, got)
+					free <- struct{}{}
+				})
+			}
+		}
+		for range most {
+			free <- struct{}{}
+		}
+		if err == nil {
+			failures = 0
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		if failures++; failures == 1 {
+			c.o.Log.Warn("The queue cannot be read; it is tried again.", "queue", c.o.Queue, "error", err)
+		}
+		wait := time.NewTimer(min(time.Second<<min(failures-1, 10), 30*time.Second))
+		select {
+		case <-ctx.Done():
+			wait.Stop()
+			return
+		case <-wait.C:
+		}
+	}
+}
+
+func seconds(d time.Duration) int32 { return int32(d / time.Second) }
+
+// work holds one message until its run is reported, lost or given back.
+func (c *consumer) work(m types.Message, got time.Time) {
+	var opts []executor.SubmitOption
+	if n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]); n > 1 {
+		opts = append(opts, executor.Redelivered())
+	}
+	run, err := c.e.Submit(context.Background(), []byte(aws.ToString(m.Body)), opts...)
+	switch {
+	case errors.Is(err, executor.ErrReported):
+		c.remove(m)
+		return
+	case errors.Is(err, executor.ErrOpen):
+		return // delivered twice; who holds the other one deletes this one's run, and then this
+	case errors.Is(err, executor.ErrBusy):
+		_ = c.hide(m, 5*time.Second) // else it comes later
+		return
+	case err != nil:
+		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", aws.ToString(m.MessageId), "error", err)
+		return
+	}
+	until := got.Add(c.o.Visibility)
+	t := time.NewTimer(c.o.Visibility / 3)
+	defer t.Stop()
+	renew := t.C
+	done := run.Ended()
+	if c.reports {
+		done = run.Reported()
+	}
+	over := c.over
+	for {
+		select {
+		case <-done:
+			c.remove(m)
+			return
+
+		case <-renew:
+			began := time.Now()
+			err := c.hide(m, c.o.Visibility)
+			var gone *types.ReceiptHandleIsInvalid
+			var visible *types.MessageNotInflight
+			switch {
+			case err == nil:
+				until = began.Add(c.o.Visibility)
+				t.Reset(c.o.Visibility / 3)
+				continue
+			case !errors.As(err, &gone) && !errors.As(err, &visible) && time.Until(until) > c.o.Visibility/3:
+				t.Reset(c.o.Visibility / 12)
+				continue
+			}
+			// Whatever is done from now on another executor may do too.
+			if run.Drop(errLost) {
+				c.o.Log.Warn("A run is lost to another executor: its message could not be kept hidden.", "run", run.RunID(), "error", err)
+				return
+			}
+			renew = nil // it has ended: only the report is missing
+
+		case <-over:
+			over = nil
+			if run.Drop(errStop) {
+				<-run.Ended()
+				_ = c.hide(m, 0) // else it comes later
+				return
+			}
+
+		case <-c.last:
+			c.o.Log.Error("A result is lost: no server took it. The run begins again in another executor.", "run", run.RunID())
+			return
+		}
+	}
+}
+
+// hide hides a message from now on for d; 0 shows it.
+func (c *consumer) hide(m types.Message, d time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), c.o.Visibility/6)
+	defer cancel()
+	_, err := c.o.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &c.o.Queue, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: seconds(d)})
+	return err
+}
+
+// remove deletes a message. One that stays is found to be reported when it
+// comes again, here; elsewhere its run begins again.
+func (c *consumer) remove(m types.Message) {
+	var err error
+	for range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), c.o.Visibility/6)
+		_, err = c.o.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.o.Queue, ReceiptHandle: m.ReceiptHandle})
+		cancel()
+		if err == nil {
+			return
+		}
+	}
+	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", aws.ToString(m.MessageId), "error", err)
+}
+
+// stop waits for what is at work, gives back the rest, and ends the executor.
+func (c *consumer) stop() error {
+	ended := make(chan struct{})
+	go func() {
+		c.wg.Wait()
+		close(ended)
+	}()
+	wait := func(d time.Duration) bool {
+		t := time.NewTimer(max(d, 0))
+		defer t.Stop()
+		select {
+		case <-ended:
+			return true
+		case <-t.C:
+			return false
+		}
+	}
+	if !wait(c.o.StopGrace) {
+		close(c.over)
+		if !wait(15 * time.Second) {
+			close(c.last)
+			<-ended
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := c.e.Stop(ctx); err != nil {
+		return fmt.Errorf("queueexec: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// Why [Executor.Submit] does not take a run.
+var (
+	// ErrBusy: the queue is full, or the executor stops. Sent again later, or
+	// elsewhere, the run may be taken.
+	ErrBusy = errors.New("the executor takes no run now")
+	// ErrOpen: a run with this ID waits or runs here, or its result waits for
+	// a server.
+	ErrOpen = errors.New("the run is here already")
+	// ErrReported: a run with this ID has ended here and its result was taken
+	// by a server.
+	ErrReported = errors.New("the run has ended and is reported")
+)
+
+// A Result is how a run ended.
+type Result struct {
+	RunID   int64   `json:"logId,string"`
+	Outcome Outcome `json:"code"`
+	Message string  `json:"msg"`
+}
+
+// A Submitted is a run on its way, taken by [Executor.Submit].
+type Submitted struct {
+	e        *Executor
+	t        *task
+	ended    chan struct{}
+	reported chan struct{}
+
+	// Of Executor.mu, and fixed once ended is closed.
+	result  Result
+	dropped bool
+}
+
+// RunID is the scheduler's ID of the run.
+func (s *Submitted) RunID() int64 { return s.t.wire.LogID }
+
+// Ended is closed when the run has ended.
+func (s *Submitted) Ended() <-chan struct{} { return s.ended }
+
+// Reported is closed when a server has taken the result. Without servers, and
+// after Drop, it never is.
+func (s *Submitted) Reported() <-chan struct{} { return s.reported }
+
+// Result is how the run ended. Call it once Ended is closed.
+func (s *Submitted) Result() Result { return s.result }
+
+// Drop ends the run without telling anybody, because another executor has it
+// or is to have it: its context ends with cause, and whatever its handler
+// returns is forgotten. A run that has ended keeps its result, and false is
+// returned.
+func (s *Submitted) Drop(cause error) bool {
+	e := s.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.t.recorded {
+		return s.dropped
+	}
+	s.dropped = true
+	if w := e.workers[s.t.wire.JobID]; w != nil {
+		before := len(w.queue)
+		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
+		if len(w.queue) < before { // it had not begun
+			s.t.ended = true
+			e.record(s.t, wire.CodeFailure, cause.Error())
+		}
+	}
+	s.t.cancel(cause)
+	return true
+}
+
+// A SubmitOption says more about a run.
+type SubmitOption func(*incoming)
+
+// Redelivered says that the run was given to an executor before, which may
+// have begun it: [Run.Again] is set.
+func Redelivered() SubmitOption { return func(in *incoming) { in.again = true } }
+
+// Submit takes a run that came by another way than HTTP; the order is the body
+// that /run has. It returns once the run is journaled and queued. If ctx has a
+// deadline the run has it too, beside its job's timeout; nothing else of ctx
+// reaches the run.
+//
+// A run that calls what is not there is taken, and fails at once: whoever
+// brought it could tell nobody.
+func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOption) (*Submitted, error) {
+	in, err := decodeRun(order)
+	if err != nil {
+		return nil, fmt.Errorf("read the order: %w", err)
+	}
+	s := &Submitted{e: e, ended: make(chan struct{}), reported: make(chan struct{})}
+	in.sub = s
+	in.until, _ = ctx.Deadline()
+	for _, o := range opts {
+		o(in)
+	}
+	e.mu.Lock()
+	open := e.open[in.LogID] != nil
+	past := e.past.has(in.LogID, time.Now())
+	j := e.journal
+	e.mu.Unlock()
+	switch {
+	case j == nil:
+		return nil, fmt.Errorf("%w: it is not started", ErrBusy)
+	case open, past && j.has(in.LogID):
+		return nil, ErrOpen
+	case past:
+		return nil, ErrReported
+	}
+	code, msg := e.accept(in)
+	switch code {
+	case wire.CodeSuccess:
+		return s, nil
+	case wire.CodeBusy:
+		return nil, fmt.Errorf("%w: %s", ErrBusy, msg)
+	}
+	return e.refuseSubmitted(in, msg)
+}
+
+// refuseSubmitted has a run that is not taken reported as failed.
+func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.open[in.LogID] != nil || e.past.has(in.LogID, time.Now()) { // it came twice at once
+		return nil, ErrOpen
+	}
+	t := e.newTask(in, nil, key{}, false)
+	t.ended = true
+	t.cancel(nil)
+	e.record(t, wire.CodeFailure, msg)
+	return in.sub, nil
+}

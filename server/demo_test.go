@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/wirehttp"
+)
+
+// lines is what people are told, line by line.
+type lines struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (l *lines) Write(b []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.Write(b)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.buf.String()
+}
+
+func (l *lines) has(want string) func() error {
+	return func() error {
+		if text := l.String(); !strings.Contains(text, want) {
+			return fmt.Errorf("%q is not in\n%s", want, text)
+		}
+		return nil
+	}
+}
+
+// TestDemo: no fire of the demo finds nobody, neither on the first start, nor
+// after a restart, nor when a standby takes over; each restart says what became
+// of what was due meanwhile.
+func TestDemo(t *testing.T) {
+	dir := t.TempDir()
+	begin := func() (*running, *lines) {
+		t.Helper()
+		out := &lines{}
+		d := NewDemo(out)
+		o := Options{Dir: dir, Notice: out}
+		d.Hook(&o)
+		s := start(t, o)
+		ctx, cancel := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		wg.Go(func() { d.Run(ctx, s.Server) })
+		stop := s.stop
+		s.stop = func() { stop(); cancel(); wg.Wait() }
+		t.Cleanup(s.stop)
+		eventually(t, 20*time.Second, out.has("demo/heartbeat"))
+		return s, out
+	}
+	s, first := begin()
+	s.stop()
+	s, second := begin()
+	eventually(t, 20*time.Second, second.has("down for "))
+
+	third := &lines{}
+	d := NewDemo(third)
+	o := Options{Dir: dir, Notice: third, Listen: "127.0.0.1:0", Policy: LocalPolicy(), Log: slog.New(slog.DiscardHandler)}
+	d.Hook(&o)
+	next, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := next.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	wg.Go(func() { d.Run(ctx, next) })
+	eventually(t, 10*time.Second, third.has("standing by: tickring dev (process "))
+	s.stop()
+	eventually(t, 10*time.Second, third.has("this one works on "+dir+" from now on"))
+	eventually(t, 20*time.Second, third.has("demo/heartbeat"))
+	eventually(t, 20*time.Second, third.has("0 unaccounted for"))
+	runs, err := next.Manage().Runs(t.Context(), manage.RunFilter{States: []core.State{core.Failed}})
+	if err != nil {
+		t.Error(err)
+	}
+	for _, r := range runs.Runs {
+		if r.Reason != core.ReasonHandler {
+			t.Errorf("run %s of job %d: %s %s", r.ID, r.ID.Job(), r.State, r.Reason)
+		}
+	}
+	cancel()
+	wg.Wait()
+	for _, out := range []*lines{first, second, third} {
+		if text := out.String(); strings.Contains(text, "no-executor") || strings.Contains(text, "not-accepted") {
+			t.Error(text)
+		}
+	}
+}
+
+// TestDemoLines: a run that was never sent has no lateness and the time at
+// which it ended; a timeout is said once.
+func TestDemoLines(t *testing.T) {
+	at := time.Date(2026, 11, 20, 2, 30, 0, 0, time.UTC)
+	job := core.NumberedRun(7, 1)
+	for _, c := range []struct {
+		r    core.Run
+		want string
+	}{
+		{core.Run{State: core.Skipped, Reason: core.ReasonCancelled, Cause: core.CauseManual, EndedAt: at}, "02:30:00.000  demo/report              -   skipped: cancelled\n"},
+		{core.Run{State: core.TimedOut, Reason: core.ReasonTimeout, Cause: core.CauseSchedule, SentAt: at.Add(3 * time.Millisecond), EndedAt: at.Add(4003 * time.Millisecond)},
+			"02:30:00.003  demo/report          +3 ms   timed-out in 4.0 s\n"},
+		{core.Run{State: core.Succeeded, Cause: core.CauseManual, SentAt: at.Add(700 * time.Millisecond), EndedAt: at.Add(800 * time.Millisecond), Attempt: 2},
+			"02:30:00.700  demo/report              -   succeeded in 100 ms (attempt 2)\n"},
+	} {
+		var out bytes.Buffer
+		d := NewDemo(&out)
+		d.jobs[7] = "demo/report"
+		c.r.ID, c.r.Slot = job, core.InstantOf(at)
+		d.Closed(&c.r)
+		if out.String() != c.want {
+			t.Errorf("got  %qwant %q", out.String(), c.want)
+		}
+	}
+}
+
+func TestOutageReport(t *testing.T) {
+	for _, c := range []struct {
+		r    OutageReport
+		want string
+	}{
+		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: nothing was due"},
+		{OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
+			Audit: manage.AuditSum{AuditCount: manage.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
+			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before it, 0 skipped, 0 unaccounted for; 2 runs were under way, 1 of them still is: tickring runs --state running"},
+		{OutageReport{Down: 5 * time.Minute, UnderWay: 1,
+			Audit: manage.AuditSum{AuditCount: manage.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}},
+			"down for 5 min: 5 instants were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 unaccounted for; 1 run was under way and has ended since"},
+	} {
+		if got := c.r.String(); got != c.want {
+			t.Errorf("got  %s\nwant %s", got, c.want)
+		}
+	}
+}
+
+// TestReachable: a server on all networks tells executors an address that they
+// can dial, and this machine its own.
+func TestReachable(t *testing.T) {
+	log := slog.New(slog.DiscardHandler)
+	s, err := New(Options{Dir: t.TempDir(), Listen: "0.0.0.0:0", Log: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.ln.Close()
+	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") || strings.Contains(s.ReportURL(), "//0.0.0.0") {
+		t.Errorf("%s, reports to %s", s.URL(), s.ReportURL())
+	}
+	for _, bad := range []string{"nonsense", "ftp://host", "http://", "http://host?x=1"} {
+		if _, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", ReportURL: bad, Log: log}); core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("report-url %q: %v", bad, err)
+		}
+	}
+}
+
+// TestPortOfOurs: who has the port is named when it is one of us.
+func TestPortOfOurs(t *testing.T) {
+	s := start(t, Options{})
+	_, err := New(Options{Dir: t.TempDir(), Listen: s.ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "tickring dev (process ") || !strings.Contains(err.Error(), "kill ") {
+		t.Errorf("%v", err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := &http.Server{Handler: http.NotFoundHandler()}
+	go other.Serve(ln)
+	defer other.Close()
+	_, err = New(Options{Dir: t.TempDir(), Listen: ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})
+	if err == nil || !strings.Contains(err.Error(), "another program") {
+		t.Errorf("%v", err)
+	}
+}
+
+// An executor whose app has no token is told what to write, not that its own
+// token is wrong.
+func TestNoTokenIsSaid(t *testing.T) {
+	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: "write token: …", Err: registry.ErrNoToken})
+	if errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
+		t.Error(err)
+	}
+	if err := wireError(core.Errorf(core.CodeUnauthorized, "wrong")); !errors.Is(err, wirehttp.ErrUnauthorized) {
+		t.Error(err)
+	}
+}

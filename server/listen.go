@@ -1,0 +1,148 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// listen opens the address to listen on, or says what is wrong with it.
+func listen(address string) (net.Listener, error) {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = net.LookupPort("tcp", port)
+	}
+	if err != nil {
+		return nil, core.Invalid("listen", address, "an address is HOST:PORT: 127.0.0.1:7700 for this machine only, 0.0.0.0:7700 for all of its networks, port 0 for a free one")
+	}
+	ln, err := net.Listen("tcp", address)
+	switch {
+	case err == nil:
+		return ln, nil
+	case !errors.Is(err, syscall.EADDRINUSE):
+		return nil, core.Invalid("listen", address, "cannot listen there: "+reason(err)+"; choose another address with --listen")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	host, _, _ := net.SplitHostPort(address)
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "127.0.0.1"
+	}
+	if who, ok := whoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
+		return nil, core.Invalid("listen", address, fmt.Sprintf("%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID))
+	}
+	return nil, core.Invalid("listen", address, "another program listens there already; choose another address with --listen, such as 127.0.0.1:7701")
+}
+
+// The headers of /healthz by which a server of ours is told from others.
+const (
+	HeaderVersion = "Tickring-Version"
+	HeaderPID     = "Tickring-Pid"
+)
+
+// serve is what answers now; /healthz says who that is.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == "/healthz" {
+		w.Header().Set(HeaderVersion, s.o.Version)
+		w.Header().Set(HeaderPID, strconv.Itoa(os.Getpid()))
+	}
+	(*s.handler.Load()).ServeHTTP(w, r)
+}
+
+// identity is who answers at an address.
+type identity struct {
+	Version string
+	PID     int
+}
+
+func (i identity) String() string {
+	return fmt.Sprintf("tickring %s (process %d)", i.Version, i.PID)
+}
+
+// whoIs asks who answers at a base URL; false if that is no server of ours.
+func whoIs(ctx context.Context, base string) (identity, bool) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
+	if err != nil {
+		return identity{}, false
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return identity{}, false
+	}
+	defer resp.Body.Close()
+	pid, err := strconv.Atoi(resp.Header.Get(HeaderPID))
+	return identity{resp.Header.Get(HeaderVersion), pid}, err == nil
+}
+
+// other names the server that has the data folder.
+func (s *Server) other(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	b, err := os.ReadFile(filepath.Join(s.o.Dir, "endpoint"))
+	if at := strings.TrimSpace(string(b)); err == nil && at != s.URL() {
+		if who, ok := whoIs(ctx, at); ok {
+			return who.String()
+		}
+	}
+	return "another tickring serve"
+}
+
+// isBase reports whether text is a base URL to which a path can be appended.
+func isBase(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && u.RawQuery == "" && u.Fragment == ""
+}
+
+// OnAllNetworks reports whether the server listens on every address of the machine.
+func (s *Server) OnAllNetworks() bool {
+	a, ok := s.ln.Addr().(*net.TCPAddr)
+	return ok && a.IP.IsUnspecified()
+}
+
+// reachable is the URL under which others reach the server: the address that
+// it listens on, or when that is all of them the first that is not this
+// machine's own. It is a guess: whoever knows better says --report-url.
+func (s *Server) reachable() string {
+	if !s.OnAllNetworks() {
+		return s.URL()
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		return s.URL()
+	}
+	_, port, _ := net.SplitHostPort(s.ln.Addr().String())
+	for _, six := range []bool{false, true} {
+		for _, a := range addresses {
+			p, err := netip.ParsePrefix(a.String())
+			if ip := p.Addr(); err == nil && ip.Is6() == six && ip.IsGlobalUnicast() {
+				return "http://" + net.JoinHostPort(ip.String(), port)
+			}
+		}
+	}
+	return s.URL()
+}
+
+// standbyHandler answers everything with 503 and the reason, so that executors
+// try the next address.
+type standbyHandler struct{}
+
+func (standbyHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Retry-After", "1")
+	w.WriteHeader(http.StatusServiceUnavailable)
+	json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": string(core.CodeUnavailable),
+		"message": "standing by: another tickring serve works on this data folder, or this one is just opening it"}})
+}

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// outage counts what is sent after a start of what was due before it.
+type outage struct {
+	from, to core.Instant // from < instant <= to
+
+	mu    sync.Mutex
+	n     int64
+	worst time.Duration
+}
+
+func (o *outage) sent(r *core.Run, at time.Time, k dispatch.AnswerKind) {
+	if r.At <= o.from || r.At > o.to || !r.Cause.Planned() {
+		return
+	}
+	switch k {
+	case dispatch.AnswerRefused, dispatch.AnswerBusy: // it is tried elsewhere, or again
+		return
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.n++
+	o.worst = max(o.worst, at.Sub(r.Slot.Time()))
+}
+
+func (o *outage) count() (n int64, worst time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n, o.worst
+}
+
+// tellOutage waits until what was due while nobody was there is sent, and says
+// what became of it and of what was under way at the end of the process before.
+func (s *Server) tellOutage(ctx context.Context, p *parts) {
+	if p.downAt.IsZero() {
+		return
+	}
+	select {
+	case <-s.ready:
+	case <-ctx.Done():
+		return
+	}
+	again := time.NewTicker(250 * time.Millisecond)
+	defer again.Stop()
+	for try := 0; ; try++ {
+		var r OutageReport
+		var err error
+		if p.outage.from < p.outage.to {
+			r.Audit, err = p.manage.AuditAll(ctx, p.outage.from, p.outage.to)
+		}
+		if err == nil && (r.Audit.Pending == 0 && r.Audit.Unaccounted == 0 || try >= 40) {
+			r.Down = p.upAt.Sub(p.downAt)
+			r.Sent, r.Worst = p.outage.count()
+			r.UnderWay, r.Open = underWay(ctx, p.manage, p.upAt)
+			fmt.Fprintln(s.o.Notice, r)
+			return
+		}
+		if err != nil && ctx.Err() == nil {
+			s.log.Warn("what the outage did is not known yet", "err", err)
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// lookedBack bounds how many of the newest runs are asked whether they were
+// under way.
+const lookedBack = 20_000
+
+// underWay counts the runs that had been sent and not ended when the server
+// came up, and those of them that are still open.
+func underWay(ctx context.Context, m *manage.Manage, up time.Time) (n, open int) {
+	f := manage.RunFilter{Limit: 1000}
+	for looked := 0; looked < lookedBack; looked += f.Limit {
+		page, err := m.Runs(ctx, f)
+		if err != nil {
+			return n, open
+		}
+		for i := range page.Runs {
+			r := &page.Runs[i]
+			switch {
+			case !r.Sent() || !r.SentAt.Before(up):
+			case r.State.Open():
+				n, open = n+1, open+1
+			case r.EndedAt.After(up):
+				n++
+			}
+		}
+		if f.After = page.Next; f.After == "" {
+			break
+		}
+	}
+	return n, open
+}
+
+// OutageReport is what became of an outage.
+type OutageReport struct {
+	Down  time.Duration
+	Audit manage.AuditSum // of the instants in it
+	// Sent is how many of them were sent after it, Worst how late at most. The
+	// rest that was sent went out in the last moment before.
+	Sent  int64
+	Worst time.Duration
+	// UnderWay runs had been sent and not ended when it was over; Open of them
+	// still have not.
+	UnderWay, Open int
+}
+
+// String is one line for people.
+func (r OutageReport) String() string {
+	a := &r.Audit
+	var b strings.Builder
+	fmt.Fprintf(&b, "down for %s: ", span(r.Down))
+	if a.Demanded == 0 {
+		b.WriteString("nothing was due")
+	} else {
+		fmt.Fprintf(&b, "%d %s due, %d sent after the restart", a.Demanded, plural(a.Demanded, "instant was", "instants were"), r.Sent)
+		if r.Sent > 0 {
+			fmt.Fprintf(&b, " (worst %s late)", span(r.Worst))
+		}
+		if before := a.OnTime + a.Late - r.Sent; before > 0 {
+			fmt.Fprintf(&b, ", %d sent just before it", before)
+		}
+		var skipped int64
+		for _, n := range a.Skipped {
+			skipped += n
+		}
+		fmt.Fprintf(&b, ", %d skipped", skipped)
+		if n := a.NotSent(); n > 0 {
+			fmt.Fprintf(&b, ", %d not sent (no executor)", n)
+		}
+		if a.Pending > 0 {
+			fmt.Fprintf(&b, ", %d still on their way", a.Pending)
+		}
+		fmt.Fprintf(&b, ", %d unaccounted for", a.Unaccounted)
+	}
+	if r.UnderWay > 0 {
+		n := int64(r.UnderWay)
+		fmt.Fprintf(&b, "; %d %s under way", n, plural(n, "run was", "runs were"))
+		switch {
+		case r.Open == 0:
+			b.WriteString(" and " + plural(n, "has", "have") + " ended since")
+		case r.Open < r.UnderWay:
+			fmt.Fprintf(&b, ", %d of them still %s", r.Open, plural(int64(r.Open), "is", "are"))
+		default:
+			b.WriteString(" and still " + plural(n, "is", "are"))
+		}
+		if r.Open > 0 {
+			b.WriteString(": tickring runs --state running")
+		}
+	}
+	return b.String()
+}
+
+func plural(n int64, one, many string) string {
+	if n == 1 {
+		return one
+	}
+	return many
+}
+
+// span is a duration for people, as `tickring runs` writes it.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return fmt.Sprintf("%d ms", d.Milliseconds())
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	case d < 100*time.Second:
+		return fmt.Sprintf("%.0f s", d.Seconds())
+	case d < 100*time.Minute:
+		return fmt.Sprintf("%.0f min", d.Minutes())
+	}
+	return fmt.Sprintf("%.0f h", d.Hours())
+}
