@@ -478,7 +478,7 @@ func TestStopWithoutTime(t *testing.T) {
 		close(free)
 		synctest.Wait()
 		// Nothing could be sent; the next process does.
-		e = start(t, mux, f, func(o *Options) { o.Dir = dir })
+		start(t, mux, f, func(o *Options) { o.Dir = dir })
 		f.want(t, 1, 500, "web container destroy and kill the job. [job running, killed] (the handler has not returned and goes on)")
 	})
 }

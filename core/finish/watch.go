@@ -159,14 +159,31 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 		if err != nil || !open {
 			return err
 		}
-		minute, err := w.w.Cursor(ctx)
-		if err != nil {
-			return fmt.Errorf("read cursor of the watchdog: %w", err)
-		}
-		return w.w.PutRevisits(ctx, max(minute, c.Journal.Key.Minute)+2, []core.JournalKey{c.Journal.Key})
+		return w.revisit(ctx, c.Journal.Key)
 	}
 	_, err := w.look(ctx, c.Runs, nil, c.Idle)
 	return err
+}
+
+// revisit asks for a journal at a minute that the walk has not come to: one that
+// catches up may pass several while this is being stored.
+func (w *Watchdog) revisit(ctx context.Context, k core.JournalKey) error {
+	for ahead := int64(2); ; ahead *= 2 {
+		at, err := w.w.Cursor(ctx)
+		if err != nil {
+			return fmt.Errorf("read cursor of the watchdog: %w", err)
+		}
+		minute := max(at, k.Minute) + ahead
+		if err := w.w.PutRevisits(ctx, minute, []core.JournalKey{k}); err != nil {
+			return fmt.Errorf("ask for a journal to be read again: %w", err)
+		}
+		switch at, err = w.w.Cursor(ctx); {
+		case err != nil:
+			return fmt.Errorf("read cursor of the watchdog: %w", err)
+		case at < minute-1: // at minute-1 its reader may have begun
+			return nil
+		}
+	}
 }
 
 // look judges runs as claim protocol section 6 says. With a journal its

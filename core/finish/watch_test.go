@@ -410,3 +410,42 @@ func (m meanwhile) MoveCursor(ctx context.Context, seen, minute int64) error {
 	}
 	return err
 }
+
+// TestCheckWhileTheWalkCatchesUp: a walk that passes the minute while a journal
+// is put there has not read it; it is put further ahead.
+func TestCheckWhileTheWalkCatchesUp(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.run(id, func(x *core.Run) { x.SentAt, x.Journal, x.Retries = begin, key, 0 })
+	r.now = begin.Add(3 * time.Minute)
+	r.registered(0)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute+5))
+	walks := 0
+	w := finish.NewWatchdog(r.f, passing{r.s, func() {
+		if walks++; walks == 1 {
+			r.must(r.s.MoveCursor(t.Context(), key.Minute+5, key.Minute+8))
+		}
+	}}, r.p, finish.WatchOptions{})
+	j := core.Journal{Key: key, V: 4, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
+	r.must(w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	r.now = begin.Add(30 * time.Minute) // its executor is gone
+	for range 3 {
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := r.stored(id); got.State != core.Lost {
+		t.Errorf("it is %s: the journal was put where nobody reads it", got.State)
+	}
+}
+
+// passing is a store whose cursor moves while journals are put ahead.
+type passing struct {
+	*store
+	do func()
+}
+
+func (p passing) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	p.do()
+	return p.store.PutRevisits(ctx, minute, keys)
+}
