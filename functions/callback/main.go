@@ -1,0 +1,29 @@
+// Command callback is the function that results come to: callbacks of the wire
+// and reports of calls. It answers 200 only when everything in a request is
+// stored. core/callback and core/finish are what it drives.
+package main
+
+import (
+	"context"
+	"net/http"
+	_ "time/tzdata" // the host has no zone files
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/doors"
+)
+
+func main() {
+	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
+	boot.Must(log, err)
+	end := finish.New(store, store, finish.Options{Plan: c.Plan, Log: log})
+	mux := http.NewServeMux()
+	doors.Wire(mux, nil, callback.New(store, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	if c.AdminToken != "" { // without it no report was ever asked for
+		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
+	}
+	awslambda.Start(boot.HTTP(mux, log))
+}
