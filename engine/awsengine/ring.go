@@ -264,6 +264,25 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 		if len(list) > 0 {
 			return list, nil
 		}
+		if wait < time.Second && !pause(ctx, shortPoll) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// shortPoll is how often a queue is asked when there is less time left than the
+// whole second that it can wait.
+const shortPoll = 200 * time.Millisecond
+
+// pause waits; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
