@@ -35,6 +35,13 @@ type Options struct {
 	MaxPartitions int // 1
 	AdvanceRate   int // 400
 	MoveRate      int // jobs moved to their partition besides, in a pass: 50
+	// AuditAfter is how long after its slot an instant must have a run: when a
+	// job is planned, its last finished window is compared with its runs, and what
+	// has none is sent again. 0: never, which is right where a message cannot be
+	// lost without the runs.
+	AuditAfter time.Duration
+	// AuditTogether is how many jobs are compared at a time: 16.
+	AuditTogether int
 	// PlanBackoff is when a job that could not be planned is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -72,6 +79,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	o.MaxPartitions = cmp.Or(o.MaxPartitions, 1)
 	o.AdvanceRate = cmp.Or(o.AdvanceRate, 400)
 	o.MoveRate = cmp.Or(o.MoveRate, 50)
+	o.AuditTogether = cmp.Or(o.AuditTogether, 16)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -88,6 +96,9 @@ type Result struct {
 	Fires   int   // put on the ring
 	Moved   int   // jobs advanced
 	Skipped int64 // instants recorded as skipped
+	// Recovered is how many demanded instants had neither a run nor a record, and
+	// were sent again. It must be 0: whatever lost them is to be found.
+	Recovered int
 }
 
 // Pass renews what leases are this ticker's share and plans what is due in
@@ -187,13 +198,15 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 			plans = append(plans, pl)
 		}
 	}
+	t.audit(ctx, g, scheds, plans, now)
 	return t.commit(ctx, p, plans, res)
 }
 
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
-	change *core.Change // the end of a pause
+	change    *core.Change // the end of a pause
+	recovered int          // of its fires, those of instants that were lost
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
@@ -382,6 +395,7 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 	moves := make([]core.Advance, 0, len(plans))
 	for i := range plans {
 		if !bad[i] {
+			res.Recovered += plans[i].recovered
 			moves = append(moves, plans[i].Advance)
 		}
 	}
