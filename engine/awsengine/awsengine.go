@@ -192,12 +192,28 @@ func (k *keeping) of(job core.JobID) (days int, known bool) {
 	return days, known
 }
 
+// unfinished is how much longer a run stays that is open, owes something or has
+// another attempt behind it: what is looked for later must not be gone.
+const unfinished = 30 * 24 * time.Hour
+
+// runExpiry is the expiry of a run in a state, with what its close says.
+func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State, more bool) int64 {
+	at := s.expiry(ctx, job)
+	if state.Open() || more {
+		at += int64(unfinished / time.Second)
+	}
+	return at
+}
+
 // expiry is the second from which on DynamoDB may remove what job left.
 func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	days, known := s.keep.of(job)
 	if !known {
-		if found, _, err := s.Jobs(ctx, []core.JobID{job}); err == nil {
-			days = found[job].Def.Keep.Days
+		if found, unread, err := s.Jobs(ctx, []core.JobID{job}); err == nil && len(unread) == 0 {
+			d := found[job].Def
+			d.ID = job // also of one that is gone: not to be asked for again
+			s.keep.note(&d)
+			days = d.Keep.Days
 		}
 	}
 	for_ := s.o.KeepRuns

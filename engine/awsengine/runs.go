@@ -97,7 +97,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	var list []statement
 	var of []int
 	for i := range runs {
-		it, rest, err := encodeRun(&runs[i], s.expiry(ctx, runs[i].ID.Job()))
+		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, runs[i].ID.Job(), runs[i].State, len(runs[i].Owes) > 0 || runs[i].Then != 0))
 		if err == nil && rest != nil {
 			err = s.putRest(ctx, rest)
 		}
@@ -124,7 +124,7 @@ func (s *Store) putRest(ctx context.Context, rest item) error {
 
 // PutTriggered implements manage.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
-	it, rest, err := encodeRun(&run, s.expiry(ctx, run.ID.Job()))
+	it, rest, err := encodeRun(&run, s.runExpiry(ctx, run.ID.Job(), run.State, false))
 	if err != nil {
 		return err
 	}
@@ -270,7 +270,7 @@ func (s *Store) setRest(ctx context.Context, id core.RunID, name, value string) 
 func (s *Store) restUpdate(ctx context.Context, id core.RunID, name, value string) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: restKey(id),
 		UpdateExpression: aws.String("SET #n = :v, #expires = :e"), ExpressionAttributeNames: map[string]string{"#n": name, "#expires": "expires"},
-		ExpressionAttributeValues: item{":v": text(value), ":e": number(s.expiry(ctx, id.Job()))}}
+		ExpressionAttributeValues: item{":v": text(value), ":e": number(s.runExpiry(ctx, id.Job(), core.Running, false))}}
 }
 
 // Readdress implements dispatch.Store.
@@ -327,6 +327,7 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 		w.set("state", text(string(core.Skipped)))
 		w.set("reason", text(string(k.Reason)))
 		w.setTime("endedAt", k.EndedAt)
+		w.set("expires", number(s.runExpiry(ctx, k.Run.Job(), core.Skipped, false)))
 		list[i] = w.statement(k.Run.String())
 	}
 	return s.execute(ctx, list)
@@ -343,7 +344,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			long = append(long, i)
 		} else {
 			short = append(short, i)
-			list = append(list, s.end(&closes[i]))
+			list = append(list, s.end(ctx, &closes[i]))
 		}
 	}
 	for k, err := range s.execute(ctx, list) {
@@ -374,7 +375,7 @@ func runWaves(long []int, closes []finish.Close) func(yield func([]int) bool) {
 	}
 }
 
-func (s *Store) end(c *finish.Close) statement {
+func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 	w := s.edit(c.Run)
 	w.where(openTest)
 	switch {
@@ -387,6 +388,7 @@ func (s *Store) end(c *finish.Close) statement {
 		w.where(`"maybeSent" IS MISSING`)
 	}
 	w.set("state", text(string(c.State)))
+	w.set("expires", number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0)))
 	put := func(name, v string) {
 		if v == "" {
 			w.remove(name)
@@ -416,10 +418,10 @@ func (s *Store) end(c *finish.Close) statement {
 }
 
 func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
-	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#rest": "rest"}
+	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#rest": "rest", "#expires": "expires"}
 	values := item{":planned": text(string(core.Planned)), ":queued": text(string(core.Queued)), ":running": text(string(core.Running)),
 		":state": text(string(c.State)), ":reason": text(string(c.Reason)), ":code": number(c.Code), ":ended": number(millis(c.EndedAt)),
-		":then": number(c.Then), ":yes": yes}
+		":then": number(c.Then), ":yes": yes, ":expires": number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0))}
 	cond := "#state IN (:planned, :queued, :running)"
 	if c.Unowned || c.Owner != "" {
 		names["#owner"] = "owner"
@@ -434,7 +436,7 @@ func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
 		names["#maybe"] = "maybeSent"
 		cond += " AND attribute_not_exists(#maybe)"
 	}
-	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes"
+	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes, #expires = :expires"
 	if len(c.Owes) > 0 {
 		does += ", #owes = :owes REMOVE #message"
 		values[":owes"] = text(jsonText(c.Owes))
