@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"net/http"
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
@@ -12,6 +14,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doors"
 	"github.com/tickring/tickring/send"
@@ -20,12 +23,16 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
 	boot.Must(log, err)
+	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+}
+
+// wire makes the handler on an engine.
+func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
-	end := finish.New(store, store, finish.Options{Plan: c.Plan, Log: log})
-	m := manage.New(store, store, end, sender, manage.Options{Plan: c.Plan})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan})
 	up := time.Now().UTC()
-	h := api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Status: func() api.Status {
+	return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Status: func() api.Status {
 		return api.Status{Now: time.Now().UTC(), UpSince: up}
 	}})
-	awslambda.Start(boot.HTTP(h, log))
 }

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"net/http"
 	_ "time/tzdata" // the host has no zone files
 
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doors"
 )
@@ -19,11 +21,16 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	end := finish.New(store, store, finish.Options{Plan: c.Plan, Log: log})
+	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+}
+
+// wire makes the handler on an engine.
+func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	mux := http.NewServeMux()
-	doors.Wire(mux, nil, callback.New(store, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
 	if c.AdminToken != "" { // without it no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
 	}
-	awslambda.Start(boot.HTTP(mux, log))
+	return mux
 }

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
@@ -24,27 +24,36 @@ type handler struct {
 // maxRecords is what a mapping may be set to.
 const maxRecords = 10_000
 
+// answerIn is how long before the end of an invocation all work ends: time to
+// store what was begun and to say which messages are done.
+const answerIn = 2 * time.Second
+
 // handle answers which messages are to come again. One that cannot be read is
 // buried with its reason and stops nobody; one of a newer version comes again,
 // for a newer function to read. Where more than half of a batch failed it
 // fails whole, so that the mapping backs off: what was done is found done.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
-	var res events.SQSEventResponse
-	if len(e.Records) > maxRecords {
-		return res, fmt.Errorf("a batch of %d messages; at most %d are allowed", len(e.Records), maxRecords)
+	if err := check(&e); err != nil {
+		return events.SQSEventResponse{}, err
 	}
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
+		defer cancel()
+	}
+	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var msgs []ring.Message
 	var of []string // message IDs
 	var causes []error
 	fail := func(id string, err error) {
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
-		causes = append(causes, err)
+		if !errors.Is(err, ring.ErrNewer) {
+			causes = append(causes, err)
+		}
 	}
+	buried := 0
 	for i := range e.Records {
 		r := &e.Records[i]
-		if r.MessageId == "" {
-			return events.SQSEventResponse{}, fmt.Errorf("record %d of the event has no messageId", i)
-		}
 		m, err := ring.Decode([]byte(r.Body))
 		switch {
 		case errors.Is(err, ring.ErrNewer):
@@ -52,9 +61,11 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 			fail(r.MessageId, err)
 		case err != nil:
 			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
+				h.log.Error("unreadable message could not be buried and comes again", "message", r.MessageId, "why", err.Error(), "err", berr)
 				fail(r.MessageId, berr)
 				continue
 			}
+			buried++
 			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
 		case m.Kind == ring.KindCheck:
 			if err := h.check(ctx, m.Check); err != nil {
@@ -73,17 +84,26 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 			}
 		}
 	}
-	if n := len(res.BatchItemFailures); n > 1 && 2*n > len(e.Records) {
-		if cause := first(causes); cause != nil && !errors.Is(cause, ring.ErrNewer) {
-			return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), cause)
-		}
+	// Not where something was buried: it would be buried again.
+	if n := len(causes); n > 1 && 2*n > len(e.Records) && buried == 0 {
+		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), causes[0])
 	}
 	return res, nil
 }
 
-func first(errs []error) error {
-	if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-		return errs[i]
+// check looks at the whole event before anything of it is done: an event that
+// cannot be answered for comes again as a whole.
+func check(e *events.SQSEvent) error {
+	switch n := len(e.Records); {
+	case n == 0:
+		return errors.New("the event is no batch of a queue: it has no Records")
+	case n > maxRecords:
+		return fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
+	}
+	for i := range e.Records {
+		if e.Records[i].MessageId == "" {
+			return fmt.Errorf("record %d of the event has no messageId", i)
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/send"
 )
@@ -27,30 +29,34 @@ func main() {
 	ctx := context.Background()
 	c, sdk, store, log, err := boot.Open(ctx, boot.Needs{})
 	boot.Must(log, err)
-	sender := send.New(send.Options{Policy: c.Policy})
-	end := finish.New(store, store, finish.Options{Plan: c.Plan, Log: log})
-	watch := finish.NewWatchdog(end, store, sender, finish.WatchOptions{})
 	invoke := lambda.NewFromConfig(sdk)
-	awslambda.Start(func(ctx context.Context, raw json.RawMessage) error {
+	awslambda.Start(wire(&c, store.Engine(), func(ctx context.Context, payload []byte) error {
+		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
+		return err
+	}, log))
+}
+
+// wire makes the handler on an engine; invoke invokes this function once more.
+func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
+	sender := send.New(send.Options{Policy: c.Policy})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
+	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {
 			return err
 		}
-		t := tick.New(store, store, store, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, Log: log})
+		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, Log: log})
 		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, reserve: 10 * time.Second, log: log}
 		if ev.Chain == 0 { // the one that the clock woke
 			b.minutely = []task{
 				{"watchdog", func(ctx context.Context) error { _, err := watch.Pass(ctx); return err }},
-				{"sign of life", func(ctx context.Context) error { _, err := store.Alive(ctx, time.Now()); return err }},
+				{"sign of life", func(ctx context.Context) error { _, err := e.Upkeep.Alive(ctx, time.Now()); return err }},
 			}
 		}
 		if ev.Chain < c.Partitions && c.Function != "" {
-			b.another = func(ctx context.Context) error {
-				_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent,
-					Payload: fmt.Appendf(nil, `{"chain":%d}`, ev.Chain+1)})
-				return err
-			}
+			b.another = func(ctx context.Context) error { return invoke(ctx, fmt.Appendf(nil, `{"chain":%d}`, ev.Chain+1)) }
 		}
 		return b.run(ctx)
-	})
+	}
 }

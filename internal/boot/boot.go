@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/netip"
+	"net/url"
 	"os"
 	"strings"
 	"time"
@@ -58,9 +59,14 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	need("TICKRING_TABLE_JOBS", &c.Names.Jobs)
 	need("TICKRING_TABLE_RUNS", &c.Names.Runs)
 	need("TICKRING_TABLE_STATE", &c.Names.State)
-	need("TICKRING_QUEUE_FIRES", &c.Names.Fires)
-	need("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
-	need("TICKRING_QUEUE_DEAD", &c.Names.Dead)
+	queue := func(name string, into *string) {
+		if need(name, into); *into != "" && !isURL(*into) {
+			errs = append(errs, fmt.Errorf("%s: %q is not the URL of a queue", name, *into))
+		}
+	}
+	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
+	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
+	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
 	switch {
 	case c.AdminToken == "" && needs.AdminToken:
@@ -69,7 +75,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN: a token is 8 to 512 characters without spaces"))
 	}
 	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
-	if u := c.ReportURL; u != "" && !strings.HasPrefix(u, "https://") && !strings.HasPrefix(u, "http://") {
+	if u := c.ReportURL; u != "" && !isURL(u) {
 		errs = append(errs, fmt.Errorf("TICKRING_REPORT_URL: %q is not an http or https URL", u))
 	}
 	for text := range strings.FieldsFuncSeq(getenv("TICKRING_ALLOW"), func(r rune) bool { return r == ',' || r == ' ' }) {
@@ -104,6 +110,11 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	return c, errors.Join(errs...)
 }
 
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
 // ReportKey signs the URLs at which calls report; it follows the admin token.
 func (c *Config) ReportKey() []byte {
 	m := hmac.New(sha256.New, []byte(c.AdminToken))
@@ -130,6 +141,9 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	sdk, err := config.LoadDefaultConfig(ctx)
 	if err != nil {
 		return c, sdk, nil, log, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	if sdk.Region == "" {
+		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
 	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), sqs.NewFromConfig(sdk), awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
