@@ -53,6 +53,9 @@ func answer(what string, err error) error {
 		if slices.Contains(throttles, code) {
 			return core.ErrThrottled
 		}
+		if tooLarge(api.ErrorMessage()) {
+			return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+		}
 		var noTable *types.ResourceNotFoundException
 		if errors.As(err, &noTable) || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
 			return fmt.Errorf("%s does not exist: %w", what, err)
@@ -61,19 +64,29 @@ func answer(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
+// tooLarge reports that an item is: DynamoDB says so in words only.
+func tooLarge(message string) bool { return strings.Contains(message, "maximum allowed size") }
+
 // canceledAnswer is refused if a condition failed, throttled if the store had
 // no room for it or another was at the same items.
 func canceledAnswer(what string, c *types.TransactionCanceledException) error {
-	passing := false
+	passing, why := false, ""
 	for _, r := range c.CancellationReasons {
 		switch code := aws.ToString(r.Code); {
 		case code == "ConditionalCheckFailed":
 			return core.ErrRefused
 		case slices.Contains(throttles, code):
 			passing = true
+		case code != "None" && code != "" && why == "":
+			why = code + ": " + aws.ToString(r.Message)
 		}
 	}
-	if passing {
+	switch {
+	case tooLarge(why):
+		return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+	case why != "":
+		return fmt.Errorf("%s: %s: %w", what, why, c)
+	case passing:
 		return core.ErrThrottled
 	}
 	return fmt.Errorf("%s: %w", what, c)
@@ -163,6 +176,9 @@ func statementAnswer(table string, e *types.BatchStatementError) error {
 		return core.ErrThrottled
 	case types.BatchStatementErrorCodeEnumResourceNotFound:
 		return fmt.Errorf("table %s does not exist", table)
+	}
+	if tooLarge(aws.ToString(e.Message)) {
+		return core.Errorf(core.CodeTooLarge, "table %s: an item would be larger than 400 KB, the most that DynamoDB keeps", table)
 	}
 	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
 }
@@ -317,5 +333,28 @@ func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem)
 		return err
 	}
 	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
-	return answer("tables", err)
+	if err == nil {
+		return nil
+	}
+	return answer("table "+strings.Join(tablesOf(actions), " or "), err)
+}
+
+// tablesOf names the tables of a transaction, for one that does not exist.
+func tablesOf(actions []types.TransactWriteItem) []string {
+	var list []string
+	for i := range actions {
+		a := &actions[i]
+		switch {
+		case a.Put != nil:
+			list = append(list, *a.Put.TableName)
+		case a.Update != nil:
+			list = append(list, *a.Update.TableName)
+		case a.Delete != nil:
+			list = append(list, *a.Delete.TableName)
+		case a.ConditionCheck != nil:
+			list = append(list, *a.ConditionCheck.TableName)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
 }

@@ -85,12 +85,13 @@ type schedItem struct {
 	PauseBy    string `dynamodbav:"pauseBy,omitempty"`
 	PauseWhy   string `dynamodbav:"pauseWhy,omitempty"`
 	PlanError  string `dynamodbav:"planError,omitempty"`
+	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
-func encodeSched(s *core.Sched) (item, error) {
+func encodeSched(s *core.Sched, defRev int64) (item, error) {
 	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
 		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
-		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError}
+		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, DefRev: defRev}
 	if s.PlanAt != 0 {
 		it.PlanAt = planKey(core.DueItem{PlanAt: s.PlanAt, Job: s.ID})
 	}
@@ -130,8 +131,12 @@ func jobOf(id string) (core.JobID, error) {
 	return core.JobID(n), nil
 }
 
-func encodeDef(d *core.Def) item {
+// encodeDef writes a definition with the revision under which it was made, for
+// the two items of a job are not read at one moment: whoever finds another in
+// sched has one of before a change and one of after it.
+func encodeDef(d *core.Def, rev int64) item {
 	it := defKey(d.ID)
+	it["rev"] = number(rev)
 	it["def"] = text(jsonText(d))
 	return it
 }

@@ -17,29 +17,40 @@ import (
 
 // Jobs implements the ports.
 func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	found, _, unread, err := s.jobs(ctx, jobs)
+	return found, unread, err
+}
+
+// jobs reads jobs, and the revisions of their def items. A job whose items are
+// not of one moment is unread.
+func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
 	keys := make([]item, 0, 2*len(jobs))
 	for _, id := range jobs {
 		keys = append(keys, defKey(id), schedKey(id))
 	}
 	defs, scheds := map[core.JobID]core.Def{}, map[core.JobID]core.Sched{}
+	defRevs, named := map[core.JobID]int64{}, map[core.JobID]int64{}
 	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
 		if _, is := it["def"]; is {
 			d, err := decodeDef(it)
 			if err == nil {
 				defs[d.ID] = d
 				s.keep.note(&d)
+				defRevs[d.ID], err = intOf(it, "rev")
 			}
 			return err
 		}
 		v, err := decodeSched(it)
-		scheds[v.ID] = v
+		if err == nil {
+			scheds[v.ID] = v
+			named[v.ID], err = intOf(it, "defRev")
+		}
 		return err
 	})
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	found := make(map[core.JobID]core.Job, len(jobs))
-	var unread []core.JobID
+	found = make(map[core.JobID]core.Job, len(jobs))
 	for i, id := range jobs {
 		if left[2*i] || left[2*i+1] {
 			unread = append(unread, id)
@@ -47,13 +58,13 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]cor
 		}
 		d, ok := defs[id]
 		v, ok2 := scheds[id]
-		if ok && ok2 {
+		if ok && ok2 && defRevs[id] == named[id] {
 			found[id] = core.Job{Def: d, Sched: v}
-		} else if ok != ok2 { // read between the two writes of a change elsewhere: read again
+		} else if ok || ok2 { // a change came between the two: read again
 			unread = append(unread, id)
 		}
 	}
-	return found, unread, nil
+	return found, defRevs, unread, nil
 }
 
 // Scheds implements the ports.
@@ -228,7 +239,7 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 	apps := map[string]bool{}
 	for i := range jobs {
 		j := &jobs[i]
-		sched, err := encodeSched(&j.Sched)
+		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
 		if err != nil {
 			return err
 		}
@@ -236,7 +247,7 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		name["job"] = number(j.Def.ID)
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
-		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
+		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def, j.Sched.Rev), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
 			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", j.Def.ID.String()),
 				ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": "of"}}})
 		apps[j.Def.App] = true
@@ -272,7 +283,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	for i := range updates {
 		ids[i] = updates[i].Job.Def.ID
 	}
-	found, unread, err := s.Jobs(ctx, ids)
+	found, defRevs, unread, err := s.jobs(ctx, ids)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err
@@ -286,18 +297,20 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 			return
 		}
 		old, is := found[ids[i]]
+		defRev := defRevs[ids[i]]
 		for range 3 { // an advance may move the number meanwhile
 			if !is || old.Sched.Rev != u.Seen || old.Sched.Tail != u.SeenTail {
 				errs[i] = core.ErrRefused
 				return
 			}
-			if errs[i] = s.update(ctx, &old, u); !errors.Is(errs[i], core.ErrRefused) {
+			if errs[i] = s.update(ctx, &old, defRev, u); !errors.Is(errs[i], core.ErrRefused) {
 				return
 			}
-			again, unread, err := s.Jobs(ctx, ids[i:i+1])
+			again, revs, unread, err := s.jobs(ctx, ids[i:i+1])
 			if err != nil || len(unread) > 0 {
 				return
 			}
+			defRev = revs[ids[i]]
 			if old, is = again[ids[i]]; old.Sched.Seq == found[ids[i]].Sched.Seq {
 				return // it was refused for another reason
 			}
@@ -306,11 +319,15 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	return errs
 }
 
-func (s *Store) update(ctx context.Context, old *core.Job, u *manage.Update) error {
+func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *manage.Update) error {
 	t := &s.o.Names
 	j := u.Job
 	j.Sched.Seq = max(j.Sched.Seq, old.Sched.Seq)
-	sched, err := encodeSched(&j.Sched)
+	redefined := !j.Def.Equal(old.Def) || !j.Def.Created.Equal(old.Def.Created)
+	if redefined {
+		defRev = j.Sched.Rev
+	}
+	sched, err := encodeSched(&j.Sched, defRev)
 	if err != nil {
 		return err
 	}
@@ -318,8 +335,8 @@ func (s *Store) update(ctx context.Context, old *core.Job, u *manage.Update) err
 		ConditionExpression:       aws.String("#rev = :rev AND #tail = :tail AND #seq = :seq"),
 		ExpressionAttributeNames:  map[string]string{"#rev": "rev", "#tail": "tail", "#seq": "seq"},
 		ExpressionAttributeValues: item{":rev": number(u.Seen), ":tail": number(u.SeenTail), ":seq": number(old.Sched.Seq)}}}}
-	if !j.Def.Equal(old.Def) || !j.Def.Created.Equal(old.Def.Created) {
-		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def)))
+	if redefined {
+		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
 		name := stateKey("name#"+j.Def.App, j.Def.Name)

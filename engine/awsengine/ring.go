@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -150,16 +151,23 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.BuryRaw(ctx, string(ring.Encode(m)), reason)
 }
 
-// maxReason is how long the reason of a dead letter may be.
-const maxReason = 1000
+// Bounds of a dead letter: SQS counts its reason with it.
+const (
+	maxReason = 1000
+	maxDead   = 1<<20 - 2*maxReason
+)
 
-// BuryRaw keeps a message that cannot be read among the dead letters.
+// BuryRaw keeps a message that cannot be read among the dead letters, cut where
+// there would be no room for its reason.
 func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if len(reason) > maxReason {
 		reason = reason[:maxReason]
+	}
+	if len(body) > maxDead {
+		body = strings.ToValidUTF8(body[:maxDead], "")
 	}
 	_, err := s.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &s.o.Names.Dead, MessageBody: &body,
 		MessageAttributes: map[string]sqstypes.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String(printable(reason))}}})

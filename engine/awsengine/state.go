@@ -115,7 +115,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 const leavingFor = 30 * time.Second
 
 // DeleteApp implements manage.Store. The app is marked first, so that no job
-// can be made in it while its names are looked through.
+// can be made in it while its names are looked through. Its executors go with it.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -146,8 +146,19 @@ func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.C
 		}
 		return core.ErrRefused
 	}
-	return s.transact(ctx, append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
-		ConditionExpression: aws.String("#rev = :rev"), ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}}))
+	found, err := s.Executors(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	actions := append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
+		ConditionExpression: aws.String("#rev = :rev"), ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}})
+	for _, e := range found[name] {
+		if len(actions) == actionsPerTransact {
+			break // the rest will have missed its beats
+		}
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
+	}
+	return s.transact(ctx, actions)
 }
 
 type executorItem struct {
