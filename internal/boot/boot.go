@@ -32,7 +32,7 @@ type Config struct {
 	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …CHECKS, …DEAD
 	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports
 	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
-	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in
+	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	NoToken    bool            // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
 	Visibility time.Duration   // TICKRING_VISIBILITY: of the fires queue; 60s
 	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
@@ -86,12 +86,19 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		}
 		c.Policy.Allow = append(c.Policy.Allow, p)
 	}
-	switch v := getenv("TICKRING_ALLOW_NO_TOKEN"); v {
-	case "", "0", "false":
-	case "1", "true":
-		c.NoToken = true
-	default:
-		errs = append(errs, fmt.Errorf("TICKRING_ALLOW_NO_TOKEN: %q; allowed: 1, 0", v))
+	flag := func(name string, into *bool) {
+		switch v := getenv(name); v {
+		case "", "0", "false":
+		case "1", "true":
+			*into = true
+		default:
+			errs = append(errs, fmt.Errorf("%s: %q; allowed: 1, 0", name, v))
+		}
+	}
+	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
+	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
+		// On Lambda the runtime API of the function is there.
+		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
 	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "60s")); err != nil || c.Visibility < time.Second || c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
@@ -108,6 +115,16 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
 	return c, errors.Join(errs...)
+}
+
+// standIn reports whether DynamoDB is a stand-in on this machine.
+func standIn(getenv func(string) string) bool {
+	u, err := url.Parse(cmp.Or(getenv("AWS_ENDPOINT_URL_DYNAMODB"), getenv("AWS_ENDPOINT_URL")))
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
 func isURL(text string) bool {

@@ -114,6 +114,29 @@ func TestReadBounds(t *testing.T) {
 	}
 }
 
+// Loopback, where Lambda's runtime API is, opens only beside a DynamoDB that is
+// on loopback too.
+func TestReadLoopback(t *testing.T) {
+	for _, c := range []struct {
+		endpoint []string
+		ok       bool
+	}{
+		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"}, true},
+		{[]string{"AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000"}, true},
+		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566", "AWS_ENDPOINT_URL_DYNAMODB", "https://dynamodb.us-east-1.amazonaws.com"}, false},
+		{[]string{"AWS_ENDPOINT_URL", "https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"}, false},
+		{nil, false},
+	} {
+		cfg, err := Read(with(append(c.endpoint, "TICKRING_ALLOW_LOOPBACK", "1")...), Needs{})
+		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok && !strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK: only with") {
+			t.Errorf("%v: %+v, %v; allowed: %t", c.endpoint, cfg.Policy, err, c.ok)
+		}
+	}
+	if cfg, err := Read(with("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"), Needs{}); err != nil || cfg.Policy.AllowLoopback {
+		t.Errorf("%+v, %v; it is asked for, never taken", cfg.Policy, err)
+	}
+}
+
 func TestReportKey(t *testing.T) {
 	a, b := Config{AdminToken: "one-token"}, Config{AdminToken: "another-token"}
 	if string(a.ReportKey()) == string(b.ReportKey()) || len(a.ReportKey()) != 32 || strings.Contains(string(a.ReportKey()), "one-token") {
