@@ -187,8 +187,8 @@ func (w *World) final() {
 			t.fail(0, "trigger of %s with key %s was answered with run %d of key %s", a.job, a.key, a.run, r.Key)
 		}
 	}
-	for _, d := range t.DeadLetters() {
-		t.fail(0, "a message was buried: %s: %+v", d.Reason, d.Message)
+	for _, d := range t.deadLetters() {
+		t.fail(0, "a message was buried: %s", d)
 	}
 }
 
