@@ -20,6 +20,10 @@ type beats struct {
 	// another invokes this function once more, for partitions that nobody holds.
 	another func(context.Context) error
 	every   time.Duration // between passes: 1 s
+	// phase is where in a second a pass begins, 0 anywhere: a queue delays by whole
+	// seconds, so what is put on it late in a second comes just before its slot, and
+	// little is paid for holding it.
+	phase   time.Duration
 	reserve time.Duration // how long before its deadline it ends: 10 s
 	log     *slog.Logger
 }
@@ -57,6 +61,9 @@ func (b *beats) run(ctx context.Context) error {
 func (b *beats) passes(ctx context.Context) error {
 	invoked := false
 	var before error
+	if b.phase > 0 && !lasts(ctx, b.untilPhase(time.Now())) {
+		return ctx.Err()
+	}
 	for n := 1; ; n++ {
 		began := time.Now()
 		res, err := b.pass(ctx)
@@ -78,15 +85,34 @@ func (b *beats) passes(ctx context.Context) error {
 		if err == nil && res.Due == 0 && !res.Behind {
 			return nil
 		}
-		t := time.NewTimer(b.every - min(time.Since(began), b.every))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		rest := b.every - min(time.Since(began), b.every)
+		if b.phase > 0 {
+			rest = b.untilPhase(time.Now())
+		}
+		if !lasts(ctx, rest) {
 			return err
 		}
-		if ctx.Err() != nil {
-			return err
-		}
+	}
+}
+
+// untilPhase is how long it is until a pass is to begin.
+func (b *beats) untilPhase(now time.Time) time.Duration {
+	at := now.Truncate(b.every).Add(b.phase)
+	if at.Before(now) {
+		at = at.Add(b.every)
+	}
+	return at.Sub(now)
+}
+
+// lasts waits, and reports whether ctx lasted for d.
+func lasts(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		end, ok := ctx.Deadline()
+		return ctx.Err() == nil && (!ok || time.Now().Before(end))
+	case <-ctx.Done():
+		return false
 	}
 }

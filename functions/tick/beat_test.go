@@ -320,3 +320,35 @@ func TestBeatsReleaseRefused(t *testing.T) {
 		}
 	})
 }
+
+// TestPhase: passes begin late in a second, so that what they put on a queue of
+// whole seconds comes just before its slot; the first may wait a second for it.
+func TestPhase(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(300 * time.Millisecond) // of the bubble
+		var at []time.Duration
+		b := &beats{every: time.Second, phase: 820 * time.Millisecond, reserve: 10 * time.Second, log: slog.New(slog.DiscardHandler),
+			pass: func(context.Context) (tick.Result, error) {
+				now := time.Now()
+				at = append(at, now.Sub(now.Truncate(time.Second)))
+				time.Sleep(time.Duration(len(at)) * 300 * time.Millisecond)
+				return tick.Result{Due: 4 - len(at)}, nil
+			}, release: func(context.Context) error { return nil }}
+		if err := b.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(at) != 4 {
+			t.Fatalf("%d passes", len(at))
+		}
+		for _, d := range at {
+			if d != 820*time.Millisecond {
+				t.Errorf("a pass began at %s", d)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+100*time.Millisecond)
+		defer cancel()
+		if err := b.run(ctx); err == nil {
+			t.Error("its time was over before the first pass, and nobody was told")
+		}
+	})
+}
