@@ -7,6 +7,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
@@ -63,12 +64,46 @@ type Delivery struct {
 	Message  ring.Message
 }
 
+// KeepDead is how many dead letters are kept.
+const KeepDead = 5000
+
+// AheadOfDeletion bounds how far after a deletion a planned fire of the job can
+// be due: nothing is planned that far ahead. What is later has a run of its own.
+const AheadOfDeletion = time.Hour
+
+// Asks reports whether a tick may still ask for a run of a chain: next and tail
+// are the job's.
+func Asks(next core.Instant, tail, run, first core.RunID) bool {
+	if tail != 0 && (tail == run || tail == first) {
+		return true
+	}
+	at, planned := run.Planned()
+	return planned && next != 0 && at >= next
+}
+
 // Upkeep keeps the store small.
 type Upkeep interface {
 	// Sweep removes what is past its keeping, at most limit things, and tells
 	// how many it removed: closed runs older than their job's keep (or than
 	// runs, if that is not zero), skipped records and change records of the
-	// same age, journals and tombstones older than journals, keys older than a day.
+	// same age; journals, tombstones and dead letters older than journals, and
+	// dead letters beyond the newest KeepDead; keys older than a day; revisits of
+	// minutes that the watchdog's cursor has passed.
+	//
+	// What somebody may still ask for stays, however old it is:
+	//   - a run that is open or owes something, and the earlier attempts of one;
+	//   - the attempts of a job's tail, for without them its chain is never over,
+	//     or seems never to have begun, and planned runs from the job's next on,
+	//     for a tick that enqueued them and died before the advance does it again;
+	//   - a closed run whose slot is at or after that of the oldest message of
+	//     fires on the ring, visible or not: it may be named by one that is not
+	//     acked, and a dispatch that finds no run sends;
+	//   - a journal that the watchdog's cursor has not passed, or that is to be
+	//     read again at a minute which it has not passed;
+	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
+	//     a message of fires that may be its: a fire of neither job nor tombstone
+	//     is buried;
+	//   - a key whose run is open.
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive notes that the scheduler is alive at now, and answers the moment noted before.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)

@@ -11,11 +11,18 @@
 //	})
 //	e, err := executor.New(mux, executor.Options{
 //		App:     "reports",
-//		Servers: []string{"http://127.0.0.1:8080"},
+//		Servers: []string{"http://127.0.0.1:7700"},
 //		Token:   os.Getenv("TOKEN"),
 //	})
 //	if err != nil { … }
 //	err = e.ListenAndServe(ctx) // until ctx ends, then stops in order
+//
+// [Executor] is an [net/http.Handler] too, to be mounted into a server that is
+// there already. Package lambdaexec below makes a Lambda function an executor,
+// queueexec one that pulls from an SQS queue; folder examples has a program for
+// each. [Typed] reads params that are JSON, [Init] and [Destroy] frame a job's
+// runs, [Mux.Declare] brings jobs along with the code, [Program] runs another
+// program.
 //
 // # What it promises
 //

@@ -303,5 +303,7 @@ func oneLine(s string, most int) string {
 	if len(s) > most {
 		s = s[:most] + "…"
 	}
-	return string(bytes.ToValidUTF8([]byte(strings.NewReplacer("\r", `\r`, "\n", `\n`).Replace(s)), []byte("\uFFFD")))
+	return strings.ToValidUTF8(lineBreaks.Replace(s), "\uFFFD")
 }
+
+var lineBreaks = strings.NewReplacer("\r", `\r`, "\n", `\n`)

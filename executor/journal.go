@@ -32,7 +32,8 @@ type journal struct {
 	past   func() []remembered // the IDs to refuse, for the head of a file
 	most   int64               // size at which a new file is begun
 
-	kick chan struct{}
+	kick chan struct{} // write now
+	soon chan struct{} // write within gather
 	quit chan struct{}
 	done chan struct{}
 	lock *os.File
@@ -91,7 +92,7 @@ const (
 // error: the journal refuses to store until it can.
 func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journal, found, error) {
 	j := &journal{dir: dir, nosync: nosync, most: most, log: log,
-		kick: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
+		kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
 		next: &batch{done: make(chan struct{})}, live: map[int64]*entry{}, past: func() []remembered { return nil }}
 	var was found
 	if dir != "" {
@@ -129,12 +130,26 @@ func (j *journal) loop() {
 	defer close(j.done)
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
+	late := time.NewTimer(time.Hour)
+	late.Stop()
+	defer late.Stop()
+	waits := false
 	for {
 		if j.failed != nil {
 			retry.Reset(time.Second)
 		}
 		select {
 		case <-j.kick:
+			j.write()
+			late.Stop()
+			waits = false
+		case <-j.soon:
+			if !waits {
+				late.Reset(gather)
+				waits = true
+			}
+		case <-late.C:
+			waits = false
 			j.write()
 		case <-retry.C:
 			if j.failed != nil {
@@ -353,7 +368,7 @@ func (j *journal) end(it *wire.CallbackItem, at int64) *batch {
 	if j.dir != "" {
 		j.buf = frame(j.buf, recEnd, appendResult(nil, it, at))
 	}
-	return j.wake()
+	return j.wakeSoon()
 }
 
 func (j *journal) result(it *wire.CallbackItem, at int64) {
@@ -382,7 +397,7 @@ func (j *journal) taken(ids ...int64) {
 	if j.dir != "" {
 		j.buf = frame(j.buf, recTaken, rec)
 	}
-	j.wake()
+	j.wakeSoon()
 }
 
 func (j *journal) forget(id int64) {
@@ -412,6 +427,19 @@ func (j *journal) unreported() int {
 func (j *journal) wake() *batch {
 	select {
 	case j.kick <- struct{}{}:
+	default:
+	}
+	return j.next
+}
+
+// gather is how long a result may wait for others to go to the disk with:
+// nobody waits for its answer.
+const gather = 2 * time.Millisecond
+
+// wakeSoon is wake for what others may go along with.
+func (j *journal) wakeSoon() *batch {
+	select {
+	case j.soon <- struct{}{}:
 	default:
 	}
 	return j.next

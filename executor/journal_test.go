@@ -62,6 +62,8 @@ func TestCrash(t *testing.T) {
 		if n := e.Unreported(); n != 1 {
 			t.Fatalf("%d unreported", n)
 		}
+		pass(gather)
+		synctest.Wait()
 		left := copyJournal(t, dir)
 
 		// The folder belongs to one process.
@@ -100,6 +102,8 @@ func TestCrash(t *testing.T) {
 		synctest.Wait()
 
 		// The third has nothing left to say, and knows the IDs still.
+		pass(gather)
+		synctest.Wait()
 		third := copyJournal(t, left)
 		f3 := newFake()
 		e3 := start(t, mux2, f3, func(o *Options) { o.Dir = third })

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -127,6 +128,65 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 			}
 		}
 	}
+	return runCommand(ctx, r, cmd, "script exit value(%d) is failed", "run the script")
+}
+
+// A Program is another program as a [Handler]. What it writes goes into the
+// run's log, exit code 0 is success, and when its run is ended it is killed
+// with all processes of its group (on Unix; elsewhere alone).
+//
+// The run's params, if there are any, are its last argument. Its environment
+// has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,
+// TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL; TICKRING_ATTEMPT,
+// TICKRING_INSTANT (RFC 3339) and TICKRING_TIMEOUT (seconds) where the
+// scheduler says them; and TICKRING_AGAIN=1 if a process had the run before.
+type Program struct {
+	// Path of the program; one without a slash is looked up in PATH.
+	Path string
+	Args []string
+	// Dir is the folder that it runs in. Empty: this process's.
+	Dir string
+	// Env is its environment, as "NAME=value", without what is named above.
+	// nil: this process's.
+	Env []string
+}
+
+// Handle is the [Handler].
+func (p Program) Handle(ctx context.Context, r *Run) error {
+	args := slices.Clone(p.Args)
+	if r.Params != "" {
+		args = append(args, r.Params)
+	}
+	cmd := exec.CommandContext(ctx, p.Path, args...)
+	cmd.Dir = p.Dir
+	if cmd.Env = slices.Clone(p.Env); p.Env == nil {
+		cmd.Env = os.Environ()
+	}
+	set := func(name, value string) { cmd.Env = append(cmd.Env, "TICKRING_"+name+"="+value) }
+	set("RUN", strconv.FormatInt(r.ID, 10))
+	set("JOB", strconv.Itoa(int(r.JobID)))
+	set("HANDLER", r.Handler)
+	if !strings.Contains(r.Params, "\x00") { // else it cannot be started at all
+		set("PARAMS", r.Params)
+	}
+	set("SHARD_INDEX", strconv.Itoa(r.ShardIndex))
+	set("SHARD_TOTAL", strconv.Itoa(r.ShardTotal))
+	if r.Attempt > 0 {
+		set("ATTEMPT", strconv.Itoa(r.Attempt))
+	}
+	if !r.ScheduledAt.IsZero() {
+		set("INSTANT", r.ScheduledAt.Format(time.RFC3339))
+	}
+	if r.Timeout > 0 {
+		set("TIMEOUT", strconv.Itoa(int(r.Timeout/time.Second)))
+	}
+	if r.Again {
+		set("AGAIN", "1")
+	}
+	return runCommand(ctx, r, cmd, "exit code %d", "run "+p.Path)
+}
+
+func runCommand(ctx context.Context, r *Run, cmd *exec.Cmd, code, doing string) error {
 	cmd.Stdout, cmd.Stderr = r.Output(), r.Output()
 	cmd.WaitDelay = 2 * time.Second // for children that hold the output open
 	ownGroup(cmd)
@@ -135,13 +195,15 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.As(err, &exit) && exit.ExitCode() < 0:
+		return fmt.Errorf("%s: %w", doing, exit) // by a signal that is not ours
 	case errors.As(err, &exit):
-		return fmt.Errorf("script exit value(%d) is failed", exit.ExitCode())
+		return fmt.Errorf(code, exit.ExitCode())
 	case errors.Is(err, exec.ErrWaitDelay):
-		r.Printf("The script has ended; a process that it started holds its output open, and is not heard any more.")
+		r.Printf("It has ended; a process that it started holds its output open, and is not heard any more.")
 		return nil
 	case err != nil:
-		return fmt.Errorf("run the script: %w", err)
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	return nil
 }

@@ -179,3 +179,38 @@ func TestScriptCannotBeRun(t *testing.T) {
 		t.Errorf("%d %q", it.Code, it.Msg)
 	}
 }
+
+func TestProgram(t *testing.T) {
+	needBash(t)
+	mux := NewMux()
+	mux.Register("p", Program{Path: "bash", Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN)'; exit "${CODE:-0}"`, "name"}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
+	mux.Register("fails", Program{Path: "bash", Args: []string{"-c", "exit 7"}}.Handle)
+	mux.Register("dies", Program{Path: "bash", Args: []string{"-c", "kill -9 $$"}}.Handle)
+	mux.Register("none", Program{Path: "there-is-no-such-program"}.Handle)
+	f := newFake()
+	e := start(t, mux, f, nil)
+	run := order(5, 5<<32|200_000_000, "p")
+	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout = "a b", 1, 3, 60
+	mustSend(t, e, run)
+	f.want(t, run.LogID, 200, "")
+	const want = `args [a b] []
+GIVEN=1
+TICKRING_HANDLER=p
+TICKRING_INSTANT=2026-05-03T19:33:20Z
+TICKRING_JOB=5
+TICKRING_PARAMS=a b
+TICKRING_RUN=21674836480
+TICKRING_SHARD_INDEX=1
+TICKRING_SHARD_TOTAL=3
+TICKRING_TIMEOUT=60
+`
+	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
+		t.Errorf("log:\n%s", log)
+	}
+	for i, c := range []struct{ handler, msg string }{{"fails", "exit code 7"}, {"dies", "run bash: signal: killed"}, {"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`}} {
+		mustSend(t, e, order(int32(10+i), int64(10+i), c.handler))
+		if it := f.result(t, int64(10+i)); it.Code != 500 || !strings.HasPrefix(it.Msg, c.msg) {
+			t.Errorf("%s: %d %q", c.handler, it.Code, it.Msg)
+		}
+	}
+}

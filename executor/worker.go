@@ -353,8 +353,10 @@ func (e *Executor) do(w *worker, t *task) {
 	}
 	defer t.cancel(nil)
 	r := t.run
-	r.log.first(fmt.Sprintf("---- start: job %d, run %d, handler %s, shard %d/%d, params: %s",
-		r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
+	if r.log != nil {
+		r.log.first(fmt.Sprintf("---- start: job %d, run %d, handler %s, shard %d/%d, params: %s",
+			r.JobID, r.ID, t.handler.name, r.ShardIndex, r.ShardTotal, oneLine(r.Params, 2000)))
+	}
 	if r.Again {
 		r.log.line("The process that had this run died or gave it back; it runs again.")
 	}
@@ -469,7 +471,9 @@ func (e *Executor) giveUp() {
 // the one that set ended, or took the run from the queue, does.
 func (e *Executor) settle(t *task, code int, msg string) {
 	msg = cutMessage(msg)
-	t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
+	if t.run.log != nil {
+		t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.record(t, code, msg)

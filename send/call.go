@@ -39,6 +39,11 @@ const (
 // messageTail is how much of a body becomes the run's message.
 const messageTail = 4 << 10
 
+// idleConn is how long a connection waits for its next call: less than any
+// usual server keeps one (2 s and more). A call that meets the close of its
+// connection is without an answer, for it is never sent again (see request).
+const idleConn = 1500 * time.Millisecond
+
 // caller is the scheme call.
 type caller struct {
 	o      Options
@@ -50,7 +55,7 @@ func newCaller(o Options) *caller {
 	return &caller{o: o, client: &http.Client{
 		Transport: &http.Transport{
 			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32, MaxConnsPerHost: o.MaxConns,
-			IdleConnTimeout: 5 * time.Second, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+			IdleConnTimeout: idleConn, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -125,6 +130,13 @@ func plain(err error) string {
 	return err.Error()
 }
 
+// request makes a request that net/http sends once. Its Transport repeats one
+// that it holds for repeatable when a connection that was used before breaks,
+// though an executor may have begun it: one without a body whose method is GET,
+// and any that it can rewind with a header "Idempotency-Key" in just this
+// spelling. So a GET has a body that it cannot rewind, which is empty (net/http
+// looks before it writes, and then writes neither a length nor a chunk), and
+// the header is spelled as HTTP allows and Transport does not look for.
 func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment) (*http.Request, error) {
 	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
 	if err != nil {
@@ -134,9 +146,9 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	if sh.Run.Params != nil {
 		body = *sh.Run.Params
 	}
-	var content io.Reader
-	if method != http.MethodGet {
-		content = strings.NewReader(body)
+	var content io.Reader = strings.NewReader(body)
+	if method == http.MethodGet {
+		body, content = "", struct{ io.Reader }{strings.NewReader("")}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, strings.TrimRight(base, "/")+path, content)
 	if err != nil {
@@ -144,7 +156,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	}
 	h := req.Header
 	h.Set("User-Agent", "tickring")
-	if content != nil && body != "" {
+	if body != "" {
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		if json.Valid([]byte(body)) {
 			h.Set("Content-Type", "application/json")
@@ -152,7 +164,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	}
 	run := sh.Run.ID.String()
 	h.Set(HeaderRun, run)
-	h.Set("Idempotency-Key", run)
+	h["idempotency-key"] = []string{run}
 	h.Set(HeaderJob, sh.Job.Name())
 	h.Set(HeaderInstant, sh.Run.At.String())
 	h.Set(HeaderAttempt, strconv.Itoa(sh.Run.Attempt))
@@ -162,9 +174,6 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	if sh.App.Token != "" {
 		at := c.o.Now().UTC().Format(time.RFC3339)
 		h.Set(HeaderTime, at)
-		if content == nil {
-			body = ""
-		}
 		h.Set(HeaderSignature, Signature(sh.App.Token, at, method, req.URL.RequestURI(), run, body))
 	}
 	return req, nil

@@ -1,6 +1,8 @@
 package send
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net"
@@ -99,6 +101,83 @@ func TestCall(t *testing.T) {
 	if a := s.Send(ctx, shipment("call:"+srv.URL, "/ok")); a.Kind != dispatch.AnswerBusy {
 		t.Errorf("ended before a connection: %+v", a)
 	}
+}
+
+// TestCallOnce: an executor that begins a call on a connection that was used
+// before, and dies, is not called again in the same send; and what keeps the
+// transport from it is not seen on the wire.
+func TestCallOnce(t *testing.T) {
+	for _, c := range []struct{ handler, params, want string }{
+		{"POST /x", `{"a":1}`, "Content-Length: 7"},
+		{"POST /x", "", "Content-Length: 0"},
+		{"PUT /x", "{}", "Content-Length: 2"},
+		{"DELETE /x", "", ""},
+		{"GET /x", "{}", ""},
+	} {
+		t.Run(c.handler+" "+c.params, func(t *testing.T) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			requests, conns := make(chan string, 10), make(chan int, 10)
+			go func() { // answers the first request of a connection, and cuts at the second
+				for n := 0; ; n++ {
+					conn, err := l.Accept()
+					if err != nil {
+						return
+					}
+					conns <- n
+					go func() {
+						defer conn.Close()
+						buf := make([]byte, 8<<10)
+						for i := range 2 {
+							n, err := conn.Read(buf)
+							if err != nil {
+								return
+							}
+							for !whole(buf[:n]) {
+								m, err := conn.Read(buf[n:])
+								if err != nil {
+									return
+								}
+								n += m
+							}
+							requests <- string(buf[:n])
+							if i == 0 {
+								io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+							}
+						}
+					}()
+				}
+			}()
+			s := newSender(t, Options{Timeout: 3 * time.Second})
+			sh := shipment("call:http://"+l.Addr().String(), c.handler)
+			sh.Job.Def.Params = c.params
+			for i, kind := range []dispatch.AnswerKind{dispatch.AnswerEnded, dispatch.AnswerUnconfirmed} {
+				if a := s.Send(t.Context(), sh); a.Kind != kind {
+					t.Errorf("send %d: kind %d (%s), want %d", i+1, a.Kind, a.Message, kind)
+				}
+			}
+			if len(requests) != 2 || len(conns) != 1 {
+				t.Fatalf("two sends brought %d requests on %d connections", len(requests), len(conns))
+			}
+			head, _, _ := strings.Cut(<-requests, "\r\n\r\n")
+			if strings.Contains(head, "Transfer-Encoding") || c.want == "" && strings.Contains(head, "Content-Length") || !strings.Contains(head, c.want) {
+				t.Errorf("the request is\n%s\nwant %q", head, c.want)
+			}
+		})
+	}
+}
+
+// whole reports whether b holds a request with all of its body.
+func whole(b []byte) bool {
+	r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(b)))
+	if err != nil {
+		return false
+	}
+	_, err = io.ReadAll(r.Body)
+	return err == nil
 }
 
 // TestCallHeaders: what an endpoint gets, and that its signature can be checked.

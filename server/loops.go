@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -26,11 +27,17 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	var planners, receivers sync.WaitGroup
 	planners.Go(func() { s.tickLoop(plan, p) })
 	planners.Go(func() {
-		s.every(plan, s.o.WatchEvery, "watchdog", func(ctx context.Context) error { _, err := p.watch.Pass(ctx); return err })
+		s.every(plan, s.o.WatchEvery, "watchdog", func(ctx context.Context) error {
+			err := s.awake(ctx, p)
+			if err == nil {
+				_, err = p.watch.Pass(ctx)
+			}
+			return err
+		})
 	})
 	planners.Go(func() { s.sweepLoop(plan, p) })
 	planners.Go(func() {
-		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { _, err := p.engine.Upkeep.Alive(ctx, time.Now()); return err })
+		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
 	receivers.Go(func() { s.fireLoop(receive, handle, p) })
 	receivers.Go(func() { s.checkLoop(receive, handle, p) })
@@ -87,7 +94,11 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 	first := true
 	for {
 		pass, cancel := context.WithTimeout(ctx, max(20*time.Second, 2*s.o.Beat))
-		res, err := p.tick.Pass(pass)
+		var res tick.Result
+		err := s.awake(pass, p)
+		if err == nil {
+			res, err = p.tick.Pass(pass)
+		}
 		cancel()
 		now := time.Now()
 		text := ""
@@ -162,6 +173,11 @@ func (s *Server) dispatch(ctx context.Context, p *parts, got []engine.Delivery) 
 	for i := range got {
 		msgs[i] = got[i].Message
 	}
+	if err := s.awake(ctx, p); err != nil {
+		s.log.Error("messages come again", "err", err)
+		s.back(ctx, p, got, time.Now().Add(time.Second))
+		return
+	}
 	var acks []engine.Delivery
 	for i, v := range p.disp.Handle(ctx, msgs) {
 		if v.Ack {
@@ -213,7 +229,10 @@ func (s *Server) checkLoop(receive, handle context.Context, p *parts) {
 		}
 		for i := range got {
 			ctx, cancel := context.WithTimeout(handle, s.o.Invocation)
-			err := p.watch.Check(ctx, got[i].Message.Check)
+			err := s.awake(ctx, p)
+			if err == nil {
+				err = p.watch.Check(ctx, got[i].Message.Check)
+			}
 			cancel()
 			if err != nil {
 				s.log.Warn("check comes again", "err", err)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -10,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
 )
 
 // outage counts what is sent after a start of what was due before it.
@@ -39,6 +41,68 @@ func (o *outage) count() (n int64, worst time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n, o.worst
+}
+
+// noteOutage keeps from when to when executors could not beat, so that none
+// counts as expired before it had time to. One that begins before the time to
+// beat after the last is over goes on with it.
+func noteOutage(ctx context.Context, eng *engine.Engine, from, to time.Time, expiry time.Duration) error {
+	for range 3 {
+		g, err := eng.Manage.Global(ctx)
+		if err != nil {
+			return fmt.Errorf("read global item: %w", err)
+		}
+		seen := g.Rev
+		if g.UpSince.IsZero() || from.After(g.UpSince.Add(expiry)) {
+			g.DownAt = from
+		}
+		g.UpSince, g.Rev = to, max(seen+1, to.UnixMilli())
+		err = eng.Manage.PutGlobal(ctx, seen, g)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, core.ErrRefused) {
+			return fmt.Errorf("note the outage: %w", err)
+		}
+	}
+	return errors.New("note the outage: others were faster each time")
+}
+
+// awake is asked before each act that judges by what executors did of late. A
+// machine that slept, a process that was stopped and a clock that was set are an
+// outage too: executors could not beat, or seem not to have. It is noted before
+// anything is judged; with an error nothing may be.
+func (s *Server) awake(ctx context.Context, p *parts) error {
+	if s.gap(p, time.Now()).Abs() <= s.o.OutageAfter {
+		return nil
+	}
+	return s.live(ctx, p)
+}
+
+// gap is how long it is since the server noted that it lives, by the clock on
+// the wall: the other stands still while the machine sleeps.
+func (s *Server) gap(p *parts, now time.Time) time.Duration {
+	return now.Sub(time.UnixMilli(p.alive.Load()))
+}
+
+// live notes that the server lives, and before that the outage if it has not
+// been able to for long.
+func (s *Server) live(ctx context.Context, p *parts) error {
+	p.aliveMu.Lock()
+	defer p.aliveMu.Unlock()
+	now := time.Now().UTC()
+	if gap := s.gap(p, now); gap.Abs() > s.o.OutageAfter {
+		from := now.Add(-max(gap, 0))
+		if err := noteOutage(ctx, p.engine, from, now, s.o.Expiry); err != nil {
+			return err
+		}
+		s.log.Warn("the server was stopped, or its clock set, while it ran", "gap", gap.Round(time.Second).String())
+	}
+	if _, err := p.engine.Upkeep.Alive(ctx, now); err != nil {
+		return err
+	}
+	p.alive.Store(now.UnixMilli())
+	return nil
 }
 
 // tellOutage waits until what was due while nobody was there is sent, and says

@@ -68,6 +68,9 @@ type parts struct {
 	upAt   time.Time
 	outage outage
 
+	aliveMu sync.Mutex
+	alive   atomic.Int64 // milliseconds: when it noted last that it lives
+
 	lastPass  atomic.Int64 // milliseconds
 	planning  atomic.Bool
 	passError atomic.Pointer[string]
@@ -230,7 +233,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
-		Expiry: o.Expiry, CallTimeout: o.CallTimeout, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
+		Expiry: o.Expiry, CallTimeout: o.CallTimeout, Behind: o.Behind, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
 		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 			s.m.sent(r, at, k)
 			p.outage.sent(r, at, k)
@@ -251,36 +254,16 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.downAt = before
 	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
 	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
-		if err := noteOutage(ctx, eng, before, p.upAt); err != nil {
+		if err := noteOutage(ctx, eng, before, p.upAt, o.Expiry); err != nil {
 			return err
 		}
 	}
+	p.alive.Store(p.upAt.UnixMilli())
 	s.mu.Lock()
 	s.parts = p
 	s.mu.Unlock()
 	h := s.routes(p)
 	s.handler.Store(&h)
-	return nil
-}
-
-// noteOutage keeps from when to when executors could not beat, so that none
-// counts as expired before it had time to.
-func noteOutage(ctx context.Context, eng *engine.Engine, from, to time.Time) error {
-	for range 3 {
-		g, err := eng.Manage.Global(ctx)
-		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
-		}
-		seen := g.Rev
-		g.DownAt, g.UpSince, g.Rev = from, to, max(seen+1, to.UnixMilli())
-		err = eng.Manage.PutGlobal(ctx, seen, g)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, core.ErrRefused) {
-			return fmt.Errorf("note the outage: %w", err)
-		}
-	}
 	return nil
 }
 

@@ -78,6 +78,7 @@ type grammar struct {
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 
+	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
 	Vers versionCmd `cmd:"" name:"version" help:"The version of this program." group:"Other"`
 }

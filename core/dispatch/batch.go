@@ -77,6 +77,7 @@ type batch struct {
 	mu      sync.Mutex // guards item status while sends are open, and the fields below
 	v       int
 	stored  bool // the last journal written is stored
+	watched bool // the watchdog will come to this journal: stored in time, or told of
 	blocked bool // the journal is refused: no further send is begun
 	dirty   bool // something was answered since the last journal
 }
@@ -142,7 +143,7 @@ func (b *batch) run(ctx context.Context) {
 	b.closeEnded(work)
 	b.finalJournal(work)
 	b.checks(work)
-	b.putBack(work)
+	b.putBackRest(work)
 }
 
 // read fills in jobs, apps and executors, all read after the hold. A key that
@@ -342,13 +343,24 @@ func (b *batch) finalJournal(ctx context.Context) {
 	b.v++
 	j := b.journal()
 	b.mu.Unlock()
+	b.stored = b.tell(last, j) == nil
+}
+
+// tell sends a check that carries a journal: its consumer stores it, and asks
+// for it to be read where the walk over the minutes has not been.
+func (b *batch) tell(ctx context.Context, j core.Journal) error {
 	c := &ring.Check{Journal: &j}
 	for _, e := range j.Entries {
 		c.Runs = append(c.Runs, e.Run)
 	}
 	at := b.now()
-	err := b.d.ring.Enqueue(last, []ring.Out{{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(at), Check: c}}})[0]
-	b.stored = err == nil
+	return b.d.ring.Enqueue(ctx, []ring.Out{{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(at), Check: c}}})[0]
+}
+
+// late reports that the watchdog may have walked over the minute of the claims,
+// or be about to: a journal that is stored now for the first time is not read.
+func (b *batch) late() bool {
+	return b.now().Sub(time.Unix(b.key.Minute*60+60, 0)) > b.d.o.Behind/2
 }
 
 // journalled reports whether anything needs the journal.
@@ -388,18 +400,31 @@ func (b *batch) journal() core.Journal {
 }
 
 // writeJournal stores the journal once (table F). Only one caller at a time.
+// One that comes late is told of before: who finds it stored concludes from it.
 func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
 	b.v++
 	b.dirty = false
 	j := b.journal()
 	b.mu.Unlock()
-	err := b.d.store.PutJournal(ctx, j)
+	var err error
+	if !b.watched && b.late() {
+		err = b.tell(ctx, j)
+		b.watched = err == nil
+	}
+	if err == nil {
+		err = b.d.store.PutJournal(ctx, j)
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	// Refused means that a write with this V or a higher one is stored. This
-	// batch writes one at a time with growing V, so it was this very write.
+	// batch writes one at a time with growing V, so it was this very write, or
+	// that of the check that tells of it.
 	b.stored = err == nil || refused(err)
+	b.watched = b.watched || b.stored && !b.late()
+	if !b.watched {
+		b.stored = false // it took so long: again, and told of
+	}
 	b.blocked = !b.stored
 	if b.blocked {
 		b.dirty = true
@@ -436,33 +461,42 @@ func (b *batch) checks(ctx context.Context) {
 	}
 }
 
-// putBack gives the claims of passing fires back, then puts those fires on the
-// ring as new messages (step 9), and buries what can never be dispatched.
-func (b *batch) putBack(ctx context.Context) {
-	var gives []GiveBack
-	var again, dead []*item
+// putBackRest puts back what is unfinished in the end (step 9), and buries what
+// can never be dispatched.
+func (b *batch) putBackRest(ctx context.Context) {
+	var again []*item
 	for _, it := range b.items {
 		switch it.status {
 		case passing, mine: // mine: its send was never begun
-			if it.claimed {
-				gives = append(gives, GiveBack{Run: it.fire.Run, Owner: b.nonce, KeepAddress: it.run.MaybeSent})
-			}
 			again = append(again, it)
 		case buried:
-			dead = append(dead, it)
+			b.bury(ctx, it)
+		}
+	}
+	b.putBack(ctx, again)
+}
+
+func (b *batch) bury(ctx context.Context, it *item) {
+	m := ring.Message{Kind: ring.KindFires, Slot: it.fire.Slot, Fires: []core.Fire{it.fire}}
+	if err := b.d.ring.Bury(ctx, m, it.err.Error()); err != nil {
+		it.err = err
+		return
+	}
+	b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At, "why", it.err)
+	it.status = done
+}
+
+// putBack gives the claims of fires back, then puts those fires on the ring as
+// new messages. One whose message is not sent stays as it was.
+func (b *batch) putBack(ctx context.Context, again []*item) {
+	var gives []GiveBack
+	for _, it := range again {
+		if it.claimed {
+			gives = append(gives, GiveBack{Run: it.fire.Run, Owner: b.nonce, KeepAddress: it.run.MaybeSent})
 		}
 	}
 	if len(gives) > 0 {
 		b.d.store.GiveBack(ctx, gives) // any answer: go on
-	}
-	for _, it := range dead {
-		m := ring.Message{Kind: ring.KindFires, Slot: it.fire.Slot, Fires: []core.Fire{it.fire}}
-		if err := b.d.ring.Bury(ctx, m, it.err.Error()); err != nil {
-			it.err = err
-			continue
-		}
-		b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At, "why", it.err)
-		it.status = done
 	}
 	if len(again) == 0 {
 		return
@@ -490,11 +524,11 @@ func (b *batch) putBack(ctx context.Context) {
 	}
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {
-			if err == nil {
-				it.status = done
-			} else {
-				it.status, it.err = notDone, err
+			if err != nil {
+				it.err = err
+				continue
 			}
+			b.set(it, done)
 		}
 	}
 }

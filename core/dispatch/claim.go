@@ -252,8 +252,12 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			it.order = ownOrder(run.Address)
 			takes, takeOf = append(takes, b.take(it, &run, now)), append(takeOf, it)
 		default:
-			past := run.Expired(now) || b.d.o.OwnerDead(run.Owner)
-			foreigns, keys = append(foreigns, foreign{it, past}), append(keys, run.Journal)
+			past, lives := run.Expired(now) || b.d.o.OwnerDead(run.Owner), b.d.lives(run.Owner)
+			it.retryAt = run.Until
+			if past && lives {
+				it.retryAt = now.Add(b.d.o.BackoffMax)
+			}
+			foreigns, keys = append(foreigns, foreign{it, past && !lives}), append(keys, run.Journal)
 		}
 	}
 	if len(foreigns) > 0 {
@@ -272,7 +276,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			}
 			switch {
 			case !f.past:
-				it.status, it.retryAt = notDone, it.run.Until
+				it.status = notDone
 				it.err = fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano))
 			case err != nil:
 				continue // read again

@@ -41,6 +41,8 @@ type Options struct {
 	Expiry time.Duration // 90 s
 	// CallTimeout is how long a call: is awaited whose job has no timeout.
 	CallTimeout time.Duration // 60 s
+	// Behind is how long the watchdog stays behind the minutes of claims.
+	Behind time.Duration // 10 min
 	// CheckGrace is how long after a job's timeout its run is looked at.
 	CheckGrace time.Duration // 5 s
 	// MaxAhead is the longest wait on the ring.
@@ -76,6 +78,7 @@ func (o *Options) defaults() {
 	set(&o.BackoffMax, time.Minute)
 	set(&o.Expiry, 90*time.Second)
 	set(&o.CallTimeout, time.Minute)
+	set(&o.Behind, 10*time.Minute)
 	set(&o.CheckGrace, 5*time.Second)
 	set(&o.MaxAhead, 895*time.Second)
 	set(&o.HoldAhead, 20*time.Second)
@@ -99,12 +102,16 @@ type Dispatcher struct {
 	o      Options
 	gates  *gates
 	plans  *schedules
+
+	mu       sync.Mutex
+	underWay map[string]bool // owners that are invocations of this Dispatcher
 }
 
 // New makes a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	return &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules()}
+	return &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules(),
+		underWay: map[string]bool{}}
 }
 
 // Verdict says what becomes of a message.
@@ -155,8 +162,30 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 		return
 	}
 	b := newBatch(d, msgs, idx)
+	d.begun(b.nonce)
+	defer d.over(b.nonce)
 	b.run(ctx)
 	b.verdicts(verdicts)
+}
+
+func (d *Dispatcher) begun(owner string) {
+	d.mu.Lock()
+	d.underWay[owner] = true
+	d.mu.Unlock()
+}
+
+func (d *Dispatcher) over(owner string) {
+	d.mu.Lock()
+	delete(d.underWay, owner)
+	d.mu.Unlock()
+}
+
+// lives reports that an owner is under way here. Its until may be past all the
+// same: the clock was set, or the machine slept, and a call is awaited still.
+func (d *Dispatcher) lives(owner string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.underWay[owner]
 }
 
 // hold waits until the slot by this process's clock.

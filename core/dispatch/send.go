@@ -56,7 +56,7 @@ func (b *batch) sendAll(ctx context.Context) {
 	var senders, writer, closer sync.WaitGroup
 	stop, answered := make(chan struct{}), make(chan struct{})
 	writer.Go(func() { b.keepJournal(ctx, stop) })
-	closer.Go(func() { b.keepEnds(ctx, answered) })
+	closer.Go(func() { b.settle(ctx, answered) })
 	for address, items := range byAddress {
 		now := b.now()
 		g := b.d.gates.of(address, now)
@@ -99,18 +99,17 @@ func noExecutor(it *item) string {
 	return "no executor of " + it.job.Def.App + " is registered"
 }
 
-// journalSoon is well below the 10 minutes that the watchdog stays behind.
-const journalSoon = time.Minute
-
 // keepJournal stores the journal each JournalEvery while there are new
 // answers: what is answered and not yet stored is what a crash sends again.
-// With none for journalSoon it is stored as begun: the watchdog goes over the
-// minutes of claims once, and would not see a journal that comes after it.
+// With none for long it is stored as begun: the watchdog goes over the minutes
+// of claims once, and would not see a journal that comes after it.
 func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 	every := b.d.o.JournalEvery
 	t := time.NewTimer(every)
 	defer t.Stop()
-	soon := b.now().Add(journalSoon)
+	// Well before the watchdog comes, by the clock that it goes by: a machine
+	// that slept is late at once.
+	soon := b.now().Round(0).Add(b.d.o.Behind / 10)
 	for {
 		select {
 		case <-stop:
@@ -130,9 +129,10 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// keepEnds closes what was answered with its end each JournalEvery while sends
-// are open: until then a crash sends it again, though it ran.
-func (b *batch) keepEnds(ctx context.Context, stop <-chan struct{}) {
+// settle closes what was answered with its end each JournalEvery while sends
+// are open: until then a crash sends it again, though it ran. And it puts back
+// what was told to come again: beside a call of an hour it would be late.
+func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 	t := time.NewTicker(b.d.o.JournalEvery)
 	defer t.Stop()
 	for {
@@ -143,8 +143,22 @@ func (b *batch) keepEnds(ctx context.Context, stop <-chan struct{}) {
 			return
 		case <-t.C:
 			b.end(ctx)
+			b.putBack(ctx, b.told())
 		}
 	}
+}
+
+// told is what was answered with a passing refusal.
+func (b *batch) told() []*item {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var of []*item
+	for _, it := range b.items {
+		if it.status == passing {
+			of = append(of, it)
+		}
+	}
+	return of
 }
 
 // mayBegin is asked directly before each send: the own until, the deadline,

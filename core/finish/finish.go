@@ -221,7 +221,7 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 	if c.EndedAt.IsZero() {
 		c.EndedAt = f.o.Now()
 	}
-	if !run.KillAt.IsZero() && (r.State == core.Failed || r.State == core.Lost) || r.Killed {
+	if !run.KillAt.IsZero() && retryable(r.State) || r.Killed {
 		c.State, c.Reason = core.Killed, r.Reason
 		if !run.KillAt.IsZero() || c.Reason != core.ReasonReplaced {
 			c.Reason = core.ReasonPerson
@@ -374,7 +374,8 @@ func (f *Finish) ChainEnded(ctx context.Context, first core.RunID, ended time.Ti
 			return fmt.Errorf("advance job %d: %w", job, err)
 		}
 	}
-	return nil
+	// Perhaps it moved; the caller reads again, or leaves it to the tick.
+	return fmt.Errorf("advance job %d: %w", job, core.ErrThrottled)
 }
 
 // planNow sends the fires of a job that is to be planned at once, and answers

@@ -166,6 +166,8 @@ func TestWhatOwesARetry(t *testing.T) {
 		{core.Failed, core.ReasonHandler, []core.State{core.Lost}, 1, false, false},
 		{core.Failed, core.ReasonHandler, nil, 0, false, false},
 		{core.Failed, core.ReasonHandler, nil, 1, true, false},
+		{core.TimedOut, core.ReasonTimeout, nil, 1, true, false},
+		{core.Lost, core.ReasonGone, []core.State{core.Lost}, 1, true, false},
 		{core.Succeeded, "", nil, 1, false, false},
 		{core.Skipped, core.ReasonOverlap, nil, 1, false, false},
 		{core.Killed, core.ReasonReplaced, nil, 1, false, false},
@@ -496,6 +498,27 @@ func TestFixedDelayWhoseRingIsDown(t *testing.T) {
 	s := r.sched(1)
 	if at := core.InstantOf(begin) + 2; s.Next != at || s.Tail != 0 || s.PlanAt == 0 || s.PlanAt > at {
 		t.Errorf("next %s, tail %d, planAt %s: no tick would plan %s", s.Next, s.Tail, s.PlanAt, at)
+	}
+}
+
+// TestFixedDelayWithoutAnAnswer: a move of which nothing is known in the end is
+// not told as done; whoever reports again, or the tick, makes it.
+func TestFixedDelayWithoutAnAnswer(t *testing.T) {
+	for _, fault1 := range []fault{{err: core.ErrRefused}, {err: errUnknown}} {
+		r := newRig(t)
+		_, run := r.delayed(1, time.Hour, nil)
+		r.s.faults["advance"] = []fault{fault1, fault1, fault1, fault1}
+		res := finish.Result{Run: run.ID, State: core.Succeeded}
+		if err := r.end(res); err == nil || errors.Is(err, core.ErrRefused) {
+			t.Errorf("after %v: answered %v, although the job was never moved on", fault1.err, err)
+		}
+		if s := r.sched(1); s.Tail != run.ID {
+			t.Fatalf("the fault was not met: tail %d", s.Tail)
+		}
+		r.must(r.end(res))
+		if s := r.sched(1); s.Tail != 0 {
+			t.Errorf("tail %d after the second report", s.Tail)
+		}
 	}
 }
 

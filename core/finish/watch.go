@@ -68,6 +68,17 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 		}
 		at = end - 1
 	}
+	if ahead := time.Duration(at-end) * time.Minute; ahead > w.o.Behind/2 {
+		// The clock was set back: what is claimed from now on lies behind the
+		// cursor. Minutes walked again show nothing that is not judged anew.
+		if err := w.w.MoveCursor(ctx, at, end); err != nil {
+			if errors.Is(err, core.ErrRefused) {
+				return 0, nil
+			}
+			return 0, fmt.Errorf("move cursor of the watchdog back: %w", err)
+		}
+		return 0, nil
+	}
 	for n := 0; at < end && n < w.o.MinutesAPass; n++ {
 		minute := at + 1
 		journals, err := w.w.JournalsAt(ctx, minute)

@@ -169,6 +169,21 @@ func TestIdleTwice(t *testing.T) {
 	}
 }
 
+// TestKilledThenTimedOut: a person killed it, its report was lost, and in the
+// end the watchdog times it out: it ends as killed, and is not tried again.
+func TestKilledThenTimedOut(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, func(j *core.Job) { j.Def.Timeout = 30 * time.Second })
+	r.sent(func(x *core.Run) { x.Retries, x.KillAt, x.KillBy = 1, begin.Add(time.Second), "ann" })
+	r.now = begin.Add(11 * time.Minute)
+	r.registered(0)
+	r.p.idle = true
+	r.must(r.check(true))
+	if got := r.stored(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.numbered(1)) != 0 {
+		t.Errorf("it is %s: %s, its retry %d", got.State, got.Reason, got.Then)
+	}
+}
+
 // TestLostOwesARetryWhereNamed, and after that is found done by a late report.
 func TestLostOwesARetryWhereNamed(t *testing.T) {
 	r := newWatchRig(t)
@@ -300,6 +315,33 @@ func TestPassLeavesNoMinuteOut(t *testing.T) {
 			if err != nil || n == 1 && looked > 0 {
 				t.Fatalf("a closed run is looked at for ever: %d, %v", looked, err)
 			}
+		}
+	}
+}
+
+// TestClockSetBack: what is claimed by a clock that was set back lies behind the
+// cursor; it is walked all the same, and a small step walks nothing twice.
+func TestClockSetBack(t *testing.T) {
+	for back, want := range map[time.Duration]bool{4 * time.Minute: false, 15 * time.Minute: true, 3 * time.Hour: true} {
+		r := newWatchRig(t)
+		r.job(1, nil)
+		ahead := key.Minute + int64(back/time.Minute) - 11
+		r.must(r.s.MoveCursor(t.Context(), 0, ahead))
+		r.sent(nil)
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if at, err := r.s.Cursor(t.Context()); err != nil || at < ahead != want {
+			t.Errorf("clock set back by %s: the cursor went from %d to %d", back, ahead-key.Minute, at-key.Minute)
+		}
+		for range 15 {
+			r.now = r.now.Add(time.Minute)
+			if _, err := r.w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.stored(id); got.State != core.Lost || got.Reason != core.ReasonGone {
+			t.Errorf("clock set back by %s: it is %s", back, got.State)
 		}
 	}
 }

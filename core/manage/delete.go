@@ -37,6 +37,11 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		if err := revIs(&old, ifRev); err != nil {
 			return SaveResult{}, err
 		}
+		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); err != nil {
+			return SaveResult{}, err
+		} else if some {
+			continue
+		}
 		now := m.now()
 		d := &old.Def
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}

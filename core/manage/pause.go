@@ -128,6 +128,11 @@ func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.J
 			m.plan(ctx, &old)
 			return old, true, nil
 		}
+		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); err != nil {
+			return old, false, err
+		} else if some {
+			continue
+		}
 		e, err := build(&old)
 		if err != nil || e == nil {
 			return old, false, err
@@ -145,6 +150,50 @@ func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.J
 		}
 	}
 	return core.Job{}, false, core.Errorf(core.CodeUnavailable, "the change of job %s could not be stored for certain: read it, and try again", ref)
+}
+
+// pausesEnded stores the end of those jobs' pauses that is past and that no tick
+// has stored yet, as the tick does: what was demanded since counts, and a change
+// on top of the pause would erase it. With some, all are to be read again.
+func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, err error) {
+	var moves []core.Advance
+	var changes []core.Change
+	for _, j := range jobs {
+		s := j.Sched
+		if s.State != core.Paused || s.PauseUntil == 0 || s.PauseUntil > core.InstantOf(m.o.Now()) {
+			continue
+		}
+		sch, err := schedule.Compile(s.Schedule, s.ID)
+		if err != nil {
+			continue // it demands nothing: the change is how it is mended
+		}
+		after := s
+		after.State, after.RevAt = core.Started, s.PauseUntil.Time()
+		after.Rev = max(s.Rev+1, core.Millis(after.RevAt))
+		after = m.started(after, sch)
+		move := s.Stay()
+		move.NewNext, move.NewPlanAt, move.NewState, move.NewTail = after.Next, after.PlanAt, after.State, after.Tail
+		move.NewRev, move.NewRevAt = after.Rev, after.RevAt
+		moves = append(moves, move)
+		changes = append(changes, core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
+			Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()})
+	}
+	if len(moves) == 0 {
+		return false, nil
+	}
+	errs := []error{m.store.PutChanges(ctx, changes)} // one that is there already is well
+	if errs[0] == nil {
+		errs = m.store.Advance(ctx, moves)
+	}
+	for _, err := range errs {
+		switch {
+		case judge(err) == failed:
+			return false, passing(err)
+		case ctx.Err() != nil:
+			return false, passing(ctx.Err())
+		}
+	}
+	return true, nil
 }
 
 // plan plans a job at once if it is due.

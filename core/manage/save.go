@@ -136,6 +136,24 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		}
 		return nil
 	}
+	if write {
+		var jobs []*core.Job
+		for _, s := range part {
+			if j := stored[s.job.Def.App][s.job.Def.Name]; j != nil {
+				jobs = append(jobs, j)
+			}
+		}
+		some, err := m.pausesEnded(ctx, jobs)
+		if err != nil {
+			for _, s := range part {
+				s.refuse(err)
+			}
+			return nil
+		}
+		if some {
+			return part
+		}
+	}
 	now := m.now()
 	var edits []*edit
 	var of []*saving

@@ -287,28 +287,44 @@ func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
 	return planned{Result: plan.Result{Advance: move}, change: &c}
 }
 
+// forgotten is the age from which a run that is not found may have been one
+// that the store forgot by its age: the default keep.
+const forgotten = 30 * 24 * time.Hour
+
 // tail looks at the open chain of a fixed delay: what a close missed is
 // repaired, and a fire that never became a run is sent again.
 func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule, now time.Time) (planned, bool) {
-	ended, open, out, err := t.chain(ctx, s.Tail)
+	c, err := t.chain(ctx, s.Tail)
 	if err != nil {
 		t.o.Log.Warn("chain of a fixed delay could not be read", "job", s.ID, "err", err)
 		return planned{}, false
 	}
-	if !open {
-		delay, fixed := s.Schedule.FixedDelay()
-		if !fixed { // the schedule was changed to another kind meanwhile
-			move := s.Stay()
-			move.NewTail = 0
-			return planned{Result: plan.Result{Advance: move}}, true
+	var pl planned
+	at, ok := s.Tail.Planned()
+	send := ok && c.open && !c.out
+	if send && !c.begun && now.Sub(at.Time()) > forgotten {
+		// Nobody can say whether it ran, so it is not sent; what runs for it all
+		// the same beats the record. Its message may be there if none passed for
+		// long: then it has until the next look.
+		send = false
+		if now.Sub(s.PlanAt.Time()) < t.o.Plan.TailCheck {
+			c.open, c.ended = false, now
+			pl.Skips = []core.Skip{{Job: s.ID, First: at, Last: at, Count: 1, Reason: core.ReasonMisfire, Rev: s.Rev, Made: now.UTC()}}
 		}
-		return planned{Result: plan.Result{Advance: plan.AfterEnd(s, delay, ended, t.o.Plan)}}, true
 	}
-	move := s.Stay()
-	move.NewPlanAt = core.InstantOf(now.Add(t.o.Plan.TailCheck))
-	move.PlanError = ""
-	pl := planned{Result: plan.Result{Advance: move}}
-	if at, ok := s.Tail.Planned(); ok && !out {
+	if !c.open {
+		if delay, fixed := s.Schedule.FixedDelay(); fixed {
+			pl.Advance = plan.AfterEnd(s, delay, c.ended, t.o.Plan)
+		} else { // the schedule was changed to another kind meanwhile
+			pl.Advance = s.Stay()
+			pl.Advance.NewTail = 0
+		}
+		return pl, true
+	}
+	pl.Advance = s.Stay()
+	pl.Advance.NewPlanAt = core.InstantOf(now.Add(t.o.Plan.TailCheck))
+	pl.Advance.PlanError = ""
+	if send {
 		delay, _ := sch.FixedDelay()
 		slot := sch.Slot(s.ID, at, 0, delay < t.o.Plan.Window) // as planned first
 		pl.Fires = []core.Fire{{Run: s.Tail, Rev: s.Rev, At: at, Slot: slot, Cause: core.CauseSchedule, Seq: max(s.Seq-1, 0)}}
@@ -316,30 +332,44 @@ func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule,
 	return pl, true
 }
 
-// chain reads the runs from first on to the last attempt: when that ended, or
-// that the chain is open, and then whether its open run is on its way to an
-// executor already.
-func (t *Ticker) chain(ctx context.Context, first core.RunID) (ended time.Time, open, out bool, err error) {
-	id := first
-	for range 200 {
+// chain is what the runs of a fixed delay's fire say.
+type chain struct {
+	begun bool      // the fire has a run
+	open  bool      // the last attempt has not ended
+	out   bool      // the open one is on its way to an executor already
+	ended time.Time // when the last attempt ended
+}
+
+// chain reads the runs from first on to the last attempt.
+func (t *Ticker) chain(ctx context.Context, first core.RunID) (c chain, err error) {
+	var last core.Run
+	for id, n := first, 0; n < 200; n++ {
 		runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
 		if err == nil && len(unread) > 0 {
 			err = core.ErrThrottled
 		}
 		if err != nil {
-			return time.Time{}, false, false, err
+			return c, err
 		}
 		run, ok := runs[id]
-		if !ok || run.State.Open() {
-			// A retry has a message of its own, or its closed run owes it.
-			return time.Time{}, true, ok && run.Owner != "" || id != first, nil
+		switch {
+		case ok && run.State.Open():
+			// A retry has a message of its own.
+			return chain{begun: true, open: true, out: run.Owner != "" || id != first}, nil
+		case !ok && id == first:
+			return chain{open: true}, nil
+		case !ok && len(last.Owes) == 0:
+			// Its message was there before the one before it owed nothing more: it
+			// had its run, and the store forgot that.
+			return chain{begun: true, ended: last.EndedAt}, nil
+		case !ok:
+			return chain{begun: true, open: true, out: true}, nil // it is owed
+		case run.Then == 0:
+			return chain{begun: true, ended: run.EndedAt}, nil
 		}
-		if run.Then == 0 {
-			return run.EndedAt, false, true, nil
-		}
-		id = run.Then
+		id, last = run.Then, run
 	}
-	return time.Time{}, true, true, nil
+	return chain{begun: true, open: true, out: true}, nil
 }
 
 // commit puts a page of plans into effect: skipped records, then all fires on

@@ -296,3 +296,69 @@ func (w *world) update(seen int64, j core.Job) {
 		}
 	}
 }
+
+// TestTailWithoutRuns: a fire of a fixed delay that never became a run is sent
+// again, but not one whose runs may have been forgotten: then the job goes on.
+func TestTailWithoutRuns(t *testing.T) {
+	const never, moved, again = "never sent, the tail stays", "never sent, the job goes on", "sent again"
+	retry := core.NumberedRun(1, 1)
+	for _, c := range []struct {
+		name  string
+		age   time.Duration
+		first *core.Run // nil: it has no run
+		want  string
+	}{
+		{"young", time.Hour, nil, again},
+		{"old", 31 * 24 * time.Hour, nil, moved},
+		{"retry owed", 31 * 24 * time.Hour, &core.Run{Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry}}}, never},
+		{"retry forgotten", 31 * 24 * time.Hour, &core.Run{Then: retry}, moved},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)))
+				w := newWorld(t, 1)
+				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
+				at := core.InstantOf(time.Now().Add(time.Minute))
+				tail := core.PlannedRun(1, at)
+				sched := func() core.Sched {
+					found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
+					if err != nil {
+						t.Fatal(err)
+					}
+					return found[1]
+				}
+				move := sched().Stay()
+				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at.Add(10*time.Minute)
+				if err := w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
+					t.Fatal(err)
+				}
+				if c.first != nil {
+					c.first.ID, c.first.First, c.first.State, c.first.EndedAt = tail, tail, core.Failed, time.Now()
+					if err := w.eng.Dispatch.Create(t.Context(), []core.Run{*c.first})[0]; err != nil {
+						t.Fatal(err)
+					}
+				}
+				time.Sleep(c.age) // nobody passes
+				w.join("a", tick.Options{})
+				w.pass()
+				if ids := w.ringIDs(); slices.Contains(ids, tail) != (c.want == again) {
+					t.Errorf("after the first pass: sent %v", ids)
+				}
+				if c.first == nil && sched().Tail != tail {
+					t.Error("its message may be there, and the first pass gave it up")
+				}
+				for range 15 * 60 {
+					w.pass()
+				}
+				sent := slices.Contains(w.ringIDs(), tail)
+				if sent != (c.want == again) || (sched().Tail != tail) != (c.want == moved) {
+					t.Errorf("sent: %t, tail %d; want it %s", sent, sched().Tail, c.want)
+				}
+				skips, err := w.eng.Manage.Skips(t.Context(), 1, at, at)
+				if want := c.want == moved && c.first == nil; err != nil || (len(skips) == 1) != want {
+					t.Errorf("records of its instant: %+v, %v", skips, err)
+				}
+			})
+		})
+	}
+}

@@ -276,6 +276,7 @@ func sweep(t *testing.T, h Harness) {
 	_, err := e.Manage.PutKey(ctx, 1, "k", core.NumberedRun(1, 1))
 	ok(t, err)
 
+	ok(t, e.Watch.MoveCursor(ctx, 0, minute+1))
 	sweepAll(t, e, now, 0, 30*time.Minute)
 	for _, id := range slices.Concat(gone, stay) {
 		mustRun(t, e, id)
@@ -318,6 +319,163 @@ func sweep(t *testing.T, h Harness) {
 		t.Fatal("the given keeping does not count")
 	}
 	mustRun(t, e, core.NumberedRun(1, 99)) // it is open
+}
+
+// sweepNeeded: what somebody may still ask for stays, however old it is.
+func sweepNeeded(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now)
+	later := now.Add(100 * 24 * time.Hour)
+	all := func() { sweepAll(t, e, later, 24*time.Hour, 24*time.Hour) }
+	old := func(id core.RunID, change func(*core.Run)) core.RunID {
+		put(t, e, id, func(r *core.Run) {
+			closed(r)
+			r.Slot = slot
+			change(r)
+		})
+		return id
+	}
+	gone := func(why string, ids ...core.RunID) {
+		t.Helper()
+		all()
+		for _, id := range ids {
+			if _, is := readRun(t, e, id); is {
+				t.Errorf("run %d is still there: %s", id, why)
+			}
+		}
+	}
+	stay := func(why string, ids ...core.RunID) {
+		t.Helper()
+		all()
+		for _, id := range ids {
+			if _, is := readRun(t, e, id); !is {
+				t.Errorf("run %d was removed: %s", id, why)
+			}
+		}
+	}
+	follow := func(then core.RunID) func(*core.Run) {
+		return func(r *core.Run) { r.State, r.Then = core.Failed, then }
+	}
+	end := func(ids ...core.RunID) {
+		t.Helper()
+		for _, id := range ids {
+			allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: now}}))
+		}
+	}
+	n := uint32(0)
+	number := func(job core.JobID) core.RunID { n++; return core.NumberedRun(job, n) }
+
+	// What owes, and what leads to it.
+	owing := number(1)
+	first := old(number(1), follow(owing))
+	old(owing, func(r *core.Run) {
+		r.State, r.Then = core.Failed, core.NumberedRun(1, 999)
+		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: slot}}
+	})
+	stay("it owes", first, owing)
+	allNil(t, e.Finish.Settle(ctx, []core.RunID{owing}))
+	gone("nothing is owed any more", first, owing)
+
+	// Attempts before an open one.
+	last, second := number(1), number(1)
+	first = old(number(1), follow(second))
+	old(second, follow(last))
+	put(t, e, last, nil)
+	stay("its chain is open", first, second, last)
+	end(last)
+	gone("its chain is closed", first, second, last)
+
+	// The attempts of a tail, and planned runs that a tick may send once more.
+	j := job(2)
+	j.Sched.Next, j.Sched.Tail = at(60), core.PlannedRun(2, at(60))
+	createJobs(t, e, j)
+	second = number(2)
+	first = old(j.Sched.Tail, follow(second))
+	old(second, func(r *core.Run) { r.First = first })
+	ahead, before := old(core.PlannedRun(2, at(120)), func(*core.Run) {}), old(core.PlannedRun(2, at(10)), func(*core.Run) {})
+	stay("its chain is the job's tail, or it is not before the job's next", first, second, ahead)
+	gone("the job is past it", before)
+	move := j.Sched.Stay()
+	move.NewTail, move.NewNext = 0, at(121)
+	allNil(t, e.Tick.Advance(ctx, []core.Advance{move}))
+	gone("the job is past it", first, second, ahead)
+
+	// What a message may name that is not acked.
+	same, younger := old(number(1), func(*core.Run) {}), old(number(1), func(r *core.Run) { r.Slot = slot + 1 })
+	older := old(number(1), func(r *core.Run) { r.Slot = slot - 1 })
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, same)}}))
+	got := receive(t, e, 1)
+	stay("a message may name it", same, younger)
+	gone("no message is so old", older)
+	allNil(t, e.Queue.Ack(ctx, got))
+	gone("no message is there", same, younger)
+
+	// The key of an open run.
+	id := put(t, e, number(1), unowned).ID
+	other := number(1)
+	for i, want := range []core.RunID{id, id, other} {
+		if i == 2 {
+			end(id)
+		}
+		all()
+		if bound, err := e.Manage.PutKey(ctx, 1, "key", []core.RunID{id, other, other}[i]); err != nil || bound != want {
+			t.Errorf("the key is bound to %d, want %d, %v", bound, want, err)
+		}
+	}
+
+	// A tombstone.
+	createJobs(t, e, job(3))
+	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 101, RevAt: now}, change(job(3), 101)))
+	stone := func(want bool, why string) {
+		t.Helper()
+		all()
+		found, err := e.Dispatch.Tombstones(ctx, []core.JobID{3})
+		ok(t, err)
+		if _, is := found[3]; is != want {
+			t.Errorf("the tombstone is there: %t; %s", is, why)
+		}
+	}
+	id = put(t, e, number(3), unowned).ID
+	stone(true, "a run is open")
+	entry := core.DueItem{PlanAt: slot, Job: 3, Run: id}
+	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{entry}))
+	owed := []core.Owed{{Run: number(3), Kind: core.CauseRetry, Slot: slot}}
+	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Failed, EndedAt: now, Owes: owed, Then: owed[0].Run}}))
+	stone(true, "an entry waits")
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.PlannedRun(3, slot))}}))
+	allNil(t, e.Tick.RemoveEntries(ctx, []core.DueItem{entry}))
+	got = receive(t, e, 1)
+	stone(true, "a message waits")
+	allNil(t, e.Queue.Ack(ctx, got))
+	stone(true, "a retry is owed")
+	allNil(t, e.Finish.Settle(ctx, []core.RunID{id}))
+	stone(false, "nothing asks for it")
+
+	// A journal.
+	minute := now.Unix() / 60
+	key := journal(minute, "n", 1, 2)
+	ok(t, e.Dispatch.PutJournal(ctx, key))
+	stored := func(want int, why string) {
+		t.Helper()
+		all()
+		list, err := e.Watch.JournalsAt(ctx, minute)
+		ok(t, err)
+		if len(list) != want {
+			t.Errorf("%d journals, want %d; %s", len(list), want, why)
+		}
+	}
+	stored(1, "the watchdog has not been there")
+	ok(t, e.Watch.MoveCursor(ctx, 0, minute-1))
+	stored(1, "the watchdog has not been there")
+	ok(t, e.Watch.PutRevisits(ctx, minute+20, []core.JournalKey{key.Key}))
+	ok(t, e.Watch.MoveCursor(ctx, minute-1, minute+19))
+	stored(1, "it is to be read again")
+	ok(t, e.Watch.MoveCursor(ctx, minute+19, minute+21))
+	stored(0, "it was read again")
+	if keys, err := e.Watch.Revisits(ctx, minute+20); err != nil || len(keys) > 0 {
+		t.Errorf("revisits of a minute that is over: %v, %v", keys, err)
+	}
 }
 
 func alive(t *testing.T, h Harness) {

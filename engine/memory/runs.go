@@ -11,6 +11,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
 )
 
 // Runs implements the ports.
@@ -336,12 +338,13 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		if runs <= 0 {
 			shortest = 24 * time.Hour
 		}
+		oldest := s.oldestSlot()
 		var gone []madeRun
 		for m := range s.made.up(madeRun{}) {
 			if removed >= limit || now.Sub(core.FromMillis(m.ms)) <= shortest {
 				break
 			}
-			if !s.runs[m.run].run.State.Open() && now.Sub(core.FromMillis(m.ms)) > keep(m.run.Job()) {
+			if now.Sub(core.FromMillis(m.ms)) > keep(m.run.Job()) && !s.needed(&s.runs[m.run].run, oldest) {
 				gone = append(gone, m)
 				removed++
 			}
@@ -370,29 +373,97 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 			return old
 		})
+		again := map[core.JournalKey]bool{}
+		for minute, keys := range s.revisits {
+			for k := range keys {
+				switch {
+				case minute > s.cursor:
+					again[k] = true
+				case minute < s.cursor && removed < limit: // at the cursor they may just be read
+					delete(keys, k)
+					removed++
+				}
+			}
+			if len(keys) == 0 {
+				delete(s.revisits, minute)
+			}
+		}
 		for minute, keys := range s.minutes {
-			if now.Sub(time.Unix(minute*60, 0)) <= journals || removed >= limit {
+			if now.Sub(time.Unix(minute*60, 0)) <= journals || minute > s.cursor {
 				continue
 			}
 			for k := range keys {
-				delete(s.journals, k)
-				removed++
+				if removed < limit && !again[k] {
+					delete(s.journals, k)
+					delete(keys, k)
+					removed++
+				}
 			}
-			delete(s.minutes, minute)
+			if len(keys) == 0 {
+				delete(s.minutes, minute)
+			}
 		}
 		for job, t := range s.tombs {
-			if now.Sub(t.RevAt) > journals && removed < limit {
+			if now.Sub(t.RevAt) > journals && removed < limit && !s.asked(job, t, oldest) {
 				delete(s.tombs, job)
 				removed++
 			}
 		}
 		for k, b := range s.keys {
-			if now.Sub(b.at) > 24*time.Hour && removed < limit {
+			if now.Sub(b.at) > 24*time.Hour && removed < limit && s.open(b.run) == nil {
 				delete(s.keys, k)
 				removed++
 			}
 		}
+		for len(s.dead) > 0 && removed < limit && (now.Sub(s.dead[0].At) > journals || len(s.dead) > engine.KeepDead) {
+			s.dead = s.dead[1:]
+			removed++
+		}
 		return nil
 	})
 	return removed, err
+}
+
+// oldestSlot is the first slot of a message of fires, visible or not;
+// core.Horizon if there is none.
+func (s *Store) oldestSlot() core.Instant {
+	oldest := core.Horizon
+	for _, m := range s.queueOf(ring.KindFires).messages {
+		oldest = min(oldest, m.body.Slot)
+	}
+	return oldest
+}
+
+// needed reports whether a run has to stay, however old it is.
+func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
+	if r.Slot >= oldest {
+		return true
+	}
+	if j := s.jobs[r.ID.Job()]; j != nil && engine.Asks(j.Sched.Next, j.Sched.Tail, r.ID, r.First) {
+		return true
+	}
+	for !r.State.Open() && len(r.Owes) == 0 {
+		rec := s.runs[r.Then]
+		if r.Then == 0 || rec == nil {
+			return false
+		}
+		r = &rec.run
+	}
+	return true
+}
+
+// asked reports whether a fire may still ask for the tombstone of a job.
+func (s *Store) asked(job core.JobID, t core.Tombstone, oldest core.Instant) bool {
+	if len(s.entries[job]) > 0 || oldest <= core.InstantOf(t.RevAt.Add(engine.AheadOfDeletion)) {
+		return true
+	}
+	for id := range s.runIDs.up(core.RunID(int64(job) << 32)) {
+		if id.Job() != job {
+			break
+		}
+		if r := &s.runs[id].run; r.State.Open() || len(r.Owes) > 0 {
+			return true
+		}
+	}
+	return false
 }

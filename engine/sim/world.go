@@ -261,7 +261,7 @@ func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, MaxAhead: w.plan.MaxAhead, Log: w.log,
+		SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }

@@ -18,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
 )
 
 func testStore(t *testing.T, dir string, o Options) *Store {
@@ -328,6 +329,92 @@ func TestManyMessages(t *testing.T) {
 		t.Fatalf("with one put back the oldest is of %s, %v", old, err)
 	}
 	read(n)
+}
+
+// Dead letters are kept as long as journals, and no more than KeepDead.
+func TestDeadBounded(t *testing.T) {
+	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Now: func() time.Time { return now }})
+	const more = 30
+	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
+		for i := range engine.KeepDead + more {
+			if err := bury(tx, nil, fmt.Sprint(i)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sweep := func() {
+		t.Helper()
+		for n := 1; n > 0; {
+			var err error
+			if n, err = s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 10); err != nil || n > 10 {
+				t.Fatal(n, err)
+			}
+		}
+	}
+	sweep()
+	list, err := s.DeadLetters(t.Context(), 2*engine.KeepDead)
+	if err != nil || len(list) != engine.KeepDead || list[len(list)-1].Reason != fmt.Sprint(more) {
+		t.Fatalf("%d dead letters, %v", len(list), err)
+	}
+	now = now.Add(15 * 24 * time.Hour)
+	if err := s.Bury(t.Context(), ring.Message{Kind: ring.KindFires}, "young"); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(6 * 24 * time.Hour)
+	for range 10 { // some in each call
+		if _, err := s.Sweep(t.Context(), now, 0, 20*24*time.Hour, 2*engine.KeepDead); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if list, err := s.DeadLetters(t.Context(), 10); err != nil || len(list) != 1 || list[0].Reason != "young" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+}
+
+// A queue that shrinks in the transaction in which it is refilled strands no
+// message in the table.
+func TestShrinkThenRefill(t *testing.T) {
+	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
+	s := testStore(t, t.TempDir(), Options{CachedMessages: 4, Visibility: time.Hour, Now: func() time.Time { return now }})
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	slot := core.InstantOf(now)
+	put := func(n uint32, ago time.Duration) ring.Out {
+		return ring.Out{NotBefore: now.Add(-ago), Message: ring.Message{Kind: ring.KindFires, Slot: slot,
+			Fires: []core.Fire{{Run: core.NumberedRun(1, n), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}}
+	}
+	s.Enqueue(ctx, []ring.Out{put(1, 10*time.Second), put(2, 9500*time.Millisecond), put(3, 8*time.Second), put(4, 7*time.Second)})
+	got, err := s.Receive(ctx, ring.KindFires, 10)
+	if err != nil || len(got) != 4 {
+		t.Fatal(len(got), err)
+	}
+	s.Release(ctx, got, now.Add(time.Second))
+	s.Enqueue(ctx, []ring.Out{put(5, 5*time.Second)})
+	o := put(6, 9*time.Second)
+	if err := s.write(ctx, true, 1, func(tx *tx) error {
+		if err := s.enqueue(tx, []outgoing{{fires, o.NotBefore, ring.Encode(o.Message), &o}}, nil); err != nil {
+			return err
+		}
+		return s.refill(tx, s.queues[fires])
+	}); err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(2 * time.Second)
+	seen := map[core.RunID]bool{}
+	for len(seen) < 6 {
+		got, err := s.Receive(ctx, ring.KindFires, 10)
+		if err != nil {
+			t.Fatalf("%d of 6 are received; %d are in the table", len(seen), ask(t, s, "SELECT count(*) FROM ring"))
+		}
+		for _, d := range got {
+			seen[d.Message.Fires[0].Run] = true
+		}
+		s.Ack(ctx, got)
+	}
 }
 
 // What entered the history, and what did not yet, answers alike; also after a

@@ -184,8 +184,9 @@ func (q *queue) shrink() {
 func (s *Store) refill(tx *tx, q *queue) error {
 	q.mu.Lock()
 	from := place{ms: -1 << 62}
-	if q.far != nil {
-		from = *q.far
+	was := q.far
+	if was != nil {
+		from = *was
 	}
 	room := max(q.most/2-len(q.ready), 1)
 	q.mu.Unlock()
@@ -237,8 +238,14 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	tx.after = append(tx.after, func() {
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.far = far
 		q.total -= buried
+		if q.far != nil && (was == nil || q.far.before(*was)) {
+			// What was enqueued before this in the same transaction made the queue
+			// shrink: there are messages in the table alone before what was read.
+			q.rouse()
+			return
+		}
+		q.far = far
 		for _, m := range loaded {
 			if q.messages[m.id] == nil {
 				q.messages[m.id] = m
@@ -543,31 +550,44 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
 // in flight, put off or put back included: none is acked.
 func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
-	if err := ctx.Err(); err != nil {
-		return time.Time{}, err
-	}
 	now := s.now()
-	older := func(t time.Time) {
+	err = s.onRing(ctx, func(t time.Time) {
 		if !now.Before(t) && (oldest.IsZero() || t.Before(oldest)) {
 			oldest = t
 		}
+	})
+	return oldest, err
+}
+
+// oldestSlot is the first slot of a message of fires, visible or not, or
+// earlier; core.Horizon if there is none.
+func (s *Store) oldestSlot(ctx context.Context) (oldest core.Instant, err error) {
+	oldest = core.Horizon
+	err = s.onRing(ctx, func(t time.Time) { oldest = min(oldest, core.InstantOf(t)) })
+	return oldest, err
+}
+
+// onRing tells slots and times of messages of fires, the earliest among them.
+func (s *Store) onRing(ctx context.Context, tell func(time.Time)) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
 	q := s.queues[fires]
 	q.mu.Lock()
 	for _, m := range q.messages {
-		older(m.due)
-		older(m.body.Slot.Time())
+		tell(m.due)
+		tell(m.body.Slot.Time())
 	}
 	far := q.far
 	if far != nil {
-		older(time.UnixMilli(far.ms))
+		tell(time.UnixMilli(far.ms))
 	}
 	q.mu.Unlock()
 	if far == nil {
-		return oldest, nil
+		return nil
 	}
 	// A message that was put back is of an older slot than when it comes again.
-	err = s.read(ctx, func(c *sqlite.Conn) error {
+	return s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, `SELECT min(json_extract(CAST(body AS TEXT), '$.slot')) FROM ring
 WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT))`, func(st *sqlite.Stmt) {
 			st.BindInt64(1, fires)
@@ -575,10 +595,9 @@ WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEX
 			st.BindInt64(3, far.id)
 		}, func(st *sqlite.Stmt) error {
 			if !st.ColumnIsNull(0) {
-				older(core.Instant(st.ColumnInt64(0)).Time())
+				tell(core.Instant(st.ColumnInt64(0)).Time())
 			}
 			return nil
 		})
 	})
-	return oldest, err
 }

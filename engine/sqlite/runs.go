@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -16,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
 )
 
 // The words of runs are stored as their place in these lists, from 1: they are
@@ -821,11 +823,18 @@ const (
 // 50,000 runs at most and the next goes on from there, from the start again
 // after the end; so that it removed nothing does not mean that nothing is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
+	// Whatever is put on the ring from now on is of no earlier slot, or a copy of
+	// what was on it: a message is acked after what takes its place is there.
+	oldest, err := s.oldestSlot(ctx)
+	if err != nil {
+		return 0, err
+	}
+	cursor, err := s.Cursor(ctx)
 	for i := 0; i < sweepSlices && removed < limit && err == nil; i++ {
 		var n int
 		more := false
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) (err error) {
-			n, more, err = s.sweepRuns(tx, now, runs, min(limit-removed, sweepSlice))
+			n, more, err = s.sweepRuns(tx, now, runs, oldest, min(limit-removed, sweepSlice))
 			return err
 		})
 		removed += n
@@ -836,36 +845,47 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	if removed > 0 && err == nil {
 		err = s.write(ctx, false, sweepSlice, s.sweepHistory)
 	}
+	kept := func(column string) (where string, before int64) { // as long as runs
+		if runs > 0 {
+			return column + " < ?1", core.Millis(now.Add(-runs))
+		}
+		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = job), %d)", column, keepDays), core.Millis(now)
+	}
 	old := core.Millis(now.Add(-journals))
+	skips, madeBefore := kept("made")
+	changes, atBefore := kept("at")
 	for _, d := range []struct {
 		table, where string
 		before       int64
 	}{
-		{"skips", "made < ?1", 0}, {"changes", "at < ?1", 0},
-		{"journals", "minute < ?1", old / 60000}, {"tombs", "rev_at < ?1", old}, {"keys", "at < ?1", core.Millis(now.Add(-24 * time.Hour))},
+		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
+		{"revisits", "minute < ?3", 0}, // at the cursor they may just be read
+		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE minute > ?3)", old / 60000},
+		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND state <= 3)", core.Millis(now.Add(-24 * time.Hour))},
+		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
 		if removed >= limit || err != nil {
 			break
 		}
-		where := d.where
-		if d.table == "skips" || d.table == "changes" {
-			d.before = core.Millis(now.Add(-runs))
-			if runs <= 0 { // the job's own keeping
-				d.before = core.Millis(now)
-				column := d.where[:len(d.where)-len(" < ?1")]
-				where = fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = %s.job), %d)", column, d.table, keepDays)
-			}
-		}
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
-			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+where+" LIMIT ?2)", func(st *sqlite.Stmt) {
+			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)", func(st *sqlite.Stmt) {
 				st.BindInt64(1, d.before)
 				st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
+				if strings.Contains(d.where, "?3") {
+					st.BindInt64(3, cursor)
+				}
 			}, nil); err != nil {
 				return err
 			}
-			tx.after = append(tx.after, func(n int) func() { return func() { removed += n } }(tx.Changes()))
+			n := tx.Changes()
+			tx.after = append(tx.after, func() { removed += n })
 			return nil
 		})
+	}
+	if removed < limit && err == nil {
+		var n int
+		n, err = s.sweepTombs(ctx, min(old, core.Millis(oldest.Time().Add(-engine.AheadOfDeletion))), min(limit-removed, sweepSlice))
+		removed += n
 	}
 	if removed > 0 && err == nil { // some pages at a time, so that nobody waits long
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error { return query(tx.Conn, "PRAGMA incremental_vacuum(500)", nil, nil) })
@@ -874,26 +894,31 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 }
 
 // sweepRuns looks at the next slice of runs and removes those past their keeping.
-func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) (removed int, more bool, err error) {
+func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core.Instant, limit int) (removed int, more bool, err error) {
 	shortest := keep
-	days := map[core.JobID]time.Duration{}
-	keepOf := func(job core.JobID) (time.Duration, error) {
-		if keep > 0 {
-			return keep, nil
+	type of struct {
+		keep time.Duration
+		next core.Instant
+		tail core.RunID
+	}
+	jobs := map[core.JobID]of{}
+	jobOf := func(job core.JobID) (of, error) {
+		if o, ok := jobs[job]; ok {
+			return o, nil
 		}
-		if d, ok := days[job]; ok {
-			return d, nil
-		}
-		d := int64(0)
-		err := query(tx.Conn, "SELECT keep FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) }, func(st *sqlite.Stmt) error {
-			d = st.ColumnInt64(0)
+		o := of{keep: keepDays * 24 * time.Hour}
+		err := query(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) }, func(st *sqlite.Stmt) error {
+			if d := st.ColumnInt64(0); d > 0 {
+				o.keep = time.Duration(d) * 24 * time.Hour
+			}
+			o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
 			return nil
 		})
-		if d <= 0 {
-			d = keepDays
+		if keep > 0 {
+			o.keep = keep
 		}
-		days[job] = time.Duration(d) * 24 * time.Hour
-		return days[job], err
+		jobs[job] = o
+		return o, err
 	}
 	if keep <= 0 {
 		shortest = 24 * time.Hour
@@ -902,7 +927,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, key, made, state FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
+	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
 		st.BindInt64(1, from)
 		st.BindInt64(2, sweepSlice)
 	}, func(st *sqlite.Stmt) error {
@@ -918,16 +943,19 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 		if seen++; seen == sweepSlice {
 			more = true
 		}
-		if st.ColumnInt64(3) > running {
-			k, err := keepOf(runOf(st.ColumnInt64(1)).Job())
-			if err != nil {
-				return err
-			}
-			if age > k {
-				gone = append(gone, next)
-			}
+		if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 || core.Instant(st.ColumnInt64(4)) >= oldest {
+			return nil
 		}
-		return nil
+		id := runOf(st.ColumnInt64(1))
+		o, err := jobOf(id.Job())
+		if err != nil || age <= o.keep || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
+			return err
+		}
+		goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
+		if err == nil && !goesOn {
+			gone = append(gone, next)
+		}
+		return err
 	})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, false, err
@@ -947,6 +975,82 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, limit int) 
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
 	return len(gone), more, nil
+}
+
+// chainGoesOn reports whether the attempt id or a later one is open or owes.
+func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
+	for id != 0 && !goesOn && err == nil {
+		then := core.RunID(0)
+		err = query(tx.Conn, "SELECT state <= 3 OR owes IS NOT NULL, followed FROM runs WHERE key = ?", func(st *sqlite.Stmt) { st.BindInt64(1, key(id)) }, func(st *sqlite.Stmt) error {
+			goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
+			return nil
+		})
+		id = then
+	}
+	return goesOn, err
+}
+
+// sweepTombs removes tombstones of before a millisecond that no entry and no
+// run needs. It may look at all runs of a job, once, and so does it beside the
+// writer: a job that is gone has nothing new but what comes of these.
+func (s *Store) sweepTombs(ctx context.Context, before int64, limit int) (removed int, err error) {
+	var old, gone []core.JobID
+	if err := s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, `SELECT job FROM tombs WHERE rev_at < ? AND
+NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tombs.job << 32) + 4294967295))`, func(st *sqlite.Stmt) {
+			st.BindInt64(1, before)
+		}, func(st *sqlite.Stmt) error {
+			if job := core.JobID(st.ColumnInt64(0)); len(s.recent.openOf(job)) == 0 {
+				old = append(old, job)
+			}
+			return nil
+		})
+	}); err != nil {
+		return 0, err
+	}
+	for _, job := range old {
+		if len(gone) == limit {
+			break
+		}
+		owes, err := s.owing(ctx, job)
+		if err != nil {
+			return 0, err
+		}
+		if !owes {
+			gone = append(gone, job)
+		}
+	}
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
+		return eachRow(tx, "DELETE FROM tombs WHERE job = ?", gone, make([]error, len(gone)), func(st *sqlite.Stmt, job *core.JobID) error {
+			st.BindInt64(1, int64(*job))
+			return nil
+		})
+	})
+}
+
+// owing reports whether a run of a job owes something.
+func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error) {
+	lo := core.RunID(int64(job) << 32)
+	hi := lo + 1<<32 - 1
+	young := s.recent.span(lo, hi) // first: it may enter the history meanwhile
+	found := func(*sqlite.Stmt) error {
+		owes = true
+		return nil
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND owes IS NOT NULL LIMIT 1", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(lo))
+			st.BindInt64(2, int64(hi))
+		}, found)
+		for i := 0; i < len(young) && !owes && err == nil; i++ {
+			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND owes IS NOT NULL", func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
+		}
+		return err
+	})
+	return owes, err
 }
 
 // sweepHistory removes, of the next slice of the history, what names a run that

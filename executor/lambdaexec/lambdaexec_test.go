@@ -160,7 +160,7 @@ func TestDeadline(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			res, err := invoke(ctx, event(1, handler, ""))
-			if d := time.Since(began); err != nil || res.Outcome != executor.Timeout || d != want || len(f.items) != 1 || f.items[0].Code != 502 {
+			if d := time.Since(began); err != nil || res.Outcome != executor.Timeout || d < want || d > want+10*time.Millisecond || len(f.items) != 1 || f.items[0].Code != 502 {
 				t.Errorf("%s: %+v %v after %v, reported %+v", handler, res, err, d, f.items)
 			}
 			<-time.After(2 * time.Hour) // the deaf one returns, in the bubble's time

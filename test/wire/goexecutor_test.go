@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -24,7 +25,12 @@ var bin string
 // TestMain builds the binary once. With GO_EXECUTOR set the process is the
 // executor instead: one of a process of its own can be killed.
 func TestMain(m *testing.M) {
-	if os.Getenv("GO_EXECUTOR") != "" {
+	switch os.Getenv("GO_EXECUTOR") {
+	case "":
+	case "sdk":
+		sdkExecutor()
+		return
+	default:
 		goExecutor()
 		return
 	}
@@ -59,8 +65,27 @@ func goExecutor() {
 	})
 	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
-	e.RegTask("waits", func(ctx context.Context, _ *xxl.RunReq) string {
-		<-ctx.Done()
+	e.RegTask("empty", func(context.Context, *xxl.RunReq) string { return "" })
+	e.RegTask("fails", func(context.Context, *xxl.RunReq) string { panic("no luck") })
+	e.RegTask("waits", func(ctx context.Context, p *xxl.RunReq) string {
+		free := make(chan struct{})
+		if dir := os.Getenv("DIR"); dir != "" { // of the matrix
+			go func() {
+				for ctx.Err() == nil {
+					if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("go-%d", p.LogID))); err == nil {
+						close(free)
+						return
+					}
+					<-time.After(20 * time.Millisecond)
+				}
+			}()
+		}
+		select {
+		case <-free:
+			fmt.Println("ended", p.LogID)
+			return "let go"
+		case <-ctx.Done():
+		}
 		if ctx.Err() == context.DeadlineExceeded {
 			panic("timed out by its context")
 		}
@@ -75,7 +100,7 @@ type executor struct {
 	port string
 }
 
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/executor"
+)
+
+// execCmd makes any program an executor.
+type execCmd struct {
+	App      string        `required:"" placeholder:"NAME" help:"The app that it belongs to."`
+	Handler  []string      `required:"" placeholder:"NAME" help:"The handler that jobs call it by; several times for several names."`
+	Server   []string      `placeholder:"URL" help:"The servers, also xxl-job's admin as http://HOST/xxl-job-admin (default: the one that all commands talk to)."`
+	AppToken string        `placeholder:"TOKEN" help:"The app's token (default: $$TICKRING_APP_TOKEN)."`
+	Listen   string        `default:":9999" placeholder:"ADDRESS" help:"Where to listen for runs."`
+	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
+	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
+	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop."`
+	Again    bool          `help:"Run again what a crash of this process cut off, instead of reporting it as failed."`
+
+	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
+}
+
+func (c *execCmd) Run(e *Env) error {
+	command := c.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	if len(command) == 0 || len(c.Handler) == 0 {
+		return usagef("say which handler runs which program: tickring exec --app reports --handler nightly -- ./report.sh")
+	}
+	servers := c.Server
+	if len(servers) == 0 {
+		endpoint, _, err := findServer(e.Ctx, e.Globals, e.Getenv)
+		if err != nil {
+			return err
+		}
+		servers = []string{endpoint}
+	}
+	token := c.AppToken
+	if token == "" {
+		token, _ = e.Getenv("TICKRING_APP_TOKEN")
+	}
+	dir := c.Dir
+	if dir == "" {
+		data, err := dataDir(e.Data, e.Getenv)
+		if err != nil {
+			return err
+		}
+		dir = filepath.Join(data, "executors", c.App)
+	}
+	mux := executor.NewMux()
+	var opts []executor.HandlerOption
+	if c.Again {
+		opts = append(opts, executor.RunAgain())
+	}
+	for _, h := range c.Handler {
+		mux.Register(h, executor.Program{Path: command[0], Args: command[1:], Env: withoutTokens()}.Handle, opts...)
+	}
+	if c.Grace <= 0 {
+		c.Grace = -1 // none; 0 would be the default
+	}
+	x, err := executor.New(mux, executor.Options{
+		App: c.App, Servers: servers, Token: token, Listen: c.Listen, Address: c.Address, Dir: dir, StopGrace: c.Grace,
+		Log: slog.New(slog.NewTextHandler(e.Stderr, nil)),
+	})
+	if err != nil {
+		return &exitError{exitUsage, err}
+	}
+	return x.ListenAndServe(e.Ctx)
+}
+
+// withoutTokens is the environment but for what opens the scheduler: what a
+// program prints is in logs that others read.
+func withoutTokens() []string {
+	env := []string{}
+	for _, v := range os.Environ() {
+		name, _, _ := strings.Cut(v, "=")
+		switch name {
+		case "TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_APP_TOKEN":
+			continue
+		}
+		env = append(env, v)
+	}
+	return env
+}

@@ -1,0 +1,265 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// clocked is a process with all that one needs for calls, whose clock is set
+// while they are awaited: a machine that slept, or one that was told the time.
+type clocked struct {
+	t    *testing.T
+	s    *memory.Store
+	d    *dispatch.Dispatcher
+	w    *finish.Watchdog
+	off  atomic.Int64
+	send func(s dispatch.Shipment) dispatch.Answer
+	mu   sync.Mutex
+	sent map[core.RunID]int
+}
+
+func (c *clocked) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	c.mu.Lock()
+	c.sent[s.Run.ID]++
+	c.mu.Unlock()
+	return c.send(s)
+}
+
+// times is how often a run was sent.
+func (c *clocked) times(id core.RunID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent[id]
+}
+
+func (c *clocked) Beat(context.Context, *core.App, string) error { return nil }
+
+func (c *clocked) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
+
+func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
+
+func newClocked(t *testing.T) *clocked {
+	c := &clocked{t: t, sent: map[core.RunID]int{}}
+	c.s = memory.New(memory.Options{Now: c.now})
+	log := slog.New(slog.DiscardHandler)
+	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
+	c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
+	c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
+	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}))
+	return c
+}
+
+func (c *clocked) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// job stores a job that is due now, and answers its run; the fire is for the caller.
+func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.Fire) {
+	c.t.Helper()
+	now := core.InstantOf(c.now())
+	run := core.PlannedRun(id, now)
+	j := core.Job{Def: core.Def{ID: id, App: "calls", Name: "job-" + id.String(), Handler: "/h", Timeout: time.Hour}}
+	j.Sched.Rev, j.Sched.RevAt = 1, c.now().Add(-time.Hour)
+	if change != nil {
+		change(&j)
+	}
+	j.Normalize()
+	c.must(c.s.CreateJobs(c.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: id}})[0])
+	return run, core.Fire{Run: run, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
+}
+
+// enqueue puts fires on the ring as one message.
+func (c *clocked) enqueue(fires ...core.Fire) {
+	c.t.Helper()
+	slot := fires[0].Slot
+	c.must(c.s.Enqueue(c.t.Context(), []ring.Out{{NotBefore: slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: fires}}})[0])
+}
+
+// deliver handles what is visible, and answers how much of it was acked.
+func (c *clocked) deliver() (handled, acked int) {
+	c.t.Helper()
+	if due, _, _, err := c.s.Depth(c.t.Context(), ring.KindFires); err != nil || due == 0 {
+		return 0, 0
+	}
+	got, err := c.s.Receive(c.t.Context(), ring.KindFires, 10)
+	c.must(err)
+	var msgs []ring.Message
+	for i := range got {
+		msgs = append(msgs, got[i].Message)
+	}
+	for i, v := range c.d.Handle(c.t.Context(), msgs) {
+		if v.Ack {
+			acked++
+			c.must(c.s.Ack(c.t.Context(), got[i:i+1])[0])
+		} else {
+			c.must(c.s.Release(c.t.Context(), got[i:i+1], v.RetryAt)[0])
+		}
+	}
+	return len(got), acked
+}
+
+// walk is one pass of the watchdog, after the checks that are due.
+func (c *clocked) walk() {
+	c.t.Helper()
+	for {
+		due, _, _, err := c.s.Depth(c.t.Context(), ring.KindCheck)
+		c.must(err)
+		if due == 0 {
+			break
+		}
+		got, err := c.s.Receive(c.t.Context(), ring.KindCheck, 1)
+		c.must(err)
+		c.must(c.w.Check(c.t.Context(), got[0].Message.Check))
+		c.must(c.s.Ack(c.t.Context(), got)[0])
+	}
+	_, err := c.w.Pass(c.t.Context())
+	c.must(err)
+}
+
+func (c *clocked) run(id core.RunID) core.Run {
+	c.t.Helper()
+	found, _, err := c.s.Runs(c.t.Context(), []core.RunID{id})
+	c.must(err)
+	return found[id]
+}
+
+// TestCallAcrossASleep: the machine sleeps while a call is awaited whose journal
+// is not stored yet, and the watchdog is over the minute of its claim before it
+// is. It must be looked after all the same, and what its end owes be made.
+func TestCallAcrossASleep(t *testing.T) {
+	retry := func(j *core.Job) {
+		j.Def.Retry = core.Retry{Max: 1, Delay: time.Second, On: []core.State{core.Lost}}
+	}
+	delay := func(j *core.Job) {
+		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Minute}}}
+		at := core.InstantOf(time.Now())
+		j.Sched.Next, j.Sched.Tail, j.Sched.PlanAt, j.Sched.Seq = at, core.PlannedRun(j.Def.ID, at), at+60, 1
+	}
+	for _, slept := range []time.Duration{0, 12 * time.Minute, 3 * time.Hour} {
+		for name, kind := range map[string]dispatch.AnswerKind{"202": dispatch.AnswerAccepted, "cut": dispatch.AnswerUnconfirmed} {
+			for owes, change := range map[string]func(*core.Job){"retry": retry, "delay": delay} {
+				t.Run(fmt.Sprint(slept, " ", name, " ", owes), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						c := newClocked(t)
+						id, fire := c.job(7, change)
+						c.send = func(dispatch.Shipment) dispatch.Answer {
+							wait(5 * time.Second)
+							c.set(slept)
+							for range 3 {
+								c.walk()
+							}
+							return dispatch.Answer{Kind: kind}
+						}
+						c.walk()
+						c.enqueue(fire)
+						if n, acked := c.deliver(); n != 1 || acked != 1 {
+							t.Fatalf("%d of %d acked", acked, n)
+						}
+						c.send = func(dispatch.Shipment) dispatch.Answer {
+							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
+						}
+						for range 10 * 60 {
+							wait(time.Minute)
+							c.walk()
+							c.deliver()
+						}
+						r := c.run(id)
+						if r.State != core.Lost || r.Reason != core.ReasonNoReport {
+							t.Errorf("10 hours later it is %s: nobody looks at it any more", r.State)
+						}
+						if c.times(id) != 1 || len(c.sent) != 2 && owes == "retry" {
+							t.Errorf("sent: %v", c.sent)
+						}
+						scheds, _, err := c.s.Scheds(t.Context(), []core.JobID{7})
+						c.must(err)
+						if owes == "delay" && scheds[7].Tail == id {
+							t.Errorf("the chain ends here: %+v", scheds[7])
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestClockJumpDuringCall: until passes by the clock while its owner still
+// awaits the answer; the message comes again, to the same process.
+func TestClockJumpDuringCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		id, fire := c.job(7, nil)
+		c.send = func(dispatch.Shipment) dispatch.Answer {
+			c.set(2 * time.Hour)
+			for range 3 {
+				wait(2 * time.Minute)
+				if n, acked := c.deliver(); n != 1 || acked != 0 {
+					t.Errorf("while the call is open %d came again, %d were acked", n, acked)
+				}
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+		}
+		c.enqueue(fire)
+		c.deliver()
+		if r := c.run(id); c.times(id) != 1 || r.State != core.Succeeded {
+			t.Errorf("one process sent it %d times; it is %s", c.times(id), r.State)
+		}
+	})
+}
+
+// TestBusyBesideLongCall: what is told to come again waits a second, not for the
+// call beside it in the same message; that message is acked once.
+func TestBusyBesideLongCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		long, first := c.job(7, nil)
+		busy, second := c.job(8, func(j *core.Job) { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, 10*time.Second })
+		c.send = func(s dispatch.Shipment) dispatch.Answer {
+			switch {
+			case s.Run.ID == long:
+				wait(30 * time.Minute)
+			case c.times(busy) < 3:
+				return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429}
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}
+		}
+		c.enqueue(first, second)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if n, acked := c.deliver(); n != 1 || acked != 1 {
+				t.Errorf("%d of %d acked", acked, n)
+			}
+		}()
+		for range 10 {
+			wait(time.Second)
+			c.deliver()
+		}
+		if r := c.run(busy); r.State != core.Succeeded || c.times(busy) != 3 {
+			t.Errorf("after 10 s it is %s: %s, sent %d times", r.State, r.Reason, c.times(busy))
+		}
+		<-ended
+		if r := c.run(long); r.State != core.Succeeded || c.times(long) != 1 {
+			t.Errorf("the call is %s, sent %d times", r.State, c.times(long))
+		}
+		c.set(24 * time.Hour)
+		if n, _ := c.deliver(); n != 0 {
+			t.Errorf("%d messages are left", n)
+		}
+	})
+}

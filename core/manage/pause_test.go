@@ -1,0 +1,91 @@
+package manage_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// TestPauseEndedThenChanged: a pause whose end passed while nobody ran, and a
+// person who is faster than the first tick: the instants since that end were
+// demanded, and stay so, whatever write of it goes wrong.
+func TestPauseEndedThenChanged(t *testing.T) {
+	target := manage.Target{Job: "shop/sweep"}
+	again := spec("sweep", every(time.Minute))
+	started, changed, stays := again, again, again
+	no := false
+	started.Paused = &no
+	changed.Schedule = every(time.Hour)
+	changed.Paused = &no
+	stays.Def.Params = "x"
+	one := func(r []manage.SaveResult) error { return r[0].Err }
+	for name, c := range map[string]struct {
+		do     func(m *manage.Manage) error
+		reason core.Reason // of the record of what was due; empty: it is still to be planned
+	}{
+		"resume":      {func(m *manage.Manage) error { _, err := m.Resume(ctx, ann, target, ""); return err }, ""},
+		"apply":       {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{started})) }, ""},
+		"edit":        {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{changed})) }, core.ReasonChanged},
+		"edit params": {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{stays})) }, core.ReasonChanged},
+		"pause anew":  {func(m *manage.Manage) error { _, err := m.Pause(ctx, ann, target, manage.PauseRequest{}); return err }, core.ReasonPaused},
+		"delete":      {func(m *manage.Manage) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
+	} {
+		for _, mode := range []struct {
+			name  string
+			fault faults
+		}{
+			{"unknown, not done", faults{}}, {"unknown, done", faults{after: true}}, {"throttled", faults{err: core.ErrThrottled}},
+			{"own write answered with a conflict", faults{after: true, err: core.ErrRefused}}, {"killed after", faults{kill: true, after: true}},
+		} {
+			for at, met := 0, true; met; at++ { // 0: no fault
+				f := newFixture(t)
+				f.create(again)
+				until := core.InstantOf(start) + 5*60
+				end := until.Time()
+				if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &end}); err != nil {
+					t.Fatal(err)
+				}
+				j := f.job("shop/sweep")
+				f.fires()
+				f.clock = f.clock.Add(15 * time.Minute) // no tick meanwhile
+				w := mode.fault
+				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
+				err := c.do(f.fresh(&w))
+				met = at == 0 || w.last != ""
+				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, quiet: true})
+				what := fmt.Sprintf("%s, %s at %q", name, mode.name, w.last)
+				if err != nil && (at == 0 || w.err == nil && !w.kill) {
+					t.Errorf("%s: %v", what, err)
+				}
+				if err != nil {
+					if err := c.do(f.m); err != nil && code(err) != core.CodeNotFound {
+						t.Errorf("%s, again: %v", what, err)
+					}
+				}
+				skips := f.skips(j.Def.ID)
+				first, last := until+60, until+10*60 // 12:06 to 12:15
+				if c.reason == "" {
+					s := f.job("shop/sweep").Sched
+					planned := s.Next > last && len(f.fires()) > 0
+					if s.State != core.Started || s.Next != first && !planned || s.RevAt != until.Time() || len(skips) != 0 {
+						t.Errorf("%s: %s, next %s, since %s, records %+v", what, s.State, s.Next, s.RevAt, skips)
+					}
+					continue
+				}
+				if len(skips) != 1 || skips[0].First != first || skips[0].Last != last || skips[0].Count != 10 || skips[0].Reason != c.reason {
+					t.Errorf("%s: the record of what was due is %+v, want %s to %s", what, skips, first, last)
+				}
+				if name == "delete" {
+					continue
+				}
+				a, err := f.m.Audit(ctx, "shop/sweep", core.InstantOf(start), core.InstantOf(f.clock))
+				if err != nil || a.Demanded != 10 || a.Skipped[c.reason] != 10 || a.Unaccounted != 0 {
+					t.Errorf("%s: audit %+v %v", what, a, err)
+				}
+			}
+		}
+	}
+}

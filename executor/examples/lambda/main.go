@@ -1,0 +1,23 @@
+// An executor that is an AWS Lambda function, with TICKRING_APP,
+// TICKRING_SERVERS and TICKRING_ACCESS_TOKEN in its environment:
+//
+//	GOOS=linux GOARCH=arm64 go build -tags lambda.norpc -o bootstrap ./executor/examples/lambda
+package main
+
+import (
+	"context"
+
+	"github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/lambdaexec"
+)
+
+func main() {
+	mux := executor.NewMux()
+	mux.Register("hello", func(_ context.Context, run *executor.Run) error {
+		run.Printf("hello %s", run.Params)
+		return nil
+	})
+	lambda.Start(lambdaexec.Handler(mux))
+}

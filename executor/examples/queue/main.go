@@ -1,0 +1,45 @@
+// An executor without a port, which pulls from an SQS queue:
+//
+//	APP=reports SERVER=http://127.0.0.1:7700 QUEUE=https://sqs.eu-central-1.amazonaws.com/123456789012/reports \
+//	AWS_REGION=eu-central-1 AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=… go run ./executor/examples/queue
+//
+// ENDPOINT is for an emulator. A program of your own takes its credentials with
+// the SDK's package config, which this one leaves out to stay light.
+package main
+
+import (
+	"context"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/queueexec"
+)
+
+func main() {
+	mux := executor.NewMux()
+	mux.Register("hello", func(_ context.Context, run *executor.Run) error {
+		run.Printf("hello %s", run.Params)
+		return nil
+	})
+	o := sqs.Options{Region: os.Getenv("AWS_REGION"), Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: os.Getenv("AWS_ACCESS_KEY_ID"), SecretAccessKey: os.Getenv("AWS_SECRET_ACCESS_KEY"), SessionToken: os.Getenv("AWS_SESSION_TOKEN")}, nil
+	})}
+	if e := os.Getenv("ENDPOINT"); e != "" {
+		o.BaseEndpoint = &e
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := queueexec.Run(ctx, mux, queueexec.Options{
+		Queue: os.Getenv("QUEUE"), Client: sqs.New(o),
+		App: os.Getenv("APP"), Servers: []string{os.Getenv("SERVER")}, Token: os.Getenv("TOKEN"),
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
+)
+
+// TestSleep: the machine sleeps for two hours while the server runs. Its
+// executor could not beat meanwhile: a run that it has is not lost, and what is
+// due is sent to it. The loops race for the first look; whoever is first sees
+// the gap before it judges.
+func TestSleep(t *testing.T) {
+	s := start(t, Options{AliveEvery: time.Hour, OutageAfter: 20 * time.Second, WatchEvery: 50 * time.Millisecond})
+	received := make(chan core.RunID, 100)
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web", Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	save(t, s, "web")
+	p := s.parts
+	slept := time.Now().Add(-2 * time.Hour)
+	// As it was before: a beat, and a run that was accepted.
+	if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second), Since: slept.Add(-time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
+	p.alive.Store(slept.UnixMilli())
+
+	save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "long", Handler: "work"}})
+	long, err := s.Manage().Job(t.Context(), "web/long")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := core.InstantOf(slept) - 60
+	run := core.Run{ID: core.PlannedRun(long.Def.ID, at), App: "web", State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before", Until: at.Time().Add(30 * time.Second),
+		Address: exec.URL(), SentAt: at.Time(), Attempt: 1, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before"}}
+	if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
+		t.Fatal(err)
+	}
+	entries := []core.Entry{{Run: run.ID, Address: run.Address, Outcome: core.Accepted}}
+	if err := p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: entries}); err != nil {
+		t.Fatal(err)
+	}
+	check := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(time.Now()), Check: &ring.Check{Runs: []core.RunID{run.ID}}}
+	if err := p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now(), Message: check}})[0]; err != nil {
+		t.Fatal(err)
+	}
+
+	select {
+	case id := <-received:
+		if id == run.ID {
+			t.Errorf("the run that was under way was sent again")
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("nothing was sent to the executor that could not beat")
+	}
+	eventually(t, 10*time.Second, func() error {
+		due, _, flying, err := p.engine.Queue.Depth(t.Context(), ring.KindCheck)
+		if err == nil && due+flying > 0 {
+			err = fmt.Errorf("%d checks are not taken", due+flying)
+		}
+		return err
+	})
+	page, err := s.Manage().Runs(t.Context(), manage.RunFilter{})
+	if err != nil || len(page.Runs) < 2 {
+		t.Fatalf("%d runs, %v", len(page.Runs), err)
+	}
+	for _, r := range page.Runs {
+		if r.State == core.Lost || r.Reason == core.ReasonNoExecutor {
+			t.Errorf("run %d is %s: %s", r.ID, r.State, r.Reason)
+		}
+	}
+	g, err := p.engine.Manage.Global(t.Context())
+	if err != nil || g.DownAt.UnixMilli() != slept.UnixMilli() || time.Since(g.UpSince) > time.Minute {
+		t.Errorf("noted: down from %s to %s, %v", g.DownAt, g.UpSince, err)
+	}
+}
+
+// TestNoteOutage: one that begins before executors had time to beat again goes
+// on with the last; a clock that was set back leaves none in the future.
+func TestNoteOutage(t *testing.T) {
+	s := start(t, Options{AliveEvery: time.Hour})
+	now := time.Now().Truncate(time.Millisecond)
+	at := func(s int) time.Time { return now.Add(time.Duration(s) * time.Second) }
+	for _, c := range []struct{ from, to, down int }{
+		{-7200, -3600, -7200},
+		{-3570, -3000, -7200}, // 30 s awake
+		{-2900, -2000, -2900},
+		{-100, 3000, -100}, // by a clock that was wrong
+		{0, 0, -100},
+	} {
+		if err := noteOutage(t.Context(), s.parts.engine, at(c.from), at(c.to), 90*time.Second); err != nil {
+			t.Fatal(err)
+		}
+		g, err := s.parts.engine.Manage.Global(t.Context())
+		if err != nil || !g.DownAt.Equal(at(c.down)) || !g.UpSince.Equal(at(c.to)) {
+			t.Errorf("%+v: down %s, up %s, %v", c, g.DownAt.Sub(now), g.UpSince.Sub(now), err)
+		}
+	}
+}

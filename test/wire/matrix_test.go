@@ -1,0 +1,496 @@
+package wire_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	sdk "github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/test/rig"
+)
+
+// The matrix: each behaviour that jobs can count on, against each executor. An
+// executor that cannot do one says what it does instead; a test fails when it
+// does neither, so that the table which it prints is true.
+
+// A subject is an executor of the matrix.
+type subject struct {
+	name string
+	// command starts it, in a folder that outlives it.
+	command func(dir, admin, port string) *exec.Cmd
+	// instead is a part of what is seen where it does not do as the others, by
+	// behaviour; empty where that changes from run to run.
+	instead map[string]string
+}
+
+func self(kind, admin, port, dir string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "GO_EXECUTOR="+kind, "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port, "DIR="+dir)
+	return cmd
+}
+
+var subjects = []subject{
+	{
+		name:    "tickring/executor",
+		command: func(dir, admin, port string) *exec.Cmd { return self("sdk", admin, port, dir) },
+	},
+	{
+		name: "tickring exec",
+		command: func(dir, admin, port string) *exec.Cmd {
+			script := filepath.Join(dir, "program.sh")
+			const source = `echo "log line one"
+echo "log line two of $TICKRING_HANDLER"
+case $TICKRING_HANDLER in
+hello) exit 0 ;;
+fails | panics) echo "no luck"; exit 3 ;;
+waits) while [ ! -e "$PWD/go-$TICKRING_RUN" ]; do sleep 0.05; done ;;
+esac
+`
+			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
+				panic(err)
+			}
+			cmd := exec.Command(bin, "exec", "--app", "golang", "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler", "waits",
+				"--server", admin, "--listen", "127.0.0.1:"+port, "--dir", filepath.Join(dir, "data"), "--grace", "1s", "--", "sh", script)
+			cmd.Env = append(os.Environ(), "TICKRING_APP_TOKEN=executors-token")
+			cmd.Dir = dir
+			return cmd
+		},
+		instead: map[string]string{
+			"message": "", "panic": "exit code 3", "failure": "exit code 3",
+		},
+	},
+	{
+		name:    "xxl-job-executor-go",
+		command: func(dir, admin, port string) *exec.Cmd { return self("xxl", admin, port, dir) },
+		instead: map[string]string{
+			"log":         "log of run",
+			"serial":      "skipped overlap",
+			"failure":     "no luck", // only a panic is a failure
+			"unknown":     "not registered",
+			"timeout":     "failed handler",
+			"cover early": "", // one of the two is lost or fails, as the race in it goes
+			"crash":       "running",
+			"server away": "running",
+		},
+	},
+}
+
+// sdkExecutor is our own executor.
+func sdkExecutor() {
+	dir := os.Getenv("DIR")
+	mux := sdk.NewMux()
+	mux.Register("hello", func(_ context.Context, r *sdk.Run) error {
+		r.Printf("log line one")
+		r.Logger().Info("log line two of hello")
+		r.SetResult(sdk.Success, "hello "+r.Params)
+		return nil
+	})
+	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
+	mux.Register("fails", func(context.Context, *sdk.Run) error { return errors.New("no luck") })
+	mux.Register("panics", func(context.Context, *sdk.Run) error { panic("no luck") })
+	mux.Register("waits", func(ctx context.Context, r *sdk.Run) error {
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			if _, err := os.Stat(filepath.Join(dir, fmt.Sprintf("go-%d", r.ID))); err == nil {
+				return nil
+			}
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-tick.C:
+			}
+		}
+	})
+	e, err := sdk.New(mux, sdk.Options{App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
+		Listen: "127.0.0.1:" + os.Getenv("PORT"), Dir: filepath.Join(dir, "data"), StopGrace: time.Second, CallbackRetry: time.Second})
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	if err := e.ListenAndServe(ctx); err != nil {
+		panic(err)
+	}
+}
+
+const matrixManifest = `
+version: 1
+set: golang
+apps:
+  - name: golang
+    token: executors-token
+jobs:
+  - {app: golang, name: hello, handler: hello, params: world}
+  - {app: golang, name: fails, handler: fails, retry: {max: 1, delay: 1s}}
+  - {app: golang, name: panics, handler: panics}
+  - {app: golang, name: unknown, handler: nobody-knows-it}
+  - {app: golang, name: waits, handler: waits}
+  - {app: golang, name: serial, handler: waits}
+  - {app: golang, name: cover, handler: waits, block: cover-early}
+  - {app: golang, name: away, handler: waits}
+  - {app: golang, name: crash, handler: waits}
+  - {app: golang, name: limited, handler: waits, timeout: 1s}
+`
+
+// A stand is one subject beside one server.
+type stand struct {
+	*testing.T
+	sub  subject
+	s    *rig.Server
+	dir  string // of the subject
+	port string
+	cmd  *exec.Cmd
+}
+
+func (b *stand) start() {
+	b.cmd = b.sub.command(b.dir, b.s.URL, b.port)
+	log, err := os.OpenFile(filepath.Join(b.dir, "said"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer log.Close()
+	b.cmd.Stdout, b.cmd.Stderr = log, log
+	if err := b.cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	cmd := b.cmd
+	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+}
+
+func (b *stand) live(want int) { waitExecutors(b.T, b.s, want) }
+
+// letGo has a waiting run end.
+func (b *stand) letGo(id string) {
+	if err := os.WriteFile(filepath.Join(b.dir, "go-"+id), nil, 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// running triggers a job and waits until its run is at work.
+func (b *stand) running(job string) string {
+	id := b.s.Trigger(b.T, job)
+	b.s.WaitState(b.T, id, "running", 10*time.Second)
+	return id
+}
+
+// ends waits for the end of a run; "state reason" is what came of it, which is
+// "running" where no end comes.
+func (b *stand) ends(id string) (rig.Run, string) {
+	var r rig.Run
+	_ = rig.Eventually(10*time.Second, func() error {
+		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
+			return fmt.Errorf("run %s is %s", id, r.State)
+		}
+		return nil
+	})
+	return r, strings.TrimSpace(r.State + " " + r.Reason)
+}
+
+// behaviours are what is asked of each. One gives what it saw; ok says that it
+// is as it should be.
+var behaviours = []struct {
+	name string
+	run  func(b *stand) (saw string, ok bool)
+}{
+	{"message", func(b *stand) (string, bool) {
+		r, end := b.ends(b.s.Trigger(b.T, "golang/hello", "--params", "中文 \"quoted\""))
+		if end != "succeeded" || r.Code != 200 || r.Address != "http://127.0.0.1:"+b.port {
+			b.Errorf("%+v", r)
+		}
+		return r.Message, r.Message == `hello 中文 "quoted"`
+	}},
+	{"log", func(b *stand) (string, bool) {
+		r, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
+		log := b.s.OK(b.T, "", "logs", r.ID)
+		return log, strings.Contains(log, "log line one") && strings.Contains(log, "log line two of hello")
+	}},
+	{"failure", func(b *stand) (string, bool) {
+		r, end := b.ends(b.s.Trigger(b.T, "golang/fails"))
+		if end != "failed handler" {
+			b.Errorf("%+v", r)
+		}
+		if err := rig.Eventually(10*time.Second, func() error {
+			if n := strings.Count(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json"), `"failed"`); n != 2 {
+				return fmt.Errorf("%d attempts, want 2", n)
+			}
+			return nil
+		}); err != nil {
+			b.Error(err)
+		}
+		return r.Message, r.Message == "no luck"
+	}},
+	{"panic", func(b *stand) (string, bool) {
+		r, end := b.ends(b.s.Trigger(b.T, "golang/panics"))
+		if end != "failed handler" {
+			b.Errorf("%+v", r)
+		}
+		return r.Message, strings.Contains(r.Message, "no luck")
+	}},
+	{"unknown", func(b *stand) (string, bool) {
+		r, end := b.ends(b.s.Trigger(b.T, "golang/unknown"))
+		if end != "failed not-accepted" {
+			b.Errorf("%+v", r)
+		}
+		return r.Message, strings.Contains(r.Message, "job handler [nobody-knows-it] not found.")
+	}},
+	{"serial", func(b *stand) (string, bool) {
+		first := b.running("golang/serial")
+		second := b.s.Trigger(b.T, "golang/serial")
+		r := b.s.GetRun(b.T, second)
+		if err := rig.Eventually(5*time.Second, func() error {
+			if r = b.s.GetRun(b.T, second); r.State != "running" && r.State != "skipped" {
+				return fmt.Errorf("%+v", r)
+			}
+			return nil
+		}); err != nil {
+			b.Error(err)
+		}
+		saw := strings.TrimSpace(r.State + " " + r.Reason)
+		b.letGo(first)
+		b.letGo(second)
+		_, end := b.ends(first)
+		if end != "succeeded" {
+			b.Errorf("the first: %s", end)
+		}
+		if r.State == "running" {
+			_, saw = b.ends(second)
+		}
+		return saw, saw == "succeeded"
+	}},
+	{"cover early", func(b *stand) (string, bool) {
+		first := b.running("golang/cover")
+		second := b.s.Trigger(b.T, "golang/cover")
+		b.letGo(second)
+		_, one := b.ends(first)
+		_, two := b.ends(second)
+		saw := one + ", then " + two
+		return saw, saw == "killed replaced, then succeeded"
+	}},
+	{"kill", func(b *stand) (string, bool) {
+		id := b.running("golang/waits")
+		b.s.OK(b.T, "", "kill", id)
+		_, end := b.ends(id)
+		return end, end == "killed person"
+	}},
+	{"timeout", func(b *stand) (string, bool) {
+		_, end := b.ends(b.s.Trigger(b.T, "golang/limited"))
+		return end, strings.HasPrefix(end, "timed-out")
+	}},
+	// The process dies under a run and comes back: the run is reported.
+	{"crash", func(b *stand) (string, bool) {
+		id := b.running("golang/crash")
+		b.cmd.Process.Kill()
+		b.cmd.Wait()
+		b.start()
+		// A run that only the new process can have ended.
+		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
+		if after.State != "succeeded" {
+			b.Errorf("after the restart: %+v", after)
+		}
+		r := b.s.GetRun(b.T, id)
+		_ = rig.Eventually(3*time.Second, func() error {
+			if r = b.s.GetRun(b.T, id); r.State == "running" {
+				return errors.New("open")
+			}
+			return nil
+		})
+		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "failed" && strings.Contains(r.Message, "process ended under the run")
+	}},
+	// A run ends while the server is away: its result comes when that is back.
+	{"server away", func(b *stand) (string, bool) {
+		id := b.running("golang/away")
+		addr := strings.TrimPrefix(b.s.URL, "http://")
+		b.s.Kill()
+		b.letGo(id)
+		if err := rig.Eventually(10*time.Second, func() error { // its log says that it has ended
+			return b.ended(id)
+		}); err != nil {
+			b.Logf("%v", err)
+		}
+		s, err := rig.Launch(bin, b.s.Dir, "--listen", addr)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.s = s
+		b.Cleanup(s.Kill)
+		if err := s.WaitReady(30 * time.Second); err != nil {
+			b.Fatal(err)
+		}
+		var r rig.Run
+		_ = rig.Eventually(6*time.Second, func() error {
+			if r = b.s.GetRun(b.T, id); r.State == "running" {
+				return errors.New("open")
+			}
+			return nil
+		})
+		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "succeeded"
+	}},
+	{"goodbye", func(b *stand) (string, bool) {
+		b.live(1)
+		b.cmd.Process.Signal(syscall.SIGTERM)
+		err := b.cmd.Wait()
+		began := time.Now()
+		b.live(0)
+		return fmt.Sprint(time.Since(began).Round(time.Second), err), time.Since(began) < 5*time.Second
+	}},
+}
+
+// ended says whether the subject's own log tells the end of a run.
+func (b *stand) ended(id string) error {
+	if b.sub.name == "xxl-job-executor-go" {
+		// It says so in a line of its own once it has tried its callback.
+		said, err := os.ReadFile(filepath.Join(b.dir, "said"))
+		if err != nil || !strings.Contains(string(said), "ended "+id) {
+			return errors.New("it has not ended")
+		}
+		return nil
+	}
+	names, _ := filepath.Glob(filepath.Join(b.dir, "data", "logs", "*", id+".log"))
+	for _, n := range names {
+		if text, err := os.ReadFile(n); err == nil && strings.Contains(string(text), "---- end: code 200") {
+			return nil
+		}
+	}
+	return errors.New("it has not ended")
+}
+
+func TestMatrix(t *testing.T) {
+	table := map[string]map[string]string{}
+	for _, sub := range subjects {
+		t.Run(sub.name, func(t *testing.T) {
+			b := &stand{T: t, sub: sub, s: rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s"), dir: t.TempDir(), port: freePort(t)}
+			b.s.OK(t, matrixManifest, "apply", "-f", "-")
+			b.start()
+			b.live(1)
+			row := map[string]string{}
+			table[sub.name] = row
+			for _, bh := range behaviours {
+				failed := t.Failed()
+				saw, ok := bh.run(b)
+				want, other := sub.instead[bh.name]
+				switch {
+				case ok && other:
+					t.Errorf("%s: it does as the others now: strike it from the list", bh.name)
+				case ok:
+					row[bh.name] = "yes"
+				case other && strings.Contains(saw, want):
+					row[bh.name] = strings.TrimSpace("no: " + firstLine(saw))
+				default:
+					t.Errorf("%s: saw %q", bh.name, saw)
+				}
+				if t.Failed() && !failed {
+					row[bh.name] = "FAILED"
+				}
+			}
+			audit(t, b.s)
+			if t.Failed() {
+				said, _ := os.ReadFile(filepath.Join(b.dir, "said"))
+				t.Logf("it said:\n%s", said)
+			}
+		})
+	}
+	var out strings.Builder
+	fmt.Fprintf(&out, "| behaviour |")
+	for _, s := range subjects {
+		fmt.Fprintf(&out, " %s |", s.name)
+	}
+	for _, bh := range behaviours {
+		fmt.Fprintf(&out, "\n| %s |", bh.name)
+		for _, s := range subjects {
+			fmt.Fprintf(&out, " %s |", table[s.name][bh.name])
+		}
+	}
+	t.Logf("\n%s", out.String())
+}
+
+func firstLine(s string) string {
+	s, _, _ = strings.Cut(s, "\n")
+	return s
+}
+
+// A job declared in code is made on the real server, follows its declaration,
+// and stays as a person left it.
+func TestDeclaredJob(t *testing.T) {
+	s := rig.Start(t, bin, t.TempDir())
+	s.OK(t, "version: 1\nset: golang\napps:\n  - {name: golang, token: executors-token}\n", "apply", "-f", "-")
+	dir := t.TempDir()
+	declare := func(job sdk.Job, until func(spec string) error) {
+		t.Helper()
+		mux := sdk.NewMux()
+		mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
+		mux.Declare(job)
+		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token", APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- e.ListenAndServe(ctx) }()
+		err = rig.Eventually(10*time.Second, func() error {
+			out, _ := s.CLI(t, "", "get", "golang/nightly", "-o", "json")
+			return until(out)
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+	holds := func(texts ...string) func(string) error {
+		return func(spec string) error {
+			for _, text := range texts {
+				if !strings.Contains(spec, text) {
+					return fmt.Errorf("it lacks %s: %s", text, spec)
+				}
+			}
+			return nil
+		}
+	}
+	job := sdk.Job{Name: "nightly", Schedule: sdk.Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "one", Timeout: time.Minute, Retries: 2, RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports"}
+	declare(job, holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports"))
+	s.OK(t, "", "pause", "golang/nightly")
+	job.Params = "two"
+	declare(job, holds("two", "paused"))
+	s.OK(t, "version: 1\njobs:\n  - {app: golang, name: nightly, handler: nightly, params: by-hand, schedule: {every: 1h}}\n", "apply", "-f", "-")
+	job.Params = "three"
+	other := job
+	other.Name, other.Handler = "second", "nightly"
+	// Jobs are dealt with in order: once the second is there the first was judged.
+	mux := sdk.NewMux()
+	mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
+	mux.Declare(job)
+	mux.Declare(other)
+	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- e.ListenAndServe(ctx) }()
+	if err := rig.Eventually(10*time.Second, func() error {
+		if _, code := s.CLI(t, "", "get", "golang/second"); code != 0 {
+			return errors.New("the second is not there")
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := holds("by-hand")(s.OK(t, "", "get", "golang/nightly", "-o", "json")); err != nil {
+		t.Error(err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
