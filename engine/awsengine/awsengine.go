@@ -61,8 +61,8 @@ type Options struct {
 	// seconds: 60 s.
 	Visibility time.Duration
 	// KeepRuns is how long runs, skipped and change records stay that no job's
-	// keep says more of: 30 days. KeepJournals is that of journals and
-	// tombstones: 20 days, longer than any message lives.
+	// keep says more of: 30 days; no run goes before 15, the longest that its
+	// message can live. KeepJournals is that of journals: 20 days.
 	KeepRuns, KeepJournals time.Duration
 	// Parallel is how many requests of one call are under way at a time: 16.
 	Parallel int
@@ -205,6 +205,10 @@ func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State,
 	return at
 }
 
+// messageLife is longer than a queue keeps a message: the record of a run must be
+// there when its message comes once more.
+const messageLife = 15 * 24 * time.Hour
+
 // expiry is the second from which on DynamoDB may remove what job left.
 func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	days, known := s.keep.of(job)
@@ -220,5 +224,5 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	if days > 0 {
 		for_ = time.Duration(days) * 24 * time.Hour
 	}
-	return s.o.Now().Add(for_).Unix()
+	return s.o.Now().Add(max(for_, messageLife)).Unix()
 }

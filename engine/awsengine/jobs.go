@@ -366,7 +366,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	}
 	tomb := stateKey("tomb", stone.Job.String())
 	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
-	tomb["expires"] = number(s.o.Now().Add(s.o.KeepJournals).Unix())
+	tomb["expires"] = number(s.o.Now().Add(keyKept).Unix()) // a trigger may wait in the due index for a year
 	actions := []types.TransactWriteItem{
 		{Delete: &types.Delete{TableName: &t.Jobs, Key: schedKey(stone.Job), ConditionExpression: aws.String("#rev = :rev"),
 			ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}},

@@ -333,8 +333,12 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 	return list, err
 }
 
-// keyFor is how long an idempotency key binds.
-const keyFor = 24 * time.Hour
+// keyFor is how long an idempotency key binds at least; while its run is open it
+// binds on. keyKept is when DynamoDB may forget it: later than any trigger waits.
+const (
+	keyFor  = 24 * time.Hour
+	keyKept = 400 * 24 * time.Hour
+)
 
 // PutKey implements manage.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
@@ -343,12 +347,9 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	}
 	now := s.o.Now()
 	it := stateKey("key#"+job.String(), key)
-	it["run"], it["at"], it["expires"] = number(run), number(millis(now)), number(now.Add(2*keyFor).Unix())
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it,
-		ConditionExpression:       aws.String("attribute_not_exists(#of) OR #at < :old"),
-		ExpressionAttributeNames:  map[string]string{"#of": "of", "#at": "at"},
-		ExpressionAttributeValues: item{":old": number(millis(now.Add(-keyFor)))}})
-	if err = answer("table "+s.o.Names.State, err); !errors.Is(err, core.ErrRefused) {
+	it["run"], it["at"], it["expires"] = number(run), number(millis(now)), number(now.Add(keyKept).Unix())
+	err := s.putIf(ctx, it, "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil)
+	if !errors.Is(err, core.ErrRefused) {
 		return run, err
 	}
 	bound, err := s.one(ctx, stateKey("key#"+job.String(), key))
@@ -356,7 +357,24 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 		return 0, err
 	}
 	id, err := intOf(bound, "run")
-	return core.RunID(id), err
+	if err != nil {
+		return 0, err
+	}
+	at, err := intOf(bound, "at")
+	if err != nil || at >= millis(now.Add(-keyFor)) {
+		return core.RunID(id), err
+	}
+	old, unread, err := s.Runs(ctx, []core.RunID{core.RunID(id)})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return 0, err
+	}
+	if r, is := old[core.RunID(id)]; is && r.State.Open() {
+		return core.RunID(id), nil
+	}
+	return run, s.putIf(ctx, it, "#run = :seen", map[string]string{"#run": "run"}, item{":seen": number(id)})
 }
 
 // Alive implements engine.Upkeep.
