@@ -104,12 +104,6 @@ type dice struct {
 
 func seeded(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
 
-func (d *dice) chance(p float64) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.r.Float64() < p
-}
-
 func (d *dice) upTo(most time.Duration) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
