@@ -735,6 +735,11 @@ func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 			if _, is := want.Schedule.FixedDelay(); was && is && before.Tail != 0 && want.Tail != before.Tail {
 				t.fail(0, "an edit of job %d lost the tail %d of a chain", want.ID, before.Tail)
 			}
+			if verb, list := updates[i].Change.Verb, t.jobs[want.ID]; verb == core.VerbPaused || verb == core.VerbResumed {
+				if n := len(list); n > 0 && !list[n-1].def.Equal(updates[i].Job.Def) {
+					t.fail(core.RunID(want.ID), "job %d was %s with another definition than revision %d gave it", want.ID, verb, list[n-1].rev)
+				}
+			}
 			t.left(&before, want.RevAt, "edited")
 			t.revised(updates[i].Job, false)
 		}
