@@ -524,8 +524,9 @@ func (l *load) judge(demanded []core.RunID, end core.Instant) {
 }
 
 // resendable is how long before its death a process may have sent what is sent
-// again: 250 ms until the journal is due, and what it takes to store it.
-const resendable = time.Second
+// again: 250 ms until the journal is due, and what it takes to store it on a
+// busy machine.
+const resendable = 2 * time.Second
 
 // unstored is how long after an arrival the next death came; an hour if none did.
 func unstored(arrived time.Time, deaths []time.Time) time.Duration {
@@ -572,10 +573,10 @@ func (l *load) print(fires int, p prices) {
 	defer l.mu.Unlock()
 	mapping := l.esm["ReceiveMessage"] + l.esm["DeleteMessageBatch"]
 	l.tick.mu.Lock()
-	wakes := l.tick.n
+	wakes, ticks := l.tick.n, l.tick.started
 	l.tick.mu.Unlock()
 	moves := float64(l.meters["tick"].statements["UPDATE "+l.n.Jobs]) * p[l.n.Jobs]
-	l.t.Logf("the tick woke %d times, which is %d times as often as a schedule wakes it: %.2f write units each for leases and the sign of life", wakes, 60, (l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
+	l.t.Logf("the tick woke %d times in %d processes: %.2f write units each for leases and the sign of life", wakes, ticks, (l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
 	l.t.Logf("a run costs %.2f write units a statement, the move of a job %.2f", p[l.n.Runs], p[l.n.Jobs])
 	l.t.Logf("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which asked %d times for nothing besides)",
 		per(w), per(r), per(float64(q+mapping)), per(float64(q)), per(float64(mapping)), l.esm["idle ReceiveMessage"])
