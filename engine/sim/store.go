@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
@@ -234,6 +237,11 @@ func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) 
 					c.w.sleep(ctx, pause)
 				}
 			}
+		}
+	case "TransactWriteItems":
+		if d.chance(0.03 * rate) {
+			c.w.count("request: conflict", 1)
+			f.Before = &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}}
 		}
 	case "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch":
 		if d.chance(0.02 * rate) {

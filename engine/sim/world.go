@@ -400,6 +400,9 @@ func (w *World) watchdog(in *incarnation) {
 func (w *World) report(r callback.Result) {
 	id := core.RunID(r.LogID)
 	d := w.dice("report " + id.String())
+	if r.Message == "" && d.chance(0.15) {
+		r.Message = strings.Repeat("long ", 100) // an engine may keep it elsewhere
+	}
 	w.mu.Lock()
 	w.calls[id]++
 	w.mu.Unlock()
