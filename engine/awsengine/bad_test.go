@@ -94,8 +94,11 @@ func TestPoison(t *testing.T) {
 					t.Fatalf("received %+v, %v", got, err)
 				}
 				dead := f.sqs.Messages(fakeaws.Names.Dead)
-				if len(dead) != 1 || !strings.Contains(dead[0].Reason, c.reason) || !strings.HasPrefix(c.body, dead[0].Body) || len(dead[0].Body) < len(c.body)-3000 {
-					t.Fatalf("%d dead letters; the first says %q", len(dead), dead[0].Reason)
+				if len(dead) != 1 {
+					t.Fatalf("%d dead letters", len(dead))
+				}
+				if !strings.Contains(dead[0].Reason, c.reason) || !strings.HasPrefix(c.body, dead[0].Body) || len(dead[0].Body) < len(c.body)-3000 {
+					t.Fatalf("a dead letter of %d bytes, of %d, says %q", len(dead[0].Body), len(c.body), dead[0].Reason)
 				}
 				if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 0 {
 					t.Fatalf("%d messages are left", len(left))
