@@ -252,12 +252,8 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			it.order = ownOrder(run.Address)
 			takes, takeOf = append(takes, b.take(it, &run, now)), append(takeOf, it)
 		default:
-			past, lives := run.Expired(now) || b.d.o.OwnerDead(run.Owner), b.d.lives(run.Owner)
-			it.retryAt = run.Until
-			if past && lives {
-				it.retryAt = now.Add(b.d.o.BackoffMax)
-			}
-			foreigns, keys = append(foreigns, foreign{it, past && !lives}), append(keys, run.Journal)
+			past := (run.Expired(now) || b.d.o.OwnerDead(run.Owner)) && !b.d.lives(run.Owner)
+			foreigns, keys = append(foreigns, foreign{it, past}), append(keys, run.Journal)
 		}
 	}
 	if len(foreigns) > 0 {
@@ -276,7 +272,10 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			}
 			switch {
 			case !f.past:
-				it.status = notDone
+				it.status, it.retryAt = notDone, it.run.Until
+				if !it.retryAt.After(now) { // its owner lives all the same
+					it.retryAt = now.Add(b.d.o.BackoffMax)
+				}
 				it.err = fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano))
 			case err != nil:
 				continue // read again

@@ -168,8 +168,8 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 			continue // it demands nothing: the change is how it is mended
 		}
 		after := s
-		after.State, after.RevAt = core.Started, s.PauseUntil.Time()
-		after.Rev = max(s.Rev+1, core.Millis(after.RevAt))
+		after.State = core.Started
+		after.Rev, after.RevAt = nextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
 		after = m.started(after, sch)
 		move := s.Stay()
 		move.NewNext, move.NewPlanAt, move.NewState, move.NewTail = after.Next, after.PlanAt, after.State, after.Tail

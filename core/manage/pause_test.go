@@ -89,3 +89,24 @@ func TestPauseEndedThenChanged(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseEndedByAClockSetBack: the end of a pause that lies before the job's
+// last change does not take its revision back in time: what was demanded before
+// that change is decided.
+func TestPauseEndedByAClockSetBack(t *testing.T) {
+	f := newFixture(t)
+	before := f.create(spec("sweep", every(time.Minute))).Sched
+	f.clock = start.Add(-time.Hour)
+	until := start.Add(-50 * time.Minute)
+	target := manage.Target{Job: "shop/sweep"}
+	if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
+		t.Fatal(err)
+	}
+	f.clock = start.Add(-45 * time.Minute)
+	if _, err := f.m.Resume(ctx, ann, target, ""); err != nil {
+		t.Fatal(err)
+	}
+	if s := f.job("shop/sweep").Sched; s.State != core.Started || s.RevAt.Before(before.RevAt) || s.Next <= core.InstantOf(before.RevAt) {
+		t.Errorf("%s since %s, next %s; it was changed at %s", s.State, s.RevAt, s.Next, before.RevAt)
+	}
+}

@@ -276,6 +276,9 @@ func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
 	after := s
 	after.State = core.Started
 	after.RevAt = s.PlanAt.Time()
+	if after.RevAt.Before(s.RevAt) {
+		after.RevAt = s.RevAt // it does not go back with a clock
+	}
 	after.Rev = max(s.Rev+1, after.RevAt.UnixMilli())
 	after = plan.Start(after, sch, t.o.Plan)
 	move := s.Stay()

@@ -26,6 +26,10 @@ func (w *World) judge() {
 			p.step(0)
 		}
 	}
+	if w.cfg.Machine {
+		w.setClock(0)
+		w.sleep(bg, time.Until(w.truth.latest())) // what was changed by a clock that was ahead
+	}
 	w.sleep(bg, 10*time.Second)
 	for _, t := range []manage.Target{{All: true}, {App: "alpha"}, {App: "beta"}, {App: "gamma"}} {
 		if _, err := w.people.Resume(bg, god, t, ""); err != nil {
@@ -68,7 +72,10 @@ func (w *World) pauseAll() {
 
 // drain waits until nothing is open, owed or on its way. Nothing may be for ever.
 func (w *World) drain(when string) {
-	const limit = 90 * time.Minute
+	limit := 90 * time.Minute
+	if w.cfg.Machine {
+		limit += 2 * maxStep
+	}
 	for began := time.Now(); ; {
 		ok, why := w.truth.quiet()
 		if ok {
@@ -124,7 +131,10 @@ func (w *World) chainsGoOn() {
 	if len(fixed) == 0 {
 		return
 	}
-	const limit = 30 * time.Minute // a chain may be in a retry that waits for long
+	limit := 30 * time.Minute // a chain may be in a retry that waits for long
+	if w.cfg.Machine {
+		limit += 2 * maxStep
+	}
 	for began := time.Now(); len(fixed) > 0; {
 		w.sleep(bg, 10*time.Second)
 		fixed = slices.DeleteFunc(fixed, func(name string) bool {
@@ -258,6 +268,9 @@ func (w *World) inPause(app string, at core.Instant) bool {
 
 // slack is how far clocks may be apart.
 func (w *World) slack() time.Duration {
+	if w.cfg.Machine {
+		return 2*maxStep + 5*time.Second
+	}
 	if w.cfg.Skew {
 		return 5 * time.Second
 	}

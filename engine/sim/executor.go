@@ -208,6 +208,21 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	x.mu.Unlock()
 	w.truth.arrived(inv, s.in, &sh, began, false)
 
+	if call && w.cfg.Machine && odd && sh.Job.Def.Timeout >= time.Minute && d.chance(0.4) {
+		w.count("long call", 1)
+		w.sleep(ctx, min(d.between(20*time.Second, 9*time.Minute), sh.Job.Def.Timeout))
+		x.end(e, t)
+		switch n := d.n(4); {
+		case ctx.Err() != nil || n == 0:
+			return finished(silent) // and nothing is ever reported
+		case n == 1:
+			return finished(dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: 202}) // nor here
+		case n == 2:
+			w.after(d.between(0, time.Minute), func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			return finished(dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: 202})
+		}
+		return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200})
+	}
 	took := d.between(5*time.Millisecond, 2*time.Second)
 	if d.chance(0.05) {
 		took = d.between(2*time.Second, 12*time.Second)

@@ -559,11 +559,16 @@ func (p *port) DropLease(ctx context.Context, seen core.Lease) error {
 }
 
 // Enqueue makes some messages of fires visible a little early, as a queue that
-// counts its delays in whole seconds does.
+// counts its delays in whole seconds does. The queue counts from now on, by
+// whatever clock.
 func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
-	if w := p.in.p.w; w.faulty.Load() {
+	w := p.in.p.w
+	out = slices.Clone(out)
+	for i := range out {
+		out[i].NotBefore = out[i].NotBefore.Add(-time.Duration(w.offset.Load()))
+	}
+	if w.faulty.Load() {
 		d, _ := p.in.p.dice("early")
-		out = slices.Clone(out)
 		for i := range out {
 			if out[i].Message.Kind == ring.KindFires && d.chance(0.2) {
 				out[i].NotBefore = out[i].NotBefore.Add(-d.between(0, 2*time.Second))
@@ -718,7 +723,7 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 			w.count("lost delivery", 1) // comes again after its visibility
 		default:
 			kept = append(kept, m)
-			if kind == ring.KindFires && d.chance(0.03*w.cfg.Rate) {
+			if kind == ring.KindFires && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
 				w.count("duplicate delivery", 1)
 				w.duplicate(m, d.between(0, 5*time.Second), d.n(100))
 			}

@@ -82,6 +82,9 @@ func when(kind core.Kind, expr, zone string) core.Schedule {
 
 // mix is jobs of all kinds that demand about as many fires as are wanted.
 func (w *World) mix(d *dice) []manage.JobSpec {
+	if w.cfg.Machine {
+		return w.slowMix(d)
+	}
 	seconds := int(w.cfg.For / time.Second)
 	var specs []manage.JobSpec
 	left := w.cfg.Fires
@@ -120,6 +123,21 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		}
 		left -= n
 		specs = append(specs, w.spec(d, i, s))
+	}
+	return specs
+}
+
+// slowMix is jobs for a world that lasts for hours.
+func (w *World) slowMix(d *dice) []manage.JobSpec {
+	var specs []manage.JobSpec
+	for i, s := range []core.Schedule{every(10 * time.Second), every(20 * time.Second), every(30 * time.Second), every(45 * time.Second),
+		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 15 * time.Second}}}, {Any: []core.When{{Kind: core.KindFixedDelay, Every: 40 * time.Second}}},
+		when(core.KindCron, "0 * * * * ?", "America/New_York"), {Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, {}} {
+		spec := w.spec(d, i, s)
+		if i%2 == 0 {
+			spec.Def.App, spec.Def.Timeout = "gamma", d.between(time.Minute, 10*time.Minute).Round(time.Second)
+		}
+		specs = append(specs, spec)
 	}
 	return specs
 }
@@ -217,7 +235,13 @@ func (w *World) person(p *process, n int) {
 			return
 		}
 		ref := w.someJob(d)
-		switch d.n(14) {
+		what := d.n(14)
+		if w.cfg.Machine && (what == 6 || what == 7) {
+			// A clock that is ahead lets fall what lies in such a pause; its end by
+			// a clock that was set back then lies before that.
+			continue
+		}
+		switch what {
 		case 0, 1, 2, 3:
 			w.edit(d, p, me, ref)
 		case 4, 5:
@@ -242,7 +266,11 @@ func (w *World) person(p *process, n int) {
 			w.serial++
 			name := 1000 + w.serial
 			w.mu.Unlock()
-			spec := w.spec(d, name, every(time.Duration(2+d.n(6))*time.Second))
+			often := time.Duration(2+d.n(6)) * time.Second
+			if w.cfg.Machine {
+				often *= 10
+			}
+			spec := w.spec(d, name, every(often))
 			w.save(p, me, spec)
 		case 13:
 			w.mu.Lock()

@@ -19,7 +19,7 @@ type process struct {
 	name string
 	run  func(in *incarnation) // makes the use cases and drives them; called for each start
 
-	offset  atomic.Int64 // of its clock, in nanoseconds
+	offset  atomic.Int64 // of its clock from that of the machine, in nanoseconds
 	stepped atomic.Int64 // when its clock was last stepped, true nanoseconds
 
 	mu     sync.Mutex
@@ -46,7 +46,12 @@ type incarnation struct {
 }
 
 func (p *process) now() time.Time {
-	return time.Now().Add(time.Duration(p.offset.Load())).UTC()
+	return time.Now().Add(p.drift()).UTC()
+}
+
+// drift is how far its clock is from the truth.
+func (p *process) drift() time.Duration {
+	return time.Duration(p.w.offset.Load() + p.offset.Load())
 }
 
 // start begins a new incarnation.

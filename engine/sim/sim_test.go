@@ -26,8 +26,18 @@ func configOf(engine string, seed uint64, fires int) Config {
 	c := Config{Seed: seed, Fires: fires, For: 100 * time.Second, Rate: []float64{0.5, 1, 1, 2}[d.n(4)],
 		Failing: 0.1, Users: d.n(3), Far: d.chance(0.4)}
 	c.Late, c.Pauses, c.Skew = d.chance(0.5), d.chance(0.5), d.chance(0.5)
-	c.AWS, c.SDK = engine == "aws", d.chance(0.7)
+	if engine == "aws" {
+		c.AWS, c.SDK = true, d.chance(0.7)
+	} else if d.chance(0.08) {
+		c.machine(12 * time.Minute)
+	}
 	return c
+}
+
+// machine makes it a world of one machine.
+func (c *Config) machine(long time.Duration) {
+	c.Machine, c.Pauses, c.Skew, c.Far = true, true, true, false
+	c.For, c.Rate, c.Users = long, min(c.Rate, 1), min(c.Users, 1)
 }
 
 // TestWorlds lets worlds live, two at a time, and prints a line of figures.

@@ -826,6 +826,26 @@ func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
 	t.pauses = append(t.pauses, pauseOf{app: app, pause: p, rev: rev, stored: time.Now()})
 }
 
+// latest is the last moment that a change names, by the clock of its author.
+func (t *truth) latest() time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var last time.Time
+	for _, revs := range t.jobs {
+		if at := revs[len(revs)-1].revAt; at.After(last) {
+			last = at
+		}
+	}
+	for i := range t.pauses {
+		for _, at := range []time.Time{t.pauses[i].pause.From, t.pauses[i].pause.To} {
+			if at.After(last) {
+				last = at
+			}
+		}
+	}
+	return last
+}
+
 // acknowledged notes that the author of a change of a job was told.
 func (t *truth) acknowledged(job core.JobID, rev int64) {
 	t.mu.Lock()

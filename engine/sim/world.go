@@ -40,6 +40,7 @@ const (
 	visibility    = 30 * time.Second
 	leaseFor      = 15 * time.Second
 	watchBehind   = 3 * time.Minute
+	maxStep       = time.Hour // of a machine's clock
 	tailCheck     = 30 * time.Second
 )
 
@@ -57,6 +58,9 @@ type Config struct {
 	Far                bool    // plan minutes ahead, as on AWS; else seconds, as in serve
 	AWS                bool    // the state is in awsengine over fakeaws; else in engine/memory
 	SDK                bool    // faults befall each request of awsengine too
+	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
+	// up to an hour, calls are awaited for minutes.
+	Machine bool
 	// Directed tests:
 	Jobs   []manage.JobSpec // in place of the mix
 	Script func(Call) Fate
@@ -94,7 +98,8 @@ type World struct {
 	log     *slog.Logger
 	began   time.Time
 	faulty  atomic.Bool
-	busy    atomic.Bool // people are at work
+	busy    atomic.Bool  // people are at work
+	offset  atomic.Int64 // of the machine's clock, in nanoseconds
 	done    chan struct{}
 	wg      sync.WaitGroup
 
@@ -153,6 +158,9 @@ func Run(cfg Config) Report {
 	}
 	if cfg.Rate > 0 {
 		people.Go(func() { w.disasters(w.dice("disasters")) })
+	}
+	if cfg.Machine {
+		people.Go(func() { w.machine(w.dice("machine")) })
 	}
 	w.sleep(bg, cfg.For)
 	w.faulty.Store(false)
@@ -243,6 +251,9 @@ func (w *World) ticker(in *incarnation) {
 	if d, _ := in.p.dice("name"); d.n(2) == 0 { // else it comes back under its old name, with leases it does not know of
 		id = fmt.Sprintf("%s.%d", in.p.name, in.n)
 	}
+	if w.cfg.Machine {
+		id = "serve" // all are
+	}
 	t := tick.New(in.port, in.port, in.port, w.finisher(in), tick.Options{
 		Now: in.p.now, ID: id, Plan: w.plan, LeaseFor: leaseFor, RenewEvery: leaseFor / 3, MaxPartitions: 4, Page: 200, Log: w.log,
 		PlanBackoff: 10 * time.Second,
@@ -261,7 +272,7 @@ func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, Log: w.log,
+		Invocation: invocationFor, SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
@@ -326,8 +337,12 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 		}
 	}
 	w.truth.hold(inv)
-	ctx, cancel := context.WithTimeout(context.WithValue(in.ctx, invocationKey{}, inv), invocationFor)
-	defer cancel()
+	ctx := context.WithValue(in.ctx, invocationKey{}, inv)
+	if !w.cfg.Machine { // there it is as long as its calls
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, invocationFor)
+		defer cancel()
+	}
 	verdicts := d.Handle(ctx, msgs)
 	if in.dead.Load() {
 		in.end()
@@ -339,7 +354,11 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 		case v.Ack:
 			done = append(done, got[i])
 		case !v.RetryAt.IsZero():
-			in.port.Release(in.ctx, got[i:i+1], v.RetryAt.Add(-time.Duration(in.p.offset.Load())))
+			at := v.RetryAt.Add(-in.p.drift())
+			if soon := time.Now().Add(time.Second); at.Before(soon) {
+				at = soon
+			}
+			in.port.Release(in.ctx, got[i:i+1], at)
 		}
 	}
 	if len(done) > 0 {
@@ -459,6 +478,42 @@ func (w *World) callback(p *process, r callback.Result) (err error, answered boo
 	case <-w.done:
 	}
 	return nil, false
+}
+
+// machine is what befalls a machine, and all that runs on it.
+func (w *World) machine(d *dice) {
+	for w.busy.Load() {
+		w.sleep(bg, d.between(time.Minute, 3*time.Minute))
+		if !w.faulty.Load() {
+			return
+		}
+		switch d.n(4) {
+		case 0:
+			w.count("sleep of all", 1)
+			long := d.between(95*time.Second, 15*time.Minute)
+			for _, p := range w.procs {
+				p.freeze(long)
+			}
+			w.sleep(bg, long)
+		case 1:
+			long := d.between(95*time.Second, 5*time.Minute)
+			w.procs[d.n(len(w.procs))].freeze(long)
+			w.sleep(bg, long)
+		case 2:
+			w.setClock(d.between(-maxStep, maxStep))
+		case 3:
+			w.setClock(0)
+		}
+	}
+}
+
+// setClock sets the clock of the machine.
+func (w *World) setClock(offset time.Duration) {
+	w.offset.Store(int64(offset))
+	w.count("clock of all set", 1)
+	for _, p := range w.procs {
+		p.stepped.Store(time.Now().UnixNano())
+	}
 }
 
 // disasters are what befalls several at once, or for long.
