@@ -254,7 +254,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.downAt = before
 	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
 	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
-		if err := noteOutage(ctx, eng, before, p.upAt, o.Expiry); err != nil {
+		if err := registry.NoteOutage(ctx, eng.Tick, before, p.upAt, o.Expiry); err != nil {
 			return err
 		}
 	}

@@ -392,6 +392,16 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (time.Time, error) {
 	return fromMillis(at), err
 }
 
+// LastAlive implements engine.Upkeep.
+func (s *Store) LastAlive(ctx context.Context) (time.Time, error) {
+	it, err := s.one(ctx, stateKey("alive", "-"))
+	if err != nil || it == nil {
+		return time.Time{}, err
+	}
+	at, err := intOf(it, "at")
+	return fromMillis(at), err
+}
+
 type changeItem struct {
 	Of      string `dynamodbav:"of"`
 	Key     string `dynamodbav:"key"`

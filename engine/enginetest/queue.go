@@ -488,11 +488,21 @@ func alive(t *testing.T, h Harness) {
 	if !before.IsZero() {
 		t.Fatalf("alive at %s before anything was", before)
 	}
+	last := func(want time.Time) {
+		t.Helper()
+		at, err := e.Upkeep.LastAlive(ctx)
+		ok(t, err)
+		if !at.Equal(want) {
+			t.Fatalf("last alive at %s, want %s", at, want)
+		}
+	}
+	last(base)
 	before, err = e.Upkeep.Alive(ctx, base.Add(time.Second))
 	ok(t, err)
 	if !before.Equal(base) {
 		t.Fatalf("alive at %s, want %s", before, base)
 	}
+	last(base.Add(time.Second))
 }
 
 // noAliasing: what was handed in or out can be changed without an effect.

@@ -15,6 +15,7 @@ import (
 
 // handler takes batches of the fires queue and of the checks queue.
 type handler struct {
+	look  func(context.Context) error // for an outage that has just ended; may be nil
 	fires func(context.Context, []ring.Message) []dispatch.Verdict
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
@@ -40,6 +41,11 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
 		defer cancel()
+	}
+	if h.look != nil {
+		if err := h.look(ctx); err != nil {
+			return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
+		}
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var msgs []ring.Message

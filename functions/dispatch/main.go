@@ -29,5 +29,5 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
-	return &handler{fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{look: boot.NewPulse(e, log).Look, fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -41,6 +41,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	sender := send.New(send.Options{Policy: c.Policy})
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
+	pulse := boot.NewPulse(e, log)
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {
@@ -50,8 +51,13 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: 820 * time.Millisecond, reserve: 10 * time.Second, log: log}
 		if ev.Chain == 0 { // the one that the clock woke
 			b.minutely = []task{
-				{"watchdog", func(ctx context.Context) error { _, err := watch.Pass(ctx); return err }},
-				{"sign of life", func(ctx context.Context) error { _, err := e.Upkeep.Alive(ctx, time.Now()); return err }},
+				{"watchdog", func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
+					if err := pulse.Beat(ctx); err != nil {
+						return fmt.Errorf("sign of life: %w", err)
+					}
+					_, err := watch.Pass(ctx)
+					return err
+				}},
 			}
 		}
 		if ev.Chain < c.Partitions && c.Function != "" {
