@@ -187,8 +187,22 @@ func wait(ctx context.Context, until core.Instant) error {
 }
 
 // warmup is how long a rate runs before it is measured, settle how long its
-// last fires have to arrive.
-const warmup, settle = 8, 5
+// last fires have to arrive, patience how long more of what is late is waited
+// for: what has not come then is lost.
+const warmup, settle, patience = 8, 5, 120
+
+// arrived waits until all that was due has arrived, or patience ends.
+func (r *rig) arrived(ctx context.Context, from, to core.Instant, parts int, demanded int64) (rep Report, err error) {
+	for last := to + settle; last <= to+settle+patience; last += 5 {
+		if err := wait(ctx, last); err != nil {
+			return rep, err
+		}
+		if rep, err = r.received(from, to, parts); err != nil || rep.Distinct >= demanded {
+			break
+		}
+	}
+	return rep, err
+}
 
 // measure runs a rig for a span and compares what arrived with what was due.
 func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int64, d time.Duration, parts int) (Row, Report, error) {
@@ -202,10 +216,7 @@ func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int6
 		return Row{}, Report{}, err
 	}
 	after := usageOf(r.server.cmd.Process.Pid)
-	if err := wait(ctx, to+settle); err != nil {
-		return Row{}, Report{}, err
-	}
-	rep, err := r.received(from, to, parts)
+	rep, err := r.arrived(ctx, from, to, parts, perSecond*int64(to-from))
 	if err != nil {
 		return Row{}, rep, err
 	}
