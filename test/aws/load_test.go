@@ -25,6 +25,7 @@ import (
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -52,6 +53,7 @@ const (
 // Lambda does, and an executor that counts.
 type load struct {
 	t      *testing.T
+	fires  int // asked for, about
 	n      awsengine.Names
 	e      *engine.Engine
 	queues *sqs.Client
@@ -75,13 +77,62 @@ type load struct {
 // TestLoad: whatever process of dispatch dies when, no fire is lost, none comes
 // early, and only those come twice that a process had in hand when it died.
 func TestLoad(t *testing.T) {
+	deploy(t, *loadFires, func(ctx context.Context, l *load, end core.Instant) {
+		killing, done := context.WithDeadline(ctx, end.Time())
+		defer done()
+		var killers sync.WaitGroup
+		if *loadKills > 0 {
+			killers.Go(func() { l.killer(killing) })
+		}
+		killers.Go(func() { l.tickKiller(killing, *loadTickKills) })
+		killers.Wait()
+	})
+}
+
+// TestPurge: the queue is purged under load, and nothing planned is on it any
+// more; a replan of the span sends what was lost, and nothing is lost.
+func TestPurge(t *testing.T) {
+	deploy(t, 600, func(ctx context.Context, l *load, end core.Instant) {
+		from := core.InstantOf(time.Now()) - 60
+		pause(ctx, time.Until(end.Time())/2)
+		if _, err := l.queues.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &l.n.Fires}); err != nil {
+			t.Fatal(err)
+		}
+		l.mu.Lock()
+		before := len(l.got)
+		l.mu.Unlock()
+		pause(ctx, time.Until(end.Time())+3*time.Second)
+		m := manage.New(l.e.Manage, l.e.Ring, nil, nil, manage.Options{Plan: plan.AWS()})
+		var sent int64
+		for range 60 { // what may be on its way is left alone
+			r, err := m.Replan(ctx, manage.Actor{Name: "load"}, "", from, end)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if sent += r.Sent; sent > 0 && r.Missing == 0 {
+				break
+			}
+			pause(ctx, 3*time.Second)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		t.Logf("purge after %d of the fires had arrived; replan sent %d", before, sent)
+		if sent == 0 {
+			t.Error("the purge lost nothing: nothing is proven")
+		}
+	})
+}
+
+// deploy runs a deployment on some fires; disturb lasts until what it does is
+// over. Then all that was demanded must arrive, and is judged.
+func deploy(t *testing.T, fires int, disturb func(ctx context.Context, l *load, end core.Instant)) {
 	db, queues := clients(t)
 	n := fresh(t)
 	e, err := awsengine.Open(db, queues, awsengine.Options{Names: n, Visibility: loadVisibility})
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &load{t: t, n: n, e: e, queues: queues, meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*sandbox{}, aim: make(chan *sandbox), shot: make(chan struct{})}
+	l := &load{t: t, fires: fires, n: n, e: e, queues: queues, meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*sandbox{}, aim: make(chan *sandbox), shot: make(chan struct{})}
 	box := func(name string) *sandbox {
 		if l.meters[name] == nil {
 			l.meters[name] = newMeter(t)
@@ -120,14 +171,7 @@ func TestLoad(t *testing.T) {
 	drivers.Go(func() { l.clock(ctx) })
 
 	demanded, sched, end := l.seed()
-	killing, done := context.WithDeadline(ctx, end.Time())
-	defer done()
-	var killers sync.WaitGroup
-	if *loadKills > 0 {
-		killers.Go(func() { l.killer(killing) })
-	}
-	killers.Go(func() { l.tickKiller(killing, *loadTickKills) })
-	killers.Wait()
+	disturb(ctx, l, end)
 	l.await(demanded, time.Until(end.Time())+3*time.Minute)
 	stop()
 	drivers.Wait()
@@ -141,11 +185,11 @@ func TestLoad(t *testing.T) {
 // one job's schedule, and the end.
 func (l *load) seed() (demanded []core.RunID, item map[string]types.AttributeValue, end core.Instant) {
 	jobs := 50
-	if *loadFires > 2000 {
+	if l.fires > 2000 {
 		jobs = 100
 	}
 	const waves = 5
-	span := time.Duration(float64(*loadFires)/float64(jobs)/0.8+1) * time.Second
+	span := time.Duration(float64(l.fires)/float64(jobs)/0.8+1) * time.Second
 	end = core.Ceil(time.Now().Add(span))
 	first, err := l.e.Manage.NewJobIDs(l.t.Context(), jobs)
 	if err != nil {
@@ -507,7 +551,7 @@ func (l *load) judge(demanded []core.RunID, end core.Instant) {
 	if lost > 0 || l.early > 0 {
 		t.Errorf("%d lost, %d early", lost, l.early)
 	}
-	if *loadKills > 0 && len(l.struck) == 0 {
+	if l.kills > 0 && len(l.struck) == 0 {
 		t.Errorf("%d processes were killed, none with a message in hand: nothing is proven", l.kills)
 	}
 	slices.Sort(l.late)

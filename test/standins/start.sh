@@ -10,7 +10,7 @@ mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
 for profile in dynamodb sqs; do
   [ -f "$dir/$profile/done" ] && continue
-  mvn -q -B -f "$here/pom.xml" -P "$profile" dependency:copy-dependencies -DoutputDirectory="$dir/$profile"
+  mvn -q -B -f "$here/pom.xml" -P "$profile" dependency:copy-dependencies -DoutputDirectory="$dir/$profile" >&2
   touch "$dir/$profile/done"
 done
 javac -cp "$dir/dynamodb/*" -d "$dir/classes" "$here/Loopback.java"
