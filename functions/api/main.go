@@ -31,8 +31,13 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan})
-	up := time.Now().UTC()
 	return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Status: func() api.Status {
-		return api.Status{Now: time.Now().UTC(), UpSince: up}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
+		if err != nil {
+			log.Warn("the last tick could not be read", "err", err)
+		}
+		return api.Status{Now: time.Now().UTC(), LastTick: last}
 	}})
 }
