@@ -111,6 +111,17 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 	s.write(w, http.StatusOK, out)
 }
 
+// Replan sends again what is unaccounted for.
+func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
+	var body ReplanRequest
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.Replan(r.Context(), actor(r), body.Job, core.InstantOf(body.From), core.InstantOf(body.To))
+	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent, Partial: res.Partial}, err)
+}
+
 func addAudit(a *Audit, c manage.AuditCount) {
 	a.Demanded += c.Demanded
 	a.OnTime += c.OnTime

@@ -92,6 +92,9 @@ type ServerInterface interface {
 	// Preview What a schedule means, without a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request)
+	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// (POST /v1/replan)
+	Replan(w http.ResponseWriter, r *http.Request)
 	// ResumeAll End the pause of everything; what passed is not run.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request)
@@ -1049,6 +1052,20 @@ func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// Replan operation middleware
+func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Replan(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResumeAll operation middleware
 func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Request) {
 
@@ -1534,6 +1551,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/preview", wrapper.Preview)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audit", wrapper.Audit)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/replan", wrapper.Replan)
 
 	return m
 }

@@ -46,6 +46,8 @@ type (
 	PauseRequest       = client.PauseRequest
 	Preview            = client.Preview
 	PreviewRequest     = client.PreviewRequest
+	ReplanRequest      = client.ReplanRequest
+	ReplanResult       = client.ReplanResult
 	ResumeRequest      = client.ResumeRequest
 	Retry              = client.Retry
 	Rule               = client.Rule

@@ -107,4 +107,6 @@ type Upkeep interface {
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive notes that the scheduler is alive at now, and answers the moment noted before.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)
+	// LastAlive is the moment noted last; zero none.
+	LastAlive(ctx context.Context) (time.Time, error)
 }

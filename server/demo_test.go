@@ -3,7 +3,6 @@ package server
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -15,8 +14,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/wirehttp"
 )
 
 // lines is what people are told, line by line.
@@ -192,17 +189,5 @@ func TestPortOfOurs(t *testing.T) {
 	_, err = New(Options{Dir: t.TempDir(), Listen: ln.Addr().String(), Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "another program") {
 		t.Errorf("%v", err)
-	}
-}
-
-// An executor whose app has no token is told what to write, not that its own
-// token is wrong.
-func TestNoTokenIsSaid(t *testing.T) {
-	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: "write token: …", Err: registry.ErrNoToken})
-	if errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
-		t.Error(err)
-	}
-	if err := wireError(core.Errorf(core.CodeUnauthorized, "wrong")); !errors.Is(err, wirehttp.ErrUnauthorized) {
-		t.Error(err)
 	}
 }

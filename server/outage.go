@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -11,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/core/registry"
 )
 
 // outage counts what is sent after a start of what was due before it.
@@ -43,31 +42,6 @@ func (o *outage) count() (n int64, worst time.Duration) {
 	return o.n, o.worst
 }
 
-// noteOutage keeps from when to when executors could not beat, so that none
-// counts as expired before it had time to. One that begins before the time to
-// beat after the last is over goes on with it.
-func noteOutage(ctx context.Context, eng *engine.Engine, from, to time.Time, expiry time.Duration) error {
-	for range 3 {
-		g, err := eng.Manage.Global(ctx)
-		if err != nil {
-			return fmt.Errorf("read global item: %w", err)
-		}
-		seen := g.Rev
-		if g.UpSince.IsZero() || from.After(g.UpSince.Add(expiry)) {
-			g.DownAt = from
-		}
-		g.UpSince, g.Rev = to, max(seen+1, to.UnixMilli())
-		err = eng.Manage.PutGlobal(ctx, seen, g)
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, core.ErrRefused) {
-			return fmt.Errorf("note the outage: %w", err)
-		}
-	}
-	return errors.New("note the outage: others were faster each time")
-}
-
 // awake is asked before each act that judges by what executors did of late. A
 // machine that slept, a process that was stopped and a clock that was set are an
 // outage too: executors could not beat, or seem not to have. It is noted before
@@ -93,7 +67,7 @@ func (s *Server) live(ctx context.Context, p *parts) error {
 	now := time.Now().UTC()
 	if gap := s.gap(p, now); gap.Abs() > s.o.OutageAfter {
 		from := now.Add(-max(gap, 0))
-		if err := noteOutage(ctx, p.engine, from, now, s.o.Expiry); err != nil {
+		if err := registry.NoteOutage(ctx, p.engine.Tick, from, now, s.o.Expiry); err != nil {
 			return err
 		}
 		s.log.Warn("the server was stopped, or its clock set, while it ran", "gap", gap.Round(time.Second).String())

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
@@ -96,7 +97,7 @@ func TestNoteOutage(t *testing.T) {
 		{-100, 3000, -100}, // by a clock that was wrong
 		{0, 0, -100},
 	} {
-		if err := noteOutage(t.Context(), s.parts.engine, at(c.from), at(c.to), 90*time.Second); err != nil {
+		if err := registry.NoteOutage(t.Context(), s.parts.engine.Tick, at(c.from), at(c.to), 90*time.Second); err != nil {
 			t.Fatal(err)
 		}
 		g, err := s.parts.engine.Manage.Global(t.Context())

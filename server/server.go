@@ -21,7 +21,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
@@ -31,6 +30,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/doors"
 	"github.com/tickring/tickring/send"
 )
 
@@ -244,7 +244,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	})
 	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
 	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead})
-	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: s.allowed})
+	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
 	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
 
 	before, err := eng.Upkeep.Alive(ctx, p.upAt)
@@ -254,7 +254,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.downAt = before
 	p.outage.from, p.outage.to = core.InstantOf(before), core.InstantOf(p.upAt)
 	if !before.IsZero() && p.upAt.Sub(before) > o.OutageAfter {
-		if err := noteOutage(ctx, eng, before, p.upAt, o.Expiry); err != nil {
+		if err := registry.NoteOutage(ctx, eng.Tick, before, p.upAt, o.Expiry); err != nil {
 			return err
 		}
 	}
@@ -296,19 +296,4 @@ func adminToken(dir, given string) (string, error) {
 		return "", core.Invalid("data", dir, "the folder cannot be written: "+reason(err)+"; name one that can be, with --data or TICKRING_DATA")
 	}
 	return token, nil
-}
-
-var _ api.Logs = (*logs)(nil)
-
-// logs reads the log of a run from its executor.
-type logs struct {
-	p *parts
-}
-
-func (l *logs) Log(ctx context.Context, run core.Run, from int) (text string, next int, end bool, err error) {
-	app, err := l.p.manage.App(ctx, run.App)
-	if err != nil {
-		app = core.App{Name: run.App}
-	}
-	return l.p.sender.Log(ctx, &app, &run, from)
 }

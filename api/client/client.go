@@ -422,6 +422,35 @@ type PreviewRequest struct {
 	Schedule Schedule `json:"schedule"`
 }
 
+// ReplanRequest defines model for ReplanRequest.
+type ReplanRequest struct {
+	// From After
+	From time.Time `json:"from"`
+
+	// Job app/name or number; all if left out
+	Job string `json:"job,omitempty,omitzero"`
+
+	// To Up to
+	To time.Time `json:"to"`
+}
+
+// ReplanResult defines model for ReplanResult.
+type ReplanResult struct {
+	Demanded int64     `json:"demanded"`
+	From     time.Time `json:"from"`
+	Jobs     int       `json:"jobs"`
+
+	// Missing Instants with neither a run nor a record, and no longer on their way
+	Missing int64 `json:"missing"`
+
+	// Partial Some changes of the span are no longer kept
+	Partial bool `json:"partial,omitempty,omitzero"`
+
+	// Sent How many of them are on the ring again
+	Sent int64     `json:"sent"`
+	To   time.Time `json:"to"`
+}
+
 // ResumeRequest defines model for ResumeRequest.
 type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -785,6 +814,9 @@ type PauseAllJSONRequestBody = PauseRequest
 // PreviewJSONRequestBody defines body for Preview for application/json ContentType.
 type PreviewJSONRequestBody = PreviewRequest
 
+// ReplanJSONRequestBody defines body for Replan for application/json ContentType.
+type ReplanJSONRequestBody = ReplanRequest
+
 // ResumeAllJSONRequestBody defines body for ResumeAll for application/json ContentType.
 type ResumeAllJSONRequestBody = ResumeRequest
 
@@ -1082,6 +1114,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/preview (the `Preview` operationId).
 	Preview(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReplanWithBody Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/replan (the `Replan` operationId).
+	ReplanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/replan (the `Replan` operationId).
+	Replan(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResumeAllWithBody End the pause of everything; what passed is not run.
 	//
@@ -1694,6 +1740,40 @@ func (c *Client) PreviewWithBody(ctx context.Context, contentType string, body i
 // Corresponds with POST /v1/preview (the `Preview` operationId).
 func (c *Client) Preview(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReplanWithBody Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/replan (the `Replan` operationId).
+func (c *Client) ReplanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplanRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/replan (the `Replan` operationId).
+func (c *Client) Replan(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReplanRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3064,6 +3144,46 @@ func NewPreviewRequestWithBody(server string, contentType string, body io.Reader
 	return req, nil
 }
 
+// NewReplanRequest calls the generic Replan builder with application/json body
+func NewReplanRequest(server string, body ReplanJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReplanRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewReplanRequestWithBody constructs an http.Request for the Replan method, with any body, and a specified content type
+func NewReplanRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/replan")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResumeAllRequest calls the generic ResumeAll builder with application/json body
 func NewResumeAllRequest(server string, body ResumeAllJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3764,6 +3884,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/preview (the `Preview` operationId).
 	PreviewWithResponse(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewResponse, error)
+
+	// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/replan (the `Replan` operationId).
+	ReplanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplanResponse, error)
+
+	// ReplanWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/replan (the `Replan` operationId).
+	ReplanWithResponse(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplanResponse, error)
 
 	// ResumeAllWithBodyWithResponse End the pause of everything; what passed is not run.
 	//
@@ -5029,6 +5163,54 @@ func (r PreviewResponse) ContentType() string {
 	return ""
 }
 
+type ReplanResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ReplanResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReplanResponse) GetJSON200() *ReplanResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ReplanResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReplanResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReplanResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReplanResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReplanResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ResumeAllResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5872,6 +6054,32 @@ func (c *ClientWithResponses) PreviewWithResponse(ctx context.Context, body Prev
 		return nil, err
 	}
 	return ParsePreviewResponse(rsp)
+}
+
+// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/replan (the `Replan` operationId).
+func (c *ClientWithResponses) ReplanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplanResponse, error) {
+	rsp, err := c.ReplanWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplanResponse(rsp)
+}
+
+// ReplanWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/replan (the `Replan` operationId).
+func (c *ClientWithResponses) ReplanWithResponse(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplanResponse, error) {
+	rsp, err := c.Replan(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReplanResponse(rsp)
 }
 
 // ResumeAllWithBodyWithResponse End the pause of everything; what passed is not run.
@@ -6799,6 +7007,39 @@ func ParsePreviewResponse(rsp *http.Response) (*PreviewResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Preview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReplanResponse parses an HTTP response from a ReplanWithResponse call
+func ParseReplanResponse(rsp *http.Response) (*ReplanResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReplanResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ReplanResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

@@ -124,6 +124,44 @@ func (c *auditCmd) Run(e *Env) error {
 	return exitWith(code)
 }
 
+type replanCmd struct {
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
+	From string `required:"" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
+	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+}
+
+func (c *replanCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	zone := ""
+	if c.Job != "" {
+		j, err := e.job(c.Job)
+		if err != nil {
+			return err
+		}
+		zone = j.Schedule.Timezone
+	}
+	body := api.ReplanRequest{Job: c.Job}
+	if body.From, body.To, err = e.spanOf(c.From, c.To, zone); err != nil {
+		return err
+	}
+	res, err := client.Decode[api.ReplanResult](cl.Replan(e.Ctx, body))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(res)
+	}
+	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
+	e.printf("%s, from %s to %s: %d instants were due, %d unaccounted for, %d sent again\n", what, e.full(res.From, zone), e.full(res.To, zone), res.Demanded, res.Missing, res.Sent)
+	if res.Partial {
+		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+	}
+	return nil
+}
+
 type execsCmd struct {
 	App string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
 }

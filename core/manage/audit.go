@@ -79,6 +79,8 @@ type auditing struct {
 	global  []core.Pause
 	apps    map[string][]core.Pause
 	partial bool
+	// missed is told of each instant that is unaccounted for, if it is not nil.
+	missed func(w *walk, sch *schedule.Schedule, at core.Instant)
 }
 
 func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
@@ -155,6 +157,10 @@ func (m *Manage) Audit(ctx context.Context, ref string, from, to core.Instant) (
 	if err != nil {
 		return AuditReport{}, err
 	}
+	return m.auditJob(ctx, a, ref, id, from, to)
+}
+
+func (m *Manage) auditJob(ctx context.Context, a *auditing, ref string, id core.JobID, from, to core.Instant) (AuditReport, error) {
 	found, left, err := m.store.Jobs(ctx, []core.JobID{id})
 	if err := unread(left, err); err != nil {
 		return AuditReport{}, err
@@ -192,6 +198,10 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 	if err != nil {
 		return AuditSum{}, err
 	}
+	return m.auditAll(ctx, a, from, to)
+}
+
+func (m *Manage) auditAll(ctx context.Context, a *auditing, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
 	one := func(id core.JobID, app, name string, s *core.Sched) error {
 		sum.Jobs++
@@ -212,7 +222,7 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 		}
 	}
 	seen := map[core.JobID]bool{}
-	err = m.eachJob(ctx, "", func(j *core.Job) error {
+	err := m.eachJob(ctx, "", func(j *core.Job) error {
 		seen[j.Def.ID] = true
 		return one(j.Def.ID, j.Def.App, j.Def.Name, &j.Sched)
 	})
@@ -375,6 +385,9 @@ func (w *walk) instants(ctx context.Context) error {
 			w.rep.Pending++
 		default:
 			w.missing(at)
+			if w.a.missed != nil {
+				w.a.missed(w, sch, at)
+			}
 		}
 	}
 	return nil

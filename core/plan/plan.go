@@ -247,7 +247,7 @@ func (c *cursor) planAt(o Options) core.Instant {
 	if !c.frequent {
 		return o.lonely(c.job, c.slot)
 	}
-	return o.clip(o.windowStart(c.job, c.slot)-seconds(o.Lead), c.slot)
+	return o.clip(o.WindowStart(c.job, c.slot)-seconds(o.Lead), c.slot)
 }
 
 // lonely is when a slot is planned for a job that fires less than once a window.
@@ -264,8 +264,9 @@ func (o Options) clip(planAt, slot core.Instant) core.Instant {
 	return max(planAt, slot-seconds(o.MaxAhead), 1)
 }
 
-// windowStart is the start of the window of the job's group that holds t.
-func (o Options) windowStart(job core.JobID, t core.Instant) core.Instant {
+// WindowStart is the start of the window of the job's group that holds t.
+// WindowStart is the beginning of the window of a job that t lies in.
+func (o Options) WindowStart(job core.JobID, t core.Instant) core.Instant {
 	w := seconds(o.Window)
 	groups := core.Instant(max(o.Groups, 1))
 	shift := core.Instant(job) % groups * w / groups
@@ -273,7 +274,7 @@ func (o Options) windowStart(job core.JobID, t core.Instant) core.Instant {
 }
 
 func (o Options) windowEnd(job core.JobID, t core.Instant) core.Instant {
-	return o.windowStart(job, t) + seconds(o.Window)
+	return o.WindowStart(job, t) + seconds(o.Window)
 }
 
 func seconds(d time.Duration) core.Instant { return core.Instant(d / time.Second) }

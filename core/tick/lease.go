@@ -18,11 +18,12 @@ const (
 
 // hold makes this ticker hold its share of n partitions: live tickers, sorted
 // by ID, split them evenly; a dead one's are free once its leases have run out.
-func (t *Ticker) hold(ctx context.Context, n int) error {
+// It answers how many nobody holds after that.
+func (t *Ticker) hold(ctx context.Context, n int) (free int, err error) {
 	now := t.o.Now()
 	all, err := t.leases.Leases(ctx)
 	if err != nil {
-		return fmt.Errorf("read leases: %w", err)
+		return 0, fmt.Errorf("read leases: %w", err)
 	}
 	stored := make(map[string]core.Lease, len(all))
 	tickers := []string{t.o.ID}
@@ -34,7 +35,7 @@ func (t *Ticker) hold(ctx context.Context, n int) error {
 	}
 	slices.Sort(tickers)
 	if err := t.renewSign(ctx, stored); err != nil {
-		return err
+		return 0, err
 	}
 	at := slices.Index(tickers, t.o.ID)
 	share := n / len(tickers)
@@ -74,12 +75,16 @@ func (t *Ticker) hold(ctx context.Context, n int) error {
 			delete(t.mine, p)
 		}
 	}
-	for p := 0; p < n && len(t.mine) < share; p++ {
+	for p := range n {
 		if _, ok := t.mine[p]; ok {
 			continue
 		}
 		l := stored[partitionLease+strconv.Itoa(p)]
 		if l.Name != "" && l.Owner != t.o.ID && now.Before(l.Until) {
+			continue
+		}
+		if len(t.mine) >= share {
+			free++
 			continue
 		}
 		next := core.Lease{Name: partitionLease + strconv.Itoa(p), Owner: t.o.ID, Epoch: l.Epoch + 1, Until: now.Add(t.o.LeaseFor)}
@@ -88,7 +93,7 @@ func (t *Ticker) hold(ctx context.Context, n int) error {
 		}
 		// Any other answer: the next pass reads who holds it.
 	}
-	return nil
+	return free, nil
 }
 
 // renewSign keeps this ticker's sign of life.

@@ -2,6 +2,7 @@ package tick
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -30,6 +31,15 @@ type Store interface {
 	Global(ctx context.Context) (core.Global, error)
 	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// with last < first downwards from first to last.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	// Skips reads the skipped records of a job that reach into the span.
+	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	// OldestMessage is when the oldest message of fires was due, or its slot if
+	// that is earlier (it was put back); zero if none is due by either.
+	OldestMessage(ctx context.Context) (time.Time, error)
 	// PutChanges stores change records.
 	PutChanges(ctx context.Context, changes []core.Change) error
 }

@@ -35,6 +35,13 @@ type Options struct {
 	MaxPartitions int // 1
 	AdvanceRate   int // 400
 	MoveRate      int // jobs moved to their partition besides, in a pass: 50
+	// AuditAfter is how long after its slot an instant must have a run: when a
+	// job is planned, its last finished window is compared with its runs, and what
+	// has none is sent again. 0: never, which is right where a message cannot be
+	// lost without the runs.
+	AuditAfter time.Duration
+	// AuditTogether is how many jobs are compared at a time: 16.
+	AuditTogether int
 	// PlanBackoff is when a job that could not be planned is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -72,6 +79,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	o.MaxPartitions = cmp.Or(o.MaxPartitions, 1)
 	o.AdvanceRate = cmp.Or(o.AdvanceRate, 400)
 	o.MoveRate = cmp.Or(o.MoveRate, 50)
+	o.AuditTogether = cmp.Or(o.AuditTogether, 16)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -82,10 +90,15 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 // Result of a pass.
 type Result struct {
 	Held    []int // partitions that it worked on
+	Free    int   // partitions that no live ticker holds
+	Behind  bool  // more was due than a pass takes
 	Due     int   // items read
 	Fires   int   // put on the ring
 	Moved   int   // jobs advanced
 	Skipped int64 // instants recorded as skipped
+	// Recovered is how many demanded instants had neither a run nor a record, and
+	// were sent again. It must be 0: whatever lost them is to be found.
+	Recovered int
 }
 
 // Pass renews what leases are this ticker's share and plans what is due in
@@ -97,7 +110,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	if err != nil {
 		return res, fmt.Errorf("read global item: %w", err)
 	}
-	if err := t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
+	if res.Free, err = t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
 		return res, err
 	}
 	for p := range t.mine {
@@ -124,7 +137,11 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Resul
 	now := t.o.Now()
 	upTo := core.InstantOf(now)
 	var after core.DueItem
-	for range t.o.MaxPages {
+	for page := 0; ; page++ {
+		if page == t.o.MaxPages {
+			res.Behind = true
+			break
+		}
 		items, err := t.store.Due(ctx, p, upTo, after, t.o.Page)
 		if err != nil {
 			return fmt.Errorf("read due index: %w", err)
@@ -181,13 +198,15 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 			plans = append(plans, pl)
 		}
 	}
+	t.audit(ctx, g, scheds, plans, now)
 	return t.commit(ctx, p, plans, res)
 }
 
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
-	change *core.Change // the end of a pause
+	change    *core.Change // the end of a pause
+	recovered int          // of its fires, those of instants that were lost
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
@@ -409,6 +428,7 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 	moves := make([]core.Advance, 0, len(plans))
 	for i := range plans {
 		if !bad[i] {
+			res.Recovered += plans[i].recovered
 			moves = append(moves, plans[i].Advance)
 		}
 	}

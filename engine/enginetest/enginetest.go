@@ -30,6 +30,21 @@ type Harness struct {
 	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
 	// Patience is how long a read that may be behind is repeated; 0 is once.
 	Patience time.Duration
+	// Visibility is that of the engine's queue; 0 is Visibility.
+	Visibility time.Duration
+	// Coarse is how much before NotBefore a message may come; above 0 the queue
+	// has no order either, counts approximately, and knows the age of its oldest
+	// message only as a bound.
+	Coarse time.Duration
+	// Expires says that the store removes by itself what is past its keeping.
+	Expires bool
+}
+
+func (h Harness) visibility() time.Duration {
+	if h.Visibility != 0 {
+		return h.Visibility
+	}
+	return Visibility
 }
 
 // Case is one part of the suite. It opens what it needs, and calls neither

@@ -376,8 +376,12 @@ func apps(t *testing.T, h Harness) {
 	refused(t, e.Manage.DeleteApp(ctx, 9, "billing", ch))
 	refused(t, e.Manage.DeleteApp(ctx, 1, "none", ch))
 	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 101, RevAt: base}, change(job(1), 101)))
+	ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
 	ok(t, e.Manage.DeleteApp(ctx, 6, "orders", core.Change{ID: 7, At: base, Verb: "deleted", App: "orders"}))
 	same(t, "deleted app", readApp(t, h, e, "orders"), nil)
+	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
+	ok(t, err)
+	same(t, "executors of a deleted app", left["orders"], nil)
 	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
 }
 

@@ -43,7 +43,7 @@ func queue(t *testing.T, h Harness) {
 	}
 	allNil(t, e.Queue.Ack(ctx, got))
 	allNil(t, e.Queue.Ack(ctx, checks))
-	nothing(t, e, ring.KindFires, Visibility+50*time.Millisecond)
+	nothing(t, e, ring.KindFires, h.visibility()+50*time.Millisecond)
 	nothing(t, e, ring.KindCheck, time.Millisecond)
 	ok(t, e.Ring.Bury(ctx, m, "no such job"))
 	nothing(t, e, ring.KindFires, time.Millisecond)
@@ -68,7 +68,9 @@ func queueOrder(t *testing.T, h Harness) {
 	for len(got) < 20 {
 		page := receive(t, e, 7)
 		for _, d := range page {
-			same(t, "in the order of NotBefore", d.Message, sorted[len(got)].Message)
+			if h.Coarse == 0 {
+				same(t, "in the order of NotBefore", d.Message, sorted[len(got)].Message)
+			}
 			got = append(got, d.Message)
 		}
 		allNil(t, e.Queue.Ack(ctx, page))
@@ -90,7 +92,7 @@ func queueVisibility(t *testing.T, h Harness) {
 	started := time.Now()
 	allNil(t, e.Queue.Ack(ctx, first[:1]))
 	second := receive(t, e, 10) // the other comes again
-	if took := time.Since(started); took < Visibility/2 {
+	if took := time.Since(started); took < h.visibility()/2 {
 		t.Fatalf("visible again after %s", took)
 	}
 	if len(second) != 1 || second[0].Receives != 2 {
@@ -110,7 +112,7 @@ func queueVisibility(t *testing.T, h Harness) {
 		t.Fatalf("visible %s early", until.Sub(now))
 	}
 	allNil(t, e.Queue.Ack(ctx, fourth))
-	nothing(t, e, ring.KindFires, Visibility+50*time.Millisecond)
+	nothing(t, e, ring.KindFires, h.visibility()+50*time.Millisecond)
 }
 
 // queueWakes: a waiter gets what is enqueued later, not before its time.
@@ -131,7 +133,7 @@ func queueWakes(t *testing.T, h Harness) {
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(time.Hour), Message: message(slot, core.NumberedRun(1, 1))}}))
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: until, Message: message(slot, core.NumberedRun(1, 2))}}))
 	d := <-got
-	if now := time.Now(); now.Before(until) {
+	if now := time.Now(); now.Add(h.Coarse).Before(until) {
 		t.Fatalf("visible %s early", until.Sub(now))
 	}
 	if len(d) != 1 || d[0].Message.Fires[0].Run != core.NumberedRun(1, 2) {
@@ -198,6 +200,9 @@ func oldestMessage(t *testing.T, h Harness) {
 		t.Helper()
 		got, err := e.Watch.OldestMessage(ctx)
 		ok(t, err)
+		if h.Coarse > 0 && got.Before(w) && !got.IsZero() { // a bound on the safe side
+			return
+		}
 		if !got.Equal(w) {
 			t.Fatalf("the oldest is of %s, want %s", got, w)
 		}
@@ -205,16 +210,21 @@ func oldestMessage(t *testing.T, h Harness) {
 	want(time.Time{})
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Hour), Message: message(slot+3600, core.NumberedRun(1, 1))}}))
 	want(time.Time{})
+	minute, hour := slot-60, slot-3600
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{
-		{NotBefore: now.Add(-time.Minute), Message: message(slot, core.NumberedRun(1, 2))},
-		{NotBefore: now.Add(-time.Hour), Message: message(slot, core.NumberedRun(1, 3))}}))
-	want(now.Add(-time.Hour))
+		{NotBefore: minute.Time(), Message: message(minute, core.NumberedRun(1, 2))},
+		{NotBefore: hour.Time(), Message: message(hour, core.NumberedRun(1, 3))}}))
+	want(hour.Time())
 	got := receive(t, e, 1)
-	want(now.Add(-time.Hour)) // in flight is not acked
+	want(hour.Time()) // in flight is not acked
 	allNil(t, e.Queue.Ack(ctx, got))
-	want(now.Add(-time.Minute))
+	if h.Coarse == 0 { // a queue without order may have given the other
+		want(minute.Time())
+	}
 	allNil(t, e.Queue.Ack(ctx, receive(t, e, 1)))
-	want(time.Time{})
+	if h.Coarse == 0 {
+		want(time.Time{})
+	}
 	// One that was put back waits; its fires are of an older slot all the same.
 	old := slot - 100
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now.Add(time.Minute), Message: message(old, core.NumberedRun(1, 4))}}))
@@ -241,6 +251,9 @@ func sweepAll(t *testing.T, e *engine.Engine, now time.Time, runs, journals time
 }
 
 func sweep(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("this store sweeps itself")
+	}
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()
 	long := job(2)
@@ -310,6 +323,9 @@ func sweep(t *testing.T, h Harness) {
 
 // sweepNeeded: what somebody may still ask for stays, however old it is.
 func sweepNeeded(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("this store sweeps itself")
+	}
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()
 	slot := core.InstantOf(now)
@@ -472,11 +488,21 @@ func alive(t *testing.T, h Harness) {
 	if !before.IsZero() {
 		t.Fatalf("alive at %s before anything was", before)
 	}
+	last := func(want time.Time) {
+		t.Helper()
+		at, err := e.Upkeep.LastAlive(ctx)
+		ok(t, err)
+		if !at.Equal(want) {
+			t.Fatalf("last alive at %s, want %s", at, want)
+		}
+	}
+	last(base)
 	before, err = e.Upkeep.Alive(ctx, base.Add(time.Second))
 	ok(t, err)
 	if !before.Equal(base) {
 		t.Fatalf("alive at %s, want %s", before, base)
 	}
+	last(base.Add(time.Second))
 }
 
 // noAliasing: what was handed in or out can be changed without an effect.

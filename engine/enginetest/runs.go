@@ -457,6 +457,7 @@ func recentRuns(t *testing.T, h Harness) {
 	orders := map[core.RunID]bool{}
 	for batch := range 4 {
 		var list []core.Run
+		of := core.Journal{Key: core.JournalKey{Minute: time.Now().Unix() / 60, Suffix: batch, Nonce: "nonce-1"}, V: 1}
 		for i := range 10 {
 			r := run(core.PlannedRun(core.JobID(batch*10+i+1), at(60)))
 			if i%2 == 0 {
@@ -465,9 +466,12 @@ func recentRuns(t *testing.T, h Harness) {
 				orders[r.ID] = true
 			}
 			all[r.ID] = true
+			r.Journal = of.Key
 			list = append(list, r)
+			of.Entries = append(of.Entries, core.Entry{Run: r.ID, Address: r.Address, Outcome: core.Accepted})
 		}
 		allNil(t, e.Dispatch.Create(ctx, list))
+		ok(t, e.Dispatch.PutJournal(ctx, of))
 		<-time.After(3 * time.Millisecond)
 	}
 	for app, want := range map[string]map[core.RunID]bool{"": all, "orders": orders, "none": {}} {

@@ -505,3 +505,12 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err
 	})
 	return before, err
 }
+
+// LastAlive implements engine.Upkeep.
+func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
+	err = s.one(ctx, func() error {
+		at = s.alive
+		return nil
+	})
+	return at, err
+}

@@ -195,10 +195,12 @@ func (w *World) final() {
 			t.fail(0, "trigger of %s was acknowledged as run %d, which is not there", a.job, a.run)
 		} else if a.key != "" && r.Key != a.key {
 			t.fail(0, "trigger of %s with key %s was answered with run %d of key %s", a.job, a.key, a.run, r.Key)
+		} else if a.params != "" && (r.Params == nil || *r.Params != a.params) {
+			t.fail(a.run, "run %d has not the %d bytes of params that were acknowledged", a.run, len(a.params))
 		}
 	}
-	for _, d := range t.DeadLetters() {
-		t.fail(0, "a message was buried: %s: %+v", d.Reason, d.Message)
+	for _, d := range t.deadLetters() {
+		t.fail(0, "a message was buried: %s", d)
 	}
 }
 

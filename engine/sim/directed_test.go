@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
 
 // The nasty cases, one at a time. Each world has no fault but its own; what
@@ -43,6 +45,7 @@ func directed(t *testing.T, c Config) Report {
 	if c.For == 0 {
 		c.For = 30 * time.Second
 	}
+	c.AWS = c.AWS || *flagEngine == "aws"
 	return runOne(t, c)
 }
 
@@ -460,4 +463,35 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 		}})
 	r.want(t, "take-over", 1)
 	r.want(t, "state succeeded", 1)
+}
+
+// A table that is throttled for a quarter of an hour loses nothing: what a
+// policy drops is recorded, what it keeps is sent, and nothing is buried.
+func TestThrottledForAQuarterOfAnHour(t *testing.T) {
+	const from, to = 2 * time.Minute, 17 * time.Minute
+	var jobs []manage.JobSpec
+	for _, m := range []core.Misfire{core.MisfireAll, core.MisfireLatest, core.MisfireSkip} {
+		j := jobOf("alpha", string(m), every(10*time.Second))
+		j.Misfire, j.Grace = m, 20*time.Second
+		jobs = append(jobs, j)
+	}
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 20 * time.Minute, Jobs: jobs, Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
+		if at > from && at < to && !strings.HasPrefix(c.On, "https://") {
+			f.Before = fakeaws.Throttled()
+		}
+		return f
+	}})
+	for n, m := range []core.Misfire{core.MisfireAll, core.MisfireLatest, core.MisfireSkip} {
+		states := map[core.State]int{}
+		for _, run := range r.runs(t, core.JobID(n+1)) {
+			states[run.State]++
+		}
+		// About 120 instants of 20 minutes, 90 of them while nothing was possible.
+		if ok := states[core.Succeeded]; m == core.MisfireAll && ok < 115 || m != core.MisfireAll && (ok < 25 || ok > 50) {
+			t.Errorf("policy %s: %v", m, states)
+		}
+	}
+	if r.Skipped < 150 {
+		t.Errorf("%d are recorded as skipped", r.Skipped)
+	}
 }

@@ -172,6 +172,7 @@ func (p *port) wait(ctx context.Context, d time.Duration) error {
 // read makes one call that changes nothing.
 func read[T any](p *port, ctx context.Context, op string, do func(ctx context.Context) (T, error)) (v T, err error) {
 	var zero T
+	ctx = p.asks(ctx, op, true)
 	began := time.Now()
 	defer func() { invocationOf(ctx).took(began, err) }()
 	fate, d, delay := p.begin(ctx, op, false)
@@ -211,6 +212,7 @@ func writes[T any](p *port, ctx context.Context, op string, items []T, do func(c
 		return answers
 	}
 	w := p.in.p.w
+	ctx = p.asks(ctx, op, false)
 	began := time.Now()
 	defer func() { invocationOf(ctx).took(began, errors.Join(answers...)) }()
 	over := ctx.Err()
@@ -695,7 +697,7 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		p.in.p.w.sleep(ctx, time.Second)
 		return nil, errUnknown
 	}
-	got, err := p.truth.Receive(ctx, kind, limit)
+	got, err := p.truth.Receive(p.asks(ctx, "Receive", true), kind, limit)
 	p.in.p.thaw()
 	if p.in.dead.Load() {
 		p.in.end() // they come again when their visibility is over

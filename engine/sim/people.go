@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -26,9 +27,10 @@ var god = manage.Actor{Name: "god"}
 
 // asked is a trigger that was acknowledged.
 type asked struct {
-	run core.RunID
-	key string
-	job string
+	run    core.RunID
+	key    string
+	job    string
+	params string // that were acknowledged; empty: those of the job
 }
 
 // setUp makes apps and jobs before anything runs.
@@ -400,12 +402,17 @@ func (w *World) trigger(d *dice, p *process, me manage.Actor, ref string) {
 	if d.n(2) == 0 {
 		r.Key = fmt.Sprintf("key-%d", d.n(20))
 	}
+	params := ""
+	if r.Key == "" && d.n(2) == 0 {
+		params = strings.Repeat(fmt.Sprint("p", d.n(1000)), 1+d.n(200)) // short, or as long as an engine may keep elsewhere
+		r.Params = &params
+	}
 	w.ask(p, func(ctx context.Context, m *manage.Manage) {
 		res, err := m.Trigger(ctx, me, r)
 		if err == nil {
 			w.count("trigger", 1)
 			w.mu.Lock()
-			w.asked = append(w.asked, asked{res.Run.ID, r.Key, ref})
+			w.asked = append(w.asked, asked{res.Run.ID, r.Key, ref, params})
 			w.mu.Unlock()
 		}
 	})

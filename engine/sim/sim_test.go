@@ -15,17 +15,20 @@ import (
 var (
 	flagFires  = flag.Int("sim.fires", 40_000, "at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
+	flagEngine = flag.String("sim.engine", "memory", "what the worlds keep their state in: memory or aws")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
 )
 
 // configOf is the world of a seed: some have late writes, stopped processes and
 // clocks that are set, some plan minutes ahead.
-func configOf(seed uint64, fires int) Config {
+func configOf(engine string, seed uint64, fires int) Config {
 	d := dice{mix(seed)}
 	c := Config{Seed: seed, Fires: fires, For: 100 * time.Second, Rate: []float64{0.5, 1, 1, 2}[d.n(4)],
 		Failing: 0.1, Users: d.n(3), Far: d.chance(0.4)}
 	c.Late, c.Pauses, c.Skew = d.chance(0.5), d.chance(0.5), d.chance(0.5)
-	if d.chance(0.08) {
+	if engine == "aws" {
+		c.AWS, c.SDK = true, d.chance(0.7)
+	} else if d.chance(0.08) {
 		c.machine(12 * time.Minute)
 	}
 	return c
@@ -38,10 +41,21 @@ func (c *Config) machine(long time.Duration) {
 }
 
 // TestWorlds lets worlds live, two at a time, and prints a line of figures.
-func TestWorlds(t *testing.T) {
+func TestWorlds(t *testing.T) { worlds(t, *flagEngine, *flagFires) }
+
+// TestWorldsOnAWS is fewer of them on the engine of AWS, whose every request is
+// a call of fakes.
+func TestWorldsOnAWS(t *testing.T) {
+	if *flagEngine == "aws" {
+		t.Skip("TestWorlds runs on it")
+	}
+	worlds(t, "aws", min(*flagFires, 8_000))
+}
+
+func worlds(t *testing.T, engine string, fires int) {
 	worlds := *flagWorlds
 	if worlds == 0 {
-		worlds = max(8, *flagFires/1200)
+		worlds = max(8, fires/1200)
 	}
 	began := time.Now()
 	var mu sync.Mutex
@@ -57,7 +71,7 @@ func TestWorlds(t *testing.T) {
 			t.Run(fmt.Sprint(n), func(t *testing.T) {
 				t.Parallel()
 				for seed := range seeds {
-					r := runOne(t, configOf(seed, *flagFires/worlds))
+					r := runOne(t, configOf(engine, seed, fires/worlds))
 					mu.Lock()
 					sum.Fires, sum.Sent, sum.Skipped, sum.Retries = sum.Fires+r.Fires, sum.Sent+r.Sent, sum.Skipped+r.Skipped, sum.Retries+r.Retries
 					sum.Virtual += r.Virtual
@@ -71,7 +85,7 @@ func TestWorlds(t *testing.T) {
 		}
 	})
 	sum.Wall = time.Since(began)
-	fmt.Printf("sim: %d worlds from seed %d: %s\n", worlds, *flagSeed, line(&sum))
+	fmt.Printf("sim: %d worlds on %s from seed %d: %s\n", worlds, engine, *flagSeed, line(&sum))
 }
 
 // runOne runs a world in a bubble of its own.

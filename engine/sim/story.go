@@ -66,6 +66,9 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 		t.fail(id, "run %d was sent by an invocation that did not read its job, app and everything", id)
 	}
 	for _, r := range t.jobs[id.Job()] {
+		if r.rev == sh.Job.Sched.Rev && !r.def.Equal(sh.Job.Def) {
+			t.fail(id, "run %d was sent with revision %d of its job and the definition of another", id, r.rev)
+		}
 		if r.acked.IsZero() || !r.acked.Before(read) {
 			continue
 		}

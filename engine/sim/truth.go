@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -15,17 +16,18 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
 )
 
 // truth is the store as it is, behind all faults. It keeps a mirror of what
 // the checker asks often, and asserts docs/claim-protocol.md section 7 at each
 // effect that could break it.
 type truth struct {
-	*memory.Store
-	w *World
+	Store
+	w     *World
+	cloud *cloud // under the store; nil where there is none
 
 	mu       sync.Mutex
+	known    map[core.RunID]bool // was made
 	open     map[core.RunID]struct{}
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
@@ -75,8 +77,9 @@ type pauseOf struct {
 }
 
 func newTruth(w *World) *truth {
+	store, cloud := newStore(w)
 	return &truth{
-		Store: memory.New(memory.Options{Visibility: visibility}), w: w,
+		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
 		fires: map[core.RunID]int{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
@@ -147,7 +150,10 @@ func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
 	errs := t.Store.Create(ctx, runs)
 	for i, err := range errs {
 		t.trace(ctx, runs[i].ID, "create %s %s rev %d owner %s: %v", runs[i].State, runs[i].Reason, runs[i].Rev, runs[i].Owner, err)
-		if err == nil {
+		if t.took(runs[i].ID, "a claim", err, func() bool {
+			_, ok := t.run(runs[i].ID)
+			return ok && !t.known[runs[i].ID]
+		}) {
 			t.created(ctx, &runs[i])
 		}
 	}
@@ -155,6 +161,7 @@ func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
 }
 
 func (t *truth) created(ctx context.Context, r *core.Run) {
+	t.known[r.ID] = true
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
 	}
@@ -191,7 +198,11 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.Store.PutTriggered(ctx, run, entry)
-	if err == nil {
+	if t.took(run.ID, "a trigger", err, func() bool {
+		_, ok := t.run(run.ID)
+		return ok && !t.known[run.ID]
+	}) {
+		t.known[run.ID] = true
 		t.open[run.ID] = struct{}{}
 		t.entries[run.ID]++
 		t.named[run.ID] = true
@@ -206,16 +217,25 @@ func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := make([]core.Run, len(takes))
-	for i := range takes {
-		before[i], _ = t.run(takes[i].Run)
-	}
+	done := t.yields(ctx, func() {
+		for i := range takes {
+			before[i], _ = t.run(takes[i].Run)
+		}
+	})
 	errs := t.Store.TakeOver(ctx, takes)
+	done()
 	for i, err := range errs {
 		t.trace(ctx, takes[i].Run, "take over from %q by %s: %v", takes[i].Owner, takes[i].NewOwner, err)
-		if err != nil {
+		if !t.took(takes[i].Run, "a take-over", err, func() bool {
+			r, _ := t.run(takes[i].Run)
+			return r.Owner == takes[i].NewOwner && before[i].Owner != r.Owner
+		}) {
 			continue
 		}
 		t.claimed(ctx, takes[i].NewOwner)
+		if b := &before[i]; b.Owner != takes[i].Owner || core.Millis(b.Until) != core.Millis(takes[i].Until) {
+			t.fail(b.ID, "run %d was taken over from %q until %s, and it was of %q until %s", b.ID, takes[i].Owner, takes[i].Until, b.Owner, b.Until)
+		}
 		if takes[i].Owner == "" {
 			continue
 		}
@@ -247,13 +267,19 @@ func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 func (t *truth) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before := make([]core.Run, len(gives))
 	for i := range gives {
-		if r, ok := t.run(gives[i].Run); ok && r.Owner == gives[i].Owner && r.MaybeSent && !gives[i].KeepAddress {
+		r, ok := t.run(gives[i].Run)
+		if ok && r.Owner == gives[i].Owner && r.MaybeSent && !gives[i].KeepAddress {
 			t.fail(r.ID, "run %d was given back without its address although it may have been sent", r.ID)
 		}
+		before[i] = r
 	}
 	errs := t.Store.GiveBack(ctx, gives)
 	for i, err := range errs {
+		if b := &before[i]; err == nil && (b.Owner != gives[i].Owner || !b.State.Open()) {
+			t.fail(gives[i].Run, "run %d was given back by %s, and was %s, of %q", gives[i].Run, gives[i].Owner, b.State, b.Owner)
+		}
 		t.trace(ctx, gives[i].Run, "give back by %s: %v", gives[i].Owner, err)
 	}
 	return errs
@@ -276,7 +302,10 @@ func (t *truth) Readdress(ctx context.Context, r dispatch.Readdress) error {
 	defer t.mu.Unlock()
 	before, _ := t.run(r.Run)
 	err := t.Store.Readdress(ctx, r)
-	if err == nil {
+	if t.took(r.Run, "a new address", err, func() bool {
+		after, _ := t.run(r.Run)
+		return after.Address == r.To && before.Address != r.To
+	}) {
 		switch st := t.story(r.Run); {
 		case before.MaybeSent:
 			t.fail(r.Run, "run %d moved from %s to %s although it may have been sent", r.Run, r.Address, r.To)
@@ -293,24 +322,43 @@ func (t *truth) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 	errs := t.Store.SkipUnsent(ctx, skips)
 	for i, err := range errs {
 		t.trace(ctx, skips[i].Run, "skip unsent %s: %v", skips[i].Reason, err)
-		if err == nil {
+		if t.took(skips[i].Run, "a skip", err, func() bool { return t.shut(skips[i].Run) }) {
 			delete(t.open, skips[i].Run)
 		}
 	}
 	return errs
 }
 
+// shut reports that a run which was open is not any more.
+func (t *truth) shut(id core.RunID) bool {
+	_, open := t.open[id]
+	r, ok := t.run(id)
+	return open && ok && !r.State.Open()
+}
+
 func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before := make([]core.Run, len(closes))
+	for i := range closes {
+		before[i], _ = t.run(closes[i].Run)
+	}
 	errs := t.Store.CloseRuns(ctx, closes)
 	for i, err := range errs {
 		t.trace(ctx, closes[i].Run, "close %s %s owes %v: %v", closes[i].State, closes[i].Reason, closes[i].Owes, err)
-		if err != nil {
+		if !t.took(closes[i].Run, "an end", err, func() bool { return t.shut(closes[i].Run) }) {
 			continue
 		}
 		c := &closes[i]
+		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent {
+			t.fail(c.Run, "run %d was closed on a condition that it did not meet: %+v of %+v", c.Run, *c, *b)
+		}
 		delete(t.open, c.Run)
+		if r, _ := t.run(c.Run); len(c.Message) > 300 && (r.Message != c.Message || r.State != c.State) {
+			t.fail(c.Run, "run %d was closed as %s with a message of %d bytes, and is %s with %d", c.Run, c.State, len(c.Message), r.State, len(r.Message))
+		} else if len(c.Message) > 300 {
+			t.w.count("long message", 1)
+		}
 		t.story(c.Run).closed = time.Now()
 		if len(c.Owes) > 0 {
 			t.owes[c.Run] = struct{}{}
@@ -341,17 +389,32 @@ func (t *truth) Settle(ctx context.Context, runs []core.RunID) []error {
 	}
 	errs := t.Store.Settle(ctx, runs)
 	for i, err := range errs {
-		if err == nil {
+		if t.took(runs[i], "a settlement", err, func() bool {
+			_, owed := t.owes[runs[i]]
+			r, ok := t.run(runs[i])
+			return owed && ok && len(r.Owes) == 0
+		}) {
 			delete(t.owes, runs[i])
 		}
 	}
 	return errs
 }
 
-func (t *truth) PutJournal(ctx context.Context, j core.Journal) error {
+func (t *truth) PutJournal(ctx context.Context, j core.Journal) (answer error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	before, _ := t.Store.Journals(bg, []core.JournalKey{j.Key})
 	err := t.Store.PutJournal(ctx, j)
+	if old, ok := before[j.Key]; ok && err == nil && old.V >= j.V {
+		t.fail(0, "journal %s was stored in version %d over version %d", j.Key, j.V, old.V)
+	}
+	if err != nil && !errors.Is(err, core.ErrRefused) && t.cloud != nil {
+		found, _ := t.Store.Journals(bg, []core.JournalKey{j.Key})
+		if old, ok := found[j.Key]; ok && old.V == j.V {
+			j, err = old, nil
+			defer func() { answer = errUnknown }()
+		}
+	}
 	if err == nil {
 		for _, e := range j.Entries {
 			t.trace(ctx, e.Run, "journal %s v%d: %s", j.Key, j.V, e.Outcome)
@@ -369,56 +432,73 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs := t.Store.Enqueue(ctx, out)
+	if t.cloud != nil {
+		t.observed(ctx)
+		return errs
+	}
 	for i, err := range errs {
-		if err != nil {
-			continue
-		}
-		for _, f := range out[i].Message.Fires {
-			t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, out[i].Message.Try, out[i].NotBefore.Format("15:04:05.000"))
-			t.fires[f.Run]++
-			t.named[f.Run] = true
-		}
-		if c := out[i].Message.Check; c != nil {
-			for _, id := range c.Runs {
-				t.checks[id]++
-				if c.Journal != nil {
-					t.carried[id]++
-				}
-			}
+		if err == nil {
+			t.came(ctx, &out[i].Message, out[i].NotBefore)
 		}
 	}
 	return errs
+}
+
+// came mirrors a message that is on the ring.
+func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) {
+	for _, f := range m.Fires {
+		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
+		t.fires[f.Run]++
+		t.named[f.Run] = true
+	}
+	if c := m.Check; c != nil {
+		for _, id := range c.Runs {
+			t.checks[id]++
+			if c.Journal != nil {
+				t.carried[id]++
+			}
+		}
+	}
 }
 
 func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	errs := t.Store.Ack(ctx, done)
+	if t.cloud != nil {
+		t.observed(ctx)
+		return errs
+	}
 	for i, err := range errs {
 		d := &done[i]
 		if err != nil || t.acked[d.ID] {
 			continue
 		}
 		t.acked[d.ID] = true
-		for _, f := range d.Message.Fires {
-			t.trace(ctx, f.Run, "ack of message %d", d.ID)
-			drop(t.fires, f.Run)
-		}
-		if c := d.Message.Check; c != nil {
-			for _, id := range c.Runs {
-				drop(t.checks, id)
-				if c.Journal != nil {
-					drop(t.carried, id)
-				}
-			}
-		}
-		for _, f := range d.Message.Fires {
-			if why := t.unsettled(f); why != "" {
-				t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
+		t.went(ctx, d.ID, &d.Message)
+	}
+	return errs
+}
+
+// went asserts that what a message held is safe without it.
+func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
+	for _, f := range m.Fires {
+		t.trace(ctx, f.Run, "ack of message %d", id)
+		drop(t.fires, f.Run)
+	}
+	if c := m.Check; c != nil {
+		for _, id := range c.Runs {
+			drop(t.checks, id)
+			if c.Journal != nil {
+				drop(t.carried, id)
 			}
 		}
 	}
-	return errs
+	for _, f := range m.Fires {
+		if why := t.unsettled(f); why != "" {
+			t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
+		}
+	}
 }
 
 // unsettled says why a fire without a message is lost; empty if it is not.
@@ -456,9 +536,8 @@ func (t *truth) PutEntries(ctx context.Context, entries []core.DueItem) []error 
 	defer t.mu.Unlock()
 	errs := t.Store.PutEntries(ctx, entries)
 	for i, err := range errs {
-		if err == nil {
+		if t.recount(entries[i].Run); err == nil || t.entries[entries[i].Run] > 0 {
 			t.named[entries[i].Run] = true
-			t.recount(entries[i].Run)
 		}
 	}
 	return errs
@@ -513,10 +592,20 @@ func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
 	}
 	errs := t.Store.Advance(ctx, moves)
 	for i, err := range errs {
-		if err != nil {
+		m, s := &moves[i], &before[i]
+		if !t.took(core.RunID(m.Job), "an advance", err, func() bool {
+			found, _, _ := t.Store.Scheds(bg, []core.JobID{m.Job})
+			is, want := found[m.Job], s.Moved(*m)
+			place := func(x *core.Sched) [5]int64 {
+				return [5]int64{x.Rev, int64(x.Next), int64(x.PlanAt), int64(x.Tail), x.Seq}
+			}
+			return s.Rev == m.Rev && s.Next == m.Next && s.Tail == m.Tail && place(&is) == place(&want) && place(&is) != place(s)
+		}) {
 			continue
 		}
-		m, s := &moves[i], &before[i]
+		if s.Rev != m.Rev || s.Next != m.Next || s.Tail != m.Tail {
+			t.fail(core.RunID(m.Job), "job %d was advanced from revision %d, next %s, tail %d, and is of revision %d, next %s, tail %d", m.Job, m.Rev, m.Next, m.Tail, s.Rev, s.Next, s.Tail)
+		}
 		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail, m.NewTail)
 		if m.NewRev != 0 {
 			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
@@ -615,7 +704,10 @@ func (t *truth) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	errs := make([]error, len(jobs))
 	for i := range jobs {
 		errs[i] = t.Store.CreateJobs(ctx, jobs[i:i+1], changes[i:i+1])[0]
-		if errs[i] == nil {
+		if t.took(0, "a new job", errs[i], func() bool {
+			found, _, _ := t.Store.Scheds(bg, []core.JobID{jobs[i].Def.ID})
+			return found[jobs[i].Def.ID].Rev == jobs[i].Sched.Rev && len(t.jobs[jobs[i].Def.ID]) == 0
+		}) {
 			if n := len(t.jobs[jobs[i].Def.ID]); n > 0 && t.jobs[jobs[i].Def.ID][n-1].deleted {
 				t.fail(0, "job %d was made again after it was deleted", jobs[i].Def.ID)
 			}
@@ -633,13 +725,25 @@ func (t *truth) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	errs := make([]error, len(updates))
 	for i := range updates {
 		want := &updates[i].Job.Sched
-		found, _, _ := t.Store.Scheds(bg, []core.JobID{want.ID})
-		before := found[want.ID]
-		_, was := before.Schedule.FixedDelay()
+		var before core.Sched
+		done := t.yields(ctx, func() {
+			found, _, _ := t.Store.Scheds(bg, []core.JobID{want.ID})
+			before = found[want.ID]
+		})
 		errs[i] = t.Store.UpdateJobs(ctx, updates[i:i+1])[0]
-		if errs[i] == nil {
+		done()
+		_, was := before.Schedule.FixedDelay()
+		if t.took(core.RunID(want.ID), "an edit", errs[i], func() bool {
+			found, _, _ := t.Store.Scheds(bg, []core.JobID{want.ID})
+			return found[want.ID].Rev == want.Rev && before.Rev != want.Rev
+		}) {
 			if _, is := want.Schedule.FixedDelay(); was && is && before.Tail != 0 && want.Tail != before.Tail {
 				t.fail(0, "an edit of job %d lost the tail %d of a chain", want.ID, before.Tail)
+			}
+			if verb, list := updates[i].Change.Verb, t.jobs[want.ID]; verb == core.VerbPaused || verb == core.VerbResumed {
+				if n := len(list); n > 0 && !list[n-1].def.Equal(updates[i].Job.Def) {
+					t.fail(core.RunID(want.ID), "job %d was %s with another definition than revision %d gave it", want.ID, verb, list[n-1].rev)
+				}
 			}
 			t.left(&before, want.RevAt, "edited")
 			t.revised(updates[i].Job, false)
@@ -663,10 +767,18 @@ func (t *truth) left(s *core.Sched, revAt time.Time, how string) {
 func (t *truth) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	found, _, _ := t.Store.Jobs(bg, []core.JobID{stone.Job})
+	var j core.Job
+	done := t.yields(ctx, func() {
+		found, _, _ := t.Store.Jobs(bg, []core.JobID{stone.Job})
+		j = found[stone.Job]
+	})
 	err := t.Store.DeleteJob(ctx, seen, stone, c)
-	if err == nil {
-		j := found[stone.Job]
+	done()
+	if t.took(core.RunID(stone.Job), "a deletion", err, func() bool {
+		found, _, _ := t.Store.Scheds(bg, []core.JobID{stone.Job})
+		_, is := found[stone.Job]
+		return !is && j.Sched.ID != 0
+	}) {
 		t.left(&j.Sched, stone.RevAt, "deleted")
 		j.Sched.Rev, j.Sched.RevAt = stone.Rev, stone.RevAt
 		t.revised(j, true)
@@ -678,7 +790,10 @@ func (t *truth) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.Store.PutApp(ctx, seen, a, c)
-	if err == nil {
+	if t.took(0, "a change of an app", err, func() bool {
+		found, _, _ := t.Store.Apps(bg, []string{a.Name})
+		return found[a.Name].Rev == a.Rev && seen != a.Rev && !errors.Is(err, core.ErrRefused)
+	}) {
 		t.pausedBy(a.Name, a.Pause, a.Rev)
 	}
 	return err
@@ -688,7 +803,10 @@ func (t *truth) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	err := t.Store.PutGlobal(ctx, seen, g)
-	if err == nil {
+	if t.took(0, "a change of everything", err, func() bool {
+		is, _ := t.Store.Global(bg)
+		return is.Rev == g.Rev && !errors.Is(err, core.ErrRefused)
+	}) {
 		t.pausedBy("", g.Pause, g.Rev)
 	}
 	return err

@@ -1,7 +1,7 @@
 // Package sim runs whole deployments in virtual time, with a fault at every
 // call of every process, and checks from outside that the promises hold.
 //
-// A world is engine/memory as the truth, tickers, dispatchers, callback
+// A world is engine/memory, or awsengine over fakes of AWS, as the truth, tickers, dispatchers, callback
 // servers, a watchdog and people, each a process whose calls go through a port
 // of its own (faults.go), fake executors (executor.go), and a checker: what
 // must hold at each step is asserted where it happens (truth.go, story.go),
@@ -29,6 +29,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
 
 // Numbers of a world. They keep the proportions of a deployment: an invocation
@@ -55,14 +56,18 @@ type Config struct {
 	Failing            float64 // how often a handler fails
 	Users              int     // people who change things, at once
 	Far                bool    // plan minutes ahead, as on AWS; else seconds, as in serve
+	AWS                bool    // the state is in awsengine over fakeaws; else in engine/memory
+	SDK                bool    // faults befall each request of awsengine too
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.
 	Machine bool
 	// Directed tests:
 	Jobs   []manage.JobSpec // in place of the mix
 	Script func(Call) Fate
-	Behave func(*World, *dispatch.Shipment) (dispatch.Answer, bool)
-	Act    func(*World)
+	// Request is what befalls a request of awsengine, in a world with SDK.
+	Request func(at time.Duration, c fakeaws.Call) fakeaws.Fault
+	Behave  func(*World, *dispatch.Shipment) (dispatch.Answer, bool)
+	Act     func(*World)
 }
 
 // Report is what became of a world.
@@ -414,6 +419,9 @@ func (w *World) watchdog(in *incarnation) {
 func (w *World) report(r callback.Result) {
 	id := core.RunID(r.LogID)
 	d := w.dice("report " + id.String())
+	if r.Message == "" && d.chance(0.15) {
+		r.Message = strings.Repeat("long ", 100) // an engine may keep it elsewhere
+	}
 	w.mu.Lock()
 	w.calls[id]++
 	w.mu.Unlock()

@@ -1099,6 +1099,16 @@ func (s *Store) Alive(ctx context.Context, now time.Time) (before time.Time, err
 	return before, err
 }
 
+// LastAlive implements engine.Upkeep.
+func (s *Store) LastAlive(ctx context.Context) (at time.Time, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		v, err := getState(c, "alive")
+		at = core.FromMillis(v)
+		return err
+	})
+	return at, err
+}
+
 // Cursor implements finish.Watch.
 func (s *Store) Cursor(ctx context.Context) (minute int64, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) (err error) {

@@ -1,0 +1,42 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// GlobalStore holds the item that concerns everything.
+type GlobalStore interface {
+	Global(ctx context.Context) (core.Global, error)
+	// PutGlobal replaces it; condition: its Rev is seen.
+	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+}
+
+// NoteOutage keeps from when to when executors could not beat, so that none
+// counts as expired before it had time to. One that begins before the time to
+// beat after the last is over goes on with it.
+func NoteOutage(ctx context.Context, store GlobalStore, from, to time.Time, expiry time.Duration) error {
+	for range 3 {
+		g, err := store.Global(ctx)
+		if err != nil {
+			return fmt.Errorf("read global item: %w", err)
+		}
+		seen := g.Rev
+		if g.UpSince.IsZero() || from.After(g.UpSince.Add(expiry)) {
+			g.DownAt = from
+		}
+		g.UpSince, g.Rev = to, max(seen+1, to.UnixMilli())
+		err = store.PutGlobal(ctx, seen, g)
+		if err == nil {
+			return nil
+		}
+		if !errors.Is(err, core.ErrRefused) {
+			return fmt.Errorf("note the outage: %w", err)
+		}
+	}
+	return errors.New("note the outage: others were faster each time")
+}

@@ -1,0 +1,165 @@
+package tick
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+const (
+	// maxBehind is the age of the oldest message up to which the ring counts as
+	// keeping up: behind it, what has no run may be on its way.
+	maxBehind = time.Minute
+	// maxRecovered bounds the instants of one job that a pass sends again; the
+	// next window's comparison goes on, and replan takes all.
+	maxRecovered = 1000
+	maxRead      = 5000 // runs of a window
+	// lookBack bounds how old an instant is that is sent again: the record of its
+	// run is kept for a day at least.
+	lookBack = 24 * time.Hour
+)
+
+// audit compares, for each job that is planned, its last finished window with
+// its runs, and adds the fires of instants that have neither a run nor a record.
+// It is a net below the ring: what cannot be compared now is left.
+func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID]core.Sched, plans []planned, now time.Time) {
+	if t.o.AuditAfter <= 0 || len(plans) == 0 {
+		return
+	}
+	oldest, err := t.store.OldestMessage(ctx)
+	if err != nil || !oldest.IsZero() && now.Sub(oldest) > maxBehind {
+		return
+	}
+	names := map[string]bool{}
+	for i := range plans {
+		names[scheds[plans[i].Advance.Job].App] = true
+	}
+	list := make([]string, 0, len(names))
+	for n := range names {
+		list = append(list, n)
+	}
+	apps, unread, err := t.store.Apps(ctx, list)
+	if err != nil || len(unread) > 0 {
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, t.o.AuditTogether)
+	for i := range plans {
+		s := scheds[plans[i].Advance.Job]
+		if s.State != core.Started || plans[i].change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
+			continue
+		}
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			fires, err := t.lost(ctx, s, []core.Pause{g.Pause, apps[s.App].Pause}, now)
+			if err != nil {
+				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
+				return
+			}
+			for _, f := range fires {
+				t.o.Log.Error("an instant had neither a run nor a record: it is sent again", "job", s.ID, "run", f.Run, "instant", f.At)
+			}
+			plans[i].Fires = append(plans[i].Fires, fires...)
+			plans[i].recovered = len(fires)
+		})
+	}
+	all.Wait()
+}
+
+var errUnclear = errors.New("a pause began inside the window: what came before it is not known here")
+
+// lost is the fires of the job's last finished window that never became runs.
+// Of a job that fires less than once a window it is what was due after its
+// newest run.
+func (t *Ticker) lost(ctx context.Context, s core.Sched, pauses []core.Pause, now time.Time) ([]core.Fire, error) {
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		return nil, err
+	}
+	if _, fixed := sch.FixedDelay(); fixed {
+		return nil, nil
+	}
+	upTo := core.InstantOf(now.Add(-t.o.AuditAfter - s.Schedule.Jitter))
+	if s.Next != 0 {
+		upTo = min(upTo, s.Next-1) // from there on it is being planned
+	}
+	since := core.InstantOf(s.RevAt) // instants after it are demanded
+	end := t.o.Plan.WindowStart(s.ID, upTo) - 1
+	from := t.o.Plan.WindowStart(s.ID, end) - 1
+	if at, ok := sch.Next(from); !ok || at > end { // lonely
+		end = upTo
+		first, last := core.RunRange(s.ID, since+1, end)
+		newest, err := t.store.RunSpan(ctx, last, first, 1)
+		if err != nil {
+			return nil, err
+		}
+		from = since
+		if len(newest) > 0 {
+			from, _ = newest[0].ID.Planned()
+		}
+	}
+	from = max(from, since, upTo.Add(-lookBack))
+	var lost []core.Fire
+	have := map[core.RunID]bool{}
+	read := false
+	for at, ok := sch.Next(from); ok && at <= end && len(lost) < maxRecovered; {
+		next, more := sch.Next(at)
+		if !read {
+			read = true
+			first, last := core.RunRange(s.ID, at, end)
+			runs, err := t.store.RunSpan(ctx, first, last, min(int(last-first)+1, maxRead))
+			if err != nil {
+				return nil, err
+			}
+			for i := range runs {
+				have[runs[i].ID] = true
+			}
+			if len(runs) == maxRead { // no window has so many
+				end, _ = runs[len(runs)-1].ID.Planned()
+			}
+		}
+		id := core.PlannedRun(s.ID, at)
+		if !have[id] && !covered(pauses, at) {
+			frequent := more && next-at < core.Instant(t.o.Plan.Window/time.Second)
+			lost = append(lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
+		}
+		at, ok = next, more
+	}
+	if len(lost) == 0 {
+		return nil, nil
+	}
+	for _, p := range pauses { // the item holds the last pause only
+		if p.From.After(from.Time()) {
+			return nil, errUnclear
+		}
+	}
+	skips, err := t.store.Skips(ctx, s.ID, lost[0].At, lost[len(lost)-1].At)
+	if err != nil {
+		return nil, err
+	}
+	kept := lost[:0]
+	for _, f := range lost {
+		told := false
+		for i := range skips {
+			told = told || skips[i].Covers(f.At)
+		}
+		if !told {
+			kept = append(kept, f)
+		}
+	}
+	return kept, nil
+}
+
+func covered(pauses []core.Pause, at core.Instant) bool {
+	for _, p := range pauses {
+		if p.Covers(at.Time()) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,129 @@
+package tick_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// purged lets hours go by with a tick as on AWS; messages that come while lose
+// says so are acked and make no run, as if the queue had been purged.
+func purged(t *testing.T, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine, recovered, lost int) {
+	t.Helper()
+	eng = memory.Open(memory.Options{})
+	began := time.Now()
+	if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1, Pause: pause}, core.Change{ID: 1, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range jobs {
+		j := &jobs[i]
+		j.Def.ID, j.Def.App, j.Def.Name = core.JobID(i+1), "shop", string(rune('a'+i))
+		sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = j.Def.ID, "shop", core.Started, began.UnixMilli(), began
+		j.Sched.Misfire, j.Sched.Grace = core.MisfireAll, time.Minute
+		j.Sched = plan.Start(j.Sched, sch, plan.AWS())
+	}
+	for _, err := range eng.Manage.CreateJobs(t.Context(), jobs, nil) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	tk := tick.New(eng.Tick, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+		tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+	for range hours * 60 {
+		for {
+			res, err := tk.Pass(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			recovered += res.Recovered
+			if res.Due == 0 {
+				break
+			}
+		}
+		for range 60 {
+			time.Sleep(time.Second) // of the bubble
+			for {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+				got, err := eng.Queue.Receive(ctx, ring.KindFires, 100)
+				cancel()
+				if err != nil {
+					break
+				}
+				for _, d := range got {
+					for _, f := range d.Message.Fires {
+						if f.Cause != core.CauseMisfire && lose(time.Since(began)) {
+							lost++
+							continue
+						}
+						eng.Dispatch.Create(t.Context(), []core.Run{{ID: f.Run, App: "shop", State: core.Succeeded, Cause: f.Cause, At: f.At, Slot: f.Slot, SentAt: time.Now()}})
+					}
+				}
+				eng.Queue.Ack(t.Context(), got)
+			}
+		}
+	}
+	return eng, recovered, lost
+}
+
+func every(d time.Duration) core.Job {
+	return core.Job{Sched: core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}}}
+}
+
+// TestLostWindowIsSentAgain: what the ring lost is found when the next window of
+// its job is planned, and only that.
+func TestLostWindowIsSentAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		minute := func(from, to int) func(time.Duration) bool {
+			return func(d time.Duration) bool {
+				return d > time.Duration(from)*time.Minute && d <= time.Duration(to)*time.Minute
+			}
+		}
+		jobs := func() []core.Job {
+			return []core.Job{every(time.Minute), every(7 * time.Second), every(40 * time.Minute)}
+		}
+		_, recovered, _ := purged(t, 2, jobs(), core.Pause{}, minute(0, 0))
+		if recovered != 0 {
+			t.Errorf("%d instants sent again where nothing was lost", recovered)
+		}
+		began := core.InstantOf(time.Now())
+		eng, recovered, lost := purged(t, 4, jobs(), core.Pause{}, minute(38, 53))
+		if lost < 140 || recovered != lost {
+			t.Errorf("%d lost, %d sent again", lost, recovered)
+		}
+		for id, step := range []core.Instant{60, 7, 2400} {
+			for at := began - began%step + step; at < began+3*3600; at += step {
+				run := core.PlannedRun(core.JobID(id+1), at)
+				runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+				if _, ok := runs[run]; err != nil || !ok {
+					t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
+				}
+			}
+		}
+	})
+}
+
+// TestPausedIsNotLost: what fell inside a pause of the app is not sent again.
+func TestPausedIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		from := time.Now().Add(35 * time.Minute)
+		pause := core.Pause{From: from, To: from.Add(20 * time.Minute)}
+		_, recovered, lost := purged(t, 2, []core.Job{every(time.Minute)}, pause, func(d time.Duration) bool { return d >= 35*time.Minute && d < 55*time.Minute })
+		if lost == 0 || recovered != 0 {
+			t.Errorf("%d fell, %d sent again", lost, recovered)
+		}
+	})
+}

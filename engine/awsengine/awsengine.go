@@ -1,0 +1,228 @@
+// Package awsengine is the engine on DynamoDB and SQS: three tables, three
+// queues, and nothing that has to be kept running. Every condition is one
+// conditional write; claims, advances and ends travel 25 to a request. It
+// decides nothing about fires, and creates tables and queues only when asked
+// to, for local use.
+package awsengine
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+)
+
+// DynamoDB is what the engine calls of DynamoDB.
+type DynamoDB interface {
+	BatchExecuteStatement(context.Context, *dynamodb.BatchExecuteStatementInput, ...func(*dynamodb.Options)) (*dynamodb.BatchExecuteStatementOutput, error)
+	BatchGetItem(context.Context, *dynamodb.BatchGetItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchGetItemOutput, error)
+	BatchWriteItem(context.Context, *dynamodb.BatchWriteItemInput, ...func(*dynamodb.Options)) (*dynamodb.BatchWriteItemOutput, error)
+	DeleteItem(context.Context, *dynamodb.DeleteItemInput, ...func(*dynamodb.Options)) (*dynamodb.DeleteItemOutput, error)
+	GetItem(context.Context, *dynamodb.GetItemInput, ...func(*dynamodb.Options)) (*dynamodb.GetItemOutput, error)
+	PutItem(context.Context, *dynamodb.PutItemInput, ...func(*dynamodb.Options)) (*dynamodb.PutItemOutput, error)
+	Query(context.Context, *dynamodb.QueryInput, ...func(*dynamodb.Options)) (*dynamodb.QueryOutput, error)
+	TransactWriteItems(context.Context, *dynamodb.TransactWriteItemsInput, ...func(*dynamodb.Options)) (*dynamodb.TransactWriteItemsOutput, error)
+	UpdateItem(context.Context, *dynamodb.UpdateItemInput, ...func(*dynamodb.Options)) (*dynamodb.UpdateItemOutput, error)
+}
+
+// SQS is what the engine calls of SQS.
+type SQS interface {
+	ChangeMessageVisibilityBatch(context.Context, *sqs.ChangeMessageVisibilityBatchInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityBatchOutput, error)
+	DeleteMessageBatch(context.Context, *sqs.DeleteMessageBatchInput, ...func(*sqs.Options)) (*sqs.DeleteMessageBatchOutput, error)
+	GetQueueAttributes(context.Context, *sqs.GetQueueAttributesInput, ...func(*sqs.Options)) (*sqs.GetQueueAttributesOutput, error)
+	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
+	SendMessage(context.Context, *sqs.SendMessageInput, ...func(*sqs.Options)) (*sqs.SendMessageOutput, error)
+	SendMessageBatch(context.Context, *sqs.SendMessageBatchInput, ...func(*sqs.Options)) (*sqs.SendMessageBatchOutput, error)
+}
+
+// Names are those of the tables, and the URLs of the queues.
+type Names struct {
+	Jobs, Runs, State string // tables
+	Fires, Checks     string // queues
+	Dead              string // the queue of dead letters
+}
+
+// Options of Open. Zero durations and numbers are the defaults.
+type Options struct {
+	Names Names
+	// Visibility is how long a received message is invisible to others, whole
+	// seconds: 60 s.
+	Visibility time.Duration
+	// KeepRuns is how long runs, skipped and change records stay that no job's
+	// keep says more of: 30 days; no run goes before 15, the longest that its
+	// message can live. KeepJournals is that of journals: 20 days.
+	KeepRuns, KeepJournals time.Duration
+	// Parallel is how many requests of one call are under way at a time: 16.
+	Parallel int
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+}
+
+// Store implements all ports. Times are kept in whole milliseconds.
+type Store struct {
+	db  DynamoDB
+	sqs SQS
+	o   Options
+
+	keep     keeping
+	receipts receipts
+}
+
+// New makes a store; what is missing in o.Names is named in the error.
+func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
+	for _, n := range []struct{ what, name string }{
+		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
+		{"fires queue", o.Names.Fires}, {"checks queue", o.Names.Checks}, {"dead letter queue", o.Names.Dead},
+	} {
+		if n.name == "" {
+			return nil, fmt.Errorf("the name of the %s is missing", n.what)
+		}
+	}
+	if o.Visibility == 0 {
+		o.Visibility = time.Minute
+	}
+	if o.Visibility%time.Second != 0 || o.Visibility < 0 || o.Visibility > 12*time.Hour {
+		return nil, fmt.Errorf("visibility %s: it is whole seconds, at most 12 h", o.Visibility)
+	}
+	if o.KeepRuns == 0 {
+		o.KeepRuns = 30 * 24 * time.Hour
+	}
+	if o.KeepJournals == 0 {
+		o.KeepJournals = 20 * 24 * time.Hour
+	}
+	if o.Parallel == 0 {
+		o.Parallel = 16
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	return &Store{db: db, sqs: queues, o: o, keep: keeping{days: map[core.JobID]int{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
+}
+
+// Open makes an engine of a store. Closing it ends nothing: clients have no state.
+func Open(db DynamoDB, queues SQS, o Options) (*engine.Engine, error) {
+	s, err := New(db, queues, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Engine(), nil
+}
+
+// Engine is the store as an engine.
+func (s *Store) Engine() *engine.Engine {
+	return &engine.Engine{
+		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
+		Ring: s, Queue: s, Upkeep: s, Close: func() error { return nil },
+	}
+}
+
+var (
+	_ tick.Store     = (*Store)(nil)
+	_ tick.Leases    = (*Store)(nil)
+	_ dispatch.Store = (*Store)(nil)
+	_ finish.Store   = (*Store)(nil)
+	_ finish.Watch   = (*Store)(nil)
+	_ registry.Store = (*Store)(nil)
+	_ manage.Store   = (*Store)(nil)
+	_ engine.Ring    = (*Store)(nil)
+	_ engine.Queue   = (*Store)(nil)
+	_ engine.Upkeep  = (*Store)(nil)
+
+	_ ring.Kind = ring.KindFires
+)
+
+// parallel calls f for 0 … n-1, a bounded number at a time, and waits for all.
+func (s *Store) parallel(n int, f func(i int)) {
+	if n == 1 {
+		f(0)
+		return
+	}
+	var all sync.WaitGroup
+	slots := make(chan struct{}, s.o.Parallel)
+	for i := range n {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			f(i)
+		})
+	}
+	all.Wait()
+}
+
+// Sweep implements engine.Upkeep: DynamoDB removes what has expired by itself.
+func (s *Store) Sweep(context.Context, time.Time, time.Duration, time.Duration, int) (int, error) {
+	return 0, nil
+}
+
+// keeping remembers how many days the runs of a job are kept, which whoever
+// makes a run has just read with the job.
+type keeping struct {
+	mu   sync.Mutex
+	days map[core.JobID]int
+}
+
+// mostKept is how many jobs are remembered; beyond it all are forgotten, to be read again.
+const mostKept = 100_000
+
+func (k *keeping) note(d *core.Def) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.days) >= mostKept {
+		clear(k.days)
+	}
+	k.days[d.ID] = d.Keep.Days
+}
+
+func (k *keeping) of(job core.JobID) (days int, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	days, known = k.days[job]
+	return days, known
+}
+
+// unfinished is how much longer a run stays that is open, owes something or has
+// another attempt behind it: what is looked for later must not be gone.
+const unfinished = 30 * 24 * time.Hour
+
+// runExpiry is the expiry of a run in a state, with what its close says.
+func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State, more bool) int64 {
+	at := s.expiry(ctx, job)
+	if state.Open() || more {
+		at += int64(unfinished / time.Second)
+	}
+	return at
+}
+
+// messageLife is longer than a queue keeps a message: the record of a run must be
+// there when its message comes once more.
+const messageLife = 15 * 24 * time.Hour
+
+// expiry is the second from which on DynamoDB may remove what job left.
+func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
+	days, known := s.keep.of(job)
+	if !known {
+		if found, unread, err := s.Jobs(ctx, []core.JobID{job}); err == nil && len(unread) == 0 {
+			d := found[job].Def
+			d.ID = job // also of one that is gone: not to be asked for again
+			s.keep.note(&d)
+			days = d.Keep.Days
+		}
+	}
+	for_ := s.o.KeepRuns
+	if days > 0 {
+		for_ = time.Duration(days) * 24 * time.Hour
+	}
+	return s.o.Now().Add(max(for_, messageLife)).Unix()
+}

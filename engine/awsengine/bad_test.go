@@ -1,0 +1,326 @@
+package awsengine_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
+
+func oneJob(id core.JobID) core.Job {
+	return core.Job{
+		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Handler: "demo", Created: base},
+		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base, Next: core.InstantOf(base) + 60, PlanAt: core.InstantOf(base) + 55,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}}},
+	}
+}
+
+func oneRun(id core.RunID) core.Run {
+	return core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 100, At: core.InstantOf(base), Slot: core.InstantOf(base),
+		Owner: "nonce-1", Until: base.Add(31 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: base, Attempt: 1, First: id,
+		Journal: core.JournalKey{Minute: base.Unix() / 60, Suffix: 5, Nonce: "nonce-1"}}
+}
+
+func ok(t *testing.T, errs ...error) {
+	t.Helper()
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fakes) send(t *testing.T, queue, body string) {
+	t.Helper()
+	_, err := f.sqs.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: &body})
+	ok(t, err)
+}
+
+// TestPoison: what cannot be read goes to the dead letters with its reason, and
+// what can be read is delivered beside it.
+func TestPoison(t *testing.T) {
+	fire := func(run string) string {
+		return `{"run":` + run + `,"rev":1,"cause":"schedule","seq":1}`
+	}
+	fires := func(list ...string) string {
+		return `{"v":1,"kind":"fires","slot":1772600767,"fires":[` + strings.Join(list, ",") + `]}`
+	}
+	good := fires(fire(core.PlannedRun(1, 1772600767).String()))
+	many := make([]string, 10_000)
+	for i := range many {
+		many[i] = fire(core.NumberedRun(1, uint32(i)).String())
+	}
+	for _, c := range []struct{ name, body, reason string }{
+		{"not JSON", "<xml/>", "not JSON"},
+		{"an array", "[1]", "not JSON"},
+		{"no fires", fires(), "0 fires"},
+		{"10,000 fires", fires(many[:2000]...), "2000 fires"},
+		{"more bytes than a message has", fires(many...), "bytes, at most"},
+		{"as long as a queue takes", `"` + strings.Repeat("ü", 1<<19-1) + `"`, "bytes, at most"},
+		{"unknown kind", `{"v":1,"kind":"party","slot":1772600767}`, "party"},
+		{"a number that is no run", fires(fire("7")), "fire 0"},
+		{"no number", fires(fire(`"x"`)), "not a message"},
+		{"a check on the queue of fires", `{"v":1,"kind":"check","slot":1772600767,"check":{"runs":["4294967297"]}}`, "check"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFakes(t, awsengine.Options{})
+				f.send(t, fakeaws.Names.Fires, c.body)
+				f.send(t, fakeaws.Names.Fires, good)
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+				defer cancel()
+				got, err := f.store.Receive(ctx, ring.KindFires, 10)
+				ok(t, err)
+				if len(got) != 1 || got[0].Message.Fires[0].Run.Job() != 1 {
+					t.Fatalf("received %+v", got)
+				}
+				ok(t, f.store.Ack(ctx, got)...)
+				if got, err = f.store.Receive(ctx, ring.KindFires, 10); !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("received %+v, %v", got, err)
+				}
+				dead := f.sqs.Messages(fakeaws.Names.Dead)
+				if len(dead) != 1 {
+					t.Fatalf("%d dead letters", len(dead))
+				}
+				if !strings.Contains(dead[0].Reason, c.reason) || !strings.HasPrefix(c.body, dead[0].Body) || len(dead[0].Body) < len(c.body)-3000 {
+					t.Fatalf("a dead letter of %d bytes, of %d, says %q", len(dead[0].Body), len(c.body), dead[0].Reason)
+				}
+				if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 0 {
+					t.Fatalf("%d messages are left", len(left))
+				}
+			})
+		})
+	}
+}
+
+// TestPoisonThatCannotBeBuried stays on its queue until it can be.
+func TestPoisonThatCannotBeBuried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.sqs.Faults = always(fakeaws.Fault{Before: fakeaws.Throttled()}, "SendMessage")
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := f.sqs.SendMessageBatch(ctx, batch(fakeaws.Names.Fires, "poison"))
+		ok(t, err)
+		if got, err := f.store.Receive(ctx, ring.KindFires, 10); err == nil {
+			t.Fatalf("received %+v", got)
+		}
+		if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 1 || left[0].Receives < 3 {
+			t.Fatalf("left: %+v", left)
+		}
+	})
+}
+
+// TestNewerMessageStays: a message for a newer reader is returned, not buried.
+func TestNewerMessageStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.send(t, fakeaws.Names.Fires, `{"v":2,"kind":"fires","slot":1772600767,"what":{}}`)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		if got, err := f.store.Receive(ctx, ring.KindFires, 10); err == nil {
+			t.Fatalf("received %+v", got)
+		}
+		left := f.sqs.Messages(fakeaws.Names.Fires)
+		if len(left) != 1 || len(f.sqs.Messages(fakeaws.Names.Dead)) != 0 {
+			t.Fatalf("left: %+v", left)
+		}
+		if left[0].Receives > 12 {
+			t.Errorf("it was received %d times in ten minutes: it is to stay away for a minute", left[0].Receives)
+		}
+	})
+}
+
+// TestWhatDoesNotExistIsNamed: the error of each kind of request names the
+// table or the queue.
+func TestWhatDoesNotExistIsNamed(t *testing.T) {
+	n := fakeaws.Names
+	n.Jobs, n.Runs, n.State, n.Fires, n.Checks, n.Dead = "no-jobs", "no-runs", "no-state", "https://sqs/no-fires", "https://sqs/no-checks", "https://sqs/no-dead"
+	s := newFakes(t, awsengine.Options{Names: n}).store
+	ctx := t.Context()
+	run := oneRun(core.PlannedRun(1, core.InstantOf(base)))
+	fires := ring.Message{Kind: ring.KindFires, Slot: 1772600767, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
+	check := ring.Message{Kind: ring.KindCheck, Slot: 1772600767, Check: &ring.Check{Runs: []core.RunID{run.ID}}}
+	for _, c := range []struct {
+		name, what string
+		do         func() error
+	}{
+		{"GetItem", n.State, func() error { _, err := s.Cursor(ctx); return err }},
+		{"PutItem", n.State, func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
+		{"UpdateItem", n.State, func() error { _, err := s.NewJobIDs(ctx, 1); return err }},
+		{"DeleteItem", n.State, func() error { return s.RemoveExecutor(ctx, "a", "b") }},
+		{"BatchGetItem", n.Jobs, func() error { _, _, err := s.Scheds(ctx, []core.JobID{1}); return err }},
+		{"BatchWriteItem", n.Jobs, func() error { return s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
+		{"Query", n.Jobs, func() error { _, err := s.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
+		{"BatchExecuteStatement", n.Runs, func() error { return s.Create(ctx, []core.Run{run})[0] }},
+		{"TransactWriteItems", n.Jobs, func() error { return s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0] }},
+		{"SendMessageBatch", n.Fires, func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
+		{"SendMessageBatch of checks", n.Checks, func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},
+		{"SendMessage", n.Dead, func() error { return s.Bury(ctx, fires, "why") }},
+		{"ReceiveMessage", n.Fires, func() error { _, err := s.Receive(ctx, ring.KindFires, 1); return err }},
+		{"GetQueueAttributes", n.Fires, func() error { _, _, _, err := s.Depth(ctx, ring.KindFires); return err }},
+	} {
+		err := c.do()
+		if err == nil || !strings.Contains(err.Error(), c.what) || !strings.Contains(err.Error(), "does not exist") {
+			t.Errorf("%s: the error is %v: it is to say that %s does not exist", c.name, err, c.what)
+		}
+	}
+}
+
+// TestItemTooLarge: the error says so, and nothing is left behind.
+func TestItemTooLarge(t *testing.T) {
+	s := newFakes(t, awsengine.Options{}).store
+	ctx := t.Context()
+	long := strings.Repeat("x", 450<<10)
+	j := oneJob(1)
+	j.Def.Params = long
+	run := oneRun(core.PlannedRun(1, core.InstantOf(base)))
+	run.Params = &long
+	wide := oneRun(core.PlannedRun(1, core.InstantOf(base)+1))
+	wide.By = long
+	app := core.App{Name: "orders", Rev: 1, Title: long}
+	global := core.Global{Rev: 1, Pause: core.Pause{Why: long}}
+	for name, err := range map[string]error{
+		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0], "a run": s.Create(ctx, []core.Run{wide})[0],
+		"an app": s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "orders"}), "the global item": s.PutGlobal(ctx, 0, global),
+	} {
+		if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "400 KB") {
+			t.Errorf("%s: got %v, want that it is too large", name, err)
+		}
+	}
+	if found, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil || len(found) != 0 {
+		t.Errorf("jobs: %v, %v", found, err)
+	}
+	if found, _, err := s.Runs(ctx, []core.RunID{run.ID, wide.ID}); err != nil || len(found) != 0 {
+		t.Errorf("runs: %v, %v", found, err)
+	}
+}
+
+// TestPartOfABatchOfMessages: each message has its own answer, and those that
+// were taken are on the queue once.
+func TestPartOfABatchOfMessages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.sqs.Faults = always(fakeaws.Fault{Part: func(i int) bool { return i%3 == 1 }}, "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
+		var out []ring.Out
+		slot := core.InstantOf(time.Now()) + 3600*24*365*20
+		for i := range 25 {
+			out = append(out, ring.Out{NotBefore: time.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: slot,
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}})
+		}
+		taken := 0
+		for i, err := range f.store.Enqueue(t.Context(), out) {
+			if want := i%10%3 == 1; (err != nil) != want {
+				t.Errorf("message %d: %v, refused %v", i, err, want)
+			} else if err == nil {
+				taken++
+			}
+		}
+		if n := len(f.sqs.Messages(fakeaws.Names.Fires)); n != taken {
+			t.Fatalf("%d messages on the queue, %d were taken", n, taken)
+		}
+		var got []engine.Delivery
+		for len(got) < taken {
+			some, err := f.store.Receive(t.Context(), ring.KindFires, 10)
+			ok(t, err)
+			got = append(got, some...)
+		}
+		failed := 0
+		for _, err := range f.store.Ack(t.Context(), got) {
+			if err != nil {
+				failed++
+			}
+		}
+		if n := len(f.sqs.Messages(fakeaws.Names.Fires)); failed == 0 || n != failed {
+			t.Fatalf("%d acks failed, %d messages are left", failed, n)
+		}
+	})
+}
+
+// TestThrottledAndUnknown: a throttle says that nothing happened, an answer
+// that did not come says nothing.
+func TestThrottledAndUnknown(t *testing.T) {
+	reset := errors.New("connection reset by peer")
+	for _, c := range []struct {
+		name      string
+		fault     fakeaws.Fault
+		throttled bool
+	}{{"throttled", fakeaws.Fault{Before: fakeaws.Throttled()}, true}, {"lost", fakeaws.Fault{After: reset}, false}, {"cut", fakeaws.Fault{Before: reset}, false}} {
+		f := newFakes(t, awsengine.Options{})
+		fault := func(context.Context, fakeaws.Call) fakeaws.Fault { return c.fault }
+		f.db.Faults, f.sqs.Faults = fault, fault
+		s, ctx := f.store, t.Context()
+		id := core.PlannedRun(1, core.InstantOf(base))
+		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767, Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
+		for name, err := range map[string]error{
+			"Create": s.Create(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
+			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
+			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0], "PutLease": s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a"}),
+			"CloseRuns": s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)}})[0],
+		} {
+			if err == nil || errors.Is(err, core.ErrRefused) || errors.Is(err, core.ErrThrottled) != c.throttled {
+				t.Errorf("%s, %s: got %v", c.name, name, err)
+			}
+		}
+	}
+}
+
+func batch(queue string, bodies ...string) *sqs.SendMessageBatchInput {
+	in := &sqs.SendMessageBatchInput{QueueUrl: &queue}
+	for i, b := range bodies {
+		in.Entries = append(in.Entries, entryOf(i, b))
+	}
+	return in
+}
+
+func entryOf(i int, body string) types.SendMessageBatchRequestEntry {
+	return types.SendMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), MessageBody: &body}
+}
+
+// TestJobIsOfOneMoment: the two items of a job are not read at one moment. A job
+// of which one was read before an edit and the other after it is unread: who
+// paused it would write the old definition back.
+func TestJobIsOfOneMoment(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
+	j := oneJob(1)
+	ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+	edited := j
+	edited.Def.Params, edited.Sched.Rev = "new", 200
+	during := func() {
+		f.db.Faults = nil
+		ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: core.Change{ID: 200, App: "orders", Job: 1}}})...)
+	}
+	f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Between: during} }
+	found, unread, err := s.Jobs(ctx, []core.JobID{1})
+	if ok(t, err); len(found) != 0 || len(unread) != 1 {
+		t.Fatalf("read across an edit: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	}
+	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 200 {
+		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	}
+	// A change of the schedule alone leaves the definition where it is.
+	paused := found[1]
+	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
+	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)
+	found, _, err = s.Jobs(ctx, []core.JobID{1})
+	if ok(t, err); found[1].Def.Params != "new" || found[1].Sched.Rev != 300 {
+		t.Fatalf("at last: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
+	}
+}

@@ -1,0 +1,360 @@
+package awsengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/tickring/tickring/core"
+)
+
+// item is a stored item or its key.
+type item = map[string]types.AttributeValue
+
+// Bounds of DynamoDB's requests.
+const (
+	statementsPerBatch = 25
+	keysPerGet         = 100
+	writesPerBatch     = 25
+	actionsPerTransact = 100
+)
+
+// throttles are the codes that mean that nothing happened and may later.
+var throttles = []string{
+	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling", "RequestThrottled", "TooManyRequestsException",
+	"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict", "TransactionConflictException", "LimitExceededException",
+	"OverLimit", "KmsThrottled",
+}
+
+// answer makes one of the four answers of a call's error; what names the table
+// or queue that was asked, so that one that does not exist is told.
+func answer(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var refused *types.ConditionalCheckFailedException
+	if errors.As(err, &refused) {
+		return core.ErrRefused
+	}
+	var canceled *types.TransactionCanceledException
+	if errors.As(err, &canceled) {
+		return canceledAnswer(what, canceled)
+	}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		code := api.ErrorCode()
+		if slices.Contains(throttles, code) {
+			return core.ErrThrottled
+		}
+		if tooLarge(api.ErrorMessage()) {
+			return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+		}
+		var noTable *types.ResourceNotFoundException
+		if errors.As(err, &noTable) || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
+			return fmt.Errorf("%s does not exist: %w", what, err)
+		}
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+// tooLarge reports that an item is: DynamoDB says so in words only.
+func tooLarge(message string) bool { return strings.Contains(message, "maximum allowed size") }
+
+// canceledAnswer is refused if a condition failed, throttled if the store had
+// no room for it or another was at the same items.
+func canceledAnswer(what string, c *types.TransactionCanceledException) error {
+	passing, why := false, ""
+	for _, r := range c.CancellationReasons {
+		switch code := aws.ToString(r.Code); {
+		case code == "ConditionalCheckFailed":
+			return core.ErrRefused
+		case slices.Contains(throttles, code):
+			passing = true
+		case code != "None" && code != "" && why == "":
+			why = code + ": " + aws.ToString(r.Message)
+		}
+	}
+	switch {
+	case tooLarge(why):
+		return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+	case why != "":
+		return fmt.Errorf("%s: %s: %w", what, why, c)
+	case passing:
+		return core.ErrThrottled
+	}
+	return fmt.Errorf("%s: %w", what, c)
+}
+
+// statement is one PartiQL write of one item; key tells items apart.
+type statement struct {
+	table string
+	key   string
+	text  string
+	args  []types.AttributeValue
+}
+
+// execute writes statements, 25 to a request, each judged alone. Two of one
+// item never share a request: the second waits for the first.
+func (s *Store) execute(ctx context.Context, list []statement) []error {
+	errs := make([]error, len(list))
+	for wave := range waves(list) {
+		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
+		s.parallel(len(batches), func(b int) { s.executeBatch(ctx, list, batches[b], errs) })
+	}
+	return errs
+}
+
+// waves yields the indices of statements, each wave with no item twice.
+func waves(list []statement) func(yield func([]int) bool) {
+	return func(yield func([]int) bool) {
+		left := make([]int, len(list))
+		for i := range list {
+			left[i] = i
+		}
+		for len(left) > 0 {
+			var now, later []int
+			seen := make(map[string]bool, len(left))
+			for _, i := range left {
+				if k := list[i].table + "\x00" + list[i].key; seen[k] {
+					later = append(later, i)
+				} else {
+					seen[k] = true
+					now = append(now, i)
+				}
+			}
+			if !yield(now) {
+				return
+			}
+			left = later
+		}
+	}
+}
+
+func (s *Store) executeBatch(ctx context.Context, list []statement, batch []int, errs []error) {
+	if err := ctx.Err(); err != nil {
+		for _, i := range batch {
+			errs[i] = err
+		}
+		return
+	}
+	in := &dynamodb.BatchExecuteStatementInput{Statements: make([]types.BatchStatementRequest, len(batch))}
+	for k, i := range batch {
+		in.Statements[k] = types.BatchStatementRequest{Statement: &list[i].text, Parameters: list[i].args}
+	}
+	out, err := s.db.BatchExecuteStatement(ctx, in)
+	if err != nil {
+		for _, i := range batch {
+			errs[i] = answer("table "+list[i].table, err)
+		}
+		return
+	}
+	for k, i := range batch {
+		if k >= len(out.Responses) {
+			errs[i] = errors.New("no answer to a statement")
+			continue
+		}
+		errs[i] = statementAnswer(list[i].table, out.Responses[k].Error)
+	}
+}
+
+func statementAnswer(table string, e *types.BatchStatementError) error {
+	if e == nil {
+		return nil
+	}
+	switch e.Code {
+	case types.BatchStatementErrorCodeEnumConditionalCheckFailed, types.BatchStatementErrorCodeEnumDuplicateItem:
+		return core.ErrRefused
+	case types.BatchStatementErrorCodeEnumThrottlingError, types.BatchStatementErrorCodeEnumRequestLimitExceeded,
+		types.BatchStatementErrorCodeEnumProvisionedThroughputExceeded, types.BatchStatementErrorCodeEnumTransactionConflict:
+		return core.ErrThrottled
+	case types.BatchStatementErrorCodeEnumResourceNotFound:
+		return fmt.Errorf("table %s does not exist", table)
+	}
+	if tooLarge(aws.ToString(e.Message)) {
+		return core.Errorf(core.CodeTooLarge, "table %s: an item would be larger than 400 KB, the most that DynamoDB keeps", table)
+	}
+	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
+}
+
+// get reads items strongly, by key. Those that the store had no room for are
+// in unread, as the keys' indices.
+func (s *Store) get(ctx context.Context, table string, keys []item, found func(item) error) (unread map[int]bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	unread = map[int]bool{}
+	var names []string // of the keys' attributes
+	index := map[string]int{}
+	var unique []int
+	for i, k := range keys {
+		if names == nil {
+			for n := range k {
+				names = append(names, n)
+			}
+			slices.Sort(names)
+		}
+		id := keyText(names, k)
+		if _, twice := index[id]; !twice {
+			index[id] = i
+			unique = append(unique, i)
+		}
+	}
+	batches := slices.Collect(slices.Chunk(unique, keysPerGet))
+	items := make([][]item, len(batches))
+	left := make([][]item, len(batches))
+	errs := make([]error, len(batches))
+	s.parallel(len(batches), func(b int) {
+		want := make([]item, len(batches[b]))
+		for k, i := range batches[b] {
+			want[k] = keys[i]
+		}
+		for range 2 { // once more for what was not processed
+			out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+				table: {Keys: want, ConsistentRead: aws.Bool(true)}}})
+			if err != nil {
+				if errs[b] = answer("table "+table, err); errors.Is(errs[b], core.ErrThrottled) {
+					errs[b], left[b] = nil, want
+				}
+				return
+			}
+			items[b] = append(items[b], out.Responses[table]...)
+			if want = out.UnprocessedKeys[table].Keys; len(want) == 0 {
+				return
+			}
+		}
+		left[b] = want
+	})
+	for b := range batches {
+		if errs[b] != nil {
+			return nil, errs[b]
+		}
+		for _, it := range items[b] {
+			if err := found(it); err != nil {
+				return nil, err
+			}
+		}
+		for _, k := range left[b] {
+			unread[index[keyText(names, k)]] = true
+		}
+	}
+	return unread, nil
+}
+
+func keyText(names []string, k item) string {
+	var b strings.Builder
+	for _, n := range names {
+		switch v := k[n].(type) {
+		case *types.AttributeValueMemberS:
+			b.WriteString(v.Value)
+		case *types.AttributeValueMemberN:
+			b.WriteString(v.Value)
+		}
+		b.WriteByte(0)
+	}
+	return b.String()
+}
+
+// query reads all pages of a query, until each has had enough.
+func (s *Store) query(ctx context.Context, in *dynamodb.QueryInput, each func(item) (more bool, err error)) error {
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		out, err := s.db.Query(ctx, in)
+		if err != nil {
+			return answer("table "+aws.ToString(in.TableName), err)
+		}
+		for _, it := range out.Items {
+			if more, err := each(it); err != nil || !more {
+				return err
+			}
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return nil
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+}
+
+// batchWrite puts and deletes items without conditions; the answer of each.
+func (s *Store) batchWrite(ctx context.Context, table string, writes []types.WriteRequest, keys []string) []error {
+	errs := make([]error, len(writes))
+	first := map[string]int{} // an item may be in a request once: of equal writes the first counts for all
+	var unique []int
+	for i, k := range keys {
+		if _, twice := first[k]; !twice {
+			first[k] = i
+			unique = append(unique, i)
+		}
+	}
+	batches := slices.Collect(slices.Chunk(unique, writesPerBatch))
+	s.parallel(len(batches), func(b int) {
+		fail := func(err error) {
+			for _, i := range batches[b] {
+				errs[i] = err
+			}
+		}
+		if err := ctx.Err(); err != nil {
+			fail(err)
+			return
+		}
+		list := make([]types.WriteRequest, len(batches[b]))
+		for k, i := range batches[b] {
+			list[k] = writes[i]
+		}
+		for range 2 {
+			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
+			if err != nil {
+				fail(answer("table "+table, err))
+				return
+			}
+			if list = out.UnprocessedItems[table]; len(list) == 0 {
+				return
+			}
+		}
+		fail(core.ErrThrottled) // of some it is not true: a put or a delete can be repeated
+	})
+	for i, k := range keys {
+		errs[i] = errs[first[k]]
+	}
+	return errs
+}
+
+// transact writes all or nothing.
+func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
+	if err == nil {
+		return nil
+	}
+	return answer("table "+strings.Join(tablesOf(actions), " or "), err)
+}
+
+// tablesOf names the tables of a transaction, for one that does not exist.
+func tablesOf(actions []types.TransactWriteItem) []string {
+	var list []string
+	for i := range actions {
+		a := &actions[i]
+		switch {
+		case a.Put != nil:
+			list = append(list, *a.Put.TableName)
+		case a.Update != nil:
+			list = append(list, *a.Update.TableName)
+		case a.Delete != nil:
+			list = append(list, *a.Delete.TableName)
+		case a.ConditionCheck != nil:
+			list = append(list, *a.ConditionCheck.TableName)
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}

@@ -1,0 +1,912 @@
+package fakeaws
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// DynamoDB is awsengine's tables. Its fields are set before its first use.
+type DynamoDB struct {
+	// Faults is asked about each request; nil is none.
+	Faults Faults
+	// Lag is how far the index is behind a write; nil is not at all.
+	Lag func() time.Duration
+	// PageBytes is how much a page of a query reads: 1 MB.
+	PageBytes int
+	// PageItems is how many items a page of a query reads at most; 0 is no bound.
+	PageItems int
+
+	report func(format string, args ...any)
+	meter  meter
+
+	mu         sync.Mutex
+	tables     map[string]*table
+	conds      map[string]*cond
+	updates    map[string]*update
+	statements map[string]*statement
+}
+
+var _ awsengine.DynamoDB = (*DynamoDB)(nil)
+
+// Units is what was consumed since it was last asked.
+func (d *DynamoDB) Units() Units { return d.meter.take() }
+
+// call is one request: the fault first, then the effect.
+func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) error {
+	d.meter.request(c.Op)
+	var f Fault
+	if d.Faults != nil {
+		f = d.Faults(ctx, c)
+	}
+	if err := f.begin(ctx, c); err != nil {
+		return err
+	}
+	if err := do(&f); err != nil {
+		var odd *unknown
+		if errors.As(err, &odd) {
+			d.report("%s of %s: %v", c.Op, c.On, err)
+		}
+		return operation(c.Op, err)
+	}
+	if f.After != nil {
+		return operation(c.Op, f.After)
+	}
+	return nil
+}
+
+func (d *DynamoDB) table(name *string) (*table, error) {
+	t := d.tables[aws.ToString(name)]
+	if t == nil {
+		return nil, &types.ResourceNotFoundException{Message: aws.String("Requested resource not found")}
+	}
+	return t, nil
+}
+
+func remembered[T any](of *map[string]T, text string, parse func(string) (T, error)) (T, error) {
+	if v, ok := (*of)[text]; ok {
+		return v, nil
+	}
+	v, err := parse(text)
+	if err != nil {
+		return v, err
+	}
+	if *of == nil {
+		*of = map[string]T{}
+	}
+	(*of)[text] = v
+	return v, nil
+}
+
+func (d *DynamoDB) cond(text *string) (*cond, error) {
+	if text == nil {
+		return nil, nil
+	}
+	return remembered(&d.conds, *text, parseCond)
+}
+
+func understood(in any, names ...string) error {
+	if err := only(in, names...); err != nil {
+		return strange("%v", err)
+	}
+	return nil
+}
+
+func (d *DynamoDB) lag() time.Duration {
+	if d.Lag == nil {
+		return 0
+	}
+	return d.Lag()
+}
+
+// write is one write of one item, judged and then done.
+type write struct {
+	table *table
+	at    place
+	cond  *cond
+	env   env
+	// One of them:
+	put    item
+	update *update
+	remove bool
+	check  bool
+	key    item
+}
+
+// judge answers what is to be there afterwards, and the item before; it changes nothing.
+func (d *DynamoDB) judge(w *write) (was, is item, err error) {
+	if e := w.table.get(w.at); e != nil {
+		was = e.it
+	}
+	if !w.env.holds(w.cond, was) {
+		return was, nil, &types.ConditionalCheckFailedException{Message: aws.String("The conditional request failed")}
+	}
+	switch {
+	case w.check:
+		return was, was, nil
+	case w.remove:
+		return was, nil, nil
+	case w.put != nil:
+		is = copied(w.put)
+	default:
+		base := was
+		if base == nil {
+			base = w.key
+		}
+		if is, err = w.env.apply(w.update, base); err != nil {
+			return was, nil, err
+		}
+		if p, err := w.table.place(is); err != nil || p != w.at {
+			return was, nil, invalid("Cannot update attribute %s. This attribute is part of the key", w.table.sort.name)
+		}
+		is = copied(is)
+	}
+	if err := whole(is); err != nil {
+		return was, nil, err
+	}
+	if x := w.table.index; x != nil {
+		for _, k := range []key{x.hash, x.sort} {
+			if is[k.name] != nil {
+				if _, err := k.of(is); err != nil {
+					return was, nil, err
+				}
+			}
+		}
+	}
+	if sizeOf(is) > maxItem {
+		return was, nil, invalid("Item size has exceeded the maximum allowed size")
+	}
+	return was, is, nil
+}
+
+// commit does what judge answered, and counts its units; times is 2 in a transaction.
+func (d *DynamoDB) commit(w *write, was, is item, times float64) {
+	index := 0.0
+	if !w.check {
+		index = w.table.put(w.at, is, time.Now(), d.lag())
+	}
+	d.meter.add(0, times*writeUnits(max(sizeOf(was), sizeOf(is))), index)
+}
+
+// one does a write alone; a condition that failed costs what was looked at.
+func (d *DynamoDB) one(w *write) (was, is item, err error) {
+	was, is, err = d.judge(w)
+	if err != nil {
+		var refused *types.ConditionalCheckFailedException
+		if errors.As(err, &refused) {
+			d.meter.add(0, writeUnits(sizeOf(was)), 0)
+		}
+		return was, nil, err
+	}
+	d.commit(w, was, is, 1)
+	return was, is, nil
+}
+
+// prepare reads the parts that puts, updates, removals and checks share.
+func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string, names map[string]string, values item) (*write, error) {
+	t, err := d.table(name)
+	if err != nil {
+		return nil, err
+	}
+	w := &write{table: t, put: put, env: env{names: names, values: values}, key: key}
+	if put != nil {
+		w.at, err = t.place(put)
+	} else {
+		w.at, err = t.keyOnly(key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if put != nil {
+		if err := whole(put); err != nil {
+			return nil, err
+		}
+	}
+	if w.cond, err = d.cond(condition); err != nil {
+		return nil, err
+	}
+	if does != nil {
+		if w.update, err = remembered(&d.updates, *does, parseUpdate); err != nil {
+			return nil, err
+		}
+	}
+	return w, w.env.check([]*cond{w.cond}, w.update)
+}
+
+// GetItem implements awsengine.DynamoDB.
+func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput, err error) {
+	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(*Fault) error {
+		if err := understood(in, "TableName", "Key", "ConsistentRead"); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t, err := d.table(in.TableName)
+		if err != nil {
+			return err
+		}
+		if !aws.ToBool(in.ConsistentRead) {
+			return strange("a read that is not strong")
+		}
+		p, err := t.keyOnly(in.Key)
+		if err != nil {
+			return err
+		}
+		out = &dynamodb.GetItemOutput{}
+		if e := t.get(p); e != nil {
+			out.Item = copied(e.it)
+		}
+		d.meter.add(readUnits(sizeOf(out.Item)), 0, 0)
+		return nil
+	})
+	return answered(out, err)
+}
+
+// answered is no output beside an error.
+func answered[T any](out *T, err error) (*T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// PutItem implements awsengine.DynamoDB.
+func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput, err error) {
+	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+		if err := understood(in, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
+			return err
+		}
+		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueAllOld {
+			return strange("ReturnValues %s of a put", in.ReturnValues)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		w, err := d.prepare(in.TableName, nil, in.Item, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+		if err != nil {
+			return err
+		}
+		was, _, err := d.one(w)
+		out = &dynamodb.PutItemOutput{}
+		if in.ReturnValues != "" {
+			out.Attributes = copied(was)
+		}
+		return err
+	})
+	return answered(out, err)
+}
+
+// UpdateItem implements awsengine.DynamoDB.
+func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
+	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
+			return err
+		}
+		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueUpdatedNew {
+			return strange("ReturnValues %s of an update", in.ReturnValues)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		w, err := d.prepare(in.TableName, in.Key, nil, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+		if err != nil {
+			return err
+		}
+		if w.update == nil {
+			return strange("an update without its expression")
+		}
+		_, is, err := d.one(w)
+		if err != nil {
+			return err
+		}
+		out = &dynamodb.UpdateItemOutput{}
+		if in.ReturnValues != "" {
+			out.Attributes = item{}
+			for _, s := range slices.Concat(w.update.sets, w.update.adds) {
+				n := w.env.name(s.name)
+				out.Attributes[n] = copiedValue(is[n])
+			}
+		}
+		return nil
+	})
+	return answered(out, err)
+}
+
+// DeleteItem implements awsengine.DynamoDB.
+func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
+	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+		if err := understood(in, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		w, err := d.prepare(in.TableName, in.Key, nil, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+		if err != nil {
+			return err
+		}
+		w.remove = true
+		out = &dynamodb.DeleteItemOutput{}
+		_, _, err = d.one(w)
+		return err
+	})
+	return answered(out, err)
+}
+
+// BatchGetItem implements awsengine.DynamoDB. It is no snapshot: what is
+// written meanwhile is in some of its items and not in others.
+func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
+	var name string
+	var of types.KeysAndAttributes
+	for name, of = range in.RequestItems {
+	}
+	err = d.call(ctx, Call{Op: "BatchGetItem", On: name, N: len(of.Keys)}, func(f *Fault) error {
+		if err := understood(in, "RequestItems"); err != nil {
+			return err
+		}
+		if err := understood(of, "Keys", "ConsistentRead"); err != nil {
+			return err
+		}
+		if len(in.RequestItems) != 1 || !aws.ToBool(of.ConsistentRead) {
+			return strange("a read of several tables, or one that is not strong")
+		}
+		if n := len(of.Keys); n < 1 || n > 100 {
+			return invalid("Too many items requested for the BatchGetItem call: %d", n)
+		}
+		out = &dynamodb.BatchGetItemOutput{Responses: map[string][]item{name: {}}, UnprocessedKeys: map[string]types.KeysAndAttributes{}}
+		seen := map[place]bool{}
+		size := 0
+		for i, k := range of.Keys {
+			if i > 0 && f.Between != nil {
+				f.Between()
+			}
+			err := func() error {
+				d.mu.Lock()
+				defer d.mu.Unlock()
+				t, err := d.table(&name)
+				if err != nil {
+					return err
+				}
+				p, err := t.keyOnly(k)
+				if err != nil {
+					return err
+				}
+				if seen[p] {
+					return invalid("Provided list of item keys contains duplicates")
+				}
+				seen[p] = true
+				if f.Part != nil && f.Part(i) || size > 16<<20 {
+					of := out.UnprocessedKeys[name]
+					of.ConsistentRead = aws.Bool(true)
+					of.Keys = append(of.Keys, copied(k))
+					out.UnprocessedKeys[name] = of
+					return nil
+				}
+				e := t.get(p)
+				if e == nil {
+					d.meter.add(1, 0, 0)
+					return nil
+				}
+				size += e.size
+				d.meter.add(readUnits(e.size), 0, 0)
+				out.Responses[name] = append(out.Responses[name], copied(e.it))
+				return nil
+			}()
+			if err != nil {
+				return err
+			}
+		}
+		// They come in no order.
+		slices.Reverse(out.Responses[name])
+		return nil
+	})
+	return answered(out, err)
+}
+
+// BatchWriteItem implements awsengine.DynamoDB.
+func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchWriteItemOutput, err error) {
+	var name string
+	var list []types.WriteRequest
+	for name, list = range in.RequestItems {
+	}
+	err = d.call(ctx, Call{"BatchWriteItem", name, len(list), true}, func(f *Fault) error {
+		if err := understood(in, "RequestItems"); err != nil {
+			return err
+		}
+		if len(in.RequestItems) != 1 {
+			return strange("writes of %d tables", len(in.RequestItems))
+		}
+		if n := len(list); n < 1 || n > 25 {
+			return invalid("1 validation error detected: %d writes", n)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		t, err := d.table(&name)
+		if err != nil {
+			return err
+		}
+		writes := make([]*write, len(list))
+		seen := map[place]bool{}
+		for i, r := range list {
+			switch {
+			case r.PutRequest != nil && r.DeleteRequest == nil:
+				writes[i], err = d.prepare(&name, nil, r.PutRequest.Item, nil, nil, nil, nil)
+			case r.DeleteRequest != nil && r.PutRequest == nil:
+				if writes[i], err = d.prepare(&name, r.DeleteRequest.Key, nil, nil, nil, nil, nil); err == nil {
+					writes[i].remove = true
+				}
+			default:
+				err = strange("a write that is neither a put nor a removal")
+			}
+			if err != nil {
+				return err
+			}
+			if seen[writes[i].at] {
+				return invalid("Provided list of item keys contains duplicates")
+			}
+			seen[writes[i].at] = true
+			if _, _, err := d.judge(writes[i]); err != nil {
+				return err
+			}
+		}
+		out = &dynamodb.BatchWriteItemOutput{UnprocessedItems: map[string][]types.WriteRequest{}}
+		for i, w := range writes {
+			if f.Part != nil && f.Part(i) {
+				out.UnprocessedItems[name] = append(out.UnprocessedItems[name], list[i])
+				continue
+			}
+			if _, _, err := d.one(w); err != nil {
+				return err
+			}
+		}
+		_ = t
+		return nil
+	})
+	return answered(out, err)
+}
+
+// TransactWriteItems implements awsengine.DynamoDB.
+func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
+	err = d.call(ctx, Call{"TransactWriteItems", "", len(in.TransactItems), true}, func(*Fault) error {
+		if err := understood(in, "TransactItems"); err != nil {
+			return err
+		}
+		if n := len(in.TransactItems); n < 1 || n > 100 {
+			return invalid("Member must have length less than or equal to 100: %d actions", n)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		type spot struct {
+			t *table
+			p place
+		}
+		writes := make([]*write, len(in.TransactItems))
+		seen := map[spot]bool{}
+		for i, a := range in.TransactItems {
+			w, err := d.action(&a)
+			if err != nil {
+				return err
+			}
+			if seen[spot{w.table, w.at}] {
+				return invalid("Transaction request cannot include multiple operations on one item")
+			}
+			seen[spot{w.table, w.at}] = true
+			writes[i] = w
+		}
+		was, is := make([]item, len(writes)), make([]item, len(writes))
+		reasons := make([]types.CancellationReason, len(writes))
+		failed := false
+		for i, w := range writes {
+			var err error
+			reasons[i].Code = aws.String("None")
+			if was[i], is[i], err = d.judge(w); err != nil {
+				failed = true
+				var refused *types.ConditionalCheckFailedException
+				var odd *unknown
+				switch {
+				case errors.As(err, &refused):
+					reasons[i].Code, reasons[i].Message = aws.String("ConditionalCheckFailed"), refused.Message
+				case errors.As(err, &odd):
+					return err
+				default:
+					reasons[i].Code, reasons[i].Message = aws.String("ValidationError"), aws.String(err.Error())
+				}
+			}
+		}
+		if failed {
+			for i := range writes {
+				d.meter.add(0, 2*writeUnits(sizeOf(was[i])), 0)
+			}
+			return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons"), CancellationReasons: reasons}
+		}
+		for i, w := range writes {
+			d.commit(w, was[i], is[i], 2)
+		}
+		out = &dynamodb.TransactWriteItemsOutput{}
+		return nil
+	})
+	return answered(out, err)
+}
+
+func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
+	n := 0
+	if p := a.Put; p != nil {
+		n++
+		if err := understood(p, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+			return nil, err
+		}
+		w, err = d.prepare(p.TableName, nil, p.Item, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
+	}
+	if p := a.Update; p != nil {
+		n++
+		if err := understood(p, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+			return nil, err
+		}
+		if p.UpdateExpression == nil {
+			return nil, strange("an update without its expression")
+		}
+		w, err = d.prepare(p.TableName, p.Key, nil, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
+	}
+	if p := a.Delete; p != nil {
+		n++
+		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+			return nil, err
+		}
+		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues); err == nil {
+			w.remove = true
+		}
+	}
+	if p := a.ConditionCheck; p != nil {
+		n++
+		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+			return nil, err
+		}
+		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues); err == nil {
+			w.check = true
+		}
+	}
+	if n != 1 {
+		return nil, invalid("TransactItems can only contain one of Check, Put, Update or Delete")
+	}
+	return w, err
+}
+
+// BatchExecuteStatement implements awsengine.DynamoDB.
+func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchExecuteStatementOutput, err error) {
+	name := ""
+	if len(in.Statements) > 0 {
+		if st, err := d.statement(aws.ToString(in.Statements[0].Statement)); err == nil {
+			name = st.table
+		}
+	}
+	err = d.call(ctx, Call{"BatchExecuteStatement", name, len(in.Statements), true}, func(f *Fault) error {
+		if err := understood(in, "Statements"); err != nil {
+			return err
+		}
+		if n := len(in.Statements); n < 1 || n > 25 {
+			return invalid("1 validation error detected: Value at 'statements' failed to satisfy constraint: %d statements", n)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		type spot struct {
+			t *table
+			p place
+		}
+		seen := map[spot]bool{}
+		writes := make([]*write, len(in.Statements))
+		errs := make([]error, len(in.Statements))
+		for i := range in.Statements {
+			if err := understood(&in.Statements[i], "Statement", "Parameters"); err != nil {
+				return err
+			}
+			st, err := remembered(&d.statements, aws.ToString(in.Statements[i].Statement), parseStatement)
+			if err != nil {
+				return err
+			}
+			writes[i], errs[i] = d.partiql(st, in.Statements[i].Parameters)
+			var odd *unknown
+			if errors.As(errs[i], &odd) {
+				return errs[i]
+			}
+			if errs[i] != nil {
+				continue
+			}
+			if seen[spot{writes[i].table, writes[i].at}] {
+				return invalid("Batch statements are not allowed to contain several statements of one item")
+			}
+			seen[spot{writes[i].table, writes[i].at}] = true
+		}
+		out = &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(writes))}
+		for i, w := range writes {
+			err := errs[i]
+			switch {
+			case f.Part != nil && f.Part(i):
+				err = Throttled()
+			case err == nil:
+				_, _, err = d.one(w)
+			}
+			var odd *unknown
+			if errors.As(err, &odd) {
+				return err
+			}
+			out.Responses[i].TableName = aws.String(name)
+			out.Responses[i].Error = statementError(err, err == nil || w == nil || w.put == nil)
+		}
+		return nil
+	})
+	return answered(out, err)
+}
+
+func (d *DynamoDB) statement(text string) (*statement, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return remembered(&d.statements, text, parseStatement)
+}
+
+func statementError(err error, update bool) *types.BatchStatementError {
+	if err == nil {
+		return nil
+	}
+	e := &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumValidationError, Message: aws.String(err.Error())}
+	var refused *types.ConditionalCheckFailedException
+	var gone *types.ResourceNotFoundException
+	switch {
+	case errors.As(err, &refused) && update:
+		e.Code = types.BatchStatementErrorCodeEnumConditionalCheckFailed
+	case errors.As(err, &refused):
+		e.Code = types.BatchStatementErrorCodeEnumDuplicateItem
+	case errors.As(err, &gone):
+		e.Code = types.BatchStatementErrorCodeEnumResourceNotFound
+	case err.Error() == Throttled().Error():
+		e.Code = types.BatchStatementErrorCodeEnumThrottlingError
+	}
+	return e
+}
+
+// partiql makes the write of a statement: an insert is a put where there is
+// none, an update has the whole key among its conditions and finds its item.
+func (d *DynamoDB) partiql(st *statement, params []types.AttributeValue) (*write, error) {
+	t, err := d.table(&st.table)
+	if err != nil {
+		return nil, err
+	}
+	if len(params) != st.params {
+		return nil, invalid("Number of parameters in request and statement don't match.")
+	}
+	w := &write{table: t, env: env{params: params}, update: st.update}
+	if st.insert != nil {
+		w.put = item{}
+		for _, s := range st.insert {
+			if _, twice := w.put[s.name.text]; twice {
+				return nil, invalid("Item with the name %s more than once", s.name.text)
+			}
+			w.put[s.name.text] = w.env.value(s.value)
+		}
+		if err := whole(w.put); err != nil {
+			return nil, err
+		}
+		w.cond = &cond{op: "missing", args: []operand{{kind: '"', text: t.hash.name}}}
+		w.at, err = t.place(w.put)
+		return w, err
+	}
+	if err := w.env.check([]*cond{st.where}, st.update); err != nil {
+		return nil, err
+	}
+	if len(st.update.sets)+len(st.update.removes) == 0 {
+		return nil, strange("an update that does nothing")
+	}
+	list := []*cond{st.where}
+	if st.where.op == "and" {
+		list = st.where.subs
+	}
+	w.key = item{}
+	for _, c := range list {
+		if c.op == "=" {
+			if n := w.env.name(c.args[0]); n == t.hash.name || n == t.sort.name {
+				w.key[n] = w.env.value(c.args[1])
+			}
+		}
+	}
+	if w.at, err = t.keyOnly(w.key); err != nil {
+		return nil, invalid("Where clause does not contain a mandatory equality on all key attributes")
+	}
+	// The key is among the conditions, so that an item that is not there fails them.
+	w.cond = st.where
+	return w, nil
+}
+
+// Query implements awsengine.DynamoDB.
+func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (out *dynamodb.QueryOutput, err error) {
+	on := aws.ToString(in.TableName)
+	if in.IndexName != nil {
+		on += "/" + *in.IndexName
+	}
+	err = d.call(ctx, Call{Op: "Query", On: on, N: 1}, func(f *Fault) error {
+		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "FilterExpression", "ExpressionAttributeNames", "ExpressionAttributeValues",
+			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead"); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		out, err = d.query(in, f)
+		return err
+	})
+	return answered(out, err)
+}
+
+// row is one item in the way of a query.
+type row struct {
+	sort value
+	of   place
+	it   item
+}
+
+func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutput, error) {
+	t, err := d.table(in.TableName)
+	if err != nil {
+		return nil, err
+	}
+	hash, sort := t.hash, t.sort
+	if in.IndexName != nil {
+		if t.index == nil || t.index.name != *in.IndexName {
+			return nil, invalid("The table does not have the specified index: %s", *in.IndexName)
+		}
+		if aws.ToBool(in.ConsistentRead) {
+			return nil, invalid("Consistent reads are not supported on global secondary indexes")
+		}
+		hash, sort = t.index.hash, t.index.sort
+	} else if !aws.ToBool(in.ConsistentRead) {
+		return nil, strange("a read of a table that is not strong")
+	}
+	if in.Limit != nil && *in.Limit < 1 {
+		return nil, invalid("Limit %d: it is at least 1", *in.Limit)
+	}
+	e := env{names: in.ExpressionAttributeNames, values: in.ExpressionAttributeValues}
+	keys, err := d.cond(in.KeyConditionExpression)
+	if err != nil {
+		return nil, err
+	}
+	filter, err := d.cond(in.FilterExpression)
+	if err != nil {
+		return nil, err
+	}
+	if err := e.check([]*cond{keys, filter}, nil); err != nil {
+		return nil, err
+	}
+	part, err := keyCondition(&e, keys, hash, sort)
+	if err != nil {
+		return nil, err
+	}
+	var rows []row
+	if in.IndexName != nil {
+		now := time.Now()
+		for _, p := range t.index.at(part, now, now.Add(-f.Stale)) {
+			rows = append(rows, row{p.sort, p.of, p.it})
+		}
+	} else {
+		for _, o := range t.parts[part] {
+			rows = append(rows, row{o.sort, place{part, o.sort}, o.it})
+		}
+	}
+	order := func(a, b row) int {
+		if c := a.sort.compare(b.sort); c != 0 {
+			return c
+		}
+		if c := a.of.hash.compare(b.of.hash); c != 0 {
+			return c
+		}
+		return a.of.sort.compare(b.of.sort)
+	}
+	back := in.ScanIndexForward != nil && !*in.ScanIndexForward
+	if back {
+		slices.Reverse(rows)
+	}
+	from := 0
+	if len(in.ExclusiveStartKey) > 0 {
+		start, err := startRow(in, t, part, hash, sort)
+		if err != nil {
+			return nil, err
+		}
+		for from < len(rows) && (!back && order(rows[from], start) <= 0 || back && order(rows[from], start) >= 0) {
+			from++
+		}
+	}
+	out := &dynamodb.QueryOutput{}
+	most := len(rows) + 1
+	for _, n := range []int{int(aws.ToInt32(in.Limit)), d.PageItems, f.Short} {
+		if n > 0 {
+			most = min(most, n)
+		}
+	}
+	looked, size := 0, 0
+	for ; from < len(rows); from++ {
+		r := rows[from]
+		if !e.holds(keys, r.it) {
+			continue
+		}
+		looked++
+		size += sizeOf(r.it)
+		if e.holds(filter, r.it) {
+			out.Items = append(out.Items, copied(r.it))
+		}
+		if looked >= most || size >= d.PageBytes {
+			out.LastEvaluatedKey = item{}
+			for _, n := range []string{t.hash.name, t.sort.name, hash.name, sort.name} {
+				out.LastEvaluatedKey[n] = copiedValue(r.it[n])
+			}
+			break
+		}
+	}
+	out.Count, out.ScannedCount = int32(len(out.Items)), int32(looked)
+	units := readUnits(size)
+	if in.IndexName != nil {
+		units /= 2
+	}
+	d.meter.add(units, 0, 0)
+	return out, nil
+}
+
+// keyCondition is an equality of the hash key, and at most one condition of the
+// sort key: nothing else can be asked of a key.
+func keyCondition(e *env, c *cond, hash, sort key) (part value, err error) {
+	if c == nil {
+		return part, invalid("Either the KeyConditions or KeyConditionExpression parameter must be specified")
+	}
+	list := []*cond{c}
+	if c.op == "and" {
+		list = c.subs
+	}
+	hashes := 0
+	for _, s := range list {
+		switch n := s.op; {
+		case n == "or" || n == "not" || n == "and" || n == "in" || n == "missing" || n == "exists":
+			return part, invalid("Invalid operator used in KeyConditionExpression: %s", n)
+		case e.name(s.args[0]) == hash.name && n == "=":
+			hashes++
+			if part, err = hash.of(item{hash.name: e.value(s.args[1])}); err != nil {
+				return part, err
+			}
+		case e.name(s.args[0]) != sort.name:
+			return part, invalid("Query key condition not supported: %s", e.name(s.args[0]))
+		default:
+			for _, a := range s.args[1:] {
+				if _, err := sort.of(item{sort.name: e.value(a)}); err != nil {
+					return part, err
+				}
+			}
+			if n == "between" {
+				if over, _ := less(e.value(s.args[2]), e.value(s.args[1])); over {
+					return part, invalid("The BETWEEN operator requires upper bound to be greater than or equal to lower bound")
+				}
+			}
+		}
+	}
+	if hashes != 1 || len(list) > 2 {
+		return part, invalid("Query condition missed key schema element: %s", hash.name)
+	}
+	return part, nil
+}
+
+func startRow(in *dynamodb.QueryInput, t *table, part value, hash, sort key) (r row, err error) {
+	k := in.ExclusiveStartKey
+	want := 2
+	if in.IndexName != nil {
+		want = 4
+	}
+	if len(k) != want {
+		return r, invalid("The provided starting key is invalid")
+	}
+	if h, err := hash.of(k); err != nil || h != part {
+		return r, invalid("The provided starting key is outside query boundaries")
+	}
+	if r.sort, err = sort.of(k); err != nil {
+		return r, err
+	}
+	r.of, err = t.place(k)
+	return r, err
+}

@@ -1,0 +1,151 @@
+// Package fakeaws is DynamoDB and SQS in memory, as far as awsengine uses them:
+// conditional writes, an index that is behind, batches of which a part fails,
+// transactions, consumed units, and queues without order that deliver at least
+// once. What it does not understand it refuses and reports, so that a test
+// fails: it never guesses. It waits on standard timers only, and holds no lock
+// while it waits, so that it runs in a testing/synctest bubble.
+package fakeaws
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/aws/smithy-go"
+
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// Call is what a fault is asked about: one request, before it happens.
+type Call struct {
+	Op    string // the method of the client
+	On    string // the table, the table/index, or the URL of the queue
+	N     int    // how many items, statements, actions or entries it has
+	Write bool   // it changes something
+}
+
+// Fault is what becomes of a request; the zero value is nothing.
+type Fault struct {
+	// Wait passes before anything happens.
+	Wait time.Duration
+	// Before is the answer, and nothing happens.
+	Before error
+	// After is the answer although it happens.
+	After error
+	// Part says of which items of a batch nothing happens: keys and writes are
+	// answered as unprocessed, statements as throttled, entries as failed.
+	Part func(i int) bool
+	// Again says which messages of a receipt stay visible to others.
+	Again func(i int) bool
+	// Stale is how far behind an index is read, on top of its lag.
+	Stale time.Duration
+	// Short is the most items that a page has; 0 is no bound of its own.
+	Short int
+	// Between is called before each item of a BatchGetItem but the first: such
+	// a read is no snapshot.
+	Between func()
+}
+
+// Faults is asked once for each request; nil is none. It may be called by many
+// at a time.
+type Faults func(context.Context, Call) Fault
+
+// Names are those of the tables and queues that Open makes.
+var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
+
+// New makes empty tables and queues under Names; report is told what is not
+// understood, usually by t.Errorf.
+func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
+	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
+		Names.Jobs:  newTable(key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'}, sort: key{"planAt", 'S'}}),
+		Names.Runs:  newTable(key{"job", 'N'}, key{"run", 'N'}, nil),
+		Names.State: newTable(key{"of", 'S'}, key{"key", 'S'}, nil),
+	}}
+	q := &SQS{report: report, queues: map[string]*queue{Names.Fires: {}, Names.Checks: {}, Names.Dead: {}}}
+	return db, q
+}
+
+// begin waits as a request does, and answers what the fault says of it.
+func (f *Fault) begin(ctx context.Context, call Call) error {
+	if err := ctx.Err(); err != nil {
+		return operation(call.Op, err)
+	}
+	if f.Wait > 0 {
+		t := time.NewTimer(f.Wait)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return operation(call.Op, ctx.Err())
+		}
+	}
+	if f.Before != nil {
+		return operation(call.Op, f.Before)
+	}
+	return nil
+}
+
+// operation wraps an error as the clients do.
+func operation(op string, err error) error {
+	return &smithy.OperationError{ServiceID: "fake", OperationName: op, Err: err}
+}
+
+func invalid(format string, args ...any) error {
+	return &smithy.GenericAPIError{Code: "ValidationException", Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
+}
+
+// Throttled is the error of a request for which there is no room.
+func Throttled() error {
+	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
+}
+
+// only says which field of an input is set that is not among those named.
+func only(in any, names ...string) error {
+	v := reflect.Indirect(reflect.ValueOf(in))
+	for i := range v.NumField() {
+		if f := v.Type().Field(i); f.IsExported() && !v.Field(i).IsZero() && !slices.Contains(names, f.Name) {
+			return fmt.Errorf("%s.%s is not understood", v.Type().Name(), f.Name)
+		}
+	}
+	return nil
+}
+
+// Units is what requests consumed, by what consumed them.
+type Units struct {
+	Read, Write float64 // of tables
+	Index       float64 // written to indexes
+	Requests    map[string]int
+}
+
+// meter counts units.
+type meter struct {
+	mu sync.Mutex
+	u  Units
+}
+
+func (m *meter) request(op string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.u.Requests == nil {
+		m.u.Requests = map[string]int{}
+	}
+	m.u.Requests[op]++
+}
+
+func (m *meter) add(read, write, index float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.u.Read, m.u.Write, m.u.Index = m.u.Read+read, m.u.Write+write, m.u.Index+index
+}
+
+// take answers what was counted since it was last asked.
+func (m *meter) take() Units {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	u := m.u
+	m.u = Units{}
+	return u
+}

@@ -1,0 +1,509 @@
+package fakeaws
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+	"github.com/aws/smithy-go"
+
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// Bounds of SQS.
+const (
+	maxBatch   = 10
+	maxMessage = 1 << 20
+	maxDelay   = 900
+	maxHidden  = 12 * 60 * 60
+)
+
+// SQS is awsengine's queues. Its fields are set before its first use.
+type SQS struct {
+	// Faults is asked about each request; nil is none.
+	Faults Faults
+	// Observe is told of each message that came and each that went, in order
+	// and under the lock: it may not call back.
+	Observe func(queue string, m Message, gone bool)
+	// Shuffle makes the order in which messages are received; rand.Shuffle if nil.
+	Shuffle func(n int, swap func(i, j int))
+
+	report func(format string, args ...any)
+	meter  meter
+
+	mu     sync.Mutex
+	queues map[string]*queue
+	last   int64
+}
+
+var _ awsengine.SQS = (*SQS)(nil)
+
+// Message is one on a queue.
+type Message struct {
+	ID       int64
+	Body     string
+	Reason   string // of a dead letter
+	Receives int
+	Hidden   time.Time // invisible until then
+}
+
+type message struct {
+	Message
+	handle   int  // of the last receipt
+	inFlight bool // hidden by a receipt, not by its delay
+}
+
+type queue struct {
+	list []*message
+	wake chan struct{} // closed when a waiter is to look again; nil without waiters
+}
+
+func (q *queue) rouse() {
+	if q.wake != nil {
+		close(q.wake)
+		q.wake = nil
+	}
+}
+
+// Units is what was asked since it was last asked; queues have no units.
+func (q *SQS) Units() Units { return q.meter.take() }
+
+// Messages is what is on a queue, in the order in which it came.
+func (q *SQS) Messages(url string) []Message {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	var list []Message
+	for _, m := range q.queues[url].list {
+		list = append(list, m.Message)
+	}
+	return list
+}
+
+// Purge empties a queue.
+func (q *SQS) Purge(url string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.queues[url].list = nil
+}
+
+func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
+	q.meter.request(c.Op)
+	var f Fault
+	if q.Faults != nil {
+		f = q.Faults(ctx, c)
+	}
+	if err := f.begin(ctx, c); err != nil {
+		return err
+	}
+	if err := do(&f); err != nil {
+		var odd *unknown
+		if errors.As(err, &odd) {
+			q.report("%s of %s: %v", c.Op, c.On, err)
+		}
+		return operation(c.Op, err)
+	}
+	if f.After != nil {
+		return operation(c.Op, f.After)
+	}
+	return nil
+}
+
+func (q *SQS) queue(url *string) (*queue, error) {
+	if x := q.queues[aws.ToString(url)]; x != nil {
+		return x, nil
+	}
+	return nil, &types.QueueDoesNotExist{Message: aws.String("The specified queue does not exist.")}
+}
+
+func sender(code, format string, args ...any) error {
+	return &smithy.GenericAPIError{Code: code, Message: fmt.Sprintf(format, args...), Fault: smithy.FaultClient}
+}
+
+// body refuses what SQS does not take as a message.
+func body(text string) error {
+	if text == "" {
+		return sender("MissingParameter", "The request must contain the parameter MessageBody.")
+	}
+	if len(text) > maxMessage {
+		return sender("InvalidParameterValue", "One or more parameters are invalid. Reason: Message must be shorter than %d bytes.", maxMessage)
+	}
+	if bad := strings.IndexFunc(text, func(r rune) bool { return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFD' }); bad >= 0 {
+		return sender("InvalidMessageContents", "Invalid binary character at %d.", bad)
+	}
+	return nil
+}
+
+func delayed(seconds int32) error {
+	if seconds < 0 || seconds > maxDelay {
+		return sender("InvalidParameterValue", "Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", seconds)
+	}
+	return nil
+}
+
+// put adds a message. Callers hold mu.
+func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 {
+	q.last++
+	m := &message{Message: Message{ID: q.last, Body: text, Reason: reason, Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
+	x.list = append(x.list, m)
+	x.rouse()
+	if q.Observe != nil {
+		q.Observe(url, m.Message, false)
+	}
+	return m.ID
+}
+
+// SendMessage implements awsengine.SQS.
+func (q *SQS) SendMessage(ctx context.Context, in *sqs.SendMessageInput, _ ...func(*sqs.Options)) (out *sqs.SendMessageOutput, err error) {
+	err = q.call(ctx, Call{"SendMessage", aws.ToString(in.QueueUrl), 1, true}, func(*Fault) error {
+		if err := understood(in, "QueueUrl", "MessageBody", "MessageAttributes", "DelaySeconds"); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(in.QueueUrl)
+		if err != nil {
+			return err
+		}
+		size := len(aws.ToString(in.MessageBody))
+		reason := ""
+		for name, a := range in.MessageAttributes {
+			if name != "reason" || aws.ToString(a.DataType) != "String" {
+				return strange("the attribute %s", name)
+			}
+			reason = aws.ToString(a.StringValue)
+			if err := body(reason); err != nil {
+				return err
+			}
+			size += len(name) + len("String") + len(reason)
+		}
+		if err := errors.Join(body(aws.ToString(in.MessageBody)), delayed(in.DelaySeconds)); err != nil {
+			return err
+		}
+		if size > maxMessage {
+			return sender("InvalidParameterValue", "Message must be shorter than %d bytes.", maxMessage)
+		}
+		id := q.put(*in.QueueUrl, x, *in.MessageBody, reason, in.DelaySeconds)
+		out = &sqs.SendMessageOutput{MessageId: aws.String(strconv.FormatInt(id, 10))}
+		return nil
+	})
+	return answered(out, err)
+}
+
+// entries refuses a batch that has none, too many, or two of one name.
+func entries(ids []*string) error {
+	if len(ids) == 0 {
+		return &types.EmptyBatchRequest{}
+	}
+	if len(ids) > maxBatch {
+		return &types.TooManyEntriesInBatchRequest{}
+	}
+	seen := map[string]bool{}
+	for _, id := range ids {
+		name := aws.ToString(id)
+		if name == "" || len(name) > 80 {
+			return &types.InvalidBatchEntryId{}
+		}
+		if seen[name] {
+			return &types.BatchEntryIdsNotDistinct{}
+		}
+		seen[name] = true
+	}
+	return nil
+}
+
+func failedEntry(id *string, err error) types.BatchResultErrorEntry {
+	e := types.BatchResultErrorEntry{Id: id, Code: aws.String("InternalError"), Message: aws.String(err.Error())}
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		e.Code, e.Message, e.SenderFault = aws.String(api.ErrorCode()), aws.String(api.ErrorMessage()), api.ErrorFault() == smithy.FaultClient
+	}
+	return e
+}
+
+// SendMessageBatch implements awsengine.SQS.
+func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, _ ...func(*sqs.Options)) (out *sqs.SendMessageBatchOutput, err error) {
+	err = q.call(ctx, Call{"SendMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
+		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+			return err
+		}
+		ids := make([]*string, len(in.Entries))
+		size := 0
+		for i := range in.Entries {
+			if err := understood(&in.Entries[i], "Id", "MessageBody", "DelaySeconds"); err != nil {
+				return err
+			}
+			ids[i] = in.Entries[i].Id
+			size += len(aws.ToString(in.Entries[i].MessageBody))
+		}
+		if err := entries(ids); err != nil {
+			return err
+		}
+		if size > maxMessage {
+			return &types.BatchRequestTooLong{}
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(in.QueueUrl)
+		if err != nil {
+			return err
+		}
+		out = &sqs.SendMessageBatchOutput{}
+		for i := range in.Entries {
+			e := &in.Entries[i]
+			err := errors.Join(body(aws.ToString(e.MessageBody)), delayed(e.DelaySeconds))
+			if f.Part != nil && f.Part(i) {
+				err = errors.New("internal failure")
+			}
+			if err != nil {
+				out.Failed = append(out.Failed, failedEntry(e.Id, err))
+				continue
+			}
+			id := q.put(*in.QueueUrl, x, *e.MessageBody, "", e.DelaySeconds)
+			out.Successful = append(out.Successful, types.SendMessageBatchResultEntry{Id: e.Id, MessageId: aws.String(strconv.FormatInt(id, 10))})
+		}
+		return nil
+	})
+	return answered(out, err)
+}
+
+// ReceiveMessage implements awsengine.SQS.
+func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (out *sqs.ReceiveMessageOutput, err error) {
+	err = q.call(ctx, Call{Op: "ReceiveMessage", On: aws.ToString(in.QueueUrl), N: int(in.MaxNumberOfMessages)}, func(f *Fault) error {
+		if err := understood(in, "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MessageSystemAttributeNames"); err != nil {
+			return err
+		}
+		if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > maxBatch || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 || in.VisibilityTimeout < 1 || in.VisibilityTimeout > maxHidden {
+			return sender("InvalidParameterValue", "%d messages, wait %d s, visibility %d s", in.MaxNumberOfMessages, in.WaitTimeSeconds, in.VisibilityTimeout)
+		}
+		for _, n := range in.MessageSystemAttributeNames {
+			if n != types.MessageSystemAttributeNameApproximateReceiveCount {
+				return strange("the system attribute %s", n)
+			}
+		}
+		until := time.Now().Add(time.Duration(in.WaitTimeSeconds) * time.Second)
+		for {
+			got, next, wake, err := q.receive(in, f)
+			if err != nil {
+				return err
+			}
+			left := time.Until(until)
+			if len(got) > 0 || left <= 0 {
+				out = &sqs.ReceiveMessageOutput{Messages: got}
+				return nil
+			}
+			timer := time.NewTimer(min(left, next))
+			select {
+			case <-timer.C:
+			case <-wake:
+			case <-ctx.Done():
+			}
+			timer.Stop()
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	})
+	return answered(out, err)
+}
+
+// receive takes some of what is visible, in no order; or tells when to look again.
+func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Message, next time.Duration, wake chan struct{}, err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	x, err := q.queue(in.QueueUrl)
+	if err != nil {
+		return nil, 0, nil, err
+	}
+	now := time.Now()
+	next = time.Hour
+	var visible []*message
+	for _, m := range x.list {
+		if d := m.Hidden.Sub(now); d > 0 {
+			next = min(next, d)
+		} else {
+			visible = append(visible, m)
+		}
+	}
+	shuffle := q.Shuffle
+	if shuffle == nil {
+		shuffle = rand.Shuffle
+	}
+	shuffle(len(visible), func(i, j int) { visible[i], visible[j] = visible[j], visible[i] })
+	most := int(in.MaxNumberOfMessages)
+	if f.Short > 0 {
+		most = min(most, f.Short)
+	}
+	for i, m := range visible[:min(len(visible), most)] {
+		m.Receives++
+		m.handle++
+		if f.Again == nil || !f.Again(i) {
+			m.Hidden, m.inFlight = now.Add(time.Duration(in.VisibilityTimeout)*time.Second), true
+		}
+		got = append(got, types.Message{MessageId: aws.String(strconv.FormatInt(m.ID, 10)), Body: aws.String(m.Body),
+			ReceiptHandle: aws.String(fmt.Sprintf("%d/%d", m.ID, m.handle)),
+			Attributes:    map[string]string{string(types.MessageSystemAttributeNameApproximateReceiveCount): strconv.Itoa(m.Receives)}})
+	}
+	if len(got) == 0 {
+		if x.wake == nil {
+			x.wake = make(chan struct{})
+		}
+		wake = x.wake
+	}
+	return got, max(next, time.Microsecond), wake, nil
+}
+
+// of finds the message of a handle: nil if it is gone, old if it was received
+// again since.
+func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
+	id, n, ok := strings.Cut(aws.ToString(handle), "/")
+	i, err1 := strconv.ParseInt(id, 10, 64)
+	k, err2 := strconv.Atoi(n)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, nil, false, sender("ReceiptHandleIsInvalid", "The input receipt handle %q is not valid.", aws.ToString(handle))
+	}
+	for at, m := range x.list {
+		if m.ID == i {
+			return at, m, m.handle != k, nil
+		}
+	}
+	return 0, nil, false, nil
+}
+
+// DeleteMessageBatch implements awsengine.SQS. With the handle of an earlier
+// receipt it is answered well and does nothing, as it may be.
+func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput, _ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
+	err = q.call(ctx, Call{"DeleteMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
+		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+			return err
+		}
+		ids := make([]*string, len(in.Entries))
+		for i := range in.Entries {
+			ids[i] = in.Entries[i].Id
+		}
+		if err := entries(ids); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(in.QueueUrl)
+		if err != nil {
+			return err
+		}
+		out = &sqs.DeleteMessageBatchOutput{}
+		for i, e := range in.Entries {
+			at, m, old, err := x.of(e.ReceiptHandle)
+			if err == nil && f.Part != nil && f.Part(i) {
+				err = errors.New("internal failure")
+			}
+			if err != nil {
+				out.Failed = append(out.Failed, failedEntry(e.Id, err))
+				continue
+			}
+			if m != nil && !old {
+				x.list = append(x.list[:at:at], x.list[at+1:]...)
+				if q.Observe != nil {
+					q.Observe(*in.QueueUrl, m.Message, true)
+				}
+			}
+			out.Successful = append(out.Successful, types.DeleteMessageBatchResultEntry{Id: e.Id})
+		}
+		return nil
+	})
+	return answered(out, err)
+}
+
+// ChangeMessageVisibilityBatch implements awsengine.SQS.
+func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, _ ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
+	err = q.call(ctx, Call{"ChangeMessageVisibilityBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
+		if err := understood(in, "QueueUrl", "Entries"); err != nil {
+			return err
+		}
+		ids := make([]*string, len(in.Entries))
+		for i := range in.Entries {
+			ids[i] = in.Entries[i].Id
+		}
+		if err := entries(ids); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(in.QueueUrl)
+		if err != nil {
+			return err
+		}
+		out = &sqs.ChangeMessageVisibilityBatchOutput{}
+		now := time.Now()
+		for i, e := range in.Entries {
+			_, m, old, err := x.of(e.ReceiptHandle)
+			switch {
+			case err != nil:
+			case f.Part != nil && f.Part(i):
+				err = errors.New("internal failure")
+			case e.VisibilityTimeout < 0 || e.VisibilityTimeout > maxHidden:
+				err = sender("InvalidParameterValue", "VisibilityTimeout %d", e.VisibilityTimeout)
+			case m == nil || !m.inFlight || !m.Hidden.After(now):
+				err = sender("InvalidParameterValue", "Reason: Message does not exist or is not available for visibility timeout change.")
+			case !old:
+				m.Hidden = now.Add(time.Duration(e.VisibilityTimeout) * time.Second)
+				x.rouse()
+			}
+			if err != nil {
+				out.Failed = append(out.Failed, failedEntry(e.Id, err))
+				continue
+			}
+			out.Successful = append(out.Successful, types.ChangeMessageVisibilityBatchResultEntry{Id: e.Id})
+		}
+		return nil
+	})
+	return answered(out, err)
+}
+
+// GetQueueAttributes implements awsengine.SQS.
+func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributesInput, _ ...func(*sqs.Options)) (out *sqs.GetQueueAttributesOutput, err error) {
+	err = q.call(ctx, Call{Op: "GetQueueAttributes", On: aws.ToString(in.QueueUrl), N: 1}, func(*Fault) error {
+		if err := understood(in, "QueueUrl", "AttributeNames"); err != nil {
+			return err
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		x, err := q.queue(in.QueueUrl)
+		if err != nil {
+			return err
+		}
+		now := time.Now()
+		visible, waiting, inFlight := 0, 0, 0
+		for _, m := range x.list {
+			switch {
+			case !m.Hidden.After(now):
+				visible++
+			case m.inFlight:
+				inFlight++
+			default:
+				waiting++
+			}
+		}
+		out = &sqs.GetQueueAttributesOutput{Attributes: map[string]string{}}
+		for _, n := range in.AttributeNames {
+			switch n {
+			case types.QueueAttributeNameApproximateNumberOfMessages:
+				out.Attributes[string(n)] = strconv.Itoa(visible)
+			case types.QueueAttributeNameApproximateNumberOfMessagesDelayed:
+				out.Attributes[string(n)] = strconv.Itoa(waiting)
+			case types.QueueAttributeNameApproximateNumberOfMessagesNotVisible:
+				out.Attributes[string(n)] = strconv.Itoa(inFlight)
+			default:
+				return strange("the attribute %s", n)
+			}
+		}
+		return nil
+	})
+	return answered(out, err)
+}

@@ -1,0 +1,381 @@
+package fakeaws
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"sort"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// item is a stored item or a key.
+type item = map[string]types.AttributeValue
+
+// Bounds of DynamoDB.
+const (
+	maxItem   = 400 << 10
+	pageBytes = 1 << 20
+)
+
+// key is one attribute of a key.
+type key struct {
+	name string
+	kind byte // 'S' or 'N'
+}
+
+// value is what a key attribute holds, so that it compares.
+type value struct {
+	n int64
+	s string
+}
+
+func (v value) compare(o value) int { return cmp.Or(cmp.Compare(v.n, o.n), cmp.Compare(v.s, o.s)) }
+
+// of reads the value of a key attribute.
+func (k key) of(it item) (value, error) {
+	switch v := it[k.name].(type) {
+	case *types.AttributeValueMemberS:
+		if k.kind == 'S' && v.Value != "" {
+			return value{s: v.Value}, nil
+		}
+	case *types.AttributeValueMemberN:
+		if n, err := strconv.ParseInt(v.Value, 10, 64); k.kind == 'N' && err == nil {
+			return value{n: n}, nil
+		}
+	}
+	return value{}, invalid("the key attribute %s has no value of the type %c", k.name, k.kind)
+}
+
+// entry is one item in its place.
+type entry struct {
+	sort value
+	it   item
+	size int
+}
+
+type table struct {
+	hash, sort key
+	parts      map[value][]*entry
+	index      *index
+}
+
+func newTable(hash, sort key, x *index) *table {
+	if x != nil {
+		x.parts = map[value][]placed{}
+	}
+	return &table{hash: hash, sort: sort, parts: map[value][]*entry{}, index: x}
+}
+
+// place is where an item stands.
+type place struct{ hash, sort value }
+
+func (t *table) place(it item) (p place, err error) {
+	if p.hash, err = t.hash.of(it); err != nil {
+		return p, err
+	}
+	p.sort, err = t.sort.of(it)
+	return p, err
+}
+
+// keyOnly refuses a key with more attributes, or fewer.
+func (t *table) keyOnly(k item) (place, error) {
+	if len(k) != 2 {
+		return place{}, invalid("the provided key element does not match the schema: %d attributes", len(k))
+	}
+	return t.place(k)
+}
+
+func (t *table) find(p place) (at int, e *entry) {
+	list := t.parts[p.hash]
+	at = sort.Search(len(list), func(i int) bool { return list[i].sort.compare(p.sort) >= 0 })
+	if at < len(list) && list[at].sort == p.sort {
+		return at, list[at]
+	}
+	return at, nil
+}
+
+func (t *table) get(p place) *entry {
+	_, e := t.find(p)
+	return e
+}
+
+// put stores an item, or removes it (nil), and answers the units of the index.
+func (t *table) put(p place, it item, now time.Time, lag time.Duration) (indexUnits float64) {
+	at, old := t.find(p)
+	var was item
+	if old != nil {
+		was = old.it
+	}
+	switch list := t.parts[p.hash]; {
+	case it == nil && old == nil:
+		return 0
+	case it == nil:
+		t.parts[p.hash] = slices.Delete(list, at, at+1)
+	case old == nil:
+		t.parts[p.hash] = slices.Insert(list, at, &entry{p.sort, it, sizeOf(it)})
+	default:
+		list[at] = &entry{p.sort, it, sizeOf(it)}
+	}
+	if t.index != nil {
+		return t.index.follow(t, p, was, it, now, lag)
+	}
+	return 0
+}
+
+// index is a copy of keys that is behind its table.
+type index struct {
+	name       string
+	hash, sort key
+	parts      map[value][]placed
+	pending    []change
+	last       map[place]time.Time // when the last change of an item arrives
+}
+
+// placed is an item of the index: its sort key, the place in the table, and
+// from when until when it is there: what was removed stays for a while, so that
+// the index can be read as it was.
+type placed struct {
+	sort  value
+	of    place
+	it    item
+	since time.Time
+	until time.Time
+}
+
+func (a placed) compare(b placed) int {
+	return cmp.Or(a.sort.compare(b.sort), a.of.hash.compare(b.of.hash), a.of.sort.compare(b.of.sort), a.since.Compare(b.since))
+}
+
+// change is one that has not reached the index yet.
+type change struct {
+	at   time.Time
+	hash value
+	p    placed
+	gone bool
+}
+
+// kept is how long the index knows what it was like.
+const kept = time.Minute
+
+// project is the item as the index has it; false if it is not in there.
+func (x *index) project(t *table, it item) (hash value, p placed, ok bool) {
+	if it == nil || it[x.hash.name] == nil || it[x.sort.name] == nil {
+		return value{}, placed{}, false
+	}
+	hash, err := x.hash.of(it)
+	if err != nil {
+		return value{}, placed{}, false
+	}
+	s, err := x.sort.of(it)
+	if err != nil {
+		return value{}, placed{}, false
+	}
+	only := item{}
+	for _, n := range []string{x.hash.name, x.sort.name, t.hash.name, t.sort.name} {
+		only[n] = it[n]
+	}
+	return hash, placed{sort: s, it: only}, true
+}
+
+// follow takes a change of the table over, a lag later, and answers its units:
+// a change of the key is a removal and a put.
+func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.Duration) (units float64) {
+	oldHash, old, had := x.project(t, was)
+	newHash, next, has := x.project(t, is)
+	if had == has && oldHash == newHash && old.sort == next.sort {
+		return 0
+	}
+	at := now.Add(lag)
+	if x.last == nil {
+		x.last = map[place]time.Time{}
+	}
+	if before := x.last[p]; before.After(at) {
+		at = before // changes of one item keep their order
+	}
+	if lag > 0 {
+		x.last[p] = at
+	}
+	if had {
+		old.of = p
+		x.pending = append(x.pending, change{at: at, hash: oldHash, p: old, gone: true})
+		units += writeUnits(sizeOf(old.it))
+	}
+	if has {
+		next.of = p
+		x.pending = append(x.pending, change{at: at, hash: newHash, p: next})
+		units += writeUnits(sizeOf(next.it))
+	}
+	return units
+}
+
+// settle applies what has arrived.
+func (x *index) settle(now time.Time) {
+	slices.SortStableFunc(x.pending, func(a, b change) int { return a.at.Compare(b.at) })
+	n := 0
+	for _, c := range x.pending {
+		if c.at.After(now) {
+			break
+		}
+		n++
+		list := x.parts[c.hash]
+		if !c.gone {
+			c.p.since = c.at
+			i, _ := slices.BinarySearchFunc(list, c.p, placed.compare)
+			x.parts[c.hash] = slices.Insert(list, i, c.p)
+			continue
+		}
+		i, _ := slices.BinarySearchFunc(list, c.p, placed.compare)
+		for ; i < len(list) && list[i].sort == c.p.sort && list[i].of == c.p.of; i++ {
+			if list[i].until.IsZero() {
+				list[i].until = c.at
+			}
+		}
+	}
+	if n > 0 {
+		x.pending = slices.Delete(x.pending, 0, n)
+	}
+}
+
+// at is a part of the index as it was at a moment. What nobody can read any
+// more is forgotten.
+func (x *index) at(hash value, now, when time.Time) []placed {
+	x.settle(now)
+	list := slices.DeleteFunc(x.parts[hash], func(p placed) bool { return !p.until.IsZero() && now.Sub(p.until) > kept })
+	x.parts[hash] = list
+	seen := make([]placed, 0, len(list))
+	for _, p := range list {
+		if !p.since.After(when) && (p.until.IsZero() || p.until.After(when)) {
+			seen = append(seen, p)
+		}
+	}
+	return seen
+}
+
+// Sizes and units.
+
+func sizeOf(it item) int {
+	n := 0
+	for name, v := range it {
+		n += len(name) + sizeOfValue(v)
+	}
+	return n
+}
+
+func sizeOfValue(v types.AttributeValue) int {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		return len(v.Value)
+	case *types.AttributeValueMemberN:
+		return (len(v.Value)+1)/2 + 1
+	case *types.AttributeValueMemberB:
+		return len(v.Value)
+	case *types.AttributeValueMemberL:
+		n := 3
+		for _, e := range v.Value {
+			n += 1 + sizeOfValue(e)
+		}
+		return n
+	case *types.AttributeValueMemberM:
+		n := 3
+		for name, e := range v.Value {
+			n += 1 + len(name) + sizeOfValue(e)
+		}
+		return n
+	}
+	return 1
+}
+
+func writeUnits(size int) float64 { return float64(max(1, (size+1023)/1024)) }
+func readUnits(size int) float64  { return float64(max(1, (size+4095)/4096)) }
+
+// whole refuses values that DynamoDB does not take.
+func whole(it item) error {
+	for name, v := range it {
+		switch v := v.(type) {
+		case nil:
+			return invalid("the attribute %s has no value", name)
+		case *types.AttributeValueMemberN:
+			if _, err := strconv.ParseInt(v.Value, 10, 64); err != nil {
+				return invalid("the attribute %s is %q, which is no whole number", name, v.Value)
+			}
+		case *types.AttributeValueMemberS, *types.AttributeValueMemberBOOL, *types.AttributeValueMemberB, *types.AttributeValueMemberL, *types.AttributeValueMemberM, *types.AttributeValueMemberNULL:
+		default:
+			return fmt.Errorf("the type %T of %s is not understood", v, name)
+		}
+	}
+	return nil
+}
+
+func equal(a, b types.AttributeValue) bool {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		b, ok := b.(*types.AttributeValueMemberS)
+		return ok && a.Value == b.Value
+	case *types.AttributeValueMemberN:
+		b, ok := b.(*types.AttributeValueMemberN)
+		return ok && intOf(a) == intOf(b)
+	case *types.AttributeValueMemberBOOL:
+		b, ok := b.(*types.AttributeValueMemberBOOL)
+		return ok && a.Value == b.Value
+	}
+	return false
+}
+
+// less orders two values of one type; ok is false if they are not comparable.
+func less(a, b types.AttributeValue) (is, ok bool) {
+	switch a := a.(type) {
+	case *types.AttributeValueMemberS:
+		if b, ok := b.(*types.AttributeValueMemberS); ok {
+			return a.Value < b.Value, true
+		}
+	case *types.AttributeValueMemberN:
+		if b, ok := b.(*types.AttributeValueMemberN); ok {
+			return intOf(a) < intOf(b), true
+		}
+	}
+	return false, false
+}
+
+func intOf(v *types.AttributeValueMemberN) int64 {
+	n, err := strconv.ParseInt(v.Value, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("a number that was let in: %q", v.Value)) // whole refuses it
+	}
+	return n
+}
+
+// copied is an item of its own: nobody shares memory with the store.
+func copied(it item) item {
+	if it == nil {
+		return nil
+	}
+	out := maps.Clone(it)
+	for name, v := range out {
+		out[name] = copiedValue(v)
+	}
+	return out
+}
+
+func copiedValue(v types.AttributeValue) types.AttributeValue {
+	switch v := v.(type) {
+	case *types.AttributeValueMemberS:
+		c := *v
+		return &c
+	case *types.AttributeValueMemberN:
+		c := *v
+		return &c
+	case *types.AttributeValueMemberB:
+		return &types.AttributeValueMemberB{Value: slices.Clone(v.Value)}
+	case *types.AttributeValueMemberL:
+		list := make([]types.AttributeValue, len(v.Value))
+		for i := range list {
+			list[i] = copiedValue(v.Value[i])
+		}
+		return &types.AttributeValueMemberL{Value: list}
+	}
+	return v
+}

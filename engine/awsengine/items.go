@@ -1,0 +1,365 @@
+package awsengine
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+)
+
+func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
+func number[N ~int | ~int32 | ~int64 | ~uint32](v N) types.AttributeValue {
+	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(v), 10)}
+}
+
+var yes = &types.AttributeValueMemberBOOL{Value: true}
+
+func millis(t time.Time) int64      { return core.Millis(t) }
+func fromMillis(ms int64) time.Time { return core.FromMillis(ms) }
+
+func jsonText(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("our own types are JSON: %v", err)) // no channel, no function is in them
+	}
+	return string(b)
+}
+
+// Keys of the jobs table: id and part.
+
+func defKey(id core.JobID) item { return item{"id": text("job#" + id.String()), "part": text("def")} }
+func schedKey(id core.JobID) item {
+	return item{"id": text("job#" + id.String()), "part": text("sched")}
+}
+
+func entryKey(d core.DueItem) item {
+	return item{"id": text("entry#" + d.Job.String()), "part": text(planKey(d) + "#" + strconv.Itoa(d.Partition))}
+}
+
+// planKey is the sort key of the due index: the text orders as DueItem.Less.
+func planKey(d core.DueItem) string { return fmt.Sprintf("%010d#%010d#%019d", d.PlanAt, d.Job, d.Run) }
+
+func parsePlanKey(k string, partition int) (core.DueItem, error) {
+	parts := strings.Split(k, "#")
+	if len(parts) < 3 {
+		return core.DueItem{}, fmt.Errorf("%q is no key of the due index", k)
+	}
+	var n [3]int64
+	for i := range n {
+		v, err := strconv.ParseInt(parts[i], 10, 64)
+		if err != nil {
+			return core.DueItem{}, fmt.Errorf("%q is no key of the due index: %w", k, err)
+		}
+		n[i] = v
+	}
+	return core.DueItem{PlanAt: core.Instant(n[0]), Job: core.JobID(n[1]), Run: core.RunID(n[2]), Partition: partition}, nil
+}
+
+// schedItem is the part of a job that planning reads and writes: under 600
+// bytes, and the only one in the due index.
+type schedItem struct {
+	ID         string `dynamodbav:"id"`
+	Part       string `dynamodbav:"part"`
+	App        string `dynamodbav:"app"`
+	State      string `dynamodbav:"state"`
+	Rev        int64  `dynamodbav:"rev"`
+	RevAt      int64  `dynamodbav:"revAt"`
+	Schedule   string `dynamodbav:"schedule"`
+	Misfire    string `dynamodbav:"misfire,omitempty"`
+	Grace      int64  `dynamodbav:"grace,omitempty"`
+	Deadline   int64  `dynamodbav:"deadline,omitempty"`
+	Next       int64  `dynamodbav:"next"`
+	PlanAt     string `dynamodbav:"planAt,omitempty"`
+	Partition  int    `dynamodbav:"partition"`
+	Seq        int64  `dynamodbav:"seq"`
+	Tail       int64  `dynamodbav:"tail"`
+	PauseUntil int64  `dynamodbav:"pauseUntil,omitempty"`
+	PauseBy    string `dynamodbav:"pauseBy,omitempty"`
+	PauseWhy   string `dynamodbav:"pauseWhy,omitempty"`
+	PlanError  string `dynamodbav:"planError,omitempty"`
+	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
+}
+
+func encodeSched(s *core.Sched, defRev int64) (item, error) {
+	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
+		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
+		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, DefRev: defRev}
+	if s.PlanAt != 0 {
+		it.PlanAt = planKey(core.DueItem{PlanAt: s.PlanAt, Job: s.ID})
+	}
+	return attributevalue.MarshalMap(it)
+}
+
+func decodeSched(it item) (core.Sched, error) {
+	var v schedItem
+	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+		return core.Sched{}, fmt.Errorf("read a sched item: %w", err)
+	}
+	id, err := jobOf(v.ID)
+	if err != nil {
+		return core.Sched{}, err
+	}
+	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: fromMillis(v.RevAt), Misfire: core.Misfire(v.Misfire),
+		Grace: time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
+		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError}
+	if v.PlanAt != "" {
+		d, err := parsePlanKey(v.PlanAt, 0)
+		if err != nil {
+			return core.Sched{}, err
+		}
+		s.PlanAt = d.PlanAt
+	}
+	if err := json.Unmarshal([]byte(v.Schedule), &s.Schedule); err != nil {
+		return core.Sched{}, fmt.Errorf("read the schedule of job %d: %w", id, err)
+	}
+	return s, nil
+}
+
+func jobOf(id string) (core.JobID, error) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(id, "job#"), 10, 32)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no key of a job", id)
+	}
+	return core.JobID(n), nil
+}
+
+// encodeDef writes a definition with the revision under which it was made, for
+// the two items of a job are not read at one moment: whoever finds another in
+// sched has one of before a change and one of after it.
+func encodeDef(d *core.Def, rev int64) item {
+	it := defKey(d.ID)
+	it["rev"] = number(rev)
+	it["def"] = text(jsonText(d))
+	return it
+}
+
+func decodeDef(it item) (core.Def, error) {
+	var d core.Def
+	s, ok := it["def"].(*types.AttributeValueMemberS)
+	if !ok {
+		return d, errors.New("a job's item without its definition")
+	}
+	if err := json.Unmarshal([]byte(s.Value), &d); err != nil {
+		return d, fmt.Errorf("read a job's definition: %w", err)
+	}
+	return d, nil
+}
+
+// Keys of the runs table: job and run. What is long of a run stands beside it
+// under the negative of its ID, so that a claim and a close write one unit.
+
+func runKey(id core.RunID) item  { return item{"job": number(id.Job()), "run": number(id)} }
+func restKey(id core.RunID) item { return item{"job": number(id.Job()), "run": number(-id)} }
+
+// inline is how many bytes of a text stay on the run's own item.
+const inline = 300
+
+type runItem struct {
+	Job        int64    `dynamodbav:"job"`
+	Run        int64    `dynamodbav:"run"`
+	App        string   `dynamodbav:"app"`
+	State      string   `dynamodbav:"state"`
+	Cause      string   `dynamodbav:"cause"`
+	Rev        int64    `dynamodbav:"rev,omitempty"`
+	At         int64    `dynamodbav:"at,omitempty"`
+	Slot       int64    `dynamodbav:"slot,omitempty"`
+	Seq        int64    `dynamodbav:"seq,omitempty"`
+	Owner      string   `dynamodbav:"owner,omitempty"`
+	Until      int64    `dynamodbav:"until,omitempty"`
+	Address    string   `dynamodbav:"address,omitempty"`
+	MaybeSent  bool     `dynamodbav:"maybeSent,omitempty"`
+	Journal    string   `dynamodbav:"journal,omitempty"`
+	SentAt     int64    `dynamodbav:"sentAt,omitempty"`
+	Attempt    int      `dynamodbav:"attempt,omitempty"`
+	First      int64    `dynamodbav:"first,omitempty"`
+	Retries    int      `dynamodbav:"retries,omitempty"`
+	FixedDelay bool     `dynamodbav:"fixedDelay,omitempty"`
+	Params     *string  `dynamodbav:"params,omitempty"`
+	Addresses  []string `dynamodbav:"addresses,omitempty"`
+	Key        string   `dynamodbav:"key,omitempty"`
+	By         string   `dynamodbav:"by,omitempty"`
+	KillBy     string   `dynamodbav:"killBy,omitempty"`
+	KillAt     int64    `dynamodbav:"killAt,omitempty"`
+	EndedAt    int64    `dynamodbav:"endedAt,omitempty"`
+	Reason     string   `dynamodbav:"reason,omitempty"`
+	Code       int      `dynamodbav:"code,omitempty"`
+	Message    string   `dynamodbav:"message,omitempty"`
+	Owes       string   `dynamodbav:"owes,omitempty"`
+	Then       int64    `dynamodbav:"then,omitempty"`
+	Late       string   `dynamodbav:"late,omitempty"`
+	Tries      string   `dynamodbav:"tries,omitempty"`
+	Rest       bool     `dynamodbav:"rest,omitempty"` // there is an item beside it
+	Expires    int64    `dynamodbav:"expires"`
+}
+
+// restItem is what is long of a run: each text is there or on the run itself.
+type restItem struct {
+	Job     int64   `dynamodbav:"job"`
+	Run     int64   `dynamodbav:"run"`
+	Params  *string `dynamodbav:"params,omitempty"`
+	Message string  `dynamodbav:"message,omitempty"`
+	Tries   string  `dynamodbav:"tries,omitempty"`
+	Expires int64   `dynamodbav:"expires"`
+}
+
+func triesText(tries []core.Try) string {
+	if len(tries) == 0 {
+		return ""
+	}
+	return jsonText(tries)
+}
+
+// encodeRun makes the items of a run; rest is nil if nothing of it is long.
+func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
+	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev, At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
+		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
+		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
+		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then), Expires: expires}
+	if !r.Journal.IsZero() {
+		v.Journal = journalText(r.Journal)
+	}
+	if len(r.Owes) > 0 {
+		v.Owes = jsonText(r.Owes)
+	}
+	if r.Late != nil {
+		v.Late = jsonText(r.Late)
+	}
+	w := restItem{Job: v.Job, Run: -v.Run, Expires: expires}
+	if r.Params != nil && len(*r.Params) > inline {
+		w.Params, v.Rest = r.Params, true
+	} else {
+		v.Params = r.Params
+	}
+	if len(r.Message) > inline {
+		w.Message, v.Rest = r.Message, true
+	} else {
+		v.Message = r.Message
+	}
+	if t := triesText(r.Tries); len(t) > inline {
+		w.Tries, v.Rest = t, true
+	} else {
+		v.Tries = t
+	}
+	if it, err = attributevalue.MarshalMap(v); err != nil || !v.Rest {
+		return it, nil, err
+	}
+	rest, err = attributevalue.MarshalMap(w)
+	return it, rest, err
+}
+
+// decodeRun reads a run; rest says that decodeRest is to add what is long.
+func decodeRun(it item) (r core.Run, rest bool, err error) {
+	var v runItem
+	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+		return r, false, fmt.Errorf("read a run: %w", err)
+	}
+	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At), Slot: core.Instant(v.Slot), Seq: v.Seq,
+		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
+		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses, Key: v.Key, By: v.By,
+		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code, Message: v.Message, Then: core.RunID(v.Then)}
+	if v.Journal != "" {
+		if r.Journal, err = parseJournalText(v.Journal); err != nil {
+			return r, false, err
+		}
+	}
+	for _, part := range []struct {
+		text string
+		into any
+	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}} {
+		if part.text != "" {
+			if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
+				return r, false, fmt.Errorf("read run %d: %w", v.Run, err)
+			}
+		}
+	}
+	return r, v.Rest, nil
+}
+
+func decodeRest(it item, r *core.Run) error {
+	var v restItem
+	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+		return fmt.Errorf("read the long part of run %d: %w", r.ID, err)
+	}
+	if v.Params != nil && r.Params == nil {
+		r.Params = v.Params
+	}
+	if v.Message != "" && r.Message == "" {
+		r.Message = v.Message
+	}
+	if v.Tries != "" && len(r.Tries) == 0 {
+		if err := json.Unmarshal([]byte(v.Tries), &r.Tries); err != nil {
+			return fmt.Errorf("read the tries of run %d: %w", r.ID, err)
+		}
+	}
+	return nil
+}
+
+// Keys of the state table: of (what about) and key.
+
+func stateKey(of, key string) item { return item{"of": text(of), "key": text(key)} }
+
+// journalText writes a key as "minute.suffix.nonce"; suffixes and nonces sort within their minute.
+func journalText(k core.JournalKey) string {
+	return strconv.FormatInt(k.Minute, 10) + "." + fmt.Sprintf("%02d", k.Suffix) + "." + k.Nonce
+}
+
+func parseJournalText(s string) (core.JournalKey, error) {
+	minute, rest, ok := strings.Cut(s, ".")
+	suffix, nonce, ok2 := strings.Cut(rest, ".")
+	m, err := strconv.ParseInt(minute, 10, 64)
+	n, err2 := strconv.Atoi(suffix)
+	if !ok || !ok2 || err != nil || err2 != nil {
+		return core.JournalKey{}, fmt.Errorf("%q is no key of a journal", s)
+	}
+	return core.JournalKey{Minute: m, Suffix: n, Nonce: nonce}, nil
+}
+
+// journalKey: the journals of an hour stand together in the order of their
+// minutes, so that one query reads a minute, or walks back over an hour.
+func journalKey(k core.JournalKey) item { return stateKey(journalsOf(k.Minute), journalText(k)) }
+
+func journalsOf(minute int64) string { return "journal#" + strconv.FormatInt(minute/60, 10) }
+
+// encodeEntries packs the entries of a journal, so that one of 50 is a unit:
+// ten bytes each, and each address once.
+func encodeEntries(entries []core.Entry) (packed []byte, addresses []string) {
+	index := map[string]int{}
+	for _, e := range entries {
+		i, known := index[e.Address]
+		if !known {
+			i = len(addresses)
+			index[e.Address] = i
+			addresses = append(addresses, e.Address)
+		}
+		packed = binary.BigEndian.AppendUint64(packed, uint64(e.Run))
+		packed = append(packed, byte(e.Outcome))
+		packed = binary.AppendUvarint(packed, uint64(i))
+	}
+	return packed, addresses
+}
+
+func decodeEntries(packed []byte, addresses []string) ([]core.Entry, error) {
+	var list []core.Entry
+	for len(packed) > 0 {
+		if len(packed) < 10 {
+			return nil, errors.New("a journal is cut short")
+		}
+		e := core.Entry{Run: core.RunID(binary.BigEndian.Uint64(packed)), Outcome: core.Outcome(packed[8])}
+		i, n := binary.Uvarint(packed[9:])
+		if n <= 0 || i >= uint64(len(addresses)) {
+			return nil, errors.New("a journal names an address that it does not have")
+		}
+		e.Address = addresses[i]
+		list = append(list, e)
+		packed = packed[9+n:]
+	}
+	return list, nil
+}

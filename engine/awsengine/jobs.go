@@ -1,0 +1,524 @@
+package awsengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// Jobs implements the ports.
+func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+	found, _, unread, err := s.jobs(ctx, jobs)
+	return found, unread, err
+}
+
+// jobs reads jobs, and the revisions of their def items. A job whose items are
+// not of one moment is unread.
+func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
+	keys := make([]item, 0, 2*len(jobs))
+	for _, id := range jobs {
+		keys = append(keys, defKey(id), schedKey(id))
+	}
+	defs, scheds := map[core.JobID]core.Def{}, map[core.JobID]core.Sched{}
+	defRevs, named := map[core.JobID]int64{}, map[core.JobID]int64{}
+	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
+		if _, is := it["def"]; is {
+			d, err := decodeDef(it)
+			if err == nil {
+				defs[d.ID] = d
+				s.keep.note(&d)
+				defRevs[d.ID], err = intOf(it, "rev")
+			}
+			return err
+		}
+		v, err := decodeSched(it)
+		if err == nil {
+			scheds[v.ID] = v
+			named[v.ID], err = intOf(it, "defRev")
+		}
+		return err
+	})
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	found = make(map[core.JobID]core.Job, len(jobs))
+	for i, id := range jobs {
+		if left[2*i] || left[2*i+1] {
+			unread = append(unread, id)
+			continue
+		}
+		d, ok := defs[id]
+		v, ok2 := scheds[id]
+		if ok && ok2 && defRevs[id] == named[id] {
+			found[id] = core.Job{Def: d, Sched: v}
+		} else if ok || ok2 { // a change came between the two: read again
+			unread = append(unread, id)
+		}
+	}
+	return found, defRevs, unread, nil
+}
+
+// Scheds implements the ports.
+func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
+	keys := make([]item, len(jobs))
+	for i, id := range jobs {
+		keys[i] = schedKey(id)
+	}
+	found := make(map[core.JobID]core.Sched, len(jobs))
+	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
+		v, err := decodeSched(it)
+		found[v.ID] = v
+		return err
+	})
+	var unread []core.JobID
+	for i := range left {
+		unread = append(unread, jobs[i])
+	}
+	return found, unread, err
+}
+
+// JobIDs implements manage.Store.
+func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
+	keys := make([]item, len(names))
+	for i, n := range names {
+		keys[i] = stateKey("name#"+app, n)
+	}
+	found := map[string]core.JobID{}
+	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+		id, err := intOf(it, "job")
+		found[stringOf(it, "key")] = core.JobID(id)
+		return err
+	})
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+func stringOf(it item, name string) string {
+	if v, ok := it[name].(*types.AttributeValueMemberS); ok {
+		return v.Value
+	}
+	return ""
+}
+
+func intOf(it item, name string) (int64, error) {
+	v, ok := it[name].(*types.AttributeValueMemberN)
+	if !ok {
+		return 0, fmt.Errorf("an item has no number %q", name)
+	}
+	return strconv.ParseInt(v.Value, 10, 64)
+}
+
+// ListJobs implements manage.Store. The list of all jobs is one small item each.
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
+	in := &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:    aws.String("#of = :of AND #key > :after"),
+		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key"},
+		ExpressionAttributeValues: item{":of": text("jobs"), ":after": text(listKey(after))}}
+	if app != "" {
+		in.FilterExpression = aws.String("#app = :app")
+		in.ExpressionAttributeNames["#app"] = "app"
+		in.ExpressionAttributeValues[":app"] = text(app)
+	}
+	var ids []core.JobID
+	err := s.query(ctx, in, func(it item) (bool, error) {
+		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 32)
+		ids = append(ids, core.JobID(n))
+		return len(ids) < limit, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := map[core.JobID]core.Job{}
+	for left := ids; len(left) > 0; {
+		some, unread, err := s.Jobs(ctx, left)
+		if err != nil {
+			return nil, err
+		}
+		for id, j := range some {
+			found[id] = j
+		}
+		if len(unread) == len(left) {
+			return nil, core.ErrThrottled
+		}
+		left = unread
+	}
+	var list []core.Job
+	for _, id := range ids {
+		if j, ok := found[id]; ok {
+			list = append(list, j)
+		}
+	}
+	return list, nil
+}
+
+func listKey(id core.JobID) string { return fmt.Sprintf("%010d", id) }
+
+// NewJobIDs implements manage.Store.
+func (s *Store) NewJobIDs(ctx context.Context, n int) (core.JobID, error) {
+	first, err := s.count(ctx, stateKey("counter", "job"), n)
+	return core.JobID(first), err
+}
+
+// Numbers implements the ports.
+func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (uint32, error) {
+	first, err := s.count(ctx, stateKey("job#"+job.String(), "number"), n)
+	return uint32(first), err
+}
+
+// count draws n numbers from a counter, the first being 1.
+func (s *Store) count(ctx context.Context, key item, n int) (first int64, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	out, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: key,
+		UpdateExpression: aws.String("ADD #n :n"), ExpressionAttributeNames: map[string]string{"#n": "n"},
+		ExpressionAttributeValues: item{":n": number(n)}, ReturnValues: types.ReturnValueUpdatedNew})
+	if err != nil {
+		return 0, answer("table "+s.o.Names.State, err)
+	}
+	last, err := intOf(out.Attributes, "n")
+	return last - int64(n) + 1, err
+}
+
+func (s *Store) putIfNone(table string, it item, key string) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it,
+		ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": key}}}
+}
+
+func putAction(table string, it item) types.TransactWriteItem {
+	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it}}
+}
+
+func deleteAction(table string, key item) types.TransactWriteItem {
+	return types.TransactWriteItem{Delete: &types.Delete{TableName: &table, Key: key}}
+}
+
+// perCreate is how many actions one new job is, but for what its app shares.
+const perCreate = 7
+
+// CreateJobs implements manage.Store: several jobs to a transaction, and one
+// each where one of them was refused.
+func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
+	errs := make([]error, len(jobs))
+	const chunk = (actionsPerTransact - 10) / perCreate
+	starts := make([]int, 0, len(jobs)/chunk+1)
+	for i := 0; i < len(jobs); i += chunk {
+		starts = append(starts, i)
+	}
+	s.parallel(len(starts), func(k int) {
+		from, to := starts[k], min(starts[k]+chunk, len(jobs))
+		err := s.create(ctx, jobs[from:to], changes, from)
+		if err == nil {
+			return
+		}
+		if to-from == 1 {
+			errs[from] = err
+			return
+		}
+		for i := from; i < to; i++ {
+			errs[i] = s.create(ctx, jobs[i:i+1], changes, i)
+		}
+	})
+	return errs
+}
+
+func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Change, from int) error {
+	t := &s.o.Names
+	var actions []types.TransactWriteItem
+	apps := map[string]bool{}
+	for i := range jobs {
+		j := &jobs[i]
+		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
+		if err != nil {
+			return err
+		}
+		name := stateKey("name#"+j.Def.App, j.Def.Name)
+		name["job"] = number(j.Def.ID)
+		listed := stateKey("jobs", listKey(j.Def.ID))
+		listed["app"] = text(j.Def.App)
+		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def, j.Sched.Rev), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
+			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", j.Def.ID.String()),
+				ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": "of"}}})
+		apps[j.Def.App] = true
+		if from+i < len(changes) {
+			actions = append(actions, s.changeActions(&changes[from+i])...)
+		}
+		s.keep.note(&j.Def)
+	}
+	for app := range apps {
+		actions = append(actions, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("app", app),
+			ConditionExpression:      aws.String("attribute_not_exists(#leaving) OR #leaving < :now"),
+			ExpressionAttributeNames: map[string]string{"#leaving": "leaving"}, ExpressionAttributeValues: item{":now": number(millis(s.o.Now()))}}})
+		if len(changes) > 0 {
+			actions = append(actions, putAction(t.State, stateKey("changed", app)))
+		}
+	}
+	return s.transact(ctx, actions)
+}
+
+// changeActions store a change record: for its job's history, and for its app's.
+func (s *Store) changeActions(c *core.Change) []types.TransactWriteItem {
+	var list []types.TransactWriteItem
+	for _, it := range s.changeItems(c) {
+		list = append(list, putAction(s.o.Names.State, it))
+	}
+	return list
+}
+
+// UpdateJobs implements manage.Store.
+func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	errs := make([]error, len(updates))
+	ids := make([]core.JobID, len(updates))
+	for i := range updates {
+		ids[i] = updates[i].Job.Def.ID
+	}
+	found, defRevs, unread, err := s.jobs(ctx, ids)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	s.parallel(len(updates), func(i int) {
+		u := &updates[i]
+		if slices.Contains(unread, ids[i]) {
+			errs[i] = core.ErrThrottled
+			return
+		}
+		old, is := found[ids[i]]
+		defRev := defRevs[ids[i]]
+		for range 3 { // an advance may move the number meanwhile
+			if !is || old.Sched.Rev != u.Seen || old.Sched.Tail != u.SeenTail {
+				errs[i] = core.ErrRefused
+				return
+			}
+			if errs[i] = s.update(ctx, &old, defRev, u); !errors.Is(errs[i], core.ErrRefused) {
+				return
+			}
+			again, revs, unread, err := s.jobs(ctx, ids[i:i+1])
+			if err != nil || len(unread) > 0 {
+				return
+			}
+			defRev = revs[ids[i]]
+			if old, is = again[ids[i]]; old.Sched.Seq == found[ids[i]].Sched.Seq {
+				return // it was refused for another reason
+			}
+		}
+	})
+	return errs
+}
+
+func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *manage.Update) error {
+	t := &s.o.Names
+	j := u.Job
+	j.Sched.Seq = max(j.Sched.Seq, old.Sched.Seq)
+	redefined := !j.Def.Equal(old.Def) || !j.Def.Created.Equal(old.Def.Created)
+	if redefined {
+		defRev = j.Sched.Rev
+	}
+	sched, err := encodeSched(&j.Sched, defRev)
+	if err != nil {
+		return err
+	}
+	actions := []types.TransactWriteItem{{Put: &types.Put{TableName: &t.Jobs, Item: sched,
+		ConditionExpression:       aws.String("#rev = :rev AND #tail = :tail AND #seq = :seq"),
+		ExpressionAttributeNames:  map[string]string{"#rev": "rev", "#tail": "tail", "#seq": "seq"},
+		ExpressionAttributeValues: item{":rev": number(u.Seen), ":tail": number(u.SeenTail), ":seq": number(old.Sched.Seq)}}}}
+	if redefined {
+		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
+	}
+	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
+		name := stateKey("name#"+j.Def.App, j.Def.Name)
+		name["job"] = number(j.Def.ID)
+		listed := stateKey("jobs", listKey(j.Def.ID))
+		listed["app"] = text(j.Def.App)
+		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), s.putIfNone(t.State, name, "of"), putAction(t.State, listed))
+	}
+	actions = append(actions, s.changeActions(&u.Change)...)
+	s.keep.note(&j.Def)
+	return s.transact(ctx, actions)
+}
+
+// DeleteJob implements manage.Store.
+func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
+	t := &s.o.Names
+	found, unread, err := s.Jobs(ctx, []core.JobID{stone.Job})
+	if err != nil {
+		return err
+	}
+	if len(unread) > 0 {
+		return core.ErrThrottled
+	}
+	old, is := found[stone.Job]
+	if !is || old.Sched.Rev != seen {
+		return core.ErrRefused
+	}
+	tomb := stateKey("tomb", stone.Job.String())
+	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
+	tomb["expires"] = number(s.o.Now().Add(keyKept).Unix()) // a trigger may wait in the due index for a year
+	actions := []types.TransactWriteItem{
+		{Delete: &types.Delete{TableName: &t.Jobs, Key: schedKey(stone.Job), ConditionExpression: aws.String("#rev = :rev"),
+			ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}},
+		deleteAction(t.Jobs, defKey(stone.Job)), deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)),
+		deleteAction(t.State, stateKey("jobs", listKey(stone.Job))), putAction(t.State, tomb),
+	}
+	return s.transact(ctx, append(actions, s.changeActions(&c)...))
+}
+
+// Tombstones implements the ports.
+func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
+	keys := make([]item, len(jobs))
+	for i, id := range jobs {
+		keys[i] = stateKey("tomb", id.String())
+	}
+	found := map[core.JobID]core.Tombstone{}
+	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+		id, err := jobOf(stringOf(it, "key"))
+		if err != nil {
+			return err
+		}
+		rev, err := intOf(it, "rev")
+		if err != nil {
+			return err
+		}
+		at, err := intOf(it, "revAt")
+		found[id] = core.Tombstone{Job: id, App: stringOf(it, "app"), Name: stringOf(it, "name"), Rev: rev, RevAt: fromMillis(at)}
+		return err
+	})
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+// Due implements tick.Store. The index is a little behind what was written.
+func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	from := "0"
+	if after != (core.DueItem{}) {
+		from = planKey(after) + "#" // the next text after it
+	}
+	to := fmt.Sprintf("%010d$", upTo) // after all of that second
+	if from >= to {
+		return nil, nil
+	}
+	out, err := s.db.Query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, IndexName: aws.String("due"), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression:    aws.String("#partition = :p AND #planAt BETWEEN :from AND :to"),
+		ExpressionAttributeNames:  map[string]string{"#partition": "partition", "#planAt": "planAt"},
+		ExpressionAttributeValues: item{":p": number(partition), ":from": text(from), ":to": text(to)}})
+	if err != nil {
+		return nil, answer("table "+s.o.Names.Jobs, err)
+	}
+	list := make([]core.DueItem, 0, len(out.Items))
+	for _, it := range out.Items {
+		d, err := parsePlanKey(stringOf(it, "planAt"), partition)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Advance implements the ports: one statement each, 3 units (the item, and its
+// old and new place in the index).
+func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
+	list := make([]statement, len(moves))
+	for i := range moves {
+		list[i] = s.advance(&moves[i])
+	}
+	return s.execute(ctx, list)
+}
+
+func (s *Store) advance(a *core.Advance) statement {
+	w := writer{table: s.o.Names.Jobs}
+	w.set("next", number(a.NewNext))
+	w.set("seq", number(a.NewSeq))
+	w.set("tail", number(a.NewTail))
+	w.set("partition", number(a.NewPartition))
+	if a.NewPlanAt != 0 {
+		w.set("planAt", text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job})))
+	} else {
+		w.remove("planAt")
+	}
+	if a.NewState != "" {
+		w.set("state", text(string(a.NewState)))
+	}
+	if a.NewRev != 0 {
+		w.set("rev", number(a.NewRev))
+		w.set("revAt", number(millis(a.NewRevAt)))
+		w.remove("pauseUntil")
+		w.remove("pauseBy")
+		w.remove("pauseWhy")
+	}
+	if a.PlanError != "" {
+		w.set("planError", text(a.PlanError))
+	} else {
+		w.remove("planError")
+	}
+	w.where(`"id" = ?`, text("job#"+a.Job.String()))
+	w.where(`"part" = ?`, text("sched"))
+	w.where(`"rev" = ?`, number(a.Rev))
+	w.where(`"next" = ?`, number(a.Next))
+	w.where(`"tail" = ?`, number(a.Tail))
+	return w.statement(a.Job.String())
+}
+
+// PutEntries implements finish.Store.
+func (s *Store) PutEntries(ctx context.Context, entries []core.DueItem) []error {
+	writes, keys := make([]types.WriteRequest, len(entries)), make([]string, len(entries))
+	for i, d := range entries {
+		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: entryItem(d)}}
+		keys[i] = entryText(d)
+	}
+	return s.batchWrite(ctx, s.o.Names.Jobs, writes, keys)
+}
+
+func entryItem(d core.DueItem) item {
+	it := entryKey(d)
+	it["partition"], it["planAt"] = number(d.Partition), text(planKey(d))
+	return it
+}
+
+func entryText(d core.DueItem) string { return planKey(d) + "#" + strconv.Itoa(d.Partition) }
+
+// RemoveEntries implements the ports.
+func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
+	writes, keys := make([]types.WriteRequest, len(entries)), make([]string, len(entries))
+	for i, d := range entries {
+		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: entryKey(d)}}
+		keys[i] = entryText(d)
+	}
+	return s.batchWrite(ctx, s.o.Names.Jobs, writes, keys)
+}
+
+// Entries implements manage.Store.
+func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	var list []core.DueItem
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression: aws.String("#id = :id"), ExpressionAttributeNames: map[string]string{"#id": "id"},
+		ExpressionAttributeValues: item{":id": text("entry#" + job.String())}},
+		func(it item) (bool, error) {
+			p, err := intOf(it, "partition")
+			if err != nil {
+				return false, err
+			}
+			d, err := parsePlanKey(stringOf(it, "planAt"), int(p))
+			list = append(list, d)
+			return true, err
+		})
+	return list, err
+}

@@ -1,0 +1,476 @@
+package awsengine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+// Bounds of SQS.
+const (
+	entriesPerBatch = 10
+	bytesPerBatch   = 256 << 10 // a request is charged for each 64 KB: more in one would not be cheaper
+	maxDelay        = 900 * time.Second
+	maxVisibility   = 12 * time.Hour
+	longPoll        = 20 * time.Second
+)
+
+// settled is how long after its slot a message counts as put back when it is
+// enqueued: it is then noted, for a queue does not tell its oldest message.
+const settled = 30 * time.Second
+
+func (s *Store) queueOf(k ring.Kind) (string, error) {
+	switch k {
+	case ring.KindFires:
+		return s.o.Names.Fires, nil
+	case ring.KindCheck:
+		return s.o.Names.Checks, nil
+	}
+	return "", core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
+}
+
+// delay is how long SQS is to hold a message: whole seconds, rounded down, for a
+// message that comes a little early is held by dispatch, and one that comes late
+// is late. What is further away than SQS can hold comes after 900 s and is put
+// back by dispatch.
+func delay(notBefore, now time.Time) int32 {
+	d := min(max(notBefore.Sub(now), 0), maxDelay)
+	return int32(d / time.Second)
+}
+
+// Enqueue implements engine.Ring.
+func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
+	errs := make([]error, len(out))
+	now := s.o.Now()
+	type entry struct {
+		i    int
+		body string
+	}
+	queues := map[string][]entry{}
+	behind := map[core.Instant]time.Time{}
+	for i := range out {
+		q, err := s.queueOf(out[i].Message.Kind)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		body := ring.Encode(out[i].Message)
+		if len(body) > ring.MaxBytes {
+			errs[i] = core.Errorf(core.CodeTooLarge, "a message of %d bytes; at most %d are allowed", len(body), ring.MaxBytes)
+			continue
+		}
+		queues[q] = append(queues[q], entry{i, string(body)})
+		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(settled).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
+			behind[m.Slot] = out[i].NotBefore
+		}
+	}
+	type batch struct {
+		queue   string
+		entries []entry
+	}
+	var batches []batch
+	for _, q := range []string{s.o.Names.Fires, s.o.Names.Checks} {
+		size := 0
+		var b batch
+		for _, e := range queues[q] {
+			if len(b.entries) == entriesPerBatch || size+len(e.body) > bytesPerBatch {
+				batches = append(batches, b)
+				b, size = batch{}, 0
+			}
+			b.queue = q
+			b.entries = append(b.entries, e)
+			size += len(e.body)
+		}
+		if len(b.entries) > 0 {
+			batches = append(batches, b)
+		}
+	}
+	s.noteBehind(ctx, behind)
+	s.parallel(len(batches), func(k int) {
+		b := &batches[k]
+		if err := ctx.Err(); err != nil {
+			for _, e := range b.entries {
+				errs[e.i] = err
+			}
+			return
+		}
+		in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
+		for n, e := range b.entries {
+			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &e.body,
+				DelaySeconds: delay(out[e.i].NotBefore, s.o.Now())})
+		}
+		answered, err := s.sqs.SendMessageBatch(ctx, in)
+		if err != nil {
+			for _, e := range b.entries {
+				errs[e.i] = answer("queue "+b.queue, err)
+			}
+			return
+		}
+		told := make([]bool, len(b.entries))
+		for _, done := range answered.Successful {
+			if n, err := strconv.Atoi(aws.ToString(done.Id)); err == nil && n < len(told) {
+				told[n] = true
+			}
+		}
+		for n, e := range b.entries {
+			if !told[n] {
+				errs[e.i] = fmt.Errorf("queue %s did not say that it took a message", b.queue)
+			}
+		}
+		for _, f := range answered.Failed {
+			if n, err := strconv.Atoi(aws.ToString(f.Id)); err == nil && n < len(b.entries) {
+				errs[b.entries[n].i] = failedEntry(b.queue, &f)
+			}
+		}
+	})
+	return errs
+}
+
+func failedEntry(queue string, f *sqstypes.BatchResultErrorEntry) error {
+	if slices.Contains(throttles, aws.ToString(f.Code)) {
+		return core.ErrThrottled
+	}
+	return fmt.Errorf("queue %s: %s: %s", queue, aws.ToString(f.Code), aws.ToString(f.Message))
+}
+
+// Bury implements engine.Ring.
+func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return s.BuryRaw(ctx, string(ring.Encode(m)), reason)
+}
+
+// Bounds of a dead letter: SQS counts its reason with it.
+const (
+	maxReason = 1000
+	maxDead   = 1<<20 - 2*maxReason
+)
+
+// BuryRaw keeps a message that cannot be read among the dead letters, cut where
+// there would be no room for its reason.
+func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if len(reason) > maxReason {
+		reason = reason[:maxReason]
+	}
+	if len(body) > maxDead {
+		body = strings.ToValidUTF8(body[:maxDead], "")
+	}
+	_, err := s.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &s.o.Names.Dead, MessageBody: &body,
+		MessageAttributes: map[string]sqstypes.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String(printable(reason))}}})
+	return answer("queue "+s.o.Names.Dead, err)
+}
+
+// printable replaces what SQS does not take in an attribute.
+func printable(text string) string {
+	out := make([]rune, 0, len(text))
+	for _, r := range text {
+		if r < ' ' && r != '\t' && r != '\n' && r != '\r' || r == '\uFFFD' {
+			r = '?'
+		}
+		out = append(out, r)
+	}
+	return string(out)
+}
+
+// receipts are the handles of what this process received and has not settled.
+type receipts struct {
+	mu   sync.Mutex
+	last int64
+	of   map[int64]receipt
+	swep time.Time
+}
+
+type receipt struct {
+	kind   ring.Kind
+	handle string
+	until  time.Time
+}
+
+func (r *receipts) put(x receipt, now time.Time) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now.Sub(r.swep) > time.Minute { // those that nobody settled
+		for id, old := range r.of {
+			if old.until.Before(now) {
+				delete(r.of, id)
+			}
+		}
+		r.swep = now
+	}
+	r.last++
+	r.of[r.last] = x
+	return r.last
+}
+
+func (r *receipts) take(id int64) (receipt, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	x, ok := r.of[id]
+	delete(r.of, id)
+	return x, ok
+}
+
+// Receive implements engine.Queue, for what drives dispatch outside Lambda. SQS
+// answers in no order, and at most ten. What cannot be read is buried; what a
+// newer reader is to read stays.
+func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine.Delivery, error) {
+	q, err := s.queueOf(kind)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		wait := longPoll
+		if end, ok := ctx.Deadline(); ok {
+			wait = min(wait, time.Until(end))
+		}
+		out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &q, MaxNumberOfMessages: int32(min(limit, entriesPerBatch)),
+			WaitTimeSeconds: int32(max(wait, 0) / time.Second), VisibilityTimeout: int32(s.o.Visibility / time.Second),
+			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameApproximateReceiveCount}})
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, answer("queue "+q, err)
+		}
+		var list []engine.Delivery
+		for _, m := range out.Messages {
+			body := aws.ToString(m.Body)
+			id := s.receipts.put(receipt{kind, aws.ToString(m.ReceiptHandle), s.o.Now().Add(2 * s.o.Visibility)}, s.o.Now())
+			msg, err := ring.Decode([]byte(body))
+			if err == nil && msg.Kind != kind {
+				err = fmt.Errorf("a message of the kind %q on the queue of %q", msg.Kind, kind)
+			}
+			switch {
+			case errors.Is(err, ring.ErrNewer):
+				s.Release(ctx, []engine.Delivery{{ID: id}}, s.o.Now().Add(time.Minute))
+			case err != nil:
+				if s.BuryRaw(ctx, body, err.Error()) == nil {
+					s.Ack(ctx, []engine.Delivery{{ID: id}})
+				}
+			default:
+				n, _ := strconv.Atoi(m.Attributes[string(sqstypes.MessageSystemAttributeNameApproximateReceiveCount)])
+				list = append(list, engine.Delivery{ID: id, Receives: max(n, 1), Message: msg})
+			}
+		}
+		if len(list) > 0 {
+			return list, nil
+		}
+		if wait < time.Second && !pause(ctx, shortPoll) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// shortPoll is how often a queue is asked when there is less time left than the
+// whole second that it can wait.
+const shortPoll = 200 * time.Millisecond
+
+// pause waits; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// settle takes the handles of deliveries and calls f with those of each queue.
+func (s *Store) settle(list []engine.Delivery, f func(queue string, of []int, handles []string) map[int]error) []error {
+	errs := make([]error, len(list))
+	handles := make([]string, len(list))
+	queues := map[string][]int{}
+	for i := range list {
+		x, ok := s.receipts.take(list[i].ID)
+		if !ok {
+			continue // settled before, or long visible again: there is nothing to do
+		}
+		q, err := s.queueOf(x.kind)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		handles[i] = x.handle
+		queues[q] = append(queues[q], i)
+	}
+	for q, of := range queues {
+		for batch := range slices.Chunk(of, entriesPerBatch) {
+			some := make([]string, len(batch))
+			for k, i := range batch {
+				some[k] = handles[i]
+			}
+			for k, err := range f(q, batch, some) {
+				errs[batch[k]] = err
+			}
+		}
+	}
+	return errs
+}
+
+func allFailed(n int, err error) map[int]error {
+	m := make(map[int]error, n)
+	for i := range n {
+		m[i] = err
+	}
+	return m
+}
+
+func failures(queue string, list []sqstypes.BatchResultErrorEntry) map[int]error {
+	m := make(map[int]error, len(list))
+	for i := range list {
+		if n, err := strconv.Atoi(aws.ToString(list[i].Id)); err == nil {
+			m[n] = failedEntry(queue, &list[i])
+		}
+	}
+	return m
+}
+
+// Ack implements engine.Queue.
+func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
+	return s.settle(done, func(q string, of []int, handles []string) map[int]error {
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &q}
+		for k := range handles {
+			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k]})
+		}
+		out, err := s.sqs.DeleteMessageBatch(ctx, in)
+		if err != nil {
+			return allFailed(len(of), answer("queue "+q, err))
+		}
+		return failures(q, out.Failed)
+	})
+}
+
+// Release implements engine.Queue.
+func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	d := min(max(at.Sub(s.o.Now()), 0), maxVisibility)
+	seconds := int32((d + time.Second - 1) / time.Second)
+	return s.settle(back, func(q string, of []int, handles []string) map[int]error {
+		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &q}
+		for k := range handles {
+			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k], VisibilityTimeout: seconds})
+		}
+		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
+		if err != nil {
+			return allFailed(len(of), answer("queue "+q, err))
+		}
+		return failures(q, out.Failed)
+	})
+}
+
+// Depth implements engine.Queue; SQS counts approximately.
+func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlight int, err error) {
+	q, err := s.queueOf(kind)
+	if err != nil {
+		return 0, 0, 0, err
+	}
+	if err := ctx.Err(); err != nil {
+		return 0, 0, 0, err
+	}
+	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q, AttributeNames: []sqstypes.QueueAttributeName{
+		sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}})
+	if err != nil {
+		return 0, 0, 0, answer("queue "+q, err)
+	}
+	for name, into := range map[sqstypes.QueueAttributeName]*int{
+		sqstypes.QueueAttributeNameApproximateNumberOfMessages: &due, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed: &waiting,
+		sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible: &inFlight,
+	} {
+		n, err := strconv.Atoi(out.Attributes[string(name)])
+		if err != nil {
+			return 0, 0, 0, fmt.Errorf("queue %s counts %q %s", q, out.Attributes[string(name)], name)
+		}
+		*into = n
+	}
+	return due, waiting, inFlight, nil
+}
+
+// behindOf lists the slots of fires that were put back.
+const behindOf = "behind"
+
+// noteBehind notes the slots of messages that are put back, until they have
+// come again. It is a note: where it cannot be stored the age of the ring is
+// known less well, and nothing else.
+func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
+	for slot, at := range slots {
+		it := stateKey(behindOf, fmt.Sprintf("%010d", slot))
+		if now := s.o.Now(); at.Before(now) {
+			at = now
+		}
+		until := at.Add(2 * s.o.Visibility)
+		it["until"], it["expires"] = number(millis(until)), number(until.Add(time.Hour).Unix())
+		_ = s.putIf(ctx, it, "", nil, nil)
+	}
+}
+
+// uncounted is how long after it happened SQS may not have counted a change.
+const uncounted = time.Minute
+
+// OldestMessage implements the ports. A queue does not tell it, so this is a
+// bound on the safe side, never younger than the truth: the earliest slot that
+// was put back and may still wait; and while messages are due, the last moment
+// at which none was.
+func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+	now := s.o.Now()
+	err = s.all(ctx, behindOf, func(it item) error {
+		until, err := intOf(it, "until")
+		if err != nil || fromMillis(until).Before(now) {
+			return err
+		}
+		slot, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
+		if at := core.Instant(slot).Time(); oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+		return err
+	})
+	if err != nil {
+		return time.Time{}, err
+	}
+	older := func(t time.Time) {
+		if oldest.IsZero() || t.Before(oldest) {
+			oldest = t
+		}
+	}
+	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
+	if err != nil {
+		return time.Time{}, err
+	}
+	if due == 0 {
+		if inFlight > 0 { // received once at least, and soon acked, put back or due again
+			older(now.Add(-2*s.o.Visibility - uncounted))
+		}
+		it := stateKey("ring", "clear")
+		it["at"] = number(millis(now.Add(-uncounted)))
+		return oldest, s.putIf(ctx, it, "", nil, nil)
+	}
+	clear, err := s.one(ctx, stateKey("ring", "clear"))
+	if err != nil {
+		return time.Time{}, err
+	}
+	at := int64(1)
+	if clear != nil {
+		if at, err = intOf(clear, "at"); err != nil {
+			return time.Time{}, err
+		}
+	}
+	older(fromMillis(at).Add(-2 * s.o.Visibility))
+	return oldest, nil
+}

@@ -1,0 +1,813 @@
+package awsengine
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+)
+
+// runNames are the attributes of a run, in the order in which an insert names them.
+var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent", "journal", "sentAt",
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "killBy", "killAt", "endedAt", "reason", "code", "message",
+	"owes", "then", "late", "tries", "rest", "expires"}
+
+// Runs implements the ports.
+func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	keys := make([]item, len(runs))
+	for i, id := range runs {
+		keys[i] = runKey(id)
+	}
+	var list []core.Run
+	var rest []int
+	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
+		r, more, err := decodeRun(it)
+		if more {
+			rest = append(rest, len(list))
+		}
+		list = append(list, r)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	var unread []core.RunID
+	for i := range left {
+		unread = append(unread, runs[i])
+	}
+	cut, err := s.readRest(ctx, list, rest)
+	if err != nil {
+		return nil, nil, err
+	}
+	found := make(map[core.RunID]core.Run, len(list))
+	for i := range list {
+		if cut[i] {
+			unread = append(unread, list[i].ID)
+		} else {
+			found[list[i].ID] = list[i]
+		}
+	}
+	return found, unread, nil
+}
+
+// readRest adds what is long to the runs of these indices; cut are those of
+// which it could not be read.
+func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (cut map[int]bool, err error) {
+	if len(rest) == 0 {
+		return nil, nil
+	}
+	keys := make([]item, len(rest))
+	index := make(map[core.RunID]int, len(rest))
+	for k, i := range rest {
+		keys[k] = restKey(list[i].ID)
+		index[list[i].ID] = i
+	}
+	left, err := s.get(ctx, s.o.Names.Runs, keys, func(it item) error {
+		n, err := intOf(it, "run")
+		if err != nil {
+			return err
+		}
+		if i, ok := index[core.RunID(-n)]; ok {
+			return decodeRest(it, &list[i])
+		}
+		return nil
+	})
+	cut = make(map[int]bool, len(left))
+	for k := range left {
+		cut[rest[k]] = true
+	}
+	return cut, err
+}
+
+// Create implements the ports: one statement each. What is long of a run is
+// put before it; it is the same whoever makes the run.
+func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
+	errs := make([]error, len(runs))
+	var list []statement
+	var of []int
+	for i := range runs {
+		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, runs[i].ID.Job(), runs[i].State, len(runs[i].Owes) > 0 || runs[i].Then != 0))
+		if err == nil && rest != nil {
+			err = s.putRest(ctx, rest)
+		}
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		list = append(list, insert(s.o.Names.Runs, runs[i].ID.String(), it, runNames))
+		of = append(of, i)
+	}
+	for k, err := range s.execute(ctx, list) {
+		errs[of[k]] = err
+	}
+	return errs
+}
+
+func (s *Store) putRest(ctx context.Context, rest item) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.o.Names.Runs, Item: rest})
+	return answer("table "+s.o.Names.Runs, err)
+}
+
+// PutTriggered implements manage.Store.
+func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
+	it, rest, err := encodeRun(&run, s.runExpiry(ctx, run.ID.Job(), run.State, false))
+	if err != nil {
+		return err
+	}
+	actions := []types.TransactWriteItem{s.putIfNone(s.o.Names.Runs, it, "run"), putAction(s.o.Names.Jobs, entryItem(entry))}
+	if rest != nil {
+		actions = append(actions, putAction(s.o.Names.Runs, rest))
+	}
+	return s.transact(ctx, actions)
+}
+
+// openTest is the condition that a run is open.
+const openTest = `"state" IN ('planned','queued','running')`
+
+func (s *Store) edit(id core.RunID) *writer {
+	w := &writer{table: s.o.Names.Runs}
+	w.where(`"job" = ?`, number(id.Job()))
+	w.where(`"run" = ?`, number(id))
+	return w
+}
+
+func (w *writer) ownerIs(owner string) {
+	if owner == "" {
+		w.where(`"owner" IS MISSING`)
+	} else {
+		w.where(`"owner" = ?`, text(owner))
+	}
+}
+
+func (w *writer) setTime(name string, t time.Time) {
+	if t.IsZero() {
+		w.remove(name)
+	} else {
+		w.set(name, number(millis(t)))
+	}
+}
+
+// TakeOver implements dispatch.Store. Where it depends on what the run holds
+// (an address, a time it was sent), the run is read first, and the write is
+// conditioned on what was read.
+func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	errs := make([]error, len(takes))
+	ids := make([]core.RunID, len(takes))
+	for i := range takes {
+		ids[i] = takes[i].Run
+	}
+	found, unread, err := s.Runs(ctx, ids)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+		return errs
+	}
+	var list []statement
+	var of []int
+	for i := range takes {
+		r, is := found[ids[i]]
+		if !is {
+			errs[i] = core.ErrRefused
+			if slices.Contains(unread, ids[i]) {
+				errs[i] = core.ErrThrottled
+			}
+			continue
+		}
+		st, err := s.takeOver(ctx, &takes[i], &r)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		list, of = append(list, st), append(of, i)
+	}
+	for k, err := range s.execute(ctx, list) {
+		errs[of[k]] = err
+	}
+	return errs
+}
+
+func (s *Store) takeOver(ctx context.Context, t *dispatch.TakeOver, r *core.Run) (statement, error) {
+	w := s.edit(t.Run)
+	w.where(openTest)
+	w.ownerIs(t.Owner)
+	if t.Until.IsZero() {
+		w.where(`"until" IS MISSING`)
+	} else {
+		w.where(`"until" = ?`, number(millis(t.Until)))
+	}
+	w.set("owner", text(t.NewOwner))
+	w.setTime("until", t.NewUntil)
+	if t.Journal.IsZero() {
+		w.remove("journal")
+	} else {
+		w.set("journal", text(journalText(t.Journal)))
+	}
+	w.set("state", text(string(core.Running)))
+	if t.Owner != "" {
+		w.set("maybeSent", yes)
+	}
+	if r.Address == "" {
+		w.where(`"address" IS MISSING`)
+		if t.Address != "" {
+			w.set("address", text(t.Address))
+		}
+	} else {
+		w.where(`"address" = ?`, text(r.Address))
+	}
+	if r.SentAt.IsZero() {
+		w.where(`"sentAt" IS MISSING`)
+		w.setTime("sentAt", t.SentAt)
+	}
+	if err := s.setTries(ctx, w, t.Run, t.Tries); err != nil {
+		return statement{}, err
+	}
+	return w.statement(t.Run.String()), nil
+}
+
+// setTries writes what addresses answered, beside the run if it is long. Of
+// what stands beside a run, what is on the run itself counts.
+func (s *Store) setTries(ctx context.Context, w *writer, id core.RunID, tries []core.Try) error {
+	t := triesText(tries)
+	switch {
+	case t == "":
+		return nil
+	case len(t) <= inline:
+		w.set("tries", text(t))
+		return nil
+	}
+	if err := s.setRest(ctx, id, "tries", t); err != nil {
+		return err
+	}
+	w.remove("tries")
+	w.set("rest", yes)
+	return nil
+}
+
+// setRest writes one long text beside a run, leaving the others.
+func (s *Store) setRest(ctx context.Context, id core.RunID, name, value string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.db.UpdateItem(ctx, s.restUpdate(ctx, id, name, value))
+	return answer("table "+s.o.Names.Runs, err)
+}
+
+func (s *Store) restUpdate(ctx context.Context, id core.RunID, name, value string) *dynamodb.UpdateItemInput {
+	return &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: restKey(id),
+		UpdateExpression: aws.String("SET #n = :v, #expires = :e"), ExpressionAttributeNames: map[string]string{"#n": name, "#expires": "expires"},
+		ExpressionAttributeValues: item{":v": text(value), ":e": number(s.runExpiry(ctx, id.Job(), core.Running, false))}}
+}
+
+// Readdress implements dispatch.Store.
+func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
+	w := s.edit(m.Run)
+	w.where(openTest)
+	w.ownerIs(m.Owner)
+	if m.Address == "" {
+		w.where(`"address" IS MISSING`)
+	} else {
+		w.where(`"address" = ?`, text(m.Address))
+	}
+	if m.To == "" {
+		w.remove("address")
+	} else {
+		w.set("address", text(m.To))
+	}
+	if len(m.Tries) == 0 {
+		w.remove("tries")
+	} else if err := s.setTries(ctx, w, m.Run, m.Tries); err != nil {
+		return err
+	}
+	return s.execute(ctx, []statement{w.statement(m.Run.String())})[0]
+}
+
+// GiveBack implements dispatch.Store.
+func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
+	list := make([]statement, len(gives))
+	for i := range gives {
+		g := &gives[i]
+		w := s.edit(g.Run)
+		w.where(openTest)
+		w.ownerIs(g.Owner)
+		w.remove("owner")
+		w.remove("until")
+		w.set("state", text(string(core.Planned)))
+		if !g.KeepAddress {
+			w.remove("address")
+		}
+		list[i] = w.statement(g.Run.String())
+	}
+	return s.execute(ctx, list)
+}
+
+// SkipUnsent implements dispatch.Store.
+func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	list := make([]statement, len(skips))
+	for i := range skips {
+		k := &skips[i]
+		w := s.edit(k.Run)
+		w.where(openTest)
+		w.ownerIs("")
+		w.where(`"maybeSent" IS MISSING`)
+		w.set("state", text(string(core.Skipped)))
+		w.set("reason", text(string(k.Reason)))
+		w.setTime("endedAt", k.EndedAt)
+		w.set("expires", number(s.runExpiry(ctx, k.Run.Job(), core.Skipped, false)))
+		list[i] = w.statement(k.Run.String())
+	}
+	return s.execute(ctx, list)
+}
+
+// CloseRuns implements finish.Store. A message that is long is written with the
+// end in one transaction: an end that is refused must leave nothing.
+func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	errs := make([]error, len(closes))
+	var list []statement
+	var short, long []int
+	for i := range closes {
+		if len(closes[i].Message) > inline {
+			long = append(long, i)
+		} else {
+			short = append(short, i)
+			list = append(list, s.end(ctx, &closes[i]))
+		}
+	}
+	for k, err := range s.execute(ctx, list) {
+		errs[short[k]] = err
+	}
+	for wave := range runWaves(long, closes) {
+		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.endLong(ctx, &closes[wave[k]]) })
+	}
+	return errs
+}
+
+// runWaves yields the indices of ends, each wave with no run twice.
+func runWaves(long []int, closes []finish.Close) func(yield func([]int) bool) {
+	list := make([]statement, len(long))
+	for k, i := range long {
+		list[k].key = closes[i].Run.String()
+	}
+	return func(yield func([]int) bool) {
+		for wave := range waves(list) {
+			of := make([]int, len(wave))
+			for k, n := range wave {
+				of[k] = long[n]
+			}
+			if !yield(of) {
+				return
+			}
+		}
+	}
+}
+
+func (s *Store) end(ctx context.Context, c *finish.Close) statement {
+	w := s.edit(c.Run)
+	w.where(openTest)
+	switch {
+	case c.Unowned:
+		w.ownerIs("")
+	case c.Owner != "":
+		w.ownerIs(c.Owner)
+	}
+	if c.Unowned || c.NotMaybe {
+		w.where(`"maybeSent" IS MISSING`)
+	}
+	w.set("state", text(string(c.State)))
+	w.set("expires", number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0)))
+	put := func(name, v string) {
+		if v == "" {
+			w.remove(name)
+		} else {
+			w.set(name, text(v))
+		}
+	}
+	put("reason", string(c.Reason))
+	if c.Code == 0 {
+		w.remove("code")
+	} else {
+		w.set("code", number(c.Code))
+	}
+	put("message", c.Message)
+	w.setTime("endedAt", c.EndedAt)
+	if len(c.Owes) == 0 {
+		w.remove("owes")
+	} else {
+		w.set("owes", text(jsonText(c.Owes)))
+	}
+	if c.Then == 0 {
+		w.remove("then")
+	} else {
+		w.set("then", number(c.Then))
+	}
+	return w.statement(c.Run.String())
+}
+
+func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
+	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#rest": "rest", "#expires": "expires"}
+	values := item{":planned": text(string(core.Planned)), ":queued": text(string(core.Queued)), ":running": text(string(core.Running)),
+		":state": text(string(c.State)), ":reason": text(string(c.Reason)), ":code": number(c.Code), ":ended": number(millis(c.EndedAt)),
+		":then": number(c.Then), ":yes": yes, ":expires": number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0))}
+	cond := "#state IN (:planned, :queued, :running)"
+	if c.Unowned || c.Owner != "" {
+		names["#owner"] = "owner"
+		if c.Unowned {
+			cond += " AND attribute_not_exists(#owner)"
+		} else {
+			cond += " AND #owner = :owner"
+			values[":owner"] = text(c.Owner)
+		}
+	}
+	if c.Unowned || c.NotMaybe {
+		names["#maybe"] = "maybeSent"
+		cond += " AND attribute_not_exists(#maybe)"
+	}
+	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes, #expires = :expires"
+	if len(c.Owes) > 0 {
+		does += ", #owes = :owes REMOVE #message"
+		values[":owes"] = text(jsonText(c.Owes))
+	} else {
+		does += " REMOVE #message, #owes"
+	}
+	u := s.restUpdate(ctx, c.Run, "message", c.Message)
+	return s.transact(ctx, []types.TransactWriteItem{
+		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: &does, ConditionExpression: &cond,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},
+		{Update: &types.Update{TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues}},
+	})
+}
+
+// Settle implements finish.Store.
+func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+	list := make([]statement, len(runs))
+	for i, id := range runs {
+		w := s.edit(id)
+		w.where("NOT " + openTest)
+		w.where(`"state" IS NOT MISSING`) // there is such a run
+		w.remove("owes")
+		list[i] = w.statement(id.String())
+	}
+	return s.execute(ctx, list)
+}
+
+// NoteLate implements finish.Store.
+func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
+	w := s.edit(run)
+	w.where(`"state" IN ('lost','timed-out')`)
+	w.where(`"late" IS MISSING`)
+	late.At = fromMillis(millis(late.At))
+	w.set("late", text(jsonText(late)))
+	return s.execute(ctx, []statement{w.statement(run.String())})[0]
+}
+
+// MarkKilled implements manage.Store.
+func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+	w := s.edit(run)
+	w.where(openTest)
+	w.set("killBy", text(by))
+	w.set("killAt", number(atMillis))
+	return s.execute(ctx, []statement{w.statement(run.String())})[0]
+}
+
+// RunSpan implements manage.Store.
+func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	lo, hi := min(first, last), max(first, last)
+	var list []core.Run
+	var rest []int
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Runs, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(first <= last), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression:    aws.String("#job = :job AND #run BETWEEN :lo AND :hi"),
+		ExpressionAttributeNames:  map[string]string{"#job": "job", "#run": "run"},
+		ExpressionAttributeValues: item{":job": number(first.Job()), ":lo": number(lo), ":hi": number(hi)}},
+		func(it item) (bool, error) {
+			r, more, err := decodeRun(it)
+			if more {
+				rest = append(rest, len(list))
+			}
+			list = append(list, r)
+			return len(list) < limit, err
+		})
+	if err != nil {
+		return nil, err
+	}
+	return s.whole(ctx, list, rest)
+}
+
+// whole adds what is long, and fails where it cannot be read.
+func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.Run, error) {
+	cut, err := s.readRest(ctx, list, rest)
+	if err == nil && len(cut) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// Bounds of what is searched without an index.
+const (
+	mostSearched = 20_000 // runs of a job that are looked at for open ones
+	mostHours    = 7 * 24 // that are walked back in search of recent runs
+)
+
+// OpenRuns implements manage.Store. Runs have no index of open ones, for it
+// would double what a fire costs: the newest 20,000 of a job are looked at.
+func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
+	var list []core.Run
+	var rest []int
+	now := core.InstantOf(s.o.Now())
+	plannedLo, plannedHi := core.RunRange(job, 0, max(now, core.Horizon))
+	numberedLo, numberedHi := core.NumberedRange(job)
+	for _, span := range [][2]core.RunID{{plannedLo, plannedHi}, {numberedLo, numberedHi}} {
+		looked := 0
+		err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Runs, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false),
+			KeyConditionExpression:    aws.String("#job = :job AND #run BETWEEN :lo AND :hi"),
+			ExpressionAttributeNames:  map[string]string{"#job": "job", "#run": "run"},
+			ExpressionAttributeValues: item{":job": number(job), ":lo": number(span[0]), ":hi": number(span[1])}},
+			func(it item) (bool, error) {
+				looked++
+				r, more, err := decodeRun(it)
+				if r.State.Open() && (r.Owner != "" || r.Address != "") {
+					if more {
+						rest = append(rest, len(list))
+					}
+					list = append(list, r)
+				}
+				return looked < mostSearched, err
+			})
+		if err != nil {
+			return nil, err
+		}
+	}
+	list, err := s.whole(ctx, list, rest)
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(a.SentAt.Compare(b.SentAt), cmp.Compare(a.ID, b.ID)) })
+	return list[:min(len(list), limit)], err
+}
+
+// RecentRuns implements manage.Store. It walks the journals of a week back from
+// now: they name the runs of a minute, so that runs need no index. What has not
+// been claimed yet is not in them. The number to go on from is a minute and how
+// many of its runs were read.
+func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
+	const perMinute = 60_000
+	minute, done := s.o.Now().Unix()/60+1, int64(0)
+	if before > 0 {
+		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
+	}
+	full := false
+	take := func(at int64, journals []core.Journal) error {
+		list, err := s.claimed(ctx, at, journals)
+		skip := int64(0)
+		if at == minute {
+			skip = done
+		}
+		for i := skip; i < int64(len(list)); i++ {
+			if len(runs) >= limit {
+				full, next = true, at*perMinute+perMinute-i
+				return nil
+			}
+			if r := list[i]; app == "" || r.App == app {
+				runs = append(runs, r)
+			}
+		}
+		return err
+	}
+	for hour := minute / 60; !full && hour > minute/60-mostHours && hour >= 0; hour-- {
+		var group []core.Journal
+		err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(100),
+			KeyConditionExpression: aws.String("#of = :of AND #key < :to"), ExpressionAttributeNames: map[string]string{"#of": "of", "#key": "key"},
+			ExpressionAttributeValues: item{":of": text(journalsOf(hour * 60)), ":to": text(strconv.FormatInt(min(minute, hour*60+59), 10) + "/")}},
+			func(it item) (bool, error) {
+				j, err := decodeJournal(it)
+				if err != nil {
+					return false, err
+				}
+				if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
+					err = take(group[0].Key.Minute, group)
+					group = group[:0]
+				}
+				group = append(group, j)
+				return !full, err
+			})
+		if err == nil && !full && len(group) > 0 {
+			err = take(group[0].Key.Minute, group)
+		}
+		if err != nil {
+			return nil, 0, err
+		}
+	}
+	return runs, next, nil
+}
+
+// claimed is the runs that the journals of a minute name, the newest first.
+func (s *Store) claimed(ctx context.Context, minute int64, journals []core.Journal) ([]core.Run, error) {
+	var ids []core.RunID
+	for i := range journals {
+		for _, e := range journals[i].Entries {
+			ids = append(ids, e.Run)
+		}
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+	found, unread, err := s.Runs(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	if len(unread) > 0 {
+		return nil, core.ErrThrottled
+	}
+	list := make([]core.Run, 0, len(found))
+	for _, id := range ids {
+		// A run that was given back and claimed anew is listed by its last journal.
+		if r, ok := found[id]; ok && (r.Journal.IsZero() || r.Journal.Minute == minute) {
+			list = append(list, r)
+		}
+	}
+	slices.SortFunc(list, func(a, b core.Run) int { return cmp.Or(b.SentAt.Compare(a.SentAt), cmp.Compare(b.ID, a.ID)) })
+	return list, nil
+}
+
+// PutJournal implements the ports.
+func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
+	packed, addresses := encodeEntries(j.Entries)
+	it := journalKey(j.Key)
+	it["v"], it["expires"] = number(j.V), number(s.o.Now().Add(s.o.KeepJournals).Unix())
+	if len(packed) > 0 {
+		it["entries"] = &types.AttributeValueMemberB{Value: packed}
+		list := make([]types.AttributeValue, len(addresses))
+		for i, a := range addresses {
+			list[i] = text(a)
+		}
+		it["addresses"] = &types.AttributeValueMemberL{Value: list}
+	}
+	return s.putIf(ctx, it, "attribute_not_exists(#of) OR #v < :v", map[string]string{"#of": "of", "#v": "v"}, item{":v": number(j.V)})
+}
+
+// putIf puts an item of the state table on a condition.
+func (s *Store) putIf(ctx context.Context, it item, cond string, names map[string]string, values item) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	in := &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it}
+	if cond != "" {
+		in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = &cond, names, values
+	}
+	_, err := s.db.PutItem(ctx, in)
+	return answer("table "+s.o.Names.State, err)
+}
+
+func decodeJournal(it item) (core.Journal, error) {
+	key, err := parseJournalText(stringOf(it, "key"))
+	if err != nil {
+		return core.Journal{}, err
+	}
+	v, err := intOf(it, "v")
+	if err != nil {
+		return core.Journal{}, err
+	}
+	j := core.Journal{Key: key, V: int(v)}
+	if b, ok := it["entries"].(*types.AttributeValueMemberB); ok {
+		var addresses []string
+		if l, ok := it["addresses"].(*types.AttributeValueMemberL); ok {
+			for _, a := range l.Value {
+				if t, ok := a.(*types.AttributeValueMemberS); ok {
+					addresses = append(addresses, t.Value)
+				}
+			}
+		}
+		if j.Entries, err = decodeEntries(b.Value, addresses); err != nil {
+			return core.Journal{}, fmt.Errorf("read journal %s: %w", key, err)
+		}
+	}
+	return j, nil
+}
+
+// Journals implements the ports.
+func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
+	list := make([]item, len(keys))
+	for i, k := range keys {
+		list[i] = journalKey(k)
+	}
+	found := make(map[core.JournalKey]core.Journal, len(keys))
+	left, err := s.get(ctx, s.o.Names.State, list, func(it item) error {
+		j, err := decodeJournal(it)
+		found[j.Key] = j
+		return err
+	})
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+// JournalsAt implements finish.Watch.
+func (s *Store) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
+	var list []core.Journal
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression: aws.String("#of = :of AND begins_with(#key, :minute)"), ExpressionAttributeNames: map[string]string{"#of": "of", "#key": "key"},
+		ExpressionAttributeValues: item{":of": text(journalsOf(minute)), ":minute": text(strconv.FormatInt(minute, 10) + ".")}},
+		func(it item) (bool, error) {
+			j, err := decodeJournal(it)
+			list = append(list, j)
+			return true, err
+		})
+	return list, err
+}
+
+// all reads the items of the state table about one thing, strongly and in order.
+func (s *Store) all(ctx context.Context, of string, each func(item) error) error {
+	return s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
+		ExpressionAttributeValues: item{":of": text(of)}}, func(it item) (bool, error) { return true, each(it) })
+}
+
+// Cursor implements finish.Watch.
+func (s *Store) Cursor(ctx context.Context) (int64, error) {
+	it, err := s.one(ctx, stateKey("watch", "cursor"))
+	if err != nil || it == nil {
+		return 0, err
+	}
+	return intOf(it, "minute")
+}
+
+// one reads one item of the state table strongly; nil if there is none.
+func (s *Store) one(ctx context.Context, key item) (item, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	out, err := s.db.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.o.Names.State, Key: key, ConsistentRead: aws.Bool(true)})
+	if err != nil {
+		return nil, answer("table "+s.o.Names.State, err)
+	}
+	if len(out.Item) == 0 {
+		return nil, nil
+	}
+	return out.Item, nil
+}
+
+// MoveCursor implements finish.Watch.
+func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
+	it := stateKey("watch", "cursor")
+	it["minute"] = number(minute)
+	cond, values := "#minute = :seen", item{":seen": number(seen)}
+	if seen == 0 {
+		cond, values = "attribute_not_exists(#minute)", nil
+	}
+	return s.putIf(ctx, it, cond, map[string]string{"#minute": "minute"}, values)
+}
+
+func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
+
+// PutRevisits implements finish.Watch.
+func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	writes, texts := make([]types.WriteRequest, len(keys)), make([]string, len(keys))
+	for i, k := range keys {
+		texts[i] = journalText(k)
+		it := stateKey(revisitOf(minute), texts[i])
+		it["expires"] = number(s.o.Now().Add(s.o.KeepJournals).Unix())
+		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
+	}
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
+}
+
+// Revisits implements finish.Watch.
+func (s *Store) Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error) {
+	var list []core.JournalKey
+	err := s.all(ctx, revisitOf(minute), func(it item) error {
+		k, err := parseJournalText(stringOf(it, "key"))
+		list = append(list, k)
+		return err
+	})
+	return list, err
+}
+
+// DropRevisits implements finish.Watch.
+func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
+	var writes []types.WriteRequest
+	var texts []string
+	err := s.all(ctx, revisitOf(minute), func(it item) error {
+		k := stringOf(it, "key")
+		texts = append(texts, k)
+		writes = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: stateKey(revisitOf(minute), k)}})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
+}

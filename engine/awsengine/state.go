@@ -1,0 +1,505 @@
+package awsengine
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/feature/dynamodb/attributevalue"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+)
+
+// pause, app and global as they are stored.
+type (
+	storedPause struct {
+		From int64  `json:"from,omitempty" dynamodbav:"from,omitempty"`
+		To   int64  `json:"to,omitempty" dynamodbav:"to,omitempty"`
+		By   string `json:"by,omitempty" dynamodbav:"by,omitempty"`
+		Why  string `json:"why,omitempty" dynamodbav:"why,omitempty"`
+	}
+	storedApp struct {
+		Title     string         `json:"title,omitempty"`
+		Set       string         `json:"set,omitempty"`
+		Token     string         `json:"token,omitempty"`
+		Executors []string       `json:"executors,omitempty"`
+		Allow     []netip.Prefix `json:"allow,omitempty"`
+		Pause     storedPause    `json:"pause"`
+		Created   int64          `json:"created,omitempty"`
+	}
+	storedGlobal struct {
+		Pause      storedPause `json:"pause"`
+		Partitions int         `json:"partitions"`
+		Readable   int         `json:"readable"`
+		UpSince    int64       `json:"upSince,omitempty"`
+		DownAt     int64       `json:"downAt,omitempty"`
+	}
+)
+
+func encodePause(p core.Pause) storedPause {
+	return storedPause{From: millis(p.From), To: millis(p.To), By: p.By, Why: p.Why}
+}
+
+func (p storedPause) decode() core.Pause {
+	return core.Pause{From: fromMillis(p.From), To: fromMillis(p.To), By: p.By, Why: p.Why}
+}
+
+func encodeApp(a *core.App) item {
+	it := stateKey("app", a.Name)
+	it["rev"] = number(a.Rev)
+	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Pause: encodePause(a.Pause), Created: millis(a.Created)}))
+	return it
+}
+
+func decodeApp(it item) (core.App, error) {
+	var v storedApp
+	if err := json.Unmarshal([]byte(stringOf(it, "body")), &v); err != nil {
+		return core.App{}, fmt.Errorf("read app %q: %w", stringOf(it, "key"), err)
+	}
+	rev, err := intOf(it, "rev")
+	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow, Rev: rev,
+		Pause: v.Pause.decode(), Created: fromMillis(v.Created)}, err
+}
+
+// Apps implements the ports.
+func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	keys := make([]item, len(names))
+	for i, n := range names {
+		keys[i] = stateKey("app", n)
+	}
+	found := make(map[string]core.App, len(names))
+	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+		a, err := decodeApp(it)
+		found[a.Name] = a
+		return err
+	})
+	var unread []string
+	for i := range left {
+		unread = append(unread, names[i])
+	}
+	return found, unread, err
+}
+
+// ListApps implements manage.Store.
+func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
+	var list []core.App
+	err := s.all(ctx, "app", func(it item) error {
+		a, err := decodeApp(it)
+		list = append(list, a)
+		return err
+	})
+	return list, err
+}
+
+// PutApp implements manage.Store.
+func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	put := &types.Put{TableName: &s.o.Names.State, Item: encodeApp(&a)}
+	if seen == 0 {
+		put.ConditionExpression, put.ExpressionAttributeNames = aws.String("attribute_not_exists(#rev)"), map[string]string{"#rev": "rev"}
+	} else {
+		put.ConditionExpression, put.ExpressionAttributeNames = aws.String("#rev = :rev"), map[string]string{"#rev": "rev"}
+		put.ExpressionAttributeValues = item{":rev": number(seen)}
+	}
+	return s.transact(ctx, append(s.changeActions(&c), types.TransactWriteItem{Put: put}, putAction(s.o.Names.State, stateKey("changed", a.Name))))
+}
+
+// leavingFor is how long no job can be made in an app that is being deleted.
+const leavingFor = 30 * time.Second
+
+// DeleteApp implements manage.Store. The app is marked first, so that no job
+// can be made in it while its names are looked through. Its executors go with it.
+func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	mark := func(expr string, values item) error {
+		values[":rev"] = number(seen)
+		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("app", name),
+			UpdateExpression: &expr, ConditionExpression: aws.String("#rev = :rev"),
+			ExpressionAttributeNames: map[string]string{"#rev": "rev", "#leaving": "leaving"}, ExpressionAttributeValues: values})
+		return answer("table "+s.o.Names.State, err)
+	}
+	if err := mark("SET #leaving = :until", item{":until": number(millis(s.o.Now().Add(leavingFor)))}); err != nil {
+		return err
+	}
+	jobs := false
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1),
+		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
+		ExpressionAttributeValues: item{":of": text("name#" + name)}}, func(item) (bool, error) {
+		jobs = true
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	if jobs {
+		if err := mark("REMOVE #leaving", item{}); err != nil && !errors.Is(err, core.ErrRefused) {
+			return err
+		}
+		return core.ErrRefused
+	}
+	found, err := s.Executors(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	actions := append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
+		ConditionExpression: aws.String("#rev = :rev"), ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}})
+	for _, e := range found[name] {
+		if len(actions) == actionsPerTransact {
+			break // the rest will have missed its beats
+		}
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
+	}
+	return s.transact(ctx, actions)
+}
+
+type executorItem struct {
+	Of      string `dynamodbav:"of"`
+	Key     string `dynamodbav:"key"`
+	Beat    int64  `dynamodbav:"beat,omitempty"`
+	Since   int64  `dynamodbav:"since,omitempty"`
+	Fixed   bool   `dynamodbav:"fixed,omitempty"`
+	Dialect string `dynamodbav:"dialect,omitempty"`
+}
+
+// Executors implements the ports.
+func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
+	lists := make([][]core.Executor, len(apps))
+	errs := make([]error, len(apps))
+	s.parallel(len(apps), func(i int) {
+		errs[i] = s.all(ctx, "executors#"+apps[i], func(it item) error {
+			var v executorItem
+			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+				return fmt.Errorf("read an executor of %s: %w", apps[i], err)
+			}
+			lists[i] = append(lists[i], core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect})
+			return nil
+		})
+	})
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	found := make(map[string][]core.Executor, len(apps))
+	for i, app := range apps {
+		found[app] = lists[i]
+	}
+	return found, nil
+}
+
+// PutExecutor implements registry.Store.
+func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
+	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect})
+	if err != nil {
+		return fmt.Errorf("write an executor: %w", err)
+	}
+	return s.putIf(ctx, it, "", nil, nil)
+}
+
+// RemoveExecutor implements registry.Store.
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("executors#"+app, address)})
+	return answer("table "+s.o.Names.State, err)
+}
+
+// Global implements the ports.
+func (s *Store) Global(ctx context.Context) (core.Global, error) {
+	it, err := s.one(ctx, stateKey("global", "-"))
+	if err != nil || it == nil {
+		return core.Global{Partitions: 1, Readable: 1}, err
+	}
+	var v storedGlobal
+	if err := json.Unmarshal([]byte(stringOf(it, "body")), &v); err != nil {
+		return core.Global{}, fmt.Errorf("read the global item: %w", err)
+	}
+	rev, err := intOf(it, "rev")
+	return core.Global{Pause: v.Pause.decode(), Partitions: v.Partitions, Readable: v.Readable, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Rev: rev}, err
+}
+
+// PutGlobal implements the ports.
+func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	it := stateKey("global", "-")
+	it["rev"] = number(g.Rev)
+	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Partitions: g.Partitions, Readable: g.Readable, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt)}))
+	if seen == 0 {
+		return s.putIf(ctx, it, "attribute_not_exists(#rev)", map[string]string{"#rev": "rev"}, nil)
+	}
+	return s.putIf(ctx, it, "#rev = :rev", map[string]string{"#rev": "rev"}, item{":rev": number(seen)})
+}
+
+// Leases implements tick.Leases.
+func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
+	var list []core.Lease
+	err := s.all(ctx, "lease", func(it item) error {
+		epoch, err := intOf(it, "epoch")
+		if err != nil {
+			return err
+		}
+		until, err := intOf(it, "until")
+		list = append(list, core.Lease{Name: stringOf(it, "key"), Owner: stringOf(it, "owner"), Epoch: epoch, Until: fromMillis(until)})
+		return err
+	})
+	return list, err
+}
+
+func heldBy(l core.Lease) (cond string, names map[string]string, values item) {
+	if l == (core.Lease{}) {
+		return "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil
+	}
+	return "#owner = :owner AND #epoch = :epoch", map[string]string{"#owner": "owner", "#epoch": "epoch"}, item{":owner": text(l.Owner), ":epoch": number(l.Epoch)}
+}
+
+// PutLease implements tick.Leases.
+func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
+	it := stateKey("lease", l.Name)
+	it["owner"], it["epoch"], it["until"] = text(l.Owner), number(l.Epoch), number(millis(l.Until))
+	cond, names, values := heldBy(seen)
+	return s.putIf(ctx, it, cond, names, values)
+}
+
+// DropLease implements tick.Leases.
+func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	cond, names, values := heldBy(seen)
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("lease", seen.Name),
+		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values})
+	return answer("table "+s.o.Names.State, err)
+}
+
+type skipItem struct {
+	Of      string `dynamodbav:"of"`
+	Key     string `dynamodbav:"key"`
+	First   int64  `dynamodbav:"first"`
+	Last    int64  `dynamodbav:"last"`
+	Count   int64  `dynamodbav:"count"`
+	Reason  string `dynamodbav:"reason"`
+	Rev     int64  `dynamodbav:"rev"`
+	Made    int64  `dynamodbav:"made"`
+	Expires int64  `dynamodbav:"expires"`
+}
+
+// PutSkips implements the ports. A record that is there already is lengthened
+// or left.
+func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
+	errs := make([]error, len(skips))
+	s.parallel(len(skips), func(i int) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
+		}
+		k := &skips[i]
+		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("skip#"+k.Job.String(), skipKey(k)),
+			UpdateExpression: aws.String("SET #last = :last, #count = :count, #expires = :expires, #first = if_not_exists(#first, :first), " +
+				"#reason = if_not_exists(#reason, :reason), #rev = if_not_exists(#rev, :rev), #made = if_not_exists(#made, :made)"),
+			ConditionExpression:      aws.String("attribute_not_exists(#last) OR #last < :last"),
+			ExpressionAttributeNames: map[string]string{"#last": "last", "#count": "count", "#expires": "expires", "#first": "first", "#reason": "reason", "#rev": "rev", "#made": "made"},
+			ExpressionAttributeValues: item{":last": number(k.Last), ":count": number(k.Count), ":expires": number(s.expiry(ctx, k.Job)), ":first": number(k.First),
+				":reason": text(string(k.Reason)), ":rev": number(k.Rev), ":made": number(millis(k.Made))}})
+		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
+			errs[i] = nil
+		}
+	})
+	return errs
+}
+
+func skipKey(k *core.Skip) string { return fmt.Sprintf("%010d#%s", k.First, k.Reason) }
+
+// Skips implements manage.Store.
+func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
+	var list []core.Skip
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression: aws.String("#of = :of AND #key < :to"), FilterExpression: aws.String("#last >= :from"),
+		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key", "#last": "last"},
+		ExpressionAttributeValues: item{":of": text("skip#" + job.String()), ":to": text(fmt.Sprintf("%010d$", to)), ":from": number(from)}},
+		func(it item) (bool, error) {
+			var v skipItem
+			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+				return false, fmt.Errorf("read a skipped record of job %d: %w", job, err)
+			}
+			list = append(list, core.Skip{Job: job, First: core.Instant(v.First), Last: core.Instant(v.Last), Count: v.Count, Reason: core.Reason(v.Reason), Rev: v.Rev, Made: fromMillis(v.Made)})
+			return true, nil
+		})
+	return list, err
+}
+
+// keyFor is how long an idempotency key binds at least; while its run is open it
+// binds on. keyKept is when DynamoDB may forget it: later than any trigger waits.
+const (
+	keyFor  = 24 * time.Hour
+	keyKept = 400 * 24 * time.Hour
+)
+
+// PutKey implements manage.Store.
+func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	now := s.o.Now()
+	it := stateKey("key#"+job.String(), key)
+	it["run"], it["at"], it["expires"] = number(run), number(millis(now)), number(now.Add(keyKept).Unix())
+	err := s.putIf(ctx, it, "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil)
+	if !errors.Is(err, core.ErrRefused) {
+		return run, err
+	}
+	bound, err := s.one(ctx, stateKey("key#"+job.String(), key))
+	if err != nil {
+		return 0, err
+	}
+	id, err := intOf(bound, "run")
+	if err != nil {
+		return 0, err
+	}
+	at, err := intOf(bound, "at")
+	if err != nil || at >= millis(now.Add(-keyFor)) {
+		return core.RunID(id), err
+	}
+	old, unread, err := s.Runs(ctx, []core.RunID{core.RunID(id)})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return 0, err
+	}
+	if r, is := old[core.RunID(id)]; is && r.State.Open() {
+		return core.RunID(id), nil
+	}
+	return run, s.putIf(ctx, it, "#run = :seen", map[string]string{"#run": "run"}, item{":seen": number(id)})
+}
+
+// Alive implements engine.Upkeep.
+func (s *Store) Alive(ctx context.Context, now time.Time) (time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return time.Time{}, err
+	}
+	it := stateKey("alive", "-")
+	it["at"] = number(millis(now))
+	out, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it, ReturnValues: types.ReturnValueAllOld})
+	if err != nil || len(out.Attributes) == 0 {
+		return time.Time{}, answer("table "+s.o.Names.State, err)
+	}
+	at, err := intOf(out.Attributes, "at")
+	return fromMillis(at), err
+}
+
+// LastAlive implements engine.Upkeep.
+func (s *Store) LastAlive(ctx context.Context) (time.Time, error) {
+	it, err := s.one(ctx, stateKey("alive", "-"))
+	if err != nil || it == nil {
+		return time.Time{}, err
+	}
+	at, err := intOf(it, "at")
+	return fromMillis(at), err
+}
+
+type changeItem struct {
+	Of      string `dynamodbav:"of"`
+	Key     string `dynamodbav:"key"`
+	ID      int64  `dynamodbav:"id"`
+	At      int64  `dynamodbav:"at"`
+	By      string `dynamodbav:"by,omitempty"`
+	Verb    string `dynamodbav:"verb,omitempty"`
+	App     string `dynamodbav:"app,omitempty"`
+	Job     int64  `dynamodbav:"job,omitempty"`
+	Name    string `dynamodbav:"name,omitempty"`
+	Why     string `dynamodbav:"why,omitempty"`
+	Old     string `dynamodbav:"old,omitempty"`
+	New     string `dynamodbav:"new,omitempty"`
+	Expires int64  `dynamodbav:"expires"`
+}
+
+func changesOfJob(job core.JobID) string { return "changes#job#" + job.String() }
+func changesOfApp(app string) string     { return "changes#app#" + app }
+
+// changeItems are the records of a change: one in the history of its job, one
+// in that of its app (or of everything).
+func (s *Store) changeItems(c *core.Change) []item {
+	v := changeItem{ID: c.ID, At: millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: int64(c.Job), Name: c.Name, Why: c.Why, Old: c.Old, New: c.New,
+		Expires: s.o.Now().Add(s.o.KeepRuns).Unix()}
+	ofs := []string{changesOfApp(c.App)}
+	if c.Job != 0 {
+		ofs = append(ofs, changesOfJob(c.Job))
+	}
+	var list []item
+	for _, of := range ofs {
+		v.Of, v.Key = of, fmt.Sprintf("%019d#%010d", c.ID, c.Job)
+		it, err := attributevalue.MarshalMap(v)
+		if err != nil {
+			panic(fmt.Sprintf("our own type has a form: %v", err)) // strings and numbers only
+		}
+		list = append(list, it)
+	}
+	return list
+}
+
+// PutChanges implements the ports.
+func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
+	var writes []types.WriteRequest
+	var keys []string
+	put := func(it item) {
+		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
+		keys = append(keys, stringOf(it, "of")+"\x00"+stringOf(it, "key"))
+	}
+	for i := range changes {
+		for _, it := range s.changeItems(&changes[i]) {
+			put(it)
+		}
+		if app := changes[i].App; app != "" {
+			put(stateKey("changed", app))
+		}
+	}
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, keys)...)
+}
+
+// Changes implements manage.Store.
+func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
+	var ofs []string
+	switch {
+	case job != 0:
+		ofs = []string{changesOfJob(job)}
+	case app != "":
+		ofs = []string{changesOfApp(app)}
+	default:
+		ofs = []string{changesOfApp("")}
+		err := s.all(ctx, "changed", func(it item) error {
+			ofs = append(ofs, changesOfApp(stringOf(it, "key")))
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	lists, errs := make([][]core.Change, len(ofs)), make([]error, len(ofs))
+	s.parallel(len(ofs), func(i int) { lists[i], errs[i] = s.changesOf(ctx, ofs[i], limit) })
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	list := slices.Concat(lists...)
+	slices.SortFunc(list, func(a, b core.Change) int { return cmp.Or(cmp.Compare(b.ID, a.ID), cmp.Compare(b.Job, a.Job)) })
+	return list[:min(len(list), limit)], nil
+}
+
+func (s *Store) changesOf(ctx context.Context, of string, limit int) ([]core.Change, error) {
+	var list []core.Change
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
+		ExpressionAttributeValues: item{":of": text(of)}}, func(it item) (bool, error) {
+		var v changeItem
+		if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+			return false, fmt.Errorf("read a change record: %w", err)
+		}
+		list = append(list, core.Change{ID: v.ID, At: fromMillis(v.At), By: v.By, Verb: v.Verb, App: v.App, Job: core.JobID(v.Job), Name: v.Name, Why: v.Why, Old: v.Old, New: v.New})
+		return len(list) < limit, nil
+	})
+	return list, err
+}

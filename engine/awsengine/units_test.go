@@ -1,0 +1,140 @@
+package awsengine_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+// cost is what a call writes, in units.
+func (f *fakes) cost(t *testing.T, what string, table, index float64, do func()) {
+	t.Helper()
+	f.db.Units()
+	do()
+	u := f.db.Units()
+	if u.Write != table || u.Index != index {
+		t.Errorf("%s: %v units of the table and %v of the index, want %v and %v; requests %v", what, u.Write, u.Index, table, index, u.Requests)
+	}
+}
+
+// TestUnits: what the path of a fire costs.
+func TestUnits(t *testing.T) {
+	for _, size := range []int{0, 64 << 10} {
+		t.Run(fmt.Sprintf("%d bytes of params", size), func(t *testing.T) {
+			f := newFakes(t, awsengine.Options{})
+			s, ctx := f.store, t.Context()
+			j := oneJob(1)
+			j.Def.Params = strings.Repeat("p", size)
+			j.Sched.Schedule.Any[0].Expr = "0 0/5 8-18 ? * MON-FRI"
+			j.Sched.Schedule.Timezone = "America/Argentina/Buenos_Aires"
+			ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+			if _, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil { // as dispatch does
+				t.Fatal(err)
+			}
+			a := j.Sched.Stay()
+			a.NewNext, a.NewPlanAt, a.NewSeq = a.NewNext+600, a.NewPlanAt+600, 10
+			f.cost(t, "an advance", 1, 2, func() { ok(t, s.Advance(ctx, []core.Advance{a})...) })
+			f.cost(t, "an advance that is refused", 1, 0, func() {
+				if err := s.Advance(ctx, []core.Advance{a})[0]; err == nil {
+					t.Error("it was not refused")
+				}
+			})
+			id := core.PlannedRun(1, core.InstantOf(base))
+			r := oneRun(id)
+			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
+			f.cost(t, "an end", 1, 0, func() {
+				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base}})...)
+			})
+			journal := core.Journal{Key: r.Journal, V: 1}
+			for i := range 50 {
+				journal.Entries = append(journal.Entries, core.Entry{Run: core.PlannedRun(core.JobID(i+1), 1_000_000), Address: fmt.Sprintf("http://10.0.0.%d:9999/", i%5), Outcome: core.Accepted})
+			}
+			f.cost(t, "a journal of 50", 1, 0, func() { ok(t, s.PutJournal(ctx, journal)) })
+		})
+	}
+}
+
+// TestBatches: claims, ends and advances travel 25 to a request.
+func TestBatches(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
+	var jobs []core.Job
+	for i := range 50 {
+		jobs = append(jobs, oneJob(core.JobID(i+1)))
+	}
+	ok(t, s.CreateJobs(ctx, jobs, nil)...)
+	var runs []core.Run
+	var ends []finish.Close
+	var moves []core.Advance
+	for i := range jobs {
+		r := oneRun(core.PlannedRun(jobs[i].Def.ID, core.InstantOf(base)))
+		runs, ends = append(runs, r), append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+		a := jobs[i].Sched.Stay()
+		a.NewNext++
+		a.NewPlanAt++
+		moves = append(moves, a)
+	}
+	for what, do := range map[string]func() []error{
+		"claims": func() []error { return s.Create(ctx, runs) }, "advances": func() []error { return s.Advance(ctx, moves) },
+	} {
+		f.db.Units()
+		ok(t, do()...)
+		if u := f.db.Units(); u.Requests["BatchExecuteStatement"] != 2 || len(u.Requests) != 1 {
+			t.Errorf("50 %s took %v", what, u.Requests)
+		}
+	}
+	f.db.Units()
+	ok(t, s.CloseRuns(ctx, ends)...)
+	if u := f.db.Units(); u.Requests["BatchExecuteStatement"] != 2 || len(u.Requests) != 1 {
+		t.Errorf("50 ends took %v", u.Requests)
+	}
+}
+
+// TestIdleTick: a tick with nothing due writes its lease, and nothing else.
+func TestIdleTick(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		s, ctx := f.store, t.Context()
+		j := oneJob(1)
+		j.Sched.PlanAt = core.InstantOf(time.Now()) + 1_000_000_000
+		ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+		const leaseFor, passes = 45 * time.Second, 90
+		o := plan.Local()
+		ticker := tick.New(s, s, s, finish.New(s, s, finish.Options{Plan: o}), tick.Options{ID: "a", Plan: o, LeaseFor: leaseFor, RenewEvery: leaseFor / 3})
+		leases := map[string]int{}
+		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+			if c.Write {
+				leases[c.Op]++
+			}
+			return fakeaws.Fault{}
+		}
+		f.db.Units()
+		f.sqs.Units()
+		for range passes {
+			if _, err := ticker.Pass(ctx); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(time.Second)
+		}
+		u := f.db.Units()
+		// The lease of the partition, and the sign of life of the ticker.
+		if most := float64(2 * (passes/15 + 1)); u.Write > most || u.Index != 0 || len(leases) != 1 || leases["PutItem"] == 0 {
+			t.Errorf("%d passes wrote %v and %v units (at most %v): %v", passes, u.Write, u.Index, most, leases)
+		}
+		if q := f.sqs.Units(); len(q.Requests) != 0 {
+			t.Errorf("%d passes asked the queues %v", passes, q.Requests)
+		}
+		t.Logf("%d passes: %v read units, %v write units, requests %v", passes, u.Read, u.Write, u.Requests)
+	})
+}

@@ -1,0 +1,318 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// Store is what a world keeps its state in: an engine's own logic.
+type Store interface {
+	tick.Store
+	tick.Leases
+	dispatch.Store
+	finish.Store
+	finish.Watch
+	registry.Store
+	manage.Store
+	engine.Ring
+	engine.Queue
+}
+
+var (
+	_ Store = (*memory.Store)(nil)
+	_ Store = (*awsengine.Store)(nil)
+)
+
+// newStore opens the engine of a world; cloud is nil for the one in memory,
+// whose every answer is exact.
+func newStore(w *World) (Store, *cloud) {
+	if !w.cfg.AWS {
+		return memory.New(memory.Options{Visibility: visibility}), nil
+	}
+	c := &cloud{w: w}
+	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }) // awsengine asked for what the fakes do not have
+	d := w.dice("cloud")
+	throw := func(f func(d *dice)) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		f(d)
+	}
+	c.db.Lag = func() (lag time.Duration) {
+		throw(func(d *dice) {
+			if d.chance(0.3) {
+				lag = d.between(0, time.Second)
+			}
+		})
+		return lag
+	}
+	c.sqs.Shuffle = func(n int, swap func(i, j int)) {
+		throw(func(d *dice) {
+			for i := n - 1; i > 0; i-- {
+				swap(i, d.n(i+1))
+			}
+		})
+	}
+	c.sqs.Observe = func(queue string, m fakeaws.Message, gone bool) {
+		if queue == fakeaws.Names.Dead {
+			return
+		}
+		c.mu.Lock()
+		c.seen = append(c.seen, sight{m.ID, m.Body, gone})
+		c.mu.Unlock()
+	}
+	c.db.Faults, c.sqs.Faults = c.fault, c.fault
+	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: visibility})
+	if err != nil {
+		panic(err)
+	}
+	return s, c
+}
+
+// cloud is what is under awsengine. Its answers may be lost below the engine,
+// so that what happened is looked up and not concluded from them.
+type cloud struct {
+	w   *World
+	db  *fakeaws.DynamoDB
+	sqs *fakeaws.SQS
+
+	mu   sync.Mutex
+	seen []sight
+}
+
+// sight is a message that came on a queue, or went.
+type sight struct {
+	id   int64
+	body string
+	gone bool
+}
+
+func (c *cloud) sights() []sight {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	list := c.seen
+	c.seen = nil
+	return list
+}
+
+// asking is one call of a port, of which an engine makes several requests.
+type asking struct {
+	in    *incarnation
+	op    string
+	read  bool // no lock is held: time may pass under it
+	mu    sync.Mutex
+	cut   bool // its process died: no request of it arrives any more
+	reads int
+	wrote chan struct{} // made by the first write, closed when it may go on
+	// yield lets others at the store, between what the call read and what it writes.
+	yield func(d time.Duration)
+}
+
+type askingKey struct{}
+
+// asks marks a call of a process, which is what faults of requests befall.
+func (p *port) asks(ctx context.Context, op string, read bool) context.Context {
+	if p.truth.cloud == nil || !p.in.p.w.cfg.SDK {
+		return ctx
+	}
+	return context.WithValue(ctx, askingKey{}, &asking{in: p.in, op: op, read: read})
+}
+
+// yields lets the call that holds t.mu give it up between its reads and its
+// first write; again is what it read of the world before that.
+func (t *truth) yields(ctx context.Context, again func()) (done func()) {
+	again()
+	a, _ := ctx.Value(askingKey{}).(*asking)
+	if a == nil {
+		return func() {}
+	}
+	a.mu.Lock()
+	a.reads, a.wrote = 0, nil
+	a.yield = func(d time.Duration) {
+		t.mu.Unlock()
+		t.w.sleep(bg, d)
+		t.mu.Lock()
+		again()
+	}
+	a.mu.Unlock()
+	return func() {
+		a.mu.Lock()
+		a.yield = nil
+		a.mu.Unlock()
+	}
+}
+
+// fault draws what becomes of one request.
+func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) {
+	a, _ := ctx.Value(askingKey{}).(*asking)
+	if a == nil || !c.w.faulty.Load() {
+		return f
+	}
+	if c.w.cfg.Request != nil {
+		return c.w.cfg.Request(time.Since(c.w.began), call)
+	}
+	d, _ := a.in.p.dice("request " + call.Op)
+	rate := c.w.cfg.Rate
+	a.mu.Lock()
+	cut := a.cut
+	var first, wait chan struct{}
+	if call.Write {
+		if wait = a.wrote; wait == nil {
+			first = make(chan struct{})
+			a.wrote = first
+		}
+	} else {
+		a.reads++
+	}
+	yield := a.yield
+	if a.reads == 0 {
+		yield = nil // what it is to write does not depend on what it read
+	}
+	a.mu.Unlock()
+	if first != nil {
+		if yield != nil && d.chance(0.15*rate) {
+			c.w.count("others between read and write", 1)
+			yield(d.between(0, 300*time.Millisecond))
+		}
+		close(first)
+	} else if wait != nil {
+		<-wait
+	}
+	if cut {
+		return fakeaws.Fault{Before: errUnknown}
+	}
+	switch {
+	case d.chance(0.0003 * rate):
+		a.mu.Lock()
+		a.cut = true
+		a.mu.Unlock()
+		c.w.count("killed between requests", 1)
+		in := a.in
+		c.w.after(0, func() { in.kill(in.p.kind()) })
+		return fakeaws.Fault{Before: errUnknown}
+	case d.chance(0.003 * rate):
+		c.w.count("request: error before", 1)
+		return fakeaws.Fault{Before: errUnknown}
+	case d.chance(0.003 * rate):
+		c.w.count("request: throttle", 1)
+		return fakeaws.Fault{Before: fakeaws.Throttled()}
+	case d.chance(0.004 * rate):
+		c.w.count("request: lost answer", 1)
+		return fakeaws.Fault{After: errUnknown}
+	}
+	some := func(p float64) func(int) bool {
+		draws := dice{d.next()}
+		return func(int) bool { return draws.chance(p) }
+	}
+	switch call.Op {
+	case "BatchGetItem":
+		if d.chance(0.02 * rate) {
+			c.w.count("request: unprocessed", 1)
+			f.Part = some(0.4)
+		}
+		if a.read && call.N > 1 && d.chance(0.05*rate) {
+			at := 1 + d.n(call.N-1)
+			pause := d.between(0, 200*time.Millisecond)
+			i := 0
+			f.Between = func() {
+				if i++; i == at {
+					c.w.count("request: torn read", 1)
+					c.w.sleep(ctx, pause)
+				}
+			}
+		}
+	case "TransactWriteItems":
+		if d.chance(0.03 * rate) {
+			c.w.count("request: conflict", 1)
+			f.Before = &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}}
+		}
+	case "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch":
+		if d.chance(0.02 * rate) {
+			c.w.count("request: a part fails", 1)
+			f.Part = some(0.4)
+		}
+	case "Query":
+		if d.chance(0.1 * rate) {
+			f.Short = 1 + d.n(5)
+		}
+		if call.On == fakeaws.Names.Jobs+"/due" && d.chance(0.1*rate) {
+			c.w.count("stale index", 1)
+			f.Stale = d.between(0, 8*time.Second)
+		}
+	case "ReceiveMessage":
+		if d.chance(0.05 * rate) {
+			f.Short = 1
+		}
+		if d.chance(0.02 * rate) {
+			c.w.count("received by two", 1)
+			f.Again = some(0.5)
+		}
+	}
+	return f
+}
+
+// took tells whether a write was done. The engine in memory says so; above a
+// cloud it is looked up where the answer leaves it open, and an answer that is
+// not true is a broken promise.
+func (t *truth) took(of core.RunID, what string, err error, look func() bool) bool {
+	switch {
+	case err == nil || t.cloud == nil:
+		return err == nil
+	case errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded):
+		return look()
+	case errors.Is(err, core.ErrRefused), errors.Is(err, core.ErrThrottled):
+		if look() {
+			t.fail(of, "%s was answered %v, and it was done", what, err)
+			return true
+		}
+		return false
+	}
+	return look()
+}
+
+// observed mirrors what came on the queues of a cloud, and went, whatever was
+// answered. Callers hold mu.
+func (t *truth) observed(ctx context.Context) {
+	for _, s := range t.cloud.sights() {
+		m, err := ring.Decode([]byte(s.body))
+		switch {
+		case err != nil:
+			t.fail(0, "a message that cannot be read: %v: %s", err, s.body)
+		case s.gone:
+			t.went(ctx, s.id, &m)
+		default:
+			t.came(ctx, &m, time.Time{})
+		}
+	}
+}
+
+// deadLetters are the reasons and messages of what was buried.
+func (t *truth) deadLetters() (list []string) {
+	if t.cloud != nil {
+		for _, m := range t.cloud.sqs.Messages(fakeaws.Names.Dead) {
+			list = append(list, m.Reason+": "+m.Body)
+		}
+		return list
+	}
+	for _, d := range t.Store.(*memory.Store).DeadLetters() {
+		list = append(list, fmt.Sprintf("%s: %+v", d.Reason, d.Message))
+	}
+	return list
+}

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send"
+)
+
+const run = core.RunID(30282209332) // of the documents
+
+func open(t *testing.T) *engine.Engine {
+	t.Helper()
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{ID: 1, App: "billing"}); err != nil {
+		t.Fatal(err)
+	}
+	at, _ := run.Planned()
+	if err := e.Dispatch.Create(t.Context(), []core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func state(t *testing.T, e *engine.Engine) core.State {
+	t.Helper()
+	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found[run].State
+}
+
+// ask sends a document, changed, and answers status and body.
+func ask(t *testing.T, c *boot.Config, e *engine.Engine, name string, replace ...string) (int, string) {
+	t.Helper()
+	log := slog.New(slog.DiscardHandler)
+	doc, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := awslambda.NewHandler(boot.HTTP(wire(c, e, log), log)).Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var res events.APIGatewayV2HTTPResponse
+	if err := json.Unmarshal(out, &res); err != nil {
+		t.Fatalf("%s, %v", out, err)
+	}
+	return res.StatusCode, res.Body
+}
+
+func TestCallbacks(t *testing.T) {
+	for _, doc := range []string{"httpapi.json", "url.json"} {
+		e := open(t)
+		if _, body := ask(t, &boot.Config{}, e, doc, "executor-token", "wrong-token"); !strings.Contains(body, `"code":500`) || state(t, e) != core.Running {
+			t.Errorf("%s with another's token: %s, the run is %s", doc, body, state(t, e))
+		}
+		for range 2 { // a second report of a closed run is well
+			if status, body := ask(t, &boot.Config{}, e, doc); status != 200 || !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
+				t.Errorf("%s: %d %s, the run is %s", doc, status, body, state(t, e))
+			}
+		}
+		if _, body := ask(t, &boot.Config{}, e, doc, "api/callback", "api/registry"); !strings.Contains(body, `"code":500`) {
+			t.Errorf("a registration at this door: %s", body)
+		}
+	}
+}
+
+// refusing is a store that takes no end.
+type refusing struct{ finish.Store }
+
+func (refusing) CloseRuns(_ context.Context, closes []finish.Close) []error {
+	errs := make([]error, len(closes))
+	for i := range errs {
+		errs[i] = core.ErrThrottled
+	}
+	return errs
+}
+
+// What cannot be stored is not answered as stored: the executor sends it again.
+func TestCallbackNotStored(t *testing.T) {
+	e := open(t)
+	store := e.Finish
+	e.Finish = refusing{store}
+	if _, body := ask(t, &boot.Config{}, e, "url.json"); !strings.Contains(body, `"code":500`) {
+		t.Errorf("answered %s", body)
+	}
+	e.Finish = store
+	if _, body := ask(t, &boot.Config{}, e, "url.json"); !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
+		t.Errorf("answered %s, the run is %s", body, state(t, e))
+	}
+}
+
+func TestReports(t *testing.T) {
+	c := &boot.Config{AdminToken: "function-admin-token"}
+	e := open(t)
+	report := func(key, body string) (int, string) {
+		return ask(t, c, e, "httpapi.json", "/prod/api/callback", fmt.Sprintf("/prod/v1/report/%d", run), `"rawQueryString": ""`, `"rawQueryString": "key=`+key+`"`,
+			`"body": "[{`, `"body": "`+body+`", "was": "[{`)
+	}
+	if status, body := report("forged", ""); status != 401 || state(t, e) != core.Running {
+		t.Errorf("a forged key: %d %s, the run is %s", status, body, state(t, e))
+	}
+	key := send.ReportSignature(c.ReportKey(), run)
+	if status, body := report(key, `{\"state\":\"boredom\"}`); status != 400 || state(t, e) != core.Running {
+		t.Errorf("no such state: %d %s, the run is %s", status, body, state(t, e))
+	}
+	if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\"}`); status != 200 || state(t, e) != core.Failed {
+		t.Errorf("a report: %d %s, the run is %s", status, body, state(t, e))
+	}
+	c = &boot.Config{}
+	if status, body := report(key, ""); status != 404 {
+		t.Errorf("without an admin token no report was asked for: %d %s", status, body)
+	}
+}

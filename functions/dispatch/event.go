@@ -1,0 +1,115 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// handler takes batches of the fires queue and of the checks queue.
+type handler struct {
+	look  func(context.Context) error // for an outage that has just ended; may be nil
+	fires func(context.Context, []ring.Message) []dispatch.Verdict
+	check func(context.Context, *ring.Check) error
+	bury  func(ctx context.Context, body, reason string) error
+	log   *slog.Logger
+}
+
+// maxRecords is what a mapping may be set to.
+const maxRecords = 10_000
+
+// answerIn is how long before the end of an invocation all work ends: time to
+// store what was begun and to say which messages are done.
+const answerIn = 2 * time.Second
+
+// handle answers which messages are to come again. One that cannot be read is
+// buried with its reason and stops nobody; one of a newer version comes again,
+// for a newer function to read. Where more than half of a batch failed it
+// fails whole, so that the mapping backs off: what was done is found done.
+func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	if err := check(&e); err != nil {
+		return events.SQSEventResponse{}, err
+	}
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
+		defer cancel()
+	}
+	if h.look != nil {
+		if err := h.look(ctx); err != nil {
+			return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
+		}
+	}
+	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	var msgs []ring.Message
+	var of []string // message IDs
+	var causes []error
+	fail := func(id string, err error) {
+		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
+		if !errors.Is(err, ring.ErrNewer) {
+			causes = append(causes, err)
+		}
+	}
+	buried := 0
+	for i := range e.Records {
+		r := &e.Records[i]
+		m, err := ring.Decode([]byte(r.Body))
+		switch {
+		case errors.Is(err, ring.ErrNewer):
+			h.log.Warn("message of a newer version comes again", "message", r.MessageId)
+			fail(r.MessageId, err)
+		case err != nil:
+			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
+				h.log.Error("unreadable message could not be buried and comes again", "message", r.MessageId, "why", err.Error(), "err", berr)
+				fail(r.MessageId, berr)
+				continue
+			}
+			buried++
+			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
+		case m.Kind == ring.KindCheck:
+			if err := h.check(ctx, m.Check); err != nil {
+				h.log.Warn("check comes again", "message", r.MessageId, "err", err)
+				fail(r.MessageId, err)
+			}
+		default:
+			msgs, of = append(msgs, m), append(of, r.MessageId)
+		}
+	}
+	if len(msgs) > 0 {
+		for i, v := range h.fires(ctx, msgs) {
+			if !v.Ack {
+				h.log.Warn("message comes again", "message", of[i], "slot", msgs[i].Slot, "err", v.Err)
+				fail(of[i], v.Err)
+			}
+		}
+	}
+	// Not where something was buried: it would be buried again.
+	if n := len(causes); n > 1 && 2*n > len(e.Records) && buried == 0 {
+		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), causes[0])
+	}
+	return res, nil
+}
+
+// check looks at the whole event before anything of it is done: an event that
+// cannot be answered for comes again as a whole.
+func check(e *events.SQSEvent) error {
+	switch n := len(e.Records); {
+	case n == 0:
+		return errors.New("the event is no batch of a queue: it has no Records")
+	case n > maxRecords:
+		return fmt.Errorf("a batch of %d messages; at most %d are allowed", n, maxRecords)
+	}
+	for i := range e.Records {
+		if e.Records[i].MessageId == "" {
+			return fmt.Errorf("record %d of the event has no messageId", i)
+		}
+	}
+	return nil
+}

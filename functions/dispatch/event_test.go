@@ -1,0 +1,333 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/boot"
+)
+
+// calls is what a handler did with a batch.
+type calls struct {
+	fires   []ring.Message
+	checks  []*ring.Check
+	dead    []string // bodies
+	reasons []string
+	// What is answered; nil is success.
+	verdict func(i int) dispatch.Verdict
+	failing error // of checks
+	refuse  error // of dead letters
+}
+
+func (c *calls) handler() *handler {
+	return &handler{
+		fires: func(_ context.Context, msgs []ring.Message) []dispatch.Verdict {
+			c.fires = append(c.fires, msgs...)
+			list := make([]dispatch.Verdict, len(msgs))
+			for i := range list {
+				list[i].Ack = true
+				if c.verdict != nil {
+					list[i] = c.verdict(i)
+				}
+			}
+			return list
+		},
+		check: func(_ context.Context, k *ring.Check) error {
+			c.checks = append(c.checks, k)
+			return c.failing
+		},
+		bury: func(_ context.Context, body, reason string) error {
+			c.dead, c.reasons = append(c.dead, body), append(c.reasons, reason)
+			return c.refuse
+		},
+		log: slog.New(slog.DiscardHandler),
+	}
+}
+
+// invoke sends a document through what Lambda itself would decode it with, and
+// answers the IDs that are to come again.
+func invoke(t *testing.T, h *handler, doc []byte) ([]string, error) {
+	t.Helper()
+	out, err := awslambda.NewHandler(h.handle).Invoke(t.Context(), doc)
+	if err != nil {
+		return nil, err
+	}
+	var res struct {
+		BatchItemFailures []struct {
+			ItemIdentifier string `json:"itemIdentifier"`
+		} `json:"batchItemFailures"`
+	}
+	if err := json.Unmarshal(out, &res); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if res.BatchItemFailures == nil {
+		t.Errorf("the answer has no list of failures: %s", out)
+	}
+	var ids []string
+	for _, f := range res.BatchItemFailures {
+		ids = append(ids, f.ItemIdentifier)
+	}
+	return ids, nil
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile("testdata/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func id(n int) string { return fmt.Sprintf("%08d-40d6-41b9-8e22-a18a1f3ae8d9", n) }
+
+// batch is an event of messages with these bodies.
+func batch(bodies ...string) []byte {
+	var e events.SQSEvent
+	for i, b := range bodies {
+		e.Records = append(e.Records, events.SQSMessage{MessageId: id(i + 1), Body: b, EventSource: "aws:sqs"})
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		panic(err)
+	}
+	return b
+}
+
+const slot = core.Instant(1795275060)
+
+func fires(job core.JobID) string {
+	return string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.PlannedRun(job, slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule}}}))
+}
+
+func TestBatch(t *testing.T) {
+	var c calls
+	back, err := invoke(t, c.handler(), read(t, "batch.json"))
+	if err != nil || len(back) > 0 || len(c.dead) > 0 {
+		t.Errorf("%v come again, dead letters %q, %v", back, c.dead, err)
+	}
+	if len(c.fires) != 3 || len(c.checks) != 1 {
+		t.Fatalf("%d messages of fires and %d checks; want 3 and 1", len(c.fires), len(c.checks))
+	}
+	// What came twice is handed on twice, in one call: dispatch tells copies by their runs.
+	if f := c.fires[0].Fires; len(f) != 2 || f[0] != (core.Fire{Run: core.PlannedRun(7, slot), Rev: 1795000000000, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: 12}) {
+		t.Errorf("fires %+v", f)
+	}
+	if c.fires[1].Try != 2 || c.fires[1].Fires[0].Cause != core.CauseMisfire || !slices.Equal(c.fires[2].Fires, c.fires[0].Fires) {
+		t.Errorf("messages %+v", c.fires)
+	}
+	if r := c.checks[0].Runs; len(r) != 1 || r[0] != core.PlannedRun(7, slot) {
+		t.Errorf("check of %v", r)
+	}
+}
+
+// Poison is buried, each with its reason, and stops nobody; what is newer comes
+// again and is not buried.
+func TestPoisoned(t *testing.T) {
+	var c calls
+	back, err := invoke(t, c.handler(), read(t, "poisoned.json"))
+	if err != nil || !slices.Equal(back, []string{id(3)}) {
+		t.Errorf("%v come again, %v; want only the newer one", back, err)
+	}
+	if len(c.fires) != 2 {
+		t.Errorf("%d messages were dispatched, want 2", len(c.fires))
+	}
+	for i, why := range []string{"not JSON", "0 fires, 1 to 50", "and not of", "-7 is no run"} {
+		if i >= len(c.reasons) || !strings.Contains(c.reasons[i], why) {
+			t.Errorf("dead letter %d: %q; want the reason %q", i, c.reasons, why)
+		}
+	}
+	if len(c.dead) != 4 || c.dead[0] != `{"v":1,"kind":"fires","slot":` {
+		t.Errorf("dead letters %q", c.dead)
+	}
+}
+
+func TestBadMessages(t *testing.T) {
+	f := func(run core.RunID, cause string) string {
+		return fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"fires":[{"run":%d,"rev":1,"cause":%q}]}`, slot, run, cause)
+	}
+	many := func(n int) string {
+		one := fmt.Sprintf(`{"run":%d,"rev":1,"cause":"schedule"}`, core.PlannedRun(7, slot))
+		return fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"fires":[%s]}`, slot, strings.TrimSuffix(strings.Repeat(one+",", n), ","))
+	}
+	for body, why := range map[string]string{
+		"":                                     "not JSON",
+		"hello":                                "not JSON",
+		`[]`:                                   "not JSON",
+		`null`:                                 "version 0",
+		`{}`:                                   "version 0",
+		`{"v":1}`:                              "slot 0 is out of range",
+		`{"v":-1,"kind":"fires"}`:              "version -1",
+		`{"v":1,"kind":"herd","slot":99}`:      `kind "herd" is unknown`,
+		`{"v":1,"kind":"check","slot":99}`:     "a check without runs",
+		`{"v":1,"kind":"fires","slot":"9"}`:    "not a message",
+		f(0, "schedule"):                       "0 is no run",
+		f(core.PlannedRun(7, slot), "boredom"): `cause "boredom" is unknown`,
+		f(core.PlannedRun(7, slot+1), "schedule"): "and not of",
+		many(51):     "51 fires, 1 to 50",
+		many(10_000): "at most 262144",
+		`{"v":1,"pad":"` + strings.Repeat("x", ring.MaxBytes) + `"}`: "at most 262144 are allowed",
+	} {
+		var c calls
+		back, err := invoke(t, c.handler(), batch(body, fires(7)))
+		if err != nil || len(back) > 0 || len(c.fires) != 1 {
+			t.Errorf("%.60q: %v come again, %d dispatched, %v", body, back, len(c.fires), err)
+		}
+		if len(c.dead) != 1 || c.dead[0] != body || !strings.Contains(c.reasons[0], why) {
+			t.Errorf("%.60q: buried for %q, want %q", body, c.reasons, why)
+		}
+	}
+}
+
+// Events that are no batch are errors that say what is wrong, and nothing of
+// them is done: half of it would be done again.
+func TestBadEvents(t *testing.T) {
+	schedule, err := os.ReadFile("../tick/testdata/schedule.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	noID := strings.Replace(string(read(t, "poisoned.json")), `"messageId": "`+id(7)+`"`, `"messageId": ""`, 1)
+	if noID == string(read(t, "poisoned.json")) {
+		t.Fatal("the document has no such ID")
+	}
+	for name, c := range map[string]struct{ doc, why string }{
+		"not JSON":                {`{"Records":[`, "unexpected EOF"},
+		"of a schedule":           {string(schedule), "it has no Records"},
+		"no records":              {`{"Records":[]}`, "it has no Records"},
+		"records of another kind": {`{"Records":"7"}`, "cannot unmarshal string"},
+		"no messageId":            {noID, "record 6 of the event has no messageId"},
+		"10,001 records":          {string(batch(slices.Repeat([]string{fires(7)}, 10_001)...)), "a batch of 10001 messages; at most 10000"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var k calls
+			if _, err := invoke(t, k.handler(), []byte(c.doc)); err == nil || !strings.Contains(err.Error(), c.why) {
+				t.Errorf("%v; want %q", err, c.why)
+			}
+			if len(k.fires)+len(k.dead)+len(k.checks) > 0 {
+				t.Errorf("%d dispatched, %d buried, %d checked", len(k.fires), len(k.dead), len(k.checks))
+			}
+		})
+	}
+}
+
+func TestLargestBatch(t *testing.T) {
+	var c calls
+	if back, err := invoke(t, c.handler(), batch(slices.Repeat([]string{fires(7)}, 10_000)...)); err != nil || len(back) > 0 || len(c.fires) != 10_000 {
+		t.Errorf("%d dispatched, %d come again, %v", len(c.fires), len(back), err)
+	}
+}
+
+// failing is a verdict for messages of which bad says that they fail.
+func failing(bad func(i int) bool, err error) func(i int) dispatch.Verdict {
+	return func(i int) dispatch.Verdict {
+		if bad(i) {
+			return dispatch.Verdict{Err: err}
+		}
+		return dispatch.Verdict{Ack: true}
+	}
+}
+
+func TestFailures(t *testing.T) {
+	newer := `{"v":2}`
+	check := string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot)}}}))
+	first := func(n int) func(int) bool { return func(i int) bool { return i < n } }
+	for name, c := range map[string]struct {
+		bodies []string
+		calls  calls
+		back   []string
+		fails  bool
+	}{
+		"one of three":                {bodies: []string{fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(func(i int) bool { return i == 1 }, core.ErrThrottled)}, back: []string{id(2)}},
+		"half":                        {bodies: []string{fires(1), fires(2), fires(3), fires(4)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, back: []string{id(1), id(2)}},
+		"more than half":              {bodies: []string{fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, fails: true},
+		"the only one":                {bodies: []string{fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)}, back: []string{id(1)}},
+		"newer ones are no weather":   {bodies: []string{newer, newer, fires(1)}, back: []string{id(1), id(2)}},
+		"newer ones and weather":      {bodies: []string{newer, fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(first(3), core.ErrThrottled)}, fails: true},
+		"newer ones and some weather": {bodies: []string{newer, newer, fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)}, back: []string{id(1), id(2), id(3)}},
+		"a check":                     {bodies: []string{check, fires(1)}, calls: calls{failing: core.ErrThrottled}, back: []string{id(1)}},
+		"cannot be buried":            {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, back: []string{id(1)}},
+		"none can be buried":          {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
+		// A batch that fails comes again as a whole, and would be buried once more.
+		"weather beside poison": {bodies: []string{"x", fires(1), fires(2)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, back: []string{id(2), id(3)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			back, err := invoke(t, c.calls.handler(), batch(c.bodies...))
+			if c.fails != (err != nil) || !slices.Equal(back, c.back) {
+				t.Errorf("%v come again, %v; want %v, an error: %t", back, err, c.back, c.fails)
+			}
+		})
+	}
+}
+
+// Work ends before the invocation does, so that what was done is told.
+func TestWorkEndsInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		var c calls
+		h := c.handler()
+		began := time.Now()
+		h.fires = func(ctx context.Context, msgs []ring.Message) []dispatch.Verdict {
+			<-ctx.Done()
+			return make([]dispatch.Verdict, len(msgs))
+		}
+		var e events.SQSEvent
+		if err := json.Unmarshal(batch(fires(7)), &e); err != nil {
+			t.Fatal(err)
+		}
+		res, err := h.handle(ctx, e)
+		if took := time.Since(began); took != 28*time.Second || err != nil || len(res.BatchItemFailures) != 1 {
+			t.Errorf("after %s: %+v, %v; want the one failure after 28s", took, res, err)
+		}
+	})
+}
+
+// The handler as main makes it: a message is held until its slot, a job that is
+// not there and never was goes to the dead letters, a check of no run is done.
+func TestWired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := memory.New(memory.Options{})
+		c, err := boot.Read(func(name string) string { return environment[name] }, boot.Needs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k calls
+		h := wire(&c, store.Engine(), k.handler().bury, slog.New(slog.DiscardHandler))
+		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
+		at := core.InstantOf(time.Now()) + 15
+		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(7, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})),
+			string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, at)}}})))
+		began := time.Now()
+		back, err := invoke(t, h, doc)
+		if err != nil || len(back) > 0 || time.Since(began) < 14*time.Second {
+			t.Errorf("after %s: %v come again, %v", time.Since(began), back, err)
+		}
+		if len(k.dead) != 1 {
+			t.Errorf("%d unreadable messages were buried", len(k.dead))
+		}
+		if dead := store.DeadLetters(); len(dead) != 1 || !strings.Contains(dead[0].Reason, "job") {
+			t.Errorf("dead letters %+v", dead)
+		}
+	})
+}
+
+var environment = map[string]string{
+	"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
+	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
+}

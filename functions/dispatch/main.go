@@ -1,0 +1,33 @@
+// Command dispatch is the function that sends: it takes batches from the ring,
+// holds each fire until its slot, claims it and sends it to an executor. Checks
+// of open runs come to it too. core/dispatch is what it drives.
+package main
+
+import (
+	"context"
+	"log/slog"
+	_ "time/tzdata" // the host has no zone files
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send"
+)
+
+func main() {
+	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
+	boot.Must(log, err)
+	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, log).handle)
+}
+
+// wire makes the handler on an engine.
+func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
+	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Log: log})
+	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
+	return &handler{look: boot.NewPulse(e, log).Look, fires: d.Handle, check: watch.Check, bury: bury, log: log}
+}

@@ -1,0 +1,30 @@
+// Command registry is the function that executors register at: it writes their
+// heartbeats and removals. core/registry is what it drives.
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/doors"
+)
+
+func main() {
+	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
+	boot.Must(log, err)
+	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+}
+
+// wire makes the handler on an engine.
+func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
+	reg := registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)})
+	mux := http.NewServeMux()
+	doors.Wire(mux, reg, nil, log)
+	return mux
+}

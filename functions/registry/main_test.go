@@ -1,0 +1,67 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+func TestRegistrations(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{ID: 1, App: "billing"}); err != nil {
+		t.Fatal(err)
+	}
+	h := awslambda.NewHandler(boot.HTTP(wire(&boot.Config{Policy: safedial.Policy{AllowPrivate: true}}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
+	// ask sends a document, changed, and answers the reply; code 200 says that it is stored.
+	ask := func(name string, replace ...string) string {
+		t.Helper()
+		doc, err := os.ReadFile("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := h.Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var res events.APIGatewayV2HTTPResponse
+		if err := json.Unmarshal(out, &res); err != nil || res.StatusCode != 200 {
+			t.Fatalf("%s, %v", out, err)
+		}
+		return res.Body
+	}
+	there := func() int {
+		t.Helper()
+		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list["billing"])
+	}
+	for _, c := range []struct {
+		what, doc string
+		replace   []string
+		want      string
+		after     int
+	}{
+		{"another's token", "httpapi.json", []string{"executor-token", "wrong-token"}, `"code":500`, 0},
+		{"loopback, where the runtime API is", "httpapi.json", []string{"10.0.3.17:9999", "127.0.0.1:9001"}, `"code":500`, 0},
+		{"a callback at this door", "httpapi.json", []string{"/prod/api/registry", "/prod/api/callback"}, `"code":500`, 0},
+		{"an executor", "httpapi.json", nil, `"code":200`, 1},
+		{"its next heartbeat", "httpapi.json", nil, `"code":200`, 1},
+		{"its removal", "url.json", nil, `"code":200`, 0},
+	} {
+		if got := ask(c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
+			t.Errorf("%s: %s, %d registered; want %s, %d", c.what, got, there(), c.want, c.after)
+		}
+	}
+}

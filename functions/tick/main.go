@@ -1,0 +1,68 @@
+// Command tick is the function that plans: woken each minute, it beats once a
+// second until nothing is due to be planned. core/tick is what it drives.
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"time"
+	_ "time/tzdata" // the host has no zone files
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send"
+)
+
+// maxLeases is how many partitions one invocation plans.
+const maxLeases = 2
+
+func main() {
+	ctx := context.Background()
+	c, sdk, store, log, err := boot.Open(ctx, boot.Needs{})
+	boot.Must(log, err)
+	invoke := lambda.NewFromConfig(sdk)
+	awslambda.Start(wire(&c, store.Engine(), func(ctx context.Context, payload []byte) error {
+		_, err := invoke.Invoke(ctx, &lambda.InvokeInput{FunctionName: &c.Function, InvocationType: types.InvocationTypeEvent, Payload: payload})
+		return err
+	}, log))
+}
+
+// wire makes the handler on an engine; invoke invokes this function once more.
+func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
+	sender := send.New(send.Options{Policy: c.Policy})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
+	pulse := boot.NewPulse(e, log)
+	return func(ctx context.Context, raw json.RawMessage) error {
+		ev, err := readEvent(raw)
+		if err != nil {
+			return err
+		}
+		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, Log: log})
+		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: 820 * time.Millisecond, reserve: 10 * time.Second, log: log}
+		if ev.Chain == 0 { // the one that the clock woke
+			b.minutely = []task{
+				{"watchdog", func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
+					if err := pulse.Beat(ctx); err != nil {
+						return fmt.Errorf("sign of life: %w", err)
+					}
+					_, err := watch.Pass(ctx)
+					return err
+				}},
+			}
+		}
+		if ev.Chain < c.Partitions && c.Function != "" {
+			b.another = func(ctx context.Context) error { return invoke(ctx, fmt.Appendf(nil, `{"chain":%d}`, ev.Chain+1)) }
+		}
+		return b.run(ctx)
+	}
+}

@@ -1,0 +1,176 @@
+// Package boot is what the functions share: configuration read from the
+// environment and checked at once, clients made once, the use cases wired on
+// them. It refuses to start with anything missing or out of bounds, naming it.
+package boot
+
+import (
+	"cmp"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/safedial"
+)
+
+// Config is what a function is told by its environment.
+type Config struct {
+	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …CHECKS, …DEAD
+	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports
+	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
+	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
+	NoToken    bool            // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
+	Visibility time.Duration   // TICKRING_VISIBILITY: of the fires queue; 60s
+	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
+	Level      slog.Level      // TICKRING_LOG_LEVEL
+	Function   string          // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
+	Plan       plan.Options
+}
+
+// Needs names what a function cannot do without.
+type Needs struct {
+	AdminToken bool
+}
+
+// Read reads and checks the environment; the error names every variable that is
+// missing or wrong.
+func Read(getenv func(string) string, needs Needs) (Config, error) {
+	c := Config{Plan: plan.AWS()}
+	var errs []error
+	need := func(name string, into *string) {
+		if *into = getenv(name); *into == "" {
+			errs = append(errs, fmt.Errorf("%s is missing", name))
+		}
+	}
+	need("TICKRING_TABLE_JOBS", &c.Names.Jobs)
+	need("TICKRING_TABLE_RUNS", &c.Names.Runs)
+	need("TICKRING_TABLE_STATE", &c.Names.State)
+	queue := func(name string, into *string) {
+		if need(name, into); *into != "" && !isURL(*into) {
+			errs = append(errs, fmt.Errorf("%s: %q is not the URL of a queue", name, *into))
+		}
+	}
+	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
+	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
+	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
+	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
+	switch {
+	case c.AdminToken == "" && needs.AdminToken:
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
+	case c.AdminToken != "" && (len(c.AdminToken) < 8 || len(c.AdminToken) > 512 || strings.ContainsAny(c.AdminToken, " \t\r\n")):
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN: a token is 8 to 512 characters without spaces"))
+	}
+	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
+	if u := c.ReportURL; u != "" && !isURL(u) {
+		errs = append(errs, fmt.Errorf("TICKRING_REPORT_URL: %q is not an http or https URL", u))
+	}
+	for text := range strings.FieldsFuncSeq(getenv("TICKRING_ALLOW"), func(r rune) bool { return r == ',' || r == ' ' }) {
+		p, err := netip.ParsePrefix(text)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_ALLOW: %q is not a network such as 10.0.0.0/8", text))
+			continue
+		}
+		c.Policy.Allow = append(c.Policy.Allow, p)
+	}
+	flag := func(name string, into *bool) {
+		switch v := getenv(name); v {
+		case "", "0", "false":
+		case "1", "true":
+			*into = true
+		default:
+			errs = append(errs, fmt.Errorf("%s: %q; allowed: 1, 0", name, v))
+		}
+	}
+	flag("TICKRING_ALLOW_NO_TOKEN", &c.NoToken)
+	if flag("TICKRING_ALLOW_LOOPBACK", &c.Policy.AllowLoopback); c.Policy.AllowLoopback && !standIn(getenv) {
+		// On Lambda the runtime API of the function is there.
+		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
+	}
+	var err error
+	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "60s")); err != nil || c.Visibility < time.Second || c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
+	}
+	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")
+	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 || fmt.Sprint(c.Partitions) != text {
+		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; 1 to 256", text))
+	}
+	if v := getenv("TICKRING_LOG_LEVEL"); v != "" {
+		if err := c.Level.UnmarshalText([]byte(v)); err != nil {
+			errs = append(errs, fmt.Errorf("TICKRING_LOG_LEVEL: %q; allowed: debug, info, warn, error", v))
+		}
+	}
+	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	return c, errors.Join(errs...)
+}
+
+// standIn reports whether DynamoDB is a stand-in on this machine.
+func standIn(getenv func(string) string) bool {
+	u, err := url.Parse(cmp.Or(getenv("AWS_ENDPOINT_URL_DYNAMODB"), getenv("AWS_ENDPOINT_URL")))
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
+}
+
+func isURL(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// ReportKey signs the URLs at which calls report; it follows the admin token.
+func (c *Config) ReportKey() []byte {
+	m := hmac.New(sha256.New, []byte(c.AdminToken))
+	m.Write([]byte("report"))
+	return m.Sum(nil)
+}
+
+// Report is the URL at which calls report; empty without a token to sign it.
+func (c *Config) Report() string {
+	if c.AdminToken == "" {
+		return ""
+	}
+	return c.ReportURL
+}
+
+// Open reads the environment and makes the clients; the SDK's own variables
+// (region, credentials, AWS_ENDPOINT_URL) count as everywhere.
+func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Store, *slog.Logger, error) {
+	c, err := Read(os.Getenv, needs)
+	log := slog.New(slog.NewJSONHandler(os.Stdout, &slog.HandlerOptions{Level: c.Level}))
+	if err != nil {
+		return c, aws.Config{}, nil, log, fmt.Errorf("configuration: %w", err)
+	}
+	sdk, err := config.LoadDefaultConfig(ctx)
+	if err != nil {
+		return c, sdk, nil, log, fmt.Errorf("load the AWS configuration: %w", err)
+	}
+	if sdk.Region == "" {
+		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
+	}
+	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), sqs.NewFromConfig(sdk), awsengine.Options{Names: c.Names, Visibility: c.Visibility})
+	return c, sdk, s, log, err
+}
+
+// Must ends the process with the error in its log: a function that cannot start
+// says why in one line.
+func Must(log *slog.Logger, err error) {
+	if err != nil {
+		log.Error("cannot start", "err", err.Error())
+		os.Exit(1)
+	}
+}

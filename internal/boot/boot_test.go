@@ -1,0 +1,169 @@
+package boot
+
+import (
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core/plan"
+)
+
+func whole() map[string]string {
+	return map[string]string{
+		"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
+		"TICKRING_QUEUE_FIRES": "https://sqs.us-east-1.amazonaws.com/1/fires", "TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks", "TICKRING_QUEUE_DEAD": "https://sqs.us-east-1.amazonaws.com/1/dead",
+	}
+}
+
+func with(pairs ...string) func(string) string {
+	env := whole()
+	for i := 0; i < len(pairs); i += 2 {
+		env[pairs[i]] = pairs[i+1]
+	}
+	return func(name string) string { return env[name] }
+}
+
+func TestReadDefaults(t *testing.T) {
+	c, err := Read(with(), Needs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != time.Minute || c.Partitions != 16 || c.NoToken || len(c.Policy.Allow) > 0 ||
+		c.Level != slog.LevelInfo || c.Report() != "" || c.Plan != plan.AWS() {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestReadAll(t *testing.T) {
+	c, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/", "TICKRING_ALLOW", "10.0.0.0/8, fd00::/8",
+		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 || c.Level != slog.LevelWarn || c.Function != "tick" {
+		t.Errorf("%+v", c)
+	}
+	if a := c.Policy.Allow; len(a) != 2 || a[0] != netip.MustParsePrefix("10.0.0.0/8") || a[1] != netip.MustParsePrefix("fd00::/8") {
+		t.Errorf("allowed networks %v", a)
+	}
+}
+
+// Without an admin token nothing can sign the URL of a report, so none is given out.
+func TestReportNeedsToken(t *testing.T) {
+	c, err := Read(with("TICKRING_REPORT_URL", "https://jobs.example.com"), Needs{})
+	if err != nil || c.Report() != "" {
+		t.Errorf("%q, %v", c.Report(), err)
+	}
+}
+
+// Whoever deploys is told everything at once.
+func TestReadNamesAllThatIsMissing(t *testing.T) {
+	_, err := Read(func(string) string { return "" }, Needs{AdminToken: true})
+	for name := range whole() {
+		if !strings.Contains(fmt.Sprint(err), name+" is missing") {
+			t.Errorf("%v: nothing of %s", err, name)
+		}
+	}
+	if !strings.Contains(fmt.Sprint(err), "TICKRING_ADMIN_TOKEN is missing") {
+		t.Errorf("%v: nothing of the token", err)
+	}
+}
+
+func TestReadNamesAllThatIsWrong(t *testing.T) {
+	wrong := map[string]string{
+		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_CHECKS": "https://", "TICKRING_QUEUE_DEAD": "arn:aws:sqs:us-east-1:1:dead",
+		"TICKRING_ADMIN_TOKEN": "short", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1", "TICKRING_ALLOW_NO_TOKEN": "yes",
+		"TICKRING_VISIBILITY": "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud",
+	}
+	var pairs []string
+	for name, v := range wrong {
+		pairs = append(pairs, name, v)
+	}
+	_, err := Read(with(pairs...), Needs{})
+	for name := range wrong {
+		if !strings.Contains(fmt.Sprint(err), name+":") {
+			t.Errorf("%v: nothing of %s", err, name)
+		}
+	}
+	if n := strings.Count(fmt.Sprint(err), "\n") + 1; n != len(wrong) {
+		t.Errorf("%d errors for %d wrong values: %v", n, len(wrong), err)
+	}
+}
+
+func TestReadBounds(t *testing.T) {
+	for _, c := range []struct{ name, value string }{
+		{"TICKRING_VISIBILITY", "0s"}, {"TICKRING_VISIBILITY", "12h1s"}, {"TICKRING_VISIBILITY", "60"},
+		{"TICKRING_MAX_PARTITIONS", "0"}, {"TICKRING_MAX_PARTITIONS", "8x"}, {"TICKRING_MAX_PARTITIONS", "+8"}, {"TICKRING_MAX_PARTITIONS", "08"},
+		{"TICKRING_ADMIN_TOKEN", "with a space"}, {"TICKRING_ADMIN_TOKEN", strings.Repeat("x", 513)}, {"TICKRING_ADMIN_TOKEN", "new\nline-token"},
+		{"TICKRING_REPORT_URL", "ftp://jobs.example.com"}, {"TICKRING_REPORT_URL", "jobs.example.com"},
+	} {
+		if _, err := Read(with(c.name, c.value), Needs{}); !strings.Contains(fmt.Sprint(err), c.name) {
+			t.Errorf("%s=%q: %v", c.name, c.value, err)
+		}
+	}
+	for _, c := range []struct{ name, value string }{
+		{"TICKRING_VISIBILITY", "1s"}, {"TICKRING_VISIBILITY", "12h"}, {"TICKRING_MAX_PARTITIONS", "1"}, {"TICKRING_ALLOW_NO_TOKEN", "0"}, {"TICKRING_ALLOW", " , "},
+		{"TICKRING_ADMIN_TOKEN", "12345678"}, {"TICKRING_REPORT_URL", "http://127.0.0.1:8080"},
+	} {
+		if _, err := Read(with(c.name, c.value), Needs{}); err != nil {
+			t.Errorf("%s=%q: %v", c.name, c.value, err)
+		}
+	}
+}
+
+// Loopback, where Lambda's runtime API is, opens only beside a DynamoDB that is
+// on loopback too.
+func TestReadLoopback(t *testing.T) {
+	for _, c := range []struct {
+		endpoint []string
+		ok       bool
+	}{
+		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566"}, true},
+		{[]string{"AWS_ENDPOINT_URL_DYNAMODB", "http://localhost:8000"}, true},
+		{[]string{"AWS_ENDPOINT_URL", "http://127.0.0.1:4566", "AWS_ENDPOINT_URL_DYNAMODB", "https://dynamodb.us-east-1.amazonaws.com"}, false},
+		{[]string{"AWS_ENDPOINT_URL", "https://vpce-1.dynamodb.us-east-1.vpce.amazonaws.com"}, false},
+		{nil, false},
+	} {
+		cfg, err := Read(with(append(c.endpoint, "TICKRING_ALLOW_LOOPBACK", "1")...), Needs{})
+		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok && !strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK: only with") {
+			t.Errorf("%v: %+v, %v; allowed: %t", c.endpoint, cfg.Policy, err, c.ok)
+		}
+	}
+	if cfg, err := Read(with("AWS_ENDPOINT_URL", "http://127.0.0.1:4566"), Needs{}); err != nil || cfg.Policy.AllowLoopback {
+		t.Errorf("%+v, %v; it is asked for, never taken", cfg.Policy, err)
+	}
+}
+
+func TestReportKey(t *testing.T) {
+	a, b := Config{AdminToken: "one-token"}, Config{AdminToken: "another-token"}
+	if string(a.ReportKey()) == string(b.ReportKey()) || len(a.ReportKey()) != 32 || strings.Contains(string(a.ReportKey()), "one-token") {
+		t.Error("the key does not follow from the token alone")
+	}
+}
+
+// Open fails before it makes clients where the configuration is wrong, and
+// names the region, which the SDK would tell of at the first call only.
+func TestOpen(t *testing.T) {
+	for name, v := range whole() {
+		t.Setenv(name, v)
+	}
+	for _, name := range []string{"AWS_REGION", "AWS_DEFAULT_REGION", "AWS_PROFILE"} {
+		t.Setenv(name, "")
+	}
+	t.Setenv("AWS_CONFIG_FILE", t.TempDir()+"/none")
+	if _, _, _, _, err := Open(t.Context(), Needs{}); !strings.Contains(fmt.Sprint(err), "AWS_REGION is missing") {
+		t.Error(err)
+	}
+	t.Setenv("AWS_REGION", "eu-central-1")
+	c, sdk, store, log, err := Open(t.Context(), Needs{})
+	if err != nil || sdk.Region != "eu-central-1" || store == nil || log == nil || c.Names.Jobs != "jobs" {
+		t.Errorf("%+v, %q, %v", c, sdk.Region, err)
+	}
+	t.Setenv("TICKRING_TABLE_RUNS", "")
+	if _, _, store, log, err := Open(t.Context(), Needs{}); !strings.Contains(fmt.Sprint(err), "configuration: TICKRING_TABLE_RUNS is missing") || store != nil || log == nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,79 @@
+package boot
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/engine"
+)
+
+// OutageAfter is how long nobody may note that the scheduler lives before that
+// was an outage: two wake-ups of the tick can be 119 s apart.
+const OutageAfter = 4 * time.Minute
+
+// lookEvery is how often a process looks.
+const lookEvery = 20 * time.Second
+
+// Pulse is the sign of life of a deployment. While nobody gave one, executors
+// could not beat: whoever comes first afterwards notes the outage, before it
+// judges by heartbeats.
+type Pulse struct {
+	e   *engine.Engine
+	log *slog.Logger
+
+	mu     sync.Mutex
+	looked time.Time
+}
+
+// NewPulse makes a Pulse.
+func NewPulse(e *engine.Engine, log *slog.Logger) *Pulse { return &Pulse{e: e, log: log} }
+
+// Look notes an outage that has just ended, if there was one. It asks at most
+// every 20 s; an error means that nothing may be judged yet.
+func (p *Pulse) Look(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := time.Now()
+	if now.Sub(p.looked).Abs() < lookEvery {
+		return nil
+	}
+	if err := p.look(ctx, now); err != nil {
+		return err
+	}
+	p.looked = now
+	return nil
+}
+
+func (p *Pulse) look(ctx context.Context, now time.Time) error {
+	last, err := p.e.Upkeep.LastAlive(ctx)
+	if err != nil {
+		return fmt.Errorf("read the sign of life: %w", err)
+	}
+	if last.IsZero() || now.Sub(last) <= OutageAfter {
+		return nil
+	}
+	g, err := p.e.Tick.Global(ctx)
+	if err != nil {
+		return fmt.Errorf("read global item: %w", err)
+	}
+	if g.UpSince.After(last) && now.Sub(g.UpSince) <= OutageAfter {
+		return nil // another has noted it, and the tick is yet to come
+	}
+	p.log.Warn("nobody was there to plan", "from", last, "to", now)
+	return registry.NoteOutage(ctx, p.e.Tick, last, now, core.BeatExpiry)
+}
+
+// Beat gives the sign of life, once a minute.
+func (p *Pulse) Beat(ctx context.Context) error {
+	now := time.Now()
+	if err := p.look(ctx, now); err != nil {
+		return err
+	}
+	_, err := p.e.Upkeep.Alive(ctx, now)
+	return err
+}

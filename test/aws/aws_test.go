@@ -1,0 +1,62 @@
+// Package aws_test holds the engine on DynamoDB and SQS to the suite that all
+// engines pass, against DynamoDB Local and an SQS server on this machine.
+package aws_test
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/enginetest"
+)
+
+var made atomic.Int64
+
+// clients are those of the stand-ins. Without their addresses in the
+// environment (standins/start.sh prints them) the test fails: a suite that
+// skips itself proves nothing.
+func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
+	t.Helper()
+	db, queues := os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS")
+	if db == "" || queues == "" {
+		t.Fatal("TICKRING_TEST_DYNAMODB and TICKRING_TEST_SQS are not set: run standins/start.sh FOLDER")
+	}
+	keys := credentials.NewStaticCredentialsProvider("tickring", "tickring", "")
+	return dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: aws.String(db), Credentials: keys}),
+		sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(queues), Credentials: keys})
+}
+
+const visibility = time.Second
+
+func open(t *testing.T) *engine.Engine {
+	t.Helper()
+	db, queues := clients(t)
+	names, err := awsengine.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := awsengine.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEngine(t *testing.T) {
+	h := enginetest.Harness{Open: open, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
+	for _, c := range enginetest.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, h)
+		})
+	}
+}

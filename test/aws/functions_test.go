@@ -1,0 +1,234 @@
+package aws_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// maxBinary bounds what a deployment uploads and a cold start loads.
+const maxBinary = 20 << 20
+
+// TestFunctions sends real events to the functions as they are deployed, each a
+// process that asks the runtime API for them, on the stand-ins.
+func TestFunctions(t *testing.T) {
+	db, queues := clients(t)
+	n := fresh(t)
+	e, err := awsengine.Open(db, queues, awsengine.Options{Names: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		info, err := os.Stat(binary(t, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Size() >= maxBinary {
+			t.Errorf("%s has %d bytes, at most %d are allowed", name, info.Size(), maxBinary)
+		}
+	}
+	// In this order: each leaves what the next one needs.
+	t.Run("api", func(t *testing.T) {
+		s := newSandbox(t, "api", n)
+		if got := status(t, s.ok(t, document(t, "api/testdata/url.json", adminToken, "another-admin-token"))); got != 401 {
+			t.Errorf("status %d with another token", got)
+		}
+		if got := s.ok(t, document(t, "api/testdata/httpapi.json")); status(t, got) != 200 {
+			t.Errorf("an app: %s", got)
+		}
+		if got := s.ok(t, document(t, "api/testdata/url.json")); status(t, got) != 200 || !strings.Contains(got, "billing") {
+			t.Errorf("the apps: %s", got)
+		}
+		s.reused(t)
+	})
+	t.Run("registry", func(t *testing.T) {
+		s := newSandbox(t, "registry", n)
+		if got := s.ok(t, document(t, "registry/testdata/httpapi.json", "10.0.3.17:9999", "169.254.169.254:80")); !strings.Contains(got, `\"code\":500`) {
+			t.Errorf("the metadata service: %s", got)
+		}
+		if got := s.ok(t, document(t, "registry/testdata/httpapi.json")); !strings.Contains(got, `\"code\":200`) {
+			t.Errorf("an executor: %s", got)
+		}
+		list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+		if err != nil || len(list["billing"]) != 1 || list["billing"][0].Address != "http://10.0.3.17:9999/" {
+			t.Errorf("registered %+v, %v", list, err)
+		}
+		s.reused(t)
+	})
+	t.Run("tick", func(t *testing.T) {
+		s := newSandbox(t, "tick", n)
+		s.ok(t, document(t, "tick/testdata/schedule.json"))
+		alive(t, e)
+		if body, fault, err := s.invoke([]byte(`{"chain":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "chain is 999; 0 to 256") {
+			t.Errorf("a chain out of range: %s, %v", body, err)
+		}
+		s.reused(t)
+	})
+	t.Run("dispatch", func(t *testing.T) {
+		s := newSandbox(t, "dispatch", n)
+		if got := failed(t, s.ok(t, document(t, "dispatch/testdata/batch.json"))); len(got) > 0 {
+			t.Errorf("%q come again", got)
+		}
+		// Its fires are of jobs that never were: three, one of them in two copies.
+		for job, reason := range deadLetters(t, queues, n.Dead, 3) {
+			if !strings.Contains(reason, "job") {
+				t.Errorf("%s was buried for %q", job, reason)
+			}
+		}
+		if got := failed(t, s.ok(t, document(t, "dispatch/testdata/poisoned.json"))); len(got) != 1 || !strings.HasPrefix(got[0], "00000003") {
+			t.Errorf("%q come again; want the newer one", got)
+		}
+		poison := 0
+		for _, reason := range deadLetters(t, queues, n.Dead, 7) {
+			if strings.HasPrefix(reason, "unreadable message: ") {
+				poison++
+			}
+		}
+		if poison != 4 {
+			t.Errorf("%d of 4 unreadable messages are among the dead letters with their reasons", poison)
+		}
+		s.reused(t)
+	})
+	t.Run("callback", func(t *testing.T) {
+		run := core.RunID(30282209332) // of the document
+		at, _ := run.Planned()
+		if err := e.Dispatch.Create(t.Context(), []core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999/", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		s := newSandbox(t, "callback", n)
+		for _, doc := range []string{"callback/testdata/httpapi.json", "callback/testdata/url.json"} {
+			if got := s.ok(t, document(t, doc)); !strings.Contains(got, `\"code\":200`) {
+				t.Errorf("%s: %s", doc, got)
+			}
+		}
+		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
+		if err != nil || found[run].State != core.Succeeded {
+			t.Errorf("the run is %+v, %v", found[run], err)
+		}
+		s.reused(t)
+	})
+}
+
+// reused fails where a process did not outlive the events that it was given.
+func (s *sandbox) reused(tb testing.TB) {
+	tb.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started != 1 {
+		tb.Errorf("%d processes were needed", s.started)
+	}
+}
+
+// TestFunctionsWithoutConfiguration: a function that cannot start says why in
+// one line of its log and ends.
+func TestFunctionsWithoutConfiguration(t *testing.T) {
+	for _, name := range names {
+		cmd := exec.Command(binary(t, name))
+		cmd.Env = []string{"AWS_REGION=us-east-1", "TICKRING_TABLE_JOBS=jobs"}
+		out, err := cmd.Output()
+		if err == nil {
+			t.Errorf("%s started", name)
+		}
+		var line struct{ Level, Msg, Err string }
+		if err := json.Unmarshal(out, &line); err != nil || line.Level != "ERROR" || !strings.Contains(line.Err, "TICKRING_TABLE_RUNS is missing") || !strings.Contains(line.Err, "TICKRING_QUEUE_DEAD is missing") {
+			t.Errorf("%s says %s", name, out)
+		}
+	}
+}
+
+func status(tb testing.TB, body string) int {
+	tb.Helper()
+	var res struct {
+		StatusCode int `json:"statusCode"`
+	}
+	if err := json.Unmarshal([]byte(body), &res); err != nil {
+		tb.Fatalf("%v: %s", err, body)
+	}
+	return res.StatusCode
+}
+
+// failed are the messages that an answer of dispatch returns to the queue.
+func failed(tb testing.TB, body string) []string {
+	tb.Helper()
+	var res struct {
+		BatchItemFailures []struct{ ItemIdentifier string }
+	}
+	if err := json.Unmarshal([]byte(body), &res); err != nil || res.BatchItemFailures == nil {
+		tb.Fatalf("%v: %s", err, body)
+	}
+	var ids []string
+	for _, f := range res.BatchItemFailures {
+		ids = append(ids, f.ItemIdentifier)
+	}
+	return ids
+}
+
+func alive(tb testing.TB, e *engine.Engine) {
+	tb.Helper()
+	if before, err := e.Upkeep.Alive(tb.Context(), time.Now()); err != nil || time.Since(before) > time.Minute {
+		tb.Errorf("the last sign of life was at %v, %v", before, err)
+	}
+}
+
+// deadLetters waits for so many dead letters and answers the reasons by body;
+// they stay where they are.
+func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[string]string {
+	tb.Helper()
+	found := map[string]string{}
+	for end := time.Now().Add(20 * time.Second); len(found) < want && time.Now().Before(end); {
+		out, err := queues.ReceiveMessage(tb.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: 1, MessageAttributeNames: []string{"All"}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		for _, m := range out.Messages {
+			if r := m.MessageAttributes["reason"].StringValue; r != nil {
+				found[*m.Body] = *r
+			}
+		}
+	}
+	if len(found) != want {
+		tb.Errorf("%d dead letters, want %d: %q", len(found), want, found)
+	}
+	return found
+}
+
+// BenchmarkColdStart is what a cold start costs beside Lambda's own part: from
+// the start of the process to its first question for an event, and to its first
+// answer. Targets: 150 ms to the first question, binaries under 20 MB.
+func BenchmarkColdStart(b *testing.B) {
+	n := fresh(b)
+	for _, f := range []struct{ name, doc string }{
+		{"tick", "tick/testdata/schedule.json"}, {"dispatch", "dispatch/testdata/batch.json"}, {"callback", "callback/testdata/httpapi.json"},
+		{"registry", "registry/testdata/httpapi.json"}, {"api", "api/testdata/url.json"},
+	} {
+		b.Run(f.name, func(b *testing.B) {
+			info, err := os.Stat(binary(b, f.name))
+			if err != nil {
+				b.Fatal(err)
+			}
+			doc := document(b, f.doc)
+			s := newSandbox(b, f.name, n)
+			var asked, answered time.Duration
+			for b.Loop() {
+				s.kill()
+				s.ok(b, doc)
+				s.mu.Lock()
+				asked, answered = asked+s.asked, answered+time.Since(s.since)
+				s.mu.Unlock()
+			}
+			b.ReportMetric(float64(asked.Microseconds())/1000/float64(b.N), "ms-to-next")
+			b.ReportMetric(float64(answered.Microseconds())/1000/float64(b.N), "ms-to-answer")
+			b.ReportMetric(float64(info.Size())/1e6, "MB")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}

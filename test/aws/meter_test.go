@@ -1,0 +1,241 @@
+package aws_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// A meter stands between one function and the stand-ins and counts what AWS
+// would charge for: units as DynamoDB itself tells them, asked for with
+// ReturnConsumedCapacity=INDEXES, the PartiQL statements, of which it tells
+// none, and requests to queues, each 64 KB one.
+type meter struct {
+	db, sqs *httptest.Server
+
+	mu         sync.Mutex
+	calls      map[string]int     // by operation, and table
+	units      map[string]float64 // likewise
+	statements map[string]int     // by verb and table
+	requests   map[string]int     // to queues, by operation
+}
+
+// writes are the operations whose units are write units.
+var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
+
+func newMeter(tb testing.TB) *meter {
+	tb.Helper()
+	m := &meter{calls: map[string]int{}, units: map[string]float64{}, statements: map[string]int{}, requests: map[string]int{}}
+	m.db = httptest.NewServer(forward(os.Getenv("TICKRING_TEST_DYNAMODB"), m.ask, m.told))
+	m.sqs = httptest.NewServer(forward(os.Getenv("TICKRING_TEST_SQS"), nil, m.queued))
+	tb.Cleanup(m.db.Close)
+	tb.Cleanup(m.sqs.Close)
+	return m
+}
+
+// environment is what a function needs to be metered.
+func (m *meter) environment() []string {
+	return []string{"AWS_ENDPOINT_URL_DYNAMODB=" + m.db.URL, "AWS_ENDPOINT_URL_SQS=" + m.sqs.URL}
+}
+
+// upstream keeps connections as the functions do.
+var upstream = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
+
+// forward hands requests on, changed by before, and shows after what was asked and answered.
+func forward(to string, before func(op string, body []byte) []byte, after func(op string, asked, answered []byte)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		if before != nil {
+			body = before(op, body)
+		}
+		req, err := http.NewRequestWithContext(r.Context(), r.Method, to+r.URL.RequestURI(), bytes.NewReader(body))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		req.Header = r.Header.Clone()
+		req.Header.Del("Content-Length")
+		res, err := upstream.RoundTrip(req)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer res.Body.Close()
+		answered, err := io.ReadAll(res.Body)
+		if err != nil {
+			return
+		}
+		after(op, body, answered)
+		maps.Copy(w.Header(), res.Header)
+		w.WriteHeader(res.StatusCode)
+		w.Write(answered)
+	}
+}
+
+// ask makes a request ask for its units.
+func (m *meter) ask(op string, body []byte) []byte {
+	if op == "BatchExecuteStatement" {
+		return body
+	}
+	return slices.Concat([]byte(`{"ReturnConsumedCapacity":"INDEXES",`), bytes.TrimPrefix(body, []byte("{")))
+}
+
+type capacity struct {
+	TableName     string
+	CapacityUnits float64
+}
+
+var statementTable = regexp.MustCompile(`^\s*(INSERT INTO|UPDATE|DELETE FROM)\s+"([^"]+)"`)
+
+func (m *meter) told(op string, asked, answered []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if op == "BatchExecuteStatement" {
+		var in struct{ Statements []struct{ Statement string } }
+		if json.Unmarshal(asked, &in) == nil {
+			m.calls[op]++
+			for _, s := range in.Statements {
+				if f := statementTable.FindStringSubmatch(s.Statement); f != nil {
+					m.statements[strings.Fields(f[1])[0]+" "+f[2]]++
+				} else {
+					m.statements["? "+s.Statement]++
+				}
+			}
+		}
+		return
+	}
+	var out struct{ ConsumedCapacity json.RawMessage }
+	if json.Unmarshal(answered, &out) != nil {
+		return
+	}
+	var list []capacity
+	if json.Unmarshal(out.ConsumedCapacity, &list) != nil {
+		list = make([]capacity, 1)
+		if json.Unmarshal(out.ConsumedCapacity, &list[0]) != nil {
+			list = nil
+		}
+	}
+	if len(list) == 0 { // a failed condition is charged like a write of one unit
+		list = []capacity{{TableName: "failed", CapacityUnits: 1}}
+	}
+	for _, c := range list {
+		m.calls[op+" "+c.TableName]++
+		m.units[op+" "+c.TableName] += c.CapacityUnits
+	}
+}
+
+func (m *meter) queued(op string, asked, _ []byte) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.requests[op] += (len(asked) + 64<<10 - 1) / (64 << 10)
+}
+
+// prices is what one PartiQL statement on a table costs.
+type prices map[string]float64
+
+// price measures what statements cost with the same items through PutItem, on
+// tables made for that: a run as it stands at its end, and the scheduling item
+// of a job whose planAt moves.
+func price(tb testing.TB, n awsengine.Names, sched map[string]types.AttributeValue) prices {
+	tb.Helper()
+	db, _ := clients(tb)
+	copies := fresh(tb)
+	put := func(table string, it map[string]types.AttributeValue) float64 {
+		out, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: it, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+	}
+	runs, err := db.Scan(context.Background(), &dynamodb.ScanInput{TableName: &n.Runs, Limit: aws.Int32(200)})
+	if err != nil || len(runs.Items) == 0 {
+		tb.Fatalf("no runs to weigh: %v", err)
+	}
+	sum := 0.0
+	for _, it := range runs.Items {
+		sum += put(copies.Runs, it)
+	}
+	put(copies.Jobs, sched)
+	moved := maps.Clone(sched)
+	moved["planAt"] = &types.AttributeValueMemberS{Value: sched["planAt"].(*types.AttributeValueMemberS).Value + "0"}
+	return prices{n.Runs: sum / float64(len(runs.Items)), n.Jobs: put(copies.Jobs, moved)}
+}
+
+// writeUnits are those of what was counted so far.
+func (m *meter) writeUnits(p prices) (total float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, u := range m.units {
+		if op, _, _ := strings.Cut(name, " "); writes[op] {
+			total += u
+		}
+	}
+	for name, n := range m.statements {
+		_, table, _ := strings.Cut(name, " ")
+		total += float64(n) * p[table]
+	}
+	return total
+}
+
+func (m *meter) readUnits() (total float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for name, u := range m.units {
+		if op, _, _ := strings.Cut(name, " "); !writes[op] {
+			total += u
+		}
+	}
+	return total
+}
+
+func (m *meter) queueRequests() (total int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, n := range m.requests {
+		total += n
+	}
+	return total
+}
+
+// lines tell what was counted, one operation a line.
+func (m *meter) lines() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var list []string
+	for name, n := range m.calls {
+		if u := m.units[name]; u > 0 {
+			list = append(list, fmt.Sprintf("%7d %-60s %9.1f units", n, name, u))
+		} else {
+			list = append(list, fmt.Sprintf("%7d %s", n, name))
+		}
+	}
+	for name, n := range m.statements {
+		list = append(list, fmt.Sprintf("%7d statements %s", n, name))
+	}
+	for name, n := range m.requests {
+		list = append(list, fmt.Sprintf("%7d requests %s", n, name))
+	}
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(a[8:], b[8:]) })
+	return list
+}
