@@ -5,6 +5,7 @@ package aws_test
 import (
 	"fmt"
 	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -44,15 +45,36 @@ func open(t *testing.T) *engine.Engine {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return on(t, names)
+}
+
+// on is an engine on these tables and queues.
+func on(t *testing.T, names awsengine.Names) *engine.Engine {
+	t.Helper()
+	db, queues := clients(t)
 	e, err := awsengine.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Store(e, names)
 	return e
 }
 
+// opened tells the names of each engine.
+var opened sync.Map
+
+// reopen is another process on the same tables and queues.
+func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
+	t.Helper()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	names, _ := opened.Load(e)
+	return on(t, names.(awsengine.Names))
+}
+
 func TestEngine(t *testing.T) {
-	h := enginetest.Harness{Open: open, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
+	h := enginetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
 	for _, c := range enginetest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()
