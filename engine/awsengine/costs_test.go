@@ -1,0 +1,135 @@
+package awsengine_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// TestCosts counts what each call of the store costs, and holds the table in
+// docs/aws.md to it.
+func TestCosts(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
+	doc, err := os.ReadFile("../../docs/aws.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := func(call, what string, do func()) {
+		t.Helper()
+		f.db.Units()
+		f.sqs.Units()
+		do()
+		u, q := f.db.Units(), f.sqs.Units()
+		requests := 0
+		for _, n := range u.Requests {
+			requests += n
+		}
+		for _, n := range q.Requests {
+			requests += n
+		}
+		want := fmt.Sprintf("| `%s` | %s | %g | %g | %g | %d |", call, what, u.Write, u.Index, u.Read, requests)
+		if !strings.Contains(string(doc), want+"\n") {
+			t.Errorf("docs/aws.md does not say\n%s", want)
+		}
+	}
+	first := func(errs []error) { t.Helper(); ok(t, errs...) }
+	jobs := make([]core.Job, 14)
+	changes := make([]core.Change, len(jobs))
+	ids := make([]core.JobID, len(jobs))
+	for i := range jobs {
+		jobs[i] = oneJob(core.JobID(i + 1))
+		ids[i] = jobs[i].Def.ID
+		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i], New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
+	}
+	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
+	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
+	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
+	row("Due", "14 entries of the index", func() {
+		_, err := s.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)
+		ok(t, err)
+	})
+	a := jobs[0].Sched.Stay()
+	a.NewNext, a.NewPlanAt, a.NewSeq = a.NewNext+600, a.NewPlanAt+600, 10
+	row("Advance", "one job", func() { first(s.Advance(ctx, []core.Advance{a})) })
+	edited := jobs[1]
+	edited.Def.Title, edited.Sched.Rev = "new", 101
+	c := changes[1]
+	c.ID = 101
+	row("UpdateJobs", "one job, its definition too", func() {
+		first(s.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: edited, Change: c}}))
+	})
+	row("DeleteJob", "one job", func() {
+		ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
+	})
+	runs := make([]core.Run, 50)
+	var ends []finish.Close
+	journal := core.Journal{V: 1}
+	for i := range runs {
+		runs[i] = oneRun(core.PlannedRun(1, core.InstantOf(base)+core.Instant(i)))
+		ends = append(ends, finish.Close{Run: runs[i].ID, State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
+		journal.Key = runs[i].Journal
+		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
+	}
+	row("Create", "50 claims", func() { first(s.Create(ctx, runs)) })
+	row("Create", "one claim that is refused", func() {
+		if err := s.Create(ctx, runs[:1])[0]; err == nil {
+			t.Error("it was not refused")
+		}
+	})
+	row("TakeOver", "one run", func() {
+		first(s.TakeOver(ctx, []dispatch.TakeOver{{Run: runs[0].ID, Owner: "nonce-1", Until: runs[0].Until, NewOwner: "nonce-2", NewUntil: base.Add(time.Minute), Journal: runs[0].Journal, Address: runs[0].Address, SentAt: base}}))
+	})
+	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
+	row("Runs", "50 runs", func() {
+		list := make([]core.RunID, len(runs))
+		for i := range runs {
+			list[i] = runs[i].ID
+		}
+		_, _, err := s.Runs(ctx, list)
+		ok(t, err)
+	})
+	row("CloseRuns", "50 ends with short messages", func() { first(s.CloseRuns(ctx, ends)) })
+	long := oneRun(core.NumberedRun(1, 7))
+	first(s.Create(ctx, []core.Run{long}))
+	row("CloseRuns", "one end with a message of 15 KB", func() {
+		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax), EndedAt: base}}))
+	})
+	row("JournalsAt", "a minute with one journal", func() { _, err := s.JournalsAt(ctx, journal.Key.Minute); ok(t, err) })
+	row("RunSpan", "50 runs", func() {
+		_, err := s.RunSpan(ctx, runs[0].ID, runs[49].ID, 100)
+		ok(t, err)
+	})
+	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000, Slot: 1_800_000_000, Attempt: 1}
+	row("PutTriggered", "one run with its entry", func() {
+		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
+	})
+	row("PutSkips", "one record", func() {
+		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))
+	})
+	row("PutExecutor", "one heartbeat", func() {
+		ok(t, s.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
+	})
+	row("Executors", "one app with one executor", func() { _, err := s.Executors(ctx, []string{"orders"}); ok(t, err) })
+	row("PutLease", "one lease", func() {
+		ok(t, s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}))
+	})
+	row("Numbers", "any number of run numbers", func() { _, err := s.Numbers(ctx, 1, 10); ok(t, err) })
+	row("Enqueue", "20 messages", func() {
+		var out []ring.Out
+		for i := range 20 {
+			out = append(out, ring.Out{NotBefore: time.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now()),
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Cause: core.CauseAPI}}}})
+		}
+		first(s.Enqueue(ctx, out))
+	})
+}
