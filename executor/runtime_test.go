@@ -69,7 +69,7 @@ func TestRunFields(t *testing.T) {
 	f := newFake()
 	e := start(t, mux, f, nil)
 	run := order(5, 5<<32|200_000_000, "h")
-	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, 1_700_000_000_123
+	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, time.Now().Add(-time.Hour).UnixMilli() // not so long ago that the log is swept
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
 	if got.ID != run.LogID || got.JobID != 5 || got.Handler != "h" || got.Params != "p" || got.ShardIndex != 2 || got.ShardTotal != 3 || got.Timeout != time.Minute ||

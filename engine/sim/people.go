@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -328,12 +329,14 @@ func (w *World) edit(d *dice, p *process, me manage.Actor, ref string) {
 
 // setState pauses or resumes; who pauses an app or everything resumes it soon.
 func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) {
-	var done bool
+	// A request whose answer never came may still be at work: what it shares with
+	// us is guarded, and the dice are thrown before it.
+	var done atomic.Bool
 	resume := func() {
 		w.ask(p, func(ctx context.Context, m *manage.Manage) {
 			if r, err := m.Resume(ctx, me, t, ""); err == nil {
 				w.stateAcknowledged(t, r)
-				done = true
+				done.Store(true)
 			}
 		})
 	}
@@ -341,10 +344,14 @@ func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) 
 		resume()
 		return
 	}
+	var lasts time.Duration
+	if d.n(3) == 0 {
+		lasts = d.between(2*time.Second, 20*time.Second)
+	}
 	w.ask(p, func(ctx context.Context, m *manage.Manage) {
 		var r manage.PauseRequest
-		if d.n(3) == 0 {
-			until := time.Now().Add(d.between(2*time.Second, 20*time.Second))
+		if lasts != 0 {
+			until := time.Now().Add(lasts)
 			r.Until = &until
 		}
 		if s, err := m.Pause(ctx, me, t, r); err == nil {
@@ -355,7 +362,7 @@ func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) 
 		return
 	}
 	w.sleep(bg, d.between(time.Second, 12*time.Second))
-	for try := 0; !done && try < 5; try++ {
+	for try := 0; !done.Load() && try < 5; try++ {
 		resume()
 	}
 }
