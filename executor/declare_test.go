@@ -238,9 +238,9 @@ func TestDeclareRefuses(t *testing.T) {
 	}
 }
 
-// What xxl-job's protocol has no field for is in a member of its own, which
-// lives in the journal too.
-func TestAttempt(t *testing.T) {
+// What xxl-job's protocol has no field for comes in headers, or in a member of
+// its own, and lives in the journal too.
+func TestAbout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWaiting()
 		var mu sync.Mutex
@@ -248,40 +248,49 @@ func TestAttempt(t *testing.T) {
 		mux := NewMux()
 		mux.Register("h", func(ctx context.Context, r *Run) error {
 			mu.Lock()
-			got = append(got, fmt.Sprintf("%d %v %s %v", r.Attempt, r.ScheduledAt, r.Params, r.Again))
+			got = append(got, fmt.Sprintf("%d %v %s %s %v", r.Attempt, r.ScheduledAt, r.Cause, r.Params, r.Again))
 			mu.Unlock()
 			return w.handle(ctx, r)
 		}, RunAgain())
 		f := newFake()
 		dir := t.TempDir()
 		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
-		for id, member := range []string{
-			"", `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","later":{}}`, `,"tickring":"garbage"`, `,"tickring":{"attempt":"x"}`,
+		const none, third = "0 0001-01-01 00:00:00 +0000 UTC ", "3 2026-01-02 02:04:05 +0000 UTC retry"
+		headers := []string{wire.HeaderAttempt, "3", wire.HeaderInstant, "2026-01-02T02:04:05Z", wire.HeaderCause, "retry"}
+		const member = `,"tickring":{"attempt":3,"scheduledAt":"2026-01-02T03:04:05+01:00","cause":"retry","later":{}}`
+		for i, c := range []struct {
+			member  string
+			headers []string
+			want    string
+		}{
+			{"", nil, none},
+			{member, nil, third},
+			{"", headers, third},
+			{`,"tickring":{"attempt":9}`, headers, third},
+			{"", []string{wire.HeaderAttempt, "x", wire.HeaderInstant, "y", wire.HeaderCause, "z z"}, none},
+			{`,"tickring":"garbage"`, nil, none},
+			{`,"tickring":{"attempt":"x"}`, nil, none},
 		} {
-			run := order(int32(id+1), int64(id+1), "h")
+			run := order(int32(i+1), int64(i+1), "h")
 			run.Params = `{"tickring":{"attempt":9}}`
 			b := wire.AppendRun(nil, &run)
-			b = append(append(b[:len(b)-1], member...), '}')
-			if r := post(e, wire.PathRun, b); !r.OK() {
+			b = append(append(b[:len(b)-1], c.member...), '}')
+			if r := post(e, wire.PathRun, b, c.headers...); !r.OK() {
 				t.Fatal(r.Msg)
 			}
 			<-w.began
-			want := "0 0001-01-01 00:00:00 +0000 UTC"
-			if id == 1 {
-				want = "3 2026-01-02 02:04:05 +0000 UTC"
-			}
-			if want += " " + run.Params + " false"; got[id] != want {
-				t.Errorf("%s: %s, want %s", member, got[id], want)
+			if want := c.want + " " + run.Params + " false"; got[i] != want {
+				t.Errorf("%s %v: %s, want %s", c.member, c.headers, got[i], want)
 			}
 		}
 		synctest.Wait()
 		left := copyJournal(t, dir)
 		got = nil
 		start(t, mux, newFake(), func(o *Options) { o.Dir = left })
-		for range 4 {
+		for range 7 {
 			<-w.began
 		}
-		if all := strings.Join(got, "\n"); !strings.Contains(all, `3 2026-01-02 02:04:05 +0000 UTC {"tickring":{"attempt":9}} true`) {
+		if all := strings.Join(got, "\n"); strings.Count(all, third+` {"tickring":{"attempt":9}} true`) != 3 {
 			t.Errorf("after a crash:\n%s", all)
 		}
 	})

@@ -1,7 +1,6 @@
 package executor
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -148,9 +147,10 @@ type Run struct {
 	Handler string // the name that the job calls; empty for scripts
 	Params  string
 
-	// ScheduledAt is the instant that the job's schedule names, in UTC. It is
-	// zero where the scheduler does not say: in all runs of xxl-job's admin,
-	// and in those that no schedule made.
+	// ScheduledAt is the instant that the run is for, in UTC: what the job's
+	// schedule names, in a retry that of the first attempt, in a run by hand
+	// the second for which it was asked. It is zero where the scheduler does
+	// not say: in all runs of xxl-job's admin.
 	ScheduledAt time.Time
 	// TriggeredAt is when the scheduler sent the run, by its clock.
 	TriggeredAt time.Time
@@ -162,6 +162,11 @@ type Run struct {
 	// Attempt counts from 1 in a chain of retries; 0 where the scheduler does
 	// not say: xxl-job's admin never does.
 	Attempt int
+
+	// Cause is why there is the run: "schedule", "misfire", "manual", "api",
+	// "parent", "retry" or "backfill", and others later. It is empty where the
+	// scheduler does not say: xxl-job's admin never does.
+	Cause string
 
 	// Timeout is the job's; 0 if it has none. The context has the deadline.
 	Timeout time.Duration
@@ -208,11 +213,9 @@ func (r *Run) SetResult(o Outcome, message string) {
 // epoch is where tickring's run IDs count from.
 var epoch = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// An incoming run is what a scheduler sent: xxl-job's fields, and in a member
-// "tickring" that others ignore what the protocol has no field for.
+// An incoming run is what a scheduler sent.
 type incoming struct {
 	wire.Run
-	more json.RawMessage // as it came; nil if there is none
 
 	// Of Submit.
 	sub   *Submitted
@@ -220,63 +223,40 @@ type incoming struct {
 	again bool
 }
 
-// more is what the member "tickring" holds.
-type more struct {
-	Attempt     int       `json:"attempt"`
-	ScheduledAt time.Time `json:"scheduledAt"`
-}
-
-// decodeRun reads the body of /run or /trigger.
-func decodeRun(body []byte) (*incoming, error) {
-	w, err := wire.DecodeRun(body)
+// decodeRun reads a run as a queue or the journal has it, or the body of /run.
+func decodeRun(order []byte) (*incoming, error) {
+	w, err := wire.DecodeRun(order)
 	if err != nil {
 		return nil, err
 	}
-	in := &incoming{Run: w}
-	// Most bodies have none; inside of params the quotes are escaped.
-	if bytes.Contains(body, []byte(`"tickring":`)) {
-		var outer struct {
-			Tickring json.RawMessage `json:"tickring"`
-		}
-		if json.Unmarshal(body, &outer) == nil {
-			in.more = outer.Tickring
-		}
-	}
-	return in, nil
+	return &incoming{Run: w}, nil
 }
 
-// append is the inverse of decodeRun.
-func (in *incoming) append(dst []byte) []byte {
-	dst = wire.AppendRun(dst, &in.Run)
-	if in.more == nil {
-		return dst
+// instant is what the run is for, in seconds since the Unix epoch; 0 if that
+// cannot be told. A server before the headers were sent says it in the ID of
+// what a schedule made: jobId<<32 | seconds, where bit 31 would be a counter.
+func (in *incoming) instant() int64 {
+	switch {
+	case in.About.Instant > 0:
+		return in.About.Instant
+	case in.LogID>>32 == int64(in.JobID) && in.LogID&(1<<31) == 0:
+		return epoch.Unix() + in.LogID&(1<<31-1)
 	}
-	dst = append(append(dst[:len(dst)-1], `,"tickring":`...), in.more...)
-	return append(dst, '}')
+	return 0
 }
 
 func newRun(w *incoming, log *runLog, again bool) *Run {
 	r := &Run{
 		ID: w.LogID, JobID: w.JobID, Handler: w.Handler, Params: w.Params,
 		ShardIndex: int(w.BroadcastIndex), ShardTotal: max(int(w.BroadcastTotal), 1),
+		Attempt: w.About.Attempt, Cause: w.About.Cause,
 		Timeout: time.Duration(max(w.Timeout, 0)) * time.Second, Again: again, log: log,
 	}
 	if w.LogTime > 0 {
 		r.TriggeredAt = time.UnixMilli(w.LogTime).UTC()
 	}
-	// jobId<<32 | seconds for the instants of a schedule; with bit 31 set it
-	// is a counter.
-	if w.LogID>>32 == int64(w.JobID) && w.LogID&(1<<31) == 0 {
-		r.ScheduledAt = epoch.Add(time.Duration(w.LogID&(1<<31-1)) * time.Second)
-	}
-	if w.more != nil {
-		var m more
-		if json.Unmarshal(w.more, &m) == nil {
-			r.Attempt = max(m.Attempt, 0)
-			if !m.ScheduledAt.IsZero() {
-				r.ScheduledAt = m.ScheduledAt.UTC()
-			}
-		}
+	if s := w.instant(); s > 0 {
+		r.ScheduledAt = time.Unix(s, 0).UTC()
 	}
 	return r
 }

@@ -193,7 +193,7 @@ func order(job int32, id int64, handler string) wire.Run {
 }
 
 func send(e *Executor, run wire.Run) wire.Reply {
-	return post(e, wire.PathRun, wire.AppendRun(nil, &run))
+	return post(e, wire.PathRun, wire.AppendOrder(nil, &run))
 }
 
 func mustSend(tb testing.TB, e *Executor, run wire.Run) {

@@ -252,7 +252,7 @@ func (j *journal) begin() error {
 	j.mu.Lock()
 	for _, e := range j.sorted() {
 		if e.run != nil {
-			head = frame(head, recAccept, e.run.append(rec[:0]))
+			head = frame(head, recAccept, wire.AppendOrder(rec[:0], &e.run.Run))
 		} else {
 			head = frame(head, recEnd, appendResult(rec[:0], e.result, e.at))
 		}
@@ -342,7 +342,7 @@ func (j *journal) accept(run *incoming) *batch {
 		at := len(j.buf)
 		j.buf = append(j.buf, make([]byte, headLen)...)
 		j.buf = append(j.buf, recAccept)
-		j.buf = run.append(j.buf)
+		j.buf = wire.AppendOrder(j.buf, &run.Run)
 		seal(j.buf[at:])
 	}
 	return j.wake()

@@ -138,8 +138,8 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // The run's params, if there are any, are its last argument. Its environment
 // has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,
 // TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL; TICKRING_ATTEMPT,
-// TICKRING_INSTANT (RFC 3339) and TICKRING_TIMEOUT (seconds) where the
-// scheduler says them; and TICKRING_AGAIN=1 if a process had the run before.
+// TICKRING_INSTANT (RFC 3339), TICKRING_CAUSE and TICKRING_TIMEOUT (seconds)
+// where the scheduler says them; and TICKRING_AGAIN=1 if a process had the run before.
 type Program struct {
 	// Path of the program; one without a slash is looked up in PATH.
 	Path string
@@ -176,6 +176,9 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	}
 	if !r.ScheduledAt.IsZero() {
 		set("INSTANT", r.ScheduledAt.Format(time.RFC3339))
+	}
+	if r.Cause != "" {
+		set("CAUSE", r.Cause)
 	}
 	if r.Timeout > 0 {
 		set("TIMEOUT", strconv.Itoa(int(r.Timeout/time.Second)))

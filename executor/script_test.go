@@ -191,10 +191,13 @@ func TestProgram(t *testing.T) {
 	e := start(t, mux, f, nil)
 	run := order(5, 5<<32|200_000_000, "p")
 	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout = "a b", 1, 3, 60
+	run.About = wire.About{Attempt: 2, Cause: "retry"}
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
 	const want = `args [a b] []
 GIVEN=1
+TICKRING_ATTEMPT=2
+TICKRING_CAUSE=retry
 TICKRING_HANDLER=p
 TICKRING_INSTANT=2026-05-03T19:33:20Z
 TICKRING_JOB=5

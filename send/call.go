@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -20,14 +19,16 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
 )
 
 // The headers of a call. Times are RFC 3339 in UTC.
 const (
 	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
 	HeaderJob      = "Tickring-Job"      // app/name
-	HeaderInstant  = "Tickring-Instant"  // scheduledAt
-	HeaderAttempt  = "Tickring-Attempt"  // from 1
+	HeaderInstant  = wire.HeaderInstant  // scheduledAt
+	HeaderAttempt  = wire.HeaderAttempt  // from 1
+	HeaderCause    = wire.HeaderCause    // schedule, retry and so on
 	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
 	HeaderTime     = "Tickring-Time"     // when it was signed
 	// HeaderSignature is "v1=" and the hex HMAC-SHA256, keyed with the app's
@@ -166,8 +167,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	h.Set(HeaderRun, run)
 	h["idempotency-key"] = []string{run}
 	h.Set(HeaderJob, sh.Job.Name())
-	h.Set(HeaderInstant, sh.Run.At.String())
-	h.Set(HeaderAttempt, strconv.Itoa(sh.Run.Attempt))
+	about(sh.Run).Headers(h.Set)
 	if c.o.ReportURL != "" {
 		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(c.o.ReportKey, sh.Run.ID))
 	}

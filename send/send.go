@@ -108,9 +108,14 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
-		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastTotal: 1,
+		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastTotal: 1, About: about(sh.Run),
 	}
 	return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
+}
+
+// about is what executors that ask for it are told of a run.
+func about(r *core.Run) wire.About {
+	return wire.About{Attempt: r.Attempt, Instant: int64(r.At), Cause: string(r.Cause)}
 }
 
 func blockName(b core.Block) string {

@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wiretest"
 )
 
@@ -23,7 +24,7 @@ var local = safedial.Policy{AllowLoopback: true}
 func shipment(address, handler string) dispatch.Shipment {
 	job := core.Job{Def: core.Def{ID: 7, App: "web", Name: "warm", Handler: handler, Params: `{"depth":2}`}}
 	at := core.Instant(1800000000)
-	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2}
+	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2, Cause: core.CauseRetry}
 	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address}
 }
 
@@ -197,7 +198,7 @@ func TestCallHeaders(t *testing.T) {
 	r, b := <-got, <-body
 	run := sh.Run.ID.String()
 	want := map[string]string{
-		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", HeaderInstant: "2027-01-15T08:00:00Z", HeaderAttempt: "2",
+		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", HeaderInstant: "2027-01-15T08:00:00Z", HeaderAttempt: "2", HeaderCause: "retry",
 		HeaderCallback: "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
 		HeaderTime:     "2027-01-15T08:00:00Z", "Content-Type": "application/json",
 		HeaderSignature: Signature("web-token", "2027-01-15T08:00:00Z", "PUT", "/in/warm?x=1", run, b),
@@ -240,5 +241,10 @@ func TestWire(t *testing.T) {
 	got := exec.Received()
 	if len(got) == 0 {
 		t.Fatal("nothing was received")
+	}
+	for _, r := range got {
+		if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); r.Run.About != want {
+			t.Errorf("the executor was told %+v, want %+v", r.Run.About, want)
+		}
 	}
 }

@@ -34,9 +34,13 @@ type Run struct {
 	GlueUpdated    int64 // ms; executors compile a script again when it changes
 	BroadcastIndex int32
 	BroadcastTotal int32 // 1 unless the run is one shard of a broadcast
+
+	// About is tickring's own, and no part of xxl-job's body.
+	About About
 }
 
-// AppendRun appends r as JSON. It allocates only to grow dst.
+// AppendRun appends r as JSON, without its About. It allocates only to grow
+// dst.
 func AppendRun(dst []byte, r *Run) []byte {
 	dst = appendInt(dst, `{"jobId":`, int64(r.JobID))
 	dst = appendText(dst, `,"executorHandler":`, r.Handler)
@@ -53,9 +57,10 @@ func AppendRun(dst []byte, r *Run) []byte {
 	return append(dst, '}')
 }
 
-// DecodeRun reads the body of /run or /trigger. Fields that are missing or
-// null keep their zero value; a jobId or logId that is not a positive number
-// of its type, or a field of the wrong type, is an error.
+// DecodeRun reads the body of /run or /trigger, or what [AppendOrder] made.
+// Fields that are missing or null keep their zero value; a jobId or logId that
+// is not a positive number of its type, or a field of the wrong type, is an
+// error.
 func DecodeRun(body []byte) (Run, error) {
 	var r Run
 	err := decodeObject(body, func(s *scanner, key []byte) (err error) {
@@ -84,6 +89,11 @@ func DecodeRun(body []byte) (Run, error) {
 			r.BroadcastIndex, err = s.int32Field(key)
 		case "broadcastTotal":
 			r.BroadcastTotal, err = s.int32Field(key)
+		case "tickring":
+			var raw []byte
+			if raw, err = s.skip(); err == nil {
+				r.About = about(raw)
+			}
 		default:
 			_, err = s.skip()
 		}

@@ -158,7 +158,8 @@ func (c *Client) Close() {
 	c.secure.closeIdle()
 }
 
-// Run sends an order to start a run to the executor at base. It goes to the
+// Run sends an order to start a run to the executor at base; r.About goes in
+// headers. It goes to the
 // path of auth.Dialect, and to the other one if the executor proves that it
 // does not know that path.
 func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) Outcome {
@@ -166,7 +167,8 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 	defer putBody(buf)
 	*buf = wire.AppendRun((*buf)[:0], r)
 	path := auth.Dialect.RunPath()
-	out, reply := c.call(ctx, base, auth, path, *buf, maxReply, nil)
+	x := exchange{path: path, auth: auth, about: r.About, body: *buf, most: maxReply}
+	out, reply := c.call(ctx, base, x, nil)
 	other := wire.PathRun
 	if path == wire.PathRun {
 		other = wire.PathTrigger
@@ -179,7 +181,8 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 		return out
 	}
 	first := out.Took
-	out, _ = c.call(ctx, base, auth, other, *buf, maxReply, nil)
+	x.path = other
+	out, _ = c.call(ctx, base, x, nil)
 	out.Took += first
 	if other == wire.PathTrigger && (out.Kind == Accepted || out.Kind == Repeat) {
 		out.Dialect = wire.DialectD
@@ -189,21 +192,23 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 
 // Beat asks whether the executor lives.
 func (c *Client) Beat(ctx context.Context, base string, auth Auth) Outcome {
-	out, _ := c.call(ctx, base, auth, wire.PathBeat, nil, maxReply, nil)
+	out, _ := c.call(ctx, base, exchange{path: wire.PathBeat, auth: auth, most: maxReply}, nil)
 	return out
 }
 
 // IdleBeat asks whether the executor neither runs nor queues the job: Accepted
 // if so, Refused if it does.
 func (c *Client) IdleBeat(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
-	out, _ := c.call(ctx, base, auth, wire.PathIdleBeat, wire.AppendIdleBeat(make([]byte, 0, 32), wire.IdleBeatRequest{JobID: jobID}), maxReply, nil)
+	body := wire.AppendIdleBeat(make([]byte, 0, 32), wire.IdleBeatRequest{JobID: jobID})
+	out, _ := c.call(ctx, base, exchange{path: wire.PathIdleBeat, auth: auth, body: body, most: maxReply}, nil)
 	return out
 }
 
 // Kill asks the executor to end all runs of the job, running and queued. Java
 // accepts also when there is nothing to end; Go refuses then.
 func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) Outcome {
-	out, _ := c.call(ctx, base, auth, wire.PathKill, wire.AppendKill(make([]byte, 0, 32), wire.KillRequest{JobID: jobID}), maxReply, nil)
+	body := wire.AppendKill(make([]byte, 0, 32), wire.KillRequest{JobID: jobID})
+	out, _ := c.call(ctx, base, exchange{path: wire.PathKill, auth: auth, body: body, most: maxReply}, nil)
 	return out
 }
 
@@ -211,7 +216,8 @@ func (c *Client) Kill(ctx context.Context, base string, auth Auth, jobID int32) 
 // Accepted; an answer without log is Unknown with the reason in Err.
 func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequest) (wire.LogResult, Outcome) {
 	var res wire.LogResult
-	out, reply := c.call(ctx, base, auth, wire.PathLog, wire.AppendLogRequest(make([]byte, 0, 128), q), maxLogReply, func(r wire.Reply) (err error) {
+	body := wire.AppendLogRequest(make([]byte, 0, 128), q)
+	out, reply := c.call(ctx, base, exchange{path: wire.PathLog, auth: auth, body: body, most: maxLogReply}, func(r wire.Reply) (err error) {
 		res, err = r.LogResult()
 		return err
 	})
@@ -224,16 +230,17 @@ func (c *Client) Log(ctx context.Context, base string, auth Auth, q wire.LogRequ
 	return res, out
 }
 
-// call makes one call. accepted, if not nil, reads the payload of an accepted
-// reply, whose bytes do not outlive it.
-func (c *Client) call(ctx context.Context, base string, auth Auth, path string, body []byte, most int, accepted func(wire.Reply) error) (out Outcome, reply wire.Reply) {
+// call makes one call; x says what is asked and has no host, deadline and room
+// yet. accepted, if not nil, reads the payload of an accepted reply, whose
+// bytes do not outlive it.
+func (c *Client) call(ctx context.Context, base string, x exchange, accepted func(wire.Reply) error) (out Outcome, reply wire.Reply) {
 	start := time.Now()
 	defer func() { out.Took = time.Since(start) }()
-	if !headerValue(auth.Token) || !headerValue(auth.App) {
+	if !headerValue(x.auth.Token) || !headerValue(x.auth.App) {
 		return Outcome{Kind: BeforeFirstByte, Err: ErrBadHeader}, reply
 	}
-	if len(body) > wire.MaxBody {
-		return Outcome{Kind: Refused, Err: fmt.Errorf("the request has %d bytes; executors take at most %d", len(body), wire.MaxBody)}, reply
+	if len(x.body) > wire.MaxBody {
+		return Outcome{Kind: Refused, Err: fmt.Errorf("the request has %d bytes; executors take at most %d", len(x.body), wire.MaxBody)}, reply
 	}
 	deadline := start.Add(c.timeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
@@ -247,7 +254,7 @@ func (c *Client) call(ctx context.Context, base string, auth Auth, path string, 
 
 	room := bodies.Get().(*[]byte)
 	defer putBody(room)
-	x := exchange{host: h, path: path, auth: auth, body: body, most: most, deadline: deadline, room: (*room)[:0]}
+	x.host, x.deadline, x.room = h, deadline, (*room)[:0]
 	t := c.plain
 	if h.base.HTTPS {
 		t = c.secure

@@ -297,11 +297,13 @@ func TestRequests(t *testing.T) {
 			c := f.client(ClientOptions{Policy: local})
 			defer c.Close()
 			auth := Auth{Token: "secret", App: "demo"}
+			run := aRun
+			run.About = wire.About{Attempt: 2, Instant: 1767319445, Cause: "retry"}
 			for _, call := range []struct {
 				path, body string
 				out        Outcome
 			}{
-				{"/run", string(wire.AppendRun(nil, &aRun)), c.Run(t.Context(), base, auth, &aRun)},
+				{"/run", string(wire.AppendRun(nil, &aRun)), c.Run(t.Context(), base, auth, &run)},
 			} {
 				r, b := s.request()
 				if call.out.Kind != Accepted || r.URL.Path != call.path || string(b) != call.body {
@@ -311,6 +313,9 @@ func TestRequests(t *testing.T) {
 					r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(call.body)) || r.Header.Get("Accept-Encoding") != "" {
 					t.Errorf("%s: %v %v %d", call.path, r.Host, r.Header, r.ContentLength)
 				}
+				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Instant"), r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
+					t.Errorf("the headers of the run say %v", got)
+				}
 			}
 			check := func(out Outcome, path, body string) {
 				t.Helper()
@@ -318,6 +323,10 @@ func TestRequests(t *testing.T) {
 				if out.Kind != Accepted || r.URL.Path != path || string(b) != body {
 					t.Errorf("%+v, got %s %q", out, r.URL.Path, b)
 				}
+			}
+			out := c.Run(t.Context(), base, auth, &aRun)
+			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Instant"] != nil || r.Header["Tickring-Cause"] != nil {
+				t.Errorf("what is not known was sent: %v", r.Header)
 			}
 			check(c.Beat(t.Context(), base, auth), "/beat", "")
 			check(c.IdleBeat(t.Context(), base+"x//", auth, 5), "/x/idleBeat", `{"jobId":5}`)

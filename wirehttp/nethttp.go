@@ -118,6 +118,7 @@ func (t *viaNetHTTP) roundTrip(ctx context.Context, x *exchange) (response, erro
 	if x.auth.App != "" {
 		req.Header[wire.HeaderApp] = []string{x.auth.App}
 	}
+	x.about.Headers(req.Header.Set)
 	res, err := t.rt.RoundTrip(req)
 	if err != nil {
 		began := false

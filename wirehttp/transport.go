@@ -14,6 +14,7 @@ type exchange struct {
 	host     *host
 	path     string // under the base's path, with its slash
 	auth     Auth
+	about    wire.About // of a run
 	body     []byte
 	most     int       // bytes of the response body
 	deadline time.Time // of everything: dial, write and read
@@ -59,6 +60,9 @@ func appendHead(dst []byte, x *exchange) []byte {
 		dst = append(dst, "\r\n"+wire.HeaderApp+": "...)
 		dst = append(dst, x.auth.App...)
 	}
+	x.about.Headers(func(name, value string) {
+		dst = append(append(append(append(dst, "\r\n"...), name...), ": "...), value...)
+	})
 	return append(dst, "\r\n\r\n"...)
 }
 

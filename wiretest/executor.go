@@ -366,6 +366,7 @@ func (e *Executor) serve(w http.ResponseWriter, r *http.Request) {
 			e.refuse(w, 0, "params err")
 			return
 		}
+		run.About = wire.ParseAbout(r.Header.Get(wire.HeaderAttempt), r.Header.Get(wire.HeaderInstant), r.Header.Get(wire.HeaderCause))
 		got.Run, got.JobID, got.LogID = run, run.JobID, run.LogID
 		e.run(w, r, e.recordRun(got), run)
 	}

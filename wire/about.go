@@ -1,0 +1,133 @@
+package wire
+
+import (
+	"strconv"
+	"time"
+)
+
+// An About is what a tickring server says of a run beyond xxl-job's fields. A
+// field that is not said has its zero value.
+//
+// Over HTTP it goes in headers and never in the body: an executor that others
+// wrote looks for no header that it does not know, but may refuse a body with a
+// member that it does not know. Where there are no headers (the message of a
+// queue, the payload of a function, a journal) it is the member "tickring" of
+// the run, see [AppendOrder]; only our own executors read those.
+type About struct {
+	Attempt int    // in its chain of retries, from 1
+	Instant int64  // that the run is for, in seconds since the Unix epoch
+	Cause   string // why there is the run: schedule, retry and so on
+}
+
+// The headers of an About. Executors called as plain HTTP endpoints get the
+// same ones.
+const (
+	HeaderAttempt = "Tickring-Attempt"
+	HeaderInstant = "Tickring-Instant" // RFC 3339 in UTC
+	HeaderCause   = "Tickring-Cause"
+)
+
+// Bounds of what is believed of an About: the years 1970 to 9999, and a cause
+// of one word.
+const (
+	maxAttempt = 1_000_000
+	maxInstant = 253402300799
+	maxCause   = 32
+)
+
+// ParseAbout reads the values of the three headers. A value that is missing,
+// malformed or beyond its bound is not said.
+func ParseAbout(attempt, instant, cause string) About {
+	var a About
+	if n, err := strconv.Atoi(attempt); err == nil && n > 0 && n <= maxAttempt {
+		a.Attempt = n
+	}
+	if instant != "" && len(instant) <= 40 {
+		if t, err := time.Parse(time.RFC3339, instant); err == nil && t.Unix() > 0 && t.Unix() <= maxInstant {
+			a.Instant = t.Unix()
+		}
+	}
+	if isWord(cause) {
+		a.Cause = cause
+	}
+	return a
+}
+
+// isWord says that s is one word of small letters and hyphens.
+func isWord(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '-' && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return s != "" && len(s) <= maxCause
+}
+
+// Headers calls set with the name and the value of each header that says
+// something of a. What ParseAbout would not believe is left out.
+func (a About) Headers(set func(name, value string)) {
+	if a.Attempt > 0 && a.Attempt <= maxAttempt {
+		set(HeaderAttempt, strconv.Itoa(a.Attempt))
+	}
+	if a.Instant > 0 && a.Instant <= maxInstant {
+		set(HeaderInstant, time.Unix(a.Instant, 0).UTC().Format(time.RFC3339))
+	}
+	if isWord(a.Cause) {
+		set(HeaderCause, a.Cause)
+	}
+}
+
+// AppendOrder is [AppendRun] with the run's About in the member "tickring",
+// for ways that have no headers.
+func AppendOrder(dst []byte, r *Run) []byte {
+	dst = AppendRun(dst, r)
+	if r.About == (About{}) {
+		return dst
+	}
+	dst = append(dst[:len(dst)-1], `,"tickring":{`...)
+	comma := ""
+	r.About.Headers(func(name, value string) {
+		dst = append(dst, comma...)
+		comma = ","
+		switch name {
+		case HeaderAttempt:
+			dst = append(append(dst, `"attempt":`...), value...)
+		case HeaderInstant:
+			dst = append(append(append(dst, `"scheduledAt":"`...), value...), '"')
+		case HeaderCause:
+			dst = append(append(append(dst, `"cause":"`...), value...), '"')
+		}
+	})
+	return append(dst, "}}"...)
+}
+
+// about reads what the member "tickring" of a run holds. What is not
+// understood is not said.
+func about(raw []byte) About {
+	if len(raw) == 0 || raw[0] != '{' {
+		return About{}
+	}
+	var attempt, instant, cause string
+	s := scanner{b: raw}
+	err := s.members(func(s *scanner, key []byte) (err error) {
+		switch string(key) {
+		case "attempt":
+			var n int64
+			var ok bool
+			if n, ok, err = s.integer(); ok {
+				attempt = strconv.FormatInt(n, 10)
+			}
+		case "scheduledAt":
+			instant, err = s.anyText()
+		case "cause":
+			cause, err = s.anyText()
+		default:
+			_, err = s.skip()
+		}
+		return err
+	})
+	if err != nil {
+		return About{}
+	}
+	return ParseAbout(attempt, instant, cause)
+}
