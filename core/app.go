@@ -44,6 +44,19 @@ type Global struct {
 	UpSince time.Time
 	DownAt  time.Time
 	Rev     int64
+	// Early is what was measured last; it changes without Rev.
+	Early Early
+}
+
+// Early is how early before their slots lonely messages of fires came to a
+// dispatcher, over about a minute, and what follows of it.
+type Early struct {
+	At       time.Time // when it was noted; zero: never
+	Messages int
+	Low      time.Duration // a tenth came later than this before their slot
+	Median   time.Duration
+	Shift    time.Duration // how much earlier lonely fires are to turn visible
+	Shifted  time.Time     // when that was changed
 }
 
 // Executor is one live or fixed address of an app.

@@ -59,7 +59,7 @@ func BenchmarkHandle(b *testing.B) {
 		for i := range fires {
 			fires[i] = core.Fire{Run: core.PlannedRun(core.JobID(i+1), at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
 		}
-		out := plan.Pack(fires, ring.MaxFires, 0)
+		out := plan.Pack(fires, ring.MaxFires, nil)
 		msgs := make([]ring.Message, len(out))
 		for i := range out {
 			msgs[i] = out[i].Message

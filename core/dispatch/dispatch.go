@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -48,7 +49,12 @@ type Options struct {
 	// MaxAhead is the longest wait on the ring.
 	MaxAhead time.Duration // 895 s
 	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
-	HoldAhead time.Duration // 20 s
+	// The longest cut of a message and the second by which a queue brings it too early.
+	HoldAhead time.Duration // 21 s
+	// EarlyEvery is how often it is told and stored how early messages come, which
+	// Plan.Cut follows. 0: never, which is right where there is no cut.
+	EarlyEvery time.Duration
+	Plan       plan.Options
 	// SendsMin and SendsMax bound the sends under way to one address.
 	SendsMin, SendsMax int // 32, 512
 	Log                *slog.Logger
@@ -81,7 +87,7 @@ func (o *Options) defaults() {
 	set(&o.Behind, 10*time.Minute)
 	set(&o.CheckGrace, 5*time.Second)
 	set(&o.MaxAhead, 895*time.Second)
-	set(&o.HoldAhead, 20*time.Second)
+	set(&o.HoldAhead, 21*time.Second)
 	if o.SendsMin == 0 {
 		o.SendsMin = 32
 	}
@@ -102,6 +108,7 @@ type Dispatcher struct {
 	o      Options
 	gates  *gates
 	plans  *schedules
+	early  early
 
 	mu       sync.Mutex
 	underWay map[string]bool // owners that are invocations of this Dispatcher
@@ -130,6 +137,8 @@ type Verdict struct {
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
+	lonely, herd := d.measure(msgs, d.o.Now())
+	defer func() { d.tellEarly(ctx, lonely, herd) }()
 	now := core.InstantOf(d.o.Now())
 	for i, m := range msgs {
 		slot := max(m.Slot, now) // what is past or of this second goes together

@@ -109,7 +109,7 @@ func (g *gated) messages(from core.JobID, n int, app string) []ring.Message {
 		fires = append(fires, core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
 	}
 	var out []ring.Message
-	for _, o := range plan.Pack(fires, ring.MaxFires, 0) {
+	for _, o := range plan.Pack(fires, ring.MaxFires, nil) {
 		out = append(out, o.Message)
 	}
 	return out

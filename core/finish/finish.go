@@ -390,7 +390,7 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	if len(r.Skips) > 0 || len(r.Fires) == 0 {
 		return move
 	}
-	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, 0)) {
+	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.Cut.Of)) {
 		if err != nil {
 			return move
 		}

@@ -234,7 +234,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 				stuck[skips[k].Job] = true
 			}
 		})
-		out := plan.Pack(fires, ring.MaxFires, 0)
+		out := plan.Pack(fires, ring.MaxFires, m.o.Plan.Cut.Of)
 		if len(out) > 0 {
 			for k, err := range m.ring.Enqueue(ctx, out) {
 				if err != nil {

@@ -41,7 +41,7 @@ func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to c
 	var fires []core.Fire
 	var failed error
 	flush := func() {
-		out := plan.Pack(fires, ring.MaxFires, 0)
+		out := plan.Pack(fires, ring.MaxFires, m.o.Plan.Cut.Of)
 		for k, err := range m.ring.Enqueue(ctx, out) {
 			if err != nil {
 				failed = passing(err)

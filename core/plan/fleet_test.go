@@ -62,7 +62,7 @@ func run(t testing.TB, span time.Duration, jobs int, when func(i int) core.When)
 					fires = append(fires, r.Fires...)
 					list[i].Next, list[i].PlanAt, list[i].Seq = r.Advance.NewNext, r.Advance.NewPlanAt, r.Advance.NewSeq
 				}
-				out := Pack(fires, ring.MaxFires, 0)
+				out := Pack(fires, ring.MaxFires, nil)
 				if !counts {
 					continue
 				}

@@ -2,7 +2,8 @@ package plan
 
 import "time"
 
-// Options are the numbers of planning. Durations are whole seconds.
+// Options are the numbers of planning. Durations are whole seconds, but for
+// those of the cut.
 type Options struct {
 	// Window is how long the windows are by which fires are planned.
 	Window time.Duration
@@ -24,6 +25,7 @@ type Options struct {
 	MaxSkips    int
 	// TailCheck is when a tick looks again at a fixed delay whose fire is out.
 	TailCheck time.Duration
+	Cut       Cut
 }
 
 // AWS is planning for a tick that may be two minutes late on a queue that
@@ -44,10 +46,16 @@ func AWS() Options {
 		MaxInstants:     1000,  // more than a secondly job has in Lead and a window
 		MaxSkips:        20000, // 5 h of a secondly job; about 5 ms
 		TailCheck:       10 * time.Minute,
+		Cut: Cut{
+			Every: 2500, Step: time.Second, Max: 20 * time.Second,
+			Lonely: 150 * time.Millisecond, LonelyMin: 50 * time.Millisecond, Way: 30 * time.Millisecond,
+			FollowStep: 50 * time.Millisecond, FollowMax: 300 * time.Millisecond, FollowEvery: 16 * time.Minute,
+		},
 	}
 }
 
-// Local is planning for one process whose tick beats once a second.
+// Local is planning for one process whose tick beats once a second. It has no
+// cut: a timer on the earliest slot is enough.
 func Local() Options {
 	return Options{
 		Window:          5 * time.Second,

@@ -11,8 +11,9 @@ import (
 // Pack puts fires into messages: one slot a message, in the order of slots, at
 // most limit fires each (ring.MaxFires if that is less, or limit is not
 // positive), the fires of a slot in the order given. A message is not to be seen
-// before its slot less visibleBefore. The fires are copied.
-func Pack(fires []core.Fire, limit int, visibleBefore time.Duration) []ring.Out {
+// before its slot less the cut, which is told how many fires the slot has here;
+// nil: none. The fires are copied.
+func Pack(fires []core.Fire, limit int, cut func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil
 	}
@@ -21,8 +22,19 @@ func Pack(fires []core.Fire, limit int, visibleBefore time.Duration) []ring.Out 
 	}
 	sorted := bySlot(fires)
 	out := make([]ring.Out, 0, len(sorted)/limit+64)
+	var slot core.Instant
+	var visibleBefore time.Duration
 	for len(sorted) > 0 {
-		slot := sorted[0].Slot
+		if len(out) == 0 || sorted[0].Slot != slot {
+			slot = sorted[0].Slot
+			if cut != nil {
+				all := 1
+				for all < len(sorted) && sorted[all].Slot == slot {
+					all++
+				}
+				visibleBefore = cut(slot, all)
+			}
+		}
 		n := 1
 		for n < len(sorted) && n < limit && sorted[n].Slot == slot {
 			n++

@@ -387,7 +387,7 @@ func TestStart(t *testing.T) {
 }
 
 func TestPack(t *testing.T) {
-	if Pack(nil, 50, 0) != nil {
+	if Pack(nil, 50, nil) != nil {
 		t.Error("messages of nothing")
 	}
 	rapid.Check(t, func(t *rapid.T) {
@@ -399,7 +399,17 @@ func TestPack(t *testing.T) {
 			fires = append(fires, core.Fire{Run: core.NumberedRun(1, uint32(i)), Slot: slot, Seq: int64(i)})
 		}
 		given := slices.Clone(fires)
-		out := Pack(fires, limit, 1500*time.Millisecond)
+		of := map[core.Instant]int{}
+		for _, f := range fires {
+			of[f.Slot]++
+		}
+		cut := func(n int) time.Duration { return time.Duration(n) * 1500 * time.Millisecond }
+		out := Pack(fires, limit, func(slot core.Instant, n int) time.Duration {
+			if n != of[slot] {
+				t.Fatalf("slot %s has %d fires, the cut was told %d", slot, of[slot], n)
+			}
+			return cut(n)
+		})
 		if !slices.Equal(given, fires) {
 			t.Fatal("changed its input")
 		}
@@ -408,7 +418,7 @@ func TestPack(t *testing.T) {
 			if m.Message.Kind != ring.KindFires || len(m.Message.Fires) == 0 || len(m.Message.Fires) > ring.MaxFires || limit > 0 && len(m.Message.Fires) > limit {
 				t.Fatalf("message %d has %d fires", i, len(m.Message.Fires))
 			}
-			if want := m.Message.Slot.Time().Add(-1500 * time.Millisecond); !m.NotBefore.Equal(want) {
+			if want := m.Message.Slot.Time().Add(-cut(of[m.Message.Slot])); !m.NotBefore.Equal(want) {
 				t.Fatalf("visible %s, want %s", m.NotBefore, want)
 			}
 			for _, f := range m.Message.Fires {
@@ -473,7 +483,7 @@ func BenchmarkPack10000(b *testing.B) {
 		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Pack(fires, 50, time.Second)
+				Pack(fires, 50, AWS().Cut.Of)
 			}
 		})
 	}

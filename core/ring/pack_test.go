@@ -18,7 +18,7 @@ func TestPackedIsReadable(t *testing.T) {
 		for i := range c.fires {
 			given = append(given, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: int64(i)})
 		}
-		out := plan.Pack(given, ring.MaxFires, 0)
+		out := plan.Pack(given, ring.MaxFires, nil)
 		for _, o := range out {
 			m, err := ring.Decode(ring.Encode(o.Message))
 			if err != nil {

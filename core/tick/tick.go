@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -58,6 +59,7 @@ type Ticker struct {
 	o      Options
 	mine   map[int]core.Lease // partitions held, as last stored
 	load   map[int]*load
+	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
 }
 
 // load is how busy a partition was of late.
@@ -84,7 +86,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}}
+	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}, herd: map[core.Instant]int{}}
 }
 
 // Result of a pass.
@@ -99,6 +101,8 @@ type Result struct {
 	// Recovered is how many demanded instants had neither a run nor a record, and
 	// were sent again. It must be 0: whatever lost them is to be found.
 	Recovered int
+	// Phase is where in a second the next pass is to begin, 0 anywhere.
+	Phase time.Duration
 }
 
 // Pass renews what leases are this ticker's share and plans what is due in
@@ -113,6 +117,9 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	if res.Free, err = t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
 		return res, err
 	}
+	now := t.o.Now()
+	res.Phase = t.o.Plan.Cut.Phase(g.Early, now)
+	maps.DeleteFunc(t.herd, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
 	for p := range t.mine {
 		res.Held = append(res.Held, p)
 	}
@@ -414,13 +421,14 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 		}
 	}
 	if len(fires) > 0 {
-		out := plan.Pack(fires, ring.MaxFires, 0)
+		out := plan.Pack(fires, ring.MaxFires, t.cut)
 		for k, err := range t.ring.Enqueue(ctx, out) {
 			for _, f := range out[k].Message.Fires {
 				if err != nil {
 					bad[jobs[f.Run.Job()]] = true
 				} else {
 					res.Fires++
+					t.herd[f.Slot]++
 				}
 			}
 		}
@@ -448,6 +456,11 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 		return fmt.Errorf("%d of %d jobs are left to the next pass", failed, len(plans))
 	}
 	return nil
+}
+
+// cut is that of a slot with all its fires that this ticker has seen.
+func (t *Ticker) cut(slot core.Instant, fires int) time.Duration {
+	return t.o.Plan.Cut.Of(slot, t.herd[slot]+fires)
 }
 
 // entries sends runs that waited in the due index for their time, then removes

@@ -362,3 +362,80 @@ func TestTailWithoutRuns(t *testing.T) {
 		})
 	}
 }
+
+// ringOf notes what is put on the ring.
+type ringOf struct {
+	engine.Ring
+	out []ring.Out
+}
+
+func (r *ringOf) Enqueue(ctx context.Context, out []ring.Out) []error {
+	r.out = append(r.out, out...)
+	return r.Ring.Enqueue(ctx, out)
+}
+
+// TestCutOfAHerd: the cut grows with what a ticker has put into a slot, page by
+// page; one fire alone in its slot has almost none.
+func TestCutOfAHerd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		r := &ringOf{Ring: w.eng.Ring}
+		o := plan.Local()
+		o.Cut = plan.AWS().Cut
+		o.Cut.Every = 10
+		f := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
+		at := core.InstantOf(time.Now()) + 7
+		var jobs []core.Job
+		var changes []core.Change
+		for id := core.JobID(1); id <= 26; id++ {
+			next := at
+			if id == 26 {
+				next++ // the lonely one
+			}
+			j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h"}}
+			j.Sched.Rev, j.Sched.RevAt = 1, time.Now()
+			j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: next}}}
+			j.Normalize()
+			sch, err := schedule.Compile(j.Sched.Schedule, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			j.Sched = plan.Start(j.Sched, sch, o)
+			jobs, changes = append(jobs, j), append(changes, core.Change{ID: 1, App: "a", Job: id})
+		}
+		for _, err := range w.eng.Manage.CreateJobs(t.Context(), jobs, changes) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		tick := tick.New(w.eng.Tick, w.eng.Leases, r, f, tick.Options{ID: "a", Plan: o, Page: 9})
+		for range 8 {
+			res, err := tick.Pass(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res.Phase != 820*time.Millisecond {
+				t.Errorf("the next pass is to begin at %s", res.Phase)
+			}
+			time.Sleep(time.Second) // of the bubble
+		}
+		fires, most := 0, time.Duration(0)
+		for _, m := range r.out {
+			cut := m.Message.Slot.Time().Sub(m.NotBefore)
+			if m.Message.Slot == at+1 {
+				if cut != o.Cut.LonelyMin {
+					t.Errorf("the lonely one is cut by %s", cut)
+				}
+				continue
+			}
+			fires += len(m.Message.Fires)
+			if want := o.Cut.Of(at, fires); cut != want {
+				t.Errorf("with %d fires in its slot a message is cut by %s, want %s", fires, cut, want)
+			}
+			most = max(most, cut)
+		}
+		if fires != 25 || most != 3*time.Second {
+			t.Errorf("%d fires, the longest cut %s", fires, most)
+		}
+	})
+}

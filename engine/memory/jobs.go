@@ -433,7 +433,20 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 			return core.ErrRefused
 		}
 		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
+		g.Early = s.global.Early
 		s.global = g
+		return nil
+	})
+}
+
+// NoteEarly implements dispatch.Store.
+func (s *Store) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
+	return s.one(ctx, func() error {
+		if !s.global.Early.At.Equal(seen) {
+			return core.ErrRefused
+		}
+		e.At, e.Shifted = milli(e.At), milli(e.Shifted)
+		s.global.Early = e
 		return nil
 	})
 }

@@ -546,6 +546,10 @@ func (p *port) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return write(p, ctx, "PutGlobal", g, func(ctx context.Context, g core.Global) error { return p.truth.PutGlobal(ctx, seen, g) })
 }
 
+func (p *port) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
+	return write(p, ctx, "NoteEarly", e, func(ctx context.Context, e core.Early) error { return p.truth.NoteEarly(ctx, seen, e) })
+}
+
 func (p *port) PutChanges(ctx context.Context, changes []core.Change) error {
 	return write(p, ctx, "PutChanges", changes, p.truth.PutChanges)
 }

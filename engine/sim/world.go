@@ -125,6 +125,9 @@ func Run(cfg Config) Report {
 	if cfg.Far {
 		w.plan.Window, w.plan.Lead, w.plan.MaxAhead = 60*time.Second, 20*time.Second, 120*time.Second
 		w.plan.LonelySpreadMin, w.plan.LonelySpreadMax = 30*time.Second, 80*time.Second
+		w.plan.Cut = plan.AWS().Cut
+		w.plan.Cut.Every, w.plan.Cut.Max = 4, 6*time.Second // of an invocation of 15 s
+		w.plan.Cut.FollowEvery = 3 * time.Minute
 	}
 	w.plan.TailCheck = tailCheck
 	w.truth = newTruth(w)
@@ -272,7 +275,7 @@ func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation: invocationFor, SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, Log: w.log,
+		Invocation: invocationFor, SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, EarlyEvery: 20 * time.Second, Plan: w.plan, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }

@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"log/slog"
+	"time"
 	_ "time/tzdata" // the host has no zone files
 
 	awslambda "github.com/aws/aws-lambda-go/lambda"
@@ -27,7 +28,7 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
 	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
-	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Log: log})
+	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	return &handler{look: boot.NewPulse(e, log).Look, fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

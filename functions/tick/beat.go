@@ -20,9 +20,9 @@ type beats struct {
 	// another invokes this function once more, for partitions that nobody holds.
 	another func(context.Context) error
 	every   time.Duration // between passes: 1 s
-	// phase is where in a second a pass begins, 0 anywhere: a queue delays by whole
-	// seconds, so what is put on it late in a second comes just before its slot, and
-	// little is paid for holding it.
+	// phase is where in a second the first pass begins, 0 anywhere: a queue delays by
+	// whole seconds, so what is put on it late in a second comes just before its slot,
+	// and little is paid for holding it. A pass says the phase of the next.
 	phase   time.Duration
 	reserve time.Duration // how long before its deadline it ends: 10 s
 	log     *slog.Logger
@@ -71,6 +71,9 @@ func (b *beats) passes(ctx context.Context) error {
 			return nil // there is always something due, and the end cut this pass off
 		}
 		before = err
+		if b.phase > 0 && res.Phase > 0 {
+			b.phase = res.Phase
+		}
 		if err != nil {
 			b.log.Error("pass failed", "pass", n, "err", err)
 		} else {

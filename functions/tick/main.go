@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -48,7 +49,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			return err
 		}
 		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, Log: log})
-		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: 820 * time.Millisecond, reserve: 10 * time.Second, log: log}
+		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log}
 		if ev.Chain == 0 { // the one that the clock woke
 			b.minutely = []task{
 				{"watchdog", func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
