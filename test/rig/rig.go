@@ -157,14 +157,15 @@ func (s *Server) OK(tb testing.TB, stdin string, args ...string) string {
 
 // Run is a run as `-o json` prints it.
 type Run struct {
-	ID      string `json:"id"`
-	State   string `json:"state"`
-	Reason  string `json:"reason"`
-	Cause   string `json:"cause"`
-	Attempt int    `json:"attempt"`
-	Address string `json:"address"`
-	Message string `json:"message"`
-	Code    int    `json:"code"`
+	ID          string `json:"id"`
+	State       string `json:"state"`
+	Reason      string `json:"reason"`
+	Cause       string `json:"cause"`
+	Attempt     int    `json:"attempt"`
+	ScheduledAt string `json:"scheduledAt"`
+	Address     string `json:"address"`
+	Message     string `json:"message"`
+	Code        int    `json:"code"`
 }
 
 // GetRun reads one run.

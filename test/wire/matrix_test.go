@@ -2,8 +2,10 @@ package wire_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -29,6 +31,8 @@ type subject struct {
 	// instead is a part of what is seen where it does not do as the others, by
 	// behaviour; empty where that changes from run to run.
 	instead map[string]string
+	// again is how long it may take to report again what no server took.
+	again time.Duration
 }
 
 func self(kind, admin, port, dir string) *exec.Cmd {
@@ -37,7 +41,9 @@ func self(kind, admin, port, dir string) *exec.Cmd {
 	return cmd
 }
 
-var subjects = []subject{
+// subjects are the executors. Those in Java and Python are among them where
+// test/executors/fetch.sh has fetched them.
+var subjects = append([]subject{
 	{
 		name:    "tickring/executor",
 		command: func(dir, admin, port string) *exec.Cmd { return self("sdk", admin, port, dir) },
@@ -50,7 +56,10 @@ var subjects = []subject{
 echo "log line two of $TICKRING_HANDLER"
 case $TICKRING_HANDLER in
 hello) exit 0 ;;
-fails | panics) echo "no luck"; exit 3 ;;
+fails | panics)
+	echo "told: $TICKRING_ATTEMPT $TICKRING_INSTANT $TICKRING_CAUSE"
+	echo "no luck"
+	exit 3 ;;
 waits) while [ ! -e "$PWD/go-$TICKRING_RUN" ]; do sleep 0.05; done ;;
 esac
 `
@@ -79,8 +88,53 @@ esac
 			"cover early": "", // one of the two is lost or fails, as the race in it goes
 			"crash":       "running",
 			"server away": "running",
+			"told":        "untold",
 		},
 	},
+}, fetched(os.Getenv("TICKRING_TEST_EXECUTORS"))...)
+
+func fetched(dir string) []subject {
+	if dir == "" {
+		return nil
+	}
+	as := func(cmd *exec.Cmd, admin, port, of string) *exec.Cmd {
+		cmd.Env = append(os.Environ(), "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port, "DIR="+of)
+		cmd.Dir = of
+		return cmd
+	}
+	source, err := filepath.Abs("../executors/executor.py")
+	if err != nil {
+		panic(err)
+	}
+	subs := []subject{{
+		name: "pyxxl 0.4.8",
+		command: func(of, admin, port string) *exec.Cmd {
+			return as(exec.Command(filepath.Join(dir, "python", "bin", "python"), source), admin, port, of)
+		},
+		instead: map[string]string{
+			"unknown":     "handler nobody-knows-it not found.",
+			"timeout":     "failed handler",
+			"cover early": "failed handler, then succeeded",
+			"crash":       "running",
+			"told":        "untold",
+		},
+		again: 15 * time.Second,
+	}}
+	for _, v := range []string{"xxl-3.3.2", "xxl-2.3.1"} {
+		of := filepath.Join(dir, v)
+		subs = append(subs, subject{
+			name: strings.Replace(v, "xxl-", "xxl-job-core ", 1),
+			command: func(own, admin, port string) *exec.Cmd {
+				return as(exec.Command("java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(of, "classes")+":"+filepath.Join(of, "*"), "Executor"), admin, port, own)
+			},
+			instead: map[string]string{
+				"crash": "running",
+				"told":  "untold",
+			},
+			again: 40 * time.Second, // it looks every 30 s for what it could not report
+		})
+	}
+	return subs
 }
 
 // sdkExecutor is our own executor.
@@ -94,7 +148,10 @@ func sdkExecutor() {
 		return nil
 	})
 	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
-	mux.Register("fails", func(context.Context, *sdk.Run) error { return errors.New("no luck") })
+	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
+		r.Printf("told: %d %s %s", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)
+		return errors.New("no luck")
+	})
 	mux.Register("panics", func(context.Context, *sdk.Run) error { panic("no luck") })
 	mux.Register("waits", func(ctx context.Context, r *sdk.Run) error {
 		tick := time.NewTicker(20 * time.Millisecond)
@@ -166,6 +223,20 @@ func (b *stand) start() {
 	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 }
 
+// listening waits until the subject takes connections: a server that knows its
+// address from before would find nobody.
+func (b *stand) listening() {
+	if err := rig.Eventually(20*time.Second, func() error {
+		c, err := net.Dial("tcp", "127.0.0.1:"+b.port)
+		if err == nil {
+			err = c.Close()
+		}
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+}
+
 func (b *stand) live(want int) { waitExecutors(b.T, b.s, want) }
 
 // letGo has a waiting run end.
@@ -203,7 +274,7 @@ var behaviours = []struct {
 }{
 	{"message", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/hello", "--params", "中文 \"quoted\""))
-		if end != "succeeded" || r.Code != 200 || r.Address != "http://127.0.0.1:"+b.port {
+		if end != "succeeded" || r.Code != 200 || strings.TrimSuffix(r.Address, "/") != "http://127.0.0.1:"+b.port {
 			b.Errorf("%+v", r)
 		}
 		return r.Message, r.Message == `hello 中文 "quoted"`
@@ -227,6 +298,35 @@ var behaviours = []struct {
 			b.Error(err)
 		}
 		return r.Message, r.Message == "no luck"
+	}},
+	// Of what xxl-job's order has no field for.
+	{"told", func(b *stand) (string, bool) {
+		b.ends(b.s.Trigger(b.T, "golang/fails"))
+		var runs struct{ Runs []rig.Run }
+		if err := rig.Eventually(10*time.Second, func() error {
+			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "runs", "golang/fails", "-o", "json")), &runs); err != nil {
+				return err
+			}
+			if len(runs.Runs) < 2 || runs.Runs[0].State != "failed" || runs.Runs[0].Attempt != 2 || runs.Runs[1].State != "failed" {
+				return fmt.Errorf("%+v", runs.Runs)
+			}
+			return nil
+		}); err != nil {
+			b.Fatal(err)
+		}
+		said := 0
+		for _, r := range runs.Runs[:2] {
+			log, _ := b.s.CLI(b.T, "", "logs", r.ID)
+			if strings.Contains(log, fmt.Sprintf("told: %d %s %s\n", r.Attempt, r.ScheduledAt, r.Cause)) {
+				said += r.Attempt
+			} else if strings.Contains(log, "told: ") {
+				b.Errorf("%+v: %s", r, log)
+			}
+		}
+		if said == 0 {
+			return "untold", false
+		}
+		return fmt.Sprint(said), said == 1+2
 	}},
 	{"panic", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/panics"))
@@ -291,6 +391,7 @@ var behaviours = []struct {
 		b.cmd.Process.Kill()
 		b.cmd.Wait()
 		b.start()
+		b.listening()
 		// A run that only the new process can have ended.
 		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
 		if after.State != "succeeded" {
@@ -326,7 +427,7 @@ var behaviours = []struct {
 			b.Fatal(err)
 		}
 		var r rig.Run
-		_ = rig.Eventually(6*time.Second, func() error {
+		_ = rig.Eventually(max(b.sub.again, 6*time.Second), func() error {
 			if r = b.s.GetRun(b.T, id); r.State == "running" {
 				return errors.New("open")
 			}
@@ -346,8 +447,8 @@ var behaviours = []struct {
 
 // ended says whether the subject's own log tells the end of a run.
 func (b *stand) ended(id string) error {
-	if b.sub.name == "xxl-job-executor-go" {
-		// It says so in a line of its own once it has tried its callback.
+	if b.sub.name != "tickring/executor" && b.sub.name != "tickring exec" {
+		// Its handler says so in a line of its own.
 		said, err := os.ReadFile(filepath.Join(b.dir, "said"))
 		if err != nil || !strings.Contains(string(said), "ended "+id) {
 			return errors.New("it has not ended")
