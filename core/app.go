@@ -39,6 +39,9 @@ type Global struct {
 	// still hold jobs, at least as many.
 	Partitions int
 	Readable   int
+	// Groups is how many groups of jobs plan their windows apart; it only grows.
+	// 0: as many as there are to begin with.
+	Groups int
 	// UpSince and DownAt tell of the last outage of the scheduler itself:
 	// executors could not beat from DownAt to UpSince.
 	UpSince time.Time

@@ -1,6 +1,10 @@
 package plan
 
-import "time"
+import (
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
 
 // Options are the numbers of planning. Durations are whole seconds, but for
 // those of the cut.
@@ -71,10 +75,27 @@ func Local() Options {
 	}
 }
 
-// GroupsFor is how many groups a number of started jobs makes.
+// GroupsFor is how many groups a number of started jobs makes: at most one for
+// each second of a window, for more could not begin apart.
 func (o Options) GroupsFor(started int) int {
-	if o.GroupEvery <= 0 {
-		return max(o.Groups, 1)
+	groups := max(o.Groups, 1)
+	if o.GroupEvery > 0 {
+		groups = max(groups, 1+started/o.GroupEvery)
 	}
-	return max(o.Groups, 1+started/o.GroupEvery)
+	return min(groups, max(o.Groups, int(seconds(o.Window)), 1))
+}
+
+// With are the options with as many groups as were stored, if those are more.
+// A job's plan goes on from its next instant whatever their number: a change
+// moves the ends of windows, and no instant.
+func (o Options) With(groups int) Options {
+	o.Groups = max(o.Groups, groups, 1)
+	return o
+}
+
+// Grouped reports whether a planAt is that of a window of the job's group, as
+// that of a job is which fires more than once a window.
+func (o Options) Grouped(job core.JobID, planAt core.Instant) bool {
+	start := planAt + seconds(o.Lead)
+	return o.WindowStart(job, start) == start
 }

@@ -264,7 +264,6 @@ func (o Options) clip(planAt, slot core.Instant) core.Instant {
 	return max(planAt, slot-seconds(o.MaxAhead), 1)
 }
 
-// WindowStart is the start of the window of the job's group that holds t.
 // WindowStart is the beginning of the window of a job that t lies in.
 func (o Options) WindowStart(job core.JobID, t core.Instant) core.Instant {
 	w := seconds(o.Window)

@@ -64,8 +64,9 @@ func someJob(t *rapid.T) (core.Sched, *schedule.Schedule, Options) {
 	return Start(s, sch, o), sch, o
 }
 
-// Pass after pass, at nows in any order, with advances that are lost: every
-// demanded instant is handled once, by a fire or a skip.
+// Pass after pass, at nows in any order, with advances that are lost, and with
+// the number of groups growing and shrinking between: every demanded instant is
+// handled once, by a fire or a skip.
 func TestEveryInstantOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s, sch, o := someJob(t)
@@ -75,6 +76,7 @@ func TestEveryInstantOnce(t *testing.T) {
 		now := s.RevAt
 		for range rapid.IntRange(1, 40).Draw(t, "passes") {
 			now = now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(0, 3e9), rapid.Int64Range(-60e9, 900e9), rapid.Int64Range(0, 3000e9)).Draw(t, "step")))
+			o.Groups = rapid.SampledFrom([]int{o.Groups, o.Groups, 1, 2, 7, 600}).Draw(t, "groups now")
 			r := Job(s, sch, now, o)
 			checkResult(t, s, sch, now, o, r)
 			checkRepeat(t, s, sch, now, o, r)

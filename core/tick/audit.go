@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -56,7 +57,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			fires, err := t.lost(ctx, s, []core.Pause{g.Pause, apps[s.App].Pause}, now)
+			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, []core.Pause{g.Pause, apps[s.App].Pause}, now)
 			if err != nil {
 				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
 				return
@@ -75,8 +76,9 @@ var errUnclear = errors.New("a pause began inside the window: what came before i
 
 // lost is the fires of the job's last finished window that never became runs.
 // Of a job that fires less than once a window it is what was due after its
-// newest run.
-func (t *Ticker) lost(ctx context.Context, s core.Sched, pauses []core.Pause, now time.Time) ([]core.Fire, error) {
+// newest run. Where the number of groups has changed since, a part of a window
+// may be in neither comparison; replan takes it.
+func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, pauses []core.Pause, now time.Time) ([]core.Fire, error) {
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
 		return nil, err
@@ -89,8 +91,8 @@ func (t *Ticker) lost(ctx context.Context, s core.Sched, pauses []core.Pause, no
 		upTo = min(upTo, s.Next-1) // from there on it is being planned
 	}
 	since := core.InstantOf(s.RevAt) // instants after it are demanded
-	end := t.o.Plan.WindowStart(s.ID, upTo) - 1
-	from := t.o.Plan.WindowStart(s.ID, end) - 1
+	end := o.WindowStart(s.ID, upTo) - 1
+	from := o.WindowStart(s.ID, end) - 1
 	if at, ok := sch.Next(from); !ok || at > end { // lonely
 		end = upTo
 		first, last := core.RunRange(s.ID, since+1, end)
@@ -125,7 +127,7 @@ func (t *Ticker) lost(ctx context.Context, s core.Sched, pauses []core.Pause, no
 		}
 		id := core.PlannedRun(s.ID, at)
 		if !have[id] && !covered(pauses, at) {
-			frequent := more && next-at < core.Instant(t.o.Plan.Window/time.Second)
+			frequent := more && next-at < core.Instant(o.Window/time.Second)
 			lost = append(lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
 		}
 		at, ok = next, more

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
 )
 
 // overFor is how many seconds in a row a partition has to be over its rate
@@ -32,8 +33,41 @@ func (t *Ticker) count(p, advances int) {
 	l.advances += advances
 }
 
-// part doubles the number of partitions when one of them is over its rate for
-// long, and forgets partitions that hold no job any more. A job moves when it
+// group is a part of the jobs whose windows end together.
+type group struct {
+	partition int
+	planAt    core.Instant
+	of        int // groups
+}
+
+// grouped counts the jobs of a page whose windows end together. What was
+// planned by another number of groups stands at another planAt, mostly, and is
+// not counted.
+func (t *Ticker) grouped(o plan.Options, p int, due []core.Sched) {
+	for i := range due {
+		if s := &due[i]; s.State == core.Started && o.Grouped(s.ID, s.PlanAt) {
+			t.groups[group{p, s.PlanAt, o.Groups}]++
+		}
+	}
+}
+
+// wanted is how many groups the largest one seen of late asks for: partitions
+// and groups have equal shares of the jobs.
+func (t *Ticker) wanted(o plan.Options, partitions int) int {
+	now := core.InstantOf(t.o.Now())
+	groups := o.Groups
+	for g, n := range t.groups {
+		if now.Time().Sub(g.planAt.Time()) > 2*o.Window {
+			delete(t.groups, g)
+		} else if n*partitions > o.GroupEvery {
+			groups = max(groups, o.GroupsFor(n*partitions*g.of))
+		}
+	}
+	return groups
+}
+
+// part grows the number of groups when one has grown too large. It doubles the
+// number of partitions when one of them is over its rate for long, and forgets partitions that hold no job any more. A job moves when it
 // is next advanced; until then its old partition is read.
 func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 	next := g
@@ -58,12 +92,16 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 			}
 		}
 	}
-	if next.Partitions == g.Partitions && next.Readable == g.Readable {
+	o := t.o.Plan.With(g.Groups)
+	if want := t.wanted(o, max(g.Partitions, 1)); want > o.Groups {
+		next.Groups = want
+	}
+	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Groups == g.Groups {
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
 	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
-		return fmt.Errorf("change the number of partitions: %w", err)
+		return fmt.Errorf("change the number of partitions or groups: %w", err)
 	}
 	return nil
 }

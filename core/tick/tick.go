@@ -59,6 +59,7 @@ type Ticker struct {
 	o      Options
 	mine   map[int]core.Lease // partitions held, as last stored
 	load   map[int]*load
+	groups map[group]int
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
 }
 
@@ -86,7 +87,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}, herd: map[core.Instant]int{}}
+	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}, groups: map[group]int{}, herd: map[core.Instant]int{}}
 }
 
 // Result of a pass.
@@ -197,9 +198,11 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 		}
 	}
 	slices.SortFunc(due, func(a, b core.Sched) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.ID, b.ID)) })
+	o := t.o.Plan.With(g.Groups)
+	t.grouped(o, p, due)
 	var plans []planned
 	for _, s := range due {
-		pl, ok := t.plan(ctx, s, now)
+		pl, ok := t.plan(ctx, o, s, now)
 		if ok {
 			pl.Advance.NewPartition = core.PartitionOf(s.ID, g.Partitions)
 			plans = append(plans, pl)
@@ -217,7 +220,7 @@ type planned struct {
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
-func (t *Ticker) plan(ctx context.Context, s core.Sched, now time.Time) (pl planned, ok bool) {
+func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			t.o.Log.Error("planning panicked", "job", s.ID, "instant", s.Next, "panic", fmt.Sprint(r))
@@ -230,7 +233,7 @@ func (t *Ticker) plan(ctx context.Context, s core.Sched, now time.Time) (pl plan
 	}
 	switch s.State {
 	case core.Paused:
-		return t.resume(s, sch), true
+		return resume(s, sch, o), true
 	case core.Ended:
 		move := s.Stay()
 		move.NewPlanAt = 0
@@ -239,7 +242,7 @@ func (t *Ticker) plan(ctx context.Context, s core.Sched, now time.Time) (pl plan
 	if s.Tail != 0 {
 		return t.tail(ctx, s, sch, now)
 	}
-	r := plan.Job(s, sch, now, t.o.Plan)
+	r := plan.Job(s, sch, now, o)
 	r.Advance.PlanError = ""
 	if _, fixed := sch.FixedDelay(); fixed && len(r.Skips) > 0 {
 		return t.adopt(ctx, s, now, planned{Result: r})
@@ -279,7 +282,7 @@ func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
 
 // resume starts a job whose pause had an end: instants after that moment are
 // demanded, however late this pass is.
-func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
+func resume(s core.Sched, sch *schedule.Schedule, o plan.Options) planned {
 	after := s
 	after.State = core.Started
 	after.RevAt = s.PlanAt.Time()
@@ -287,7 +290,7 @@ func (t *Ticker) resume(s core.Sched, sch *schedule.Schedule) planned {
 		after.RevAt = s.RevAt // it does not go back with a clock
 	}
 	after.Rev = max(s.Rev+1, after.RevAt.UnixMilli())
-	after = plan.Start(after, sch, t.o.Plan)
+	after = plan.Start(after, sch, o)
 	move := s.Stay()
 	move.NewNext, move.NewPlanAt, move.NewState = after.Next, after.PlanAt, after.State
 	move.NewTail = after.Tail

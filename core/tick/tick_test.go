@@ -439,3 +439,81 @@ func TestCutOfAHerd(t *testing.T) {
 		}
 	})
 }
+
+// TestGroupsGrow: where more jobs end their windows together than a group is to
+// have, there come to be more groups, and no job loses an instant or fires twice.
+func TestGroupsGrow(t *testing.T) {
+	for _, partitions := range []int{1, 3} {
+		t.Run(fmt.Sprint(partitions), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, partitions)
+				o := plan.AWS()
+				o.Window, o.Lead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
+				r := &ringOf{Ring: w.eng.Ring}
+				const jobs = 100
+				w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
+				for _, id := range []string{"a", "b"} {
+					w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, r, finish.New(w.eng.Finish, r, finish.Options{Plan: o}), tick.Options{ID: id, Plan: o, Page: 17})
+				}
+				from := core.InstantOf(time.Now()) + 5
+				from += 4 - (from+4)%5
+				last, grew := 0, 0
+				for range 400 {
+					w.pass()
+					g, err := w.eng.Tick.Global(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if g.Groups < last {
+						t.Fatalf("%d groups after %d", g.Groups, last)
+					}
+					if g.Groups > last {
+						last = g.Groups
+						grew++
+					}
+				}
+				if last < 4 || last > 10 || grew > 4 {
+					t.Errorf("100 jobs came to %d groups of 20 in %d steps", last, grew)
+				}
+				seen := map[core.RunID]int{}
+				for _, m := range r.out {
+					for _, f := range m.Message.Fires {
+						seen[f.Run]++
+					}
+				}
+				for j := range jobs {
+					for at := from; at < core.InstantOf(time.Now()); at += 5 {
+						if n := seen[core.PlannedRun(core.JobID(j+1), at)]; n != 1 {
+							t.Fatalf("job %d has %d fires at %s", j+1, n, at)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestFewJobsMakeNoGroups: what one group may have needs no second one, and on one
+// machine there are as many as a window has seconds.
+func TestFewJobsMakeNoGroups(t *testing.T) {
+	o := plan.AWS()
+	for started, want := range map[int]int{0: 1, 1999: 1, 2000: 2, 19_999: 10, 10_000_000: 600} {
+		if got := o.GroupsFor(started); got != want {
+			t.Errorf("%d jobs make %d groups, want %d", started, got, want)
+		}
+	}
+	if got := plan.Local().GroupsFor(1_000_000); got != 5 {
+		t.Errorf("on one machine %d groups", got)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		w.seed(60, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
+		w.join("a", tick.Options{})
+		for range 60 {
+			w.pass()
+		}
+		if g, err := w.eng.Tick.Global(t.Context()); err != nil || g.Groups != 0 {
+			t.Errorf("%d groups, %v", g.Groups, err)
+		}
+	})
+}

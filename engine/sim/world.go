@@ -125,6 +125,7 @@ func Run(cfg Config) Report {
 	if cfg.Far {
 		w.plan.Window, w.plan.Lead, w.plan.MaxAhead = 60*time.Second, 20*time.Second, 120*time.Second
 		w.plan.LonelySpreadMin, w.plan.LonelySpreadMax = 30*time.Second, 80*time.Second
+		w.plan.Groups, w.plan.GroupEvery = 1, 6 // so that a tick makes more of them
 		w.plan.Cut = plan.AWS().Cut
 		w.plan.Cut.Every, w.plan.Cut.Max = 4, 6*time.Second // of an invocation of 15 s
 		w.plan.Cut.FollowEvery = 3 * time.Minute
@@ -557,9 +558,16 @@ func (w *World) disasters(d *dice) {
 			if in := w.procs[d.n(len(w.procs))].living(); in != nil {
 				in.kill(in.p.kind())
 			}
-		case 5: // the index is parted
+		case 5: // the index is parted, or the jobs are in groups anew
 			g, err := w.truth.Global(bg)
-			if err == nil && g.Partitions == 2 {
+			if err == nil && d.n(2) == 0 {
+				seen := g.Rev
+				g.Groups = 1 + d.n(9)
+				g.Rev = max(seen+1, time.Now().UnixMilli())
+				if w.truth.PutGlobal(bg, seen, g) == nil {
+					w.count("groups change", 1)
+				}
+			} else if err == nil && g.Partitions == 2 {
 				seen := g.Rev
 				g.Partitions, g.Readable = 4, 4
 				g.Rev = max(seen+1, time.Now().UnixMilli())
