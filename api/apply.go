@@ -153,11 +153,15 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	if e, ok := res.Err.(*core.Error); ok {
 		field = e.Field
 	}
-	takes := (&core.App{Name: app.Name, Executors: app.Executors}).CheckHandler(spec.Def.Handler)
+	wantedApp := core.App{Name: app.Name, Executors: app.Executors}
+	takes := wantedApp.CheckHandler(spec.Def.Handler)
+	if takes == nil {
+		takes = wantedApp.CheckRoute(spec.Def.Route)
+	}
 	switch {
 	case res.Err == nil && takes != nil:
 		return refuse(takes)
-	case res.Err == nil || field != "app" && field != "handler":
+	case res.Err == nil || field != "app" && field != "handler" && field != "route":
 		return res
 	case core.CodeOf(res.Err) != core.CodeNotFound && (field == "app" || spec.Def.Handler == ""):
 		return res

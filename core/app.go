@@ -66,7 +66,7 @@ type Early struct {
 type Executor struct {
 	App     string
 	Address string    // verbatim as registered
-	Beat    time.Time // last heartbeat that was stored; zero for a fixed address
+	Beat    time.Time // last heartbeat that was stored; zero for a fixed address that sends none
 	Since   time.Time // first heartbeat
 	Fixed   bool
 	Dialect string // what its bytes looked like; empty unknown

@@ -42,6 +42,13 @@ func Live(executors []Executor, g Global, now time.Time, expiry time.Duration) [
 	return append(fixed, live...)
 }
 
+// Silent reports whether an executor that sends heartbeats has stopped: at a
+// queue, that nobody polls it any more. Of one that never sent any nothing is
+// known.
+func (e Executor) Silent(g Global, now time.Time, expiry time.Duration) bool {
+	return !e.Beat.IsZero() && !beats(e, g, now, expiry)
+}
+
 func beats(e Executor, g Global, now time.Time, expiry time.Duration) bool {
 	if !e.Beat.Add(expiry).Before(now) {
 		return true
@@ -58,9 +65,9 @@ func (a *App) Candidates(stored []Executor, g Global, now time.Time, expiry time
 	fixed := make([]Executor, len(a.Executors))
 	for i, address := range a.Executors {
 		fixed[i] = Executor{App: a.Name, Address: address, Fixed: true}
-		for _, e := range stored { // what is known of the dialect
+		for _, e := range stored { // what is known of the dialect, and when it was polled
 			if e.Address == address {
-				fixed[i].Dialect = e.Dialect
+				fixed[i].Dialect, fixed[i].Beat, fixed[i].Since = e.Dialect, e.Beat, e.Since
 			}
 		}
 	}

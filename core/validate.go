@@ -3,6 +3,7 @@ package core
 import (
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -305,12 +306,8 @@ func (a *App) Validate() error {
 	}
 	for i, address := range a.Executors {
 		field := fmt.Sprintf("executors[%d]", i)
-		scheme, _, err := ParseAddress(address)
-		if err != nil {
+		if _, _, err := ParseAddress(address); err != nil {
 			return at(err, field)
-		}
-		if err := scheme.Ready(field, address); err != nil {
-			return err
 		}
 		if slices.Index(a.Executors, address) != i {
 			return Invalid(field, address, "named twice")
@@ -349,6 +346,21 @@ func (a *App) CheckHandler(handler string) error {
 	return nil
 }
 
+// CheckRoute refuses a route that the app's executors cannot take part in:
+// busyover asks each whether it is busy, and a function or a queue has no answer
+// to that.
+func (a *App) CheckRoute(route Route) error {
+	if route != RouteBusyover {
+		return nil
+	}
+	for _, address := range a.Executors {
+		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
+			return Invalid("route", string(route), fmt.Sprintf("it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next one when a run is refused, or %s", address, RouteFailover, RouteRound))
+		}
+	}
+	return nil
+}
+
 var callMethods = []string{"POST", "GET", "PUT", "PATCH", "DELETE"}
 
 // ParseCallHandler reads the handler of a call: executor: a method, POST if
@@ -374,23 +386,15 @@ type Scheme string
 const (
 	SchemeWire   Scheme = "wire"   // http:// or https://: the bytes of xxl-job
 	SchemeCall   Scheme = "call"   // call:https://…: a plain HTTP URL
-	SchemeLambda Scheme = "lambda" // lambda:<ARN or name>
-	SchemeQueue  Scheme = "queue"  // queue:<name>
+	SchemeLambda Scheme = "lambda" // lambda:<name or ARN>: an invocation
+	SchemeQueue  Scheme = "queue"  // queue:<name or ARN>: pulled by executors
 )
 
-// Ready refuses the schemes that nothing sends to yet.
-func (s Scheme) Ready(field, address string) error {
-	if s == SchemeWire || s == SchemeCall {
-		return nil
-	}
-	return Invalid(field, address, string(s)+": executors come later, not yet; allowed for now are http://…, https://… and call:https://…")
-}
-
 // ParseAddress reads the address of an executor: the scheme, and what it is
-// sent to: the base URL of wire and call, the name of lambda and queue. It does
-// not resolve or judge the host: that is done when it is dialled.
+// sent to: the base URL of wire and call, the name or ARN of lambda and queue.
+// It does not resolve or judge the host: that is done when it is dialled.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
-	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint)"
+	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)"
 	if raw == "" || len(raw) > MaxAddress {
 		return "", "", Invalid("address", raw, fmt.Sprintf("an address has 1 to %d bytes; %s", MaxAddress, allowed))
 	}
@@ -400,8 +404,8 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 		case SchemeCall:
 			scheme, target = s, rest
 		case SchemeLambda, SchemeQueue:
-			if rest == "" || !printable(rest) || strings.Contains(rest, " ") {
-				return "", "", Invalid("address", raw, "needs a name of printable ASCII characters after "+prefix+":")
+			if why := nameOrARN(s, rest); why != "" {
+				return "", "", Invalid("address", raw, why)
 			}
 			return s, rest, nil
 		}
@@ -410,6 +414,53 @@ func ParseAddress(raw string) (scheme Scheme, target string, err error) {
 		return "", "", Invalid("address", raw, why+"; "+allowed)
 	}
 	return scheme, target, nil
+}
+
+// An ARN of a function or a queue names where it lives.
+type ARN struct {
+	Partition, Region, Account string
+	Name                       string // of a function without its version
+	Version                    string // of a function, or its alias; may be empty
+}
+
+// ParseARN reads the target of a lambda: or queue: address that is an ARN; false
+// where it is a name.
+func ParseARN(target string) (ARN, bool) {
+	p := strings.Split(target, ":")
+	if len(p) < 6 || p[0] != "arn" {
+		return ARN{}, false
+	}
+	a := ARN{Partition: p[1], Region: p[3], Account: p[4], Name: p[5]}
+	if p[2] == "lambda" && len(p) >= 7 {
+		a.Name = p[6]
+		a.Version = strings.Join(p[7:], ":")
+	}
+	return a, true
+}
+
+var (
+	functionName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
+	functionARN  = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]{1,32}:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:(\$LATEST|[A-Za-z0-9_-]{1,128}))?$`)
+	queueName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,80}$`)
+	queueARN     = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]{1,32}:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
+)
+
+// nameOrARN says what is wrong with what a function or a queue is called by;
+// empty if nothing is.
+func nameOrARN(s Scheme, target string) string {
+	switch {
+	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
+	case s == SchemeLambda:
+		return "a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may end with :ALIAS or :VERSION"
+	case queueName.MatchString(target) || queueARN.MatchString(target):
+	case strings.HasSuffix(target, ".fifo"):
+		return "a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"
+	case strings.HasPrefix(target, "http://") || strings.HasPrefix(target, "https://"):
+		return "a queue is named, not given by its URL: queue:NAME, or its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME"
+	default:
+		return "a queue is named by 1 to 80 letters, digits, - and _, or by its ARN, arn:aws:sqs:REGION:ACCOUNT:NAME"
+	}
+	return ""
 }
 
 // baseURL says what is wrong with a base URL; empty if nothing is.

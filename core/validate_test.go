@@ -98,18 +98,23 @@ func TestParseAddress(t *testing.T) {
 		"http://[fd00::1]:80":       "wire http://[fd00::1]:80",
 		"call:https://pay.internal": "call https://pay.internal",
 		"lambda:payroll":            "lambda payroll",
+		"lambda:payroll:live":       "lambda payroll:live",
+		"lambda:payroll:$LATEST":    "lambda payroll:$LATEST",
 		"queue:mail":                "queue mail",
+		"lambda:arn:aws:lambda:eu-central-1:123456789012:function:pay":     "lambda arn:aws:lambda:eu-central-1:123456789012:function:pay",
+		"lambda:arn:aws-cn:lambda:cn-north-1:123456789012:function:pay:v2": "lambda arn:aws-cn:lambda:cn-north-1:123456789012:function:pay:v2",
+		"queue:arn:aws:sqs:eu-central-1:123456789012:mail":                 "queue arn:aws:sqs:eu-central-1:123456789012:mail",
 	} {
 		scheme, target, err := ParseAddress(raw)
 		if err != nil || string(scheme)+" "+target != want {
 			t.Errorf("%s: %s %s %v", raw, scheme, target, err)
 		}
-		if ready := scheme.Ready("executors[0]", raw) == nil; ready != (scheme == SchemeWire || scheme == SchemeCall) {
-			t.Errorf("%s: ready %t", raw, ready)
-		}
 	}
 	for _, raw := range []string{"", "10.0.0.1:9999", "ftp://x", "http://", "http://u:p@x", "http://x/#f", "http://x?a=b", "http://x:0", "http://x:", "http://x:99999",
-		"http://x y", "http://x\\y", "call:x", "call:", "call:call:http://x", "lambda:", "queue:a b", "http://" + strings.Repeat("x", 512), "javascript:alert(1)", "http://é.example"} {
+		"http://x y", "http://x\\y", "call:x", "call:", "call:call:http://x", "lambda:", "queue:a b", "lambda:a b", "lambda:" + strings.Repeat("x", 65), "lambda:a:b:c",
+		"lambda:arn:aws:sqs:eu-central-1:123456789012:mail", "lambda:arn:aws:lambda:eu-central-1:1234:function:pay", "lambda:123456789012:function:pay",
+		"queue:mail.fifo", "queue:https://sqs.eu-central-1.amazonaws.com/123456789012/mail", "queue:" + strings.Repeat("x", 81),
+		"queue:arn:aws:lambda:eu-central-1:123456789012:function:pay", "http://" + strings.Repeat("x", 512), "javascript:alert(1)", "http://é.example"} {
 		if scheme, target, err := ParseAddress(raw); err == nil || CodeOf(err) != CodeInvalid {
 			t.Errorf("%q: %s %s %v", raw, scheme, target, err)
 		}
@@ -132,6 +137,41 @@ func TestCheckHandler(t *testing.T) {
 	wire := App{Executors: []string{"http://x"}}
 	if err := wire.CheckHandler("any name at all"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A route that asks what an address cannot answer is refused with what to take.
+func TestCheckRoute(t *testing.T) {
+	for _, address := range []string{"lambda:pay", "queue:mail"} {
+		a := App{Executors: []string{"http://x", address}}
+		for _, r := range Routes {
+			err := a.CheckRoute(r)
+			if (err != nil) != (r == RouteBusyover) {
+				t.Errorf("%s %s: %v", address, r, err)
+			}
+			var e *Error
+			if err != nil && (!errors.As(err, &e) || e.Field != "route" || !strings.Contains(e.Reason, address) || !strings.Contains(e.Reason, "failover")) {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+	}
+	if err := (&App{Executors: []string{"http://x"}}).CheckRoute(RouteBusyover); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestParseARN(t *testing.T) {
+	for target, want := range map[string]ARN{
+		"arn:aws:lambda:eu-central-1:123456789012:function:pay":      {"aws", "eu-central-1", "123456789012", "pay", ""},
+		"arn:aws:lambda:eu-central-1:123456789012:function:pay:live": {"aws", "eu-central-1", "123456789012", "pay", "live"},
+		"arn:aws-cn:sqs:cn-north-1:123456789012:mail":                {"aws-cn", "cn-north-1", "123456789012", "mail", ""},
+	} {
+		if got, ok := ParseARN(target); !ok || got != want {
+			t.Errorf("%s: %+v %t", target, got, ok)
+		}
+	}
+	if _, ok := ParseARN("pay:live"); ok {
+		t.Error("a name is no ARN")
 	}
 }
 

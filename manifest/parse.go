@@ -66,12 +66,13 @@ type loader struct {
 	setAt    Pos
 	apps     map[string]int // index in doc.Apps
 	jobs     map[string]int
-	handlers []handlerAt // of doc.Jobs
+	handlers []fieldAt // of doc.Jobs
+	routes   []fieldAt
 	full     bool
 }
 
-// handlerAt is where the handler of a job stands.
-type handlerAt struct {
+// fieldAt is where a field of a job stands.
+type fieldAt struct {
 	Pos
 	path string
 }
@@ -282,11 +283,14 @@ func (l *loader) addJob(b *builder, v *value) {
 		return
 	}
 	l.doc.Jobs = append(l.doc.Jobs, Job{spec, at})
-	handler := handlerAt{at, join(v.path(), "handler")}
-	if h := v.get("handler"); h != nil {
-		handler.Line, handler.Column = h.line, h.col
+	place := func(field string) fieldAt {
+		f := fieldAt{at, join(v.path(), field)}
+		if h := v.get(field); h != nil {
+			f.Line, f.Column = h.line, h.col
+		}
+		return f
 	}
-	l.handlers = append(l.handlers, handler)
+	l.handlers, l.routes = append(l.handlers, place("handler")), append(l.routes, place("route"))
 }
 
 // done judges what several files may say together.
@@ -300,6 +304,10 @@ func (l *loader) done() (*Document, error) {
 		app := core.App{Executors: l.doc.Apps[a].Spec.Executors}
 		if e, ok := errors.AsType[*core.Error](app.CheckHandler(d.Handler)); ok {
 			at := l.handlers[i]
+			l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: fmt.Sprintf("%q: %s", e.Value, e.Reason)})
+		}
+		if e, ok := errors.AsType[*core.Error](app.CheckRoute(d.Route)); ok {
+			at := l.routes[i]
 			l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: fmt.Sprintf("%q: %s", e.Value, e.Reason)})
 		}
 	}

@@ -42,7 +42,6 @@ const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices co
 example.yaml:9:1: channels: not yet: channels of notices come with a later version; leave it out
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:25:5: apps[0].limits: not yet: limits of an app come with a later version; leave it out
-example.yaml:27:46: apps[1].executors[1]: "lambda:payroll": lambda: executors come later, not yet; allowed for now are http://…, https://… and call:https://…
 example.yaml:28:5: apps[1].overlap: not yet: limits of overlap come with a later version; leave it out
 example.yaml:37:15: jobs[0].template: not yet: templates in params come with a later version; leave it out
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
@@ -183,9 +182,9 @@ func TestErrors(t *testing.T) {
 			"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
 			"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h 30d"},
 		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n", `m:6:12: jobs[0].handler: "run": the handler of a call: executor is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
-		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x\"]"), "m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint)\n" +
+		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"), "m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)\n" +
 			"m:4:35: apps[0].executors[2]: \"http://h:1\" is named twice\n" +
-			"m:4:49: apps[0].executors[3]: \"queue:x\": queue: executors come later, not yet; allowed for now are http://…, https://… and call:https://…"},
+			"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"},
 		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"), `m:4:23: apps[0].allow[1]: "10.0.0"; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
 		{"secret without environment", app("token: {env: NOPE}"), "m:4:16: apps[0].token.env: the environment has no NOPE"},
 		{"secret of later", app("token: {ssm: /x}"), "m:4:11: apps[0].token.ssm: not yet: secrets from the SSM parameter store come with the deployment on AWS; leave it out"},

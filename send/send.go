@@ -1,6 +1,8 @@
 // Package send brings one run to one address, by the scheme of the address:
-// http (xxl-job's wire) and call (a plain HTTP endpoint). It says of each send
-// what is proven about it, and never sends twice. It keeps no state of runs.
+// http (xxl-job's wire) and call (a plain HTTP endpoint) by itself, lambda and
+// queue by what it is given (awssend below it, core/pull on one machine). It
+// says of each send what is proven about it, and never sends twice. It keeps no
+// state of runs.
 package send
 
 import (
@@ -30,11 +32,38 @@ type Options struct {
 	CallTimeout time.Duration // 60 s
 	// MaxConns bounds the connections to one address.
 	MaxConns int // 512
-	// ReportURL is the base URL at which a call: that answered 202 reports.
+	// ReportURL is the base URL at which a call: that answered 202 reports, and a
+	// function or who pulls from a queue may.
 	ReportURL string
-	// ReportKey signs those URLs.
+	// ReportKey signs those URLs, and what functions are invoked with.
 	ReportKey []byte
 	Now       func() time.Time
+
+	// Functions sends to lambda: addresses, SQS to queues there, and Queues to
+	// those of this server, which are named and have no ARN. Without one its
+	// addresses are refused.
+	Functions Functions
+	SQS       Queues
+	Queues    Queues
+}
+
+// Functions invokes functions.
+type Functions interface {
+	// Invoke starts a function with a payload and does not wait for its end.
+	// Never twice.
+	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
+	// Limit is how long an invocation can last.
+	Limit(ctx context.Context, function string) (time.Duration, error)
+}
+
+// Queues puts runs into queues.
+type Queues interface {
+	// Put puts a run into an app's queue. Never twice.
+	Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer
+	// Polled is nil when somebody may be polling the queue.
+	Polled(ctx context.Context, app *core.App, queue string) error
+	// Idle reports whether no run of the job is in the queue, waiting or at work.
+	Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error)
 }
 
 // Sender sends, asks and kills. It is the Sender of dispatch, the Prober of
@@ -91,26 +120,33 @@ func auth(app *core.App) wirehttp.Auth { return wirehttp.Auth{Token: app.Token, 
 func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
 	scheme, target, err := core.ParseAddress(sh.Address)
 	if err == nil {
-		err = scheme.Ready("executors", sh.Address)
+		err = s.Reachable(sh.Address)
 	}
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
-	ctx = allowing(ctx, sh.App)
-	if scheme == core.SchemeCall {
+	switch ctx = allowing(ctx, sh.App); scheme {
+	case core.SchemeCall:
 		return s.call.send(ctx, target, sh)
+	case core.SchemeLambda, core.SchemeQueue:
+		return s.hand(ctx, scheme, target, sh)
 	}
+	r := order(sh)
+	return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
+}
+
+// order is what the wire says of a run.
+func order(sh dispatch.Shipment) wire.Run {
 	params := sh.Job.Def.Params
 	if sh.Run.Params != nil {
 		params = *sh.Run.Params
 	}
-	r := wire.Run{
+	return wire.Run{
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
 		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastTotal: 1, About: about(sh.Run),
 	}
-	return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
 }
 
 // about is what executors that ask for it are told of a run.
@@ -168,7 +204,8 @@ func errOf(o wirehttp.Outcome) error {
 }
 
 // Beat asks an address whether it is there. A call: address is when something
-// accepts a connection, for there is nothing to ask.
+// accepts a connection, for there is nothing to ask; a function always is, until
+// it refuses an invocation; a queue while somebody polls it.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
 	scheme, target, err := core.ParseAddress(address)
 	if err != nil {
@@ -181,7 +218,10 @@ func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error 
 	case core.SchemeCall:
 		return s.call.reach(ctx, target)
 	}
-	return scheme.Ready("address", address)
+	if err := s.Reachable(address); err != nil || scheme == core.SchemeLambda {
+		return err
+	}
+	return s.queuesOf(target).Polled(ctx, app, target)
 }
 
 // Idle asks an executor whether it neither runs nor queues the job.
@@ -190,7 +230,14 @@ func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job co
 	if err != nil {
 		return false, err
 	}
-	if scheme != core.SchemeWire {
+	if err := s.Reachable(address); err != nil {
+		return false, err
+	}
+	switch scheme {
+	case core.SchemeWire:
+	case core.SchemeQueue:
+		return s.queuesOf(target).Idle(ctx, app, target, job)
+	default:
 		return false, fmt.Errorf("%s: cannot be asked what it runs", scheme)
 	}
 	o := s.wire.IdleBeat(allowing(ctx, app), target, auth(app), int32(job))
@@ -209,7 +256,13 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 	if err != nil {
 		return err
 	}
-	if scheme != core.SchemeWire {
+	switch scheme {
+	case core.SchemeWire:
+	case core.SchemeQueue:
+		return nil // who pulls looks at the record before it starts a run, and while it works
+	case core.SchemeLambda:
+		return core.Errorf(core.CodeRefused, "a Lambda invocation cannot be ended from outside: the kill is recorded, and counts when the function fails or its time is over")
+	default:
 		return core.Errorf(core.CodeRefused, "%s: executors cannot be told to end a run; the kill is recorded, and counts when the run fails", scheme)
 	}
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))

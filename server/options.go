@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/send"
 )
 
 // Options of a Server. The zero value of a field means its default, which is
@@ -23,9 +24,13 @@ type Options struct {
 	AllowNoToken bool
 	Policy       safedial.Policy // addresses of executors
 	ReportURL    string          // base URL for reports of call: executors; empty: where others on the network reach Listen
-	Version      string
-	Log          *slog.Logger
-	Metrics      bool // serve /metrics
+	// Functions and SQS send to lambda: executors and queues on AWS; without them
+	// such addresses are refused.
+	Functions send.Functions
+	SQS       send.Queues
+	Version   string
+	Log       *slog.Logger
+	Metrics   bool // serve /metrics
 
 	Plan plan.Options
 	// Beat is how often the tick passes.

@@ -217,7 +217,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey()})
+	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey(), Functions: o.Functions, SQS: o.SQS})
 	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
 		s.m.closed(r)
 		if o.Closed != nil {
@@ -243,7 +243,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		},
 	})
 	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
-	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead})
+	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead, Reachable: p.sender.Reachable})
 	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
 	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
 )
 
@@ -55,6 +57,13 @@ func (c *ServeCmd) Run(e *Env) error {
 		if err := o.Tune(name, value); err != nil {
 			return err
 		}
+	}
+	functions, queues, err := awssend.Environment(e.Ctx)
+	switch {
+	case err == nil:
+		o.Functions, o.SQS = functions, queues
+	case !errors.Is(err, awssend.ErrNotConfigured):
+		log.Warn("lambda: executors and queues on AWS are not served", "err", err.Error())
 	}
 	out := &lockedWriter{w: e.Stdout}
 	o.Notice = out

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -73,6 +74,7 @@ type batch struct {
 	calls    map[string]bool     // apps with a call: among their addresses
 	outage   bool                // executors may be missing only because we were away
 	beats    map[string]beat
+	silent   map[at]bool // queues that were polled, and are no more
 
 	mu      sync.Mutex // guards item status while sends are open, and the fields below
 	v       int
@@ -82,7 +84,13 @@ type batch struct {
 	dirty   bool // something was answered since the last journal
 }
 
-type beat struct{ err error }
+type beat struct {
+	err  error
+	says string
+}
+
+// at is an address of an app.
+type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 	b := &batch{d: d, msgs: msgs, idx: idx, nonce: d.o.Nonce()}
@@ -207,11 +215,14 @@ func (b *batch) read(ctx context.Context) {
 	b.outage = !global.UpSince.IsZero() && now.Before(global.UpSince.Add(b.d.o.Expiry))
 	b.apps = apps
 	b.live = make(map[string][]string, len(names))
-	b.calls = map[string]bool{}
+	b.calls, b.silent = map[string]bool{}, map[at]bool{}
 	for _, name := range names {
 		app := apps[name]
 		for _, e := range app.Candidates(executors[name], global, now, b.d.o.Expiry) {
 			b.live[name] = append(b.live[name], e.Address)
+			if strings.HasPrefix(e.Address, "queue:") && e.Silent(global, now, b.d.o.Expiry) {
+				b.silent[at{name, e.Address}] = true
+			}
 		}
 		b.calls[name] = hasCall(b.live[name])
 	}

@@ -2,8 +2,10 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -115,7 +117,8 @@ func (b *batch) route(ctx context.Context, it *item) bool {
 }
 
 // askBeats keeps of the addresses those from the first that answers, and notes
-// on the run what each one said. An address is asked once in a batch.
+// on the run what each one said. An address is asked once in a batch; a function
+// is not asked but counts as there, a queue by when it was polled.
 func (b *batch) askBeats(ctx context.Context, it *item) []string {
 	if b.beats == nil {
 		b.beats = map[string]beat{}
@@ -124,11 +127,24 @@ func (b *batch) askBeats(ctx context.Context, it *item) []string {
 	for i, a := range it.order {
 		r, asked := b.beats[a]
 		if !asked {
-			r.err = b.d.sender.Beat(ctx, it.app, a)
-			b.beats[a] = r
+			switch {
+			case strings.HasPrefix(a, "lambda:"):
+				r.says = "not asked: it refuses the run itself if it cannot take it"
+			case b.silent[at{it.job.Def.App, a}]:
+				r.err = errors.New("nobody polls it any more")
+			default:
+				r.err = b.d.sender.Beat(ctx, it.app, a)
+			}
+			if !strings.HasPrefix(a, "queue:") { // whose apps may be several
+				b.beats[a] = r
+			}
 		}
 		if r.err == nil {
-			it.run.Tries = append(it.run.Tries, core.Try{Address: a, Code: 200})
+			t := core.Try{Address: a, Code: 200, Message: r.says}
+			if r.says != "" {
+				t.Code = 0
+			}
+			it.run.Tries = append(it.run.Tries, t)
 			return it.order[i:]
 		}
 		it.run.Tries = append(it.run.Tries, core.Try{Address: a, Message: r.err.Error()})

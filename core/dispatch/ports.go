@@ -131,5 +131,6 @@ type Answer struct {
 	Code     int
 	Message  string
 	Took     time.Duration
-	TimedOut bool // no answer within the time of a send: the address is slow
+	TimedOut bool   // no answer within the time of a send: the address is slow
+	Request  string // of AnswerAccepted: what the other side calls it; may be empty
 }

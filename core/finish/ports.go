@@ -81,4 +81,6 @@ type Prober interface {
 	// Idle reports whether the executor neither runs nor queues a run of the
 	// job; an error when it cannot be known.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
+	// Limit is how long a run at the address, a function, can last.
+	Limit(ctx context.Context, address string) (time.Duration, error)
 }

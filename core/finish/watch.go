@@ -20,6 +20,7 @@ type WatchOptions struct {
 	Expiry            time.Duration // of a heartbeat: 90 s
 	IdleGap           time.Duration // between two looks at an executor that seems idle: 1 min
 	TimeoutGrace      time.Duration // after a job's timeout: 5 s
+	FunctionGrace     time.Duration // after a function's own timeout: 1 min
 	LostAfter         time.Duration // of a job that is gone: 10 min
 	MinutesAPass      int           // 120
 }
@@ -45,6 +46,7 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	set(&o.Expiry, core.BeatExpiry)
 	set(&o.IdleGap, time.Minute)
 	set(&o.TimeoutGrace, 5*time.Second)
+	set(&o.FunctionGrace, time.Minute)
 	set(&o.LostAfter, 10*time.Minute)
 	if o.MinutesAPass == 0 {
 		o.MinutesAPass = 120
@@ -270,6 +272,7 @@ type environment struct {
 	jobs   map[core.JobID]core.Job
 	apps   map[string]core.App
 	live   map[string][]core.Executor
+	global core.Global
 	oldest time.Time
 	now    time.Time
 }
@@ -297,6 +300,7 @@ func (w *Watchdog) environment(ctx context.Context, jobIDs []core.JobID, runs ma
 	if err != nil {
 		return nil, fmt.Errorf("read global item: %w", err)
 	}
+	e.global = g
 	for _, name := range names {
 		app := e.apps[name]
 		e.live[name] = app.Candidates(executors[name], g, e.now, w.o.Expiry)
@@ -365,11 +369,34 @@ func (w *Watchdog) lost(ctx context.Context, r *core.Run, job *core.Job, known b
 		}
 		return false, w.close(ctx, r, Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: "nothing was reported after the call was accepted"})
 	}
+	if strings.HasPrefix(r.Address, "lambda:") {
+		// Nobody can be asked, and nothing can end it but its own timeout.
+		limit, err := w.probe.Limit(ctx, r.Address)
+		if err != nil {
+			return true, err
+		}
+		if age < limit+w.o.FunctionGrace {
+			return true, nil
+		}
+		res := Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: "nothing was reported, and the function's own timeout of " + limit.String() + " is over"}
+		if timedOut {
+			res.State, res.Reason = core.TimedOut, core.ReasonTimeout
+		}
+		return false, w.close(ctx, r, res)
+	}
 	app := e.apps[r.App]
 	app.Name = r.App
 	fixed := slices.Contains(app.Executors, r.Address) || slices.Contains(r.Addresses, r.Address)
 	live := slices.ContainsFunc(e.live[r.App], func(x core.Executor) bool { return x.Address == r.Address })
 	switch {
+	case strings.HasPrefix(r.Address, "queue:"):
+		// Waiting for an executor to poll is merely long, where one does.
+		if err := w.polled(ctx, e, &app, r.Address); err != nil {
+			if age < after {
+				return true, nil
+			}
+			return false, w.close(ctx, r, Result{Run: r.ID, State: core.Lost, Reason: core.ReasonGone, Message: err.Error()})
+		}
 	case fixed:
 		if err := w.probe.Beat(ctx, &app, r.Address); err != nil {
 			if age < after {
@@ -392,7 +419,11 @@ func (w *Watchdog) lost(ctx context.Context, r *core.Run, job *core.Job, known b
 		if timedOut {
 			state, reason = core.TimedOut, core.ReasonTimeout
 		}
-		return false, w.close(ctx, r, Result{Run: r.ID, State: state, Reason: reason, Message: "the executor runs nothing of this job and never reported"})
+		message := "the executor runs nothing of this job and never reported"
+		if strings.HasPrefix(r.Address, "queue:") {
+			message = "the queue holds nothing of this run, and nobody reported: it was deleted, or is among the dead letters"
+		}
+		return false, w.close(ctx, r, Result{Run: r.ID, State: state, Reason: reason, Message: message})
 	}
 	at := e.now.Add(w.o.IdleGap)
 	out := ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at), Check: &ring.Check{Runs: []core.RunID{r.ID}, Idle: true}}}
@@ -400,6 +431,21 @@ func (w *Watchdog) lost(ctx context.Context, r *core.Run, job *core.Job, known b
 		return true, fmt.Errorf("send check: %w", err)
 	}
 	return true, nil
+}
+
+// polled says that nobody polls a queue any more; nil where somebody does, or
+// may.
+func (w *Watchdog) polled(ctx context.Context, e *environment, app *core.App, address string) error {
+	for _, x := range e.live[app.Name] {
+		if x.Address != address || x.Beat.IsZero() {
+			continue
+		}
+		if x.Silent(e.global, e.now, w.o.Expiry) {
+			return errors.New("nobody polls " + address + " any more")
+		}
+		return nil
+	}
+	return w.probe.Beat(ctx, app, address)
 }
 
 func (w *Watchdog) close(ctx context.Context, r *core.Run, res Result) error {

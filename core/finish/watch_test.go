@@ -18,9 +18,13 @@ type probe struct {
 	beat, idleErr error
 	idle          bool
 	beats, idles  int
+	limit         time.Duration // of a function
+	limitErr      error
 }
 
 func (p *probe) Beat(context.Context, *core.App, string) error { p.beats++; return p.beat }
+
+func (p *probe) Limit(context.Context, string) (time.Duration, error) { return p.limit, p.limitErr }
 
 func (p *probe) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
 	p.idles++
@@ -82,6 +86,15 @@ func TestLost(t *testing.T) {
 	}
 	open := is{core.Running, ""}
 	gone := is{core.Lost, core.ReasonGone}
+	function := func(x *core.Run) { x.Address = "lambda:f" }
+	queued := func(x *core.Run) { x.Address = "queue:q" }
+	limited := func(d time.Duration) func(*watchRig) { return func(r *watchRig) { r.p.limit = d } }
+	polled := func(age time.Duration) func(*watchRig) {
+		return func(r *watchRig) {
+			r.fixed("queue:q")
+			r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: "orders", Address: "queue:q", Beat: r.now.Add(-age), Since: begin}))
+		}
+	}
 	timeout := func(d time.Duration) func(*core.Job) { return func(j *core.Job) { j.Def.Timeout = d } }
 	for _, c := range []struct {
 		name  string
@@ -117,6 +130,23 @@ func TestLost(t *testing.T) {
 		{"call unreported", 10 * time.Minute, nil, func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
 		{"call within its timeout", time.Hour, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, open, false, false},
 		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
+		{"function within its timeout", 14*time.Minute + 59*time.Second, nil, function, limited(14 * time.Minute), open, false, false},
+		{"function over its timeout", 15 * time.Minute, nil, function, limited(14 * time.Minute), is{core.Lost, core.ReasonNoReport}, false, false},
+		{"function of a moment", 10*time.Minute - time.Millisecond, nil, function, limited(3 * time.Second), open, false, false},
+		{"function of a moment, lost", 10 * time.Minute, nil, function, limited(3 * time.Second), is{core.Lost, core.ReasonNoReport}, false, false},
+		{"function of unknown timeout", 20 * time.Hour, nil, function, func(r *watchRig) { r.p.limitErr = errUnknown }, open, false, false},
+		{"function over the job's timeout only", 35 * time.Second, timeout(30 * time.Second), function, limited(time.Minute), open, false, false},
+		{"function over both timeouts", 2 * time.Minute, timeout(30 * time.Second), function, limited(time.Minute), is{core.TimedOut, core.ReasonTimeout}, false, false},
+		{"queue that is polled", 20 * time.Hour, nil, queued, polled(90 * time.Second), open, true, false},
+		{"queue that nobody polls any more", 10 * time.Minute, nil, queued, polled(91 * time.Second), gone, false, false},
+		{"queue that nobody polls any more, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false, false},
+		{"queue that was polled before our outage", 10 * time.Minute, nil, queued, func(r *watchRig) {
+			polled(100 * time.Second)(r)
+			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
+		}, open, true, false},
+		{"queue of which nothing is known", 20 * time.Hour, nil, queued, func(r *watchRig) { r.fixed("queue:q") }, open, true, false},
+		{"queue that nobody ever polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone, true, false},
+		{"queue without the run, once", 10 * time.Minute, nil, queued, func(r *watchRig) { polled(0)(r); r.p.idle = true }, open, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newWatchRig(t)

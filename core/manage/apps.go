@@ -39,6 +39,11 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 	if err := want.Validate(); err != nil {
 		return AppResult{}, err
 	}
+	for i, address := range want.Executors {
+		if err := m.reachable(fmt.Sprintf("executors[%d]", i), address); err != nil {
+			return AppResult{}, err
+		}
+	}
 	var attempts []core.App
 	for range tries {
 		old, found, err := m.app(ctx, spec.Name)

@@ -36,6 +36,9 @@ type Options struct {
 	// Plan is how a tick of this deployment plans: what is due soon is planned
 	// at once by the same rules.
 	Plan plan.Options
+	// Reachable says why nothing here can send to an address of an app or a
+	// trigger, whatever its form; nil sends to all.
+	Reachable func(address string) error
 	// Allowed judges an address that a trigger names, beyond its form; nil allows all.
 	Allowed func(app *core.App, address string) error
 	// ResumeAhead is how long before its effect the end of a pause of an app or of

@@ -53,6 +53,12 @@ func (f *fixture) fresh(with *faults) *manage.Manage {
 	f.faults = with
 	end := finish.New(f.e.Finish, f.e.Ring, finish.Options{Now: now, Plan: plan.Local()})
 	return manage.New(with, with, end, f.killer, manage.Options{Now: now, Plan: plan.Local(),
+		Reachable: func(address string) error {
+			if strings.HasPrefix(address, "lambda:") {
+				return errors.New("no AWS credentials here")
+			}
+			return nil
+		},
 		Allowed: func(_ *core.App, address string) error {
 			if strings.Contains(address, "169.254.") {
 				return errors.New("link-local")
@@ -723,7 +729,8 @@ func TestSaveApp(t *testing.T) {
 	}{
 		{manage.AppSpec{Name: "x y"}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"ftp://x"}}, core.CodeInvalid},
-		{manage.AppSpec{Name: "p", Executors: []string{"lambda:payroll"}}, core.CodeInvalid},
+		{manage.AppSpec{Name: "p", Executors: []string{"lambda:payroll"}}, core.CodeRefused},
+		{manage.AppSpec{Name: "p", Executors: []string{"queue:mail.fifo"}}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Executors: []string{"http://a", "http://a"}}, core.CodeInvalid},
 		{manage.AppSpec{Name: "p", Allow: []string{"10.0.0.0/99"}}, core.CodeInvalid},
 		{manage.AppSpec{Name: "pay", IfRev: &rev}, core.CodeConflict},

@@ -96,7 +96,11 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write b
 	ready := todo[:0]
 	for _, s := range todo {
 		app := apps[s.job.Def.App]
-		switch err := app.CheckHandler(s.job.Def.Handler); {
+		err := app.CheckHandler(s.job.Def.Handler)
+		if err == nil {
+			err = app.CheckRoute(s.job.Def.Route)
+		}
+		switch {
 		case app.Name == "":
 			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App, Reason: "there is no such app: create it first"})
 		case err != nil:

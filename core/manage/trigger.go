@@ -144,19 +144,18 @@ func (m *Manage) checkAddresses(ctx context.Context, job *core.Job, addresses []
 	}
 	for i, address := range addresses {
 		field := fmt.Sprintf("addresses[%d]", i)
-		scheme, _, err := core.ParseAddress(address)
-		if err != nil {
+		if _, _, err := core.ParseAddress(address); err != nil {
 			var e *core.Error
 			if errors.As(err, &e) {
 				e.Field = field
 			}
 			return err
 		}
-		if err := scheme.Ready(field, address); err != nil {
-			return err
-		}
 		if slices.Index(addresses, address) != i {
 			return core.Invalid(field, address, "named twice")
+		}
+		if err := m.reachable(field, address); err != nil {
+			return err
 		}
 		if m.o.Allowed != nil {
 			if err := m.o.Allowed(&app, address); err != nil {
@@ -165,7 +164,21 @@ func (m *Manage) checkAddresses(ctx context.Context, job *core.Job, addresses []
 		}
 	}
 	given := core.App{Executors: addresses}
+	if err := given.CheckRoute(job.Def.Route); err != nil {
+		return err
+	}
 	return given.CheckHandler(job.Def.Handler)
+}
+
+// reachable refuses an address that nothing here can send to.
+func (m *Manage) reachable(field, address string) error {
+	if m.o.Reachable == nil {
+		return nil
+	}
+	if err := m.o.Reachable(address); err != nil {
+		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: err.Error(), Err: err}
+	}
+	return nil
 }
 
 // draw takes a number of the job's counter; one whose answer was lost is wasted.

@@ -100,7 +100,8 @@ func TestTriggerRefuses(t *testing.T) {
 		"cause":      {manage.TriggerRequest{Cause: core.CauseRetry}, core.CodeInvalid},
 		"key":        {manage.TriggerRequest{Key: "a b"}, core.CodeInvalid},
 		"address":    {manage.TriggerRequest{Addresses: []string{"10.0.0.1"}}, core.CodeInvalid},
-		"queue":      {manage.TriggerRequest{Addresses: []string{"queue:x"}}, core.CodeInvalid},
+		"queue":      {manage.TriggerRequest{Addresses: []string{"queue:x.fifo"}}, core.CodeInvalid},
+		"lambda":     {manage.TriggerRequest{Addresses: []string{"lambda:x"}}, core.CodeRefused},
 		"link-local": {manage.TriggerRequest{Addresses: []string{"http://169.254.169.254"}}, core.CodeRefused},
 		"handler":    {manage.TriggerRequest{Addresses: []string{"call:https://x"}}, core.CodeInvalid},
 	} {

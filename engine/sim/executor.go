@@ -60,6 +60,11 @@ func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
 	return err
 }
 
+// Limit is longer than any work here takes.
+func (s sender) Limit(ctx context.Context, address string) (time.Duration, error) {
+	return read(s.in.port, ctx, "Limit", func(context.Context) (time.Duration, error) { return 3 * time.Minute, nil })
+}
+
 // Idle is consistent with what the executor works on, or an error.
 func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
 	return read(s.in.port, ctx, "Idle", func(context.Context) (bool, error) {
@@ -181,9 +186,10 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		w.count("send never arrived, no answer", 1)
 		return timeout()
 	}
-	// It arrives. An executor that has the run already says so.
+	// It arrives. An executor that has the run already says so; a function does
+	// not know, and begins it once more.
 	x.mu.Lock()
-	if e.tasks[sh.Run.ID] != nil && !call {
+	if e.tasks[sh.Run.ID] != nil && !call && !strings.HasPrefix(sh.Address, "lambda:") {
 		x.mu.Unlock()
 		w.truth.arrived(inv, s.in, &sh, began, true)
 		return finished(dispatch.Answer{Kind: dispatch.AnswerRepeat, Code: 500, Message: "repeate trigger job"})

@@ -12,8 +12,8 @@ import (
 	"github.com/tickring/tickring/core/registry"
 )
 
-// apps are the apps of every world: fixed addresses, registered ones, and such
-// whose answer is the result.
+// apps are the apps of every world: fixed addresses, registered ones, such
+// whose answer is the result, and functions.
 var apps = []struct {
 	name      string
 	addresses []string
@@ -22,6 +22,7 @@ var apps = []struct {
 	{"alpha", []string{"http://10.0.1.1:9999", "http://10.0.1.2:9999", "http://10.0.1.3:9999"}, true},
 	{"beta", []string{"http://10.0.2.1:9999", "http://10.0.2.2:9999", "http://10.0.2.3:9999"}, false},
 	{"gamma", []string{"call:http://10.0.3.1:8080", "call:http://10.0.3.2:8080"}, true},
+	{"delta", []string{"lambda:one", "lambda:two"}, true},
 }
 
 var god = manage.Actor{Name: "god"}

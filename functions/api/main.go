@@ -28,9 +28,9 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
-	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
+	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
-	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan})
+	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan, Reachable: sender.Reachable})
 	return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Status: func() api.Status {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()

@@ -1,14 +1,20 @@
 // Command callback is the function that results come to: callbacks of the wire
-// and reports of calls. It answers 200 only when everything in a request is
-// stored. core/callback and core/finish are what it drives.
+// and reports of calls over HTTP, and from a queue how Lambda functions ended.
+// It answers 200 only when everything in a request is stored. core/callback and
+// core/finish are what it drives.
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"time"
 	_ "time/tzdata" // the host has no zone files
 
+	"github.com/aws/aws-lambda-go/events"
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/callback"
@@ -21,16 +27,34 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, log))
 }
 
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
+func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	mux := http.NewServeMux()
 	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
 	if c.AdminToken != "" { // without it no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
+		results.key = c.ReportKey()
 	}
-	return mux
+	request := boot.HTTP(mux, log)
+	return func(ctx context.Context, raw json.RawMessage) (any, error) {
+		if bytes.Contains(raw, []byte(`"Records"`)) {
+			var e events.SQSEvent
+			if err := json.Unmarshal(raw, &e); err != nil {
+				return nil, fmt.Errorf("the event is no batch of a queue: %w", err)
+			}
+			if len(e.Records) > 0 {
+				return results.handle(ctx, e)
+			}
+		}
+		var e events.APIGatewayV2HTTPRequest
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return nil, fmt.Errorf("the event is no HTTP request: %w", err)
+		}
+		return request(ctx, e)
+	}
 }

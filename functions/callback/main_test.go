@@ -52,7 +52,7 @@ func ask(t *testing.T, c *boot.Config, e *engine.Engine, name string, replace ..
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := awslambda.NewHandler(boot.HTTP(wire(c, e, log), log)).Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
+	out, err := awslambda.NewHandler(wire(c, e, nil, log)).Invoke(t.Context(), []byte(strings.NewReplacer(replace...).Replace(string(doc))))
 	if err != nil {
 		t.Fatal(err)
 	}

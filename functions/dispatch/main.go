@@ -26,7 +26,7 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
-	sender := send.New(send.Options{Policy: c.Policy, ReportURL: c.Report(), ReportKey: c.ReportKey()})
+	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})

@@ -39,7 +39,7 @@ func main() {
 
 // wire makes the handler on an engine; invoke invokes this function once more.
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
-	sender := send.New(send.Options{Policy: c.Policy})
+	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	pulse := boot.NewPulse(e, log)

@@ -40,6 +40,7 @@ var layers = [][]string{
 // exceptions are the imports inside a line.
 var exceptions = map[string][]string{
 	"send":         {"wirehttp"},
+	"send/awssend": {"send"},
 	"console":      {"api"},
 	"api":          {},
 	"core/manage":  {},

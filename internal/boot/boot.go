@@ -20,11 +20,14 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/send/awssend"
 )
 
 // Config is what a function is told by its environment.
@@ -38,7 +41,12 @@ type Config struct {
 	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
 	Level      slog.Level      // TICKRING_LOG_LEVEL
 	Function   string          // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
-	Plan       plan.Options
+	Results    string          // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
+
+	// Functions and SQS send to lambda: and queue: executors; Open makes them.
+	Functions send.Functions
+	SQS       send.Queues
+	Plan      plan.Options
 }
 
 // Needs names what a function cannot do without.
@@ -67,6 +75,9 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
 	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
 	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
+	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {
+		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
+	}
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
 	switch {
 	case c.AdminToken == "" && needs.AdminToken:
@@ -132,7 +143,17 @@ func isURL(text string) bool {
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
 }
 
-// ReportKey signs the URLs at which calls report; it follows the admin token.
+// Send is what a function that sends to executors, or asks them, does it with.
+func (c *Config) Send() send.Options {
+	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
+	if c.AdminToken != "" {
+		o.ReportKey = c.ReportKey()
+	}
+	return o
+}
+
+// ReportKey signs the URLs at which calls report, and what functions are invoked
+// with; it follows the admin token.
 func (c *Config) ReportKey() []byte {
 	m := hmac.New(sha256.New, []byte(c.AdminToken))
 	m.Write([]byte("report"))
@@ -162,7 +183,9 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	if sdk.Region == "" {
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
-	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), sqs.NewFromConfig(sdk), awsengine.Options{Names: c.Names, Visibility: c.Visibility})
+	queues := sqs.NewFromConfig(sdk)
+	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk)), awssend.NewQueues(queues, sdk.Region)
+	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), queues, awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
 }
 

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/send"
+)
+
+// results takes what Lambda says of the functions that were invoked: the records
+// that it puts on the queue which is their destination on success and on failure.
+type results struct {
+	key  []byte // signs what functions are invoked with
+	end  func(context.Context, []finish.Result) []error
+	bury func(ctx context.Context, body, reason string) error
+	now  func() time.Time
+	log  *slog.Logger
+}
+
+// A record of a destination, as far as it is read.
+type record struct {
+	RequestContext struct {
+		RequestID   string `json:"requestId"`
+		FunctionARN string `json:"functionArn"`
+		Condition   string `json:"condition"`
+		Invocations int    `json:"approximateInvokeCount"`
+	} `json:"requestContext"`
+	RequestPayload struct {
+		LogID    int64 `json:"logId"`
+		Tickring struct {
+			Key string `json:"key"`
+		} `json:"tickring"`
+	} `json:"requestPayload"`
+	ResponseContext struct {
+		FunctionError string `json:"functionError"`
+	} `json:"responseContext"`
+	ResponsePayload json.RawMessage `json:"responsePayload"`
+}
+
+// The conditions of a record.
+const (
+	conditionSuccess   = "Success"
+	conditionExhausted = "RetriesExhausted"
+	conditionAge       = "EventAgeExceeded"
+)
+
+// handle answers which records are to come again. One that is none of ours is
+// buried with its reason.
+func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
+	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	if len(h.key) == 0 {
+		return res, errors.New("TICKRING_ADMIN_TOKEN is missing: without it nothing proves whose result a record is")
+	}
+	again := func(id string) {
+		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
+	}
+	var ends []finish.Result
+	var of []string // message IDs
+	for i := range e.Records {
+		m := &e.Records[i]
+		if m.MessageId == "" {
+			return res, fmt.Errorf("record %d of the event has no messageId", i)
+		}
+		end, err := h.read([]byte(m.Body))
+		switch {
+		case errors.Is(err, errNothing):
+		case err != nil:
+			h.log.Error("record of a function is among the dead letters", "message", m.MessageId, "why", err.Error())
+			if berr := h.bury(ctx, m.Body, err.Error()); berr != nil {
+				h.log.Error("record could not be buried and comes again", "message", m.MessageId, "err", berr)
+				again(m.MessageId)
+			}
+		default:
+			ends, of = append(ends, end), append(of, m.MessageId)
+		}
+	}
+	if len(ends) == 0 {
+		return res, nil
+	}
+	for i, err := range h.end(ctx, ends) {
+		switch {
+		case err == nil:
+		case core.CodeOf(err) == core.CodeNotFound:
+			h.log.Info("result of a run that is no longer kept", "run", ends[i].Run)
+		default:
+			h.log.Warn("result comes again", "run", ends[i].Run, "job", ends[i].Run.Job(), "err", err)
+			again(of[i])
+		}
+	}
+	return res, nil
+}
+
+// errNothing is of a record that says nothing which is not known.
+var errNothing = errors.New("the record says nothing new")
+
+// read makes the end of a run of a record.
+func (h *results) read(body []byte) (finish.Result, error) {
+	var r record
+	if err := json.Unmarshal(body, &r); err != nil {
+		return finish.Result{}, fmt.Errorf("it is no record of a destination: %w", err)
+	}
+	id := core.RunID(r.RequestPayload.LogID)
+	switch {
+	case r.RequestContext.Condition == "":
+		return finish.Result{}, errors.New("it is no record of a destination: it has no condition")
+	case !id.Valid():
+		return finish.Result{}, errors.New("its function was not invoked with a run")
+	case !hmac.Equal([]byte(r.RequestPayload.Tickring.Key), []byte(send.ReportSignature(h.key, id))):
+		return finish.Result{}, fmt.Errorf("its key is not that of run %d", id)
+	}
+	return r.end(id, h.now())
+}
+
+// end says how a run ended by what became of its invocation.
+func (r *record) end(id core.RunID, now time.Time) (finish.Result, error) {
+	switch c := r.RequestContext; c.Condition {
+	case conditionSuccess:
+		return r.succeeded(id, now)
+	case conditionExhausted, conditionAge:
+		return r.failed(id, now), nil
+	default:
+		return finish.Result{}, fmt.Errorf("its condition %q is unknown", c.Condition)
+	}
+}
+
+// succeeded is of a function that returned. One that was made with the SDK and
+// has no server to report to returns how its run ended, and the SDK's returns
+// nothing at all where a server has that already.
+func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) {
+	var sdk struct {
+		LogID   *string `json:"logId"`
+		Code    *int    `json:"code"`
+		Message string  `json:"msg"`
+	}
+	if json.Unmarshal(r.ResponsePayload, &sdk) == nil && sdk.LogID != nil && sdk.Code != nil {
+		switch *sdk.LogID {
+		case strconv.FormatInt(int64(id), 10):
+			return callback.Translate(callback.Result{LogID: int64(id), Code: *sdk.Code, Message: sdk.Message}, now), nil
+		case "0":
+			return finish.Result{}, errNothing
+		}
+	}
+	return finish.Result{Run: id, State: core.Succeeded, Message: text(r.ResponsePayload), At: now}, nil
+}
+
+// timedOut is how Lambda says that it ended a function for its timeout.
+var timedOut = regexp.MustCompile(`Task timed out after [0-9.]+ seconds`)
+
+// failed is of an invocation that failed, or never began.
+func (r *record) failed(id core.RunID, now time.Time) finish.Result {
+	end := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, At: now}
+	n := r.RequestContext.Invocations
+	if r.ResponseContext.FunctionError == "" && len(r.ResponsePayload) == 0 {
+		// Lambda could not give it to the function: throttled, or its own errors.
+		end.Message = "Lambda gave the invocation up: " + r.RequestContext.Condition + "; the function is throttled (reserved or account concurrency), or Lambda failed"
+		end.Reason = core.ReasonNotAccepted
+		if n > 0 {
+			end.State, end.Reason = core.Lost, core.ReasonNoReport // it may have begun
+		}
+		return end
+	}
+	var e struct {
+		Type    string `json:"errorType"`
+		Message string `json:"errorMessage"`
+	}
+	_ = json.Unmarshal(r.ResponsePayload, &e) // what it is not is told as it is
+	switch {
+	case timedOut.MatchString(e.Message):
+		end.State, end.Reason = core.TimedOut, core.ReasonTimeout
+	case e.Type == "Runtime.ExitError", strings.HasPrefix(e.Type, "Extension."), strings.Contains(e.Message, "Process exited before completing request"):
+		end.Reason = core.ReasonCrashed
+	}
+	switch {
+	case e.Type != "" && e.Message != "":
+		end.Message = e.Type + ": " + e.Message
+	case e.Message != "":
+		end.Message = e.Message
+	default:
+		end.Message = text(r.ResponsePayload)
+	}
+	if n > 1 {
+		end.Message += fmt.Sprintf("\n(Lambda invoked the function %d times for this run: turn its own retries off, maximum-retry-attempts 0)", n)
+	}
+	return end
+}
+
+// maxText bounds what a function returned, in bytes; finish cuts it to what a
+// run keeps.
+const maxText = 64 << 10
+
+// text is what a function returned as people read it: a text as it is, anything
+// else as JSON, nothing for null.
+func text(payload json.RawMessage) string {
+	var s string
+	switch {
+	case len(payload) == 0 || string(payload) == "null":
+		return ""
+	case json.Unmarshal(payload, &s) == nil:
+	default:
+		s = string(payload)
+	}
+	if len(s) > maxText {
+		s = s[:maxText]
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/events"
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send"
+)
+
+// document is a record as Lambda puts it on its destination, with the key of
+// the run that it is about.
+func document(t *testing.T, c *boot.Config, name string, replace ...string) string {
+	t.Helper()
+	b, err := os.ReadFile("testdata/records/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer(append(replace, "RUNKEY", send.ReportSignature(c.ReportKey(), run))...).Replace(string(b))
+}
+
+type graveyard struct {
+	bodies, reasons []string
+	err             error
+}
+
+func (g *graveyard) bury(_ context.Context, body, reason string) error {
+	if g.err != nil {
+		return g.err
+	}
+	g.bodies, g.reasons = append(g.bodies, body), append(g.reasons, reason)
+	return nil
+}
+
+// records sends a batch of the results queue, and answers which come again.
+func records(t *testing.T, c *boot.Config, e *engine.Engine, g *graveyard, bodies ...string) ([]string, error) {
+	t.Helper()
+	var ev events.SQSEvent
+	for i, b := range bodies {
+		ev.Records = append(ev.Records, events.SQSMessage{MessageId: string(rune('a' + i)), Body: b, EventSource: "aws:sqs"})
+	}
+	in, err := json.Marshal(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := awslambda.NewHandler(wire(c, e, g.bury, slog.New(slog.DiscardHandler))).Invoke(t.Context(), in)
+	if err != nil {
+		return nil, err
+	}
+	var res events.SQSEventResponse
+	if err := json.Unmarshal(out, &res); err != nil {
+		t.Fatal(err)
+	}
+	var again []string
+	for _, f := range res.BatchItemFailures {
+		again = append(again, f.ItemIdentifier)
+	}
+	return again, nil
+}
+
+var config = &boot.Config{AdminToken: "function-admin-token"}
+
+// Each recorded document, and the end that it makes.
+func TestRecords(t *testing.T) {
+	for name, want := range map[string]struct {
+		state   core.State
+		reason  core.Reason
+		message string
+	}{
+		"success":       {core.Succeeded, "", `"paid": 17`},
+		"success-text":  {core.Succeeded, "", "17 salaries paid"},
+		"success-null":  {core.Succeeded, "", ""},
+		"sdk-failed":    {core.Failed, core.ReasonHandler, "no money left"},
+		"sdk-reported":  {core.Running, "", ""},
+		"error":         {core.Failed, core.ReasonHandler, "ValueError: unsupported month: 13"},
+		"error-retried": {core.Failed, core.ReasonHandler, "Lambda invoked the function 3 times"},
+		"timeout":       {core.TimedOut, core.ReasonTimeout, "Task timed out after 3.00 seconds"},
+		"exit":          {core.Failed, core.ReasonCrashed, "Runtime exited with error"},
+		"exited":        {core.Failed, core.ReasonCrashed, "Process exited before completing request"},
+		"throttled":     {core.Failed, core.ReasonNotAccepted, "EventAgeExceeded"},
+		"given-up":      {core.Lost, core.ReasonNoReport, "EventAgeExceeded"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e, g := open(t), &graveyard{}
+			for range 2 { // Lambda and SQS deliver at least once
+				if again, err := records(t, config, e, g, document(t, config, name)); err != nil || len(again) > 0 || len(g.bodies) > 0 {
+					t.Fatalf("%v %v %q", again, err, g.reasons)
+				}
+			}
+			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
+			r := found[run]
+			if err != nil || r.State != want.state || r.Reason != want.reason || !strings.Contains(r.Message, want.message) || want.message == "" && r.Message != "" {
+				t.Errorf("%s: %s %q %v", r.State, r.Reason, r.Message, err)
+			}
+		})
+	}
+	if list, _ := filepath.Glob("testdata/records/*.json"); len(list) != 12 {
+		t.Errorf("%d documents: is there one that is not looked at?", len(list))
+	}
+}
+
+// Who can write to the queue ends no run without its key; what is none of ours
+// is kept, and holds up nothing.
+func TestForeignRecords(t *testing.T) {
+	forged := document(t, config, "success", "RUNKEY", "00000000000000000000000000000000")
+	for body, says := range map[string]string{
+		forged:  "its key is not that of run 30282209332",
+		"{}":    "no condition",
+		"hello": "no record of a destination",
+		`{"requestContext":{"condition":"Success"},"requestPayload":{"ORDER_IDS":["9e07af03"]}}`: "not invoked with a run",
+		document(t, config, "success", `"Success"`, `"Tired"`):                                   `"Tired" is unknown`,
+	} {
+		e, g := open(t), &graveyard{}
+		again, err := records(t, config, e, g, body)
+		if err != nil || len(again) > 0 || len(g.bodies) != 1 || g.bodies[0] != body || !strings.Contains(g.reasons[0], says) || state(t, e) != core.Running {
+			t.Errorf("%.80s: %v %v %q, the run is %s", body, again, err, g.reasons, state(t, e))
+		}
+		g.err = errors.New("throttled")
+		if again, err := records(t, config, e, g, body, document(t, config, "success")); err != nil || len(again) != 1 || again[0] != "a" || state(t, e) != core.Succeeded {
+			t.Errorf("%.80s: %v %v, the run is %s", body, again, err, state(t, e))
+		}
+	}
+	e, g := open(t), &graveyard{}
+	if _, err := records(t, &boot.Config{}, e, g, document(t, config, "success")); err == nil || state(t, e) != core.Running {
+		t.Errorf("without a token to check keys with: %v", err)
+	}
+	gone := strings.ReplaceAll(document(t, config, "success"), "30282209332", "30282209333")
+	gone = strings.ReplaceAll(gone, send.ReportSignature(config.ReportKey(), run), send.ReportSignature(config.ReportKey(), run+1))
+	if again, err := records(t, config, e, g, gone); err != nil || len(again)+len(g.bodies) > 0 {
+		t.Errorf("a run that is no longer kept: %v %v %q", again, err, g.reasons)
+	}
+}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/send/awssend"
+)
+
+// invocations is Lambda: which functions were invoked, and its answer to each.
+type invocations struct {
+	mu     sync.Mutex
+	names  []string
+	answer func(w http.ResponseWriter, function string)
+}
+
+func (v *invocations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/2015-03-31/functions/"), "/invocations")
+	v.mu.Lock()
+	v.names = append(v.names, name)
+	v.mu.Unlock()
+	v.answer(w, name)
+}
+
+// dispatched brings one fire of a job with two functions to dispatch, several
+// times, and answers its run.
+func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*engine.Engine, core.Run) {
+	t.Helper()
+	srv := httptest.NewServer(v)
+	t.Cleanup(srv.Close)
+	c, err := boot.Read(func(name string) string { return environment[name] }, boot.Needs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Functions = awssend.NewFunctions(lambda.New(lambda.Options{Region: "us-east-1", BaseEndpoint: &srv.URL,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+		})}))
+	e := memory.Open(memory.Options{})
+	log := slog.New(slog.DiscardHandler)
+	m := manage.New(e.Manage, e.Ring, nil, nil, manage.Options{Plan: c.Plan})
+	actor := manage.Actor{Name: "test"}
+	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{"lambda:one", "lambda:two"}}); err != nil {
+		t.Fatal(err)
+	}
+	saved := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: route}}})[0]
+	if saved.Err != nil {
+		t.Fatal(saved.Err)
+	}
+	at := core.InstantOf(time.Now())
+	id := core.PlannedRun(saved.ID, at)
+	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: id, Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}})))
+	h := wire(&c, e, (&calls{}).handler().bury, log)
+	for range receipts {
+		if back, err := invoke(t, h, doc); err != nil || len(back) > 0 {
+			t.Fatalf("%v come again, %v", back, err)
+		}
+	}
+	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, found[id]
+}
+
+// An invocation that Lambda accepted and whose answer was lost stays open at its
+// address, as unconfirmed, however often its message comes again: nothing is
+// invoked a second time, there or elsewhere.
+func TestLostAnswerStaysUnconfirmed(t *testing.T) {
+	for _, route := range []core.Route{core.RouteFirst, core.RouteFailover} {
+		for name, answer := range map[string]func(http.ResponseWriter, string){
+			"cut":       func(http.ResponseWriter, string) { panic(http.ErrAbortHandler) },
+			"its error": func(w http.ResponseWriter, _ string) { http.Error(w, "{}", 500) },
+		} {
+			v := &invocations{answer: answer}
+			e, r := dispatched(t, route, v, 3)
+			if len(v.names) != 1 || v.names[0] != "one" {
+				t.Errorf("%s, %s: invoked were %v", name, route, v.names)
+			}
+			if r.State != core.Running || r.Address != "lambda:one" || !r.EndedAt.IsZero() {
+				t.Errorf("%s, %s: the run is %s at %s", name, route, r.State, r.Address)
+			}
+			j, err := e.Watch.Journals(t.Context(), []core.JournalKey{r.Journal})
+			stored := j[r.Journal]
+			if entry, ok := stored.Find(r.ID); err != nil || !ok || entry.Outcome != core.Unconfirmed {
+				t.Errorf("%s, %s: the journal says %s, %v", name, route, entry.Outcome, err)
+			}
+		}
+	}
+}
+
+// A proven refusal moves on to the next function, and fails with its reason
+// where there is none left.
+func TestRefusedMovesOn(t *testing.T) {
+	refuse := func(w http.ResponseWriter) {
+		w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
+		w.WriteHeader(404)
+		io.WriteString(w, `{"Message":"Function not found"}`)
+	}
+	v := &invocations{answer: func(w http.ResponseWriter, name string) {
+		if name == "one" {
+			refuse(w)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+	}}
+	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.names) != 2 {
+		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.names)
+	} else if len(r.Tries) == 0 || !strings.Contains(r.Tries[0].Message, "not asked") {
+		t.Errorf("failover does not say what it did instead of asking: %+v", r.Tries)
+	}
+	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
+	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted || !strings.Contains(r.Message, "there is no function two") {
+		t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
+	}
+}

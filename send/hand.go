@@ -1,0 +1,121 @@
+package send
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
+)
+
+// MaxPayload is how much Lambda takes for an asynchronous invocation, and SQS as
+// a message.
+const MaxPayload = 1 << 20
+
+// A Note is what a run handed over without a connection brings along besides
+// the fields of the wire, as the member "tickring": what wire.About says, and
+// whose run it is and how to report it.
+type Note struct {
+	Job         string    `json:"job"` // app/name
+	App         string    `json:"app"`
+	Run         string    `json:"run"` // as text: not every language has 64 bits
+	ScheduledAt time.Time `json:"scheduledAt"`
+	Attempt     int       `json:"attempt"`
+	Cause       string    `json:"cause"`
+	// ReportURL takes the end of the run, as of a call that answered 202; empty
+	// where the scheduler has no URL that executors reach.
+	ReportURL string `json:"reportUrl,omitempty"`
+	// Key proves that what comes back is an answer to this run.
+	Key string `json:"key,omitempty"`
+}
+
+// payload is a run as functions and queues get it: what the wire's /run takes,
+// and a Note.
+func (s *Sender) payload(sh dispatch.Shipment) ([]byte, error) {
+	r := order(sh)
+	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt, Cause: string(sh.Run.Cause)}
+	if len(s.o.ReportKey) > 0 {
+		n.Key = ReportSignature(s.o.ReportKey, sh.Run.ID)
+		if s.o.ReportURL != "" {
+			n.ReportURL = s.o.ReportURL + "/v1/report/" + n.Run + "?key=" + n.Key
+		}
+	}
+	more, err := json.Marshal(n)
+	if err != nil {
+		return nil, fmt.Errorf("write the payload: %w", err)
+	}
+	b := wire.AppendRun(make([]byte, 0, 1024+len(r.Params)), &r)
+	b = append(append(b[:len(b)-1], `,"tickring":`...), more...)
+	return append(b, '}'), nil
+}
+
+// hand gives a run to a function or a queue.
+func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment) dispatch.Answer {
+	b, err := s.payload(sh)
+	if err == nil && len(b) > MaxPayload {
+		err = fmt.Errorf("the run is %d bytes as JSON; %s takes at most %d (1 MB): shorten its params", len(b), scheme, MaxPayload)
+	}
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	started := time.Now()
+	var a dispatch.Answer
+	if scheme == core.SchemeLambda {
+		a = s.o.Functions.Invoke(ctx, target, b)
+	} else {
+		a = s.queuesOf(target).Put(ctx, sh.App, target, sh.Run.ID, b)
+	}
+	a.Took = time.Since(started)
+	return a
+}
+
+// queuesOf is who has a queue: this server those with a name alone, SQS the
+// others, or all where this is no server.
+func (s *Sender) queuesOf(target string) Queues {
+	if s.o.Queues != nil && !strings.HasPrefix(target, "arn:") {
+		return s.o.Queues
+	}
+	return s.o.SQS
+}
+
+// errNoAWS is why a server does not take an address.
+var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
+
+// Reachable says why nothing here can send to an address.
+func (s *Sender) Reachable(address string) error {
+	scheme, target, err := core.ParseAddress(address)
+	switch {
+	case err != nil:
+		return err
+	case scheme == core.SchemeLambda && s.o.Functions == nil:
+		return errNoAWS
+	case scheme == core.SchemeQueue && s.queuesOf(target) == nil:
+		return errNoAWS
+	}
+	return nil
+}
+
+// Limit is how long a run at an address can last; an error where that cannot
+// be known.
+func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, error) {
+	scheme, target, err := core.ParseAddress(address)
+	if err != nil {
+		return 0, err
+	}
+	if scheme != core.SchemeLambda {
+		return 0, fmt.Errorf("%s: has no limit", scheme)
+	}
+	if err := s.Reachable(address); err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
+	defer cancel()
+	return s.o.Functions.Limit(ctx, target)
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/lambdaexec"
+	"github.com/tickring/tickring/send/awssend"
+)
+
+// TestLambda goes the whole way with a function made with the SDK: it is
+// invoked with the run, and reports to the server.
+func TestLambda(t *testing.T) {
+	mux := executor.NewMux()
+	mux.Register("salaries", func(_ context.Context, r *executor.Run) error {
+		if r.Params == "fail" {
+			return errors.New("no money left")
+		}
+		r.SetResult(executor.Success, "paid "+r.Params)
+		return nil
+	})
+	var s *running
+	var functions map[string]func(context.Context, []byte) error
+	amazon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/2015-03-31/functions/"), "/invocations")
+		event, _ := io.ReadAll(r.Body)
+		f := functions[name]
+		if f == nil {
+			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
+			w.WriteHeader(404)
+			return
+		}
+		w.WriteHeader(http.StatusAccepted)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			if err := f(ctx, event); err != nil {
+				t.Error(err)
+			}
+		}()
+	}))
+	defer amazon.Close()
+	s = start(t, Options{Functions: awssend.NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &amazon.URL,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+		})}))})
+	handle := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{s.URL()}, Log: io.Discard})
+	functions = map[string]func(context.Context, []byte) error{
+		"payroll": func(ctx context.Context, event []byte) error {
+			_, err := handle(ctx, event)
+			return err
+		},
+	}
+	token := "pay-token"
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll"}}); err != nil {
+		t.Fatal(err)
+	}
+	if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries"}}})[0]; res.Err != nil {
+		t.Fatal(res.Err)
+	}
+	for _, c := range []struct {
+		params, message string
+		addresses       []string
+		state           core.State
+		reason          core.Reason
+	}{
+		{"november", "paid november", nil, core.Succeeded, ""},
+		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
+		{"x", "there is no function nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
+	} {
+		r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, 15*time.Second, func() error {
+			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+			if err == nil && (v.Run.State != c.state || v.Run.Reason != c.reason || !strings.Contains(v.Run.Message, c.message)) {
+				err = fmt.Errorf("run %s is %s %s %q", r.Run.ID, v.Run.State, v.Run.Reason, v.Run.Message)
+			}
+			return err
+		})
+	}
+}
+
+// A server that has no way to AWS refuses what it could never send to.
+func TestNoAWS(t *testing.T) {
+	s := start(t, Options{})
+	for _, address := range []string{"lambda:payroll", "queue:arn:aws:sqs:eu-central-1:123456789012:mail"} {
+		_, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{address}})
+		if core.CodeOf(err) != core.CodeRefused || !strings.Contains(fmt.Sprint(err), "this server has no AWS credentials") || !strings.Contains(fmt.Sprint(err), "executors[0]") {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
