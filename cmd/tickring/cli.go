@@ -80,6 +80,7 @@ type grammar struct {
 
 	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
+	Cost costCmd    `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`
 	Vers versionCmd `cmd:"" name:"version" help:"The version of this program." group:"Other"`
 }
 

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/cost"
+	"github.com/tickring/tickring/manifest"
+)
+
+type costCmd struct {
+	File      []string `short:"f" placeholder:"FILE|DIR|-" help:"The jobs; none: what an idle deployment costs."`
+	HTTPAPI   bool     `name:"http-api" help:"With an HTTP API in front; else a function URL."`
+	Executors int      `default:"1" help:"Executors that beat; those at fixed addresses, functions and queues do not."`
+	Alarms    int      `default:"0" help:"CloudWatch alarms."`
+	Canary    bool     `help:"With the canary job, each minute."`
+	Took      string   `default:"1s" placeholder:"SPAN" help:"How long a run of a fixed delay takes."`
+}
+
+// costed is what cost -o json prints.
+type costed struct {
+	FiresPerMonth     float64     `json:"firesPerMonth"`
+	Idle              []cost.Line `json:"idle"`
+	Jobs              []cost.Line `json:"jobs,omitempty"`
+	IdlePerMonth      float64     `json:"idlePerMonth"`
+	JobsPerMonth      float64     `json:"jobsPerMonth"`
+	DollarsPerMonth   float64     `json:"dollarsPerMonth"`
+	DollarsPerMillion float64     `json:"dollarsPerMillionFires,omitempty"`
+}
+
+func (c *costCmd) Run(e *Env) error {
+	took, err := manifest.ParseDuration(c.Took)
+	switch {
+	case err != nil:
+		return core.Invalid("took", c.Took, err.Error())
+	case took < 0 || took > 24*time.Hour:
+		return core.Invalid("took", c.Took, "allowed are 0s to 24h")
+	case c.Executors < 0 || c.Executors > 100_000:
+		return core.Invalid("executors", strconv.Itoa(c.Executors), "allowed are 0 to 100000")
+	case c.Alarms < 0 || c.Alarms > 10_000:
+		return core.Invalid("alarms", strconv.Itoa(c.Alarms), "allowed are 0 to 10000")
+	}
+	var jobs []cost.Job
+	if len(c.File) > 0 {
+		doc, err := manifest.Load(c.File, e.Stdin, manifest.Options{Getenv: e.Getenv, ReadFile: os.ReadFile})
+		if err != nil {
+			return badManifest(err)
+		}
+		for _, j := range doc.Jobs {
+			s := &j.Spec
+			if s.Paused != nil && *s.Paused {
+				continue
+			}
+			jobs = append(jobs, cost.Job{Name: s.Def.App + "/" + s.Def.Name, Schedule: s.Schedule, Took: took, Keep: time.Duration(max(s.Def.Keep.Days, 1)) * 24 * time.Hour})
+		}
+	}
+	d := cost.Standard()
+	d.HTTPAPI, d.Executors, d.Alarms = c.HTTPAPI, c.Executors, c.Alarms
+	idle := cost.Idle(d)
+	if c.Canary {
+		canary, err := cost.Canary(d)
+		if err != nil {
+			return err
+		}
+		idle = idle.Plus(canary)
+	}
+	now := time.Now()
+	counts, err := cost.PlayMonth(jobs, now, plan.AWS())
+	if err != nil {
+		return err
+	}
+	if d.Keep, err = cost.Keep(jobs, now); err != nil {
+		return err
+	}
+	used := cost.Jobs(counts, d)
+	p := cost.Virginia
+	res := costed{FiresPerMonth: used.Fires, Idle: p.Bill(idle), Jobs: p.Bill(used)}
+	res.IdlePerMonth, res.JobsPerMonth = cost.Sum(res.Idle), cost.Sum(res.Jobs)
+	res.DollarsPerMonth = res.IdlePerMonth + res.JobsPerMonth
+	if used.Fires > 0 {
+		res.DollarsPerMillion = res.JobsPerMonth / used.Fires * 1e6
+	}
+	if e.json() {
+		return e.printJSON(res)
+	}
+	rows := [][]string{{"A MONTH", "AMOUNT", "", "DOLLARS"}}
+	bill := func(of string, lines []cost.Line) {
+		for _, l := range lines {
+			rows = append(rows, []string{of + ": " + l.What, count(l.Amount), l.Unit, cost.Dollars(l.Dollars)})
+		}
+	}
+	bill("idle", res.Idle)
+	if len(jobs) > 0 {
+		bill(fmt.Sprintf("%d jobs", len(jobs)), res.Jobs)
+	}
+	table(e.Stdout, append(rows, []string{"in all", "", "", cost.Dollars(res.DollarsPerMonth)}))
+	if used.Fires > 0 {
+		e.printf("%s fires a month, %s a million\n", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
+	}
+	e.printf("Prices of us-east-1, on demand; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n")
+	return nil
+}
+
+// count is a number as people read it.
+func count(n float64) string {
+	switch {
+	case n >= 1e6:
+		return fmt.Sprintf("%.2f million", n/1e6)
+	case n >= 100:
+		return fmt.Sprintf("%.0f", n)
+	case n == float64(int(n)):
+		return fmt.Sprintf("%.0f", n)
+	default:
+		return fmt.Sprintf("%.2g", n)
+	}
+}

@@ -1,0 +1,205 @@
+// Package cost says what a deployment on AWS costs a month: it plays the passes
+// of the tick over the jobs, counts what they send and write, and prices that.
+// What one fire reads and how long functions last was measured in a deployment
+// on fakes that count (measure_test.go), and a test holds the numbers here to
+// it. It knows no account: no free tier, no discount, no taxes.
+package cost
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// Month is the month of all figures.
+const Month = 30 * 24 * time.Hour
+
+// Prices are in US dollars.
+type Prices struct {
+	WriteUnits    float64 // a million, on demand
+	ReadUnits     float64 // a million, on demand
+	StoredGB      float64 // a month
+	QueueRequests float64 // a million
+	Invocations   float64 // a million
+	GBSeconds     float64 // one
+	HTTPRequests  float64 // a million, of an HTTP API; a function URL costs nothing
+	Schedules     float64 // a million wake-ups
+	Alarm         float64 // a month
+}
+
+// Virginia are the prices of us-east-1 in November 2026, functions on arm64.
+var Virginia = Prices{
+	WriteUnits: 0.625, ReadUnits: 0.125, StoredGB: 0.25,
+	QueueRequests: 0.40,
+	Invocations:   0.20, GBSeconds: 0.0000133334,
+	HTTPRequests: 1.00,
+	Schedules:    1.00,
+	Alarm:        0.10,
+}
+
+// What the parts of a fire use, in units and seconds. A run is claimed and
+// ended with one write unit each; an advance is an item and a move in the
+// index; a journal is one item for each message.
+const (
+	writesOfRun     = 2
+	writesOfAdvance = 3
+	writesOfJournal = 1
+	writesOfWake    = 6 // leases, the sign of life, the watchdog's cursor
+	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
+
+	readsOfRun      = 5.05 // its job, its end and whose it is, and a look of the watchdog
+	readsOfDispatch = 2.9  // the app, its executors, what holds for all; the journal later
+	readsOfAdvance  = 1.4
+	readsOfWake     = 6.5
+	readsOfBeats    = 5 // a minute of one executor
+
+	secondsOfWake     = 0.9 // most of it waits for the beat
+	secondsOfBeat     = 0.013
+	secondsOfCallback = 0.015
+	secondsOfDispatch = 0.06 // without its fires, and what it holds
+	secondsOfFire     = 0.0025
+)
+
+// Deployment is what the bill depends on besides the jobs.
+type Deployment struct {
+	HTTPAPI   bool          // in front of callbacks and beats; else a function URL
+	Keep      time.Duration // how long runs stay
+	RunBytes  int           // of a run, as DynamoDB counts them
+	Executors int           // that beat; those at fixed addresses do not
+	Alarms    int
+	Queues    int // that a mapping polls
+	Pollers   int // that ask each of them for messages, for 20 s at a time
+	MemoryMB  struct{ Tick, Dispatch, Callback, Registry int }
+}
+
+// Standard is a stack as it is deployed without any choices.
+func Standard() Deployment {
+	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 480, Queues: 4, Pollers: 2}
+	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry = 256, 256, 128, 128
+	return d
+}
+
+// Usage is what a month uses.
+type Usage struct {
+	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
+	Invocations, GBSeconds, HTTPRequests, Wakes, Alarms   float64
+}
+
+// Plus is both together.
+func (u Usage) Plus(v Usage) Usage {
+	return Usage{
+		u.Fires + v.Fires, u.WriteUnits + v.WriteUnits, u.ReadUnits + v.ReadUnits, u.StoredGB + v.StoredGB, u.QueueRequests + v.QueueRequests,
+		u.Invocations + v.Invocations, u.GBSeconds + v.GBSeconds, u.HTTPRequests + v.HTTPRequests, u.Wakes + v.Wakes, u.Alarms + v.Alarms,
+	}
+}
+
+// Idle is what a deployment without jobs uses.
+func Idle(d Deployment) Usage {
+	const minutes = float64(Month / time.Minute)
+	beats := 2 * minutes * float64(d.Executors)
+	u := Usage{
+		WriteUnits:    minutes * (writesOfWake + writesOfBeats*float64(d.Executors)),
+		ReadUnits:     minutes * (readsOfWake + readsOfBeats*float64(d.Executors)),
+		QueueRequests: minutes * 3 * float64(d.Queues*d.Pollers),
+		Invocations:   minutes + beats,
+		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.Registry),
+		Wakes:         minutes,
+		Alarms:        float64(d.Alarms),
+	}
+	if d.HTTPAPI {
+		u.HTTPRequests = beats
+	}
+	return u
+}
+
+// Jobs is what the fires of jobs use on top, counted over a span.
+func Jobs(c Counts, d Deployment) Usage {
+	times := float64(Month) / float64(c.Span)
+	fires, batches, advances := float64(c.Fires), float64(c.Takes), float64(c.Advances)
+	u := Usage{
+		Fires:         fires,
+		WriteUnits:    writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
+		ReadUnits:     readsOfRun*fires + readsOfAdvance*advances + readsOfDispatch*batches,
+		StoredGB:      fires * float64(d.RunBytes) / 1e9 * float64(d.Keep) / float64(Month),
+		QueueRequests: float64(c.Sends) + 2*batches,
+		Invocations:   fires + batches,
+		GBSeconds: fires*secondsOfCallback*gb(d.MemoryMB.Callback) +
+			(batches*secondsOfDispatch+fires*secondsOfFire+c.Held.Seconds())*gb(d.MemoryMB.Dispatch),
+	}
+	if d.HTTPAPI {
+		u.HTTPRequests = fires
+	}
+	return u.times(times)
+}
+
+// Canary is what a job that fires each minute to a function of the stack uses.
+func Canary(d Deployment) (Usage, error) {
+	d.Keep, d.HTTPAPI = 24*time.Hour, false // its end is a call inside the stack
+	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}}}}
+	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
+	if err != nil {
+		return Usage{}, err
+	}
+	u := Jobs(c, d)
+	u.Invocations += u.Fires // its executor
+	u.GBSeconds += u.Fires * secondsOfCallback * gb(d.MemoryMB.Callback)
+	return u, nil
+}
+
+func (u Usage) times(n float64) Usage {
+	return Usage{
+		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
+		u.Invocations * n, u.GBSeconds * n, u.HTTPRequests * n, u.Wakes * n, u.Alarms * n,
+	}
+}
+
+func gb(mb int) float64 { return float64(mb) / 1024 }
+
+// Line is one line of a bill.
+type Line struct {
+	What    string  `json:"what"`
+	Amount  float64 `json:"amount"`
+	Unit    string  `json:"unit"`
+	Dollars float64 `json:"dollars"`
+}
+
+// Bill prices a usage, line by line.
+func (p Prices) Bill(u Usage) []Line {
+	const million = 1e6
+	all := []Line{
+		{"table writes", u.WriteUnits, "units", u.WriteUnits / million * p.WriteUnits},
+		{"table reads", u.ReadUnits, "units", u.ReadUnits / million * p.ReadUnits},
+		{"history stored", u.StoredGB, "GB", u.StoredGB * p.StoredGB},
+		{"queue requests", u.QueueRequests, "requests", u.QueueRequests / million * p.QueueRequests},
+		{"function invocations", u.Invocations, "invocations", u.Invocations / million * p.Invocations},
+		{"function time", u.GBSeconds, "GB-seconds", u.GBSeconds * p.GBSeconds},
+		{"HTTP API", u.HTTPRequests, "requests", u.HTTPRequests / million * p.HTTPRequests},
+		{"wake-ups", u.Wakes, "wake-ups", u.Wakes / million * p.Schedules},
+		{"alarms", u.Alarms, "alarms", u.Alarms * p.Alarm},
+	}
+	bill := all[:0]
+	for _, l := range all {
+		if l.Amount > 0 {
+			bill = append(bill, l)
+		}
+	}
+	return bill
+}
+
+// Sum is the total of a bill in dollars.
+func Sum(bill []Line) (dollars float64) {
+	for _, l := range bill {
+		dollars += l.Dollars
+	}
+	return dollars
+}
+
+// Dollars is an amount as people read it: more digits where it is small.
+func Dollars(d float64) string {
+	if d != 0 && d < 0.995 {
+		return fmt.Sprintf("$%.3f", d)
+	}
+	return fmt.Sprintf("$%.2f", d)
+}

@@ -1,0 +1,157 @@
+package cost
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// begin is a Monday.
+var begin = time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC)
+
+func spread(d time.Duration) func(int) core.When { // a phase by the job's number
+	return func(int) core.When { return core.When{Kind: core.KindEvery, Every: d} }
+}
+
+func together(d time.Duration) func(int) core.When {
+	return func(int) core.When { return core.When{Kind: core.KindEvery, Every: d, Aligned: true} }
+}
+
+type fleet struct {
+	name            string
+	jobs            int
+	span            time.Duration
+	when            func(i int) core.When
+	units, requests float64 // of writes and queues, a fire, at most
+	dollars         float64 // a million fires, at most; 0: no target
+}
+
+var fleets = []fleet{
+	{"1,000 minutely, all on :00", 1000, 100 * time.Minute, together(time.Minute), 2.45, 0.2, 2.50},
+	{"1,000 minutely, each at a second of its own", 1000, 100 * time.Minute, spread(time.Minute), 2.6, 0.5, 2.70},
+	{"20 minutely, each at a second of its own", 20, 100 * time.Minute, spread(time.Minute), 4.4, 2.5, 6},
+	{"100 secondly", 100, 20 * time.Minute, together(time.Second), 2.45, 0.2, 0},
+	{"10,000 daily, all at midnight", 10_000, 24 * time.Hour, together(24 * time.Hour), 5.1, 0.2, 0},
+	{"10,000 daily, each at a second of its own", 10_000, 24 * time.Hour, spread(24 * time.Hour), 6, 2.5, 0},
+}
+
+func jobsOf(n int, when func(i int) core.When) (jobs []Job) {
+	for i := range n {
+		jobs = append(jobs, Job{Name: fmt.Sprint("job-", i), Schedule: core.Schedule{Any: []core.When{when(i)}}})
+	}
+	return jobs
+}
+
+// holds fails unless a document has a row.
+func holds(t *testing.T, file, row string) {
+	t.Helper()
+	doc, err := os.ReadFile("../../docs/" + file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(doc), "\n"+row+"\n") {
+		t.Errorf("docs/%s does not have the row\n%s", file, row)
+	}
+}
+
+// TestFleets counts what six fleets cost, holds docs/aws.md and docs/cost.md to
+// it, and that to the targets.
+func TestFleets(t *testing.T) {
+	for _, f := range fleets {
+		t.Run(f.name, func(t *testing.T) {
+			c, err := Replay(jobsOf(f.jobs, f.when), begin, f.span, plan.AWS())
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Every instant of the span, neither more nor fewer: the counts are of whole rhythms.
+			if want := f.jobs * int(f.span/f.when(0).Every); c.Fires != want {
+				t.Errorf("%d fires in %s, want %d", c.Fires, f.span, want)
+			}
+			per := func(n int) float64 { return float64(n) / float64(c.Fires) }
+			units := writesOfRun + writesOfAdvance*per(c.Advances) + writesOfJournal*per(c.Messages)
+			requests := per(c.Sends + 2*c.Takes)
+			if units > f.units || requests > f.requests {
+				t.Errorf("%.3f write units and %.3f requests a fire; at most %.2f and %.2f", units, requests, f.units, f.requests)
+			}
+			holds(t, "aws.md", fmt.Sprintf("| %s | %.0f | %.0f | %.2f | %.3f |", f.name, 1e6*per(c.Messages), 1e6*per(c.Advances), units, requests))
+
+			u := Jobs(c, Standard())
+			u = u.times(1e6 / u.Fires)
+			bill := map[string]float64{}
+			for _, l := range Virginia.Bill(u) {
+				bill[l.What] = l.Dollars
+			}
+			sum := Sum(Virginia.Bill(u))
+			holds(t, "cost.md", fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |", f.name, bill["table writes"], bill["table reads"], bill["history stored"],
+				bill["queue requests"], bill["function invocations"]+bill["function time"], sum, sum+Virginia.HTTPRequests))
+			if f.dollars > 0 && sum > f.dollars {
+				t.Errorf("$%.2f a million fires; at most $%.2f", sum, f.dollars)
+			}
+		})
+	}
+}
+
+// TestIdle holds docs/cost.md to what an idle deployment costs, and that to the
+// targets.
+func TestIdle(t *testing.T) {
+	d := Standard()
+	d.Executors = 1
+	bill := Virginia.Bill(Idle(d))
+	for _, l := range bill {
+		holds(t, "cost.md", fmt.Sprintf("| %s | %.0f %s | %s |", l.What, l.Amount, l.Unit, Dollars(l.Dollars)))
+	}
+	holds(t, "cost.md", fmt.Sprintf("| in all | | **%s** |", Dollars(Sum(bill))))
+	if s := Sum(bill); s > 1.25 {
+		t.Errorf("idle is %s a month", Dollars(s))
+	}
+	d.Executors, d.Alarms = 0, 8
+	canary, err := Canary(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := Sum(Virginia.Bill(Idle(d).Plus(canary)))
+	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") || all > 3 {
+		t.Errorf("with the canary and eight alarms: %s a month; %v", Dollars(all), err)
+	}
+}
+
+// TestPlayMonth: rare jobs, frequent ones, fixed delays and too many to be played
+// come to what their schedules demand.
+func TestPlayMonth(t *testing.T) {
+	cron := func(expr string) core.Schedule {
+		return core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: expr}}}
+	}
+	for _, tt := range []struct {
+		name  string
+		jobs  []Job
+		fires float64
+	}{
+		{"none", nil, 0},
+		{"by hand", []Job{{Name: "a"}}, 0},
+		{"daily", []Job{{Name: "a", Schedule: cron("0 30 2 * * ?")}}, 30},
+		{"workdays", []Job{{Name: "a", Schedule: cron("0 0/5 8-17 ? * MON-FRI")}}, 120 * 30 * 5. / 7},
+		{"each second", []Job{{Name: "a", Schedule: cron("* * * * * ?")}}, 2_592_000},
+		{"fixed delay", []Job{{Name: "a", Took: time.Second, Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 29 * time.Second}}}}}, 86_400},
+		{"many", jobsOf(5000, together(time.Second)), 5000 * 2_592_000},
+	} {
+		c, err := PlayMonth(tt.jobs, begin.Add(9*time.Hour+time.Minute), plan.AWS())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := float64(c.Fires); n < tt.fires*0.99 || n > tt.fires*1.01 {
+			t.Errorf("%s: %.0f fires a month, want %.0f", tt.name, n, tt.fires)
+		}
+	}
+	if _, err := PlayMonth([]Job{{Name: "bad", Schedule: cron("* *")}}, begin, plan.AWS()); err == nil || !strings.Contains(err.Error(), "bad") {
+		t.Errorf("a schedule that is none: %v", err)
+	}
+	keep, err := Keep([]Job{{Schedule: cron("0 0 * * * ?"), Keep: 24 * time.Hour}, {Schedule: cron("0 0 0 * * ?"), Keep: 26 * 24 * time.Hour}}, begin)
+	if err != nil || keep != 2*24*time.Hour {
+		t.Errorf("kept for %v; %v", keep, err)
+	}
+}

@@ -1,0 +1,357 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+// A deployment is the functions on fakes that count, in virtual time, with the
+// answers of AWS as slow as they usually are.
+type deployment struct {
+	t     testing.TB
+	e     *engine.Engine
+	db    *fakeaws.DynamoDB
+	q     *fakeaws.SQS
+	o     plan.Options
+	ends  *callback.Callback
+	busy  sync.WaitGroup // callbacks on their way
+	fires *dispatch.Dispatcher
+
+	mu sync.Mutex
+	of map[string]*invoked // by function
+	to int                 // sends
+}
+
+type invoked struct {
+	times int
+	took  time.Duration
+}
+
+const (
+	storeTakes    = 5 * time.Millisecond
+	queueTakes    = 10 * time.Millisecond
+	executorTakes = 15 * time.Millisecond // to accept
+	runTakes      = 200 * time.Millisecond
+	pollers       = 2
+)
+
+func (d *deployment) invoke(name string, do func()) {
+	began := time.Now()
+	do()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.of[name] == nil {
+		d.of[name] = &invoked{}
+	}
+	d.of[name].times++
+	d.of[name].took += time.Since(began)
+}
+
+// Send takes a run as an executor does, which reports its end a little later.
+func (d *deployment) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+	time.Sleep(executorTakes)
+	d.mu.Lock()
+	d.to++
+	d.mu.Unlock()
+	id := int64(s.Run.ID)
+	d.busy.Go(func() {
+		time.Sleep(runTakes)
+		d.invoke("callback", func() {
+			for _, err := range d.ends.Callback(context.Background(), callback.Caller{Token: token}, []callback.Result{{LogID: id, Code: 200}}) {
+				if err != nil {
+					d.t.Error(err)
+				}
+			}
+		})
+	})
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: executorTakes}
+}
+
+func (d *deployment) Beat(context.Context, *core.App, string) error { return nil }
+
+func (d *deployment) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	return true, nil
+}
+
+func (d *deployment) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
+
+const token = "secret-of-the-app"
+
+// deploy drives the functions for as long as ctx lives.
+func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deployment {
+	db, q := fakeaws.New(t.Errorf)
+	wait := func(takes time.Duration) fakeaws.Faults {
+		return func(context.Context, fakeaws.Call) fakeaws.Fault { return fakeaws.Fault{Wait: takes} }
+	}
+	db.Faults = wait(storeTakes)
+	s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
+	end := finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o})
+	d.ends = callback.New(d.e.Manage, end, callback.Options{})
+	d.fires = dispatch.New(d.e.Dispatch, d.e.Ring, d, end, dispatch.Options{MaxAhead: d.o.MaxAhead})
+	text := token
+	m := d.manage()
+	if _, err := m.SaveApp(ctx, manage.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}); err != nil {
+		t.Fatal(err)
+	}
+	reg := registry.New(d.e.Registry, registry.Options{})
+	beat := func() {
+		d.invoke("registry", func() {
+			if err := reg.Register(ctx, registry.Registration{App: "orders", Address: "http://10.0.0.1:9999/", Token: token}); err != nil && ctx.Err() == nil {
+				t.Error(err)
+			}
+		})
+	}
+	beat()
+	drivers.Go(func() { every(ctx, 30*time.Second, 0, beat) })
+	drivers.Go(func() {
+		every(ctx, time.Minute, 17*time.Second, func() { d.invoke("tick", func() { d.wake(ctx, end) }) })
+	})
+	for range pollers {
+		drivers.Go(func() { d.poll(ctx) })
+	}
+	return d
+}
+
+func (d *deployment) manage() *manage.Manage {
+	return manage.New(d.e.Manage, d.e.Ring, finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o}), nil, manage.Options{Plan: d.o})
+}
+
+// every calls do at whole multiples of a period, and a little after.
+func every(ctx context.Context, period, after time.Duration, do func()) {
+	for {
+		t := time.NewTimer(time.Until(time.Now().Truncate(period).Add(period + after)))
+		select {
+		case <-t.C:
+			do()
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// wake is one wake-up of the tick, as functions/tick does it.
+func (d *deployment) wake(ctx context.Context, end *finish.Finish) {
+	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, end, tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o, MaxLeases: 2, MaxPartitions: 16, AuditAfter: 2 * time.Minute})
+	if _, err := d.e.Upkeep.LastAlive(ctx); err != nil && ctx.Err() == nil {
+		d.t.Error(err)
+	}
+	if _, err := d.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
+		d.t.Error(err)
+	}
+	watch := finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
+	if _, err := watch.Pass(ctx); err != nil && ctx.Err() == nil {
+		d.t.Error(err)
+	}
+	for ctx.Err() == nil {
+		now := time.Now()
+		at := now.Truncate(time.Second).Add(820 * time.Millisecond)
+		if at.Before(now) {
+			at = at.Add(time.Second)
+		}
+		time.Sleep(at.Sub(now))
+		res, err := ticker.Pass(ctx)
+		if err != nil && ctx.Err() == nil {
+			d.t.Error(err)
+		}
+		if res.Due == 0 && !res.Behind {
+			break
+		}
+	}
+	if err := ticker.Release(ctx); err != nil && ctx.Err() == nil {
+		d.t.Error(err)
+	}
+}
+
+// poll is one poller of an event source mapping.
+func (d *deployment) poll(ctx context.Context) {
+	for ctx.Err() == nil {
+		out, err := d.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10, WaitTimeSeconds: 20, VisibilityTimeout: 60})
+		if err != nil {
+			if ctx.Err() == nil {
+				d.t.Error(err)
+			}
+			return
+		}
+		d.mu.Lock()
+		if len(out.Messages) == 0 {
+			d.mu.Unlock()
+			continue
+		}
+		d.mu.Unlock()
+		var msgs []ring.Message
+		for _, m := range out.Messages {
+			msg, err := ring.Decode([]byte(*m.Body))
+			if err != nil {
+				d.t.Error(err)
+				return
+			}
+			msgs = append(msgs, msg)
+		}
+		d.invoke("dispatch", func() {
+			ctx, cancel := context.WithTimeout(ctx, 28*time.Second)
+			defer cancel()
+			for _, v := range d.fires.Handle(ctx, msgs) {
+				if !v.Ack && ctx.Err() == nil {
+					d.t.Error(v.Err)
+				}
+			}
+		})
+		_ = d.delete(ctx, out)
+	}
+}
+
+// measured is what a deployment used over a span.
+type measured struct {
+	span        time.Duration
+	fires       int
+	read, write float64
+	queue       map[string]int
+	of          map[string]invoked
+}
+
+func (d *deployment) take(span time.Duration) measured {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	u, q := d.db.Units(), d.q.Units()
+	m := measured{span: span, fires: d.to, read: u.Read, write: u.Write + u.Index, queue: maps.Clone(q.Requests), of: map[string]invoked{}}
+	for name, i := range d.of {
+		m.of[name] = *i
+	}
+	d.of, d.to = map[string]*invoked{}, 0
+	return m
+}
+
+func (m measured) String() string {
+	var b strings.Builder
+	n := float64(max(m.fires, 1))
+	fmt.Fprintf(&b, "%d fires in %s; per fire: %.3f write, %.3f read, queue", m.fires, m.span, m.write/n, m.read/n)
+	for _, k := range slices.Sorted(maps.Keys(m.queue)) {
+		fmt.Fprintf(&b, " %s %.4f", k, float64(m.queue[k])/n)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.of)) {
+		i := m.of[k]
+		fmt.Fprintf(&b, "; %s %.4f of %s", k, float64(i.times)/n, (i.took / time.Duration(max(i.times, 1))).Round(time.Millisecond))
+	}
+	return b.String()
+}
+
+// TestMeasured holds what Idle and Jobs say to what a deployment uses.
+func TestMeasured(t *testing.T) {
+	for _, c := range []struct {
+		fleet
+		jobs int           // instead of the fleet's own number
+		span time.Duration // of the measurement
+		slow bool
+	}{
+		{fleet: fleet{name: "idle"}, span: time.Hour},
+		{fleet: fleets[0], jobs: 1000, span: 20 * time.Minute, slow: true},
+		{fleet: fleets[1], jobs: 1000, span: 20 * time.Minute, slow: true},
+		{fleet: fleets[2], jobs: 20, span: time.Hour},
+		{fleet: fleets[3], jobs: 20, span: 10 * time.Minute},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if c.slow && testing.Short() {
+				t.Skip("takes ten seconds")
+			}
+			var m measured
+			synctest.Test(t, func(t *testing.T) { m = measure(t, c.jobs, c.span, c.when) })
+			t.Log(m)
+			dep := Standard()
+			dep.Executors = 1
+			say := Idle(dep).times(float64(c.span) / float64(Month))
+			if c.jobs > 0 {
+				counts, err := Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
+				if err != nil {
+					t.Fatal(err)
+				}
+				say = say.Plus(Jobs(counts, dep).times(float64(c.span) / float64(Month)))
+			}
+			near := func(what string, says, is, within float64) {
+				t.Helper()
+				t.Logf("%s: says %.1f, is %.1f", what, says, is)
+				if says < is*(1-within) || says > is*(1+within) {
+					t.Errorf("%s: says %.1f, is %.1f", what, says, is)
+				}
+			}
+			near("write units", say.WriteUnits, m.write, 0.01)
+			near("read units", say.ReadUnits, m.read, 0.03)
+			if c.jobs > 0 {
+				near("fires", say.Fires, float64(m.fires), 0.01)
+			}
+			takes := m.of["dispatch"].times
+			near("invocations", say.Invocations, float64(m.of["tick"].times+takes+m.of["callback"].times+m.of["registry"].times), 0.05)
+			// Never much less than it is; more where a pass of the tick ended in time.
+			is := gb(dep.MemoryMB.Tick)*m.of["tick"].took.Seconds() + gb(dep.MemoryMB.Dispatch)*m.of["dispatch"].took.Seconds() +
+				gb(dep.MemoryMB.Callback)*m.of["callback"].took.Seconds() + gb(dep.MemoryMB.Registry)*m.of["registry"].took.Seconds()
+			t.Logf("function time: says %.1f, is %.1f GB-seconds", say.GBSeconds, is)
+			if say.GBSeconds < 0.9*is || say.GBSeconds > 2.5*is {
+				t.Errorf("function time: says %.1f, is %.1f GB-seconds", say.GBSeconds, is)
+			}
+		})
+	}
+}
+
+// measure is what a deployment with these jobs uses once it has its rhythm.
+func measure(t *testing.T, jobs int, span time.Duration, when func(i int) core.When) measured {
+	time.Sleep(time.Until(begin))
+	ctx, stop := context.WithCancel(t.Context())
+	var drivers sync.WaitGroup
+	d := deploy(ctx, t, &drivers)
+	var specs []manage.JobSpec
+	for _, j := range jobsOf(jobs, when) {
+		specs = append(specs, manage.JobSpec{Def: core.Def{App: "orders", Name: j.Name, Handler: "work"}, Schedule: j.Schedule})
+	}
+	for part := range slices.Chunk(specs, 500) {
+		for _, r := range d.manage().Save(ctx, manage.Actor{Name: "ann"}, part) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	time.Sleep(25 * time.Minute)
+	d.take(0)
+	time.Sleep(span)
+	m := d.take(span)
+	stop()
+	drivers.Wait()
+	d.busy.Wait()
+	return m
+}
+
+func (d *deployment) delete(ctx context.Context, out *sqs.ReceiveMessageOutput) error {
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: &fakeaws.Names.Fires}
+	for i, m := range out.Messages {
+		id := fmt.Sprint(i)
+		in.Entries = append(in.Entries, types.DeleteMessageBatchRequestEntry{Id: &id, ReceiptHandle: m.ReceiptHandle})
+	}
+	_, err := d.q.DeleteMessageBatch(ctx, in)
+	return err
+}
