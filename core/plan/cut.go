@@ -15,6 +15,9 @@ type Cut struct {
 	// Max bounds it.
 	Every     int
 	Step, Max time.Duration
+	// Few fires of a slot, which fit into one message, are no herd: they are cut as
+	// a lonely one.
+	Few int
 	// Lonely is the cut of a fire that is alone in its slot, LonelyMin the least
 	// of it. A queue that counts in whole seconds rounds away what lies between:
 	// it is kept by the phase of the beats.
@@ -32,7 +35,7 @@ func (c Cut) Of(_ core.Instant, fires int) time.Duration {
 	switch {
 	case c.Every <= 0 || fires <= 0:
 		return 0
-	case fires == 1:
+	case fires <= max(c.Few, 1):
 		return c.LonelyMin
 	}
 	return min(c.Step*time.Duration((fires+c.Every-1)/c.Every), c.Max)

@@ -382,7 +382,7 @@ func TestCutOfAHerd(t *testing.T) {
 		r := &ringOf{Ring: w.eng.Ring}
 		o := plan.Local()
 		o.Cut = plan.AWS().Cut
-		o.Cut.Every = 10
+		o.Cut.Every, o.Cut.Few = 10, 1
 		f := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
 		at := core.InstantOf(time.Now()) + 7
 		var jobs []core.Job

@@ -58,8 +58,9 @@ const (
 	secondsOfWake     = 0.9 // most of it waits for the beat
 	secondsOfBeat     = 0.013
 	secondsOfCallback = 0.015
-	secondsOfDispatch = 0.06 // without its fires, and what it holds
-	secondsOfFire     = 0.0025
+	secondsOfDispatch = 0.06   // without its fires, and what it holds
+	secondsOfFire     = 0.0022 // of a batch, beyond those that are sent all at once
+	firesAtOnce       = 20
 )
 
 // Deployment is what the bill depends on besides the jobs.
@@ -126,7 +127,7 @@ func Jobs(c Counts, d Deployment) Usage {
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   fires + batches,
 		GBSeconds: fires*secondsOfCallback*gb(d.MemoryMB.Callback) +
-			(batches*secondsOfDispatch+fires*secondsOfFire+c.Held.Seconds())*gb(d.MemoryMB.Dispatch),
+			(batches*secondsOfDispatch+max(0, fires-firesAtOnce*batches)*secondsOfFire+c.Held.Seconds())*gb(d.MemoryMB.Dispatch),
 	}
 	if d.HTTPAPI {
 		u.HTTPRequests = fires

@@ -39,11 +39,11 @@ const (
 	takeBatch = 10
 	wokenAt   = 17 * time.Second // of a minute: anywhere in it
 	awakeMost = 50 * time.Second
-	// What the tick sends late in a second is held for the rest of it. A long pass
-	// runs into the next second, and half of it is held for most of that.
-	held     = 100 * time.Millisecond
-	longPass = 200 // jobs
-	longHeld = 450 * time.Millisecond
+	// How long after the beginning of a pass its first message is on the queue, and
+	// how much later the last one for each job.
+	way    = 40 * time.Millisecond
+	wayJob = 280 * time.Microsecond
+	taken  = 30 * time.Millisecond // until a visible message is in hand
 )
 
 // A Job is what counts of one.
@@ -121,18 +121,17 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 				if !counts {
 					continue
 				}
-				out := plan.Pack(fires, ring.MaxFires, 0)
-				hold := held
-				if len(page) > longPass {
-					hold = longHeld
-				}
+				out := plan.Pack(fires, ring.MaxFires, o.Cut.Of)
 				c.Fires += len(fires)
 				c.Advances += len(page)
 				c.Messages += len(out)
 				c.Sends += (len(out) + sendBatch - 1) / sendBatch
-				for _, m := range out {
+				for k, m := range out {
+					sent := now.Add(o.Cut.Phase(core.Early{}, now) + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
 					slots[m.Message.Slot]++
-					holds[m.Message.Slot] = max(holds[m.Message.Slot], hold)
+					slot := m.Message.Slot.Time()
+					visible := sent.Add(m.NotBefore.Sub(sent).Truncate(time.Second) + taken) // a queue delays by whole seconds
+					holds[m.Message.Slot] = max(holds[m.Message.Slot], slot.Sub(visible))
 				}
 			}
 		}
@@ -204,7 +203,7 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Sends: n, Takes: n, Held: time.Duration(n) * held})
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
 			continue
 		}
 		if n := estimate(sch, begin, week); n >= oftenIs {
