@@ -96,6 +96,8 @@ func (d *deployment) Idle(context.Context, *core.App, string, core.JobID) (bool,
 	return true, nil
 }
 
+func (d *deployment) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
+
 func (d *deployment) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
 
 const token = "secret-of-the-app"
