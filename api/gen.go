@@ -44,6 +44,12 @@ type ServerInterface interface {
 	// ListChanges Who changed what: of a job, of an app with its jobs, or of everything, newest first.
 	// (GET /v1/changes)
 	ListChanges(w http.ResponseWriter, r *http.Request, params ListChangesParams)
+	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+	// (GET /v1/facts)
+	GetFacts(w http.ResponseWriter, r *http.Request)
+	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+	// (POST /v1/fence)
+	Fence(w http.ResponseWriter, r *http.Request)
 	// ListJobs Jobs in the order of their numbers.
 	// (GET /v1/jobs)
 	ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams)
@@ -95,6 +101,9 @@ type ServerInterface interface {
 	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request)
+	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	// (POST /v1/restore)
+	Restore(w http.ResponseWriter, r *http.Request)
 	// ResumeAll End the pause of everything; what passed is not run.
 	// (POST /v1/resume)
 	ResumeAll(w http.ResponseWriter, r *http.Request)
@@ -423,6 +432,34 @@ func (siw *ServerInterfaceWrapper) ListChanges(w http.ResponseWriter, r *http.Re
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.ListChanges(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetFacts operation middleware
+func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetFacts(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// Fence operation middleware
+func (siw *ServerInterfaceWrapper) Fence(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Fence(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1066,6 +1103,20 @@ func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request
 	handler.ServeHTTP(w, r)
 }
 
+// Restore operation middleware
+func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Restore(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // ResumeAll operation middleware
 func (siw *ServerInterfaceWrapper) ResumeAll(w http.ResponseWriter, r *http.Request) {
 
@@ -1552,6 +1603,9 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/changes", wrapper.ListChanges)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/audit", wrapper.Audit)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/replan", wrapper.Replan)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/fence", wrapper.Fence)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/restore", wrapper.Restore)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts", wrapper.GetFacts)
 
 	return m
 }

@@ -36,6 +36,11 @@ type Options struct {
 	Token string
 	// Status says what the server is; nil is nothing known.
 	Status func() Status
+	// Facts says what doctor judges; nil is nothing known.
+	Facts func(ctx context.Context) Facts
+	// Restore begins a new generation of the data; nil where there is no other
+	// deployment to be told from.
+	Restore Restore
 	// Log takes what callers are not told; slog.Default() if nil.
 	Log *slog.Logger
 }
@@ -96,6 +101,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
 	if pattern == "" {
 		s.lost(w, r)
+		return
+	}
+	if err := s.open(r); err != nil {
+		s.fail(w, r, err)
 		return
 	}
 	s.mux.ServeHTTP(w, r)
@@ -241,11 +250,15 @@ func (s *server) GetStatus(w http.ResponseWriter, r *http.Request) {
 	}
 	if !status.Standby {
 		g, err := s.m.Global(r.Context())
-		if err != nil {
+		switch {
+		case err == nil:
+			status.Pause = pauseOf(g.Pause)
+		case core.CodeOf(err) == core.CodeRefused:
+			status.Fenced = err.Error()
+		default:
 			s.fail(w, r, err)
 			return
 		}
-		status.Pause = pauseOf(g.Pause)
 	}
 	s.write(w, http.StatusOK, status)
 }

@@ -46,7 +46,13 @@ type Global struct {
 	// executors could not beat from DownAt to UpSince.
 	UpSince time.Time
 	DownAt  time.Time
-	Rev     int64
+	// Holder is the deployment whose processes may work here; empty: none is
+	// bound yet. Generation grows with each restore or take-over. While it is
+	// Opening nobody may work.
+	Holder     string
+	Generation int
+	Opening    bool
+	Rev        int64
 	// Early is what was measured last; it changes without Rev.
 	Early Early
 }
@@ -60,6 +66,23 @@ type Early struct {
 	Median   time.Duration
 	Shift    time.Duration // how much earlier lonely fires are to turn visible
 	Shifted  time.Time     // when that was changed
+}
+
+// Nobody is the Holder of what was fenced: no deployment is named so.
+const Nobody = "-"
+
+// Admits refuses the processes of every deployment but the holder: a copy of the
+// tables, or a replica elsewhere, is for nobody until it was taken over.
+func (g Global) Admits(deployment string) error {
+	switch {
+	case g.Opening:
+		return Errorf(CodeRefused, "generation %d is being restored: nothing works until that has ended", g.Generation)
+	case g.Holder == "" || g.Holder == deployment:
+		return nil
+	case g.Holder == Nobody:
+		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or take-over", g.Generation)
+	}
+	return Errorf(CodeRefused, "these tables are those of %s (generation %d), and this is %s: restore or take over first", g.Holder, g.Generation, deployment)
 }
 
 // Executor is one live or fixed address of an app.

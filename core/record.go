@@ -113,4 +113,6 @@ const (
 	VerbTriggered = "triggered"
 	VerbCancelled = "cancelled"
 	VerbKilled    = "killed"
+	VerbFenced    = "fenced"
+	VerbRestored  = "restored"
 )

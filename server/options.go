@@ -62,6 +62,11 @@ type Options struct {
 	// the last commits.
 	Synchronous string
 
+	// Restored says that the data is a copy of an earlier moment: its numbers are
+	// lifted, and runs that were on their way found again, before anything is
+	// planned.
+	Restored bool
+
 	// Opened is called once the data is open and the doors too, before anything
 	// is planned; Closing once nothing is sent any more, while callbacks are
 	// still taken.

@@ -193,7 +193,10 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	p := s.parts
 	s.mu.Unlock()
-	if s.o.Opened != nil {
+	if s.o.Restored {
+		err = s.restore(ctx, p)
+	}
+	if err == nil && s.o.Opened != nil {
 		err = s.o.Opened(ctx, s)
 	}
 	if err == nil {

@@ -164,6 +164,23 @@ type Coming struct {
 	Timezone    string    `json:"timezone,omitempty,omitzero"`
 }
 
+// DataFolder defines model for DataFolder.
+type DataFolder struct {
+	// Bytes Of the database
+	Bytes  int64  `json:"bytes"`
+	Folder string `json:"folder"`
+
+	// Free That are free on its disk
+	Free int64 `json:"free"`
+}
+
+// Depth defines model for Depth.
+type Depth struct {
+	Due      int `json:"due"`
+	InFlight int `json:"inFlight"`
+	Waiting  int `json:"waiting"`
+}
+
 // Error defines model for Error.
 type Error struct {
 	Code string `json:"code"`
@@ -200,6 +217,47 @@ type Executor struct {
 // ExecutorList defines model for ExecutorList.
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
+}
+
+// Facts defines model for Facts.
+type Facts struct {
+	Checks *Depth      `json:"checks,omitempty"`
+	Data   *DataFolder `json:"data,omitempty"`
+
+	// Deployment Who this is
+	Deployment string `json:"deployment,omitempty,omitzero"`
+
+	// DueSince Since when the earliest job that is due to be planned waits
+	DueSince   time.Time  `json:"dueSince,omitempty,omitzero"`
+	Executors  []Executor `json:"executors,omitempty,omitzero"`
+	Fenced     string     `json:"fenced,omitempty,omitzero"`
+	Fires      *Depth     `json:"fires,omitempty"`
+	Generation int        `json:"generation,omitempty,omitzero"`
+	Holder     string     `json:"holder,omitempty,omitzero"`
+	LastTick   time.Time  `json:"lastTick,omitempty,omitzero"`
+	Now        time.Time  `json:"now"`
+
+	// OldestMessage When the oldest message of fires was due, or earlier
+	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
+	Partitions    int       `json:"partitions,omitempty,omitzero"`
+
+	// Paused Everything is
+	Paused  bool `json:"paused,omitempty,omitzero"`
+	Standby bool `json:"standby,omitempty,omitzero"`
+
+	// Unread What could not be read
+	Unread  []string  `json:"unread,omitempty,omitzero"`
+	UpSince time.Time `json:"upSince,omitempty,omitzero"`
+	Version string    `json:"version"`
+}
+
+// Generation defines model for Generation.
+type Generation struct {
+	// Generation Grows with each restore or take-over
+	Generation int `json:"generation"`
+
+	// Holder The deployment that works on this data; - is nobody
+	Holder string `json:"holder"`
 }
 
 // Job defines model for Job.
@@ -451,6 +509,53 @@ type ReplanResult struct {
 	To   time.Time `json:"to"`
 }
 
+// RestoreRequest defines model for RestoreRequest.
+type RestoreRequest struct {
+	// After Go on behind this job
+	After int32 `json:"after,omitempty,omitzero"`
+
+	// Again Also where this deployment works already
+	Again bool `json:"again,omitempty,omitzero"`
+
+	// From Of which moment the data is; left out
+	From time.Time `json:"from,omitempty,omitzero"`
+
+	// LiftJobs How many job numbers may have been given out since; left out
+	LiftJobs int `json:"liftJobs,omitempty,omitzero"`
+
+	// LiftRuns The same, of the runs of one job that have numbers
+	LiftRuns int `json:"liftRuns,omitempty,omitzero"`
+}
+
+// RestoreResult defines model for RestoreResult.
+type RestoreResult struct {
+	From time.Time `json:"from"`
+
+	// Full Jobs whose run numbers are used up
+	Full       []int32 `json:"full,omitempty,omitzero"`
+	Generation int     `json:"generation"`
+
+	// Jobs Jobs that were looked at
+	Jobs int `json:"jobs"`
+
+	// Leases Leases given up
+	Leases   int `json:"leases"`
+	LiftJobs int `json:"liftJobs"`
+	LiftRuns int `json:"liftRuns"`
+
+	// Next After of the next call; 0 it is done
+	Next int32 `json:"next"`
+
+	// Owing Ended runs whose follow-ups are made
+	Owing int `json:"owing"`
+
+	// Waiting Runs that waited to be sent and are sent
+	Waiting int `json:"waiting"`
+
+	// Watched Runs that may be with an executor and are asked after
+	Watched int `json:"watched"`
+}
+
 // ResumeRequest defines model for ResumeRequest.
 type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
@@ -600,6 +705,8 @@ type StateResult struct {
 
 // Status defines model for Status.
 type Status struct {
+	// Fenced Why nothing works on this data here; left out where it does
+	Fenced   string    `json:"fenced,omitempty,omitzero"`
 	LastTick time.Time `json:"lastTick,omitempty,omitzero"`
 	Now      time.Time `json:"now"`
 	Pause    *Pause    `json:"pause,omitempty"`
@@ -817,6 +924,9 @@ type PreviewJSONRequestBody = PreviewRequest
 // ReplanJSONRequestBody defines body for Replan for application/json ContentType.
 type ReplanJSONRequestBody = ReplanRequest
 
+// RestoreJSONRequestBody defines body for Restore for application/json ContentType.
+type RestoreJSONRequestBody = RestoreRequest
+
 // ResumeAllJSONRequestBody defines body for ResumeAll for application/json ContentType.
 type ResumeAllJSONRequestBody = ResumeRequest
 
@@ -986,6 +1096,16 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/changes (the `ListChanges` operationId).
 	ListChanges(ctx context.Context, params *ListChangesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+	//
+	// Corresponds with GET /v1/facts (the `GetFacts` operationId).
+	GetFacts(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+	//
+	// Corresponds with POST /v1/fence (the `Fence` operationId).
+	Fence(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListJobs Jobs in the order of their numbers.
 	//
 	// Corresponds with GET /v1/jobs (the `ListJobs` operationId).
@@ -1128,6 +1248,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/replan (the `Replan` operationId).
 	Replan(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RestoreWithBody Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/restore (the `Restore` operationId).
+	RestoreWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/restore (the `Restore` operationId).
+	Restore(ctx context.Context, body RestoreJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ResumeAllWithBody End the pause of everything; what passed is not run.
 	//
@@ -1401,6 +1535,36 @@ func (c *Client) Audit(ctx context.Context, params *AuditParams, reqEditors ...R
 // Corresponds with GET /v1/changes (the `ListChanges` operationId).
 func (c *Client) ListChanges(ctx context.Context, params *ListChangesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListChangesRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+//
+// Corresponds with GET /v1/facts (the `GetFacts` operationId).
+func (c *Client) GetFacts(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGetFactsRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+//
+// Corresponds with POST /v1/fence (the `Fence` operationId).
+func (c *Client) Fence(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFenceRequest(c.Server)
 	if err != nil {
 		return nil, err
 	}
@@ -1774,6 +1938,40 @@ func (c *Client) ReplanWithBody(ctx context.Context, contentType string, body io
 // Corresponds with POST /v1/replan (the `Replan` operationId).
 func (c *Client) Replan(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewReplanRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RestoreWithBody Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/restore (the `Restore` operationId).
+func (c *Client) RestoreWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/restore (the `Restore` operationId).
+func (c *Client) Restore(ctx context.Context, body RestoreJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRestoreRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -2358,6 +2556,60 @@ func NewListChangesRequest(server string, params *ListChangesParams) (*http.Requ
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewGetFactsRequest constructs an http.Request for the GetFacts method
+func NewGetFactsRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/facts")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewFenceRequest constructs an http.Request for the Fence method
+func NewFenceRequest(server string) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/fence")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
 	}
@@ -3184,6 +3436,46 @@ func NewReplanRequestWithBody(server string, contentType string, body io.Reader)
 	return req, nil
 }
 
+// NewRestoreRequest calls the generic Restore builder with application/json body
+func NewRestoreRequest(server string, body RestoreJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRestoreRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRestoreRequestWithBody constructs an http.Request for the Restore method, with any body, and a specified content type
+func NewRestoreRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/restore")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewResumeAllRequest calls the generic ResumeAll builder with application/json body
 func NewResumeAllRequest(server string, body ResumeAllJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -3738,6 +4030,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/changes (the `ListChanges` operationId).
 	ListChangesWithResponse(ctx context.Context, params *ListChangesParams, reqEditors ...RequestEditorFn) (*ListChangesResponse, error)
 
+	// GetFactsWithResponse What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/facts (the `GetFacts` operationId).
+	GetFactsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFactsResponse, error)
+
+	// FenceWithResponse Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/fence (the `Fence` operationId).
+	FenceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*FenceResponse, error)
+
 	// ListJobsWithResponse Jobs in the order of their numbers.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -3898,6 +4204,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/replan (the `Replan` operationId).
 	ReplanWithResponse(ctx context.Context, body ReplanJSONRequestBody, reqEditors ...RequestEditorFn) (*ReplanResponse, error)
+
+	// RestoreWithBodyWithResponse Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/restore (the `Restore` operationId).
+	RestoreWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreResponse, error)
+
+	// RestoreWithResponse Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/restore (the `Restore` operationId).
+	RestoreWithResponse(ctx context.Context, body RestoreJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreResponse, error)
 
 	// ResumeAllWithBodyWithResponse End the pause of everything; what passed is not run.
 	//
@@ -4437,6 +4757,102 @@ func (r ListChangesResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListChangesResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GetFactsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Facts
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GetFactsResponse) GetJSON200() *Facts {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GetFactsResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GetFactsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GetFactsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GetFactsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GetFactsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type FenceResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Generation
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r FenceResponse) GetJSON200() *Generation {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r FenceResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FenceResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FenceResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FenceResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FenceResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -5211,6 +5627,54 @@ func (r ReplanResponse) ContentType() string {
 	return ""
 }
 
+type RestoreResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RestoreResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RestoreResponse) GetJSON200() *RestoreResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RestoreResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RestoreResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RestoreResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RestoreResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RestoreResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ResumeAllResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5783,6 +6247,32 @@ func (c *ClientWithResponses) ListChangesWithResponse(ctx context.Context, param
 	return ParseListChangesResponse(rsp)
 }
 
+// GetFactsWithResponse What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/facts (the `GetFacts` operationId).
+func (c *ClientWithResponses) GetFactsWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetFactsResponse, error) {
+	rsp, err := c.GetFacts(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGetFactsResponse(rsp)
+}
+
+// FenceWithResponse Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/fence (the `Fence` operationId).
+func (c *ClientWithResponses) FenceWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*FenceResponse, error) {
+	rsp, err := c.Fence(ctx, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFenceResponse(rsp)
+}
+
 // ListJobsWithResponse Jobs in the order of their numbers.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -6080,6 +6570,32 @@ func (c *ClientWithResponses) ReplanWithResponse(ctx context.Context, body Repla
 		return nil, err
 	}
 	return ParseReplanResponse(rsp)
+}
+
+// RestoreWithBodyWithResponse Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/restore (the `Restore` operationId).
+func (c *ClientWithResponses) RestoreWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RestoreResponse, error) {
+	rsp, err := c.RestoreWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreResponse(rsp)
+}
+
+// RestoreWithResponse Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/restore (the `Restore` operationId).
+func (c *ClientWithResponses) RestoreWithResponse(ctx context.Context, body RestoreJSONRequestBody, reqEditors ...RequestEditorFn) (*RestoreResponse, error) {
+	rsp, err := c.Restore(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRestoreResponse(rsp)
 }
 
 // ResumeAllWithBodyWithResponse End the pause of everything; what passed is not run.
@@ -6512,6 +7028,72 @@ func ParseListChangesResponse(rsp *http.Response) (*ListChangesResponse, error) 
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ChangeList
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGetFactsResponse parses an HTTP response from a GetFactsWithResponse call
+func ParseGetFactsResponse(rsp *http.Response) (*GetFactsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GetFactsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Facts
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseFenceResponse parses an HTTP response from a FenceWithResponse call
+func ParseFenceResponse(rsp *http.Response) (*FenceResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FenceResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Generation
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -7040,6 +7622,39 @@ func ParseReplanResponse(rsp *http.Response) (*ReplanResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest ReplanResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRestoreResponse parses an HTTP response from a RestoreWithResponse call
+func ParseRestoreResponse(rsp *http.Response) (*RestoreResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RestoreResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RestoreResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

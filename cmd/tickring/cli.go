@@ -78,6 +78,10 @@ type grammar struct {
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 
+	Fence    fenceCmd    `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
+	Restore  restoreCmd  `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
+	Takeover takeoverCmd `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
+
 	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
 	Cost costCmd    `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`

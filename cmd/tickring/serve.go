@@ -25,6 +25,7 @@ type ServeCmd struct {
 	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
 	AllowNoToken bool     `help:"Let executors of apps without a token in (always so when listening on this machine only)."`
 	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
+	Restored     bool     `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
 	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string `hidden:"" help:"NAME=DURATION, for tests."`
 }
@@ -44,7 +45,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: adminToken(e.Getenv), Policy: server.LocalPolicy(), ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version: version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout}
+		Version: version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout, Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {

@@ -42,6 +42,9 @@ type (
 		Groups     int         `json:"groups,omitempty"`
 		UpSince    int64       `json:"upSince,omitempty"`
 		DownAt     int64       `json:"downAt,omitempty"`
+		Holder     string      `json:"holder,omitempty"`
+		Generation int         `json:"generation,omitempty"`
+		Opening    bool        `json:"opening,omitempty"`
 	}
 )
 
@@ -228,14 +231,16 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 		return core.Global{}, fmt.Errorf("read the global item: %w", err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.Global{Pause: v.Pause.decode(), Partitions: v.Partitions, Readable: v.Readable, Groups: v.Groups, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Rev: rev, Early: early}, err
+	return core.Global{Pause: v.Pause.decode(), Partitions: v.Partitions, Readable: v.Readable, Groups: v.Groups, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt),
+		Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Rev: rev, Early: early}, err
 }
 
 // PutGlobal implements the ports.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	it := stateKey("global", "-")
 	it["rev"] = number(g.Rev)
-	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Partitions: g.Partitions, Readable: g.Readable, Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt)}))
+	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Partitions: g.Partitions, Readable: g.Readable, Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt),
+		Holder: g.Holder, Generation: g.Generation, Opening: g.Opening}))
 	if !g.Early.At.IsZero() { // as read; what was noted meanwhile is noted again in a minute
 		it["earlyAt"], it["early"] = number(millis(g.Early.At)), text(encodeEarly(&g.Early))
 	}

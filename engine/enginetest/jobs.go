@@ -419,7 +419,8 @@ func global(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	g, err := e.Tick.Global(ctx)
 	ok(t, err)
-	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour), Rev: g.Rev + 1}
+	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
+		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1}
 	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
 	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
 	refused(t, e.Manage.PutGlobal(ctx, g.Rev, one))

@@ -39,6 +39,7 @@ func main() {
 
 // wire makes the handler on an engine; invoke invokes this function once more.
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
+	e = engine.Fenced(e, c.Deployment)
 	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
@@ -47,6 +48,10 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 		ev, err := readEvent(raw)
 		if err != nil {
 			return err
+		}
+		if _, err := e.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
+			log.Warn("nothing is planned here", "why", err.Error())
+			return nil // a replica that stands by is no failure
 		}
 		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, Log: log})
 		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log}

@@ -41,6 +41,7 @@ type Config struct {
 	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
 	Level      slog.Level      // TICKRING_LOG_LEVEL
 	Function   string          // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
+	Deployment string          // whose data the tables are: Region and state table, so that a copy and a replica are another's
 	Results    string          // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
 
 	// Functions and SQS send to lambda: and queue: executors; Open makes them.
@@ -183,6 +184,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	if sdk.Region == "" {
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
+	c.Deployment = sdk.Region + "/" + c.Names.State
 	queues := sqs.NewFromConfig(sdk)
 	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk)), awssend.NewQueues(queues, sdk.Region)
 	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), queues, awsengine.Options{Names: c.Names, Visibility: c.Visibility})

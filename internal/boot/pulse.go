@@ -50,6 +50,9 @@ func (p *Pulse) Look(ctx context.Context) error {
 }
 
 func (p *Pulse) look(ctx context.Context, now time.Time) error {
+	if _, err := p.e.Dispatch.Global(ctx); err != nil { // that of a fence too
+		return fmt.Errorf("read global item: %w", err)
+	}
 	last, err := p.e.Upkeep.LastAlive(ctx)
 	if err != nil {
 		return fmt.Errorf("read the sign of life: %w", err)

@@ -1,0 +1,79 @@
+package api
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/restore"
+)
+
+// The types of what an operator asks.
+type (
+	DataFolder     = client.DataFolder
+	Depth          = client.Depth
+	Facts          = client.Facts
+	Generation     = client.Generation
+	RestoreRequest = client.RestoreRequest
+	RestoreResult  = client.RestoreResult
+)
+
+// Restore begins a new generation of the data, or shuts the present one.
+type Restore interface {
+	Do(ctx context.Context, req restore.Request) (restore.Result, error)
+	Fence(ctx context.Context, by string) (core.Global, error)
+}
+
+// unfenced are the paths that change something where everything else is shut.
+var unfenced = map[string]bool{"/v1/fence": true, "/v1/restore": true}
+
+// open refuses changes where nothing may work.
+func (s *server) open(r *http.Request) error {
+	if r.Method == http.MethodGet || r.Method == http.MethodHead || unfenced[r.URL.Path] {
+		return nil
+	}
+	_, err := s.m.Global(r.Context())
+	return err
+}
+
+var errOneMachine = core.Errorf(core.CodeRefused, "on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: tickring serve --restored")
+
+// Fence shuts everybody out.
+func (s *server) Fence(w http.ResponseWriter, r *http.Request) {
+	if s.o.Restore == nil {
+		s.fail(w, r, errOneMachine)
+		return
+	}
+	g, err := s.o.Restore.Fence(r.Context(), actor(r).Name)
+	s.reply(w, r, Generation{Generation: g.Generation, Holder: g.Holder}, err)
+}
+
+// Restore does a part of a restore.
+func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
+	if s.o.Restore == nil {
+		s.fail(w, r, errOneMachine)
+		return
+	}
+	var q RestoreRequest
+	if err := decodeOrNone(w, r, &q); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns, After: core.JobID(q.After), Again: q.Again})
+	out := RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs, Leases: res.Leases,
+		Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
+	for _, id := range res.Full {
+		out.Full = append(out.Full, int32(id))
+	}
+	s.reply(w, r, out, err)
+}
+
+// GetFacts says what tickring doctor judges.
+func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
+	if s.o.Facts == nil {
+		s.fail(w, r, core.Errorf(core.CodeRefused, "nothing is known here of the deployment"))
+		return
+	}
+	s.write(w, http.StatusOK, s.o.Facts(r.Context()))
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+)
+
+type fenceCmd struct{}
+
+func (c *fenceCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	res, err := client.Decode[api.Generation](cl.Fence(e.Ctx))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(res)
+	}
+	e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
+	return nil
+}
+
+// restoreFlags are those of restore and takeover, which are one thing: the data
+// of an earlier moment, or of another place, becomes this deployment's.
+type restoreFlags struct {
+	From     string `placeholder:"TIME" help:"Of which moment the data is: 2026-11-20T02:30, 02:30, 24h (ago). Left out: a minute before the last sign of life in it."`
+	LiftJobs int    `placeholder:"N" help:"How many jobs may have been made since (default: 100,000 and 100 for each second since)."`
+	LiftRuns int    `placeholder:"N" help:"How many runs of one job may have been triggered or retried since (default: 10,000 and 1,000 for each second since)."`
+	Again    bool   `help:"Also where this deployment works on the data already."`
+}
+
+type (
+	restoreCmd  struct{ restoreFlags }
+	takeoverCmd struct{ restoreFlags }
+)
+
+func (c *restoreCmd) Run(e *Env) error  { return c.run(e, "restored") }
+func (c *takeoverCmd) Run(e *Env) error { return c.run(e, "taken over") }
+
+// beforeCopy is how long before the moment of a copy an instant may have been
+// due whose message was on its way then.
+const beforeCopy = 15 * time.Minute
+
+func (c *restoreFlags) run(e *Env, done string) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	req := api.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, Again: c.Again}
+	if c.From != "" {
+		if req.From, _, err = e.spanOf(c.From, "now", ""); err != nil {
+			return err
+		}
+	}
+	var sum api.RestoreResult
+	for {
+		res, err := client.Decode[api.RestoreResult](cl.Restore(e.Ctx, req))
+		if err != nil {
+			if sum.Jobs > 0 {
+				return fmt.Errorf("%w\n%d jobs are done, and nothing works meanwhile: say the same again", err, sum.Jobs)
+			}
+			return err
+		}
+		sum = api.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: sum.Jobs + res.Jobs, Leases: sum.Leases + res.Leases,
+			Waiting: sum.Waiting + res.Waiting, Watched: sum.Watched + res.Watched, Owing: sum.Owing + res.Owing, Full: append(sum.Full, res.Full...)}
+		if res.Next == 0 {
+			break
+		}
+		req.After, req.From, req.LiftJobs, req.LiftRuns = res.Next, res.From, res.LiftJobs, res.LiftRuns
+	}
+	plan, err := client.Decode[api.ReplanResult](cl.Replan(e.Ctx, api.ReplanRequest{From: sum.From.Add(-beforeCopy), To: time.Now().UTC()}))
+	if err != nil {
+		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation, err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
+	}
+	if e.json() {
+		return e.printJSON(struct {
+			Restore api.RestoreResult `json:"restore"`
+			Replan  api.ReplanResult  `json:"replan"`
+		}{sum, plan})
+	}
+	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
+	e.printf("numbers of new jobs begin %d higher, those of runs %d higher\n", sum.LiftJobs, sum.LiftRuns)
+	e.printf("%d runs that waited are sent, %d that may be with an executor are asked after, %d owed follow-ups\n", sum.Waiting, sum.Watched, sum.Owing)
+	for _, id := range sum.Full {
+		e.printf("job %d has no run numbers left: make it anew before it is triggered\n", id)
+	}
+	from := sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339)
+	e.printf("%d instants had no run, %d sent again\nin a few minutes, until nothing is unaccounted for: tickring replan --from %s   and: tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
+	return nil
+}

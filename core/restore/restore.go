@@ -1,0 +1,395 @@
+// Package restore makes a copy of the data fit to work with: tables brought back
+// to an earlier moment, a replica in another Region, a file from a backup. What
+// came after that moment is not in it, and may have been given out: so numbers
+// are lifted, runs that nobody looks after any more are found again, and a new
+// generation begins that shuts the processes of the old one out. What was
+// demanded and has no run is not made here: manage.Replan sends it. It refuses
+// tables that the asking deployment already works on.
+package restore
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Global is the item that says who may work.
+type Global interface {
+	Global(ctx context.Context) (core.Global, error)
+	// PutGlobal replaces it; condition: its Rev is seen.
+	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+	PutChanges(ctx context.Context, changes []core.Change) error
+}
+
+// Jobs are the jobs with their runs and numbers.
+type Jobs interface {
+	// ListJobs reads jobs in the order of their numbers.
+	ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error)
+	// NewJobIDs and Numbers draw n numbers; the first of them.
+	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
+	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// with last < first downwards from first to last.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+}
+
+// Entries takes light entries into the due index.
+type Entries interface {
+	PutEntries(ctx context.Context, entries []core.DueItem) []error
+}
+
+// Journals takes what the watchdog is to look at.
+type Journals interface {
+	PutJournal(ctx context.Context, j core.Journal) error
+}
+
+// Leases are the locks of the partitions.
+type Leases interface {
+	Leases(ctx context.Context) ([]core.Lease, error)
+	// DropLease removes one; condition: as seen.
+	DropLease(ctx context.Context, seen core.Lease) error
+}
+
+// Alive tells when the scheduler of this data last lived.
+type Alive interface {
+	LastAlive(ctx context.Context) (time.Time, error)
+}
+
+// Ports are what a restore reads and writes: those of the data itself, not those
+// that a fence guards.
+type Ports struct {
+	Global   Global
+	Jobs     Jobs
+	Entries  Entries
+	Journals Journals
+	Leases   Leases
+	Alive    Alive
+}
+
+// Options of New. The zero value of a field means its default.
+type Options struct {
+	// Deployment is who is to work here from now on; empty is right where
+	// nobody else can, as with a file.
+	Deployment string
+	Now        func() time.Time
+	// Budget is how long one call of Do begins new work: 10 s.
+	Budget time.Duration
+	// Back is how long before the copy was made a run may have been due that is
+	// still on its way: 48 h. A fire waits that long only while nothing works.
+	Back time.Duration
+}
+
+// Restorer holds the use case; it has no state of its own.
+type Restorer struct {
+	p Ports
+	o Options
+}
+
+// New makes a Restorer.
+func New(p Ports, o Options) *Restorer {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Budget == 0 {
+		o.Budget = 10 * time.Second
+	}
+	if o.Back == 0 {
+		o.Back = 48 * time.Hour
+	}
+	return &Restorer{p: p, o: o}
+}
+
+// Request asks for a restore, or for it to go on.
+type Request struct {
+	By string
+	// From is the moment of which the copy is. Zero is a minute before the last
+	// sign of life in it, which is noted each minute.
+	From time.Time
+	// LiftJobs and LiftRuns are how many numbers may have been given out after
+	// From: of jobs, and of runs of one job. 0 is what Lift says.
+	LiftJobs, LiftRuns int
+	// After goes on behind this job: Next of the answer before; 0 begins.
+	After core.JobID
+	// Again allows a restore of what this deployment works on already.
+	Again bool
+}
+
+// Result is what one call did.
+type Result struct {
+	Generation         int
+	From               time.Time
+	LiftJobs, LiftRuns int
+	Jobs               int // looked at
+	Leases             int // given up
+	Waiting            int // runs without an owner, put into the due index: the tick sends them
+	Watched            int // runs that may be with an executor: the watchdog asks
+	Owing              int // ended runs whose follow-ups the watchdog makes
+	// Full are jobs whose numbers are used up: they have to be made anew before
+	// they are triggered or retried again.
+	Full []core.JobID
+	// Next is where to go on; 0 all is done, and the deployment works.
+	Next core.JobID
+}
+
+// Bounds of what is lifted.
+const (
+	liftJobs, liftJobsMost = 100_000, 1 << 24 // 100,000 is the most that one apply makes
+	liftRuns, liftRunsMost = 10_000, 1 << 27
+)
+
+// Lift is how many numbers may have been given out in a span: of jobs, 100 a
+// second, and of the runs of one job, 1,000 a second, which is what one item of
+// DynamoDB takes; and what one request may draw at once besides.
+func Lift(span time.Duration) (jobs, runs int) {
+	s := int(max(span, 0).Seconds())
+	return min(liftJobs+100*s, liftJobsMost), min(liftRuns+1000*s, liftRunsMost)
+}
+
+const (
+	page       = 1000 // runs of one read
+	perJournal = 500
+	lead       = 210 * time.Second // as plan.AWS: earlier than that no fire goes on the ring
+	jobsAtOnce = 100
+	tries      = 4
+)
+
+// edit changes the global item; change answers false where it is so already.
+func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g *core.Global) (bool, error)) (core.Global, error) {
+	for range tries {
+		old, err := r.p.Global.Global(ctx)
+		if err != nil {
+			return old, fmt.Errorf("read global item: %w", err)
+		}
+		want := old
+		now := r.o.Now().UTC().Truncate(time.Millisecond)
+		changed, err := change(&want)
+		if err != nil || !changed {
+			return want, err
+		}
+		want.Rev = max(core.Millis(now), old.Rev+1)
+		err = r.p.Global.PutGlobal(ctx, old.Rev, want)
+		if errors.Is(err, core.ErrRefused) {
+			continue // another was faster; or our own answer was lost, and it is so already
+		}
+		if err != nil {
+			return want, fmt.Errorf("write global item: %w", err)
+		}
+		c := core.Change{ID: want.Rev, At: now, By: by, Verb: verb, Why: why, Old: core.GlobalRecordOf(&old).String(), New: core.GlobalRecordOf(&want).String()}
+		if err := r.p.Global.PutChanges(ctx, []core.Change{c}); err != nil {
+			return want, fmt.Errorf("write change record: %w", err)
+		}
+		return want, nil
+	}
+	return core.Global{}, core.Errorf(core.CodeUnavailable, "others changed the global item each time: try again")
+}
+
+// Fence shuts everybody out, until a restore or take-over. What was begun ends:
+// a dispatch that had read before lasts its invocation, 30 s at most.
+func (r *Restorer) Fence(ctx context.Context, by string) (core.Global, error) {
+	return r.edit(ctx, by, core.VerbFenced, "", func(g *core.Global) (bool, error) {
+		if g.Opening {
+			return false, core.Errorf(core.CodeConflict, "generation %d is being restored: nothing works already", g.Generation)
+		}
+		changed := g.Holder != core.Nobody
+		g.Holder = core.Nobody
+		return changed, nil
+	})
+}
+
+// Do begins a restore, or goes on with it, for as long as Options say. An error
+// leaves it where it was: the same request may be made again, and what is
+// repeated does no harm but to lift numbers once more.
+func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
+	if req.By == "" || len(req.By) > 128 {
+		return Result{}, core.Invalid("actor", req.By, "who asks is named in 1 to 128 bytes")
+	}
+	now := r.o.Now()
+	res := Result{From: req.From, LiftJobs: req.LiftJobs, LiftRuns: req.LiftRuns}
+	if res.From.IsZero() {
+		last, err := r.p.Alive.LastAlive(ctx)
+		if err != nil {
+			return res, fmt.Errorf("read the last sign of life: %w", err)
+		}
+		if last.IsZero() {
+			return res, core.Invalid("from", "", "nothing ever worked on this data: say of which moment it is")
+		}
+		res.From = last.Add(-time.Minute).Truncate(time.Second)
+	}
+	if res.From.After(now) || now.Sub(res.From) > 400*24*time.Hour {
+		return res, core.Invalid("from", res.From.Format(time.RFC3339), "the moment of the copy lies in the past, 400 days at most")
+	}
+	jobs, runs := Lift(now.Sub(res.From))
+	if res.LiftJobs == 0 {
+		res.LiftJobs = jobs
+	}
+	if res.LiftRuns == 0 {
+		res.LiftRuns = runs
+	}
+	if res.LiftJobs < 0 || res.LiftJobs > liftJobsMost*16 {
+		return res, core.Invalid("liftJobs", fmt.Sprint(res.LiftJobs), fmt.Sprintf("allowed is 1 to %d", liftJobsMost*16))
+	}
+	if res.LiftRuns < 0 || res.LiftRuns > liftRunsMost*8 {
+		return res, core.Invalid("liftRuns", fmt.Sprint(res.LiftRuns), fmt.Sprintf("allowed is 1 to %d", liftRunsMost*8))
+	}
+	g, err := r.begin(ctx, &req, &res)
+	if err != nil {
+		return res, err
+	}
+	res.Generation = g.Generation
+	for end := now.Add(r.o.Budget); ; {
+		list, err := r.p.Jobs.ListJobs(ctx, "", req.After, jobsAtOnce)
+		if err != nil {
+			return res, fmt.Errorf("read jobs: %w", err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		for i := range list {
+			if err := r.job(ctx, g, list[i].Def.ID, &res); err != nil {
+				return res, fmt.Errorf("job %s/%s: %w", list[i].Def.App, list[i].Def.Name, err)
+			}
+			req.After = list[i].Def.ID
+			if r.o.Now().After(end) {
+				res.Next = req.After
+				return res, nil
+			}
+		}
+	}
+	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)), func(g *core.Global) (bool, error) {
+		if g.Holder != r.o.Deployment {
+			return false, core.Errorf(core.CodeConflict, "%s has taken over meanwhile", g.Holder)
+		}
+		changed := g.Opening
+		// Executors could not beat: they have time to, before one counts as gone.
+		g.Opening, g.DownAt, g.UpSince = false, res.From.UTC(), r.o.Now().UTC().Truncate(time.Millisecond)
+		return changed, nil
+	})
+	return res, err
+}
+
+// begin shuts everybody out, gives up the leases and lifts the number of jobs.
+func (r *Restorer) begin(ctx context.Context, req *Request, res *Result) (core.Global, error) {
+	g, err := r.edit(ctx, req.By, core.VerbFenced, "a restore begins", func(g *core.Global) (bool, error) {
+		if g.Opening && g.Holder == r.o.Deployment {
+			return false, nil // it goes on
+		}
+		if req.After != 0 {
+			return false, core.Errorf(core.CodeConflict, "no restore is under way here: begin one")
+		}
+		if !req.Again && !g.Opening && g.Holder == r.o.Deployment && g.Holder != "" {
+			return false, core.Errorf(core.CodeConflict, "this deployment works on these tables already (generation %d)", g.Generation)
+		}
+		g.Holder, g.Opening = r.o.Deployment, true
+		g.Generation++
+		return true, nil
+	})
+	if err != nil || req.After != 0 {
+		return g, err
+	}
+	leases, err := r.p.Leases.Leases(ctx)
+	if err != nil {
+		return g, fmt.Errorf("read leases: %w", err)
+	}
+	for _, l := range leases {
+		if err := r.p.Leases.DropLease(ctx, l); err != nil && !errors.Is(err, core.ErrRefused) {
+			return g, fmt.Errorf("give up lease %s: %w", l.Name, err)
+		}
+		res.Leases++
+	}
+	first, err := r.p.Jobs.NewJobIDs(ctx, res.LiftJobs)
+	if err != nil {
+		return g, fmt.Errorf("lift the number of jobs: %w", err)
+	}
+	if first <= 0 || int64(first)+int64(res.LiftJobs) > math.MaxInt32 {
+		return g, core.Errorf(core.CodeRefused, "the numbers of jobs are used up: export the jobs and apply them to a new deployment")
+	}
+	return g, nil
+}
+
+// job lifts the numbers of a job's runs, and finds those runs that were on
+// their way: what carried them may be gone.
+func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *Result) error {
+	res.Jobs++
+	first, err := r.p.Jobs.Numbers(ctx, id, res.LiftRuns)
+	if err != nil {
+		return fmt.Errorf("lift the numbers of its runs: %w", err)
+	}
+	if int64(first)+int64(res.LiftRuns) > core.MaxNumber {
+		res.Full = append(res.Full, id)
+	}
+	since := core.InstantOf(res.From.Add(-r.o.Back))
+	lo, hi := core.RunRange(id, since, core.Horizon)
+	for lo <= hi {
+		runs, err := r.p.Jobs.RunSpan(ctx, lo, hi, page)
+		if err != nil {
+			return fmt.Errorf("read its runs: %w", err)
+		}
+		if err := r.runs(ctx, g, runs, res); err != nil {
+			return err
+		}
+		if len(runs) < page {
+			break
+		}
+		lo = runs[len(runs)-1].ID + 1
+	}
+	lo, hi = core.NumberedRange(id)
+	for hi >= lo {
+		runs, err := r.p.Jobs.RunSpan(ctx, hi, lo, page)
+		if err != nil {
+			return fmt.Errorf("read its runs: %w", err)
+		}
+		if err := r.runs(ctx, g, runs, res); err != nil {
+			return err
+		}
+		old := true // a whole page was due long before: so were those before it
+		for i := range runs {
+			old = old && runs[i].Slot < since
+		}
+		if len(runs) < page || old {
+			break
+		}
+		hi = runs[len(runs)-1].ID - 1
+	}
+	return nil
+}
+
+func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, res *Result) error {
+	now := r.o.Now()
+	var entries []core.DueItem
+	var seen []core.Entry
+	for i := range runs {
+		run := &runs[i]
+		switch {
+		case run.State.Open() && run.Owner == "":
+			// Where a message or an entry still has it, this is a copy: its ID decides once.
+			at := max(core.InstantOf(now), run.Slot.Add(-lead))
+			entries = append(entries, core.DueItem{PlanAt: at, Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)})
+			res.Waiting++
+		case run.State.Open():
+			seen = append(seen, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Unconfirmed})
+			res.Watched++
+		case len(run.Owes) > 0:
+			seen = append(seen, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Accepted})
+			res.Owing++
+		}
+	}
+	for _, err := range r.p.Entries.PutEntries(ctx, entries) {
+		if err != nil {
+			return fmt.Errorf("put a waiting run into the due index: %w", err)
+		}
+	}
+	for len(seen) > 0 {
+		some := seen[:min(len(seen), perJournal)]
+		seen = seen[len(some):]
+		j := core.Journal{Key: core.JournalKey{Minute: now.Unix() / 60, Nonce: rand.Text()}, V: 1, Entries: some}
+		if err := r.p.Journals.PutJournal(ctx, j); err != nil {
+			return fmt.Errorf("write a journal of open runs: %w", err)
+		}
+	}
+	return nil
+}

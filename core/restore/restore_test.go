@@ -1,0 +1,410 @@
+package restore_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+var (
+	ctx  = context.Background()
+	made = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) // the moment of the copy
+)
+
+const here = "eu-west-1/state-2"
+
+type fixture struct {
+	t   testing.TB
+	now time.Time
+	e   *engine.Engine
+	o   restore.Options
+}
+
+// newFixture is a copy made of tables that eu-central-1 worked on, looked at an
+// hour later.
+func newFixture(t testing.TB, jobs int) *fixture {
+	f := &fixture{t: t, now: made.Add(time.Hour)}
+	f.e = memory.Open(memory.Options{Now: func() time.Time { return f.now }})
+	f.o = restore.Options{Deployment: here, Now: func() time.Time { return f.now }}
+	_, err := f.e.Upkeep.Alive(ctx, made.Add(30*time.Second))
+	f.ok(err)
+	f.ok(f.e.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 2, Readable: 2, Holder: "eu-central-1/state", Generation: 1, Rev: 1}))
+	if jobs == 0 {
+		return f
+	}
+	first, err := f.e.Manage.NewJobIDs(ctx, jobs)
+	f.ok(err)
+	list := make([]core.Job, jobs)
+	for i := range list {
+		id := first + core.JobID(i)
+		list[i] = core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)}, Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: made}}
+	}
+	for _, err := range f.e.Manage.CreateJobs(ctx, list, nil) {
+		f.ok(err)
+	}
+	return f
+}
+
+func (f *fixture) ok(err error) {
+	f.t.Helper()
+	if err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+func (f *fixture) restorer() *restore.Restorer {
+	e := f.e
+	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, f.o)
+}
+
+func (f *fixture) do(req restore.Request) restore.Result {
+	f.t.Helper()
+	req.By = "ann"
+	res, err := f.restorer().Do(ctx, req)
+	f.ok(err)
+	return res
+}
+
+func (f *fixture) admitted(deployment string) error {
+	f.t.Helper()
+	g, err := f.e.Tick.Global(ctx)
+	f.ok(err)
+	return g.Admits(deployment)
+}
+
+// Numbers that may have been given out after the copy was made are not given out again.
+func TestLifts(t *testing.T) {
+	f := newFixture(t, 1)
+	_, err := f.e.Manage.Numbers(ctx, 1, 7)
+	f.ok(err)
+	res := f.do(restore.Request{})
+	if want := made.Add(-30 * time.Second); !res.From.Equal(want) || res.LiftJobs != 100_000+100*3630 || res.LiftRuns != 10_000+1000*3630 || res.Next != 0 || res.Generation != 2 {
+		t.Errorf("%+v; from %s", res, want)
+	}
+	if id, err := f.e.Manage.NewJobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
+		t.Errorf("the next job has the number %d, %v", id, err)
+	}
+	if n, err := f.e.Finish.Numbers(ctx, 1, 1); err != nil || int(n) != 7+res.LiftRuns+1 {
+		t.Errorf("the next run has the number %d, %v", n, err)
+	}
+	again := f.do(restore.Request{Again: true, LiftJobs: 5, LiftRuns: 3})
+	if again.LiftJobs != 5 || again.LiftRuns != 3 || again.Generation != 3 {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestLiftBounds(t *testing.T) {
+	for _, c := range []struct {
+		span       time.Duration
+		jobs, runs int
+	}{
+		{0, 100_000, 10_000}, {-time.Hour, 100_000, 10_000}, {time.Minute, 106_000, 70_000}, {400 * 24 * time.Hour, 1 << 24, 1 << 27},
+	} {
+		if jobs, runs := restore.Lift(c.span); jobs != c.jobs || runs != c.runs {
+			t.Errorf("%s: %d jobs, %d runs; want %d, %d", c.span, jobs, runs, c.jobs, c.runs)
+		}
+	}
+}
+
+// A job whose numbers end is named, and a store whose job numbers end is refused.
+func TestUsedUp(t *testing.T) {
+	f := newFixture(t, 2)
+	_, err := f.e.Manage.Numbers(ctx, 2, core.MaxNumber-1000)
+	f.ok(err)
+	if res := f.do(restore.Request{}); !slices.Equal(res.Full, []core.JobID{2}) {
+		t.Errorf("full: %v", res.Full)
+	}
+	_, err = f.e.Manage.NewJobIDs(ctx, 1<<31-700_000)
+	f.ok(err)
+	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann", Again: true}); !strings.Contains(fmt.Sprint(err), "numbers of jobs are used up") {
+		t.Error(err)
+	}
+	if f.admitted(here) == nil {
+		t.Error("it works all the same")
+	}
+}
+
+// Nobody works while it is under way, the new deployment alone afterwards.
+func TestGenerations(t *testing.T) {
+	f := newFixture(t, 250)
+	f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now.Add(time.Minute)}))
+	if f.admitted(here) == nil || f.admitted("eu-central-1/state") != nil {
+		t.Fatal("a copy is its new deployment's before it was restored")
+	}
+	f.o.Budget = time.Millisecond
+	tick := f.now
+	f.o.Now = func() time.Time { tick = tick.Add(100 * time.Microsecond); return tick }
+	jobs, calls := 0, 0
+	for req := (restore.Request{}); ; calls++ {
+		res := f.do(req)
+		jobs += res.Jobs
+		if res.Next == 0 {
+			break
+		}
+		for _, who := range []string{here, "eu-central-1/state", ""} {
+			if err := f.admitted(who); err == nil {
+				t.Fatalf("%q may work while it is being restored", who)
+			}
+		}
+		req.After, req.From = res.Next, res.From
+	}
+	if jobs != 250 || calls < 2 {
+		t.Errorf("%d jobs in %d calls", jobs, calls+1)
+	}
+	if err := f.admitted(here); err != nil || f.admitted("eu-central-1/state") == nil {
+		t.Errorf("after it: %v", err)
+	}
+	if list, err := f.e.Leases.Leases(ctx); err != nil || len(list) > 0 {
+		t.Errorf("leases %+v, %v", list, err)
+	}
+	g, err := f.e.Tick.Global(ctx)
+	if err != nil || !g.DownAt.Equal(made.Add(-30*time.Second)) || g.UpSince.Before(f.now) || g.Partitions != 2 {
+		t.Errorf("%+v, %v: executors are to have time to beat again", g, err)
+	}
+	list, err := f.e.Manage.Changes(ctx, "", 0, 10)
+	if err != nil || len(list) != 2 || list[0].Verb != core.VerbRestored || list[1].Verb != core.VerbFenced || list[0].By != "ann" {
+		t.Errorf("changes %+v, %v", list, err)
+	}
+}
+
+// What carried a run may be gone with what came after the copy: every open run
+// is on its way again or looked after, and so is what ended runs owe.
+func TestRuns(t *testing.T) {
+	f := newFixture(t, 1)
+	run := func(n uint32, state core.State, change func(*core.Run)) core.RunID {
+		r := core.Run{ID: core.NumberedRun(1, n), App: "shop", State: state, Cause: core.CauseManual, At: core.InstantOf(made), Slot: core.InstantOf(made), Attempt: 1, First: core.NumberedRun(1, n)}
+		if change != nil {
+			change(&r)
+		}
+		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
+		return r.ID
+	}
+	owned := func(r *core.Run) { r.Owner, r.Until, r.Address = "old", made.Add(time.Second), "http://10.0.0.1:9999/" }
+	waits := run(1, core.Planned, nil)
+	far := run(2, core.Planned, func(r *core.Run) { r.Slot = core.InstantOf(f.now.Add(time.Hour)) })
+	back := run(3, core.Planned, func(r *core.Run) { r.MaybeSent, r.Address = true, "http://10.0.0.1:9999/" })
+	claimed := run(4, core.Running, owned)
+	run(5, core.Succeeded, owned)
+	owing := run(6, core.Failed, func(r *core.Run) {
+		r.Reason, r.Owes = core.ReasonHandler, []core.Owed{{Run: core.NumberedRun(1, 9), Kind: core.CauseRetry, Slot: core.InstantOf(made)}}
+	})
+	planned := func(before time.Duration, state core.State) core.RunID {
+		at := core.InstantOf(made.Add(-before))
+		r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: core.PlannedRun(1, at)}
+		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
+		return r.ID
+	}
+	given := planned(time.Minute, core.Planned) // given back, on a message that is gone
+	planned(72*time.Hour, core.Planned)         // no fire is on its way so long
+
+	res := f.do(restore.Request{From: made})
+	if res.Waiting != 4 || res.Watched != 1 || res.Owing != 1 {
+		t.Errorf("%+v", res)
+	}
+	due := map[core.RunID]core.Instant{}
+	for p := range 2 {
+		list, err := f.e.Tick.Due(ctx, p, core.InstantOf(f.now.Add(2*time.Hour)), core.DueItem{}, 100)
+		f.ok(err)
+		for _, d := range list {
+			if d.Run != 0 {
+				due[d.Run] = d.PlanAt
+			}
+		}
+	}
+	now := core.InstantOf(f.now)
+	for _, c := range []struct {
+		run core.RunID
+		at  core.Instant
+	}{{waits, now}, {back, now}, {given, now}, {far, now + 3600 - 210}} {
+		if due[c.run] != c.at {
+			t.Errorf("run %d is due at %s, want %s", c.run, due[c.run], c.at)
+		}
+	}
+	if len(due) != 4 {
+		t.Errorf("%d entries", len(due))
+	}
+	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60)
+	f.ok(err)
+	seen := map[core.RunID]core.Outcome{}
+	for _, j := range journals {
+		for _, e := range j.Entries {
+			seen[e.Run] = e.Outcome
+		}
+	}
+	if len(seen) != 2 || seen[claimed] != core.Unconfirmed || seen[owing] != core.Accepted {
+		t.Errorf("the watchdog is told of %v", seen)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	f := newFixture(t, 1)
+	for _, c := range []struct {
+		req  restore.Request
+		code core.Code
+	}{
+		{restore.Request{}, core.CodeInvalid},
+		{restore.Request{By: "ann", From: f.now.Add(time.Second)}, core.CodeInvalid},
+		{restore.Request{By: "ann", From: f.now.Add(-401 * 24 * time.Hour)}, core.CodeInvalid},
+		{restore.Request{By: "ann", LiftJobs: -1}, core.CodeInvalid},
+		{restore.Request{By: "ann", LiftJobs: 1 << 30}, core.CodeInvalid},
+		{restore.Request{By: "ann", LiftRuns: 1<<30 + 1}, core.CodeInvalid},
+		{restore.Request{By: "ann", After: 3}, core.CodeConflict},
+	} {
+		if _, err := f.restorer().Do(ctx, c.req); core.CodeOf(err) != c.code || err == nil {
+			t.Errorf("%+v: %v, want %s", c.req, err, c.code)
+		}
+	}
+	if g, err := f.e.Tick.Global(ctx); err != nil || g.Generation != 1 {
+		t.Errorf("%+v, %v: what was refused changed something", g, err)
+	}
+	f.do(restore.Request{})
+	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeConflict {
+		t.Errorf("a deployment restores what it works on: %v", err)
+	}
+	empty := &fixture{t: t, now: made, e: memory.Open(memory.Options{}), o: f.o}
+	if _, err := empty.restorer().Do(ctx, restore.Request{By: "ann"}); core.CodeOf(err) != core.CodeInvalid {
+		t.Errorf("nothing ever worked, and no moment is given: %v", err)
+	}
+}
+
+// A fence shuts everybody out until somebody takes over.
+func TestFence(t *testing.T) {
+	f := newFixture(t, 1)
+	for range 2 {
+		if g, err := f.restorer().Fence(ctx, "ann"); err != nil || g.Holder != core.Nobody || g.Generation != 1 {
+			t.Fatalf("%+v, %v", g, err)
+		}
+	}
+	if f.admitted("eu-central-1/state") == nil || f.admitted(here) == nil {
+		t.Error("somebody may work behind a fence")
+	}
+	f.do(restore.Request{})
+	if err := f.admitted(here); err != nil {
+		t.Error(err)
+	}
+}
+
+// failing lets the nth call fail, after it has happened or before.
+type failing struct {
+	*engine.Engine
+	left  int
+	after bool
+}
+
+var errLost = errors.New("no answer")
+
+func (x *failing) call(f func() error) error {
+	x.left--
+	if x.left == 0 && !x.after {
+		return errLost
+	}
+	err := f()
+	if x.left == 0 {
+		return errLost
+	}
+	return err
+}
+
+func (x *failing) Global(ctx context.Context) (g core.Global, err error) {
+	err = x.call(func() error { g, err = x.Manage.Global(ctx); return err })
+	return g, err
+}
+func (x *failing) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	return x.call(func() error { return x.Manage.PutGlobal(ctx, seen, g) })
+}
+func (x *failing) PutChanges(ctx context.Context, c []core.Change) error {
+	return x.call(func() error { return x.Manage.PutChanges(ctx, c) })
+}
+func (x *failing) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (l []core.Job, err error) {
+	err = x.call(func() error { l, err = x.Manage.ListJobs(ctx, app, after, limit); return err })
+	return l, err
+}
+func (x *failing) NewJobIDs(ctx context.Context, n int) (id core.JobID, err error) {
+	err = x.call(func() error { id, err = x.Manage.NewJobIDs(ctx, n); return err })
+	return id, err
+}
+func (x *failing) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
+	err = x.call(func() error { first, err = x.Manage.Numbers(ctx, job, n); return err })
+	return first, err
+}
+func (x *failing) RunSpan(ctx context.Context, first, last core.RunID, limit int) (l []core.Run, err error) {
+	err = x.call(func() error { l, err = x.Manage.RunSpan(ctx, first, last, limit); return err })
+	return l, err
+}
+func (x *failing) PutEntries(ctx context.Context, d []core.DueItem) []error {
+	errs := make([]error, len(d))
+	if err := x.call(func() error { errs = x.Finish.PutEntries(ctx, d); return nil }); err != nil {
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+func (x *failing) PutJournal(ctx context.Context, j core.Journal) error {
+	return x.call(func() error { return x.Watch.PutJournal(ctx, j) })
+}
+func (x *failing) DropLease(ctx context.Context, l core.Lease) error {
+	return x.call(func() error { return x.Engine.Leases.DropLease(ctx, l) })
+}
+func (x *failing) LastAlive(ctx context.Context) (t time.Time, err error) {
+	err = x.call(func() error { t, err = x.Upkeep.LastAlive(ctx); return err })
+	return t, err
+}
+
+type leases struct{ *failing }
+
+func (x leases) Leases(ctx context.Context) (l []core.Lease, err error) {
+	err = x.call(func() error { l, err = x.Engine.Leases.Leases(ctx); return err })
+	return l, err
+}
+
+// Whatever call fails, before or after it happened, nobody works on what is
+// half restored, and the same request made again ends it.
+func TestEveryFault(t *testing.T) {
+	for _, after := range []bool{false, true} {
+		for n := 1; ; n++ {
+			f := newFixture(t, 2)
+			f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
+			id := core.NumberedRun(2, 1)
+			f.ok(f.e.Finish.Create(ctx, []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, At: 1, Slot: core.InstantOf(made), Attempt: 1, First: id}})[0])
+			x := &failing{f.e, n, after}
+			r := restore.New(restore.Ports{Global: x, Jobs: x, Entries: x, Journals: x, Leases: leases{x}, Alive: x}, f.o)
+			res, err := r.Do(ctx, restore.Request{By: "ann"})
+			if err == nil {
+				if x.left > 0 {
+					break // there are fewer calls
+				}
+			} else {
+				g, gerr := f.e.Tick.Global(ctx)
+				f.ok(gerr)
+				done := g.Holder == here && !g.Opening
+				if f.admitted(here) == nil && !done {
+					t.Fatalf("call %d: half restored, and it works", n)
+				}
+				// Where only the last word was lost it says that it is done already.
+				if res, err = r.Do(ctx, restore.Request{By: "ann", Again: done}); err != nil {
+					t.Fatalf("call %d, again: %v", n, err)
+				}
+			}
+			if err := f.admitted(here); err != nil || res.Next != 0 {
+				t.Fatalf("call %d: %v, %+v", n, err, res)
+			}
+			if first, err := f.e.Manage.Numbers(ctx, 2, 1); err != nil || int(first) <= res.LiftRuns {
+				t.Fatalf("call %d: the next run has the number %d, %v", n, first, err)
+			}
+			list, err := f.e.Tick.Due(ctx, core.PartitionOf(2, 2), core.InstantOf(f.now), core.DueItem{}, 10)
+			if err != nil || len(list) == 0 || list[0].Run != id {
+				t.Fatalf("call %d: the run that waited is not due: %+v, %v", n, list, err)
+			}
+		}
+	}
+}

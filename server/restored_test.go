@@ -1,0 +1,113 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/miniexec"
+)
+
+// TestRestored: what was given out after the copy was made is not given out
+// again by a server that starts on the copy, and every instant since is
+// accounted for.
+func TestRestored(t *testing.T) {
+	dir, copied := t.TempDir(), t.TempDir()
+	jobs, runs := map[core.JobID]string{}, map[core.RunID]string{}
+	work := func(s *running, when string) {
+		t.Helper()
+		exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(exec.Close)
+		save(t, s, "web", secondly("web", "beat"), manage.JobSpec{Def: core.Def{App: "web", Name: "made-" + when, Handler: "work"}})
+		j, err := s.Manage().Job(t.Context(), "web/made-"+when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := jobs[j.Def.ID]; twice {
+			t.Errorf("the job made %s has number %d, which that made %s had", when, j.Def.ID, other)
+		}
+		jobs[j.Def.ID] = when
+		for range 3 {
+			res, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "web/beat"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if other, twice := runs[res.Run.ID]; twice {
+				t.Errorf("run %d was given out %s and %s", res.Run.ID, other, when)
+			}
+			runs[res.Run.ID] = when
+		}
+	}
+	s := start(t, Options{Dir: dir})
+	from := core.InstantOf(time.Now()) + 1
+	work(s, "before")
+	eventually(t, 10*time.Second, func() error { return ran(s, 2) })
+	s.stop()
+	if err := os.CopyFS(copied, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	s = start(t, Options{Dir: dir})
+	work(s, "between")
+	s.stop()
+
+	out := &lines{}
+	s = start(t, Options{Dir: copied, Restored: true, Notice: out})
+	defer s.stop()
+	if err := out.has("restored: the data is of ")(); err != nil {
+		t.Error(err)
+	}
+	work(s, "after")
+	eventually(t, 10*time.Second, func() error { return ran(s, 5) })
+	to := core.InstantOf(time.Now())
+	eventually(t, 10*time.Second, func() error {
+		a, err := s.Manage().AuditAll(context.Background(), from, to)
+		if err == nil && (a.Pending > 0 || a.Unaccounted > 0 || a.Demanded < 4) {
+			err = fmt.Errorf("%+v", a)
+		}
+		return err
+	})
+	f := factsOf(t, s)
+	if f.Generation != 1 || f.Data == nil || f.Data.Folder != copied || f.Data.Bytes < 4096 || f.Data.Free <= 0 || time.Since(f.LastTick) > 5*time.Second || f.Fires == nil || len(f.Unread) > 0 {
+		t.Errorf("facts %+v, data %+v", f, f.Data)
+	}
+}
+
+func ran(s *running, n int) error {
+	page, err := s.Manage().Runs(context.Background(), manage.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
+	if err == nil && len(page.Runs) < n {
+		err = core.Errorf(core.CodeNotFound, "%d runs of %d", len(page.Runs), n)
+	}
+	return err
+}
+
+func factsOf(t *testing.T, s *running) (f api.Facts) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL()+"/v1/facts", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+s.Token())
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || !strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json") {
+		t.Fatal(resp.Status)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&f); err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
