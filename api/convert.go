@@ -279,7 +279,7 @@ func runOf(r *core.Run, job *core.Job) Run {
 		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), EndedAt: r.EndedAt,
 		Address: r.Address, Attempt: r.Attempt, Retries: r.Retries,
 		Params: r.Params, Addresses: r.Addresses, Key: r.Key, By: r.By,
-		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message,
+		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message, Data: r.Data,
 	}
 	if r.First != 0 && r.First != r.ID {
 		out.First = r.First.String()

@@ -62,6 +62,9 @@ var Reasons = map[State][]Reason{
 // MessageMax is how many characters of an executor's message a run keeps.
 const MessageMax = 15000
 
+// DataMax is the longest text that a run hands to those that follow, in bytes.
+const DataMax = 4 << 10
+
 // Run is the record of one fire sent to one executor.
 type Run struct {
 	ID    RunID
@@ -106,6 +109,7 @@ type Run struct {
 	Reason  Reason
 	Code    int // as the executor gave it; 0 when it gave none
 	Message string
+	Data    string // what its handler hands to the runs that follow
 	Owes    []Owed // follow-ups that this close owes and that are not proven made
 	Then    RunID  // the retry that followed; stays when nothing is owed any more
 	// Late is what was reported after the run had been closed as lost or timed out.

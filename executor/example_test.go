@@ -112,6 +112,14 @@ func ExampleRun_SetResult() {
 	// Output: <nil>
 }
 
+func ExampleRun_SetData() {
+	h := func(_ context.Context, run *executor.Run) error {
+		return run.SetData(`{"file":"2026-11-20.csv","rows":1204}`)
+	}
+	fmt.Println(h(context.Background(), &executor.Run{}))
+	// Output: <nil>
+}
+
 // A job declared in code is made on the server when the executor starts.
 func ExampleMux_Declare() {
 	mux := executor.NewMux()

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tickring/tickring/wire"
 )
@@ -179,6 +180,7 @@ type Run struct {
 	mu      sync.Mutex
 	outcome Outcome
 	message string
+	data    string
 	logger  *slog.Logger
 }
 
@@ -208,6 +210,30 @@ func (r *Run) SetResult(o Outcome, message string) {
 	r.mu.Lock()
 	r.outcome, r.message = o, message
 	r.mu.Unlock()
+}
+
+// MaxData is how many bytes of data a run can hand on.
+const MaxData = wire.MaxData
+
+// SetData sets what the run hands to the runs that follow it: jobs that come
+// after it in tickring have it as {{parent.data}} in their params. The last
+// call counts. It goes with the result that the handler returns, whatever that
+// is; a run that was killed or timed out hands on nothing. xxl-job's admin
+// ignores it.
+//
+// An error means that data is longer than [MaxData] bytes or no UTF-8; what
+// was set before stays.
+func (r *Run) SetData(data string) error {
+	switch {
+	case len(data) > MaxData:
+		return fmt.Errorf("data has %d bytes; at most %d are allowed", len(data), MaxData)
+	case !utf8.ValidString(data):
+		return errors.New("data is no UTF-8")
+	}
+	r.mu.Lock()
+	r.data = data
+	r.mu.Unlock()
+	return nil
 }
 
 // epoch is where tickring's run IDs count from.

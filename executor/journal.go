@@ -83,6 +83,7 @@ type found struct {
 const (
 	recAccept = 'A' // a run
 	recEnd    = 'E' // its result
+	recData   = 'R' // its result, with data
 	recTaken  = 'D' // IDs whose results a server took
 	recPast   = 'P' // IDs that ended
 )
@@ -254,7 +255,7 @@ func (j *journal) begin() error {
 		if e.run != nil {
 			head = frame(head, recAccept, wire.AppendOrder(rec[:0], &e.run.Run))
 		} else {
-			head = frame(head, recEnd, appendResult(rec[:0], e.result, e.at))
+			head = frameResult(head, e.result, e.at)
 		}
 	}
 	j.mu.Unlock()
@@ -366,7 +367,7 @@ func (j *journal) end(it *wire.CallbackItem, at int64) *batch {
 	defer j.mu.Unlock()
 	j.result(it, at)
 	if j.dir != "" {
-		j.buf = frame(j.buf, recEnd, appendResult(nil, it, at))
+		j.buf = frameResult(j.buf, it, at)
 	}
 	return j.wakeSoon()
 }
@@ -487,8 +488,8 @@ func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 		if run, err := decodeRun(rec); err == nil {
 			j.put(run)
 		}
-	case recEnd:
-		if it, at, ok := readResult(rec); ok {
+	case recEnd, recData:
+		if it, at, ok := readResult(rec, kind == recData); ok {
 			j.result(&it, at)
 			past = append(past, remembered{it.LogID, at})
 		}
@@ -559,14 +560,25 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 	return b[0], b[1:], nil
 }
 
-func appendResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
+// frameResult appends the record of a result: four numbers, its data if there
+// is any, with the length before it, and the message.
+func frameResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
+	kind, from := byte(recEnd), len(dst)
+	dst = append(dst, make([]byte, headLen+1)...)
 	for _, n := range [...]int64{it.LogID, it.LogTime, int64(it.Code), at} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	return append(dst, it.Msg...)
+	if it.Data != "" {
+		kind = recData
+		dst = append(binary.AppendUvarint(dst, uint64(len(it.Data))), it.Data...)
+	}
+	dst = append(dst, it.Msg...)
+	dst[from+headLen] = kind
+	seal(dst[from:])
+	return dst
 }
 
-func readResult(b []byte) (it wire.CallbackItem, at int64, ok bool) {
+func readResult(b []byte, data bool) (it wire.CallbackItem, at int64, ok bool) {
 	var n [4]int64
 	for i := range n {
 		v, size := binary.Varint(b)
@@ -575,5 +587,15 @@ func readResult(b []byte) (it wire.CallbackItem, at int64, ok bool) {
 		}
 		n[i], b = v, b[size:]
 	}
-	return wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2]), Msg: string(b)}, n[3], true
+	it = wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2])}
+	if data {
+		most, size := binary.Uvarint(b)
+		if size <= 0 || most > uint64(len(b)-size) {
+			return it, 0, false
+		}
+		b = b[size:]
+		it.Data, b = string(b[:most]), b[most:]
+	}
+	it.Msg = string(b)
+	return it, n[3], true
 }

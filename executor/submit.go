@@ -28,6 +28,7 @@ type Result struct {
 	RunID   int64   `json:"logId,string"`
 	Outcome Outcome `json:"code"`
 	Message string  `json:"msg"`
+	Data    string  `json:"tickringData,omitempty"` // see [Run.SetData]
 }
 
 // A Submitted is a run on its way, taken by [Executor.Submit].

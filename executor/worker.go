@@ -369,9 +369,9 @@ func (e *Executor) do(w *worker, t *task) {
 		switch {
 		case gone: // Stop gave it up
 		case kill != "":
-			e.settle(t, wire.CodeFailure, kill+suffixRunning)
+			e.settle(t, wire.CodeFailure, kill+suffixRunning, "")
 		default:
-			e.settle(t, wire.CodeFailure, firstLine(err.Error()))
+			e.settle(t, wire.CodeFailure, firstLine(err.Error()), "")
 		}
 		return
 	}
@@ -427,14 +427,14 @@ func (e *Executor) do(w *worker, t *task) {
 		return
 	}
 	<-returned
-	code, msg := r.result(err)
+	code, msg, data := r.result(err)
 	switch {
 	case kill != "":
-		code, msg = wire.CodeFailure, kill+suffixRunning
+		code, msg, data = wire.CodeFailure, kill+suffixRunning, ""
 	case late:
-		code, msg = wire.CodeTimeout, msgTimeout
+		code, msg, data = wire.CodeTimeout, msgTimeout, ""
 	}
-	e.settle(t, code, msg)
+	e.settle(t, code, msg, data)
 }
 
 var errGoexit = errors.New("the handler ended its goroutine")
@@ -445,10 +445,10 @@ func (e *Executor) abandon(t *task, kill string) {
 	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause", context.Cause(t.ctx))
 	const note = "(the handler has not returned and goes on)"
 	if kill != "" {
-		e.settle(t, wire.CodeFailure, kill+suffixRunning+" "+note)
+		e.settle(t, wire.CodeFailure, kill+suffixRunning+" "+note, "")
 		return
 	}
-	e.settle(t, wire.CodeTimeout, msgTimeout+note)
+	e.settle(t, wire.CodeTimeout, msgTimeout+note, "")
 }
 
 // giveUp settles whatever is still open when the executor has to end.
@@ -469,23 +469,26 @@ func (e *Executor) giveUp() {
 
 // settle records the result of a run and has it reported. Of those who might,
 // the one that set ended, or took the run from the queue, does.
-func (e *Executor) settle(t *task, code int, msg string) {
+func (e *Executor) settle(t *task, code int, msg, data string) {
 	msg = cutMessage(msg)
 	if t.run.log != nil {
 		t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.record(t, code, msg)
+	e.end(t, code, msg, data)
 }
 
-// record is settle without the log. Call it with mu held.
-func (e *Executor) record(t *task, code int, msg string) {
-	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg}
+// record is settle without log and data. Call it with mu held.
+func (e *Executor) record(t *task, code int, msg string) { e.end(t, code, msg, "") }
+
+// end is settle without the log. Call it with mu held.
+func (e *Executor) end(t *task, code int, msg, data string) {
+	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg, Data: data}
 	now := time.Now()
 	t.recorded = true
 	if s := t.wire.sub; s != nil {
-		s.result = Result{it.LogID, Outcome(code), msg}
+		s.result = Result{it.LogID, Outcome(code), msg, data}
 		defer close(s.ended)
 		if s.dropped {
 			e.journal.taken(it.LogID)
@@ -508,16 +511,16 @@ func (e *Executor) closed(t *task) {
 }
 
 // result is what a handler that returned err makes of its run.
-func (r *Run) result(err error) (code int, msg string) {
+func (r *Run) result(err error) (code int, msg, data string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err != nil:
-		return wire.CodeFailure, err.Error()
+		return wire.CodeFailure, err.Error(), r.data
 	case r.outcome > 0:
-		return int(r.outcome), r.message
+		return int(r.outcome), r.message, r.data
 	}
-	return wire.CodeSuccess, ""
+	return wire.CodeSuccess, "", r.data
 }
 
 // call calls a handler. A panic is an error, and its stack in the log.

@@ -12,7 +12,15 @@ type CallbackItem struct {
 	LogTime int64 // ms; 0 if the executor sent none that can be read
 	Code    int   // CodeSuccess, CodeFailure, CodeTimeout or whatever the handler chose; > 0
 	Msg     string
+
+	// Data is tickring's own: what the handler hands to the runs that follow.
+	// It goes in a member that admins of others do not look at, and only if it
+	// is not empty.
+	Data string
 }
+
+// MaxData is the longest Data that executors send and servers keep, in bytes.
+const MaxData = 4 << 10
 
 // An ItemError says why one item of a callback cannot be used.
 type ItemError struct {
@@ -166,6 +174,8 @@ func item(s *scanner) (it CallbackItem, dialect Dialect, reason string, err erro
 			handleCode, _, err = s.integer()
 		case "handleMsg":
 			it.Msg, err = s.anyText()
+		case "tickringData":
+			it.Data, err = s.anyText()
 		case "executeResult":
 			if s.peek() != '{' {
 				_, err = s.skip()
@@ -253,6 +263,9 @@ func AppendCallback(dst []byte, d Dialect, items []CallbackItem) []byte {
 		if d != DialectA {
 			dst = appendInt(dst, `,"handleCode":`, int64(it.Code))
 			dst = appendText(dst, `,"handleMsg":`, it.Msg)
+		}
+		if it.Data != "" {
+			dst = appendText(dst, `,"tickringData":`, it.Data)
 		}
 		dst = append(dst, '}')
 	}

@@ -37,6 +37,7 @@ func FuzzDecodeCallback(f *testing.F) {
 	for _, s := range []string{
 		`[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":null}}]`,
 		`{"callbackList":[{"logId":7,"logDateTime":1586629003729,"handleCode":502,"handleMsg":"job execute timeout "}]}`,
+		`[{"logId":7,"handleCode":200,"tickringData":"{\"day\":1}"}]`,
 		`[{"logId":"7","handleCode":2e2,"handleMsg":"\ud83d\ude00"},{"logId":null},null]`, `[]`, `{}`, `[{"logId":1`,
 	} {
 		f.Add([]byte(s))
@@ -50,7 +51,7 @@ func FuzzDecodeCallback(f *testing.F) {
 			t.Fatal("an error and items")
 		}
 		for _, it := range c.Items {
-			if it.LogID <= 0 || it.Code <= 0 || it.LogTime < 0 || !utf8.ValidString(it.Msg) {
+			if it.LogID <= 0 || it.Code <= 0 || it.LogTime < 0 || !utf8.ValidString(it.Msg) || !utf8.ValidString(it.Data) {
 				t.Fatalf("unusable: %+v", it)
 			}
 		}

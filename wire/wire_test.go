@@ -172,6 +172,8 @@ func TestDecodeCallback(t *testing.T) {
 		{"escaped key and text", `[{"log\u0049d":7,"handleCode":200,"handleMsg":"\ud83d\ude00\ud800\u2028\/"}]`, []CallbackItem{{LogID: 7, Code: 200, Msg: "\U0001f600\ufffd\u2028/"}}, DialectB, nil},
 		{"some unusable", `[{"handleCode":200},{"logId":0,"handleCode":200},{"logId":-3,"handleCode":200},{"logId":1.5,"handleCode":200},{"logId":9223372036854775808,"handleCode":200},{"logId":null,"handleCode":200},{"logId":8,"handleCode":200},null,[],{"logId":9},{"logId":9,"executeResult":{"code":"x"}}]`,
 			[]CallbackItem{{LogID: 8, Code: 200}}, DialectB, []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 10}},
+		{"data", `[{"logId":7,"handleCode":200,"tickringData":"d\u00e9"},{"logId":8,"handleCode":200,"tickringData":null},{"logId":9,"handleCode":200,"tickringData":{"a":1}}]`,
+			[]CallbackItem{{LogID: 7, Code: 200, Data: "dé"}, {LogID: 8, Code: 200}, {LogID: 9, Code: 200, Data: `{"a":1}`}}, DialectB, nil},
 		{"empty array", `[]`, nil, DialectUnknown, nil},
 		{"empty D", `{"callbackList":[]}`, nil, DialectD, nil},
 		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, []CallbackItem{{LogID: 7, Code: 200}}, DialectD, nil},

@@ -35,6 +35,7 @@ type Result struct {
 	LogTime int64 // ms; 0 if unknown
 	Code    int   // > 0; wire.CodeSuccess, CodeFailure, CodeTimeout, or the handler's own
 	Msg     string
+	Data    string // as it came
 }
 
 // Registry keeps the addresses of apps. Both methods return nil only when the
@@ -250,7 +251,7 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 	}
 	batch := make([]Result, len(cb.Items))
 	for i, it := range cb.Items {
-		batch[i] = Result{LogID: it.LogID, LogTime: it.LogTime, Code: it.Code, Msg: wire.CutMessage(it.Msg)}
+		batch[i] = Result{LogID: it.LogID, LogTime: it.LogTime, Code: it.Code, Msg: wire.CutMessage(it.Msg), Data: it.Data}
 	}
 	errs := h.ports.Callbacks.Callback(ctx, c, batch)
 	if len(errs) != 0 && len(errs) != len(batch) {

@@ -596,6 +596,9 @@ type Run struct {
 	// Code As the executor gave it
 	Code int `json:"code,omitempty,omitzero"`
 
+	// Data What its handler hands to the runs that follow
+	Data string `json:"data,omitempty,omitzero"`
+
 	// DueAt The instant after jitter
 	DueAt   time.Time `json:"dueAt,omitempty,omitzero"`
 	EndedAt time.Time `json:"endedAt,omitempty,omitzero"`

@@ -379,6 +379,7 @@ func (c *runCmd) Run(e *Env) error {
 	if r.Code != 0 {
 		add("code", fmt.Sprint(r.Code))
 	}
+	add("data", e.firstLine(r.Data))
 	table(e.Stdout, rows)
 	if r.Message != "" {
 		e.printf("%s\n", strings.TrimRight(plain(r.Message), "\n"))

@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -61,7 +62,8 @@ type Result struct {
 	LogID   int64
 	Code    int // 200 success, 502 timed out, all else failed
 	Message string
-	LogTime int64 // trigger time as the executor echoes it; not used
+	Data    string // for the runs that follow
+	LogTime int64  // trigger time as the executor echoes it; not used
 }
 
 // The codes of the wire.
@@ -193,7 +195,12 @@ func sameToken(a, b string) bool {
 // Translate makes the end of a run of what the wire said of it. What a recorded
 // kill makes of it is for finish to say, which reads the run.
 func Translate(r Result, now time.Time) finish.Result {
-	end := finish.Result{Run: core.RunID(r.LogID), Code: r.Code, Message: cut(r.Message), At: now}
+	end := finish.Result{Run: core.RunID(r.LogID), Code: r.Code, Message: cut(r.Message), Data: r.Data, At: now}
+	if len(r.Data) > core.DataMax {
+		// The run has ended all the same, and part of it might mean another thing.
+		end.Data = ""
+		end.Message = cut(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(r.Data), core.DataMax, r.Message))
+	}
 	switch r.Code {
 	case CodeSuccess:
 		end.State = core.Succeeded // also after a kill: it had ended before

@@ -49,6 +49,13 @@ func TestTranslate(t *testing.T) {
 			t.Errorf("%d %q: %+v", c.code, c.message, got)
 		}
 	}
+	for _, n := range []int{0, 1, core.DataMax, core.DataMax + 1} {
+		got := callback.Translate(callback.Result{Code: 200, Message: "done", Data: strings.Repeat("d", n)}, now)
+		dropped := n > core.DataMax
+		if len(got.Data) != n && !dropped || dropped && got.Data != "" || strings.Contains(got.Message, "4097 bytes of data") != dropped || !strings.HasSuffix(got.Message, "done") {
+			t.Errorf("data of %d bytes: %d are kept, and the message is %q", n, len(got.Data), got.Message)
+		}
+	}
 	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax, "a\xffb": 3} {
 		got := callback.Translate(callback.Result{Code: 500, Message: text}, now).Message
 		if utf8.RuneCountInString(got) != want || !utf8.ValidString(got) {

@@ -59,6 +59,7 @@ type Result struct {
 	Reason  core.Reason
 	Code    int
 	Message string
+	Data    string    // at most core.DataMax
 	At      time.Time // zero: now
 	// Killed says that the executor reports the run as ended by a kill. It
 	// closes no run that was sent more than once, unless somebody killed it:
@@ -163,7 +164,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		switch {
 		case err == nil:
 			run := found[c.Run]
-			run.State, run.Reason, run.Code, run.Message, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.EndedAt, c.Owes, c.Then
+			run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
 			if f.o.Closed != nil {
 				f.o.Closed(&run)
 			}
@@ -217,7 +218,7 @@ func retryable(s core.State) bool {
 // kill, and a failure that may be tried again owes the retry.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]core.Job) (Close, error) {
 	c := Close{Run: r.Run, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
-		Message: cut(r.Message), EndedAt: r.At}
+		Message: cut(r.Message), Data: r.Data, EndedAt: r.At}
 	if c.EndedAt.IsZero() {
 		c.EndedAt = f.o.Now()
 	}

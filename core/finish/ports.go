@@ -42,6 +42,7 @@ type Close struct {
 	Reason   core.Reason
 	Code     int
 	Message  string
+	Data     string
 	EndedAt  time.Time
 	Owes     []core.Owed
 	Then     core.RunID // stored with the rest

@@ -192,6 +192,7 @@ type runItem struct {
 	Reason     string   `dynamodbav:"reason,omitempty"`
 	Code       int      `dynamodbav:"code,omitempty"`
 	Message    string   `dynamodbav:"message,omitempty"`
+	Data       string   `dynamodbav:"data,omitempty"`
 	Owes       string   `dynamodbav:"owes,omitempty"`
 	Then       int64    `dynamodbav:"then,omitempty"`
 	Late       string   `dynamodbav:"late,omitempty"`
@@ -206,6 +207,7 @@ type restItem struct {
 	Run     int64   `dynamodbav:"run"`
 	Params  *string `dynamodbav:"params,omitempty"`
 	Message string  `dynamodbav:"message,omitempty"`
+	Data    string  `dynamodbav:"data,omitempty"`
 	Tries   string  `dynamodbav:"tries,omitempty"`
 	Expires int64   `dynamodbav:"expires"`
 }
@@ -238,10 +240,10 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	} else {
 		v.Params = r.Params
 	}
-	if len(r.Message) > inline {
-		w.Message, v.Rest = r.Message, true
+	if len(r.Message)+len(r.Data) > inline {
+		w.Message, w.Data, v.Rest = r.Message, r.Data, true
 	} else {
-		v.Message = r.Message
+		v.Message, v.Data = r.Message, r.Data
 	}
 	if t := triesText(r.Tries); len(t) > inline {
 		w.Tries, v.Rest = t, true
@@ -264,7 +266,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At), Slot: core.Instant(v.Slot), Seq: v.Seq,
 		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
 		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses, Key: v.Key, By: v.By,
-		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code, Message: v.Message, Then: core.RunID(v.Then)}
+		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code, Message: v.Message, Data: v.Data, Then: core.RunID(v.Then)}
 	if v.Journal != "" {
 		if r.Journal, err = parseJournalText(v.Journal); err != nil {
 			return r, false, err
@@ -293,6 +295,9 @@ func decodeRest(it item, r *core.Run) error {
 	}
 	if v.Message != "" && r.Message == "" {
 		r.Message = v.Message
+	}
+	if v.Data != "" && r.Data == "" {
+		r.Data = v.Data
 	}
 	if v.Tries != "" && len(r.Tries) == 0 {
 		if err := json.Unmarshal([]byte(v.Tries), &r.Tries); err != nil {

@@ -20,7 +20,7 @@ import (
 
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent", "journal", "sentAt",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "killBy", "killAt", "endedAt", "reason", "code", "message",
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "killBy", "killAt", "endedAt", "reason", "code", "message", "data",
 	"owes", "then", "late", "tries", "rest", "expires"}
 
 // Runs implements the ports.
@@ -333,14 +333,14 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 	return s.execute(ctx, list)
 }
 
-// CloseRuns implements finish.Store. A message that is long is written with the
-// end in one transaction: an end that is refused must leave nothing.
+// CloseRuns implements finish.Store. Message and data that are long are written
+// with the end in one transaction: an end that is refused must leave nothing.
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	errs := make([]error, len(closes))
 	var list []statement
 	var short, long []int
 	for i := range closes {
-		if len(closes[i].Message) > inline {
+		if len(closes[i].Message)+len(closes[i].Data) > inline {
 			long = append(long, i)
 		} else {
 			short = append(short, i)
@@ -403,6 +403,7 @@ func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 		w.set("code", number(c.Code))
 	}
 	put("message", c.Message)
+	put("data", c.Data)
 	w.setTime("endedAt", c.EndedAt)
 	if len(c.Owes) == 0 {
 		w.remove("owes")
@@ -418,7 +419,7 @@ func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 }
 
 func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
-	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#rest": "rest", "#expires": "expires"}
+	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#data": "data", "#rest": "rest", "#expires": "expires"}
 	values := item{":planned": text(string(core.Planned)), ":queued": text(string(core.Queued)), ":running": text(string(core.Running)),
 		":state": text(string(c.State)), ":reason": text(string(c.Reason)), ":code": number(c.Code), ":ended": number(millis(c.EndedAt)),
 		":then": number(c.Then), ":yes": yes, ":expires": number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0))}
@@ -438,12 +439,14 @@ func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
 	}
 	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes, #expires = :expires"
 	if len(c.Owes) > 0 {
-		does += ", #owes = :owes REMOVE #message"
+		does += ", #owes = :owes REMOVE #message, #data"
 		values[":owes"] = text(jsonText(c.Owes))
 	} else {
-		does += " REMOVE #message, #owes"
+		does += " REMOVE #message, #data, #owes"
 	}
 	u := s.restUpdate(ctx, c.Run, "message", c.Message)
+	u.UpdateExpression = aws.String(*u.UpdateExpression + ", #data = :data")
+	u.ExpressionAttributeNames["#data"], u.ExpressionAttributeValues[":data"] = "data", text(c.Data)
 	return s.transact(ctx, []types.TransactWriteItem{
 		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: &does, ConditionExpression: &cond,
 			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},

@@ -42,6 +42,7 @@ func fullRun(id core.RunID) core.Run {
 	r.Params, r.Addresses, r.Key, r.By = &params, []string{"a", "b"}, "key", "ann"
 	r.KillBy, r.KillAt = "bob", base.Add(5*time.Millisecond)
 	r.EndedAt, r.Reason, r.Code, r.Message = base.Add(time.Hour), core.ReasonTimeout, 502, "späť \x00 <b>"
+	r.Data = "\x00 {\"day\": \"<b>\"}"
 	r.Owes = []core.Owed{{Run: core.NumberedRun(id.Job(), 8), Kind: core.CauseRetry, Slot: at(99)}}
 	r.Then = core.NumberedRun(id.Job(), 8)
 	r.Late = &core.LateResult{At: base.Add(2 * time.Hour), Code: 200, Message: "done"}
@@ -288,7 +289,7 @@ func closeRuns(t *testing.T, h Harness) {
 		put(t, e, id[i], change)
 	}
 	end := func(i int) finish.Close {
-		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", EndedAt: base.Add(time.Minute),
+		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day", EndedAt: base.Add(time.Minute),
 			Owes: []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
 	}
 	owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, queuedDone := end(1), end(2), end(3), end(4), end(5), end(6), end(7), end(9)
@@ -311,7 +312,7 @@ func closeRuns(t *testing.T, h Harness) {
 			continue
 		}
 		if want[i] == "ok" {
-			r.State, r.Reason, r.Code, r.Message, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.EndedAt, c.Owes, c.Then
+			r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
 		}
 		sameRun(t, e, r)
 	}
@@ -327,7 +328,29 @@ func closeRuns(t *testing.T, h Harness) {
 	}
 	long.State, long.Code, long.Message, long.EndedAt = c.State, c.Code, c.Message, c.EndedAt
 	sameRun(t, e, long)
+
+	// Text and data, short and long, in one batch.
+	short, most := "m", strings.Repeat("é", core.DataMax/2)
+	texts := [][2]string{{"", ""}, {short, ""}, {"", short}, {short, most}, {"", most}, {strings.Repeat("m", 1000), short}, {strings.Repeat("m", 200), strings.Repeat("d", 200)}}
 	var runs []core.Run
+	var ends []finish.Close
+	for i, text := range texts {
+		r := run(core.NumberedRun(51, uint32(i)))
+		runs = append(runs, r)
+		ends = append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, Message: text[0], Data: text[1], EndedAt: base})
+	}
+	allNil(t, e.Dispatch.Create(ctx, runs))
+	allNil(t, e.Finish.CloseRuns(ctx, ends))
+	for i, r := range runs {
+		r.State, r.Code, r.Message, r.Data, r.EndedAt = core.Succeeded, 200, texts[i][0], texts[i][1], base
+		sameRun(t, e, r)
+		r.ID = core.NumberedRun(52, uint32(i))
+		r.First = r.ID
+		allNil(t, e.Dispatch.Create(ctx, []core.Run{r}))
+		sameRun(t, e, r)
+	}
+
+	runs = nil
 	var closes []finish.Close
 	for i := range 2500 {
 		r := run(core.NumberedRun(50, uint32(i)))

@@ -125,7 +125,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" {
 			return core.ErrRefused
 		}
-		r.State, r.Reason, r.Code, r.Message, r.EndedAt = c.State, c.Reason, c.Code, c.Message, milli(c.EndedAt)
+		r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt = c.State, c.Reason, c.Code, c.Message, c.Data, milli(c.EndedAt)
 		r.Owes, r.Then = slices.Clone(c.Owes), c.Then
 		return nil
 	})

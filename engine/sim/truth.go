@@ -354,7 +354,9 @@ func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			t.fail(c.Run, "run %d was closed on a condition that it did not meet: %+v of %+v", c.Run, *c, *b)
 		}
 		delete(t.open, c.Run)
-		if r, _ := t.run(c.Run); len(c.Message) > 300 && (r.Message != c.Message || r.State != c.State) {
+		if r, _ := t.run(c.Run); r.Data != c.Data {
+			t.fail(c.Run, "run %d was closed with the data %q, and has %q", c.Run, c.Data, r.Data)
+		} else if len(c.Message) > 300 && (r.Message != c.Message || r.State != c.State) {
 			t.fail(c.Run, "run %d was closed as %s with a message of %d bytes, and is %s with %d", c.Run, c.State, len(c.Message), r.State, len(r.Message))
 		} else if len(c.Message) > 300 {
 			t.w.count("long message", 1)

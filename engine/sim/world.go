@@ -426,6 +426,7 @@ func (w *World) report(r callback.Result) {
 	if r.Message == "" && d.chance(0.15) {
 		r.Message = strings.Repeat("long ", 100) // an engine may keep it elsewhere
 	}
+	r.Data = "of " + id.String()
 	w.mu.Lock()
 	w.calls[id]++
 	w.mu.Unlock()

@@ -113,6 +113,27 @@ func FuzzDecodeEntries(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { _, _ = decodeEntries(b) })
 }
 
+// A file of the first version is brought to the newest, with what is in it.
+func TestOlderFile(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, dir, Options{})
+	r := core.Run{ID: core.NumberedRun(1, 1), App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: core.NumberedRun(1, 1)}
+	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
+		t.Fatal(err)
+	}
+	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
+	raw(t, s, "PRAGMA user_version = 1")
+	s.Close()
+	s = testStore(t, dir, Options{})
+	defer s.Close()
+	if err := s.CloseRuns(t.Context(), []finish.Close{{Run: r.ID, State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
+		t.Errorf("%+v, %v", found[r.ID], err)
+	}
+}
+
 func TestNewerFile(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})

@@ -118,16 +118,16 @@ const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
 	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given)
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32) ON CONFLICT (key) DO NOTHING`
+?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33) ON CONFLICT (key) DO NOTHING`
 	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made`
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data`
 )
 
 // isPlain reports whether a run has nothing but what a claim has.
 func isPlain(r *core.Run) bool {
-	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
+	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""
 }
 
@@ -181,6 +181,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 	bindInt(st, 27, r.Then)
 	bindText(st, 30, r.KillBy)
 	bindInt(st, 31, core.Millis(r.KillAt))
+	bindText(st, 33, r.Data)
 	return errors.Join(
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
@@ -228,6 +229,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	r.Then = core.RunID(st.ColumnInt64(24))
 	r.KillBy = columnText(st, 27)
 	r.KillAt = core.FromMillis(st.ColumnInt64(28))
+	r.Data = columnText(st, 31)
 	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries))
 	if !st.ColumnIsNull(25) {
 		r.Late = new(core.LateResult)
@@ -422,7 +424,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 				}
 			}
 		}()
-		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7
+		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7, data = ?12
 WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
 			bindWord(st, 1, c.State, states)
 			bindWord(st, 2, c.Reason, reasons)
@@ -434,6 +436,7 @@ WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) A
 			st.BindBool(9, !c.NotMaybe && !c.Unowned)
 			bindText(st, 10, c.Owner)
 			st.BindBool(11, !c.Unowned)
+			bindText(st, 12, c.Data)
 			return bindJSON(st, 6, c.Owes, len(c.Owes) == 0)
 		})
 	})

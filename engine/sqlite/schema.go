@@ -83,6 +83,8 @@ CREATE UNIQUE INDEX keys_key ON keys (job, key);
 CREATE INDEX keys_at ON keys (at);
 CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
+	// 2
+	`ALTER TABLE runs ADD COLUMN data TEXT;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -119,8 +119,14 @@ func TestReports(t *testing.T) {
 	if status, body := report(key, `{\"state\":\"boredom\"}`); status != 400 || state(t, e) != core.Running {
 		t.Errorf("no such state: %d %s, the run is %s", status, body, state(t, e))
 	}
-	if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\"}`); status != 200 || state(t, e) != core.Failed {
+	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 || !strings.Contains(body, "at most 4096 are allowed") || state(t, e) != core.Running {
+		t.Errorf("too much data: %d %s, the run is %s", status, body, state(t, e))
+	}
+	if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\",\"data\":\"sda1\"}`); status != 200 || state(t, e) != core.Failed {
 		t.Errorf("a report: %d %s, the run is %s", status, body, state(t, e))
+	}
+	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {
+		t.Errorf("its data is %q, %v", found[run].Data, err)
 	}
 	c = &boot.Config{}
 	if status, body := report(key, ""); status != 404 {

@@ -110,6 +110,17 @@ func TestRecords(t *testing.T) {
 	}
 }
 
+// What a handler of the SDK hands on comes with what its function returns.
+func TestRecordsData(t *testing.T) {
+	e, g := open(t), &graveyard{}
+	if again, err := records(t, config, e, g, document(t, config, "sdk-failed", `"no money left"`, `"no money left", "tickringData": "17"`)); err != nil || len(again) > 0 {
+		t.Fatalf("%v %v", again, err)
+	}
+	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "17" || found[run].State != core.Failed {
+		t.Errorf("%+v, %v", found[run], err)
+	}
+}
+
 // Who can write to the queue ends no run without its key; what is none of ours
 // is kept, and holds up nothing.
 func TestForeignRecords(t *testing.T) {

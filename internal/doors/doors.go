@@ -95,7 +95,7 @@ func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []
 	}
 	results := make([]callback.Result, len(batch))
 	for i, r := range batch {
-		results[i] = callback.Result{LogID: r.LogID, Code: r.Code, Message: r.Msg, LogTime: r.LogTime}
+		results[i] = callback.Result{LogID: r.LogID, Code: r.Code, Message: r.Msg, Data: r.Data, LogTime: r.LogTime}
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
 	for i, err := range errs {
@@ -143,6 +143,7 @@ func report(f *finish.Finish, key []byte, log *slog.Logger, w http.ResponseWrite
 	var body struct {
 		State   core.State `json:"state"`
 		Message string     `json:"message"`
+		Data    string     `json:"data"`
 	}
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxReport))
 	if err != nil {
@@ -156,7 +157,11 @@ func report(f *finish.Finish, key []byte, log *slog.Logger, w http.ResponseWrite
 			return
 		}
 	}
-	res := finish.Result{Run: id, State: body.State, Message: body.Message}
+	if len(body.Data) > core.DataMax {
+		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
+		return
+	}
+	res := finish.Result{Run: id, State: body.State, Message: body.Message, Data: body.Data}
 	switch body.State {
 	case core.Succeeded:
 	case core.Failed:

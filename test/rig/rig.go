@@ -165,6 +165,7 @@ type Run struct {
 	ScheduledAt string `json:"scheduledAt"`
 	Address     string `json:"address"`
 	Message     string `json:"message"`
+	Data        string `json:"data"`
 	Code        int    `json:"code"`
 }
 

@@ -73,7 +73,7 @@ esac
 			return cmd
 		},
 		instead: map[string]string{
-			"message": "", "panic": "exit code 3", "failure": "exit code 3",
+			"message": "", "data": "data []", "panic": "exit code 3", "failure": "exit code 3",
 		},
 	},
 	{
@@ -89,6 +89,7 @@ esac
 			"crash":       "running",
 			"server away": "running",
 			"told":        "untold",
+			"data":        "data []",
 		},
 	},
 }, fetched(os.Getenv("TICKRING_TEST_EXECUTORS"))...)
@@ -117,6 +118,7 @@ func fetched(dir string) []subject {
 			"cover early": "failed handler, then succeeded",
 			"crash":       "running",
 			"told":        "untold",
+			"data":        "data []",
 		},
 		again: 15 * time.Second,
 	}}
@@ -130,6 +132,7 @@ func fetched(dir string) []subject {
 			instead: map[string]string{
 				"crash": "running",
 				"told":  "untold",
+				"data":  "data []",
 			},
 			again: 40 * time.Second, // it looks every 30 s for what it could not report
 		})
@@ -145,7 +148,7 @@ func sdkExecutor() {
 		r.Printf("log line one")
 		r.Logger().Info("log line two of hello")
 		r.SetResult(sdk.Success, "hello "+r.Params)
-		return nil
+		return r.SetData(`{"for": "children"}`)
 	})
 	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
@@ -278,6 +281,15 @@ var behaviours = []struct {
 			b.Errorf("%+v", r)
 		}
 		return r.Message, r.Message == `hello 中文 "quoted"`
+	}},
+	// What a job that follows would have as {{parent.data}}.
+	{"data", func(b *stand) (string, bool) {
+		r, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
+		out := b.s.OK(b.T, "", "run", r.ID)
+		if !strings.Contains(out, r.Data) || r.Data == "" && strings.Contains(out, "  data ") {
+			b.Errorf("%+v is shown as\n%s", r, out)
+		}
+		return "data [" + r.Data + "]", r.Data == `{"for": "children"}`
 	}},
 	{"log", func(b *stand) (string, bool) {
 		r, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))

@@ -1,0 +1,118 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// Data goes with the result that a handler returns, and with no other.
+func TestData(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		full := strings.Repeat("é", MaxData/2)
+		mux := NewMux()
+		set := func(data string, end func(context.Context, *Run) error) Handler {
+			return func(ctx context.Context, r *Run) error {
+				if err := r.SetData("an earlier call"); err != nil {
+					t.Error(err)
+				}
+				if err := r.SetData(data); err != nil {
+					t.Error(err)
+				}
+				for _, bad := range []string{full + "x", "\xff"} {
+					if err := r.SetData(bad); err == nil {
+						t.Errorf("data of %d bytes was taken", len(bad))
+					}
+				}
+				return end(ctx, r)
+			}
+		}
+		waits := func(ctx context.Context, _ *Run) error { <-ctx.Done(); return nil }
+		mux.Register("succeeds", set(full, func(context.Context, *Run) error { return nil }))
+		mux.Register("fails", set(`{"day":1}`, func(context.Context, *Run) error { return errors.New("no luck") }))
+		mux.Register("says", set("d", func(_ context.Context, r *Run) error { r.SetResult(Timeout, "said"); return nil }))
+		mux.Register("times out", set("d", waits))
+		mux.Register("is killed", set("d", waits))
+		mux.Register("unset", func(_ context.Context, r *Run) error { return r.SetData("") })
+		f := newFake()
+		e := start(t, mux, f, nil)
+		for i, c := range []struct {
+			handler string
+			code    int
+			data    string
+		}{
+			{"succeeds", 200, full}, {"fails", 500, `{"day":1}`}, {"says", 502, "d"}, {"times out", 502, ""}, {"is killed", 500, ""}, {"unset", 200, ""},
+		} {
+			run := order(int32(i+1), int64(i+1), c.handler)
+			if c.handler == "times out" {
+				run.Timeout = 1
+			}
+			mustSend(t, e, run)
+			if c.handler == "is killed" {
+				synctest.Wait()
+				post(e, wire.PathKill, wire.AppendKill(nil, wire.KillRequest{JobID: run.JobID}))
+			}
+			if it := f.result(t, run.LogID); it.Code != c.code || it.Data != c.data {
+				t.Errorf("%s: code %d with data of %d bytes, want %d with %d", c.handler, it.Code, len(it.Data), c.code, len(c.data))
+			}
+		}
+	})
+}
+
+// Data that no server took outlives the process, also where the journal has
+// begun a new file meanwhile.
+func TestDataIsJournaled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		mux.Register("h", func(_ context.Context, r *Run) error {
+			r.SetResult(Success, "message")
+			if r.ID == 1 {
+				return nil
+			}
+			return r.SetData("data of " + r.Params)
+		})
+		down := newFake()
+		down.set(func(string, string, []byte) string { return "" })
+		dir := t.TempDir()
+		e := start(t, mux, down, func(o *Options) { o.Dir, o.journalMost = dir, 500 })
+		for id := range int64(9) {
+			run := order(int32(id+1), id+1, "h")
+			run.Params = strings.Repeat("p", int(id))
+			mustSend(t, e, run)
+		}
+		synctest.Wait()
+		pass(time.Second)
+		f := newFake()
+		left := copyJournal(t, dir)
+		start(t, mux, f, func(o *Options) { o.Dir = left })
+		for id := range int64(9) {
+			want := "data of " + strings.Repeat("p", int(id))
+			if id == 0 {
+				want = ""
+			}
+			if it := f.result(t, id+1); it.Code != 200 || it.Msg != "message" || it.Data != want {
+				t.Errorf("%+v, want %q", it, want)
+			}
+		}
+	})
+}
+
+func TestSubmittedData(t *testing.T) {
+	mux := NewMux()
+	mux.Register("h", func(_ context.Context, r *Run) error { return r.SetData("d") })
+	e := start(t, mux, newFake(), nil)
+	run := order(1, 1, "h")
+	s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run))
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-s.Ended()
+	if r := s.Result(); r.Data != "d" || r.Outcome != Success {
+		t.Errorf("%+v", r)
+	}
+}
