@@ -249,7 +249,9 @@ func (b *batch) read(ctx context.Context) {
 			run, ok := runs[it.fire.Run]
 			switch {
 			case ok:
-				it.run = run
+				if it.run = run; b.moved(it) {
+					it.status = done
+				}
 			case slices.Contains(unreadRuns, it.fire.Run):
 				it.pass(core.ErrThrottled)
 			default:

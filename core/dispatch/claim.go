@@ -229,6 +229,8 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 		tries := it.run.Tries
 		it.run = run
 		switch {
+		case b.moved(it):
+			it.status = done
 		case !run.State.Open() && len(run.Owes) == 0:
 			it.status = done
 		case !run.State.Open():
@@ -258,7 +260,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			case fallsSilent:
 				it.status = left
 			default:
-				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Reason: it.reason, EndedAt: now}), append(skipOf, it)
+				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Until: run.Until, Reason: it.reason, EndedAt: now}), append(skipOf, it)
 			}
 		case run.Owner == "":
 			if it.intent == fallsRecord || it.intent == fallsSilent {
@@ -306,6 +308,14 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 	b.create(ctx, create, createOf)
 	b.skipUnsent(ctx, skips, skipOf)
 	b.takeOver(ctx, takes, takeOf, now)
+}
+
+// moved reports that a trigger was given another slot after this fire was sent
+// on its way: it has an entry in the due index for that one, written with the
+// change, and this message has nothing to do with it any more.
+func (b *batch) moved(it *item) bool {
+	c := it.run.Cause
+	return (c == core.CauseManual || c == core.CauseAPI) && it.run.State == core.Planned && it.run.Owner == "" && it.run.Slot != it.fire.Slot
 }
 
 func ownOrder(address string) []string {

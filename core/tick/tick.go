@@ -477,6 +477,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 	if err != nil {
 		return fmt.Errorf("read runs of entries: %w", err)
 	}
+	now := core.InstantOf(t.o.Now())
 	var out []ring.Out
 	var outOf []core.DueItem
 	var drop []core.DueItem
@@ -486,6 +487,9 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		case !ok && slices.Contains(unread, e.Run):
 		case !ok || !run.State.Open():
 			drop = append(drop, e)
+		case run.Slot.Add(-t.o.Plan.Lead) > now:
+			// The trigger was put off, and this entry is no longer there: an index
+			// may be behind. That of its new time is.
 		default:
 			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
 			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}})

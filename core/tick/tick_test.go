@@ -517,3 +517,43 @@ func TestFewJobsMakeNoGroups(t *testing.T) {
 		}
 	})
 }
+
+// TestEntryOfATriggerPutOff: a due index that is behind shows an entry which is
+// gone; the run is sent when its new entry comes, and that one stays until then.
+func TestEntryOfATriggerPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		now := core.InstantOf(time.Now())
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		if err := w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+			t.Fatal(err)
+		}
+		lead := -plan.Local().Lead
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute), Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
+		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
+		if err := w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.eng.Finish.PutEntries(t.Context(), []core.DueItem{old})
+		w.join("a", tick.Options{})
+		depth := func() int {
+			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return due + later
+		}
+		for range 30 {
+			w.pass()
+		}
+		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
+			t.Errorf("%d messages, entries %+v", depth(), entries)
+		}
+		for range 31 {
+			w.pass()
+		}
+		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
+			t.Errorf("%d messages, entries %+v", depth(), entries)
+		}
+	})
+}

@@ -70,7 +70,7 @@ var Cases = []Case{
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Early", early},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},
-	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
+	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},

@@ -232,17 +232,21 @@ func (s *Store) putEntry(d core.DueItem) {
 // RemoveEntries implements the ports; it removes exactly the entries given.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	return each(ctx, s, entries, func(d *core.DueItem) error {
-		of := s.entries[d.Run.Job()]
-		if _, ok := of[*d]; !ok {
-			return nil
-		}
-		delete(of, *d)
-		if len(of) == 0 {
-			delete(s.entries, d.Run.Job())
-		}
-		s.unindex(*d)
+		s.dropEntry(*d)
 		return nil
 	})
+}
+
+func (s *Store) dropEntry(d core.DueItem) {
+	of := s.entries[d.Run.Job()]
+	if _, ok := of[d]; !ok {
+		return
+	}
+	delete(of, d)
+	if len(of) == 0 {
+		delete(s.entries, d.Run.Job())
+	}
+	s.unindex(d)
 }
 
 // Entries implements manage.Store, in the order of the due index.

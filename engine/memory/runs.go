@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -45,6 +46,24 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 			return err
 		}
 		s.putEntry(entry)
+		return nil
+	})
+}
+
+// ChangeTriggered implements manage.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	return s.one(ctx, func() error {
+		r := s.open(c.Run.ID)
+		if r == nil || r.State != core.Planned || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(c.Seen) {
+			return core.ErrRefused
+		}
+		n := copyRun(&c.Run)
+		r.At, r.Slot, r.Params, r.Addresses, r.Until, r.SentAt = n.At, n.Slot, n.Params, n.Addresses, milli(n.Until), time.Time{}
+		for _, d := range c.Drop {
+			s.dropEntry(d)
+		}
+		s.putEntry(c.Entry)
+		s.change(c.Change)
 		return nil
 	})
 }
@@ -110,7 +129,7 @@ func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error
 func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
 	return each(ctx, s, skips, func(k *dispatch.SkipUnsent) error {
 		r := s.open(k.Run)
-		if r == nil || r.Owner != "" || r.MaybeSent {
+		if r == nil || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(k.Until) {
 			return core.ErrRefused
 		}
 		r.State, r.Reason, r.EndedAt = core.Skipped, k.Reason, milli(k.EndedAt)

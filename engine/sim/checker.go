@@ -195,12 +195,49 @@ func (w *World) final() {
 			t.fail(0, "trigger of %s was acknowledged as run %d, which is not there", a.job, a.run)
 		} else if a.key != "" && r.Key != a.key {
 			t.fail(0, "trigger of %s with key %s was answered with run %d of key %s", a.job, a.key, a.run, r.Key)
-		} else if a.params != "" && (r.Params == nil || *r.Params != a.params) {
+		} else if a.params != "" && len(w.changes[a.run]) == 0 && (r.Params == nil || *r.Params != a.params) {
 			t.fail(a.run, "run %d has not the %d bytes of params that were acknowledged", a.run, len(a.params))
 		}
 	}
+	for id, of := range w.changes {
+		w.changedAsTold(id, of)
+	}
 	for _, d := range t.deadLetters() {
 		t.fail(0, "a message was buried: %s", d)
+	}
+}
+
+// changedAsTold asserts that a trigger is what its last change made of it, where
+// that is known, and that nothing else was ever sent of it.
+func (w *World) changedAsTold(id core.RunID, of []*changed) {
+	t := w.truth
+	r, ok := t.run(id)
+	if !ok {
+		return // that is said of what was asked
+	}
+	if st := t.stories[id]; st != nil {
+		for _, a := range st.arrivals {
+			if a.slot != r.Slot || (a.params == nil) != (r.Params == nil) || a.params != nil && *a.params != *r.Params {
+				t.fail(id, "run %d was sent for the slot %s, and is of %s; or with other params", id, a.slot, r.Slot)
+			}
+		}
+	}
+	var last []*changed // of which none came after another
+	for _, c := range of {
+		switch {
+		case c.refused:
+		case c.acked.IsZero():
+			return // it may have come at any time
+		case !slices.ContainsFunc(of, func(o *changed) bool { return !o.acked.IsZero() && o.began.After(c.acked) }):
+			last = append(last, c)
+		}
+	}
+	if len(last) != 1 {
+		return
+	}
+	w.counts["changed as told"]++
+	if c := last[0]; c.slot != 0 && r.Slot != c.slot || c.params != "" && (r.Params == nil || *r.Params != c.params) {
+		t.fail(id, "run %d was changed to the slot %s at +%.3fs, and is of %s; or has not the %d bytes of params that were acknowledged", id, c.slot, c.acked.Sub(w.began).Seconds(), r.Slot, len(c.params))
 	}
 }
 

@@ -677,6 +677,10 @@ func (p *port) PutTriggered(ctx context.Context, run core.Run, entry core.DueIte
 	return write(p, ctx, "PutTriggered", run, func(ctx context.Context, run core.Run) error { return p.truth.PutTriggered(ctx, run, entry) })
 }
 
+func (p *port) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	return write(p, ctx, "ChangeTriggered", c, p.truth.ChangeTriggered)
+}
+
 func (p *port) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return write(p, ctx, "MarkKilled", run, func(ctx context.Context, run core.RunID) error {
 		return p.truth.MarkKilled(ctx, run, by, atMillis)

@@ -32,6 +32,8 @@ type truth struct {
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
 	fires    map[core.RunID]int        // unacked messages that name it
+	slots    map[fireAt]int            // the same, of one slot
+	moved    map[core.RunID]bool       // triggers that were changed
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
 	entries  map[core.RunID]int
@@ -81,7 +83,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
-		fires: map[core.RunID]int{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
@@ -206,6 +208,35 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		t.open[run.ID] = struct{}{}
 		t.entries[run.ID]++
 		t.named[run.ID] = true
+	}
+	return err
+}
+
+// fireAt is a run on a message of one slot.
+type fireAt struct {
+	run  core.RunID
+	slot core.Instant
+}
+
+// ChangeTriggered asserts that only a run is changed which nobody has taken.
+func (t *truth) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var before core.Run
+	done := t.yields(ctx, func() { before, _ = t.run(c.Run.ID) })
+	err := t.Store.ChangeTriggered(ctx, c)
+	done()
+	t.trace(ctx, c.Run.ID, "change to slot %s, until %s: %v", c.Run.Slot, c.Run.Until.Format("15:04:05.000"), err)
+	t.recount(c.Run.ID)
+	if t.took(c.Run.ID, "a change", err, func() bool {
+		r, _ := t.run(c.Run.ID)
+		return r.Until.Equal(c.Run.Until) && !before.Until.Equal(r.Until)
+	}) {
+		t.moved[c.Run.ID] = true
+		t.w.count("trigger changed", 1)
+		if before.State != core.Planned || before.Owner != "" || before.MaybeSent || core.Millis(before.Until) != core.Millis(c.Seen) {
+			t.fail(c.Run.ID, "run %d was changed as one that waits, and was %s, of %q until %s", c.Run.ID, before.State, before.Owner, before.Until)
+		}
 	}
 	return err
 }
@@ -451,6 +482,7 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
 		t.fires[f.Run]++
+		t.slots[fireAt{f.Run, f.Slot}]++
 		t.named[f.Run] = true
 	}
 	if c := m.Check; c != nil {
@@ -487,6 +519,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "ack of message %d", id)
 		drop(t.fires, f.Run)
+		drop(t.slots, fireAt{f.Run, f.Slot})
 	}
 	if c := m.Check; c != nil {
 		for _, id := range c.Runs {
@@ -961,7 +994,13 @@ func (t *truth) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.open {
-		if t.fires[id] > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
+		fires := t.fires[id]
+		if t.moved[id] { // one of another slot lets it be
+			if r, _ := t.run(id); r.Owner == "" {
+				fires = t.slots[fireAt{id, r.Slot}]
+			}
+		}
+		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
 			continue
 		}
 		if parent, ok := t.owing[id]; ok {

@@ -109,12 +109,14 @@ type World struct {
 	serial int                // of jobs made by people
 	jobs   []string           // app/name of those that people know
 	asked  []asked
+	// changes are what people asked of triggers that waited.
+	changes map[core.RunID][]*changed
 }
 
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, changes: map[core.RunID][]*changed{},
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")

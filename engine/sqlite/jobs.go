@@ -498,11 +498,13 @@ func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
 
 // RemoveEntries implements the ports; it removes exactly the entries given.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
-	return batch(ctx, s, false, entries, func(tx *tx, entries []core.DueItem, answers []error) error {
-		err := eachRow(tx, "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", entries, answers, bindEntry)
-		clear(answers)
-		return err
-	})
+	return batch(ctx, s, false, entries, removeEntries)
+}
+
+func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
+	err := eachRow(tx, "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", entries, answers, bindEntry)
+	clear(answers) // one that is not there is well
+	return err
 }
 
 // Entries implements manage.Store, in the order of the due index.

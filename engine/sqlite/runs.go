@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -186,7 +187,11 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
 		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 32, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""))
+		bindGiven(st, 32, r))
+}
+
+func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "")
 }
 
 // scanRun reads a row of runColumns.
@@ -348,6 +353,32 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return cmp.Or(err, answer[0])
 }
 
+// ChangeTriggered implements manage.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	var answer [1]error
+	err := s.write(ctx, false, 4, func(tx *tx) error {
+		if err := eachRow(tx, `UPDATE runs SET at = ?1, slot = ?2, given = ?3, until = ?4, sent = 0
+WHERE key = ?5 AND state = 1 AND owner IS NULL AND maybe = 0 AND until = ?6`, []core.Run{c.Run}, answer[:], func(st *sqlite.Stmt, r *core.Run) error {
+			st.BindInt64(1, int64(r.At))
+			st.BindInt64(2, int64(r.Slot))
+			st.BindInt64(4, core.Millis(r.Until))
+			st.BindInt64(5, key(r.ID))
+			st.BindInt64(6, core.Millis(c.Seen))
+			return bindGiven(st, 3, r)
+		}); err != nil || answer[0] != nil {
+			return err
+		}
+		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
+			return err
+		}
+		if err := putEntries(tx, []core.DueItem{c.Entry}, make([]error, 1)); err != nil {
+			return err
+		}
+		return putChange(tx, &c.Change)
+	})
+	return cmp.Or(err, answer[0])
+}
+
 // TakeOver implements dispatch.Store.
 func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
 	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
@@ -404,11 +435,12 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 				}
 			}
 		}()
-		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
+		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0 AND until = ?4", skips, answers,
 			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
 				bindWord(st, 1, k.Reason, reasons)
 				st.BindInt64(2, core.Millis(k.EndedAt))
 				st.BindInt64(3, key(k.Run))
+				st.BindInt64(4, core.Millis(k.Until))
 				return nil
 			})
 	})
