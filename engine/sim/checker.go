@@ -481,7 +481,12 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 		return
 	}
 	w.counts["fires"] += len(planned)
-	slices.SortFunc(planned, func(a, b core.Run) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(planned, func(a, b core.Run) int {
+		if w.cfg.Machine { // a clock set back makes later fires of earlier instants
+			return w.truth.begun(a.ID).Compare(w.truth.begun(b.ID))
+		}
+		return cmp.Compare(a.At, b.At)
+	})
 	var before time.Time // when the chain before ended
 	var of core.RunID
 	for i := range planned {
@@ -500,6 +505,18 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 			r = byID[r.Then]
 		}
 	}
+}
+
+// begun is when the first thing was done of a run.
+func (t *truth) begun(id core.RunID) time.Time {
+	st := t.stories[id]
+	switch {
+	case st == nil:
+		return time.Time{}
+	case len(st.arrivals) > 0:
+		return st.arrivals[0].at
+	}
+	return st.closed
 }
 
 // report0 is the figures of a world that has ended.
