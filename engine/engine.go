@@ -86,9 +86,15 @@ type Upkeep interface {
 	// Sweep removes what is past its keeping, at most limit things, and tells
 	// how many it removed: closed runs older than their job's keep (or than
 	// runs, if that is not zero), skipped records and change records of the
-	// same age; journals, tombstones and dead letters older than journals, and
-	// dead letters beyond the newest KeepDead; keys older than a day; revisits of
-	// minutes that the watchdog's cursor has passed.
+	// same age; journals, tombstones, dead letters and registered executors not
+	// heard of for longer than journals, and dead letters beyond the newest
+	// KeepDead; keys older than a day; revisits of minutes that the watchdog's
+	// cursor has passed.
+	//
+	// A journal goes before that as soon as nobody can ask it anything: none of
+	// its runs is open or owes, for whoever finds a run closed reads no journal;
+	// and what it lists as left was judged by the watchdog, for another holder of
+	// a copy may claim such a run later.
 	//
 	// What somebody may still ask for stays, however old it is:
 	//   - a run that is open or owes something, and the earlier attempts of one;
@@ -98,8 +104,8 @@ type Upkeep interface {
 	//   - a closed run whose slot is at or after that of the oldest message of
 	//     fires on the ring, visible or not: it may be named by one that is not
 	//     acked, and a dispatch that finds no run sends;
-	//   - a journal that the watchdog's cursor has not passed, or that is to be
-	//     read again at a minute which it has not passed;
+	//   - a journal with a run that is open or owes, or with one that was left,
+	//     while the watchdog's cursor has not passed it, or is to read it again;
 	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
 	//     a message of fires that may be its: a fire of neither job nor tombstone
 	//     is buried;

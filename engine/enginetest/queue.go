@@ -268,8 +268,10 @@ func sweep(t *testing.T, h Harness) {
 	put(t, e, core.NumberedRun(2, 1), closed)
 	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1))
 	minute := now.Unix() / 60
-	ok(t, e.Dispatch.PutJournal(ctx, journal(minute-60, "old", 1, 2)))
-	ok(t, e.Dispatch.PutJournal(ctx, journal(minute, "new", 1, 2)))
+	old, young := journal(minute-60, "old", 1, 2), journal(minute, "new", 1, 2)
+	old.Entries[0].Run, young.Entries[0].Run = core.NumberedRun(1, 99), core.NumberedRun(1, 99) // open
+	ok(t, e.Dispatch.PutJournal(ctx, old))
+	ok(t, e.Dispatch.PutJournal(ctx, young))
 	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{
 		{Job: 1, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now},
 		{Job: 2, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now}}))
@@ -455,9 +457,10 @@ func sweepNeeded(t *testing.T, h Harness) {
 	allNil(t, e.Finish.Settle(ctx, []core.RunID{id}))
 	stone(false, "nothing asks for it")
 
-	// A journal.
+	// A journal of an open run.
 	minute := now.Unix() / 60
 	key := journal(minute, "n", 1, 2)
+	key.Entries[1].Run = put(t, e, number(1), nil).ID
 	ok(t, e.Dispatch.PutJournal(ctx, key))
 	stored := func(want int, why string) {
 		t.Helper()
@@ -479,6 +482,92 @@ func sweepNeeded(t *testing.T, h Harness) {
 	if keys, err := e.Watch.Revisits(ctx, minute+20); err != nil || len(keys) > 0 {
 		t.Errorf("revisits of a minute that is over: %v, %v", keys, err)
 	}
+}
+
+// sweepJournals: a journal goes when nobody can ask it anything, and not before.
+func sweepJournals(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("this store sweeps itself")
+	}
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	minute := now.Unix() / 60
+	const week = 7 * 24 * time.Hour
+	there := func(nonce string, want bool, why string) {
+		t.Helper()
+		sweepAll(t, e, now, week, week)
+		key := core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}
+		found, err := e.Dispatch.Journals(ctx, []core.JournalKey{key})
+		ok(t, err)
+		if _, is := found[key]; is != want {
+			t.Errorf("journal %s is there: %t; %s", nonce, is, why)
+		}
+	}
+	write := func(nonce string, v int, entries ...core.Entry) core.Journal {
+		t.Helper()
+		j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v, Entries: entries}
+		ok(t, e.Dispatch.PutJournal(ctx, j))
+		return j
+	}
+	end := func(id core.RunID, owes ...core.Owed) {
+		t.Helper()
+		c := finish.Close{Run: id, State: core.Failed, Reason: core.ReasonHandler, EndedAt: now, Owes: owes}
+		if len(owes) > 0 {
+			c.Then = owes[0].Run
+		}
+		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{c}))
+	}
+	n := 0
+	entry := func(o core.Outcome) core.Entry {
+		n++
+		return core.Entry{Run: core.PlannedRun(1, at(n)), Address: "http://a", Outcome: o}
+	}
+	claim := func(o core.Outcome) core.Entry {
+		x := entry(o)
+		put(t, e, x.Run, nil)
+		return x
+	}
+
+	ok(t, e.Watch.MoveCursor(ctx, 0, minute-20))
+	for _, o := range []core.Outcome{core.Begun, core.Accepted, core.Unconfirmed} {
+		a, b := claim(o), claim(core.Accepted)
+		name := o.String()
+		write(name, 1, a, b)
+		end(b.Run)
+		there(name, true, "a run is open")
+		owed := core.Owed{Run: core.NumberedRun(1, uint32(n)), Kind: core.CauseRetry, Slot: at(9)}
+		end(a.Run, owed)
+		there(name, true, "a retry is owed")
+		allNil(t, e.Finish.Settle(ctx, []core.RunID{a.Run}))
+		there(name, false, "all is closed, and nothing owed")
+	}
+
+	// Written again with more runs after its first form went.
+	a := claim(core.Accepted)
+	end(a.Run)
+	write("again", 1, a)
+	there("again", false, "all is closed")
+	b := claim(core.Begun)
+	write("again", 2, a, b)
+	there("again", true, "a run is open")
+	end(b.Run)
+	there("again", false, "all is closed")
+
+	// What was left may be claimed by another that holds a copy: until the
+	// watchdog has looked.
+	left := entry(core.Left)
+	j := write("left", 1, left)
+	there("left", true, "the watchdog has not been there")
+	late := left
+	late.Outcome = core.Begun
+	put(t, e, late.Run, nil)
+	ok(t, e.Watch.PutRevisits(ctx, minute+10, []core.JournalKey{j.Key}))
+	ok(t, e.Watch.MoveCursor(ctx, minute-20, minute))
+	there("left", true, "its run is open")
+	end(left.Run)
+	there("left", true, "the watchdog is to read it again")
+	ok(t, e.Watch.MoveCursor(ctx, minute, minute+10))
+	there("left", false, "the watchdog was there")
 }
 
 func alive(t *testing.T, h Harness) {

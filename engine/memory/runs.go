@@ -272,6 +272,17 @@ func sortedKeys(of map[core.JournalKey]struct{}) []core.JournalKey {
 	})
 }
 
+// AllJournals are the stored journals, for who looks on from outside.
+func (s *Store) AllJournals() []core.Journal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]core.Journal, 0, len(s.journals))
+	for _, j := range s.journals {
+		list = append(list, copyJournal(j))
+	}
+	return list
+}
+
 // Journals implements the ports.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	return pick(ctx, s, keys, s.journals, copyJournal)
@@ -408,11 +419,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 		}
 		for minute, keys := range s.minutes {
-			if now.Sub(time.Unix(minute*60, 0)) <= journals || minute > s.cursor {
-				continue
-			}
+			old := now.Sub(time.Unix(minute*60, 0)) > journals
 			for k := range keys {
-				if removed < limit && !again[k] {
+				watched := minute > s.cursor || again[k]
+				if removed < limit && (old && !watched || s.answered(k, watched)) {
 					delete(s.journals, k)
 					delete(keys, k)
 					removed++
@@ -425,7 +435,19 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for job, t := range s.tombs {
 			if now.Sub(t.RevAt) > journals && removed < limit && !s.asked(job, t, oldest) {
 				delete(s.tombs, job)
+				delete(s.counters, job)
 				removed++
+			}
+		}
+		for app, of := range s.execs {
+			for address, x := range of {
+				if now.Sub(x.Beat) > journals && removed < limit {
+					delete(of, address)
+					removed++
+				}
+			}
+			if len(of) == 0 {
+				delete(s.execs, app)
 			}
 		}
 		for k, b := range s.keys {
@@ -441,6 +463,21 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		return nil
 	})
 	return removed, err
+}
+
+// answered reports that nobody can ask a journal anything any more; watched: the
+// watchdog is still to read it.
+func (s *Store) answered(k core.JournalKey, watched bool) bool {
+	j := s.journals[k]
+	if watched && j.HasLeft() {
+		return false
+	}
+	for _, e := range j.Entries {
+		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || len(rec.run.Owes) > 0) {
+			return false
+		}
+	}
+	return true
 }
 
 // oldestSlot is the first slot of a message of fires, visible or not;

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
 )
 
 // truth is the store as it is, behind all faults. It keeps a mirror of what
@@ -986,6 +989,44 @@ func (inv *invocation) sawJournals(keys []core.JournalKey, found map[core.Journa
 			}
 		}
 		inv.journals[k] = l
+	}
+}
+
+// sweepEvery is how many seconds lie between two sweeps.
+const sweepEvery = 5
+
+// sweep lets the store remove what nobody is to ask for any more, and sees which
+// open runs a stored journal still names. A store that expires by age is left.
+func (t *truth) sweep() {
+	s, ok := t.Store.(*memory.Store)
+	if !ok {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, err := s.Sweep(bg, time.Now(), 0, 20*24*time.Hour, 1<<30)
+	if err != nil {
+		t.fail(0, "sweep: %v", err)
+	}
+	t.w.count("swept", n)
+	if n == 0 {
+		return
+	}
+	left := map[core.RunID]bool{}
+	for _, j := range s.AllJournals() {
+		for _, e := range j.Entries {
+			if e.Outcome.Settled() {
+				left[e.Run] = true
+			}
+		}
+	}
+	for _, of := range []iter.Seq[core.RunID]{maps.Keys(t.open), maps.Keys(t.owes)} {
+		for id := range of {
+			if t.settled[id] && !left[id] {
+				delete(t.settled, id)
+				t.trace(bg, id, "no journal names it any more")
+			}
+		}
 	}
 }
 

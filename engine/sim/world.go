@@ -239,8 +239,11 @@ func (w *World) count(what string, n int) {
 
 // watch asserts each second what must hold at any moment.
 func (w *World) watch() {
-	for !w.closing() {
+	for n := 1; !w.closing(); n++ {
 		w.sleep(bg, time.Second)
+		if n%sweepEvery == 0 {
+			w.truth.sweep()
+		}
 		w.truth.look()
 	}
 }

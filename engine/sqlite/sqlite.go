@@ -100,6 +100,8 @@ type Store struct {
 	lastRow   int64
 	sweepFrom int64
 	sweepID   int64
+
+	sweepJournal atomic.Int64 // row after which the next look at journals goes on
 }
 
 var (
