@@ -27,6 +27,7 @@ type Engine struct {
 	Manage   manage.Store
 	Ring     Ring
 	Queue    Queue
+	Health   dispatch.Healths
 	Upkeep   Upkeep
 	// Close ends what the engine runs and releases its files.
 	Close func() error
@@ -34,8 +35,8 @@ type Engine struct {
 
 // Ring is the sending side of the queues; it is the Ring port of every use case.
 type Ring interface {
-	// Enqueue puts messages on the ring durably, fires on one queue, checks on
-	// another. Answers nil, core.ErrThrottled or unknown for each.
+	// Enqueue puts messages on the ring durably: fires on one queue, those of the
+	// slow lane on another, checks on a third. Answers nil, core.ErrThrottled or unknown for each.
 	Enqueue(ctx context.Context, out []ring.Out) []error
 	// Bury keeps a message among the dead letters with the reason: what can
 	// never be dispatched is not thrown away.
@@ -44,7 +45,8 @@ type Ring interface {
 
 // Queue is the receiving side, for what drives dispatch on one machine.
 type Queue interface {
-	// Receive waits until a message of the kind is visible or ctx ends, and
+	// Receive waits until a message of the kind (ring.KindSlow: of the slow lane) is
+	// visible or ctx ends, and
 	// answers the visible ones in the order of NotBefore, at most limit. A
 	// received message is invisible to others for the engine's visibility, and
 	// then comes again.

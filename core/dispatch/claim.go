@@ -95,7 +95,8 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
 }
 
 // route finds the addresses to try, in order. It answers false when the item
-// was decided without one: waiting for an executor after our own outage.
+// was decided without one: waiting for an executor after our own outage, or bound
+// for a slow address and not on the slow lane yet.
 func (b *batch) route(ctx context.Context, it *item) bool {
 	addresses := b.live[it.job.Def.App]
 	if len(it.run.Addresses) > 0 {
@@ -112,6 +113,10 @@ func (b *batch) route(ctx context.Context, it *item) bool {
 	it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
 	if route.Asks(it.job.Def.Route) == route.AskBeat {
 		it.order = b.askBeats(ctx, it)
+	}
+	if b.d.health.on() && !it.slow && len(it.order) > 0 && b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
+		it.status = slowed
+		return false
 	}
 	return true
 }

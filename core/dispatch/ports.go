@@ -81,6 +81,15 @@ type SkipUnsent struct {
 	EndedAt time.Time
 }
 
+// Healths are what dispatchers tell each other of slow jobs and addresses.
+type Healths interface {
+	// Healths reads those that were put of late; it may be a little behind.
+	Healths(ctx context.Context) ([]core.Health, error)
+	// PutHealths stores them; condition of each: none of the same Of is stored, or
+	// its At is earlier.
+	PutHealths(ctx context.Context, list []core.Health) []error
+}
+
 // Ring takes what is put back, and checks.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error

@@ -43,6 +43,8 @@ type Options struct {
 	AuditAfter time.Duration
 	// AuditTogether is how many jobs are compared at a time: 16.
 	AuditTogether int
+	// SlowLane: there is one, and retries after the second wait in it.
+	SlowLane bool
 	// PlanBackoff is when a job that could not be planned is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -492,7 +494,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			// may be behind. That of its new time is.
 		default:
 			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
-			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}})
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.SlowLane && run.LateRetry()}})
 			outOf = append(outOf, e)
 		}
 	}

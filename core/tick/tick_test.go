@@ -557,3 +557,38 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 		}
 	})
 }
+
+// TestLateRetryComesOnTheSlowLane, also from the due index, where it waited.
+func TestLateRetryComesOnTheSlowLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lane := range []bool{true, false} {
+			w := newWorld(t, 1)
+			w.seed(1, core.When{Kind: core.KindEvery, Every: time.Hour})
+			now := core.InstantOf(time.Now())
+			var runs []core.Run
+			var entries []core.DueItem
+			for attempt := 2; attempt <= 5; attempt++ {
+				r := core.Run{ID: core.NumberedRun(1, uint32(attempt)), App: "app", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: now, Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
+				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
+			}
+			for _, err := range append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.join("a", tick.Options{SlowLane: lane})
+			w.pass()
+			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
+				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)
+			}
+		}
+	})
+}

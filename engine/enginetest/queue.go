@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -755,4 +756,68 @@ func reopen(t *testing.T, h Harness) {
 	if len(left) != 1 || left[0].Message.Fires[0].Run == got[0].Message.Fires[0].Run {
 		t.Fatalf("on the ring: %+v", left)
 	}
+}
+
+// lanes: what is put on the slow lane comes from there alone, as it was, until it
+// is acked, and counts for the oldest message.
+func lanes(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now) - 3600
+	fast, slow := message(slot+3600, core.PlannedRun(1, slot+3600)), message(slot, core.PlannedRun(2, slot))
+	slow.Slow, slow.Try = true, 3
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: fast}, {NotBefore: now, Message: slow}}))
+	for kind, want := range map[ring.Kind]ring.Message{ring.KindFires: fast, ring.KindSlow: slow} {
+		got, err := e.Queue.Receive(limited(t), kind, 10)
+		ok(t, err)
+		if len(got) != 1 {
+			t.Fatalf("received %+v", got)
+		}
+		same(t, string(kind), got[0].Message, want)
+		_, _, inFlight, err := e.Queue.Depth(ctx, kind)
+		ok(t, err)
+		same(t, "in flight on "+string(kind), inFlight, 1)
+		allNil(t, e.Queue.Release(ctx, got, now))
+	}
+	oldest, err := e.Tick.OldestMessage(ctx)
+	ok(t, err)
+	if oldest.IsZero() || oldest.After(slot.Time()) {
+		t.Errorf("the oldest message is of %s; one of %s is on the slow lane", oldest, slot)
+	}
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindSlow} {
+		got, err := e.Queue.Receive(limited(t), kind, 10)
+		ok(t, err)
+		if len(got) != 1 || got[0].Receives != 2 {
+			t.Fatalf("%s: released and received %+v", kind, got)
+		}
+		allNil(t, e.Queue.Ack(ctx, got))
+		nothing(t, e, kind, h.visibility()+50*time.Millisecond)
+	}
+}
+
+// healths are overwritten by what was found later only.
+func healths(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	read := func(want ...core.Health) {
+		t.Helper()
+		eventually(t, h, func() string {
+			got, err := e.Health.Healths(ctx)
+			ok(t, err)
+			slices.SortFunc(got, func(a, b core.Health) int { return strings.Compare(a.Of, b.Of) })
+			return cmp.Diff(want, got)
+		})
+	}
+	a := core.Health{Of: "http://10.0.0.1:9999/", Slow: true, At: at}
+	b := core.Health{Of: "job/7", Slow: true, At: at.Add(time.Second)}
+	allNil(t, e.Health.PutHealths(ctx, []core.Health{a, b}))
+	read(a, b)
+	older, newer := a, b
+	older.Slow, older.At = false, at.Add(-time.Second)
+	newer.Slow, newer.At = false, at.Add(2*time.Second)
+	errs := e.Health.PutHealths(ctx, []core.Health{older, newer, a})
+	refused(t, errs[0])
+	ok(t, errs[1])
+	refused(t, errs[2])
+	read(a, newer)
 }

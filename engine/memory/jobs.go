@@ -443,6 +443,30 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	})
 }
 
+// Healths implements dispatch.Healths, in the order of names.
+func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
+	err = s.one(ctx, func() error {
+		for _, of := range slices.Sorted(maps.Keys(s.health)) {
+			list = append(list, s.health[of])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// PutHealths implements dispatch.Healths.
+func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
+	return each(ctx, s, list, func(h *core.Health) error {
+		n := *h
+		n.At = milli(n.At)
+		if old, ok := s.health[n.Of]; ok && !n.At.After(old.At) {
+			return core.ErrRefused
+		}
+		s.health[n.Of] = n
+		return nil
+	})
+}
+
 // NoteEarly implements dispatch.Store.
 func (s *Store) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
 	return s.one(ctx, func() error {

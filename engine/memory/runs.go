@@ -12,7 +12,6 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -484,8 +483,10 @@ func (s *Store) answered(k core.JournalKey, watched bool) bool {
 // core.Horizon if there is none.
 func (s *Store) oldestSlot() core.Instant {
 	oldest := core.Horizon
-	for _, m := range s.queueOf(ring.KindFires).messages {
-		oldest = min(oldest, m.body.Slot)
+	for _, kind := range lanes {
+		for _, m := range s.queueOf(kind).messages {
+			oldest = min(oldest, m.body.Slot)
+		}
 	}
 	return oldest
 }

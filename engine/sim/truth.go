@@ -467,6 +467,9 @@ func (t *truth) PutJournal(ctx context.Context, j core.Journal) (answer error) {
 func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if inv := invocationOf(ctx); inv != nil {
+		t.inLane(inv, out)
+	}
 	errs := t.Store.Enqueue(ctx, out)
 	if t.cloud != nil {
 		t.observed(ctx)
@@ -478,6 +481,33 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 		}
 	}
 	return errs
+}
+
+// inLane asserts that what came on the slow lane stays there, and is not put back
+// on it for being there.
+func (t *truth) inLane(inv *invocation, out []ring.Out) {
+	came := map[core.RunID]*ring.Message{}
+	for i := range inv.got {
+		for _, f := range inv.got[i].Message.Fires {
+			if m := &inv.got[i].Message; m.Slow {
+				came[f.Run] = m
+			}
+		}
+	}
+	for i := range out {
+		m := &out[i].Message
+		for _, f := range m.Fires {
+			was := came[f.Run]
+			switch {
+			case was == nil && m.Slow && f.Cause != core.CauseRetry:
+				t.w.count("put on the slow lane", 1)
+			case was != nil && !m.Slow:
+				t.fail(f.Run, "run %d came on the slow lane and is put on the fast one", f.Run)
+			case was != nil && m.Try <= was.Try && m.Slot.Time().Sub(inv.in.p.now()) < time.Second:
+				t.fail(f.Run, "run %d came on the slow lane and is put there once more, try %d", f.Run, m.Try)
+			}
+		}
+	}
 }
 
 // came mirrors a message that is on the ring.
