@@ -111,7 +111,6 @@ const (
 	VerbResumed   = "resumed"
 	VerbDeleted   = "deleted"
 	VerbTriggered = "triggered"
-	VerbChanged   = "changed" // a trigger that waited
 	VerbCancelled = "cancelled"
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"

@@ -28,7 +28,6 @@ type Store interface {
 	tick.Store
 	tick.Leases
 	dispatch.Store
-	dispatch.Healths
 	finish.Store
 	finish.Watch
 	registry.Store
