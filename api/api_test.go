@@ -413,9 +413,26 @@ func TestRuns(t *testing.T) {
 	if err != nil || len(waiting.Runs) != 1 {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
+	later, other := at.Add(time.Hour), "other"
+	change, err := client.Decode[api.TriggerResult](f.c.ChangeByKey(ctx, "shop", "report", "k1", api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}}))
+	if err != nil || change.Run.ID != res.Run.ID || !change.Run.ScheduledAt.Equal(later) || *change.Run.Params != other || !change.Waiting || len(change.Run.Addresses) != 1 {
+		t.Errorf("change: %+v, %v", change, err)
+	}
+	change, err = client.Decode[api.TriggerResult](f.c.ChangeRun(ctx, res.Run.ID, api.TriggerChange{At: at, Addresses: &[]string{}}))
+	if err != nil || !change.Run.ScheduledAt.Equal(at) || *change.Run.Params != other || len(change.Run.Addresses) != 0 {
+		t.Errorf("change by ID: %+v, %v", change, err)
+	}
+	for body, want := range map[string]string{`{}`: "give at least one", `{"slot":1}`: "slot", `{"at":"soon"}`: "at", "": "JSON"} {
+		if status, answer := f.ask("PATCH", "/v1/runs/"+res.Run.ID, body); status != 400 || !strings.Contains(answer, want) {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
 	stop, err := client.Decode[api.StopResult](f.c.CancelByKey(ctx, "shop", "report", "k1"))
 	if err != nil || !slices.Equal(stop.Cancelled, []string{res.Run.ID}) || stop.Job != "shop/report" {
 		t.Errorf("cancel: %+v, %v", stop, err)
+	}
+	if status, answer := f.ask("PATCH", "/v1/runs/"+res.Run.ID, `{"params":"x"}`); status != 409 || !strings.Contains(answer, "has ended") {
+		t.Errorf("changed after its end: %d %s", status, answer)
 	}
 	status, answer := f.ask("POST", "/v1/jobs/shop/report/trigger", "")
 	if status != 200 || !strings.Contains(answer, `"cause":"api"`) {

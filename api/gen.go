@@ -86,6 +86,9 @@ type ServerInterface interface {
 	// GetRunByKey The run that a trigger with this key made.
 	// (GET /v1/jobs/{app}/{name}/waiting/{key})
 	GetRunByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
+	// ChangeByKey Change a trigger that waits; what is left out stays. Refused once it was sent.
+	// (PATCH /v1/jobs/{app}/{name}/waiting/{key})
+	ChangeByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
 	// GetJobByNumber A job by its number.
 	// (GET /v1/jobs/{id})
 	GetJobByNumber(w http.ResponseWriter, r *http.Request, id string)
@@ -113,6 +116,9 @@ type ServerInterface interface {
 	// GetRun A run.
 	// (GET /v1/runs/{run})
 	GetRun(w http.ResponseWriter, r *http.Request, run PathRun)
+	// ChangeRun Change a trigger that waits; what is left out stays. Refused once it was sent.
+	// (PATCH /v1/runs/{run})
+	ChangeRun(w http.ResponseWriter, r *http.Request, run PathRun)
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
 	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun)
@@ -1021,6 +1027,50 @@ func (siw *ServerInterfaceWrapper) GetRunByKey(w http.ResponseWriter, r *http.Re
 	handler.ServeHTTP(w, r)
 }
 
+// ChangeByKey operation middleware
+func (siw *ServerInterfaceWrapper) ChangeByKey(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "key" -------------
+	var key string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "key", r.PathValue("key"), &key, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "key", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeByKey(w, r, app, name, key)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // GetJobByNumber operation middleware
 func (siw *ServerInterfaceWrapper) GetJobByNumber(w http.ResponseWriter, r *http.Request) {
 
@@ -1272,6 +1322,32 @@ func (siw *ServerInterfaceWrapper) GetRun(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetRun(w, r, run)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ChangeRun operation middleware
+func (siw *ServerInterfaceWrapper) ChangeRun(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "run" -------------
+	var run PathRun
+
+	err = runtime.BindStyledParameterWithOptions("simple", "run", r.PathValue("run"), &run, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "run", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ChangeRun(w, r, run)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1583,6 +1659,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting", wrapper.ListWaiting)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.CancelByKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.GetRunByKey)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting/{key}", wrapper.ChangeByKey)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/runs/{at}", wrapper.GetRunAt)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/apps", wrapper.ListApps)
 	m.HandleFunc(http.MethodDelete+" "+options.BaseURL+"/v1/apps/{app}", wrapper.DeleteApp)
@@ -1595,6 +1672,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}", wrapper.GetRun)
+	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/runs/{run}", wrapper.ChangeRun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}/log", wrapper.GetLog)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/runs/{run}/kill", wrapper.KillRun)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/runs/{run}/cancel", wrapper.CancelRun)

@@ -121,7 +121,7 @@ func (s *server) allowed(r *http.Request) bool {
 // lost answers what no pattern takes: another method, or no such path.
 func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 	var allow []string
-	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodDelete} {
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		try := r.Clone(r.Context())
 		try.Method = method
 		if _, pattern := s.mux.Handler(try); pattern != "" {

@@ -155,6 +155,38 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		t.At = &body.At
 	}
 	res, err := s.m.Trigger(r.Context(), actor(r), t)
+	s.triggered(w, r, res, err)
+}
+
+// ChangeRun changes a trigger that waits.
+func (s *server) ChangeRun(w http.ResponseWriter, r *http.Request, run string) {
+	if _, err := core.ParseRunID(run); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.change(w, r, run)
+}
+
+// ChangeByKey changes a trigger that waits.
+func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, key string) {
+	s.change(w, r, app+"/"+name+"#"+key)
+}
+
+func (s *server) change(w http.ResponseWriter, r *http.Request, ref manage.RunRef) {
+	var body TriggerChange
+	if err := decode(w, r, MaxBody, &body); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	c := manage.TriggerChange{Params: body.Params, Addresses: body.Addresses}
+	if !body.At.IsZero() {
+		c.At = &body.At
+	}
+	res, err := s.m.ChangeTrigger(r.Context(), actor(r), ref, c)
+	s.triggered(w, r, res, err)
+}
+
+func (s *server) triggered(w http.ResponseWriter, r *http.Request, res manage.TriggerResult, err error) {
 	if err != nil {
 		s.fail(w, r, err)
 		return

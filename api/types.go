@@ -58,6 +58,7 @@ type (
 	StateResult        = client.StateResult
 	Status             = client.Status
 	StopResult         = client.StopResult
+	TriggerChange      = client.TriggerChange
 	TriggerRequest     = client.TriggerRequest
 	TriggerResult      = client.TriggerResult
 	Try                = client.Try

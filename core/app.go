@@ -85,6 +85,14 @@ func (g Global) Admits(deployment string) error {
 	return Errorf(CodeRefused, "these tables are those of %s (generation %d), and this is %s: restore or take over first", g.Holder, g.Generation, deployment)
 }
 
+// Health is whether a job or an address is slow, as one dispatcher found it and
+// all go by.
+type Health struct {
+	Of   string // "job/7", or an address
+	Slow bool
+	At   time.Time // when that was found, or found again
+}
+
 // Executor is one live or fixed address of an app.
 type Executor struct {
 	App     string

@@ -61,6 +61,16 @@ type Entry struct {
 	Outcome Outcome
 }
 
+// HasLeft reports whether an entry was left.
+func (j *Journal) HasLeft() bool {
+	for i := range j.Entries {
+		if j.Entries[i].Outcome == Left {
+			return true
+		}
+	}
+	return false
+}
+
 // Find is the entry of a run; false if the journal does not name it.
 func (j *Journal) Find(run RunID) (Entry, bool) {
 	for _, e := range j.Entries {

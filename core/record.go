@@ -111,6 +111,7 @@ const (
 	VerbResumed   = "resumed"
 	VerbDeleted   = "deleted"
 	VerbTriggered = "triggered"
+	VerbChanged   = "changed" // a trigger that waited
 	VerbCancelled = "cancelled"
 	VerbKilled    = "killed"
 	VerbFenced    = "fenced"

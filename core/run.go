@@ -78,7 +78,9 @@ type Run struct {
 	Seq   int64
 
 	// The claim. Owner is the nonce of the invocation that may send it, empty
-	// when none may; Until is when that invocation can no longer send.
+	// when none may; Until is when that invocation can no longer send. Without an
+	// owner it is when the trigger was changed last, zero never: a claim names the
+	// Until that it read, so none is made by what was read before a change.
 	Owner     string
 	Until     time.Time
 	Address   string
@@ -186,3 +188,7 @@ type Skip struct {
 
 // Covers reports whether the record reaches over an instant.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
+
+// LateRetry reports whether a run is a retry after the second: what failed so often
+// keeps nothing else waiting.
+func (r *Run) LateRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }

@@ -412,8 +412,14 @@ func TestBeforeFirstByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	closed := ln.Addr().String()
-	ln.Close()
+	defer ln.Close()
+	// The port of a connection's client: taken, so that nobody can come to listen there.
+	taken, err := net.Dial("tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	closed := taken.LocalAddr().String()
 	for _, f := range flavours(t) {
 		t.Run(f.name, func(t *testing.T) {
 			s, base := serve(t, f.scheme, answering(http11("200 OK", yes)))

@@ -732,6 +732,18 @@ type StopResult struct {
 	Sent   []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
+// TriggerChange At least one of them.
+type TriggerChange struct {
+	// Addresses In place of the app's executors; of none these again
+	Addresses *[]string `json:"addresses,omitempty"`
+
+	// At When instead
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Params In place of the job's
+	Params *string `json:"params,omitempty"`
+}
+
 // TriggerRequest defines model for TriggerRequest.
 type TriggerRequest struct {
 	// Addresses In place of the app's executors
@@ -755,7 +767,7 @@ type TriggerRequest struct {
 
 // TriggerResult defines model for TriggerResult.
 type TriggerResult struct {
-	// Existing The key was used before: this is the run it made then
+	// Existing The run was there: the key was used before, or it was changed
 	Existing bool `json:"existing"`
 	Run      Run  `json:"run"`
 
@@ -918,6 +930,9 @@ type ResumeJobJSONRequestBody = ResumeRequest
 // TriggerJobJSONRequestBody defines body for TriggerJob for application/json ContentType.
 type TriggerJobJSONRequestBody = TriggerRequest
 
+// ChangeByKeyJSONRequestBody defines body for ChangeByKey for application/json ContentType.
+type ChangeByKeyJSONRequestBody = TriggerChange
+
 // PauseAllJSONRequestBody defines body for PauseAll for application/json ContentType.
 type PauseAllJSONRequestBody = PauseRequest
 
@@ -932,6 +947,9 @@ type RestoreJSONRequestBody = RestoreRequest
 
 // ResumeAllJSONRequestBody defines body for ResumeAll for application/json ContentType.
 type ResumeAllJSONRequestBody = ResumeRequest
+
+// ChangeRunJSONRequestBody defines body for ChangeRun for application/json ContentType.
+type ChangeRunJSONRequestBody = TriggerChange
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -1205,6 +1223,20 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/jobs/{app}/{name}/waiting/{key} (the `GetRunByKey` operationId).
 	GetRunByKey(ctx context.Context, app PathApp, name PathName, key string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ChangeByKeyWithBody Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+	ChangeByKeyWithBody(ctx context.Context, app PathApp, name PathName, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeByKey Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+	ChangeByKey(ctx context.Context, app PathApp, name PathName, key string, body ChangeByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetJobByNumber A job by its number.
 	//
 	// Corresponds with GET /v1/jobs/{id} (the `GetJobByNumber` operationId).
@@ -1289,6 +1321,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{run} (the `GetRun` operationId).
 	GetRun(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRunWithBody Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+	ChangeRunWithBody(ctx context.Context, run PathRun, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ChangeRun Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+	ChangeRun(ctx context.Context, run PathRun, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelRun Cancel a run that was not sent yet.
 	//
@@ -1834,6 +1880,40 @@ func (c *Client) GetRunByKey(ctx context.Context, app PathApp, name PathName, ke
 	return c.Client.Do(req)
 }
 
+// ChangeByKeyWithBody Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+func (c *Client) ChangeByKeyWithBody(ctx context.Context, app PathApp, name PathName, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeByKeyRequestWithBody(c.Server, app, name, key, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeByKey Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+func (c *Client) ChangeByKey(ctx context.Context, app PathApp, name PathName, key string, body ChangeByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeByKeyRequest(c.Server, app, name, key, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // GetJobByNumber A job by its number.
 //
 // Corresponds with GET /v1/jobs/{id} (the `GetJobByNumber` operationId).
@@ -2039,6 +2119,40 @@ func (c *Client) ListRuns(ctx context.Context, params *ListRunsParams, reqEditor
 // Corresponds with GET /v1/runs/{run} (the `GetRun` operationId).
 func (c *Client) GetRun(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetRunRequest(c.Server, run)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRunWithBody Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+func (c *Client) ChangeRunWithBody(ctx context.Context, run PathRun, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRunRequestWithBody(c.Server, run, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ChangeRun Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+func (c *Client) ChangeRun(ctx context.Context, run PathRun, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewChangeRunRequest(c.Server, run, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3285,6 +3399,67 @@ func NewGetRunByKeyRequest(server string, app PathApp, name PathName, key string
 	return req, nil
 }
 
+// NewChangeByKeyRequest calls the generic ChangeByKey builder with application/json body
+func NewChangeByKeyRequest(server string, app PathApp, name PathName, key string, body ChangeByKeyJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeByKeyRequestWithBody(server, app, name, key, "application/json", bodyReader)
+}
+
+// NewChangeByKeyRequestWithBody constructs an http.Request for the ChangeByKey method, with any body, and a specified content type
+func NewChangeByKeyRequestWithBody(server string, app PathApp, name PathName, key string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "app", app, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam2 string
+
+	pathParam2, err = runtime.StyleParamWithOptions("simple", false, "key", key, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/jobs/%s/%s/waiting/%s", pathParam0, pathParam1, pathParam2)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewGetJobByNumberRequest constructs an http.Request for the GetJobByNumber method
 func NewGetJobByNumberRequest(server string, id string) (*http.Request, error) {
 	var err error
@@ -3663,6 +3838,53 @@ func NewGetRunRequest(server string, run PathRun) (*http.Request, error) {
 	if err != nil {
 		return nil, err
 	}
+
+	return req, nil
+}
+
+// NewChangeRunRequest calls the generic ChangeRun builder with application/json body
+func NewChangeRunRequest(server string, run PathRun, body ChangeRunJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewChangeRunRequestWithBody(server, run, "application/json", bodyReader)
+}
+
+// NewChangeRunRequestWithBody constructs an http.Request for the ChangeRun method, with any body, and a specified content type
+func NewChangeRunRequestWithBody(server string, run PathRun, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "run", run, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/runs/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPatch, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -4159,6 +4381,20 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/jobs/{app}/{name}/waiting/{key} (the `GetRunByKey` operationId).
 	GetRunByKeyWithResponse(ctx context.Context, app PathApp, name PathName, key string, reqEditors ...RequestEditorFn) (*GetRunByKeyResponse, error)
 
+	// ChangeByKeyWithBodyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+	ChangeByKeyWithBodyWithResponse(ctx context.Context, app PathApp, name PathName, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeByKeyResponse, error)
+
+	// ChangeByKeyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+	ChangeByKeyWithResponse(ctx context.Context, app PathApp, name PathName, key string, body ChangeByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeByKeyResponse, error)
+
 	// GetJobByNumberWithResponse A job by its number.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -4249,6 +4485,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/runs/{run} (the `GetRun` operationId).
 	GetRunWithResponse(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*GetRunResponse, error)
+
+	// ChangeRunWithBodyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+	ChangeRunWithBodyWithResponse(ctx context.Context, run PathRun, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error)
+
+	// ChangeRunWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+	ChangeRunWithResponse(ctx context.Context, run PathRun, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error)
 
 	// CancelRunWithResponse Cancel a run that was not sent yet.
 	//
@@ -5438,6 +5688,54 @@ func (r GetRunByKeyResponse) ContentType() string {
 	return ""
 }
 
+type ChangeByKeyResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TriggerResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeByKeyResponse) GetJSON200() *TriggerResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ChangeByKeyResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeByKeyResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeByKeyResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeByKeyResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeByKeyResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type GetJobByNumberResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -5816,6 +6114,54 @@ func (r GetRunResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetRunResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ChangeRunResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TriggerResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ChangeRunResponse) GetJSON200() *TriggerResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r ChangeRunResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ChangeRunResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ChangeRunResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ChangeRunResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ChangeRunResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6484,6 +6830,32 @@ func (c *ClientWithResponses) GetRunByKeyWithResponse(ctx context.Context, app P
 	return ParseGetRunByKeyResponse(rsp)
 }
 
+// ChangeByKeyWithBodyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+func (c *ClientWithResponses) ChangeByKeyWithBodyWithResponse(ctx context.Context, app PathApp, name PathName, key string, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeByKeyResponse, error) {
+	rsp, err := c.ChangeByKeyWithBody(ctx, app, name, key, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeByKeyResponse(rsp)
+}
+
+// ChangeByKeyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/jobs/{app}/{name}/waiting/{key} (the `ChangeByKey` operationId).
+func (c *ClientWithResponses) ChangeByKeyWithResponse(ctx context.Context, app PathApp, name PathName, key string, body ChangeByKeyJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeByKeyResponse, error) {
+	rsp, err := c.ChangeByKey(ctx, app, name, key, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeByKeyResponse(rsp)
+}
+
 // GetJobByNumberWithResponse A job by its number.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -6651,6 +7023,32 @@ func (c *ClientWithResponses) GetRunWithResponse(ctx context.Context, run PathRu
 		return nil, err
 	}
 	return ParseGetRunResponse(rsp)
+}
+
+// ChangeRunWithBodyWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+func (c *ClientWithResponses) ChangeRunWithBodyWithResponse(ctx context.Context, run PathRun, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error) {
+	rsp, err := c.ChangeRunWithBody(ctx, run, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeRunResponse(rsp)
+}
+
+// ChangeRunWithResponse Change a trigger that waits; what is left out stays. Refused once it was sent.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with PATCH /v1/runs/{run} (the `ChangeRun` operationId).
+func (c *ClientWithResponses) ChangeRunWithResponse(ctx context.Context, run PathRun, body ChangeRunJSONRequestBody, reqEditors ...RequestEditorFn) (*ChangeRunResponse, error) {
+	rsp, err := c.ChangeRun(ctx, run, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseChangeRunResponse(rsp)
 }
 
 // CancelRunWithResponse Cancel a run that was not sent yet.
@@ -7510,6 +7908,39 @@ func ParseGetRunByKeyResponse(rsp *http.Response) (*GetRunByKeyResponse, error) 
 	return response, nil
 }
 
+// ParseChangeByKeyResponse parses an HTTP response from a ChangeByKeyWithResponse call
+func ParseChangeByKeyResponse(rsp *http.Response) (*ChangeByKeyResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeByKeyResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TriggerResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseGetJobByNumberResponse parses an HTTP response from a GetJobByNumberWithResponse call
 func ParseGetJobByNumberResponse(rsp *http.Response) (*GetJobByNumberResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -7757,6 +8188,39 @@ func ParseGetRunResponse(rsp *http.Response) (*GetRunResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Run
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseChangeRunResponse parses an HTTP response from a ChangeRunWithResponse call
+func ParseChangeRunResponse(rsp *http.Response) (*ChangeRunResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ChangeRunResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TriggerResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

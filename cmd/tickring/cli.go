@@ -70,6 +70,7 @@ type grammar struct {
 	Schema schemaCmd `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
 
 	Trigger triggerCmd `cmd:"" help:"Run a job now, or at a moment." group:"Runs"`
+	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Give a trigger that waits another time, params or addresses." group:"Runs"`
 	Kill    killCmd    `cmd:"" help:"End a run, or all runs of a job; cancel one that waits." group:"Runs"`
 	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
 	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`

@@ -76,6 +76,51 @@ func (c *triggerCmd) Run(e *Env) error {
 	return exitWith(exitOfRun(&run))
 }
 
+type editCmd struct {
+	What    string   `arg:"" name:"run" placeholder:"RUN" help:"A trigger that waits: by ID, or app/name#KEY."`
+	At      string   `placeholder:"TIME" help:"When instead: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
+	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
+	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors; '' is these again."`
+}
+
+func (c *editCmd) Run(e *Env) error {
+	if c.At == "" && c.Params == nil && c.Address == nil {
+		return usagef("say what becomes of it: --at, --params or --address")
+	}
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	run, err := e.run(c.What)
+	if err != nil {
+		return err
+	}
+	body := api.TriggerChange{Params: c.Params}
+	if c.Address != nil {
+		list := slices.DeleteFunc(slices.Clone(c.Address), func(a string) bool { return a == "" })
+		body.Addresses = &list
+	}
+	if c.At != "" {
+		if body.At, err = parseTime("at", c.At, e.zone(run.Timezone), time.Now(), false); err != nil {
+			return err
+		}
+	}
+	res, err := client.Decode[api.TriggerResult](cl.ChangeRun(e.Ctx, run.ID, body))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(res)
+	}
+	r := &res.Run
+	if !res.Waiting {
+		e.printf("run %s   %s   goes at %s   how it goes: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+		return nil
+	}
+	e.printf("run %s   %s   waits for %s   cancel: tickring kill %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+	return nil
+}
+
 // follow waits for the end of a run and of the retries that follow it.
 func (e *Env) follow(run api.Run) (api.Run, error) {
 	cl, err := e.api()

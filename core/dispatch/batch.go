@@ -38,6 +38,7 @@ const (
 	passing     // to be given back and put on the ring again
 	notDone     // somebody else's: its message is not acked
 	buried      // to go to the dead letters
+	slowed      // to go on the slow lane
 )
 
 // item is one fire of a batch, in all its copies.
@@ -45,6 +46,7 @@ type item struct {
 	fire    core.Fire
 	msgs    []int // the messages that brought it
 	try     int
+	slow    bool      // it came on the slow lane, and stays there
 	job     *core.Job // nil: gone
 	app     *core.App
 	intent  intent
@@ -109,6 +111,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 				// The copy with the job's present rev decides; no copy can be newer than that.
 				it.fire = f
 			}
+			it.slow = it.slow || msgs[i].Slow
 			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {
 				it.msgs = append(it.msgs, i)
 			}
@@ -249,7 +252,9 @@ func (b *batch) read(ctx context.Context) {
 			run, ok := runs[it.fire.Run]
 			switch {
 			case ok:
-				it.run = run
+				if it.run = run; b.moved(it) {
+					it.status = done
+				}
 			case slices.Contains(unreadRuns, it.fire.Run):
 				it.pass(core.ErrThrottled)
 			default:
@@ -475,16 +480,19 @@ func (b *batch) checks(ctx context.Context) {
 // putBackRest puts back what is unfinished in the end (step 9), and buries what
 // can never be dispatched.
 func (b *batch) putBackRest(ctx context.Context) {
-	var again []*item
+	var again, slow []*item
 	for _, it := range b.items {
 		switch it.status {
 		case passing, mine: // mine: its send was never begun
 			again = append(again, it)
+		case slowed:
+			slow = append(slow, it)
 		case buried:
 			b.bury(ctx, it)
 		}
 	}
 	b.putBack(ctx, again)
+	b.putSlow(ctx, slow)
 }
 
 func (b *batch) bury(ctx context.Context, it *item) {
@@ -509,29 +517,52 @@ func (b *batch) putBack(ctx context.Context, again []*item) {
 	if len(gives) > 0 {
 		b.d.store.GiveBack(ctx, gives) // any answer: go on
 	}
-	if len(again) == 0 {
-		return
-	}
+	b.enqueue(ctx, again, func(it *item) (ring.Message, time.Time) {
+		m := ring.Message{Slot: it.fire.Slot, Try: it.try + 1, Slow: it.slow}
+		return m, b.now().Add(b.d.backoff(m.Try))
+	})
+}
+
+// putSlow puts fires to slow addresses on the slow lane as they are: nothing of
+// theirs has failed.
+func (b *batch) putSlow(ctx context.Context, slow []*item) {
+	b.enqueue(ctx, slow, func(it *item) (ring.Message, time.Time) {
+		return ring.Message{Slot: it.fire.Slot, Try: it.try, Slow: true}, b.now()
+	})
+}
+
+// enqueue puts fires into new messages, together where to says the same of them.
+// A fire whose message is sent is done.
+func (b *batch) enqueue(ctx context.Context, items []*item, to func(*item) (ring.Message, time.Time)) {
 	type group struct {
 		slot core.Instant
 		try  int
+		slow bool
 	}
 	groups := map[group][]*item{}
-	for _, it := range again {
-		g := group{it.fire.Slot, it.try + 1}
+	when := map[group]time.Time{}
+	for _, it := range items {
+		m, at := to(it)
+		g := group{m.Slot, m.Try, m.Slow}
+		if groups[g] == nil {
+			when[g] = at
+		}
 		groups[g] = append(groups[g], it)
 	}
 	var out []ring.Out
 	var of [][]*item
 	for g, items := range groups {
-		at := b.now().Add(b.d.backoff(g.try))
+		at := when[g]
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
-			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try}
+			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow}
 			for _, it := range chunk {
 				m.Fires = append(m.Fires, it.fire)
 			}
 			out, of = append(out, ring.Out{NotBefore: at, Message: m}), append(of, chunk)
 		}
+	}
+	if len(out) == 0 {
+		return
 	}
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {

@@ -95,7 +95,8 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
 }
 
 // route finds the addresses to try, in order. It answers false when the item
-// was decided without one: waiting for an executor after our own outage.
+// was decided without one: waiting for an executor after our own outage, or bound
+// for a slow address and not on the slow lane yet.
 func (b *batch) route(ctx context.Context, it *item) bool {
 	addresses := b.live[it.job.Def.App]
 	if len(it.run.Addresses) > 0 {
@@ -112,6 +113,10 @@ func (b *batch) route(ctx context.Context, it *item) bool {
 	it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
 	if route.Asks(it.job.Def.Route) == route.AskBeat {
 		it.order = b.askBeats(ctx, it)
+	}
+	if b.d.health.on() && !it.slow && len(it.order) > 0 && b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
+		it.status = slowed
+		return false
 	}
 	return true
 }
@@ -229,6 +234,8 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 		tries := it.run.Tries
 		it.run = run
 		switch {
+		case b.moved(it):
+			it.status = done
 		case !run.State.Open() && len(run.Owes) == 0:
 			it.status = done
 		case !run.State.Open():
@@ -258,7 +265,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			case fallsSilent:
 				it.status = left
 			default:
-				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Reason: it.reason, EndedAt: now}), append(skipOf, it)
+				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Until: run.Until, Reason: it.reason, EndedAt: now}), append(skipOf, it)
 			}
 		case run.Owner == "":
 			if it.intent == fallsRecord || it.intent == fallsSilent {
@@ -306,6 +313,14 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 	b.create(ctx, create, createOf)
 	b.skipUnsent(ctx, skips, skipOf)
 	b.takeOver(ctx, takes, takeOf, now)
+}
+
+// moved reports that a trigger was given another slot after this fire was sent
+// on its way: it has an entry in the due index for that one, written with the
+// change, and this message has nothing to do with it any more.
+func (b *batch) moved(it *item) bool {
+	c := it.run.Cause
+	return (c == core.CauseManual || c == core.CauseAPI) && it.run.State == core.Planned && it.run.Owner == "" && it.run.Slot != it.fire.Slot
 }
 
 func ownOrder(address string) []string {

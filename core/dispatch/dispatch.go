@@ -55,6 +55,20 @@ type Options struct {
 	// Plan.Cut follows. 0: never, which is right where there is no cut.
 	EarlyEvery time.Duration
 	Plan       plan.Options
+	// Health is what dispatchers tell each other of slow jobs and addresses, whose
+	// fires go on the slow lane. nil: there is no slow lane, which is right where
+	// one process keeps them apart by itself.
+	Health Healths
+	// A job or an address is slow that answered later than SlowAfter more than
+	// SlowCount times within SlowWithin, or not at all SlowTimeouts times in a row.
+	// One answer in ProbeEvery says whether it still is.
+	SlowAfter    time.Duration // 500 ms
+	SlowCount    int           // 10
+	SlowWithin   time.Duration // 60 s
+	SlowTimeouts int           // 3
+	ProbeEvery   time.Duration // 60 s
+	// HealthEvery is how often it is read and told at most.
+	HealthEvery time.Duration // 5 s
 	// SendsMin and SendsMax bound the sends under way to one address.
 	SendsMin, SendsMax int // 32, 512
 	Log                *slog.Logger
@@ -88,6 +102,16 @@ func (o *Options) defaults() {
 	set(&o.CheckGrace, 5*time.Second)
 	set(&o.MaxAhead, 895*time.Second)
 	set(&o.HoldAhead, 21*time.Second)
+	set(&o.SlowAfter, 500*time.Millisecond)
+	set(&o.SlowWithin, time.Minute)
+	set(&o.ProbeEvery, time.Minute)
+	set(&o.HealthEvery, 5*time.Second)
+	if o.SlowCount == 0 {
+		o.SlowCount = 10
+	}
+	if o.SlowTimeouts == 0 {
+		o.SlowTimeouts = 3
+	}
 	if o.SendsMin == 0 {
 		o.SendsMin = 32
 	}
@@ -109,6 +133,7 @@ type Dispatcher struct {
 	gates  *gates
 	plans  *schedules
 	early  early
+	health *healths
 
 	mu       sync.Mutex
 	underWay map[string]bool // owners that are invocations of this Dispatcher
@@ -117,8 +142,10 @@ type Dispatcher struct {
 // New makes a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	return &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules(),
+	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules(),
 		underWay: map[string]bool{}}
+	d.health = newHealths(&d.o)
+	return d
 }
 
 // Verdict says what becomes of a message.
@@ -138,7 +165,11 @@ func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict 
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
 	lonely, herd := d.measure(msgs, d.o.Now())
-	defer func() { d.tellEarly(ctx, lonely, herd) }()
+	d.health.sync(ctx, d.o.Now())
+	defer func() {
+		d.health.sync(ctx, d.o.Now())
+		d.tellEarly(ctx, lonely, herd)
+	}()
 	now := core.InstantOf(d.o.Now())
 	for i, m := range msgs {
 		slot := max(m.Slot, now) // what is past or of this second goes together

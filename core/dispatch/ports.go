@@ -31,7 +31,8 @@ type Store interface {
 	Readdress(ctx context.Context, r Readdress) error
 	// GiveBack ends the ownership of runs; condition: open, owner as given.
 	GiveBack(ctx context.Context, gives []GiveBack) []error
-	// SkipUnsent closes runs as skipped; condition: open, owner empty, not maybeSent.
+	// SkipUnsent closes runs as skipped; condition: open, owner empty, until as
+	// read, not maybeSent.
 	SkipUnsent(ctx context.Context, skips []SkipUnsent) []error
 
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
@@ -75,8 +76,18 @@ type GiveBack struct {
 // SkipUnsent closes a run that nobody sent.
 type SkipUnsent struct {
 	Run     core.RunID
+	Until   time.Time // as read
 	Reason  core.Reason
 	EndedAt time.Time
+}
+
+// Healths are what dispatchers tell each other of slow jobs and addresses.
+type Healths interface {
+	// Healths reads those that were put of late; it may be a little behind.
+	Healths(ctx context.Context) ([]core.Health, error)
+	// PutHealths stores them; condition of each: none of the same Of is stored, or
+	// its At is earlier.
+	PutHealths(ctx context.Context, list []core.Health) []error
 }
 
 // Ring takes what is put back, and checks.

@@ -192,6 +192,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		b.set(it, sending)
 		at := b.now()
 		a := b.d.sender.Send(ctx, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		b.d.health.note(it.fire.Run.Job(), it.run.Address, &a, b.now())
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(&it.run, at, a.Kind)
 		}

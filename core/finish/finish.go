@@ -24,6 +24,8 @@ type Options struct {
 	// MaxDelay is the longest time that a message waits on the ring; what is
 	// further away becomes an entry of the due index.
 	MaxDelay time.Duration
+	// SlowLane: there is one, and retries after the second wait in it.
+	SlowLane bool
 	// RetryDelay is the delay before a retry whose job is gone.
 	RetryDelay time.Duration
 	Log        *slog.Logger
@@ -328,7 +330,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		}
 		return nil
 	}
-	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}}
+	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.SlowLane && run.LateRetry()}}
 	for try := 0; ; try++ {
 		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {

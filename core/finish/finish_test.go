@@ -2,6 +2,7 @@ package finish_test
 
 import (
 	"errors"
+	"log/slog"
 	"reflect"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -608,5 +610,24 @@ func TestSeenSavesARead(t *testing.T) {
 	}
 	if len(r.closed) != 1 {
 		t.Errorf("closed %d times", len(r.closed))
+	}
+}
+
+// TestLateRetryWaitsInTheSlowLane: a retry after the second does, where there is a
+// slow lane; what failed so often keeps nothing else waiting.
+func TestLateRetryWaitsInTheSlowLane(t *testing.T) {
+	for _, lane := range []bool{true, false} {
+		for attempt := 1; attempt <= 5; attempt++ {
+			r := newRig(t)
+			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(), SlowLane: lane, RetryDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler)})
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })
+			r.must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])
+			fast, slow := len(r.messages(ring.KindFires)), len(r.messages(ring.KindSlow))
+			// The run that failed was attempt n: what comes is its retry number n.
+			if want := lane && attempt > 2; fast+slow != 1 || slow == 1 != want {
+				t.Errorf("retry %d, a slow lane: %t: %d on the fast lane, %d on the slow one", attempt, lane, fast, slow)
+			}
+		}
 	}
 }

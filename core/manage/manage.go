@@ -240,6 +240,13 @@ type TriggerResult struct {
 	Waiting  bool // it is not yet on its way: its time is to come
 }
 
+// TriggerChange is what a waiting trigger becomes; what is nil stays.
+type TriggerChange struct {
+	At        *time.Time
+	Params    *string
+	Addresses *[]string // of no address: the app's executors
+}
+
 // RunRef names a run: by ID, as app/name@2026-11-20T02:30 in the job's zone,
 // or, of a trigger that waits, by its job and key as app/name#key.
 type RunRef = string

@@ -248,6 +248,9 @@ func (f *faults) NewJobIDs(ctx context.Context, n int) (first core.JobID, err er
 func (f *faults) PutTriggered(ctx context.Context, r core.Run, d core.DueItem) error {
 	return f.do("PutTriggered", func() error { return f.Store.PutTriggered(ctx, r, d) })
 }
+func (f *faults) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	return f.do("ChangeTriggered", func() error { return f.Store.ChangeTriggered(ctx, c) })
+}
 func (f *faults) PutKey(ctx context.Context, job core.JobID, key string, r core.RunID) (bound core.RunID, err error) {
 	err = f.do("PutKey", func() (err error) { bound, err = f.Store.PutKey(ctx, job, key, r); return err })
 	return bound, err

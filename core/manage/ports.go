@@ -57,6 +57,10 @@ type Store interface {
 	// PutTriggered stores a run with its entry in the due index, both or none;
 	// condition: no item.
 	PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error
+	// ChangeTriggered changes a run that waits, with its entries and the change
+	// record, all or none; condition: planned, owner empty, not maybeSent, until
+	// is Seen.
+	ChangeTriggered(ctx context.Context, c Triggered) error
 	// PutKey binds an idempotency key of a job to a run for a day at least, and
 	// answers the run it is bound to, which is another where it was bound before.
 	PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error)
@@ -81,6 +85,18 @@ type Update struct {
 	SeenTail core.RunID
 	Job      core.Job
 	Change   core.Change
+}
+
+// Triggered is a waiting run as it becomes: of Run its At, Slot, Params,
+// Addresses and Until are stored, and SentAt is emptied. Drop leaves the due
+// index, Entry comes into it; Entry counts where it is in both. A run that has
+// Params never becomes one without.
+type Triggered struct {
+	Seen   time.Time
+	Run    core.Run
+	Drop   []core.DueItem
+	Entry  core.DueItem
+	Change core.Change
 }
 
 // Ring takes what is due at once.

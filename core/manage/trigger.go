@@ -268,8 +268,10 @@ func (m *Manage) way(ctx context.Context, run core.Run, g core.Global, existing 
 		m.removeEntries(ctx, []core.DueItem{m.entry(&run, g)})
 		return result
 	}
-	// The partitions may have changed since it was put.
-	m.removeEntries(ctx, m.entriesOf(ctx, run.ID))
+	// The partitions may have changed since it was put. One of another time is
+	// that of a change made meanwhile.
+	planAt := m.entry(&run, g).PlanAt
+	m.removeEntries(ctx, slices.DeleteFunc(m.entriesOf(ctx, run.ID), func(d core.DueItem) bool { return d.PlanAt != planAt }))
 	return result
 }
 
@@ -282,12 +284,13 @@ func (m *Manage) entriesOf(ctx context.Context, run core.RunID) []core.DueItem {
 	return slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run })
 }
 
-// runNote is what the change record of a trigger, cancel or kill says.
+// runNote is what the change record of a trigger, its change, cancel or kill says.
 type runNote struct {
 	Run       string   `json:"run,omitempty"`
 	Runs      []string `json:"runs,omitempty"`
 	At        string   `json:"at,omitempty"`
 	Key       string   `json:"key,omitempty"`
+	Params    *string  `json:"params,omitempty"`
 	Addresses []string `json:"addresses,omitempty"`
 }
 
@@ -319,6 +322,8 @@ func (m *Manage) waiting(ctx context.Context, job core.JobID) ([]core.Run, error
 	for i, e := range entries {
 		ids[i] = e.Run
 	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
 	var runs []core.Run
 	for part := range chunks(ids, batch) {
 		found, left, err := m.store.Runs(ctx, part)

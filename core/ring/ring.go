@@ -29,6 +29,9 @@ type Kind string
 const (
 	KindFires Kind = "fires" // to be dispatched at Slot
 	KindCheck Kind = "check" // the watchdog is to look at runs
+	// KindSlow names the queue of the slow lane, whose messages are of KindFires:
+	// to be received from and counted.
+	KindSlow Kind = "slow"
 )
 
 // Message is one entry of the ring. Never params, never tokens.
@@ -38,6 +41,17 @@ type Message struct {
 	Try   int          // how often its fires were put back
 	Fires []core.Fire  // 1 … MaxFires
 	Check *Check
+	// Slow: on the slow lane, where fires to slow addresses keep no others waiting.
+	// It is not of the message's bytes: the queue on which it is says it.
+	Slow bool
+}
+
+// Queue names the queue on which a message is.
+func (m *Message) Queue() Kind {
+	if m.Slow && m.Kind == KindFires {
+		return KindSlow
+	}
+	return m.Kind
 }
 
 // Check asks the watchdog to look at runs. A journal that could not be stored

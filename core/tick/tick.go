@@ -43,6 +43,8 @@ type Options struct {
 	AuditAfter time.Duration
 	// AuditTogether is how many jobs are compared at a time: 16.
 	AuditTogether int
+	// SlowLane: there is one, and retries after the second wait in it.
+	SlowLane bool
 	// PlanBackoff is when a job that could not be planned is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -477,6 +479,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 	if err != nil {
 		return fmt.Errorf("read runs of entries: %w", err)
 	}
+	now := core.InstantOf(t.o.Now())
 	var out []ring.Out
 	var outOf []core.DueItem
 	var drop []core.DueItem
@@ -486,9 +489,12 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		case !ok && slices.Contains(unread, e.Run):
 		case !ok || !run.State.Open():
 			drop = append(drop, e)
+		case run.Slot.Add(-t.o.Plan.Lead) > now:
+			// The trigger was put off, and this entry is no longer there: an index
+			// may be behind. That of its new time is.
 		default:
 			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
-			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}}})
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.SlowLane && run.LateRetry()}})
 			outOf = append(outOf, e)
 		}
 	}

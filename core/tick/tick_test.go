@@ -517,3 +517,78 @@ func TestFewJobsMakeNoGroups(t *testing.T) {
 		}
 	})
 }
+
+// TestEntryOfATriggerPutOff: a due index that is behind shows an entry which is
+// gone; the run is sent when its new entry comes, and that one stays until then.
+func TestEntryOfATriggerPutOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, 1)
+		now := core.InstantOf(time.Now())
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		if err := w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+			t.Fatal(err)
+		}
+		lead := -plan.Local().Lead
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute), Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
+		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
+		if err := w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}); err != nil {
+			t.Fatal(err)
+		}
+		w.eng.Finish.PutEntries(t.Context(), []core.DueItem{old})
+		w.join("a", tick.Options{})
+		depth := func() int {
+			due, later, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return due + later
+		}
+		for range 30 {
+			w.pass()
+		}
+		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() != 0 || len(entries) != 2 {
+			t.Errorf("%d messages, entries %+v", depth(), entries)
+		}
+		for range 31 {
+			w.pass()
+		}
+		if entries, _ := w.eng.Manage.Entries(t.Context(), 7); depth() == 0 || len(entries) != 0 {
+			t.Errorf("%d messages, entries %+v", depth(), entries)
+		}
+	})
+}
+
+// TestLateRetryComesOnTheSlowLane, also from the due index, where it waited.
+func TestLateRetryComesOnTheSlowLane(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, lane := range []bool{true, false} {
+			w := newWorld(t, 1)
+			w.seed(1, core.When{Kind: core.KindEvery, Every: time.Hour})
+			now := core.InstantOf(time.Now())
+			var runs []core.Run
+			var entries []core.DueItem
+			for attempt := 2; attempt <= 5; attempt++ {
+				r := core.Run{ID: core.NumberedRun(1, uint32(attempt)), App: "app", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: now, Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
+				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
+			}
+			for _, err := range append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.join("a", tick.Options{SlowLane: lane})
+			w.pass()
+			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
+			if err != nil {
+				t.Fatal(err)
+			}
+			slow, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindSlow)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := map[bool]int{true: 2}[lane]; slow != want || fast != 4-want {
+				t.Errorf("a slow lane: %t: %d on the fast lane, %d on the slow one", lane, fast, slow)
+			}
+		}
+	})
+}

@@ -1,4 +1,4 @@
-// Package awsengine is the engine on DynamoDB and SQS: three tables, three
+// Package awsengine is the engine on DynamoDB and SQS: three tables, four
 // queues, and nothing that has to be kept running. Every condition is one
 // conditional write; claims, advances and ends travel 25 to a request. It
 // decides nothing about fires, and creates tables and queues only when asked
@@ -50,7 +50,8 @@ type SQS interface {
 // Names are those of the tables, and the URLs of the queues.
 type Names struct {
 	Jobs, Runs, State string // tables
-	Fires, Checks     string // queues
+	Fires, Slow       string // queues of fires: the ring, and its slow lane
+	Checks            string // the queue of checks
 	Dead              string // the queue of dead letters
 }
 
@@ -84,7 +85,7 @@ type Store struct {
 func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	for _, n := range []struct{ what, name string }{
 		{"jobs table", o.Names.Jobs}, {"runs table", o.Names.Runs}, {"state table", o.Names.State},
-		{"fires queue", o.Names.Fires}, {"checks queue", o.Names.Checks}, {"dead letter queue", o.Names.Dead},
+		{"fires queue", o.Names.Fires}, {"slow queue", o.Names.Slow}, {"checks queue", o.Names.Checks}, {"dead letter queue", o.Names.Dead},
 	} {
 		if n.name == "" {
 			return nil, fmt.Errorf("the name of the %s is missing", n.what)
@@ -124,21 +125,22 @@ func Open(db DynamoDB, queues SQS, o Options) (*engine.Engine, error) {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Upkeep: s, Close: func() error { return nil },
+		Ring: s, Queue: s, Health: s, Upkeep: s, Close: func() error { return nil },
 	}
 }
 
 var (
-	_ tick.Store     = (*Store)(nil)
-	_ tick.Leases    = (*Store)(nil)
-	_ dispatch.Store = (*Store)(nil)
-	_ finish.Store   = (*Store)(nil)
-	_ finish.Watch   = (*Store)(nil)
-	_ registry.Store = (*Store)(nil)
-	_ manage.Store   = (*Store)(nil)
-	_ engine.Ring    = (*Store)(nil)
-	_ engine.Queue   = (*Store)(nil)
-	_ engine.Upkeep  = (*Store)(nil)
+	_ tick.Store       = (*Store)(nil)
+	_ tick.Leases      = (*Store)(nil)
+	_ dispatch.Store   = (*Store)(nil)
+	_ finish.Store     = (*Store)(nil)
+	_ finish.Watch     = (*Store)(nil)
+	_ registry.Store   = (*Store)(nil)
+	_ manage.Store     = (*Store)(nil)
+	_ engine.Ring      = (*Store)(nil)
+	_ engine.Queue     = (*Store)(nil)
+	_ dispatch.Healths = (*Store)(nil)
+	_ engine.Upkeep    = (*Store)(nil)
 
 	_ ring.Kind = ring.KindFires
 )

@@ -150,7 +150,7 @@ func TestNewerMessageStays(t *testing.T) {
 // table or the queue.
 func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	n := fakeaws.Names
-	n.Jobs, n.Runs, n.State, n.Fires, n.Checks, n.Dead = "no-jobs", "no-runs", "no-state", "https://sqs/no-fires", "https://sqs/no-checks", "https://sqs/no-dead"
+	n.Jobs, n.Runs, n.State, n.Fires, n.Slow, n.Checks, n.Dead = "no-jobs", "no-runs", "no-state", "https://sqs/no-fires", "https://sqs/no-slow", "https://sqs/no-checks", "https://sqs/no-dead"
 	s := newFakes(t, awsengine.Options{Names: n}).store
 	ctx := t.Context()
 	run := oneRun(core.PlannedRun(1, core.InstantOf(base)))

@@ -113,6 +113,12 @@ func TestCosts(t *testing.T) {
 	row("PutTriggered", "one run with its entry", func() {
 		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
 	})
+	row("ChangeTriggered", "one run to another time", func() {
+		c := manage.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}}, Entry: core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
+			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
+		c.Run.Slot, c.Run.Until = 1_800_000_100, base
+		ok(t, s.ChangeTriggered(ctx, c))
+	})
 	row("PutSkips", "one record", func() {
 		first(s.PutSkips(ctx, []core.Skip{{Job: 1, First: 1, Last: 9, Count: 9, Reason: core.ReasonMisfire, Rev: 100, Made: base}}))
 	})

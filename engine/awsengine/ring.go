@@ -36,6 +36,8 @@ func (s *Store) queueOf(k ring.Kind) (string, error) {
 	switch k {
 	case ring.KindFires:
 		return s.o.Names.Fires, nil
+	case ring.KindSlow:
+		return s.o.Names.Slow, nil
 	case ring.KindCheck:
 		return s.o.Names.Checks, nil
 	}
@@ -62,7 +64,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	queues := map[string][]entry{}
 	behind := map[core.Instant]time.Time{}
 	for i := range out {
-		q, err := s.queueOf(out[i].Message.Kind)
+		q, err := s.queueOf(out[i].Message.Queue())
 		if err != nil {
 			errs[i] = err
 			continue
@@ -82,7 +84,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 		entries []entry
 	}
 	var batches []batch
-	for _, q := range []string{s.o.Names.Fires, s.o.Names.Checks} {
+	for _, q := range []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks} {
 		size := 0
 		var b batch
 		for _, e := range queues[q] {
@@ -254,7 +256,8 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 			body := aws.ToString(m.Body)
 			id := s.receipts.put(receipt{kind, aws.ToString(m.ReceiptHandle), s.o.Now().Add(2 * s.o.Visibility)}, s.o.Now())
 			msg, err := ring.Decode([]byte(body))
-			if err == nil && msg.Kind != kind {
+			msg.Slow = kind == ring.KindSlow
+			if err == nil && msg.Queue() != kind {
 				err = fmt.Errorf("a message of the kind %q on the queue of %q", msg.Kind, kind)
 			}
 			switch {
@@ -453,6 +456,11 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error)
 	if err != nil {
 		return time.Time{}, err
 	}
+	slowDue, _, slowInFlight, err := s.Depth(ctx, ring.KindSlow)
+	if err != nil {
+		return time.Time{}, err
+	}
+	due, inFlight = due+slowDue, inFlight+slowInFlight
 	if due == 0 {
 		if inFlight > 0 { // received once at least, and soon acked, put back or due again
 			older(now.Add(-2*s.o.Visibility - uncounted))

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 )
 
 // runNames are the attributes of a run, in the order in which an insert names them.
@@ -135,6 +136,62 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return s.transact(ctx, actions)
 }
 
+// ChangeTriggered implements manage.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	r := &c.Run
+	names := map[string]string{"#state": "state", "#owner": "owner", "#maybe": "maybeSent", "#until": "until", "#at": "at", "#slot": "slot",
+		"#params": "params", "#addresses": "addresses", "#sent": "sentAt", "#expires": "expires"}
+	values := item{":planned": text(string(core.Planned)), ":until": number(millis(r.Until)), ":at": number(r.At), ":slot": number(r.Slot),
+		":expires": number(s.runExpiry(ctx, r.ID.Job(), r.State, false))}
+	cond := "#state = :planned AND attribute_not_exists(#owner) AND attribute_not_exists(#maybe) AND "
+	if c.Seen.IsZero() {
+		cond += "attribute_not_exists(#until)"
+	} else {
+		cond += "#until = :seen"
+		values[":seen"] = number(millis(c.Seen))
+	}
+	does, gone := "SET #until = :until, #at = :at, #slot = :slot, #expires = :expires", " REMOVE #sent"
+	long := r.Params != nil && len(*r.Params) > inline
+	switch {
+	case long: // beside the run; what is on it would count
+		names["#rest"] = "rest"
+		values[":yes"] = yes
+		does, gone = does+", #rest = :yes", gone+", #params"
+	case r.Params != nil:
+		does += ", #params = :params"
+		values[":params"] = text(*r.Params)
+	default: // it never had any
+		delete(names, "#params")
+	}
+	if len(r.Addresses) > 0 {
+		list := make([]types.AttributeValue, len(r.Addresses))
+		for i, a := range r.Addresses {
+			list[i] = text(a)
+		}
+		does += ", #addresses = :addresses"
+		values[":addresses"] = &types.AttributeValueMemberL{Value: list}
+	} else {
+		gone += ", #addresses"
+	}
+	does += gone
+	actions := []types.TransactWriteItem{
+		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(r.ID), UpdateExpression: &does, ConditionExpression: &cond,
+			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},
+		putAction(s.o.Names.Jobs, entryItem(c.Entry)),
+	}
+	for _, d := range c.Drop {
+		if d != c.Entry {
+			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
+		}
+	}
+	if long {
+		u := s.restUpdate(ctx, r.ID, "params", *r.Params)
+		actions = append(actions, types.TransactWriteItem{Update: &types.Update{TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
+			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues}})
+	}
+	return s.transact(ctx, append(actions, s.changeActions(&c.Change)...))
+}
+
 // openTest is the condition that a run is open.
 const openTest = `"state" IN ('planned','queued','running')`
 
@@ -150,6 +207,14 @@ func (w *writer) ownerIs(owner string) {
 		w.where(`"owner" IS MISSING`)
 	} else {
 		w.where(`"owner" = ?`, text(owner))
+	}
+}
+
+func (w *writer) untilIs(until time.Time) {
+	if until.IsZero() {
+		w.where(`"until" IS MISSING`)
+	} else {
+		w.where(`"until" = ?`, number(millis(until)))
 	}
 }
 
@@ -205,11 +270,7 @@ func (s *Store) takeOver(ctx context.Context, t *dispatch.TakeOver, r *core.Run)
 	w := s.edit(t.Run)
 	w.where(openTest)
 	w.ownerIs(t.Owner)
-	if t.Until.IsZero() {
-		w.where(`"until" IS MISSING`)
-	} else {
-		w.where(`"until" = ?`, number(millis(t.Until)))
-	}
+	w.untilIs(t.Until)
 	w.set("owner", text(t.NewOwner))
 	w.setTime("until", t.NewUntil)
 	if t.Journal.IsZero() {
@@ -324,6 +385,7 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 		w.where(openTest)
 		w.ownerIs("")
 		w.where(`"maybeSent" IS MISSING`)
+		w.untilIs(k.Until)
 		w.set("state", text(string(core.Skipped)))
 		w.set("reason", text(string(k.Reason)))
 		w.setTime("endedAt", k.EndedAt)

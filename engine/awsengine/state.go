@@ -250,6 +250,42 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return s.putIf(ctx, it, "#rev = :rev", map[string]string{"#rev": "rev"}, item{":rev": number(seen)})
 }
 
+// healthOf lists what is slow, and what was until lately.
+const (
+	healthOf   = "health"
+	keepHealth = 24 * time.Hour
+	maxKey     = 1024 // bytes of a sort key
+)
+
+// Healths implements dispatch.Healths.
+func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
+	err = s.all(ctx, healthOf, func(it item) error {
+		at, err := intOf(it, "at")
+		list = append(list, core.Health{Of: stringOf(it, "key"), Slow: it["slow"] != nil, At: fromMillis(at)})
+		return err
+	})
+	return list, err
+}
+
+// PutHealths implements dispatch.Healths.
+func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
+	errs := make([]error, len(list))
+	s.parallel(len(list), func(i int) {
+		h := &list[i]
+		if h.Of == "" || len(h.Of) > maxKey {
+			errs[i] = core.Errorf(core.CodeTooLarge, "the name of what is slow has %d bytes; 1 to %d are allowed", len(h.Of), maxKey)
+			return
+		}
+		it := stateKey(healthOf, h.Of)
+		it["at"], it["expires"] = number(millis(h.At)), number(h.At.Add(keepHealth).Unix())
+		if h.Slow {
+			it["slow"] = number(1)
+		}
+		errs[i] = s.putIf(ctx, it, "attribute_not_exists(#at) OR #at < :at", map[string]string{"#at": "at"}, item{":at": it["at"]})
+	})
+	return errs
+}
+
 type storedEarly struct {
 	Messages int   `json:"messages"`
 	Low      int64 `json:"low"` // milliseconds, as all

@@ -67,13 +67,13 @@ func RunAll(t *testing.T, h Harness) {
 // Cases is the suite.
 var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Due", due}, {"DueMany", dueMany}, {"Advance", advance},
-	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Early", early},
+	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Lanes", lanes}, {"Healths", healths}, {"Early", early},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},
-	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
+	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
-	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
+	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
 	{"Reopen", reopen},
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -268,8 +269,10 @@ func sweep(t *testing.T, h Harness) {
 	put(t, e, core.NumberedRun(2, 1), closed)
 	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1))
 	minute := now.Unix() / 60
-	ok(t, e.Dispatch.PutJournal(ctx, journal(minute-60, "old", 1, 2)))
-	ok(t, e.Dispatch.PutJournal(ctx, journal(minute, "new", 1, 2)))
+	old, young := journal(minute-60, "old", 1, 2), journal(minute, "new", 1, 2)
+	old.Entries[0].Run, young.Entries[0].Run = core.NumberedRun(1, 99), core.NumberedRun(1, 99) // open
+	ok(t, e.Dispatch.PutJournal(ctx, old))
+	ok(t, e.Dispatch.PutJournal(ctx, young))
 	allNil(t, e.Tick.PutSkips(ctx, []core.Skip{
 		{Job: 1, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now},
 		{Job: 2, First: at(0), Last: at(1), Count: 2, Reason: core.ReasonMisfire, Made: now}}))
@@ -455,9 +458,10 @@ func sweepNeeded(t *testing.T, h Harness) {
 	allNil(t, e.Finish.Settle(ctx, []core.RunID{id}))
 	stone(false, "nothing asks for it")
 
-	// A journal.
+	// A journal of an open run.
 	minute := now.Unix() / 60
 	key := journal(minute, "n", 1, 2)
+	key.Entries[1].Run = put(t, e, number(1), nil).ID
 	ok(t, e.Dispatch.PutJournal(ctx, key))
 	stored := func(want int, why string) {
 		t.Helper()
@@ -479,6 +483,92 @@ func sweepNeeded(t *testing.T, h Harness) {
 	if keys, err := e.Watch.Revisits(ctx, minute+20); err != nil || len(keys) > 0 {
 		t.Errorf("revisits of a minute that is over: %v, %v", keys, err)
 	}
+}
+
+// sweepJournals: a journal goes when nobody can ask it anything, and not before.
+func sweepJournals(t *testing.T, h Harness) {
+	if h.Expires {
+		t.Skip("this store sweeps itself")
+	}
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	minute := now.Unix() / 60
+	const week = 7 * 24 * time.Hour
+	there := func(nonce string, want bool, why string) {
+		t.Helper()
+		sweepAll(t, e, now, week, week)
+		key := core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}
+		found, err := e.Dispatch.Journals(ctx, []core.JournalKey{key})
+		ok(t, err)
+		if _, is := found[key]; is != want {
+			t.Errorf("journal %s is there: %t; %s", nonce, is, why)
+		}
+	}
+	write := func(nonce string, v int, entries ...core.Entry) core.Journal {
+		t.Helper()
+		j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v, Entries: entries}
+		ok(t, e.Dispatch.PutJournal(ctx, j))
+		return j
+	}
+	end := func(id core.RunID, owes ...core.Owed) {
+		t.Helper()
+		c := finish.Close{Run: id, State: core.Failed, Reason: core.ReasonHandler, EndedAt: now, Owes: owes}
+		if len(owes) > 0 {
+			c.Then = owes[0].Run
+		}
+		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{c}))
+	}
+	n := 0
+	entry := func(o core.Outcome) core.Entry {
+		n++
+		return core.Entry{Run: core.PlannedRun(1, at(n)), Address: "http://a", Outcome: o}
+	}
+	claim := func(o core.Outcome) core.Entry {
+		x := entry(o)
+		put(t, e, x.Run, nil)
+		return x
+	}
+
+	ok(t, e.Watch.MoveCursor(ctx, 0, minute-20))
+	for _, o := range []core.Outcome{core.Begun, core.Accepted, core.Unconfirmed} {
+		a, b := claim(o), claim(core.Accepted)
+		name := o.String()
+		write(name, 1, a, b)
+		end(b.Run)
+		there(name, true, "a run is open")
+		owed := core.Owed{Run: core.NumberedRun(1, uint32(n)), Kind: core.CauseRetry, Slot: at(9)}
+		end(a.Run, owed)
+		there(name, true, "a retry is owed")
+		allNil(t, e.Finish.Settle(ctx, []core.RunID{a.Run}))
+		there(name, false, "all is closed, and nothing owed")
+	}
+
+	// Written again with more runs after its first form went.
+	a := claim(core.Accepted)
+	end(a.Run)
+	write("again", 1, a)
+	there("again", false, "all is closed")
+	b := claim(core.Begun)
+	write("again", 2, a, b)
+	there("again", true, "a run is open")
+	end(b.Run)
+	there("again", false, "all is closed")
+
+	// What was left may be claimed by another that holds a copy: until the
+	// watchdog has looked.
+	left := entry(core.Left)
+	j := write("left", 1, left)
+	there("left", true, "the watchdog has not been there")
+	late := left
+	late.Outcome = core.Begun
+	put(t, e, late.Run, nil)
+	ok(t, e.Watch.PutRevisits(ctx, minute+10, []core.JournalKey{j.Key}))
+	ok(t, e.Watch.MoveCursor(ctx, minute-20, minute))
+	there("left", true, "its run is open")
+	end(left.Run)
+	there("left", true, "the watchdog is to read it again")
+	ok(t, e.Watch.MoveCursor(ctx, minute, minute+10))
+	there("left", false, "the watchdog was there")
 }
 
 func alive(t *testing.T, h Harness) {
@@ -666,4 +756,68 @@ func reopen(t *testing.T, h Harness) {
 	if len(left) != 1 || left[0].Message.Fires[0].Run == got[0].Message.Fires[0].Run {
 		t.Fatalf("on the ring: %+v", left)
 	}
+}
+
+// lanes: what is put on the slow lane comes from there alone, as it was, until it
+// is acked, and counts for the oldest message.
+func lanes(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	now := time.Now()
+	slot := core.InstantOf(now) - 3600
+	fast, slow := message(slot+3600, core.PlannedRun(1, slot+3600)), message(slot, core.PlannedRun(2, slot))
+	slow.Slow, slow.Try = true, 3
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: fast}, {NotBefore: now, Message: slow}}))
+	for kind, want := range map[ring.Kind]ring.Message{ring.KindFires: fast, ring.KindSlow: slow} {
+		got, err := e.Queue.Receive(limited(t), kind, 10)
+		ok(t, err)
+		if len(got) != 1 {
+			t.Fatalf("received %+v", got)
+		}
+		same(t, string(kind), got[0].Message, want)
+		_, _, inFlight, err := e.Queue.Depth(ctx, kind)
+		ok(t, err)
+		same(t, "in flight on "+string(kind), inFlight, 1)
+		allNil(t, e.Queue.Release(ctx, got, now))
+	}
+	oldest, err := e.Tick.OldestMessage(ctx)
+	ok(t, err)
+	if oldest.IsZero() || oldest.After(slot.Time()) {
+		t.Errorf("the oldest message is of %s; one of %s is on the slow lane", oldest, slot)
+	}
+	for _, kind := range []ring.Kind{ring.KindFires, ring.KindSlow} {
+		got, err := e.Queue.Receive(limited(t), kind, 10)
+		ok(t, err)
+		if len(got) != 1 || got[0].Receives != 2 {
+			t.Fatalf("%s: released and received %+v", kind, got)
+		}
+		allNil(t, e.Queue.Ack(ctx, got))
+		nothing(t, e, kind, h.visibility()+50*time.Millisecond)
+	}
+}
+
+// healths are overwritten by what was found later only.
+func healths(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	read := func(want ...core.Health) {
+		t.Helper()
+		eventually(t, h, func() string {
+			got, err := e.Health.Healths(ctx)
+			ok(t, err)
+			slices.SortFunc(got, func(a, b core.Health) int { return strings.Compare(a.Of, b.Of) })
+			return cmp.Diff(want, got)
+		})
+	}
+	a := core.Health{Of: "http://10.0.0.1:9999/", Slow: true, At: at}
+	b := core.Health{Of: "job/7", Slow: true, At: at.Add(time.Second)}
+	allNil(t, e.Health.PutHealths(ctx, []core.Health{a, b}))
+	read(a, b)
+	older, newer := a, b
+	older.Slow, older.At = false, at.Add(-time.Second)
+	newer.Slow, newer.At = false, at.Add(2*time.Second)
+	errs := e.Health.PutHealths(ctx, []core.Health{older, newer, a})
+	refused(t, errs[0])
+	ok(t, errs[1])
+	refused(t, errs[2])
+	read(a, newer)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -400,6 +401,103 @@ func triggered(t *testing.T, h Harness) {
 	refused(t, e.Manage.PutTriggered(ctx, other, second))
 	sameRun(t, e, r)
 	wantDue(t, h, e, 0, at(10), 10, entry)
+}
+
+func changed(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
+	waits := func(n uint32, params *string) (core.Run, core.DueItem) {
+		id := core.NumberedRun(1, n)
+		r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1, First: id, Retries: 2,
+			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann"}
+		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
+		ok(t, e.Manage.PutTriggered(ctx, r, d))
+		return r, d
+	}
+	n := int64(0)
+	// become is r with another time, put in place of the entry d.
+	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (manage.Triggered, core.DueItem) {
+		n++
+		c := manage.Triggered{Seen: r.Until, Run: r, Drop: []core.DueItem{d}, Entry: d,
+			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
+		c.Run.At, c.Run.Slot, c.Run.Params, c.Run.Addresses, c.Run.Until, c.Run.SentAt = at(slot), at(slot), params, addresses, base.Add(time.Duration(n)*time.Second), time.Time{}
+		c.Entry.PlanAt = at(slot - 5)
+		return c, c.Entry
+	}
+	changes := func(want int) {
+		t.Helper()
+		list, err := e.Manage.Changes(ctx, "", 1, 100)
+		ok(t, err)
+		if len(list) != want {
+			t.Fatalf("%d change records, want %d: %+v", len(list), want, list)
+		}
+	}
+
+	r, d := waits(1, &short)
+	for i, params := range []*string{&long, &longer, &short, &long, &short} {
+		c, to := become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
+		ok(t, e.Manage.ChangeTriggered(ctx, c))
+		refused(t, e.Manage.ChangeTriggered(ctx, c)) // as seen before
+		r, d = c.Run, to
+		sameRun(t, e, r)
+		wantDue(t, h, e, 0, at(100), 10, d)
+		changes(i + 1)
+	}
+	// The entry may be the same, and there may be none to drop.
+	c, _ := become(r, d, 24, &short)
+	ok(t, e.Manage.ChangeTriggered(ctx, c))
+	r = c.Run
+	c, _ = become(r, d, 26, &short)
+	c.Drop = nil
+	ok(t, e.Manage.ChangeTriggered(ctx, c))
+	r = c.Run
+	wantDue(t, h, e, 0, at(100), 10, d, c.Entry)
+	ok(t, e.Manage.RemoveEntries(ctx, []core.DueItem{d, c.Entry})[0])
+	d = c.Entry
+	changes(7)
+
+	// What was read before a change neither claims nor skips; what was read after it does.
+	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, Address: "http://10.0.0.1:9999", SentAt: base}
+	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	take.Until = time.Time{}
+	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	refused(t, e.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: r.ID, Reason: core.ReasonPaused, EndedAt: base}})[0])
+	sameRun(t, e, r)
+	take.Until = r.Until
+	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	// A run that is claimed is changed no more; one that was given back unsent is,
+	// and has not been sent.
+	c, _ = become(r, d, 30, &short)
+	refused(t, e.Manage.ChangeTriggered(ctx, c))
+	c.Seen = take.NewUntil
+	refused(t, e.Manage.ChangeTriggered(ctx, c))
+	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: r.ID, Owner: "me"}})[0])
+	c.Seen = time.Time{}
+	ok(t, e.Manage.ChangeTriggered(ctx, c))
+	r = c.Run
+	r.Journal = take.Journal
+	sameRun(t, e, r)
+	changes(8)
+	skip := dispatch.SkipUnsent{Run: r.ID, Until: r.Until, Reason: core.ReasonPaused, EndedAt: base}
+	ok(t, e.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{skip})[0])
+
+	maybe, d2 := waits(2, nil)
+	take = dispatch.TakeOver{Run: maybe.ID, NewOwner: "a", NewUntil: base.Add(time.Minute), Address: "http://10.0.0.1:9999", SentAt: base}
+	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	take.Owner, take.Until, take.NewOwner = "a", take.NewUntil, "b"
+	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: maybe.ID, Owner: "b", KeepAddress: true}})[0])
+	gone := maybe
+	gone.ID = core.NumberedRun(1, 9)
+	for _, x := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
+		x.Until = time.Time{}
+		c, _ := become(x, d2, 40, nil)
+		refused(t, e.Manage.ChangeTriggered(ctx, c))
+		c.Seen = r.Until
+		refused(t, e.Manage.ChangeTriggered(ctx, c))
+	}
+	changes(8)
+	wantDue(t, h, e, 0, at(100), 10, d2, core.DueItem{PlanAt: at(25), Job: 1, Run: r.ID})
 }
 
 func kill(t *testing.T, h Harness) {

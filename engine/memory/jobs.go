@@ -232,17 +232,21 @@ func (s *Store) putEntry(d core.DueItem) {
 // RemoveEntries implements the ports; it removes exactly the entries given.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
 	return each(ctx, s, entries, func(d *core.DueItem) error {
-		of := s.entries[d.Run.Job()]
-		if _, ok := of[*d]; !ok {
-			return nil
-		}
-		delete(of, *d)
-		if len(of) == 0 {
-			delete(s.entries, d.Run.Job())
-		}
-		s.unindex(*d)
+		s.dropEntry(*d)
 		return nil
 	})
+}
+
+func (s *Store) dropEntry(d core.DueItem) {
+	of := s.entries[d.Run.Job()]
+	if _, ok := of[d]; !ok {
+		return
+	}
+	delete(of, d)
+	if len(of) == 0 {
+		delete(s.entries, d.Run.Job())
+	}
+	s.unindex(d)
 }
 
 // Entries implements manage.Store, in the order of the due index.
@@ -435,6 +439,30 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
 		g.Early = s.global.Early
 		s.global = g
+		return nil
+	})
+}
+
+// Healths implements dispatch.Healths, in the order of names.
+func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
+	err = s.one(ctx, func() error {
+		for _, of := range slices.Sorted(maps.Keys(s.health)) {
+			list = append(list, s.health[of])
+		}
+		return nil
+	})
+	return list, err
+}
+
+// PutHealths implements dispatch.Healths.
+func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
+	return each(ctx, s, list, func(h *core.Health) error {
+		n := *h
+		n.At = milli(n.At)
+		if old, ok := s.health[n.Of]; ok && !n.At.After(old.At) {
+			return core.ErrRefused
+		}
+		s.health[n.Of] = n
 		return nil
 	})
 }

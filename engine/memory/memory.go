@@ -37,7 +37,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Upkeep: s, Close: s.Close,
+		Ring: s, Queue: s, Health: s, Upkeep: s, Close: s.Close,
 	}
 }
 
@@ -59,6 +59,7 @@ type Store struct {
 	apps     map[string]core.App
 	execs    map[string]map[string]core.Executor
 	global   core.Global
+	health   map[string]core.Health
 	runs     map[core.RunID]*record
 	runIDs   *ordered[core.RunID]
 	made     *ordered[madeRun]
@@ -99,16 +100,17 @@ type (
 )
 
 var (
-	_ tick.Store     = (*Store)(nil)
-	_ tick.Leases    = (*Store)(nil)
-	_ dispatch.Store = (*Store)(nil)
-	_ finish.Store   = (*Store)(nil)
-	_ finish.Watch   = (*Store)(nil)
-	_ registry.Store = (*Store)(nil)
-	_ manage.Store   = (*Store)(nil)
-	_ engine.Ring    = (*Store)(nil)
-	_ engine.Queue   = (*Store)(nil)
-	_ engine.Upkeep  = (*Store)(nil)
+	_ tick.Store       = (*Store)(nil)
+	_ tick.Leases      = (*Store)(nil)
+	_ dispatch.Store   = (*Store)(nil)
+	_ finish.Store     = (*Store)(nil)
+	_ finish.Watch     = (*Store)(nil)
+	_ registry.Store   = (*Store)(nil)
+	_ manage.Store     = (*Store)(nil)
+	_ engine.Ring      = (*Store)(nil)
+	_ engine.Queue     = (*Store)(nil)
+	_ dispatch.Healths = (*Store)(nil)
+	_ engine.Upkeep    = (*Store)(nil)
 )
 
 // New makes an empty store.
@@ -139,7 +141,8 @@ func New(o Options) *Store {
 		counters: map[core.JobID]uint32{},
 		keys:     map[boundKey]boundRun{},
 		revisits: map[int64]map[core.JournalKey]struct{}{},
-		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindCheck: newQueue()},
+		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
+		health:   map[string]core.Health{},
 	}
 }
 

@@ -48,6 +48,9 @@ func (h *byTime) Pop() any {
 	return m
 }
 
+// lanes are the queues of fires.
+var lanes = []ring.Kind{ring.KindFires, ring.KindSlow}
+
 type queue struct {
 	messages map[int64]*message
 	ready    byTime
@@ -85,7 +88,7 @@ func (q *queue) unlink(m *message) {
 // Enqueue implements engine.Ring.
 func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return each(ctx, s, out, func(o *ring.Out) error {
-		q := s.queueOf(o.Message.Kind)
+		q := s.queueOf(o.Message.Queue())
 		s.lastMsg++
 		m := &message{id: s.lastMsg, due: o.NotBefore, at: o.NotBefore, body: copyMessage(o.Message)}
 		q.messages[m.id] = m
@@ -195,7 +198,7 @@ func (s *Store) receive(kind ring.Kind, limit int) (got []engine.Delivery, next 
 // Ack implements engine.Queue. One that is gone is well.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return each(ctx, s, done, func(d *engine.Delivery) error {
-		q := s.queueOf(d.Message.Kind)
+		q := s.queueOf(d.Message.Queue())
 		if m := q.messages[d.ID]; m != nil {
 			q.unlink(m)
 			delete(q.messages, d.ID)
@@ -208,7 +211,7 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 // is its new receiver's, and stays as it is.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	return each(ctx, s, back, func(d *engine.Delivery) error {
-		q := s.queueOf(d.Message.Kind)
+		q := s.queueOf(d.Message.Queue())
 		m := q.messages[d.ID]
 		if m == nil || !m.inFlight || m.receives != d.Receives {
 			return nil
@@ -247,13 +250,15 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
 	now := s.now()
 	err = s.one(ctx, func() error {
-		for _, m := range s.queueOf(ring.KindFires).messages {
-			due := m.due
-			if slot := m.body.Slot.Time(); slot.Before(due) {
-				due = slot
-			}
-			if !now.Before(due) && (oldest.IsZero() || due.Before(oldest)) {
-				oldest = due
+		for _, kind := range lanes {
+			for _, m := range s.queueOf(kind).messages {
+				due := m.due
+				if slot := m.body.Slot.Time(); slot.Before(due) {
+					due = slot
+				}
+				if !now.Before(due) && (oldest.IsZero() || due.Before(oldest)) {
+					oldest = due
+				}
 			}
 		}
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -45,6 +45,24 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 			return err
 		}
 		s.putEntry(entry)
+		return nil
+	})
+}
+
+// ChangeTriggered implements manage.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	return s.one(ctx, func() error {
+		r := s.open(c.Run.ID)
+		if r == nil || r.State != core.Planned || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(c.Seen) {
+			return core.ErrRefused
+		}
+		n := copyRun(&c.Run)
+		r.At, r.Slot, r.Params, r.Addresses, r.Until, r.SentAt = n.At, n.Slot, n.Params, n.Addresses, milli(n.Until), time.Time{}
+		for _, d := range c.Drop {
+			s.dropEntry(d)
+		}
+		s.putEntry(c.Entry)
+		s.change(c.Change)
 		return nil
 	})
 }
@@ -110,7 +128,7 @@ func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error
 func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
 	return each(ctx, s, skips, func(k *dispatch.SkipUnsent) error {
 		r := s.open(k.Run)
-		if r == nil || r.Owner != "" || r.MaybeSent {
+		if r == nil || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(k.Until) {
 			return core.ErrRefused
 		}
 		r.State, r.Reason, r.EndedAt = core.Skipped, k.Reason, milli(k.EndedAt)
@@ -253,6 +271,17 @@ func sortedKeys(of map[core.JournalKey]struct{}) []core.JournalKey {
 	})
 }
 
+// AllJournals are the stored journals, for who looks on from outside.
+func (s *Store) AllJournals() []core.Journal {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]core.Journal, 0, len(s.journals))
+	for _, j := range s.journals {
+		list = append(list, copyJournal(j))
+	}
+	return list
+}
+
 // Journals implements the ports.
 func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error) {
 	return pick(ctx, s, keys, s.journals, copyJournal)
@@ -389,11 +418,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 		}
 		for minute, keys := range s.minutes {
-			if now.Sub(time.Unix(minute*60, 0)) <= journals || minute > s.cursor {
-				continue
-			}
+			old := now.Sub(time.Unix(minute*60, 0)) > journals
 			for k := range keys {
-				if removed < limit && !again[k] {
+				watched := minute > s.cursor || again[k]
+				if removed < limit && (old && !watched || s.answered(k, watched)) {
 					delete(s.journals, k)
 					delete(keys, k)
 					removed++
@@ -406,7 +434,19 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		for job, t := range s.tombs {
 			if now.Sub(t.RevAt) > journals && removed < limit && !s.asked(job, t, oldest) {
 				delete(s.tombs, job)
+				delete(s.counters, job)
 				removed++
+			}
+		}
+		for app, of := range s.execs {
+			for address, x := range of {
+				if now.Sub(x.Beat) > journals && removed < limit {
+					delete(of, address)
+					removed++
+				}
+			}
+			if len(of) == 0 {
+				delete(s.execs, app)
 			}
 		}
 		for k, b := range s.keys {
@@ -424,12 +464,29 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	return removed, err
 }
 
+// answered reports that nobody can ask a journal anything any more; watched: the
+// watchdog is still to read it.
+func (s *Store) answered(k core.JournalKey, watched bool) bool {
+	j := s.journals[k]
+	if watched && j.HasLeft() {
+		return false
+	}
+	for _, e := range j.Entries {
+		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || len(rec.run.Owes) > 0) {
+			return false
+		}
+	}
+	return true
+}
+
 // oldestSlot is the first slot of a message of fires, visible or not;
 // core.Horizon if there is none.
 func (s *Store) oldestSlot() core.Instant {
 	oldest := core.Horizon
-	for _, m := range s.queueOf(ring.KindFires).messages {
-		oldest = min(oldest, m.body.Slot)
+	for _, kind := range lanes {
+		for _, m := range s.queueOf(kind).messages {
+			oldest = min(oldest, m.body.Slot)
+		}
 	}
 	return oldest
 }

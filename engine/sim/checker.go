@@ -195,12 +195,49 @@ func (w *World) final() {
 			t.fail(0, "trigger of %s was acknowledged as run %d, which is not there", a.job, a.run)
 		} else if a.key != "" && r.Key != a.key {
 			t.fail(0, "trigger of %s with key %s was answered with run %d of key %s", a.job, a.key, a.run, r.Key)
-		} else if a.params != "" && (r.Params == nil || *r.Params != a.params) {
+		} else if a.params != "" && len(w.changes[a.run]) == 0 && (r.Params == nil || *r.Params != a.params) {
 			t.fail(a.run, "run %d has not the %d bytes of params that were acknowledged", a.run, len(a.params))
 		}
 	}
+	for id, of := range w.changes {
+		w.changedAsTold(id, of)
+	}
 	for _, d := range t.deadLetters() {
 		t.fail(0, "a message was buried: %s", d)
+	}
+}
+
+// changedAsTold asserts that a trigger is what its last change made of it, where
+// that is known, and that nothing else was ever sent of it.
+func (w *World) changedAsTold(id core.RunID, of []*changed) {
+	t := w.truth
+	r, ok := t.run(id)
+	if !ok {
+		return // that is said of what was asked
+	}
+	if st := t.stories[id]; st != nil {
+		for _, a := range st.arrivals {
+			if a.slot != r.Slot || (a.params == nil) != (r.Params == nil) || a.params != nil && *a.params != *r.Params {
+				t.fail(id, "run %d was sent for the slot %s, and is of %s; or with other params", id, a.slot, r.Slot)
+			}
+		}
+	}
+	var last []*changed // of which none came after another
+	for _, c := range of {
+		switch {
+		case c.refused:
+		case c.acked.IsZero():
+			return // it may have come at any time
+		case !slices.ContainsFunc(of, func(o *changed) bool { return !o.acked.IsZero() && o.began.After(c.acked) }):
+			last = append(last, c)
+		}
+	}
+	if len(last) != 1 {
+		return
+	}
+	w.counts["changed as told"]++
+	if c := last[0]; c.slot != 0 && r.Slot != c.slot || c.params != "" && (r.Params == nil || *r.Params != c.params) {
+		t.fail(id, "run %d was changed to the slot %s at +%.3fs, and is of %s; or has not the %d bytes of params that were acknowledged", id, c.slot, c.acked.Sub(w.began).Seconds(), r.Slot, len(c.params))
 	}
 }
 
@@ -444,7 +481,12 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 		return
 	}
 	w.counts["fires"] += len(planned)
-	slices.SortFunc(planned, func(a, b core.Run) int { return cmp.Compare(a.At, b.At) })
+	slices.SortFunc(planned, func(a, b core.Run) int {
+		if w.cfg.Machine { // a clock set back makes later fires of earlier instants
+			return w.truth.begun(a.ID).Compare(w.truth.begun(b.ID))
+		}
+		return cmp.Compare(a.At, b.At)
+	})
 	var before time.Time // when the chain before ended
 	var of core.RunID
 	for i := range planned {
@@ -463,6 +505,18 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 			r = byID[r.Then]
 		}
 	}
+}
+
+// begun is when the first thing was done of a run.
+func (t *truth) begun(id core.RunID) time.Time {
+	st := t.stories[id]
+	switch {
+	case st == nil:
+		return time.Time{}
+	case len(st.arrivals) > 0:
+		return st.arrivals[0].at
+	}
+	return st.closed
 }
 
 // report0 is the figures of a world that has ended.

@@ -24,6 +24,7 @@ type executors struct {
 type executor struct {
 	address string
 	down    time.Time                         // it refuses connections until then
+	slow    time.Time                         // it answers late until then
 	tasks   map[core.RunID]*task              // under way
 	jobs    map[core.JobID]map[*task]struct{} // the same by job
 }
@@ -158,6 +159,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		x.mu.Unlock()
 		return finished(dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"})
 	}
+	isSlow := time.Now().Before(e.slow)
 	x.mu.Unlock()
 
 	odd := w.faulty.Load() && w.cfg.Rate > 0
@@ -170,7 +172,9 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	silent := dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "no answer"}
 	timeout := func() dispatch.Answer {
 		w.sleep(ctx, sendTimeout)
-		return finished(silent)
+		a := silent
+		a.TimedOut = true
+		return finished(a)
 	}
 	r := w.cfg.Rate
 	switch {
@@ -271,7 +275,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	case odd && d.chance(0.02*r):
 		w.count("taken, no answer", 1)
 		return timeout()
-	case odd && d.chance(0.05*r):
+	case odd && (d.chance(0.05*r) || isSlow && d.chance(0.9)):
 		w.count("slow answer", 1) // often after the callback
 		w.sleep(ctx, d.between(500*time.Millisecond, sendTimeout-100*time.Millisecond))
 	default:

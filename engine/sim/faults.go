@@ -546,6 +546,14 @@ func (p *port) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return write(p, ctx, "PutGlobal", g, func(ctx context.Context, g core.Global) error { return p.truth.PutGlobal(ctx, seen, g) })
 }
 
+func (p *port) Healths(ctx context.Context) ([]core.Health, error) {
+	return read(p, ctx, "Healths", p.truth.Healths)
+}
+
+func (p *port) PutHealths(ctx context.Context, list []core.Health) []error {
+	return writes(p, ctx, "PutHealths", list, p.truth.PutHealths)
+}
+
 func (p *port) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
 	return write(p, ctx, "NoteEarly", e, func(ctx context.Context, e core.Early) error { return p.truth.NoteEarly(ctx, seen, e) })
 }
@@ -677,6 +685,10 @@ func (p *port) PutTriggered(ctx context.Context, run core.Run, entry core.DueIte
 	return write(p, ctx, "PutTriggered", run, func(ctx context.Context, run core.Run) error { return p.truth.PutTriggered(ctx, run, entry) })
 }
 
+func (p *port) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	return write(p, ctx, "ChangeTriggered", c, p.truth.ChangeTriggered)
+}
+
 func (p *port) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return write(p, ctx, "MarkKilled", run, func(ctx context.Context, run core.RunID) error {
 		return p.truth.MarkKilled(ctx, run, by, atMillis)
@@ -720,14 +732,14 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		case d.chance(0.02 * w.cfg.Rate):
 			w.count("reordered", 1)
 			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
-		case kind == ring.KindFires && d.chance(0.001*w.cfg.Rate):
+		case kind != ring.KindCheck && d.chance(0.001*w.cfg.Rate):
 			w.count("15 minutes late", 1)
 			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(15*time.Minute))
 		case d.chance(0.002 * w.cfg.Rate):
 			w.count("lost delivery", 1) // comes again after its visibility
 		default:
 			kept = append(kept, m)
-			if kind == ring.KindFires && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
+			if kind != ring.KindCheck && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
 				w.count("duplicate delivery", 1)
 				w.duplicate(m, d.between(0, 5*time.Second), d.n(100))
 			}

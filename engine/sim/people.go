@@ -35,6 +35,14 @@ type asked struct {
 	params string // that were acknowledged; empty: those of the job
 }
 
+// changed is one request to change a trigger that waited.
+type changed struct {
+	began, acked time.Time // acked is zero where the answer never came, or was no
+	refused      bool
+	slot         core.Instant // as acknowledged; 0 not asked for
+	params       string       // empty: not asked for
+}
+
 // setUp makes apps and jobs before anything runs.
 func (w *World) setUp(d *dice) {
 	g := core.Global{Partitions: 2, Readable: 2, Rev: 1}
@@ -237,7 +245,7 @@ func (w *World) person(p *process, n int) {
 			return
 		}
 		ref := w.someJob(d)
-		what := d.n(14)
+		what := d.n(17)
 		if w.cfg.Machine && (what == 6 || what == 7) {
 			// A clock that is ahead lets fall what lies in such a pause; its end by
 			// a clock that was set back then lies before that.
@@ -286,8 +294,60 @@ func (w *World) person(p *process, n int) {
 					_, _ = m.KillRun(ctx, me, some.run.String())
 				})
 			}
+		case 14, 15, 16:
+			w.change(d, p, me)
 		}
 	}
+}
+
+// change gives one of the triggers asked for last another time, other params, or
+// both; often a moment before it is due.
+func (w *World) change(d *dice, p *process, me manage.Actor) {
+	w.mu.Lock()
+	some := w.asked[max(len(w.asked)-8, 0):]
+	var a asked
+	if len(some) > 0 {
+		a = some[d.n(len(some))]
+	}
+	w.mu.Unlock()
+	if a.run == 0 {
+		return
+	}
+	ref := a.run.String()
+	if a.key != "" && d.n(2) == 0 {
+		ref = a.job + "#" + a.key
+	}
+	var c manage.TriggerChange
+	if d.n(3) > 0 {
+		at := time.Now().Add(d.between(0, 45*time.Second))
+		c.At = &at
+	}
+	params := ""
+	if c.At == nil || d.n(3) == 0 {
+		params = strings.Repeat(fmt.Sprint("c", d.n(1000)), 1+d.n(200))
+		c.Params = &params
+	}
+	of := &changed{began: time.Now(), params: params}
+	w.mu.Lock()
+	w.changes[a.run] = append(w.changes[a.run], of)
+	w.mu.Unlock()
+	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		res, err := m.ChangeTrigger(ctx, me, ref, c)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		switch {
+		case err == nil && res.Run.ID != a.run: // the key is another's by now
+			of.refused = true
+			w.changes[res.Run.ID] = append(w.changes[res.Run.ID], &changed{began: of.began})
+		case err == nil:
+			of.acked = time.Now()
+			if c.At != nil {
+				of.slot = res.Run.Slot
+			}
+		case core.CodeOf(err) == core.CodeRefused || core.CodeOf(err) == core.CodeNotFound:
+			of.refused = true
+		}
+	})
 }
 
 func (w *World) save(p *process, me manage.Actor, spec manage.JobSpec) {

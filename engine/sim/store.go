@@ -28,6 +28,7 @@ type Store interface {
 	tick.Store
 	tick.Leases
 	dispatch.Store
+	dispatch.Healths
 	finish.Store
 	finish.Watch
 	registry.Store

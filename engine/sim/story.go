@@ -24,7 +24,9 @@ type arrival struct {
 	owner    string // nonce of the invocation that sent it
 	maybe    bool
 	inv      *invocation
-	logged   int64     // the trigger time that it carried
+	logged   int64 // the trigger time that it carried
+	slot     core.Instant
+	params   *string
 	answered time.Time // zero: its sender never saw an answer
 	kind     dispatch.AnswerKind
 }
@@ -127,7 +129,7 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 	r := sh.Run
 	st := t.story(r.ID)
 	t.trace(contextOf(inv), r.ID, "arrived at %s", sh.Address)
-	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt)}
+	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt), slot: r.Slot, params: r.Params}
 	if len(st.arrivals) == 0 {
 		st.arrivals = append(st.arrivals, a)
 		return

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
 )
 
 // truth is the store as it is, behind all faults. It keeps a mirror of what
@@ -32,6 +35,8 @@ type truth struct {
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
 	fires    map[core.RunID]int        // unacked messages that name it
+	slots    map[fireAt]int            // the same, of one slot
+	moved    map[core.RunID]bool       // triggers that were changed
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
 	entries  map[core.RunID]int
@@ -81,7 +86,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
-		fires: map[core.RunID]int{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
@@ -206,6 +211,35 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		t.open[run.ID] = struct{}{}
 		t.entries[run.ID]++
 		t.named[run.ID] = true
+	}
+	return err
+}
+
+// fireAt is a run on a message of one slot.
+type fireAt struct {
+	run  core.RunID
+	slot core.Instant
+}
+
+// ChangeTriggered asserts that only a run is changed which nobody has taken.
+func (t *truth) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var before core.Run
+	done := t.yields(ctx, func() { before, _ = t.run(c.Run.ID) })
+	err := t.Store.ChangeTriggered(ctx, c)
+	done()
+	t.trace(ctx, c.Run.ID, "change to slot %s, until %s: %v", c.Run.Slot, c.Run.Until.Format("15:04:05.000"), err)
+	t.recount(c.Run.ID)
+	if t.took(c.Run.ID, "a change", err, func() bool {
+		r, _ := t.run(c.Run.ID)
+		return r.Until.Equal(c.Run.Until) && !before.Until.Equal(r.Until)
+	}) {
+		t.moved[c.Run.ID] = true
+		t.w.count("trigger changed", 1)
+		if before.State != core.Planned || before.Owner != "" || before.MaybeSent || core.Millis(before.Until) != core.Millis(c.Seen) {
+			t.fail(c.Run.ID, "run %d was changed as one that waits, and was %s, of %q until %s", c.Run.ID, before.State, before.Owner, before.Until)
+		}
 	}
 	return err
 }
@@ -433,6 +467,9 @@ func (t *truth) PutJournal(ctx context.Context, j core.Journal) (answer error) {
 func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if inv := invocationOf(ctx); inv != nil {
+		t.inLane(inv, out)
+	}
 	errs := t.Store.Enqueue(ctx, out)
 	if t.cloud != nil {
 		t.observed(ctx)
@@ -446,11 +483,39 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
+// inLane asserts that what came on the slow lane stays there, and is not put back
+// on it for being there.
+func (t *truth) inLane(inv *invocation, out []ring.Out) {
+	came := map[core.RunID]*ring.Message{}
+	for i := range inv.got {
+		for _, f := range inv.got[i].Message.Fires {
+			if m := &inv.got[i].Message; m.Slow {
+				came[f.Run] = m
+			}
+		}
+	}
+	for i := range out {
+		m := &out[i].Message
+		for _, f := range m.Fires {
+			was := came[f.Run]
+			switch {
+			case was == nil && m.Slow && f.Cause != core.CauseRetry:
+				t.w.count("put on the slow lane", 1)
+			case was != nil && !m.Slow:
+				t.fail(f.Run, "run %d came on the slow lane and is put on the fast one", f.Run)
+			case was != nil && m.Try <= was.Try && m.Slot.Time().Sub(inv.in.p.now()) < time.Second:
+				t.fail(f.Run, "run %d came on the slow lane and is put there once more, try %d", f.Run, m.Try)
+			}
+		}
+	}
+}
+
 // came mirrors a message that is on the ring.
 func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) {
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "enqueue rev %d slot %s try %d not before %s", f.Rev, f.Slot, m.Try, notBefore.Format("15:04:05.000"))
 		t.fires[f.Run]++
+		t.slots[fireAt{f.Run, f.Slot}]++
 		t.named[f.Run] = true
 	}
 	if c := m.Check; c != nil {
@@ -487,6 +552,7 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	for _, f := range m.Fires {
 		t.trace(ctx, f.Run, "ack of message %d", id)
 		drop(t.fires, f.Run)
+		drop(t.slots, fireAt{f.Run, f.Slot})
 	}
 	if c := m.Check; c != nil {
 		for _, id := range c.Runs {
@@ -956,12 +1022,56 @@ func (inv *invocation) sawJournals(keys []core.JournalKey, found map[core.Journa
 	}
 }
 
+// sweepEvery is how many seconds lie between two sweeps.
+const sweepEvery = 5
+
+// sweep lets the store remove what nobody is to ask for any more, and sees which
+// open runs a stored journal still names. A store that expires by age is left.
+func (t *truth) sweep() {
+	s, ok := t.Store.(*memory.Store)
+	if !ok {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, err := s.Sweep(bg, time.Now(), 0, 20*24*time.Hour, 1<<30)
+	if err != nil {
+		t.fail(0, "sweep: %v", err)
+	}
+	t.w.count("swept", n)
+	if n == 0 {
+		return
+	}
+	left := map[core.RunID]bool{}
+	for _, j := range s.AllJournals() {
+		for _, e := range j.Entries {
+			if e.Outcome.Settled() {
+				left[e.Run] = true
+			}
+		}
+	}
+	for _, of := range []iter.Seq[core.RunID]{maps.Keys(t.open), maps.Keys(t.owes)} {
+		for id := range of {
+			if t.settled[id] && !left[id] {
+				delete(t.settled, id)
+				t.trace(bg, id, "no journal names it any more")
+			}
+		}
+	}
+}
+
 // look asserts 7.1 over all that is open or owed.
 func (t *truth) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for id := range t.open {
-		if t.fires[id] > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
+		fires := t.fires[id]
+		if t.moved[id] { // one of another slot lets it be
+			if r, _ := t.run(id); r.Owner == "" {
+				fires = t.slots[fireAt{id, r.Slot}]
+			}
+		}
+		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
 			continue
 		}
 		if parent, ok := t.owing[id]; ok {

@@ -109,12 +109,14 @@ type World struct {
 	serial int                // of jobs made by people
 	jobs   []string           // app/name of those that people know
 	asked  []asked
+	// changes are what people asked of triggers that waited.
+	changes map[core.RunID][]*changed
 }
 
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, changes: map[core.RunID][]*changed{},
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")
@@ -134,7 +136,7 @@ func Run(cfg Config) Report {
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.plan, RetryDelay: 5 * time.Second, Log: w.log}),
+	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.plan, SlowLane: w.lanes(), RetryDelay: 5 * time.Second, Log: w.log}),
 		sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{Plan: w.plan})
 	w.setUp(d)
 	for i := range 3 {
@@ -237,8 +239,11 @@ func (w *World) count(what string, n int) {
 
 // watch asserts each second what must hold at any moment.
 func (w *World) watch() {
-	for !w.closing() {
+	for n := 1; !w.closing(); n++ {
 		w.sleep(bg, time.Second)
+		if n%sweepEvery == 0 {
+			w.truth.sweep()
+		}
 		w.truth.look()
 	}
 }
@@ -246,8 +251,11 @@ func (w *World) watch() {
 // The processes.
 
 func (w *World) finisher(in *incarnation) *finish.Finish {
-	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.plan, RetryDelay: 5 * time.Second, Log: w.log})
+	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.plan, SlowLane: w.lanes(), RetryDelay: 5 * time.Second, Log: w.log})
 }
+
+// lanes reports whether there is a slow lane: one machine has none.
+func (w *World) lanes() bool { return !w.cfg.Machine }
 
 // ticker beats once a second.
 func (w *World) ticker(in *incarnation) {
@@ -260,7 +268,7 @@ func (w *World) ticker(in *incarnation) {
 	}
 	t := tick.New(in.port, in.port, in.port, w.finisher(in), tick.Options{
 		Now: in.p.now, ID: id, Plan: w.plan, LeaseFor: leaseFor, RenewEvery: leaseFor / 3, MaxPartitions: 4, Page: 200, Log: w.log,
-		PlanBackoff: 10 * time.Second,
+		PlanBackoff: 10 * time.Second, SlowLane: w.lanes(),
 	})
 	for !w.closing() && !in.dead.Load() {
 		ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
@@ -274,13 +282,24 @@ func (w *World) ticker(in *incarnation) {
 // dispatcher works on batches as the queue brings them.
 func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
+	var health dispatch.Healths
+	if w.lanes() {
+		health = in.port
+	}
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
+		Health: health, SlowCount: 2, SlowWithin: 20 * time.Second, SlowTimeouts: 2, ProbeEvery: 10 * time.Second, HealthEvery: 2 * time.Second,
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
 		Invocation: invocationFor, SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, EarlyEvery: 20 * time.Second, Plan: w.plan, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
 	in.p.mu.Unlock()
+	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
+	w.takes(in, d, ring.KindFires)
+}
+
+// takes works on batches of one lane.
+func (w *World) takes(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) {
 	places := make(chan struct{}, 30)
 	for !w.closing() && !in.dead.Load() {
 		select {
@@ -291,7 +310,7 @@ func (w *World) dispatcher(in *incarnation) {
 			return
 		}
 		limit, _ := in.p.dice("limit")
-		got, err := in.port.Receive(in.ctx, ring.KindFires, 1+limit.n(8))
+		got, err := in.port.Receive(in.ctx, lane, 1+limit.n(8))
 		if err != nil || len(got) == 0 {
 			<-places
 			w.sleep(in.ctx, 10*time.Millisecond)
@@ -528,7 +547,7 @@ func (w *World) disasters(d *dice) {
 		if !w.faulty.Load() {
 			return
 		}
-		switch d.n(7) {
+		switch d.n(8) {
 		case 0: // an outage of all that plan, or all that dispatch
 			kind := []string{"ticker", "dispatcher"}[d.n(2)]
 			until := time.Now().Add(d.between(10*time.Second, 80*time.Second))
@@ -555,6 +574,12 @@ func (w *World) disasters(d *dice) {
 			w.execs.at[a.addresses[d.n(len(a.addresses))]].down = time.Now().Add(time.Duration(5+d.n(20)) * time.Second)
 			w.execs.mu.Unlock()
 			w.count("executor away", 1)
+		case 7: // or answers late
+			a := apps[d.n(len(apps))]
+			w.execs.mu.Lock()
+			w.execs.at[a.addresses[d.n(len(a.addresses))]].slow = time.Now().Add(time.Duration(10+d.n(20)) * time.Second)
+			w.execs.mu.Unlock()
+			w.count("executor slow", 1)
 		case 4:
 			if in := w.procs[d.n(len(w.procs))].living(); in != nil {
 				in.kill(in.p.kind())

@@ -121,6 +121,7 @@ func TestOlderFile(t *testing.T) {
 	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
 		t.Fatal(err)
 	}
+	raw(t, s, "DROP INDEX runs_owes")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
 	raw(t, s, "PRAGMA user_version = 1")
 	s.Close()
@@ -131,6 +132,9 @@ func TestOlderFile(t *testing.T) {
 	}
 	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
 		t.Errorf("%+v, %v", found[r.ID], err)
+	}
+	if n := ask(t, s, "SELECT count(*) FROM sqlite_schema WHERE name = 'runs_owes'"); n != 1 {
+		t.Error("the index of what owes was not made")
 	}
 }
 

@@ -498,11 +498,13 @@ func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
 
 // RemoveEntries implements the ports; it removes exactly the entries given.
 func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []error {
-	return batch(ctx, s, false, entries, func(tx *tx, entries []core.DueItem, answers []error) error {
-		err := eachRow(tx, "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", entries, answers, bindEntry)
-		clear(answers)
-		return err
-	})
+	return batch(ctx, s, false, entries, removeEntries)
+}
+
+func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
+	err := eachRow(tx, "DELETE FROM entries WHERE partition = ? AND plan_at = ? AND job = ? AND run = ?", entries, answers, bindEntry)
+	clear(answers) // one that is not there is well
+	return err
 }
 
 // Entries implements manage.Store, in the order of the due index.
@@ -763,6 +765,53 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	return s.changeGlobal(ctx, func(old core.Global) (core.Global, bool) {
 		g.Early = old.Early
 		return g, old.Rev == seen && g.Rev > seen
+	})
+}
+
+// healthOf begins the names under which healths are in the table state.
+const healthOf = "health/"
+
+// Healths implements dispatch.Healths, in the order of names.
+func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT value FROM state WHERE name >= 'health/' AND name < 'health0' ORDER BY name", nil, func(st *sqlite.Stmt) error {
+			var h core.Health
+			err := json.Unmarshal(columnBytes(st, 0), &h)
+			list = append(list, h)
+			return err
+		})
+	})
+	return list, err
+}
+
+// PutHealths implements dispatch.Healths.
+func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
+	return batch(ctx, s, false, list, func(tx *tx, list []core.Health, answers []error) error {
+		for i := range list {
+			h := list[i]
+			h.At = milli(h.At)
+			var old core.Health
+			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, healthOf+h.Of) }, func(st *sqlite.Stmt) error {
+				return json.Unmarshal(columnBytes(st, 0), &old)
+			}); err != nil {
+				return err
+			}
+			if !h.At.After(old.At) {
+				answers[i] = core.ErrRefused
+				continue
+			}
+			body, err := json.Marshal(h)
+			if err != nil {
+				return err
+			}
+			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", func(st *sqlite.Stmt) {
+				st.BindText(1, healthOf+h.Of)
+				st.BindBytes(2, body)
+			}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

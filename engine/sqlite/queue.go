@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"container/heap"
 	"context"
 	"errors"
@@ -20,6 +21,7 @@ import (
 const (
 	fires = iota
 	checks
+	slow
 	kinds
 )
 
@@ -29,6 +31,8 @@ func kindOf(k ring.Kind) (int, error) {
 		return fires, nil
 	case ring.KindCheck:
 		return checks, nil
+	case ring.KindSlow:
+		return slow, nil
 	}
 	return 0, core.Errorf(core.CodeInvalid, "the ring has no messages of the kind %q", k)
 }
@@ -214,8 +218,9 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	buried := 0
 	for _, r := range read {
 		body, err := ring.Decode(r.body)
+		body.Slow = q.kind == slow
 		if err == nil {
-			if k, e := kindOf(body.Kind); e != nil || k != q.kind {
+			if k, e := kindOf(body.Queue()); e != nil || k != q.kind {
 				err = errors.New("its kind is not that of its queue")
 			}
 		}
@@ -305,7 +310,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	list := make([]outgoing, 0, len(out))
 	places := make([]int, 0, len(out))
 	for i := range out {
-		kind, err := kindOf(out[i].Message.Kind)
+		kind, err := kindOf(out[i].Message.Queue())
 		body := ring.Encode(out[i].Message)
 		if err == nil && len(body) > ring.MaxBytes {
 			err = core.Errorf(core.CodeTooLarge, "a message of %d bytes, at most %d are allowed", len(body), ring.MaxBytes)
@@ -464,7 +469,7 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 		}
 		tx.after = append(tx.after, func() {
 			for i := range done {
-				k, err := kindOf(done[i].Message.Kind)
+				k, err := kindOf(done[i].Message.Queue())
 				if err != nil {
 					continue
 				}
@@ -490,7 +495,7 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	answers := make([]error, len(back))
 	for i, d := range back {
-		k, err := kindOf(d.Message.Kind)
+		k, err := kindOf(d.Message.Queue())
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			answers[i] = err
 			continue
@@ -569,10 +574,14 @@ func (s *Store) oldestSlot(ctx context.Context) (oldest core.Instant, err error)
 
 // onRing tells slots and times of messages of fires, the earliest among them.
 func (s *Store) onRing(ctx context.Context, tell func(time.Time)) error {
+	return cmp.Or(s.onLane(ctx, fires, tell), s.onLane(ctx, slow, tell))
+}
+
+func (s *Store) onLane(ctx context.Context, lane int, tell func(time.Time)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	q := s.queues[fires]
+	q := s.queues[lane]
 	q.mu.Lock()
 	for _, m := range q.messages {
 		tell(m.due)
@@ -590,7 +599,7 @@ func (s *Store) onRing(ctx context.Context, tell func(time.Time)) error {
 	return s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, `SELECT min(json_extract(CAST(body AS TEXT), '$.slot')) FROM ring
 WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT))`, func(st *sqlite.Stmt) {
-			st.BindInt64(1, fires)
+			st.BindInt64(1, int64(lane))
 			st.BindInt64(2, far.ms)
 			st.BindInt64(3, far.id)
 		}, func(st *sqlite.Stmt) error {

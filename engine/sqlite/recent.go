@@ -126,6 +126,18 @@ func (o *recent) openOf(job core.JobID) (ids []core.RunID) {
 	return ids
 }
 
+// someOpen reports whether a run of these is open.
+func (o *recent) someOpen(entries []core.Entry) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, e := range entries {
+		if _, open := o.open[e.Run]; open {
+			return true
+		}
+	}
+	return false
+}
+
 // span is the recent rows with lo <= ID <= hi, in no order.
 func (o *recent) span(lo, hi core.RunID) (list []core.RunID) {
 	o.mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -186,7 +187,11 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
 		bindJSON(st, 29, r.Tries, len(r.Tries) == 0),
-		bindJSON(st, 32, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""))
+		bindGiven(st, 32, r))
+}
+
+func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "")
 }
 
 // scanRun reads a row of runColumns.
@@ -348,6 +353,32 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return cmp.Or(err, answer[0])
 }
 
+// ChangeTriggered implements manage.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+	var answer [1]error
+	err := s.write(ctx, false, 4, func(tx *tx) error {
+		if err := eachRow(tx, `UPDATE runs SET at = ?1, slot = ?2, given = ?3, until = ?4, sent = 0
+WHERE key = ?5 AND state = 1 AND owner IS NULL AND maybe = 0 AND until = ?6`, []core.Run{c.Run}, answer[:], func(st *sqlite.Stmt, r *core.Run) error {
+			st.BindInt64(1, int64(r.At))
+			st.BindInt64(2, int64(r.Slot))
+			st.BindInt64(4, core.Millis(r.Until))
+			st.BindInt64(5, key(r.ID))
+			st.BindInt64(6, core.Millis(c.Seen))
+			return bindGiven(st, 3, r)
+		}); err != nil || answer[0] != nil {
+			return err
+		}
+		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
+			return err
+		}
+		if err := putEntries(tx, []core.DueItem{c.Entry}, make([]error, 1)); err != nil {
+			return err
+		}
+		return putChange(tx, &c.Change)
+	})
+	return cmp.Or(err, answer[0])
+}
+
 // TakeOver implements dispatch.Store.
 func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
 	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
@@ -404,11 +435,12 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 				}
 			}
 		}()
-		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0", skips, answers,
+		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0 AND until = ?4", skips, answers,
 			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
 				bindWord(st, 1, k.Reason, reasons)
 				st.BindInt64(2, core.Millis(k.EndedAt))
 				st.BindInt64(3, key(k.Run))
+				st.BindInt64(4, core.Millis(k.Until))
 				return nil
 			})
 	})
@@ -865,6 +897,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"revisits", "minute < ?3", 0}, // at the cursor they may just be read
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE minute > ?3)", old / 60000},
 		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND state <= 3)", core.Millis(now.Add(-24 * time.Hour))},
+		{"executors", "beat < ?1", old},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
 		if removed >= limit || err != nil {
@@ -884,6 +917,11 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			tx.after = append(tx.after, func() { removed += n })
 			return nil
 		})
+	}
+	if removed < limit && err == nil {
+		var n int
+		n, err = s.sweepJournals(ctx, cursor, limit-removed)
+		removed += n
 	}
 	if removed < limit && err == nil {
 		var n int
@@ -993,6 +1031,90 @@ func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	return goesOn, err
 }
 
+// sweepJournals looks at the next journals and removes those that nobody can ask
+// anything any more. It reads beside the writer, and that in this order: a
+// journal is stored after the claims of its runs, a run that is not open any more
+// has stored what it owes, and what is closed and owes nothing stays so. One that
+// was written again meanwhile is left.
+func (s *Store) sweepJournals(ctx context.Context, cursor int64, limit int) (removed int, err error) {
+	type row struct{ n, v int64 }
+	type candidate struct {
+		row
+		runs []core.RunID
+	}
+	var list []candidate
+	from, next, seen, entries := s.sweepJournal.Load(), int64(0), 0, 0
+	errEnough := errors.New("enough")
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, `SELECT rowid, v, body, minute > ?1 OR EXISTS (SELECT 1 FROM revisits AS r WHERE r.minute > ?1 AND r.claimed = journals.minute
+AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE rowid > ?2 ORDER BY rowid`, func(st *sqlite.Stmt) {
+			st.BindInt64(1, cursor)
+			st.BindInt64(2, from)
+		}, func(st *sqlite.Stmt) error {
+			if len(list) == limit || seen == sweepSlice || entries > 50*sweepSlice {
+				next = from
+				return errEnough
+			}
+			from = st.ColumnInt64(0)
+			seen++
+			found, err := decodeEntries(columnBytes(st, 2))
+			if err != nil {
+				return nil // its age will remove it
+			}
+			entries += len(found)
+			j := core.Journal{Entries: found}
+			if st.ColumnInt64(3) != 0 && j.HasLeft() || s.recent.someOpen(found) {
+				return nil
+			}
+			x := candidate{row: row{from, st.ColumnInt64(1)}}
+			for _, e := range found {
+				x.runs = append(x.runs, e.Run)
+			}
+			list = append(list, x)
+			return nil
+		})
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return 0, fmt.Errorf("read journals: %w", err)
+	}
+	owing := map[core.RunID]bool{}
+	if len(list) > 0 {
+		if err := s.read(ctx, func(c *sqlite.Conn) error {
+			return query(c, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL", nil, func(st *sqlite.Stmt) error {
+				owing[runOf(st.ColumnInt64(0))] = true
+				return nil
+			})
+		}); err != nil {
+			return 0, fmt.Errorf("read what owes: %w", err)
+		}
+	}
+	var gone []row
+	for _, x := range list {
+		if !slices.ContainsFunc(x.runs, func(id core.RunID) bool { return owing[id] }) {
+			gone = append(gone, x.row)
+		}
+	}
+	answers := make([]error, len(gone))
+	if len(gone) > 0 {
+		if err := s.write(ctx, false, len(gone), func(tx *tx) error {
+			return eachRow(tx, "DELETE FROM journals WHERE rowid = ? AND v = ?", gone, answers, func(st *sqlite.Stmt, r *row) error {
+				st.BindInt64(1, r.n)
+				st.BindInt64(2, r.v)
+				return nil
+			})
+		}); err != nil {
+			return 0, fmt.Errorf("remove journals: %w", err)
+		}
+	}
+	s.sweepJournal.Store(next)
+	for _, err := range answers {
+		if err == nil {
+			removed++
+		}
+	}
+	return removed, nil
+}
+
 // sweepTombs removes tombstones of before a millisecond that no entry and no
 // run needs. It may look at all runs of a job, once, and so does it beside the
 // writer: a job that is gone has nothing new but what comes of these.
@@ -1027,10 +1149,15 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 		return 0, nil
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
-		return eachRow(tx, "DELETE FROM tombs WHERE job = ?", gone, make([]error, len(gone)), func(st *sqlite.Stmt, job *core.JobID) error {
-			st.BindInt64(1, int64(*job))
-			return nil
-		})
+		for _, table := range []string{"tombs", "counters"} { // nothing of it is numbered any more
+			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)), func(st *sqlite.Stmt, job *core.JobID) error {
+				st.BindInt64(1, int64(*job))
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 }
 

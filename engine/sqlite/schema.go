@@ -85,6 +85,8 @@ CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 `,
 	// 2
 	`ALTER TABLE runs ADD COLUMN data TEXT;`,
+	// 3: what owes is few, and asked for as a whole
+	`CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -33,7 +33,7 @@ func main() {
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	e = engine.Fenced(e, c.Deployment)
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	mux := http.NewServeMux()
 	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
 	results := &results{end: end.End, bury: bury, now: time.Now, log: log}

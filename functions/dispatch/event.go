@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -13,14 +14,18 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// handler takes batches of the fires queue and of the checks queue.
+// handler takes batches of the queues of fires and of the checks queue.
 type handler struct {
 	look  func(context.Context) error // for an outage that has just ended; may be nil
 	fires func(context.Context, []ring.Message) []dispatch.Verdict
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
+	slow  string // the name of the queue of the slow lane
 	log   *slog.Logger
 }
+
+// queueName is the last part of the URL of a queue, and of its ARN.
+func queueName(of string) string { return of[strings.LastIndexAny(of, "/:")+1:] }
 
 // maxRecords is what a mapping may be set to.
 const maxRecords = 10_000
@@ -79,6 +84,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 				fail(r.MessageId, err)
 			}
 		default:
+			m.Slow = queueName(r.EventSourceARN) == h.slow
 			msgs, of = append(msgs, m), append(of, r.MessageId)
 		}
 	}

@@ -137,6 +137,30 @@ func TestBatch(t *testing.T) {
 	}
 }
 
+// What comes from the queue of the slow lane is known by it, and goes no other way.
+func TestLaneIsThatOfTheQueue(t *testing.T) {
+	for arn, slow := range map[string]bool{
+		"arn:aws:sqs:us-east-1:123456789012:tickring-fires":    false,
+		"arn:aws:sqs:us-east-1:123456789012:tickring-slow":     true,
+		"arn:aws-cn:sqs:cn-north-1:123456789012:tickring-slow": true,
+		"arn:aws:sqs:us-east-1:123456789012:not-tickring-slow": false,
+		"": false,
+	} {
+		var c calls
+		h := c.handler()
+		h.slow = queueName("https://sqs.us-east-1.amazonaws.com/123456789012/tickring-slow")
+		doc := strings.ReplaceAll(string(read(t, "batch.json")), "arn:aws:sqs:us-east-1:123456789012:tickring-fires", arn)
+		if back, err := invoke(t, h, []byte(doc)); err != nil || len(back) > 0 {
+			t.Fatalf("%v come again, %v", back, err)
+		}
+		for _, m := range c.fires {
+			if m.Slow != slow {
+				t.Errorf("%q: on the slow lane: %t", arn, m.Slow)
+			}
+		}
+	}
+}
+
 // Poison is buried, each with its reason, and stops nobody; what is newer comes
 // again and is not buried.
 func TestPoisoned(t *testing.T) {
@@ -329,5 +353,5 @@ func TestWired(t *testing.T) {
 
 var environment = map[string]string{
 	"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
-	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
+	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_SLOW": "http://127.0.0.1/slow", "TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
 }

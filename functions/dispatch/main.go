@@ -1,6 +1,7 @@
-// Command dispatch is the function that sends: it takes batches from the ring,
-// holds each fire until its slot, claims it and sends it to an executor. Checks
-// of open runs come to it too. core/dispatch is what it drives.
+// Command dispatch is the function that sends: it takes batches from the ring and
+// from its slow lane, holds each fire until its slot, claims it and sends it to an
+// executor. Checks of open runs come to it too. A deployment makes two functions of
+// it, one for the slow lane alone, so that neither takes the other's places. core/dispatch is what it drives.
 package main
 
 import (
@@ -28,8 +29,8 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
 	e = engine.Fenced(e, c.Deployment)
 	sender := send.New(c.Send())
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
-	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Log: log})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
+	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Health: e.Health, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
-	return &handler{look: boot.NewPulse(e, log).Look, fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -41,7 +41,7 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
 	e = engine.Fenced(e, c.Deployment)
 	sender := send.New(c.Send())
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	pulse := boot.NewPulse(e, log)
 	return func(ctx context.Context, raw json.RawMessage) error {
@@ -53,7 +53,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, Log: log})
+		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, SlowLane: true, Log: log})
 		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log}
 		if ev.Chain == 0 { // the one that the clock woke
 			b.minutely = []task{

@@ -33,7 +33,7 @@ import (
 
 // Config is what a function is told by its environment.
 type Config struct {
-	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …CHECKS, …DEAD
+	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
 	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key
 	Params     Params          // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
 	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
@@ -85,6 +85,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		}
 	}
 	queue("TICKRING_QUEUE_FIRES", &c.Names.Fires)
+	queue("TICKRING_QUEUE_SLOW", &c.Names.Slow)
 	queue("TICKRING_QUEUE_CHECKS", &c.Names.Checks)
 	queue("TICKRING_QUEUE_DEAD", &c.Names.Dead)
 	if c.Results = getenv("TICKRING_QUEUE_RESULTS"); c.Results != "" && !isURL(c.Results) {

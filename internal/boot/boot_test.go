@@ -14,7 +14,7 @@ import (
 func whole() map[string]string {
 	return map[string]string{
 		"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
-		"TICKRING_QUEUE_FIRES": "https://sqs.us-east-1.amazonaws.com/1/fires", "TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks", "TICKRING_QUEUE_DEAD": "https://sqs.us-east-1.amazonaws.com/1/dead",
+		"TICKRING_QUEUE_FIRES": "https://sqs.us-east-1.amazonaws.com/1/fires", "TICKRING_QUEUE_SLOW": "https://sqs.us-east-1.amazonaws.com/1/slow", "TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks", "TICKRING_QUEUE_DEAD": "https://sqs.us-east-1.amazonaws.com/1/dead",
 	}
 }
 
@@ -84,7 +84,7 @@ func TestReadNamesAllThatIsMissing(t *testing.T) {
 
 func TestReadNamesAllThatIsWrong(t *testing.T) {
 	wrong := map[string]string{
-		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_CHECKS": "https://", "TICKRING_QUEUE_DEAD": "arn:aws:sqs:us-east-1:1:dead",
+		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_SLOW": "slow", "TICKRING_QUEUE_CHECKS": "https://", "TICKRING_QUEUE_DEAD": "arn:aws:sqs:us-east-1:1:dead",
 		"TICKRING_ADMIN_TOKEN": "short", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1", "TICKRING_ALLOW_NO_TOKEN": "yes",
 		"TICKRING_VISIBILITY": "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud", "TICKRING_QUEUE_RESULTS": "results",
 	}

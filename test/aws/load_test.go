@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -58,9 +59,9 @@ type load struct {
 	e      *engine.Engine
 	queues *sqs.Client
 
-	tick, registry, callback, checks *sandbox
-	dispatch                         []*sandbox
-	meters                           map[string]*meter
+	tick, registry, callback, checks, slow *sandbox
+	dispatch                               []*sandbox
+	meters                                 map[string]*meter
 
 	mu     sync.Mutex
 	got    map[core.RunID][]time.Time
@@ -139,7 +140,7 @@ func deploy(t *testing.T, fires int, disturb func(ctx context.Context, l *load, 
 		}
 		return newSandbox(t, name, n, append(l.meters[name].environment(), "TICKRING_VISIBILITY="+loadVisibility.String(), "TICKRING_LOG_LEVEL=error")...)
 	}
-	l.tick, l.registry, l.callback, l.checks = box("tick"), box("registry"), box("callback"), box("dispatch")
+	l.tick, l.registry, l.callback, l.checks, l.slow = box("tick"), box("registry"), box("callback"), box("dispatch"), box("dispatch")
 	for range dispatchers {
 		l.dispatch = append(l.dispatch, box("dispatch"))
 	}
@@ -167,6 +168,7 @@ func deploy(t *testing.T, fires int, disturb func(ctx context.Context, l *load, 
 	for _, s := range l.dispatch {
 		drivers.Go(func() { l.mapping(ctx, n.Fires, s) })
 	}
+	drivers.Go(func() { l.mapping(ctx, n.Slow, l.slow) })
 	drivers.Go(func() { l.mapping(ctx, n.Checks, l.checks) })
 	drivers.Go(func() { l.clock(ctx) })
 
@@ -344,7 +346,7 @@ func (l *load) mapping(ctx context.Context, queue string, s *sandbox) {
 		var records []map[string]any
 		for _, m := range out.Messages {
 			records = append(records, map[string]any{"messageId": *m.MessageId, "receiptHandle": *m.ReceiptHandle, "body": *m.Body, "attributes": m.Attributes, "messageAttributes": map[string]any{},
-				"md5OfBody": aws.ToString(m.MD5OfBody), "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:fires", "awsRegion": "us-east-1"})
+				"md5OfBody": aws.ToString(m.MD5OfBody), "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:" + path.Base(queue), "awsRegion": "us-east-1"})
 		}
 		doc, err := json.Marshal(map[string]any{"Records": records})
 		if err != nil {

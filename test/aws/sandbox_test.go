@@ -125,7 +125,7 @@ func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) *
 		"AWS_ENDPOINT_URL=http://127.0.0.1:9",
 		"AWS_ENDPOINT_URL_DYNAMODB=" + os.Getenv("TICKRING_TEST_DYNAMODB"), "AWS_ENDPOINT_URL_SQS=" + os.Getenv("TICKRING_TEST_SQS"),
 		"TICKRING_TABLE_JOBS=" + n.Jobs, "TICKRING_TABLE_RUNS=" + n.Runs, "TICKRING_TABLE_STATE=" + n.State,
-		"TICKRING_QUEUE_FIRES=" + n.Fires, "TICKRING_QUEUE_CHECKS=" + n.Checks, "TICKRING_QUEUE_DEAD=" + n.Dead,
+		"TICKRING_QUEUE_FIRES=" + n.Fires, "TICKRING_QUEUE_SLOW=" + n.Slow, "TICKRING_QUEUE_CHECKS=" + n.Checks, "TICKRING_QUEUE_DEAD=" + n.Dead,
 		"TICKRING_ADMIN_TOKEN=" + adminToken, "TICKRING_ALLOW=10.0.0.0/8", "TICKRING_ALLOW_LOOPBACK=1",
 	}, more...)
 	tb.Cleanup(func() {

@@ -54,7 +54,7 @@ type Fault struct {
 type Faults func(context.Context, Call) Fault
 
 // Names are those of the tables and queues that Open makes.
-var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
+var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
 
 // New makes empty tables and queues under Names; report is told what is not
 // understood, usually by t.Errorf.
@@ -64,7 +64,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.Runs:  newTable(key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, queues: map[string]*queue{Names.Fires: {}, Names.Checks: {}, Names.Dead: {}}}
+	q := &SQS{report: report, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Dead: {}}}
 	return db, q
 }
 

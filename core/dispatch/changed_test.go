@@ -1,0 +1,124 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// before lets something happen directly before the first write of a dispatch.
+type before struct {
+	*memory.Store
+	do func()
+}
+
+func (b *before) first() {
+	if do := b.do; do != nil {
+		b.do = nil
+		do()
+	}
+}
+
+func (b *before) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+	b.first()
+	return b.Store.TakeOver(ctx, takes)
+}
+
+func (b *before) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+	b.first()
+	return b.Store.SkipUnsent(ctx, skips)
+}
+
+// noted accepts what it is sent, and notes it.
+type noted struct{ sent []string }
+
+func (n *noted) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	n.sent = append(n.sent, fmt.Sprintf("%s to %s", *s.Run.Params, s.Address))
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+}
+
+func (n *noted) Beat(context.Context, *core.App, string) error { return nil }
+
+// TestChangedTrigger: a trigger that is changed before its message is looked at,
+// or between that look and the claim, is sent as it has become and when it has
+// become due, and never as it was.
+func TestChangedTrigger(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		between bool          // the change comes after the look
+		by      time.Duration // the new slot, from the old one
+		paused  bool          // the app, so that the run would be skipped
+		sent    []string
+		state   core.State
+	}{
+		{"later, before the look", false, time.Hour, false, nil, core.Planned},
+		{"later, after the look", true, time.Hour, false, nil, core.Planned},
+		{"earlier, before the look", false, -time.Second, false, nil, core.Planned},
+		{"params, before the look", false, 0, false, []string{"new to " + secondAddress}, core.Running},
+		{"params, after the look", true, 0, false, []string{"new to " + secondAddress}, core.Running},
+		{"later, and the app is paused", true, time.Hour, true, nil, core.Planned},
+		{"params, and the app is paused", true, 0, true, nil, core.Skipped},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, to := &before{Store: memory.New(memory.Options{})}, &noted{}
+				log := slog.New(slog.DiscardHandler)
+				d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
+				ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
+				app := core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}
+				if c.paused {
+					app.Pause = core.Pause{From: time.Now().Add(-time.Hour), By: "ann"}
+				}
+				j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+				j.Normalize()
+				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+				run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
+					First: core.NumberedRun(7, 1), Params: &was, Addresses: []string{firstAddress}}
+				for _, err := range []error{s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "one"}), s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0],
+					s.PutTriggered(ctx, run, core.DueItem{PlanAt: now, Job: 7, Run: run.ID})} {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				next := run
+				next.At = now.Add(c.by)
+				next.Slot, next.Params, next.Addresses, next.Until = next.At, &is, []string{secondAddress}, time.Now()
+				change := func() {
+					if err := s.ChangeTriggered(ctx, manage.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
+						t.Error(err)
+					}
+				}
+				if c.between {
+					s.do = change
+				} else {
+					change()
+				}
+				fire := core.Fire{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}
+				if v := d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{fire}}})[0]; !v.Ack {
+					t.Errorf("not acked: %v", v.Err)
+				}
+				found, _, err := s.Runs(ctx, []core.RunID{run.ID})
+				if r := found[run.ID]; err != nil || r.State != c.state || r.Slot != next.Slot || *r.Params != "new" {
+					t.Errorf("%s %s, slot %s: %v", r.State, r.Reason, r.Slot, err)
+				}
+				if fmt.Sprint(to.sent) != fmt.Sprint(c.sent) {
+					t.Errorf("sent %q, want %q", to.sent, c.sent)
+				}
+				if entries, _ := s.Entries(ctx, 7); c.by != 0 && len(entries) == 0 {
+					t.Error("nothing will send it")
+				}
+			})
+		})
+	}
+}

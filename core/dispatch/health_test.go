@@ -1,0 +1,363 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// laned is two dispatchers with a slow lane over one store. Executors answer as
+// the test says.
+type laned struct {
+	*gated
+	a, b *dispatch.Dispatcher
+
+	mu     sync.Mutex
+	answer func(s dispatch.Shipment) dispatch.Answer
+	puts   []time.Time // of healths
+	reads  int
+	refuse error // of messages for the slow lane
+	job    core.JobID
+}
+
+func (l *laned) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	a := l.answer(s)
+	time.Sleep(a.Took) // of the bubble
+	l.mu.Lock()
+	l.sender.total[s.Address]++
+	l.mu.Unlock()
+	return a
+}
+
+func (l *laned) Beat(context.Context, *core.App, string) error { return nil }
+
+func (l *laned) Healths(ctx context.Context) ([]core.Health, error) {
+	l.mu.Lock()
+	l.reads++
+	l.mu.Unlock()
+	return l.s.Healths(ctx)
+}
+
+func (l *laned) PutHealths(ctx context.Context, list []core.Health) []error {
+	l.mu.Lock()
+	l.puts = append(l.puts, time.Now())
+	l.mu.Unlock()
+	return l.s.PutHealths(ctx, list)
+}
+
+// laneRing refuses what the test says.
+type laneRing struct{ l *laned }
+
+func (r laneRing) Enqueue(ctx context.Context, out []ring.Out) []error {
+	if r.l.refuse != nil && out[0].Message.Slow {
+		return []error{r.l.refuse}
+	}
+	return r.l.s.Enqueue(ctx, out)
+}
+
+func (r laneRing) Bury(ctx context.Context, m ring.Message, reason string) error {
+	return r.l.s.Bury(ctx, m, reason)
+}
+
+func newLaned(t *testing.T) *laned {
+	l := &laned{gated: newGated(t, dispatch.Options{})}
+	for _, d := range []**dispatch.Dispatcher{&l.a, &l.b} {
+		log := slog.New(slog.DiscardHandler)
+		*d = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Health: l, Log: log})
+	}
+	l.quick()
+	return l
+}
+
+func (l *laned) quick() {
+	l.answer = func(dispatch.Shipment) dispatch.Answer {
+		return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
+	}
+}
+
+// late makes the first address answer late; silent, not at all.
+func (l *laned) late() {
+	l.answer = func(s dispatch.Shipment) dispatch.Answer {
+		a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
+		if s.Address == firstAddress {
+			a.Took = 600 * time.Millisecond
+		}
+		return a
+	}
+}
+
+func (l *laned) silent() {
+	l.answer = func(s dispatch.Shipment) dispatch.Answer {
+		if s.Address != firstAddress {
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
+		}
+		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 3 * time.Second, TimedOut: true}
+	}
+}
+
+// fire dispatches fires of n new jobs, one after another, and answers how many were
+// sent; what was put on the slow lane is left there.
+func (l *laned) fire(d *dispatch.Dispatcher, n int, app string) (sent int) {
+	l.t.Helper()
+	before := l.count()
+	for range n {
+		l.job++
+		for _, v := range d.Handle(l.t.Context(), l.messages(l.job, 1, app)) {
+			if !v.Ack {
+				l.t.Errorf("not acked: %v", v.Err)
+			}
+		}
+	}
+	return l.count() - before
+}
+
+func (l *laned) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sender.total[firstAddress] + l.sender.total[secondAddress]
+}
+
+// waiting is how many messages are on a lane.
+func (l *laned) waiting(lane ring.Kind) int {
+	due, waiting, inFlight, err := l.s.Depth(l.t.Context(), lane)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return due + waiting + inFlight
+}
+
+// drain takes what is on the slow lane, and answers how many it were.
+func (l *laned) drain(d *dispatch.Dispatcher) (n int) {
+	l.t.Helper()
+	for {
+		if due, _, _, err := l.s.Depth(l.t.Context(), ring.KindSlow); err != nil || due == 0 {
+			return n
+		}
+		got, err := l.s.Receive(l.t.Context(), ring.KindSlow, 1)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		if n++; n > 100 {
+			l.t.Fatal("the slow lane does not get empty")
+		}
+		if v := d.Handle(l.t.Context(), []ring.Message{got[0].Message})[0]; !v.Ack {
+			l.t.Errorf("not acked: %v", v.Err)
+		}
+		l.s.Ack(l.t.Context(), got)
+	}
+}
+
+func TestSlowAddressHasALaneOfItsOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		l.late()
+		if n := l.fire(l.a, 10, "one"); n != 10 || l.waiting(ring.KindSlow) != 0 {
+			t.Fatalf("after ten late answers %d were sent, %d wait", n, l.waiting(ring.KindSlow))
+		}
+		l.fire(l.a, 1, "one")
+		if n := l.fire(l.a, 3, "one"); n != 0 || l.waiting(ring.KindSlow) != 3 {
+			t.Fatalf("after eleven late answers %d were sent, %d wait on the slow lane", n, l.waiting(ring.KindSlow))
+		}
+		// Nothing of theirs is claimed: they may be changed until they are sent.
+		last := core.PlannedRun(l.job, core.InstantOf(time.Now()))
+		if runs, _, err := l.s.Runs(t.Context(), []core.RunID{last}); err != nil || len(runs) != 0 {
+			t.Errorf("a fire on the slow lane is claimed: %v, %v", runs, err)
+		}
+		// Another address is not slow, and another dispatcher knows who is.
+		if n := l.fire(l.a, 1, "two"); n != 1 {
+			t.Error("a quick address waits for a slow one")
+		}
+		if n := l.fire(l.b, 2, "one"); n != 0 || l.waiting(ring.KindSlow) != 5 {
+			t.Errorf("the other dispatcher sent %d, %d wait", n, l.waiting(ring.KindSlow))
+		}
+		// On the slow lane it is sent, late or not, and never put there again.
+		began := l.count()
+		if n := l.drain(l.b); n != 5 || l.count()-began != 5 || l.waiting(ring.KindSlow)+l.waiting(ring.KindFires) != 0 {
+			t.Errorf("%d taken from the slow lane, %d sent, %d and %d wait", n, l.count()-began, l.waiting(ring.KindSlow), l.waiting(ring.KindFires))
+		}
+
+		// One good probe a minute brings it back; a late one does not.
+		wait(time.Minute)
+		l.fire(l.a, 1, "one")
+		l.drain(l.b) // late
+		l.quick()
+		wait(30 * time.Second)
+		l.fire(l.a, 1, "one")
+		l.drain(l.b) // in time, and no probe yet
+		wait(6 * time.Second)
+		if n := l.fire(l.b, 1, "one"); n != 0 {
+			t.Error("it was probed twice in a minute")
+		}
+		wait(34 * time.Second)
+		if l.drain(l.b) != 1 {
+			t.Fatal("there is nothing to probe with")
+		}
+		wait(6 * time.Second)
+		if n := l.fire(l.a, 3, "one"); n != 3 || l.waiting(ring.KindSlow) != 0 {
+			t.Errorf("after a good probe %d of 3 were sent, %d wait", n, l.waiting(ring.KindSlow))
+		}
+	})
+}
+
+// TestSlowIsASlidingCount: late answers further apart than SlowWithin, those of a
+// call and refused connections make nothing slow; three time-outs in a row do at once.
+func TestSlowIsASlidingCount(t *testing.T) {
+	for name, c := range map[string]struct {
+		answers func(l *laned)
+		n       int
+		every   time.Duration
+		slow    bool
+	}{
+		"late, seven seconds apart":    {(*laned).late, 30, 7 * time.Second, false},
+		"late, five seconds apart":     {(*laned).late, 30, 4 * time.Second, true},
+		"two time-outs":                {(*laned).silent, 2, 0, false},
+		"three time-outs":              {(*laned).silent, 3, 0, true},
+		"three time-outs, hours apart": {(*laned).silent, 3, time.Hour, true},
+		"refused connections": {func(l *laned) {
+			l.answer = func(dispatch.Shipment) dispatch.Answer {
+				return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"}
+			}
+		}, 30, 0, false},
+		"time-outs and answers in turn": {func(l *laned) {
+			n := 0
+			l.answer = func(dispatch.Shipment) dispatch.Answer {
+				if n++; n%3 == 0 {
+					return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Millisecond}
+				}
+				return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 3 * time.Second, TimedOut: true}
+			}
+		}, 9, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := newLaned(t)
+				c.answers(l)
+				for range c.n {
+					l.fire(l.a, 1, "one")
+					wait(c.every)
+				}
+				// The last wait may have been long: what matters is whether it was found.
+				list, err := l.s.Healths(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				slow := false
+				for _, h := range list {
+					slow = slow || h.Slow && h.Of == firstAddress
+				}
+				if slow != c.slow {
+					t.Errorf("slow: %t, want %t: %v", slow, c.slow, list)
+				}
+			})
+		})
+	}
+}
+
+// TestSlowJob: a job that is late wherever it runs goes on the slow lane, and no
+// other job of its addresses does.
+func TestSlowJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		now := core.InstantOf(time.Now())
+		l.messages(500, 1, "one")
+		l.answer = func(s dispatch.Shipment) dispatch.Answer {
+			a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 20 * time.Millisecond}
+			if s.Job.Def.ID == 500 {
+				a.Took = 600 * time.Millisecond
+			}
+			return a
+		}
+		// Its app has two addresses, none of which is late ten times.
+		app := core.App{Name: "one", Executors: []string{firstAddress, secondAddress}, Rev: 2}
+		if err := l.s.PutApp(t.Context(), 1, app, core.Change{ID: 2, App: "one"}); err != nil {
+			t.Fatal(err)
+		}
+		for n := range 20 {
+			at := now + core.Instant(n)
+			f := core.Fire{Run: core.PlannedRun(500, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule, Seq: int64(n)}
+			l.a.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}})
+		}
+		if n := l.waiting(ring.KindSlow); n != 9 {
+			t.Errorf("%d of 20 are on the slow lane, want the last 9", n)
+		}
+	})
+}
+
+// TestHealthIsToldSparingly: whatever happens it is written and read once in five
+// seconds at most.
+func TestHealthIsToldSparingly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		l.silent()
+		began := time.Now()
+		for n := range 40 {
+			app := core.App{Name: fmt.Sprintf("app-%d", n), Executors: []string{fmt.Sprintf("http://10.0.1.%d:1", n)}, Rev: 1}
+			if err := l.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: app.Name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.answer = func(dispatch.Shipment) dispatch.Answer {
+			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Took: 100 * time.Millisecond, TimedOut: true}
+		}
+		for n := range 40 {
+			l.fire(l.a, 3, fmt.Sprintf("app-%d", n))
+		}
+		for i := 1; i < len(l.puts); i++ {
+			if d := l.puts[i].Sub(l.puts[i-1]); d < 5*time.Second {
+				t.Errorf("told again after %s", d)
+			}
+		}
+		most := int(time.Since(began)/(5*time.Second)) + 1
+		if l.reads > most || len(l.puts) < 2 {
+			t.Errorf("read %d times in %s, told %d times", l.reads, time.Since(began), len(l.puts))
+		}
+	})
+}
+
+// TestSlowLaneIsPutFirst: a message is acked only once its fire is on the slow lane.
+func TestSlowLaneIsPutFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		l.silent()
+		l.fire(l.a, 3, "one")
+		l.refuse = errors.New("queue slow does not answer")
+		l.job++
+		if v := l.a.Handle(t.Context(), l.messages(l.job, 1, "one"))[0]; v.Ack || !errors.Is(v.Err, l.refuse) {
+			t.Errorf("acked %t: %v", v.Ack, v.Err)
+		}
+	})
+}
+
+// TestSlowStaysSlow: what is told to come again comes again on the slow lane.
+func TestSlowStaysSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		l.answer = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerBusy, Code: 429} }
+		msgs := l.messages(1, 1, "one")
+		msgs[0].Slow = true
+		if v := l.a.Handle(t.Context(), msgs)[0]; !v.Ack {
+			t.Fatal(v.Err)
+		}
+		if fast, slow := l.waiting(ring.KindFires), l.waiting(ring.KindSlow); fast != 0 || slow != 1 {
+			t.Errorf("%d wait on the fast lane and %d on the slow one", fast, slow)
+		}
+		far := l.messages(2, 1, "one")
+		far[0].Slow = true
+		far[0].Slot += 60
+		l.a.Handle(t.Context(), far)
+		if fast, slow := l.waiting(ring.KindFires), l.waiting(ring.KindSlow); fast != 0 || slow != 2 {
+			t.Errorf("one that is far ahead: %d wait on the fast lane and %d on the slow one", fast, slow)
+		}
+	})
+}

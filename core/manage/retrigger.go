@@ -1,0 +1,138 @@
+package manage
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/tickring/tickring/core"
+)
+
+// ChangeTrigger gives a trigger that waits another instant, other params or
+// other addresses; it keeps its ID and its key. It is refused from the moment
+// that a dispatch has claimed the run. Until then it may even be on the ring:
+// the message of the old slot finds that the run has another and lets it be,
+// and a claim by what was read before the change is refused by the store.
+func (m *Manage) ChangeTrigger(ctx context.Context, actor Actor, ref RunRef, c TriggerChange) (TriggerResult, error) {
+	if err := actor.check(); err != nil {
+		return TriggerResult{}, err
+	}
+	if c.At == nil && c.Params == nil && c.Addresses == nil {
+		return TriggerResult{}, core.Invalid("change", "", "give at least one of at, params, addresses")
+	}
+	slot, err := (&TriggerRequest{Params: c.Params, At: c.At}).check(m.now())
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	run, err := m.find(ctx, ref)
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	job, err := m.Job(ctx, run.ID.Job().String())
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	if c.Addresses != nil {
+		if err := m.checkAddresses(ctx, &job, *c.Addresses); err != nil {
+			return TriggerResult{}, err
+		}
+	}
+	g, err := m.Global(ctx)
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	for range tries {
+		if err := changeable(&run); err != nil {
+			return TriggerResult{}, err
+		}
+		now := m.now()
+		next := run
+		if c.At != nil {
+			// Ahead of every message of an earlier slot that is received already.
+			next.At = max(slot, core.InstantOf(now)+1)
+			next.Slot = next.At
+		}
+		if c.Params != nil {
+			next.Params = c.Params
+		}
+		if c.Addresses != nil {
+			next.Addresses = slices.Clone(*c.Addresses)
+		}
+		if sameTrigger(&run, &next) {
+			return m.way(ctx, run, g, true), nil
+		}
+		// What the index holds is read after the run: if the run is still as seen
+		// when the change is stored, nobody put another entry meanwhile.
+		entries, err := m.store.Entries(ctx, run.ID.Job())
+		if err != nil {
+			return TriggerResult{}, passing(err)
+		}
+		next.Until, next.SentAt = now, time.Time{}
+		if !next.Until.After(run.Until) {
+			next.Until = run.Until.Add(time.Millisecond)
+		}
+		err = m.store.ChangeTriggered(ctx, Triggered{
+			Seen: run.Until, Run: next, Entry: m.entry(&next, g),
+			Drop: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
+			Change: core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, By: actor.Name, Verb: core.VerbChanged,
+				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()},
+		})
+		if err == nil {
+			return m.way(ctx, next, g, true), nil
+		}
+		if judge(err) == failed || ctx.Err() != nil {
+			return TriggerResult{}, passing(err)
+		}
+		stored, ok, rerr := m.run(ctx, run.ID)
+		switch {
+		case rerr != nil:
+			return TriggerResult{}, rerr
+		case !ok:
+			return TriggerResult{}, core.Errorf(core.CodeNotFound, "there is no run %d", run.ID)
+		case sameTrigger(&stored, &next): // done, and the answer was lost
+			return m.way(ctx, stored, g, true), nil
+		}
+		run = stored
+	}
+	return TriggerResult{}, passing(core.ErrThrottled)
+}
+
+// changeable says why a run cannot be changed; nil if it waits.
+func changeable(run *core.Run) error {
+	switch {
+	case run.Cause != core.CauseManual && run.Cause != core.CauseAPI:
+		return core.Errorf(core.CodeRefused, "run %d is no trigger that waits (its cause is %s): only those can be changed", run.ID, run.Cause)
+	case !run.State.Open():
+		return core.Errorf(core.CodeRefused, "run %d has ended: %s", run.ID, run.State)
+	case run.State != core.Planned || run.Owner != "" || run.MaybeSent:
+		return core.Errorf(core.CodeRefused, "run %d was sent already: kill it to end it", run.ID)
+	}
+	return nil
+}
+
+func sameTrigger(a, b *core.Run) bool {
+	return a.At == b.At && a.Slot == b.Slot && slices.Equal(a.Addresses, b.Addresses) &&
+		(a.Params == nil) == (b.Params == nil) && (a.Params == nil || *a.Params == *b.Params)
+}
+
+// noteParams is how many bytes of params a change record keeps.
+const noteParams = 1000
+
+// triggerNote is a trigger as a change record shows it.
+func triggerNote(r *core.Run) runNote {
+	n := runNote{Run: r.ID.String(), At: r.At.String(), Key: r.Key, Addresses: r.Addresses}
+	if r.Params != nil {
+		p := *r.Params
+		if len(p) > noteParams {
+			cut := noteParams
+			for cut > 0 && !utf8.RuneStart(p[cut]) {
+				cut--
+			}
+			p = strings.Clone(p[:cut]) + "…"
+		}
+		n.Params = &p
+	}
+	return n
+}

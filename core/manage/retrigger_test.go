@@ -1,0 +1,234 @@
+package manage_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+)
+
+func (f *fixture) waits(at time.Time, key string) core.Run {
+	f.t.Helper()
+	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: key})
+	if err != nil || !r.Waiting {
+		f.t.Fatalf("%+v %v", r, err)
+	}
+	return r.Run
+}
+
+func TestChangeTrigger(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", core.Schedule{}))
+	run := f.waits(start.Add(24*time.Hour), "k1")
+	sooner, params, addresses := start.Add(time.Hour), "other", []string{"http://10.0.0.7:9999"}
+	bob := manage.Actor{Name: "bob"}
+	f.clock = f.clock.Add(time.Second)
+	r, err := f.m.ChangeTrigger(ctx, bob, "shop/sweep#k1", manage.TriggerChange{At: &sooner, Params: &params, Addresses: &addresses})
+	if err != nil || !r.Waiting || r.Run.ID != run.ID || r.Run.Slot != core.Ceil(sooner) || r.Run.By != "ann" || r.Run.Key != "k1" {
+		t.Fatalf("%+v %v", r, err)
+	}
+	v, err := f.m.Run(ctx, run.ID.String())
+	if err != nil || v.Run.At != core.Ceil(sooner) || *v.Run.Params != "other" || !slices.Equal(v.Run.Addresses, addresses) {
+		t.Errorf("%+v %v", v.Run, err)
+	}
+	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt >= core.Ceil(sooner) || e[0].PlanAt < core.InstantOf(start.Add(time.Minute)) {
+		t.Errorf("entries: %+v", e)
+	}
+	if w, err := f.m.Waiting(ctx, "shop/sweep"); err != nil || len(w) != 1 || w[0].Slot != core.Ceil(sooner) {
+		t.Errorf("waiting: %+v %v", w, err)
+	}
+	again, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "k1"})
+	if err != nil || again.Run.ID != run.ID || !again.Existing || !again.Waiting {
+		t.Errorf("the same key: %+v %v", again, err)
+	}
+
+	// Who, when, old, new.
+	changes, err := f.m.Changes(ctx, "", "shop/sweep", 1)
+	if err != nil || len(changes) != 1 || changes[0].Verb != core.VerbChanged || changes[0].By != "bob" || !changes[0].At.Equal(f.clock) {
+		t.Fatalf("%+v %v", changes, err)
+	}
+	var old, is struct {
+		Run, At, Key string
+		Params       *string
+		Addresses    []string
+	}
+	if json.Unmarshal([]byte(changes[0].Old), &old) != nil || json.Unmarshal([]byte(changes[0].New), &is) != nil {
+		t.Fatalf("%+v", changes[0])
+	}
+	if old.At != run.At.String() || old.Params != nil || is.At != r.Run.At.String() || *is.Params != "other" || len(is.Addresses) != 1 || is.Run != run.ID.String() {
+		t.Errorf("old %+v, new %+v", old, is)
+	}
+
+	// What is so already changes nothing; what is left out stays.
+	if _, err := f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &sooner}); err != nil {
+		t.Error(err)
+	}
+	f.clock = f.clock.Add(time.Second)
+	none, long := []string{}, strings.Repeat("ä", 2000)
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
+		t.Errorf("%+v %v", r, err)
+	}
+	if changes, err = f.m.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 || changes[0].ID <= changes[1].ID {
+		t.Errorf("%d changes, %+v %v", len(changes), changes[0], err)
+	}
+
+	// To now: it is sent, and its entry goes.
+	soon := f.clock
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.clock)+1 {
+		t.Errorf("%+v %v", r, err)
+	}
+	if e, fires := f.entries(j.Def.ID), f.fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
+		t.Errorf("entries %+v, fires %+v", e, fires)
+	}
+	// On the ring already, it may still be put off.
+	later := start.Add(48 * time.Hour)
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestChangeTriggerRefuses(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", core.Schedule{}))
+	far, past, big, p, bad := start.Add(367*24*time.Hour), start.Add(-2*time.Minute), strings.Repeat("x", 64<<10+1), "p", []string{"10.0.0.1"}
+	local := []string{"http://169.254.169.254"}
+	run := f.waits(start.Add(time.Hour), "k")
+	for name, c := range map[string]struct {
+		ref  string
+		c    manage.TriggerChange
+		code core.Code
+	}{
+		"nothing":    {"", manage.TriggerChange{}, core.CodeInvalid},
+		"far":        {"", manage.TriggerChange{At: &far}, core.CodeInvalid},
+		"past":       {"", manage.TriggerChange{At: &past}, core.CodeInvalid},
+		"params":     {"", manage.TriggerChange{Params: &big}, core.CodeTooLarge},
+		"address":    {"", manage.TriggerChange{Addresses: &bad}, core.CodeInvalid},
+		"link-local": {"", manage.TriggerChange{Addresses: &local}, core.CodeRefused},
+		"no run":     {core.NumberedRun(run.ID.Job(), 99).String(), manage.TriggerChange{Params: &p}, core.CodeNotFound},
+		"no key":     {"shop/sweep#none", manage.TriggerChange{Params: &p}, core.CodeNotFound},
+		"no ID":      {"17", manage.TriggerChange{Params: &p}, core.CodeInvalid},
+	} {
+		if c.ref == "" {
+			c.ref = run.ID.String()
+		}
+		if _, err := f.m.ChangeTrigger(ctx, ann, c.ref, c.c); code(err) != c.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
+	if err := f.e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.clock.Add(time.Minute), Address: "http://a:1"}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.m.Cancel(ctx, ann, ended.ID.String()); err != nil {
+		t.Fatal(err)
+	}
+	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
+	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
+	if err := f.e.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
+		t.Fatal(err)
+	}
+	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID, "sent already": planned.ID} {
+		if _, err := f.m.ChangeTrigger(ctx, ann, id.String(), manage.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	stored, ok, err := f.e.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
+	if err != nil || len(ok) > 0 {
+		t.Fatal(ok, err)
+	}
+	for id, r := range stored {
+		if r.Params != nil {
+			t.Errorf("run %d was changed: %+v", id, r)
+		}
+	}
+}
+
+// Killed after any step, or with an answer lost, the trigger is whole: as it was
+// or as it was to be, with what sends it then; asked again it is as it was to be.
+func TestChangeTriggerCrashPoints(t *testing.T) {
+	for _, ahead := range []time.Duration{time.Second, 2 * time.Hour} {
+		for _, mode := range []faults{{kill: true}, {kill: true, after: true}, {}, {after: true}, {err: core.ErrThrottled}, {err: core.ErrRefused, after: true}} {
+			for at := 1; ; at++ {
+				f := newFixture(t)
+				j := f.create(spec("sweep", core.Schedule{}))
+				run := f.waits(start.Add(time.Hour), "order-7")
+				when, params := start.Add(ahead), "other"
+				change := manage.TriggerChange{At: &when, Params: &params}
+				w := mode
+				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
+				_, err := f.fresh(&w).ChangeTrigger(ctx, ann, run.ID.String(), change)
+				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.last)
+				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
+				whole := func() core.Run {
+					t.Helper()
+					v, err := f.m.Run(ctx, run.ID.String())
+					if err != nil {
+						t.Fatalf("%s: %v", what, err)
+					}
+					was, is := v.Run.Slot == run.Slot && v.Run.Params == nil, v.Run.Slot == core.Ceil(when) && v.Run.Params != nil
+					if was == is {
+						t.Errorf("%s: half of it: %+v", what, v.Run)
+					}
+					entry := slices.ContainsFunc(f.entries(j.Def.ID), func(d core.DueItem) bool { return d.PlanAt < v.Run.Slot && d.PlanAt > v.Run.Slot-60 })
+					onRing := slices.ContainsFunc(f.fires(), func(x core.Fire) bool { return x.Run == run.ID && x.Slot == v.Run.Slot })
+					if !entry && !onRing {
+						t.Errorf("%s: nothing sends it at %s; entries %+v", what, v.Run.Slot, f.entries(j.Def.ID))
+					}
+					return v.Run
+				}
+				if r := whole(); err == nil && r.Slot != core.Ceil(when) {
+					t.Errorf("%s: told that it is changed, and it is %+v", what, r)
+				}
+				if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), change); err != nil {
+					t.Errorf("%s: again: %v", what, err)
+				}
+				if r := whole(); r.Slot != core.Ceil(when) || *r.Params != params {
+					t.Errorf("%s: %+v", what, r)
+				}
+				if w.last == "" {
+					break
+				}
+			}
+		}
+	}
+}
+
+// meanwhile lets something happen while a message is put on the ring.
+type meanwhile struct {
+	manage.Ring
+	do func()
+}
+
+func (m *meanwhile) Enqueue(ctx context.Context, out []ring.Out) []error {
+	m.do()
+	return m.Ring.Enqueue(ctx, out)
+}
+
+// A key asked again sends the run that waits once more and removes its entry:
+// not that of a change made meanwhile.
+func TestChangeBesideAKeyAskedAgain(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", core.Schedule{}))
+	run := f.waits(start.Add(time.Minute), "k")
+	f.clock = start.Add(time.Minute)
+	later := start.Add(time.Hour)
+	m := f.fresh(&faults{Store: f.e.Manage, ring: &meanwhile{f.e.Ring, func() {
+		if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), manage.TriggerChange{At: &later}); err != nil {
+			t.Error(err)
+		}
+	}}})
+	if _, err := m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "k"}); err != nil {
+		t.Fatal(err)
+	}
+	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt < core.InstantOf(later)-60 {
+		t.Errorf("entries: %+v", e)
+	}
+}
