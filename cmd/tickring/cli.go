@@ -15,6 +15,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -44,6 +46,9 @@ var exits = map[core.Code]int{
 type Globals struct {
 	Data     string           `help:"Data folder of a server on this machine (default: $$TICKRING_DATA, else the platform's state folder)." placeholder:"DIR" type:"path"`
 	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the one on this machine)." placeholder:"URL"`
+	Stack    string           `help:"CloudFormation stack of a deployment on AWS, found and let in by AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
+	Region   string           `help:"AWS Region of --stack (default: that of the AWS configuration)." placeholder:"REGION"`
+	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
 	Token    string           `help:"Its admin token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
@@ -79,6 +84,7 @@ type grammar struct {
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 
+	Doctor   doctorCmd   `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
 	Fence    fenceCmd    `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
 	Restore  restoreCmd  `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
 	Takeover takeoverCmd `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
@@ -101,6 +107,8 @@ type Env struct {
 	found     *client.Client // the server's, once it was found
 	endpoint  string         // where it is
 	tokenFrom string         // where the token for it was found
+	aws       *awsask.Client // of a stack
+	outputs   stack.Outputs  // of the stack
 }
 
 // exitError is an error with an exit code of its own. An empty one says nothing

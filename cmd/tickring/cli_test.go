@@ -21,7 +21,10 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/facts"
 	"github.com/tickring/tickring/server"
 )
 
@@ -53,6 +56,13 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // a second for each command else
 			env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 			env.Values["url"] = s.URL
+			cloud := testAWS(s.URL)
+			env.Defer(cloud.Close)
+			env.Setenv("AWS_ENDPOINT_URL", cloud.URL)
+			env.Setenv("AWS_ACCESS_KEY_ID", "AKIDTEST")
+			env.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+			env.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+			env.Setenv("AWS_REGION", "eu-central-1")
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
@@ -100,11 +110,17 @@ func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { r
 // testServer is the API over a store in memory. Nothing is sent; instead a run
 // ends when it is looked at, as its params say: fine, fails or falls.
 func testServer() *httptest.Server {
-	e := memory.Open(memory.Options{})
+	data := memory.Open(memory.Options{})
+	e := engine.Fenced(data, "eu-central-1/state")
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
 	m := manage.New(e.Manage, e.Ring, end, testKiller{}, manage.Options{Plan: plan.Local()})
 	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
-		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
+		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
+		Facts: func(ctx context.Context) api.Facts {
+			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
+			facts.Gather(ctx, data, time.Now(), &f)
+			return f
+		}, Restore: restore.New(restore.Ports{Global: data.Manage, Jobs: data.Manage, Entries: data.Finish, Journals: data.Watch, Leases: data.Leases, Alive: data.Upkeep}, restore.Options{Deployment: "eu-central-1/state"})})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ref, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/")
 		if v, err := m.Run(r.Context(), ref); ok && err == nil && v.Run.State.Open() && v.Run.Params != nil {

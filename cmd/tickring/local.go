@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/server"
 )
 
@@ -173,7 +175,7 @@ func (e *Env) api() (*client.Client, error) {
 	if e.found != nil {
 		return e.found, nil
 	}
-	endpoint, token, err := findServer(e.Ctx, e.Globals, e.Getenv)
+	endpoint, token, err := e.server()
 	if err != nil {
 		return nil, err
 	}
@@ -186,6 +188,69 @@ func (e *Env) api() (*client.Client, error) {
 		return nil, usagef("%w", err)
 	}
 	return e.found, nil
+}
+
+// server is where the server is, and the token for it: of a stack, or as
+// findServer finds it.
+func (e *Env) server() (endpoint string, token secret, err error) {
+	name := stackName(e.Globals, e.Getenv)
+	if name == "" {
+		return findServer(e.Ctx, e.Globals, e.Getenv)
+	}
+	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--data", e.Data}} {
+		if other.value != "" {
+			return "", secret{}, usagef("--stack and %s: each says where the server is; give one of them", other.flag)
+		}
+	}
+	if !stack.ValidName(name) {
+		return "", secret{}, usagef("%q is no name of a stack: letters, digits and -, a letter first", name)
+	}
+	if err := e.readStack(name); err != nil {
+		return "", secret{}, err
+	}
+	endpoint = strings.TrimSuffix(e.outputs[stack.Url], "/")
+	if e.Token != "" {
+		return endpoint, secret{e.Token, "--token"}, nil
+	}
+	text, err := e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
+	return endpoint, secret{text, "the parameter " + e.outputs[stack.TokenParameter]}, err
+}
+
+// readStack reads the outputs of a stack, once.
+func (e *Env) readStack(name string) (err error) {
+	if e.outputs != nil {
+		return nil
+	}
+	e.aws, err = awsask.New(e.Ctx, awsask.Options{Region: e.Region, Profile: e.Profile, Getenv: func(name string) string {
+		v, _ := e.Getenv(name)
+		return v
+	}})
+	if err != nil {
+		return err
+	}
+	found, err := e.aws.Outputs(e.Ctx, name)
+	if err != nil {
+		return err
+	}
+	if err := stack.Outputs(found).Check(name); err != nil {
+		return err
+	}
+	e.outputs = found
+	return nil
+}
+
+// stackName is the stack that is meant; empty for a server that is not one. What
+// the command line says of another server beats the environment.
+func stackName(g *Globals, getenv func(string) (string, bool)) string {
+	if g.Stack != "" {
+		return g.Stack
+	}
+	if env, _ := getenv("TICKRING_STACK"); env != "" && g.Endpoint == "" && g.Data == "" {
+		if endpoint, _ := getenv("TICKRING_ENDPOINT"); endpoint == "" {
+			return env
+		}
+	}
+	return ""
 }
 
 // actor is who asks: the name of the user on this machine.

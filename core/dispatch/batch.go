@@ -190,6 +190,14 @@ func (b *batch) read(ctx context.Context) {
 		return
 	}
 	global, err := b.d.store.Global(ctx)
+	if core.CodeOf(err) == core.CodeRefused { // fenced: the messages are another's
+		for _, it := range b.items {
+			if it.status == pending {
+				it.status, it.err = notDone, err
+			}
+		}
+		return
+	}
 	if err != nil {
 		b.allPassing(err)
 		return

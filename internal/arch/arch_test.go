@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
-	{"internal/doors", "internal/facts"},
+	{"internal/doors", "internal/facts", "internal/doctor"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/memory", "engine/sqlite", "engine/awsengine"},
 	{"engine"},
 	{"core/tick", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/restore"},
@@ -52,6 +52,8 @@ var exceptions = map[string][]string{
 var free = map[string][]string{
 	"wire":              {},
 	"internal/safedial": {},
+	"internal/stack":    {},
+	"internal/awsask":   {},
 	"internal/miniexec": {"wire"},
 	"wiretest":          {"wire", "wirehttp"},
 	"executor/...":      {"wire", "executor/..."}, // executor itself: its own TestImports

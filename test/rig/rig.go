@@ -4,7 +4,6 @@ package rig
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,11 +36,9 @@ func Build(dir string) (string, error) {
 	return bin, nil
 }
 
-// Server is one running `tickring serve`, or with Bin and URL alone another
-// server that the CLI talks to.
+// Server is one running `tickring serve`.
 type Server struct {
 	Bin, Dir, URL string
-	AdminToken    string // Token if empty
 	Cmd           *exec.Cmd
 	Stdout        *bytes.Buffer // read it after Wait
 	done          chan struct{}
@@ -117,8 +114,6 @@ func (s *Server) Kill() {
 	<-s.done
 }
 
-func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
-
 // Done is closed when the process has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
@@ -136,7 +131,7 @@ func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Bin, args...)
-	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+s.token())
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+Token)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -182,7 +177,7 @@ func (s *Server) GetRun(tb testing.TB, id string) Run {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+s.token())
+	req.Header.Set("Authorization", "Bearer "+Token)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,144 @@
+package main
+
+import (
+	"encoding/json"
+	"encoding/xml"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync/atomic"
+)
+
+// testAWS answers what the command line asks AWS about the stacks `prod`, whose
+// API is at api, `broken`, of which much is wrong, and `other`, which is not ours.
+// It takes requests of the key AKIDTEST only, signed for the service that is asked.
+func testAWS(api string) *httptest.Server {
+	var s *httptest.Server
+	var denied atomic.Bool // asked about broken last
+	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		auth := r.Header.Get("Authorization")
+		_, scope, _ := strings.Cut(auth, "Credential=AKIDTEST/")
+		parts := strings.Split(scope, "/")
+		if auth == "" { // its clock is asked without a signature
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		if len(parts) < 4 || parts[1] != "eu-central-1" || !strings.Contains(auth, "SignedHeaders=") || r.Header.Get("X-Amz-Date") == "" {
+			refuse(w, 403, "UnrecognizedClientException", "The security token included in the request is invalid.")
+			return
+		}
+		service, target := parts[2], r.Header.Get("X-Amz-Target")
+		_, action, _ := strings.Cut(target, ".")
+		var in map[string]any
+		json.Unmarshal(body, &in)
+		form, _ := url.ParseQuery(string(body))
+		broken := strings.Contains(string(body)+r.URL.Path+r.URL.RawQuery, "broken-")
+		switch service + " " + action + form.Get("Action") {
+		case "cloudformation DescribeStacks":
+			outputs := map[string]string{}
+			denied.Store(form.Get("StackName") == "broken")
+			switch name := form.Get("StackName"); name {
+			case "prod", "broken":
+				for _, k := range []string{"JobsTable", "RunsTable", "StateTable", "TickFunction", "DispatchFunction", "WakeSchedule"} {
+					outputs[k] = name + "-" + strings.ToLower(k)
+				}
+				for _, k := range []string{"FiresQueue", "ChecksQueue", "DeadQueue"} {
+					outputs[k] = s.URL + "/1/" + name + "-" + strings.ToLower(k)
+				}
+				outputs["Url"], outputs["TokenParameter"] = api, "/tickring/"+name+"/token"
+			case "other":
+			default:
+				w.WriteHeader(400)
+				fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id %s does not exist</Message></Error></ErrorResponse>", name)
+				return
+			}
+			fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackStatus>CREATE_COMPLETE</StackStatus><Outputs>")
+			for k, v := range outputs {
+				fmt.Fprintf(w, "<member><OutputKey>%s</OutputKey><OutputValue>", k)
+				xml.EscapeText(w, []byte(v))
+				fmt.Fprint(w, "</OutputValue></member>")
+			}
+			fmt.Fprint(w, "</Outputs></member></Stacks></DescribeStacksResult></DescribeStacksResponse>")
+		case "ssm GetParameter":
+			if in["WithDecryption"] != true {
+				refuse(w, 400, "ValidationException", "a SecureString is asked for in clear")
+				return
+			}
+			if in["Name"] == "/tickring/broken/token" {
+				answer(w, map[string]any{"Parameter": map[string]any{"Value": "another token"}})
+				return
+			}
+			answer(w, map[string]any{"Parameter": map[string]any{"Value": "sesame"}})
+		case "dynamodb DescribeTable":
+			if broken && strings.Contains(string(body), "runstable") {
+				refuse(w, 400, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException", "Requested resource not found")
+				return
+			}
+			answer(w, map[string]any{"Table": map[string]any{"TableStatus": "ACTIVE", "DeletionProtectionEnabled": !broken, "GlobalSecondaryIndexes": []any{map[string]any{"IndexName": "due", "IndexStatus": "ACTIVE"}}}})
+		case "dynamodb DescribeTimeToLive":
+			answer(w, map[string]any{"TimeToLiveDescription": map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
+		case "dynamodb DescribeContinuousBackups":
+			answer(w, map[string]any{"ContinuousBackupsDescription": map[string]any{"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": "ENABLED"}}})
+		case "dynamodb DescribeLimits":
+			if denied.Load() {
+				refuse(w, 400, "AccessDeniedException", "User ann is not authorized to perform dynamodb:DescribeLimits")
+				return
+			}
+			answer(w, map[string]any{"TableMaxReadCapacityUnits": 40000, "TableMaxWriteCapacityUnits": 40000})
+		case "sqs GetQueueAttributes":
+			a := map[string]string{"VisibilityTimeout": "60", "MessageRetentionPeriod": "1209600", "ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesDelayed": "3", "ApproximateNumberOfMessagesNotVisible": "0"}
+			if !strings.Contains(string(body), "deadqueue") {
+				a["RedrivePolicy"] = `{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:prod-deadqueue","maxReceiveCount":100}`
+				if broken {
+					a["RedrivePolicy"] = `{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:broken-deadqueue","maxReceiveCount":"100"}`
+				}
+			} else if broken {
+				a["ApproximateNumberOfMessages"] = "2"
+			}
+			answer(w, map[string]any{"Attributes": a})
+		case "monitoring GetMetricStatistics":
+			fmt.Fprint(w, "<GetMetricStatisticsResponse><GetMetricStatisticsResult><Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>")
+		case "scheduler ":
+			state := "ENABLED"
+			if broken {
+				state = "DISABLED"
+			}
+			answer(w, map[string]any{"State": state, "ScheduleExpression": "rate(1 minute)"})
+		case "lambda ":
+			switch path := r.URL.Path; {
+			case strings.HasSuffix(path, "/configuration"):
+				answer(w, map[string]any{"State": "Active", "LastUpdateStatus": "Successful", "Timeout": 30, "Environment": map[string]any{"Variables": map[string]string{"TICKRING_ADMIN_TOKEN": "sesame"}}})
+			case strings.HasSuffix(path, "/concurrency"):
+				answer(w, map[string]any{})
+			case strings.HasSuffix(path, "/recursion-config"):
+				answer(w, map[string]any{"RecursiveLoop": "Allow"})
+			case strings.HasPrefix(path, "/2015-03-31/event-source-mappings"):
+				name := "prod"
+				if broken {
+					name = "broken"
+				}
+				answer(w, map[string]any{"EventSourceMappings": []any{
+					map[string]any{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:" + name + "-firesqueue", "State": "Enabled"},
+					map[string]any{"EventSourceArn": "arn:aws:sqs:eu-central-1:1:" + name + "-checksqueue", "State": "Enabled"}}})
+			case strings.HasPrefix(path, "/2016-08-19/account-settings"):
+				answer(w, map[string]any{"AccountLimit": map[string]any{"ConcurrentExecutions": 1000, "UnreservedConcurrentExecutions": 900}})
+			default:
+				refuse(w, 404, "ResourceNotFoundException", path)
+			}
+		default:
+			refuse(w, 400, "UnknownOperationException", service+" "+target)
+		}
+	}))
+	return s
+}
+
+func answer(w http.ResponseWriter, v any) { json.NewEncoder(w).Encode(v) }
+
+func refuse(w http.ResponseWriter, status int, code, message string) {
+	w.WriteHeader(status)
+	json.NewEncoder(w).Encode(map[string]string{"__type": code, "message": message})
+}

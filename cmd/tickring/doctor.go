@@ -1,0 +1,100 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/stack"
+)
+
+type doctorCmd struct {
+	All bool `help:"Say what is well, too."`
+}
+
+func (c *doctorCmd) Help() string {
+	return `Exit code 0: nothing is wrong, though there may be warnings. 1: something is wrong.`
+}
+
+// ask is how long all the questions may take.
+const ask = 40 * time.Second
+
+func (c *doctorCmd) Run(e *Env) error {
+	ctx, cancel := context.WithTimeout(e.Ctx, ask)
+	defer cancel()
+	e.Ctx = ctx
+	f := doctor.Facts{Now: time.Now()}
+	cl, err := e.api()
+	if err != nil {
+		if exitOf(err) == exitUsage || stackName(e.Globals, e.Getenv) != "" && e.outputs == nil {
+			return err // there is nothing to look at
+		}
+		f.OwnErr = firstLineOf(err.Error())
+	}
+	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server")
+	if err == nil {
+		began := time.Now()
+		own, err := client.Decode[api.Facts](cl.GetFacts(ctx))
+		f.Took = time.Since(began)
+		f.Now = began.Add(f.Took / 2)
+		r, refused := errors.AsType[*client.Refusal](err)
+		switch {
+		case err == nil:
+			f.Own = &own
+		case refused && r.Code == string(core.CodeUnauthorized):
+			f.Refused = true
+		case refused && r.Status == 503: // it stands by
+			f.Own = &api.Facts{Now: f.Now, Standby: true}
+			f.OwnErr = r.Message
+		default:
+			f.OwnErr = firstLineOf(err.Error())
+		}
+	}
+	if name := stackName(e.Globals, e.Getenv); name != "" {
+		f.Cloud = doctor.Ask(ctx, e.aws, name, e.aws.Region, e.outputs, time.Now())
+	}
+	list := doctor.Judge(&f)
+	worst := doctor.Worst(list)
+	code := exitDone
+	if worst == doctor.Wrong {
+		code = exitFailed
+	}
+	if e.json() {
+		if err := e.printJSON(struct {
+			Worst    doctor.Level     `json:"worst"`
+			Findings []doctor.Finding `json:"findings"`
+		}{worst, list}); err != nil {
+			return err
+		}
+		return exitWith(code)
+	}
+	well := 0
+	order := []doctor.Level{doctor.Wrong, doctor.Warning, doctor.Unknown, doctor.Well}
+	slices.SortStableFunc(list, func(a, b doctor.Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	for _, x := range list {
+		if x.Level == doctor.Well && !c.All {
+			well++
+			continue
+		}
+		e.printf("%-8s %s: %s\n", x.Level, x.Check, x.Says)
+		if x.Do != "" {
+			e.printf("         %s\n", x.Do)
+		}
+	}
+	if well > 0 {
+		e.printf("%-8s %s   all of them: tickring doctor --all\n", doctor.Well, plural(well, "check"))
+	}
+	return exitWith(code)
+}
+
+func firstLineOf(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return line
+}

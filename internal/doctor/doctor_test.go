@@ -1,0 +1,164 @@
+package doctor
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+)
+
+var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// well is a deployment that nothing is wrong with, on AWS.
+func well() *Facts {
+	on := true
+	queue := func(name string, dead bool) *Queue {
+		q := &Queue{URL: "https://sqs.eu-central-1.amazonaws.com/1/" + name, Visibility: time.Minute, Retention: 14 * 24 * time.Hour, Due: 1}
+		if !dead {
+			q.Dead, q.MaxReceives = "arn:aws:sqs:eu-central-1:1:dead", 100
+		} else {
+			q.Due = 0
+		}
+		return q
+	}
+	env := map[string]string{"TICKRING_TABLE_JOBS": "jobs-1", "TICKRING_TABLE_RUNS": "runs-1", "TICKRING_TABLE_STATE": "state-1"}
+	return &Facts{Now: now, Took: 20 * time.Millisecond, Endpoint: "https://jobs.example.com",
+		Own: &client.Facts{Now: now, Version: "0.1", LastTick: now.Add(-50 * time.Second), Generation: 1, Holder: "eu-central-1/state-1", Deployment: "eu-central-1/state-1",
+			Fires: &client.Depth{Due: 3, Waiting: 5}, Partitions: 1, Executors: []client.Executor{{App: "web", Address: "http://10.0.0.1:9999/", Live: true, BeatAt: now}}},
+		Cloud: &Cloud{Stack: "tickring", Region: "eu-central-1", Clock: now,
+			Tables: map[string]*Table{
+				"jobs":  {Name: "jobs-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires", Indexes: map[string]string{"due": "ACTIVE"}},
+				"runs":  {Name: "runs-1", Status: "ACTIVE", Protected: true, Recoverable: new(bool), TTL: "expires"},
+				"state": {Name: "state-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires"},
+			},
+			Queues: map[string]*Queue{"fires": queue("fires", false), "checks": queue("checks", false), "dead": queue("dead", true)},
+			Functions: map[string]*Function{
+				"tick": {Name: "t-tick", State: "Active", Update: "Successful", Timeout: time.Minute, Env: env, Loop: "Allow"},
+				"dispatch": {Name: "t-dispatch", State: "Active", Update: "Successful", Timeout: 30 * time.Second, Env: env, Loop: "Allow",
+					Mappings: map[string]string{"arn:aws:sqs:eu-central-1:1:fires": "Enabled", "arn:aws:sqs:eu-central-1:1:checks": "Enabled"}},
+			},
+			Schedule: &Schedule{Name: "wake", State: "ENABLED", Rate: "rate(1 minute)"},
+			Account:  &Account{Concurrency: 1000, Unreserved: 1000, TableWrite: 40000, TableRead: 40000},
+		}}
+}
+
+// here is the same of a server on one machine.
+func here() *Facts {
+	f := well()
+	f.Cloud, f.Endpoint = nil, "http://127.0.0.1:7700"
+	f.Own.Holder, f.Own.Generation, f.Own.Deployment = "", 0, ""
+	f.Own.LastTick = now.Add(-time.Second)
+	f.Own.Data = &client.DataFolder{Folder: "/var/lib/tickring", Bytes: 50 << 20, Free: 50 << 30}
+	return f
+}
+
+func TestWell(t *testing.T) {
+	for name, f := range map[string]*Facts{"a deployment": well(), "a server": here()} {
+		list := Judge(f)
+		if w := Worst(list); w != Well || len(list) < 6 {
+			t.Errorf("%s: %s, %+v", name, w, list)
+		}
+	}
+	if w := Worst(nil); w != Well {
+		t.Error(w)
+	}
+}
+
+// Each thing that can be wrong is found, alone, with what to do about it.
+func TestFindings(t *testing.T) {
+	no := new(bool)
+	for _, c := range []struct {
+		name   string
+		from   func() *Facts
+		change func(f *Facts)
+		check  string
+		level  Level
+		says   string
+	}{
+		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong, "there is no server: no answer"},
+		{"no API", well, func(f *Facts) { f.Own, f.OwnErr = nil, "it answered 502" }, "server", Wrong, "the API does not answer"},
+		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "does not take the token"},
+		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "token of the stack"},
+		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, LastTick: now, Standby: true} }, "server", Warning, "stands by"},
+		{"fenced", well, func(f *Facts) { f.Own.Fenced = "these tables are those of another" }, "generation", Wrong, "those of another"},
+		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning, "everything is paused"},
+		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning, "differ by 5s"},
+		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong, "differ by 1h0m"},
+		{"AWS's clock", well, func(f *Facts) { f.Cloud.Clock = now.Add(2 * time.Minute) }, "clock", Wrong, "the clock of AWS"},
+		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong, "nothing has been planned for 4m"},
+		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong, "nothing has ever been planned"},
+		{"a server that hangs", here, func(f *Facts) { f.Own.LastTick = now.Add(-11 * time.Second) }, "last tick", Wrong, "for 11s"},
+		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong, "waited 4m to be planned"},
+		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited 11s"},
+		{"messages behind", well, func(f *Facts) { f.Own.OldestMessage = now.Add(-6 * time.Minute) }, "messages", Wrong, "due for up to 6m"},
+		{"messages behind here", here, func(f *Facts) { f.Own.OldestMessage = now.Add(-31 * time.Second) }, "messages", Wrong, "due for up to 31s"},
+		{"one executor gone", well, func(f *Facts) {
+			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
+		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
+		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
+		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
+		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
+		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "not known"},
+		{"no table", well, func(f *Facts) { f.Cloud.Tables["jobs"].Missing = true }, "table jobs", Wrong, "there is no table jobs-1"},
+		{"a table in the making", well, func(f *Facts) { f.Cloud.Tables["runs"].Status = "CREATING" }, "table runs", Wrong, "is CREATING"},
+		{"no time to live", well, func(f *Facts) { f.Cloud.Tables["runs"].TTL = "" }, "table runs", Warning, "no time to live"},
+		{"another time to live", well, func(f *Facts) { f.Cloud.Tables["state"].TTL = "at" }, "table state", Wrong, "the attribute at"},
+		{"no recovery", well, func(f *Facts) { f.Cloud.Tables["state"].Recoverable = no }, "table state", Warning, "no point-in-time recovery"},
+		{"no protection", well, func(f *Facts) { f.Cloud.Tables["runs"].Protected = false }, "table runs", Warning, "deleted by one command"},
+		{"no index", well, func(f *Facts) { delete(f.Cloud.Tables["jobs"].Indexes, "due") }, "table jobs", Wrong, "no index due"},
+		{"an index in the making", well, func(f *Facts) { f.Cloud.Tables["jobs"].Indexes["due"] = "CREATING" }, "table jobs", Wrong, "CREATING"},
+		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong, "there is no queue"},
+		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning, "4 days only"},
+		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong, "no queue for its dead letters"},
+		{"another's dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "arn:aws:sqs:eu-central-1:1:other" }, "queue fires", Warning, "other"},
+		{"few receives", well, func(f *Facts) { f.Cloud.Queues["fires"].MaxReceives = 3 }, "queue fires", Warning, "after 3 receipts"},
+		{"visible too early", well, func(f *Facts) { f.Cloud.Queues["fires"].Visibility = 20 * time.Second }, "queue fires", Wrong, "sent twice"},
+		{"dead letters", well, func(f *Facts) { f.Cloud.Queues["dead"].Due = 7 }, "dead letters", Wrong, "7 messages"},
+		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong, "there is no function t-tick"},
+		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong, "is Failed"},
+		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong, "code of before"},
+		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong, "switched off"},
+		{"other tables", well, func(f *Facts) { f.Cloud.Functions["tick"].Env = map[string]string{"TICKRING_TABLE_RUNS": "runs-2"} }, "function tick", Wrong, "runs-2"},
+		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong, "runaway loop"},
+		{"a mapping off", well, func(f *Facts) {
+			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Disabled"
+		}, "function dispatch", Wrong, "takes nothing from fires"},
+		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") }, "function dispatch", Wrong, "no mapping"},
+		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
+		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
+		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "nothing wakes the tick"},
+		{"a schedule off", well, func(f *Facts) { f.Cloud.Schedule.State = "DISABLED" }, "schedule", Wrong, "DISABLED"},
+		{"a slow schedule", well, func(f *Facts) { f.Cloud.Schedule.Rate = "rate(5 minutes)" }, "schedule", Wrong, "rate(5 minutes)"},
+		{"a new account", well, func(f *Facts) { f.Cloud.Account.Concurrency = 10 }, "account concurrency", Warning, "10 functions"},
+		{"all reserved", well, func(f *Facts) { f.Cloud.Account.Unreserved = 20 }, "account concurrency", Warning, "20 are not reserved"},
+		{"a small quota", well, func(f *Facts) { f.Cloud.Account.TableWrite = 300 }, "table quota", Warning, "about 100 fires"},
+		{"no rights", well, func(f *Facts) { f.Cloud.Unread = map[string]string{"table quota": "denied"} }, "table quota", Unknown, "denied"},
+		{"the deployment has no rights", well, func(f *Facts) { f.Own.Unread = []string{"due index"} }, "server", Unknown, "due index"},
+	} {
+		f := c.from()
+		c.change(f)
+		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
+		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) || list[0].Do == "" && c.level != Unknown {
+			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
+		}
+	}
+}
+
+// What is fenced is not called late besides.
+func TestFencedIsNotLate(t *testing.T) {
+	f := well()
+	f.Own.Fenced, f.Own.LastTick, f.Own.DueSince, f.Own.OldestMessage = "fenced", now.Add(-time.Hour), now.Add(-time.Hour), now.Add(-time.Hour)
+	if list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well }); len(list) != 1 {
+		t.Errorf("%+v", list)
+	}
+}
+
+func TestSpan(t *testing.T) {
+	for d, want := range map[time.Duration]string{-time.Second: "0s", 1500 * time.Microsecond: "2ms", 11 * time.Second: "11s", 3 * time.Minute: "3m", 90 * time.Minute: "1h30m", 72 * time.Hour: "3 days"} {
+		if got := span(d); got != want {
+			t.Errorf("%d: %s, want %s", d, got, want)
+		}
+	}
+}

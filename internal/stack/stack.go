@@ -1,0 +1,90 @@
+// Package stack names what a deployment says of itself: the outputs of its
+// CloudFormation stack, by which the command line finds it. infra/ writes them,
+// tickring --stack reads them. It asks nobody.
+package stack
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// The outputs of a stack. Those that are needed are always there; the rest
+// makes doctor see more.
+const (
+	Url              = "Url"              // base URL of API, registry and callbacks; needed
+	TokenParameter   = "TokenParameter"   // SSM parameter (SecureString) with the token of the API; needed
+	JobsTable        = "JobsTable"        // names of tables
+	RunsTable        = "RunsTable"        //
+	StateTable       = "StateTable"       //
+	FiresQueue       = "FiresQueue"       // URLs of queues
+	SlowQueue        = "SlowQueue"        //
+	ChecksQueue      = "ChecksQueue"      //
+	ResultsQueue     = "ResultsQueue"     //
+	DeadQueue        = "DeadQueue"        //
+	TickFunction     = "TickFunction"     // names of functions; their logs are in /aws/lambda/NAME
+	DispatchFunction = "DispatchFunction" //
+	ApiFunction      = "ApiFunction"      //
+	CallbackFunction = "CallbackFunction" //
+	RegistryFunction = "RegistryFunction" //
+	WakeSchedule     = "WakeSchedule"     // name of the EventBridge schedule that wakes tick
+)
+
+// Outputs are the outputs of one stack.
+type Outputs map[string]string
+
+// Check refuses what is no stack of tickring.
+func (o Outputs) Check(name string) error {
+	var missing []string
+	for _, key := range []string{Url, TokenParameter} {
+		if o[key] == "" {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		return fmt.Errorf("the stack %s has no output %s: is it one of tickring?", name, strings.Join(missing, ", "))
+	}
+	return nil
+}
+
+// Tables are the names of its tables by what they hold.
+func (o Outputs) Tables() map[string]string {
+	return o.some("Table", JobsTable, RunsTable, StateTable)
+}
+
+// Queues are the URLs of its queues by what they are for.
+func (o Outputs) Queues() map[string]string {
+	return o.some("Queue", FiresQueue, SlowQueue, ChecksQueue, ResultsQueue, DeadQueue)
+}
+
+// Functions are the names of its functions by what they do.
+func (o Outputs) Functions() map[string]string {
+	return o.some("Function", TickFunction, DispatchFunction, ApiFunction, CallbackFunction, RegistryFunction)
+}
+
+func (o Outputs) some(suffix string, keys ...string) map[string]string {
+	found := map[string]string{}
+	for key, v := range o {
+		if slices.Contains(keys, key) && v != "" {
+			found[strings.ToLower(strings.TrimSuffix(key, suffix))] = v
+		}
+	}
+	return found
+}
+
+// ValidName reports whether text can be the name of a stack, or its ARN.
+func ValidName(text string) bool {
+	if text == "" || len(text) > 256 {
+		return false
+	}
+	if strings.HasPrefix(text, "arn:") {
+		return !strings.ContainsAny(text, " \t\r\n")
+	}
+	for i, r := range text {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
+		if !letter && (i == 0 || r != '-' && (r < '0' || r > '9')) {
+			return false
+		}
+	}
+	return len(text) <= 128
+}

@@ -1,0 +1,376 @@
+package aws_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wire"
+)
+
+const (
+	restoreApp   = "web"
+	restoreToken = "web-executors"
+)
+
+// site is one deployment in this process: what the functions wire, driven as
+// Lambda drives them.
+type site struct {
+	name   string
+	data   *engine.Engine // without a fence
+	e      *engine.Engine
+	m      *manage.Manage
+	fired  atomic.Int64 // messages that it acked
+	failed atomic.Int64 // passes that it was refused
+	stop   context.CancelFunc
+	work   sync.WaitGroup
+	front  http.Handler
+}
+
+func newSite(t *testing.T, region string, n awsengine.Names) *site {
+	t.Helper()
+	db, queues := clients(t)
+	data, err := awsengine.Open(db, queues, awsengine.Options{Names: n, Visibility: 3 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{name: region + "/" + n.State, data: data, stop: func() {}}
+	s.e = engine.Fenced(data, s.name)
+	log := slog.New(slog.DiscardHandler)
+	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
+	t.Cleanup(sender.Close)
+	end := finish.New(s.e.Finish, s.e.Ring, finish.Options{Plan: plan.AWS(), Log: log})
+	s.m = manage.New(s.e.Manage, s.e.Ring, end, sender, manage.Options{Plan: plan.AWS()})
+	mux := http.NewServeMux()
+	doors.Wire(mux, registry.New(s.e.Registry, registry.Options{}), callback.New(s.e.Manage, end, callback.Options{}), log)
+	s.front = mux
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = func() { cancel(); s.work.Wait() }
+	t.Cleanup(func() { s.stop() })
+	s.work.Go(func() {
+		tk := tick.New(s.e.Tick, s.e.Leases, s.e.Ring, end, tick.Options{ID: region, Plan: plan.AWS(), Log: log})
+		for {
+			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
+				s.failed.Add(1)
+			} else if err == nil {
+				if _, err := s.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
+					t.Errorf("sign of life: %v", err)
+				}
+			}
+			if !pause(ctx, 500*time.Millisecond) {
+				return
+			}
+		}
+	})
+	d := dispatch.New(s.e.Dispatch, s.e.Ring, sender, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead, Invocation: 5 * time.Second, Log: log})
+	for range 2 {
+		s.work.Go(func() {
+			for ctx.Err() == nil {
+				got, err := s.e.Queue.Receive(ctx, ring.KindFires, 10)
+				if err != nil || len(got) == 0 {
+					continue
+				}
+				msgs := make([]ring.Message, len(got))
+				for i := range got {
+					msgs[i] = got[i].Message
+				}
+				var done []engine.Delivery
+				for i, v := range d.Handle(ctx, msgs) {
+					if v.Ack {
+						done = append(done, got[i])
+					}
+				}
+				s.e.Queue.Ack(ctx, done)
+				s.fired.Add(int64(len(done)))
+			}
+		})
+	}
+	return s
+}
+
+// copyTables copies what is there now into new tables, one table after the other
+// while all are written to: worse than a restore to one second.
+func copyTables(t *testing.T, from, to awsengine.Names) (items int) {
+	t.Helper()
+	db, _ := clients(t)
+	for _, pair := range [][2]string{{from.Runs, to.Runs}, {from.Jobs, to.Jobs}, {from.State, to.State}} {
+		p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &pair[0]})
+		for p.HasMorePages() {
+			page, err := p.NextPage(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, it := range page.Items {
+				if _, err := db.PutItem(t.Context(), &dynamodb.PutItemInput{TableName: &pair[1], Item: it}); err != nil {
+					t.Fatal(err)
+				}
+				items++
+			}
+		}
+	}
+	return items
+}
+
+func scan(t *testing.T, table string) (list []map[string]types.AttributeValue) {
+	t.Helper()
+	db, _ := clients(t)
+	p := dynamodb.NewScanPaginator(db, &dynamodb.ScanInput{TableName: &table})
+	for p.HasMorePages() {
+		page, err := p.NextPage(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, page.Items...)
+	}
+	return list
+}
+
+// TestRestore: the tables are lost some seconds after they were copied, with
+// fires, triggers and retries under way; what the new deployment restores
+// accounts for every instant and gives no number out twice. In another Region
+// the queues are lost with them.
+func TestRestore(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		region string
+		queues bool // are lost too
+	}{{"tables", "us-east-1", false}, {"region", "us-west-2", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			testRestore(t, c.region, c.queues)
+		})
+	}
+}
+
+func testRestore(t *testing.T, region string, queuesToo bool) {
+	ctx, who := t.Context(), manage.Actor{Name: "ann"}
+	n1 := fresh(t)
+	old := newSite(t, "us-east-1", n1)
+	var front atomic.Pointer[http.Handler]
+	front.Store(&old.front)
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*front.Load()).ServeHTTP(w, r) }))
+	defer web.Close()
+
+	var mu sync.Mutex
+	got := map[core.RunID]map[string]bool{} // the params that came with each run
+	exec, err := miniexec.Start(miniexec.Options{App: restoreApp, Admin: web.URL, Token: restoreToken, Log: slog.New(slog.DiscardHandler),
+		Received: func(r *wire.Run, _ time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			if got[core.RunID(r.LogID)] == nil {
+				got[core.RunID(r.LogID)] = map[string]bool{}
+			}
+			got[core.RunID(r.LogID)][r.Params] = true
+		},
+		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+			switch r.Handler {
+			case "slow": // under way when the copy is made, and when the tables go
+				pause(ctx, 4*time.Second)
+			case "fails":
+				return wire.CodeFailure, "no"
+			}
+			return wire.CodeSuccess, ""
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	token := restoreToken
+	if _, err := old.m.SaveApp(ctx, who, manage.AppSpec{Name: restoreApp, Token: &token}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-exec.Registered():
+	case <-time.After(30 * time.Second):
+		t.Fatal("the executor could not register")
+	}
+	begin := time.Now()
+	end := begin.Add(24 * time.Second).Truncate(time.Second)
+	secondly := func(name, handler string) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: restoreApp, Name: name, Handler: handler, Params: name, Retry: core.Retry{Max: 1, Delay: 3 * time.Second}}, Misfire: core.MisfireAll, Grace: time.Minute,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}, Until: end.UTC().Format(time.RFC3339)}}
+	}
+	jobs := map[core.JobID]string{}
+	save := func(s *site, specs ...manage.JobSpec) {
+		t.Helper()
+		for _, r := range s.m.Save(ctx, who, specs) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			if other, twice := jobs[r.ID]; twice && other != r.Name {
+				t.Errorf("number %d is that of %s and of %s", r.ID, other, r.Name)
+			}
+			jobs[r.ID] = r.Name
+		}
+	}
+	save(old, secondly("quick", "quick"), secondly("slow", "slow"), secondly("fails", "fails"), manage.JobSpec{Def: core.Def{App: restoreApp, Name: "byhand", Handler: "quick"}})
+	triggered := map[core.RunID]string{}
+	trigger := func(s *site) {
+		t.Helper()
+		text := fmt.Sprintf("trigger %d of %s", len(triggered), s.name)
+		r, err := s.m.Trigger(ctx, who, manage.TriggerRequest{Job: restoreApp + "/byhand", Params: &text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if other, twice := triggered[r.Run.ID]; twice {
+			t.Errorf("run %d was given to %q and to %q", r.Run.ID, other, text)
+		}
+		triggered[r.Run.ID] = text
+	}
+	from := core.InstantOf(time.Now()) + 1
+	for time.Since(begin) < 6*time.Second {
+		trigger(old)
+		pause(ctx, 300*time.Millisecond)
+	}
+
+	n2 := fresh(t)
+	if !queuesToo {
+		n2.Fires, n2.Checks, n2.Dead = n1.Fires, n1.Checks, n1.Dead
+	}
+	moment := time.Now()
+	items := copyTables(t, n1, n2)
+	for time.Since(moment) < 5*time.Second {
+		trigger(old)
+		pause(ctx, 300*time.Millisecond)
+	}
+	save(old, manage.JobSpec{Def: core.Def{App: restoreApp, Name: "made-later", Handler: "quick"}})
+	old.stop()
+	db, _ := clients(t)
+	for _, table := range []string{n1.Jobs, n1.Runs, n1.State} {
+		if _, err := db.DeleteTable(ctx, &dynamodb.DeleteTableInput{TableName: &table}); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	// What was not restored is for nobody.
+	now := newSite(t, region, n2)
+	front.Store(&now.front)
+	pause(ctx, 2*time.Second)
+	if now.failed.Load() == 0 || now.fired.Load() > 0 {
+		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
+	}
+	if _, err := now.m.Trigger(ctx, who, manage.TriggerRequest{Job: restoreApp + "/byhand"}); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("a trigger before the restore: %v", err)
+	}
+	d := now.data
+	r := restore.New(restore.Ports{Global: d.Manage, Jobs: d.Manage, Entries: d.Finish, Journals: d.Watch, Leases: d.Leases, Alive: d.Upkeep}, restore.Options{Deployment: now.name})
+	res, err := r.Do(ctx, restore.Request{By: "ann", From: moment})
+	if err != nil || res.Next != 0 || res.Generation != 2 || res.Jobs != 4 || res.Waiting+res.Watched == 0 {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	save(now, manage.JobSpec{Def: core.Def{App: restoreApp, Name: "made-after", Handler: "quick"}})
+	for range 10 {
+		trigger(now)
+	}
+
+	pause(ctx, time.Until(end)+3*time.Second)
+	var sent int64
+	var a manage.AuditSum
+	for over := time.Now().Add(90 * time.Second); ; {
+		p, err := now.m.Replan(ctx, who, "", core.InstantOf(moment.Add(-15*time.Minute)), core.InstantOf(time.Now()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sent += p.Sent
+		a, err = now.m.AuditAll(ctx, from, core.InstantOf(end)+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.Missing == 0 && a.Pending == 0 && a.Unaccounted == 0 || time.Now().After(over) {
+			break
+		}
+		pause(ctx, time.Second)
+	}
+	if a.Unaccounted != 0 || a.Pending != 0 || a.Partial || a.Demanded < 3*20 {
+		t.Errorf("audit: %+v", a)
+	}
+	pause(ctx, 6*time.Second) // the last runs end, and the last retries
+	now.stop()
+	if queuesToo && sent == 0 {
+		t.Error("the queue that was lost had carried nothing: nothing is proven")
+	}
+
+	// By the tables alone: each instant that the three jobs demand has its run.
+	have, open := map[core.RunID]bool{}, map[core.RunID]bool{}
+	for _, it := range scan(t, n2.Runs) {
+		id, _ := strconv.ParseInt(it["run"].(*types.AttributeValueMemberN).Value, 10, 64)
+		if id <= 0 {
+			continue // what is long of a run
+		}
+		have[core.RunID(id)] = true
+		state := it["state"].(*types.AttributeValueMemberS).Value
+		if core.State(state).Open() {
+			open[core.RunID(id)] = true
+		}
+	}
+	for id, name := range jobs {
+		if name != "quick" && name != "slow" && name != "fails" {
+			continue
+		}
+		for at := from + 1; at <= core.InstantOf(end); at++ {
+			if !have[core.PlannedRun(id, at)] {
+				t.Errorf("%s has no run of %s", name, at)
+			}
+		}
+	}
+	// An open run is looked after: a journal names it.
+	named := map[core.RunID]bool{}
+	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
+		journals, err := d.Watch.JournalsAt(ctx, minute)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, j := range journals {
+			for _, e := range j.Entries {
+				named[e.Run] = named[e.Run] || e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed
+			}
+		}
+	}
+	for id := range open {
+		if !named[id] {
+			t.Errorf("run %d is open, and nobody looks after it", id)
+		}
+	}
+	// No number stands for two things: a run always came with the same params.
+	mu.Lock()
+	defer mu.Unlock()
+	numbered := 0
+	for id, params := range got {
+		if _, is := id.Number(); is {
+			numbered++
+		}
+		if len(params) > 1 {
+			t.Errorf("run %d came with %d different params: %v", id, len(params), params)
+		}
+	}
+	t.Logf("%d items copied; %+v; replan sent %d; audit %+v; %d runs arrived, %d of them with numbers, %d are open", items, res, sent, a.AuditCount, len(got), numbered, len(open))
+	if numbered < 20 {
+		t.Errorf("%d runs with numbers arrived: nothing is proven", numbered)
+	}
+}
