@@ -1,19 +1,24 @@
 // Command api is the function that people and programs ask: jobs, apps, runs,
-// executors. core/manage is what it drives.
+// executors. core/manage is what it drives. With TICKRING_DOORS=all it is the one
+// function behind a function URL, and takes what callback and registry take too.
 package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"net/http"
+	"os"
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
@@ -25,7 +30,15 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
 	boot.Must(log, err)
-	awslambda.Start(boot.HTTP(wire(&c, store.Engine(), log), log))
+	h := wire(&c, store.Engine(), log)
+	switch doors := os.Getenv("TICKRING_DOORS"); doors {
+	case "":
+	case "all":
+		h = all(&c, store.Engine(), h, log)
+	default:
+		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed: all", doors))
+	}
+	awslambda.Start(boot.HTTP(h, log))
 }
 
 // restorer works on the data itself: it is what opens a fence.
@@ -53,4 +66,15 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 		}
 		return api.Status{Now: time.Now().UTC(), LastTick: last}
 	}})
+}
+
+// all adds the doors of executors to the API.
+func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) http.Handler {
+	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	mux := http.NewServeMux()
+	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
+		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
+	mux.Handle("/", api)
+	return mux
 }

@@ -37,7 +37,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	mux := http.NewServeMux()
 	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
 	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
-	if c.AdminToken != "" { // without it no report was ever asked for
+	if c.Signs() { // else no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
 		results.key = c.ReportKey()
 	}

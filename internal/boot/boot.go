@@ -22,6 +22,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -33,7 +34,8 @@ import (
 // Config is what a function is told by its environment.
 type Config struct {
 	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
-	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports
+	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key
+	Params     Params          // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
 	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	NoToken    bool            // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
@@ -48,6 +50,15 @@ type Config struct {
 	Functions send.Functions
 	SQS       send.Queues
 	Plan      plan.Options
+
+	reportKey string
+}
+
+// Params names parameters of SSM that secrets are read from at the start, so
+// that no environment shows them.
+type Params struct {
+	AdminToken string // in place of TICKRING_ADMIN_TOKEN
+	ReportKey  string // signs the URLs at which calls report
 }
 
 // Needs names what a function cannot do without.
@@ -81,11 +92,14 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
 	}
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
+	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM")}
 	switch {
-	case c.AdminToken == "" && needs.AdminToken:
+	case c.AdminToken != "" && c.Params.AdminToken != "":
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: one of them"))
+	case c.AdminToken == "" && c.Params.AdminToken == "" && needs.AdminToken:
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
-	case c.AdminToken != "" && (len(c.AdminToken) < 8 || len(c.AdminToken) > 512 || strings.ContainsAny(c.AdminToken, " \t\r\n")):
-		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN: a token is 8 to 512 characters without spaces"))
+	case c.AdminToken != "" && !isToken(c.AdminToken):
+		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN: "+whatTokensAre))
 	}
 	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
 	if u := c.ReportURL; u != "" && !isURL(u) {
@@ -140,6 +154,12 @@ func standIn(getenv func(string) string) bool {
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
 }
 
+const whatTokensAre = "a token is 8 to 512 characters without spaces"
+
+func isToken(text string) bool {
+	return len(text) >= 8 && len(text) <= 512 && !strings.ContainsAny(text, " \t\r\n")
+}
+
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
@@ -148,23 +168,26 @@ func isURL(text string) bool {
 // Send is what a function that sends to executors, or asks them, does it with.
 func (c *Config) Send() send.Options {
 	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
-	if c.AdminToken != "" {
+	if c.Signs() {
 		o.ReportKey = c.ReportKey()
 	}
 	return o
 }
 
 // ReportKey signs the URLs at which calls report, and what functions are invoked
-// with; it follows the admin token.
+// with; without a key of its own it follows the admin token.
 func (c *Config) ReportKey() []byte {
-	m := hmac.New(sha256.New, []byte(c.AdminToken))
+	m := hmac.New(sha256.New, []byte(cmp.Or(c.reportKey, c.AdminToken)))
 	m.Write([]byte("report"))
 	return m.Sum(nil)
 }
 
-// Report is the URL at which calls report; empty without a token to sign it.
+// Signs reports whether there is a key to sign reports with.
+func (c *Config) Signs() bool { return c.reportKey != "" || c.AdminToken != "" }
+
+// Report is the URL at which calls report; empty without a key to sign it.
 func (c *Config) Report() string {
-	if c.AdminToken == "" {
+	if !c.Signs() {
 		return ""
 	}
 	return c.ReportURL
@@ -184,6 +207,11 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	}
 	if sdk.Region == "" {
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
+	}
+	if c.Params != (Params{}) {
+		if err := c.readSecrets(ctx, ssm.NewFromConfig(sdk)); err != nil {
+			return c, sdk, nil, log, err
+		}
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
 	queues := sqs.NewFromConfig(sdk)

@@ -51,6 +51,16 @@ func TestReadAll(t *testing.T) {
 	}
 }
 
+// A token comes from one place.
+func TestReadTokenOnce(t *testing.T) {
+	if c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{AdminToken: true}); err != nil || c.Params.AdminToken != "/tickring/admin-token" {
+		t.Errorf("%+v, %v", c.Params, err)
+	}
+	if _, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{}); !strings.Contains(fmt.Sprint(err), "one of them") {
+		t.Errorf("both: %v", err)
+	}
+}
+
 // Without an admin token nothing can sign the URL of a report, so none is given out.
 func TestReportNeedsToken(t *testing.T) {
 	c, err := Read(with("TICKRING_REPORT_URL", "https://jobs.example.com"), Needs{})

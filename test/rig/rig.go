@@ -4,6 +4,7 @@ package rig
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -36,9 +37,11 @@ func Build(dir string) (string, error) {
 	return bin, nil
 }
 
-// Server is one running `tickring serve`.
+// Server is one running `tickring serve`, or with Bin and URL alone another
+// server that the CLI talks to.
 type Server struct {
 	Bin, Dir, URL string
+	AdminToken    string // Token if empty
 	Cmd           *exec.Cmd
 	Stdout        *bytes.Buffer // read it after Wait
 	done          chan struct{}
@@ -114,6 +117,8 @@ func (s *Server) Kill() {
 	<-s.done
 }
 
+func (s *Server) token() string { return cmp.Or(s.AdminToken, Token) }
+
 // Done is closed when the process has ended.
 func (s *Server) Done() <-chan struct{} { return s.done }
 
@@ -131,7 +136,7 @@ func (s *Server) CLI(tb testing.TB, stdin string, args ...string) (string, int) 
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, s.Bin, args...)
-	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+Token)
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN="+s.token())
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
@@ -177,7 +182,7 @@ func (s *Server) GetRun(tb testing.TB, id string) Run {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	req.Header.Set("Authorization", "Bearer "+Token)
+	req.Header.Set("Authorization", "Bearer "+s.token())
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,50 @@
+package main
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/boot"
+)
+
+// Behind a function URL one function takes what three take behind an HTTP API,
+// each by its own rules.
+func TestAllDoors(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}); err != nil {
+		t.Fatal(err)
+	}
+	c := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
+	c.Policy.AllowLoopback = true
+	log := slog.New(slog.DiscardHandler)
+	h := all(c, e, wire(c, e, log), log)
+	const registration = `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9999/"}`
+	for _, ask := range []struct{ method, path, token, body, want string }{
+		{"GET", "/v1/apps", "function-admin-token", "", "billing"},
+		{"GET", "/v1/apps", "executor-token", "", "401"},
+		{"POST", "/api/registry", "executor-token", registration, `"code":200`},
+		{"POST", "/xxl-job-admin/api/registry", "executor-token", registration, `"code":200`},
+		{"POST", "/api/registry", "function-admin-token", registration, `"code":500`},
+		{"POST", "/api/callback", "executor-token", `[{"logId":4294967297,"logDateTim":0,"handleCode":200}]`, `"code":200`},
+		{"POST", "/v1/report/4294967297?key=0", "", "{}", "401"},
+		{"GET", "/nothing", "function-admin-token", "", "404"},
+	} {
+		r := httptest.NewRequest(ask.method, "http://x"+ask.path, strings.NewReader(ask.body))
+		r.Header.Set("Authorization", "Bearer "+ask.token)
+		r.Header.Set("XXL-JOB-ACCESS-TOKEN", ask.token)
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if got := w.Result().Status + " " + w.Body.String(); !strings.Contains(got, ask.want) {
+			t.Errorf("%s %s with %q: %s; want %s", ask.method, ask.path, ask.token, got, ask.want)
+		}
+	}
+	list, err := e.Registry.Executors(t.Context(), []string{"billing"})
+	if err != nil || len(list["billing"]) != 1 {
+		t.Errorf("registered: %v, %v", list, err)
+	}
+}

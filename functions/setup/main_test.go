@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-lambda-go/cfn"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+)
+
+// store is SSM in memory.
+type store struct {
+	values map[string]string
+	keys   map[string]string
+	err    error
+}
+
+func (s *store) PutParameter(_ context.Context, in *ssm.PutParameterInput, _ ...func(*ssm.Options)) (*ssm.PutParameterOutput, error) {
+	switch _, there := s.values[*in.Name]; {
+	case s.err != nil:
+		return nil, s.err
+	case there && (in.Overwrite == nil || !*in.Overwrite):
+		return nil, &types.ParameterAlreadyExists{}
+	case in.Type != types.ParameterTypeSecureString:
+		return nil, errors.New("that would not be secret")
+	}
+	s.values[*in.Name] = *in.Value
+	if in.KeyId != nil {
+		s.keys[*in.Name] = *in.KeyId
+	}
+	return &ssm.PutParameterOutput{}, nil
+}
+
+func (s *store) DeleteParameter(_ context.Context, in *ssm.DeleteParameterInput, _ ...func(*ssm.Options)) (*ssm.DeleteParameterOutput, error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	if _, there := s.values[*in.Name]; !there {
+		return nil, &types.ParameterNotFound{}
+	}
+	delete(s.values, *in.Name)
+	return &ssm.DeleteParameterOutput{}, nil
+}
+
+// The life of a deployment: its secrets are made once, stay through its
+// updates, under one identifier, and go with it.
+func TestLife(t *testing.T) {
+	s := &store{values: map[string]string{}, keys: map[string]string{}}
+	h := wire(s, slog.New(slog.DiscardHandler))
+	properties := map[string]any{"ServiceToken": "arn", "Secrets": []any{"/tickring/x/admin-token", "/tickring/x/report-key"}}
+	id, _, err := h(t.Context(), cfn.Event{RequestType: cfn.RequestCreate, ResourceProperties: properties})
+	if err != nil || id == "" || len(s.values) != 2 {
+		t.Fatalf("%q, %v, %d secrets", id, err, len(s.values))
+	}
+	first := s.values["/tickring/x/admin-token"]
+	if first == s.values["/tickring/x/report-key"] || len(first) < 32 || strings.ContainsAny(first, " \n") {
+		t.Errorf("the secrets are %q", s.values)
+	}
+	properties["KeyId"], properties["Secrets"] = "key", append(properties["Secrets"].([]any), "/tickring/x/new")
+	again, _, err := h(t.Context(), cfn.Event{RequestType: cfn.RequestUpdate, PhysicalResourceID: id, ResourceProperties: properties})
+	if err != nil || again != id {
+		t.Errorf("%q after %q, %v", again, id, err)
+	}
+	if s.values["/tickring/x/admin-token"] != first {
+		t.Error("an update made another token: all that have the old one are locked out")
+	}
+	if s.keys["/tickring/x/new"] != "key" {
+		t.Errorf("the new secret is encrypted by %q", s.keys["/tickring/x/new"])
+	}
+	for range 2 { // the answer to the first may be lost
+		if _, _, err := h(t.Context(), cfn.Event{RequestType: cfn.RequestDelete, PhysicalResourceID: id, ResourceProperties: properties}); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(s.values) > 0 {
+		t.Errorf("%d secrets are left", len(s.values))
+	}
+}
+
+// What cannot be set up fails the deployment with the reason, and no secret in it.
+func TestFails(t *testing.T) {
+	many := slices.Repeat([]any{"/a"}, maxSecrets+1)
+	for name, c := range map[string]struct {
+		list any
+		err  error
+		want string
+	}{
+		"no list":     {nil, nil, "Secrets is no list of 1 to 10 names"},
+		"a text":      {"/tickring", nil, "Secrets is no list"},
+		"empty":       {[]any{}, nil, "Secrets is no list"},
+		"many":        {many, nil, "Secrets is no list"},
+		"a number":    {[]any{1.0}, nil, "Secrets has 1, which is no name"},
+		"no path":     {[]any{"token"}, nil, "Secrets has token, which is no name"},
+		"not allowed": {[]any{"/tickring/token"}, errors.New("AccessDenied"), "make the parameter /tickring/token: AccessDenied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := wire(&store{values: map[string]string{}, err: c.err}, slog.New(slog.DiscardHandler))
+			_, _, err := h(t.Context(), cfn.Event{RequestType: cfn.RequestCreate, ResourceProperties: map[string]any{"Secrets": c.list}})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v; want %s", err, c.want)
+			}
+		})
+	}
+}

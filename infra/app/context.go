@@ -1,0 +1,279 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/infra"
+)
+
+// prefix of the context that is ours: cdk deploy -c tickring:allow=10.0.0.0/8
+const prefix = "tickring:"
+
+// settings are what may be said; each key with what it takes.
+type settings struct {
+	name  string
+	props infra.Props
+	// Of another's resources: names, from which references are made in a stack.
+	vpc, subnets, groups, key, boundary, topic string
+	domain, certificate, zone, zoneName        string
+}
+
+type setting struct {
+	key, takes string
+	set        func(s *settings, v string) error
+}
+
+func text(into func(*settings) *string) func(*settings, string) error {
+	return func(s *settings, v string) error { *into(s) = v; return nil }
+}
+
+func flag(into func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("true and false are allowed")
+		}
+		*into(s) = b
+		return nil
+	}
+}
+
+func number(into func(*settings) **float64) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		f, err := strconv.ParseFloat(v, 64)
+		if err != nil {
+			return errors.New("a number is allowed")
+		}
+		*into(s) = &f
+		return nil
+	}
+}
+
+func list(into func(*settings) *[]string) func(*settings, string) error {
+	return func(s *settings, v string) error { *into(s) = split(v); return nil }
+}
+
+func split(v string) []string {
+	return strings.FieldsFunc(v, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+func numbers(v string, n int) ([]float64, error) {
+	var out []float64
+	for _, t := range split(v) {
+		f, err := strconv.ParseFloat(t, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%q is no number", t)
+		}
+		out = append(out, f)
+	}
+	if len(out) != n {
+		return nil, fmt.Errorf("%d numbers are wanted", n)
+	}
+	return out, nil
+}
+
+var all = []setting{
+	{"name", "name of the stack", text(func(s *settings) *string { return &s.name })},
+	{"functions", "folder of functions built elsewhere", text(func(s *settings) *string { return &s.props.Functions })},
+	{"source", "folder of tickring's source", text(func(s *settings) *string { return &s.props.Source })},
+	{"architecture", "arm64 or x86_64", func(s *settings, v string) error {
+		switch v {
+		case "arm64":
+			s.props.Architecture = awslambda.Architecture_ARM_64()
+		case "x86_64":
+			s.props.Architecture = awslambda.Architecture_X86_64()
+		default:
+			return errors.New("arm64 and x86_64 are allowed")
+		}
+		return nil
+	}},
+	{"memory", "MB of single functions: dispatch=512,api=256", func(s *settings, v string) error {
+		s.props.Memory = map[string]float64{}
+		for _, t := range split(v) {
+			name, mb, _ := strings.Cut(t, "=")
+			f, err := strconv.ParseFloat(mb, 64)
+			if err != nil {
+				return fmt.Errorf("%q: dispatch=512 is allowed", t)
+			}
+			s.props.Memory[name] = f
+		}
+		return nil
+	}},
+	{"provisioned", "least and most read units, least and most write units: 5,100,5,400", func(s *settings, v string) error {
+		n, err := numbers(v, 4)
+		if err == nil {
+			s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}
+		}
+		return err
+	}},
+	{"warmThroughput", "reads and writes a second: 12000,4000", func(s *settings, v string) error {
+		n, err := numbers(v, 2)
+		if err == nil {
+			s.props.WarmThroughput = &infra.Throughput{Read: n[0], Write: n[1]}
+		}
+		return err
+	}},
+	{"recoverRuns", "true: point-in-time recovery for runs too", flag(func(s *settings) *bool { return &s.props.RecoverRuns })},
+	{"removalPolicy", "retain or destroy, of the tables", func(s *settings, v string) error {
+		switch v {
+		case "retain":
+			s.props.RemovalPolicy = awscdk.RemovalPolicy_RETAIN
+		case "destroy":
+			s.props.RemovalPolicy = awscdk.RemovalPolicy_DESTROY
+		default:
+			return errors.New("retain and destroy are allowed")
+		}
+		return nil
+	}},
+	{"deletionProtection", "true or false", func(s *settings, v string) error {
+		s.props.DeletionProtection = new(bool)
+		return flag(func(s *settings) *bool { return s.props.DeletionProtection })(s, v)
+	}},
+	{"key", "ARN of a KMS key", text(func(s *settings) *string { return &s.key })},
+	{"maxPartitions", "number", number(func(s *settings) **float64 { return &s.props.MaxPartitions })},
+	{"maxConcurrency", "number", number(func(s *settings) **float64 { return &s.props.MaxConcurrency })},
+	{"logRetentionDays", "number", number(func(s *settings) **float64 { return &s.props.LogRetentionDays })},
+	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
+	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
+	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
+	{"invokeTag", "key=value of Lambda functions that may be executors", func(s *settings, v string) error {
+		k, v, _ := strings.Cut(v, "=")
+		s.props.InvokeTag = &infra.Tag{Key: k, Value: v}
+		return nil
+	}},
+	{"noToken", "true: apps without a token take executors without one", flag(func(s *settings) *bool { return &s.props.NoToken })},
+	{"vpc", "identifier of a VPC", text(func(s *settings) *string { return &s.vpc })},
+	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
+	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},
+	{"vpcEndpoints", "true: make the endpoints that the functions need", flag(func(s *settings) *bool { return &s.props.VpcEndpoints })},
+	{"functionUrl", "true: a function URL in place of an HTTP API", flag(func(s *settings) *bool { return &s.props.FunctionUrl })},
+	{"domain", "domain name of the HTTP API", text(func(s *settings) *string { return &s.domain })},
+	{"certificate", "ARN of its certificate", text(func(s *settings) *string { return &s.certificate })},
+	{"zone", "identifier of its hosted zone", text(func(s *settings) *string { return &s.zone })},
+	{"zoneName", "name of its hosted zone", text(func(s *settings) *string { return &s.zoneName })},
+	{"publicUrl", "URL at which the scheduler is reached, if not its own", text(func(s *settings) *string { return &s.props.PublicUrl })},
+	{"accessLogs", "true: the HTTP API logs each request", flag(func(s *settings) *bool { return &s.props.AccessLogs })},
+	{"permissionsBoundary", "ARN of a managed policy", text(func(s *settings) *string { return &s.boundary })},
+	{"alarms", "true or false", func(s *settings, v string) error { return negated(&s.props.NoAlarms)(v) }},
+	{"canary", "true or false", func(s *settings, v string) error { return negated(&s.props.NoCanary)(v) }},
+	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
+	{"accountConcurrency", "number", number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
+	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
+	{"environment", "more variables of the functions: NAME=value,NAME=value", func(s *settings, v string) error {
+		s.props.Environment = map[string]string{}
+		for _, t := range split(v) {
+			k, v, found := strings.Cut(t, "=")
+			if !found || k == "" {
+				return fmt.Errorf("%q: NAME=value is allowed", t)
+			}
+			s.props.Environment[k] = v
+		}
+		return nil
+	}},
+}
+
+func negated(into *bool) func(string) error {
+	return func(v string) error {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("true and false are allowed")
+		}
+		*into = !b
+		return nil
+	}
+}
+
+// readContext reads what was said with -c; what is not known is an error that
+// names what is.
+func readContext(context any) (*settings, error) {
+	s := &settings{name: "Tickring"}
+	given, _ := context.(map[string]any)
+	var errs []error
+	for key, v := range given {
+		name, mine := strings.CutPrefix(key, prefix)
+		if !mine {
+			continue
+		}
+		i := slices.IndexFunc(all, func(o setting) bool { return o.key == name })
+		if i < 0 {
+			var known []string
+			for _, o := range all {
+				known = append(known, o.key)
+			}
+			errs = append(errs, fmt.Errorf("%s is not known; %s takes %s", key, prefix, strings.Join(known, ", ")))
+			continue
+		}
+		if err := all[i].set(s, fmt.Sprint(v)); err != nil {
+			errs = append(errs, fmt.Errorf("%s=%v: %s: %w", key, v, all[i].takes, err))
+		}
+	}
+	for _, pair := range []struct{ has, wants, key string }{
+		{s.subnets + s.groups, s.vpc, "vpc"}, {s.certificate + s.zone, s.domain, "domain"}, {s.zone, s.zoneName, "zoneName"}, {s.zoneName, s.zone, "zone"},
+	} {
+		if pair.has != "" && pair.wants == "" {
+			errs = append(errs, fmt.Errorf("%s%s is missing: %s says more of it", prefix, pair.key, pair.has))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return s, errors.Join(errs...)
+}
+
+// stackProps are those of the stack, in the account and Region that cdk works for.
+func (s *settings) stackProps() *infra.StackProps {
+	p := &infra.StackProps{StackProps: awscdk.StackProps{Description: jsii.String("tickring, a job scheduler")}, Props: s.props, Refer: s.refer}
+	if account := os.Getenv("CDK_DEFAULT_ACCOUNT"); account != "" {
+		p.Env = &awscdk.Environment{Account: &account, Region: jsii.String(os.Getenv("CDK_DEFAULT_REGION"))}
+	}
+	return p
+}
+
+// refer makes references to others' resources inside the stack that uses them.
+func (s *settings) refer(stack awscdk.Stack, p *infra.Props) {
+	id := func(name string) *string { return jsii.String("Given" + name) }
+	if s.vpc != "" {
+		p.Vpc = awsec2.Vpc_FromLookup(stack, id("Vpc"), &awsec2.VpcLookupOptions{VpcId: &s.vpc})
+		if s.subnets != "" {
+			var list []awsec2.ISubnet
+			for _, sub := range split(s.subnets) {
+				list = append(list, awsec2.Subnet_FromSubnetId(stack, id(sub), &sub))
+			}
+			p.Subnets = &awsec2.SubnetSelection{Subnets: &list}
+		}
+		for _, g := range split(s.groups) {
+			p.SecurityGroups = append(p.SecurityGroups, awsec2.SecurityGroup_FromSecurityGroupId(stack, id(g), &g, nil))
+		}
+	}
+	if s.key != "" {
+		p.EncryptionKey = awskms.Key_FromKeyArn(stack, id("Key"), &s.key)
+	}
+	if s.boundary != "" {
+		p.PermissionsBoundary = awsiam.ManagedPolicy_FromManagedPolicyArn(stack, id("Boundary"), &s.boundary)
+	}
+	if s.topic != "" {
+		p.AlarmTopic = awssns.Topic_FromTopicArn(stack, id("Topic"), &s.topic)
+	}
+	if s.domain != "" {
+		p.Domain = &infra.Domain{Name: s.domain}
+		if s.certificate != "" {
+			p.Domain.Certificate = awscertificatemanager.Certificate_FromCertificateArn(stack, id("Certificate"), &s.certificate)
+		}
+		if s.zone != "" {
+			p.Domain.Zone = awsroute53.HostedZone_FromHostedZoneAttributes(stack, id("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: &s.zone, ZoneName: &s.zoneName})
+		}
+	}
+}

@@ -1,0 +1,34 @@
+// Command app is the CDK app of one tickring stack: cdk runs it. What may be
+// said with -c tickring:KEY=VALUE is in context.go.
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/infra"
+)
+
+func main() { os.Exit(run()) }
+
+func run() (code int) {
+	defer jsii.Close()
+	defer func() {
+		if r := recover(); r != nil { // a construct has no other way to refuse
+			fmt.Fprintln(os.Stderr, r)
+			code = 1
+		}
+	}()
+	app := awscdk.NewApp(nil)
+	c, err := readContext(app.Node().GetAllContext(nil))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	infra.NewTickringStack(app, c.name, c.stackProps())
+	app.Synth(nil)
+	return 0
+}

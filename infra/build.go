@@ -1,0 +1,82 @@
+package infra
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+)
+
+const module = "github.com/tickring/tickring"
+
+// build makes the functions that a Scheduler is of, for its processor, each
+// <folder>/<name>/bootstrap, and answers the folder. Go leaves alone what is
+// there and would not differ. The same source gives the same bytes, so that a
+// deployment updates only the functions that changed.
+func build(p *Props, names []string) (string, error) {
+	if p.Functions != "" {
+		for _, name := range names {
+			if _, err := os.Stat(filepath.Join(p.Functions, name, "bootstrap")); err != nil {
+				return "", fmt.Errorf("Functions is %q, which has no %s/bootstrap", p.Functions, name)
+			}
+		}
+		return p.Functions, nil
+	}
+	source, err := findSource(p.Source)
+	if err != nil {
+		return "", err
+	}
+	arch := "arm64"
+	if p.Architecture != nil && *p.Architecture.Name() == *awslambda.Architecture_X86_64().Name() {
+		arch = "amd64"
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	dir := filepath.Join(cache, "tickring", "functions-"+arch)
+	for _, name := range names {
+		cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-ldflags", "-s -w",
+			"-o", filepath.Join(dir, name, "bootstrap"), "./functions/"+name)
+		cmd.Dir = source
+		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0", "GOWORK=off")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("build the function %s: %w\n%s", name, err, out)
+		}
+	}
+	return dir, nil
+}
+
+// findSource is the folder of the module: as given, or where Go has it for the
+// CDK app that is running.
+func findSource(given string) (string, error) {
+	if given != "" {
+		if _, err := os.Stat(filepath.Join(given, "functions", "tick", "main.go")); err != nil {
+			return "", fmt.Errorf("Source is %q: the module %s is not there", given, module)
+		}
+		return filepath.Abs(given)
+	}
+	out, err := exec.Command("go", "list", "-m", "-json", module).Output()
+	if err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) {
+			err = fmt.Errorf("%w: %s", err, exit.Stderr)
+		}
+		return "", fmt.Errorf("find the module %s (Source may name its folder): %w", module, err)
+	}
+	var m struct {
+		Dir     string
+		Version string
+	}
+	if err := json.Unmarshal(out, &m); err != nil {
+		return "", fmt.Errorf("find the module %s: %w", module, err)
+	}
+	if m.Dir == "" {
+		return "", fmt.Errorf("the module %s %s is not downloaded: go mod download %s", module, m.Version, module)
+	}
+	return m.Dir, nil
+}

@@ -1,0 +1,261 @@
+package infra
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Seconds. A message is invisible for twice as long as the function that took
+// it may live, so that nobody else sends meanwhile.
+const (
+	sendTimeout = 30
+	visibility  = 2 * sendTimeout
+	tickTimeout = 60 // until the schedule wakes the next
+	doorTimeout = 29 // an HTTP API waits for 30
+)
+
+// function is how one of the functions differs from the others.
+type function struct {
+	name    string
+	about   string
+	memory  float64
+	timeout float64
+	// calls executors: it lives in the VPC, and is told which networks are allowed.
+	calls bool
+	// loops puts messages back on the ring or wakes itself: what Lambda would
+	// take for a runaway loop and stop.
+	loops bool
+	// once is not tried again by Lambda when it was invoked by an event and failed.
+	once  bool
+	env   map[string]*string
+	needs needs
+}
+
+// What one may do with the tables.
+type needs struct {
+	jobs, due, runs, state []string // actions of DynamoDB
+	sends, takes           []awssqs.IQueue
+}
+
+// functionNames are those that there may be.
+var functionNames = []string{"tick", "dispatch", "callback", "registry", "api", "setup"}
+
+// ours are the variables that the construct sets.
+var ours = []string{
+	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
+	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_DEAD",
+	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL",
+	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
+}
+
+// What parts of the code do with the tables. Writes of many runs are PartiQL
+// statements, which have actions of their own.
+var (
+	// finish closes runs and settles what their ends owe.
+	finishing = needs{
+		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
+		runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		state: []string{"GetItem", "PutItem", "UpdateItem"},
+	}
+	planning = needs{
+		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
+		due:   []string{"Query"},
+		runs:  []string{"BatchGetItem", "Query"},
+		state: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+	}
+	dispatching = needs{
+		jobs:  []string{"BatchGetItem"},
+		runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		state: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
+	}
+	calledBack  = needs{runs: []string{"BatchGetItem"}, state: []string{"BatchGetItem"}}
+	registering = needs{state: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
+	managing    = needs{
+		jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		runs:  []string{"BatchGetItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		state: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+	}
+)
+
+// and is what both need.
+func (n needs) and(more ...needs) needs {
+	for _, m := range more {
+		n.jobs, n.due, n.runs, n.state = union(n.jobs, m.jobs), union(n.due, m.due), union(n.runs, m.runs), union(n.state, m.state)
+		n.sends, n.takes = append(n.sends, m.sends...), append(n.takes, m.takes...)
+	}
+	return n
+}
+
+func union(a, b []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
+}
+
+// statements are the permissions that needs come to.
+func (s *Scheduler) statements(n needs) []awsiam.PolicyStatement {
+	var list []awsiam.PolicyStatement
+	add := func(prefix string, actions []string, resource *string) {
+		if len(actions) > 0 {
+			list = append(list, allow(actionsOf(prefix, actions), resource))
+		}
+	}
+	add("dynamodb", n.jobs, s.Jobs.TableArn())
+	add("dynamodb", n.due, jsii.String(*s.Jobs.TableArn()+"/index/"+due))
+	add("dynamodb", n.runs, s.Runs.TableArn())
+	add("dynamodb", n.state, s.State.TableArn())
+	if len(n.sends) > 0 {
+		list = append(list, allow([]string{"sqs:SendMessage"}, arns(n.sends)...))
+	}
+	if len(n.takes) > 0 {
+		list = append(list, allow([]string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"}, arns(n.takes)...))
+	}
+	return list
+}
+
+func arns(queues []awssqs.IQueue) []*string {
+	var list []*string
+	for _, q := range queues {
+		list = append(list, q.QueueArn())
+	}
+	return list
+}
+
+func actionsOf(prefix string, names []string) []string {
+	var list []string
+	for _, n := range names {
+		list = append(list, prefix+":"+n)
+	}
+	return list
+}
+
+func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
+	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: &resources})
+}
+
+// function makes one with its log and its role; more is what else it may do.
+func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
+	title := strings.ToUpper(f.name[:1]) + f.name[1:]
+	scope := constructs.NewConstruct(s.Construct, &title)
+	days := 14.0
+	if p.LogRetentionDays != nil {
+		days = *p.LogRetentionDays
+	}
+	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: retentionOf(days), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	statements := append(s.statements(f.needs), more...)
+	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
+	inVpc := f.calls && p.Vpc != nil
+	if inVpc {
+		statements = append(statements, allow([]string{
+			"ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+			"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
+		}, jsii.String("*")))
+	}
+	if p.EncryptionKey != nil {
+		statements = append(statements, allow([]string{
+			"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey",
+		}, p.EncryptionKey.KeyArn()))
+	}
+	role := awsiam.NewRole(scope, jsii.String("Role"), &awsiam.RoleProps{
+		AssumedBy:      awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
+		Description:    jsii.String("What tickring's " + f.name + " may do"),
+		InlinePolicies: &map[string]awsiam.PolicyDocument{f.name: awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
+	})
+	env := map[string]*string{
+		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
+		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
+		"TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
+	}
+	if p.MaxPartitions != nil {
+		env["TICKRING_MAX_PARTITIONS"] = jsii.String(fmt.Sprint(*p.MaxPartitions))
+	}
+	if p.LogLevel != "" {
+		env["TICKRING_LOG_LEVEL"] = &p.LogLevel
+	}
+	if p.NoToken {
+		env["TICKRING_ALLOW_NO_TOKEN"] = jsii.String("1")
+	}
+	if f.calls && len(p.Allow) > 0 {
+		env["TICKRING_ALLOW"] = jsii.String(strings.Join(p.Allow, ","))
+	}
+	maps.Copy(env, f.env)
+	for k, v := range p.Environment {
+		env[k] = jsii.String(v)
+	}
+	props := &awslambda.FunctionProps{
+		Description:      jsii.String("tickring: " + f.about),
+		Code:             awslambda.Code_FromAsset(jsii.String(filepath.Join(dir, f.name)), nil),
+		Handler:          jsii.String("bootstrap"),
+		Runtime:          awslambda.Runtime_PROVIDED_AL2023(),
+		Architecture:     p.architecture(),
+		MemorySize:       &f.memory,
+		Timeout:          awscdk.Duration_Seconds(&f.timeout),
+		Environment:      &env,
+		Role:             role,
+		LogGroup:         logs,
+		LoggingFormat:    awslambda.LoggingFormat_JSON,
+		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
+	}
+	if m, ok := p.Memory[f.name]; ok {
+		props.MemorySize = &m
+	}
+	if f.loops {
+		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
+	}
+	if f.once {
+		props.RetryAttempts = jsii.Number(0)
+		props.MaxEventAge = awscdk.Duration_Seconds(jsii.Number(60))
+	}
+	if p.EncryptionKey != nil {
+		props.EnvironmentEncryption = p.EncryptionKey
+	}
+	if inVpc {
+		props.Vpc, props.VpcSubnets = p.Vpc, p.Subnets
+		if len(p.SecurityGroups) > 0 {
+			props.SecurityGroups = &p.SecurityGroups
+		}
+	}
+	fn := awslambda.NewFunction(scope, jsii.String("Function"), props)
+	if s.secretsMade != nil { // it may be asked as soon as it is there
+		fn.Node().AddDependency(s.secretsMade)
+	}
+	s.Functions[f.name] = fn
+	return fn
+}
+
+func (p *Props) architecture() awslambda.Architecture {
+	if p.Architecture == nil {
+		return awslambda.Architecture_ARM_64()
+	}
+	return p.Architecture
+}
+
+// takes has a function take the batches of a queue.
+func takes(fn awslambda.Function, id string, q awssqs.IQueue, p *Props) {
+	fn.AddEventSourceMapping(&id, &awslambda.EventSourceMappingOptions{
+		EventSourceArn:          q.QueueArn(),
+		BatchSize:               jsii.Number(10),
+		ReportBatchItemFailures: jsii.Bool(true),
+		MaxConcurrency:          p.MaxConcurrency,
+	})
+}
+
+func retentionOf(days float64) awslogs.RetentionDays {
+	return map[float64]awslogs.RetentionDays{
+		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS, 7: awslogs.RetentionDays_ONE_WEEK,
+		14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH, 60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
+		120: awslogs.RetentionDays_FOUR_MONTHS, 150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS, 365: awslogs.RetentionDays_ONE_YEAR,
+		400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS, 731: awslogs.RetentionDays_TWO_YEARS,
+		1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS, 2557: awslogs.RetentionDays_SEVEN_YEARS,
+		2922: awslogs.RetentionDays_EIGHT_YEARS, 3288: awslogs.RetentionDays_NINE_YEARS, 3653: awslogs.RetentionDays_TEN_YEARS,
+	}[days]
+}

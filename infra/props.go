@@ -1,0 +1,271 @@
+package infra
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+)
+
+// Props of a Scheduler. The zero value is a working deployment: tables on
+// demand, kept when the stack goes, an HTTP API, alarms, a canary.
+type Props struct {
+	// Source is the folder of the Go module github.com/tickring/tickring, from
+	// which the functions are built. Empty: where Go finds that module.
+	Source string
+	// Functions is a folder with the functions as built elsewhere, each
+	// <name>/bootstrap. Empty: they are built, by the Go on this machine.
+	Functions string
+	// Architecture of the functions; ARM_64 if nil.
+	Architecture awslambda.Architecture
+	// Memory of single functions in MB, by name.
+	Memory map[string]float64
+
+	// Provisioned capacity of the tables and of the index; nil: on demand.
+	Provisioned *Provisioned
+	// WarmThroughput that the tables of jobs and of runs are made ready for.
+	WarmThroughput *Throughput
+	// RecoverRuns turns point-in-time recovery on for the table of runs too.
+	RecoverRuns bool
+	// RemovalPolicy of the tables: RETAIN if empty.
+	RemovalPolicy awscdk.RemovalPolicy
+	// DeletionProtection of the tables: on if nil, off with RemovalPolicy DESTROY.
+	DeletionProtection *bool
+	// EncryptionKey of tables, queues and tokens; nil: keys that AWS owns.
+	EncryptionKey awskms.IKey
+
+	// MaxPartitions is how far the index of due jobs is parted under load: 16.
+	MaxPartitions *float64
+	// MaxConcurrency bounds the invocations that send at a time; nil: the account.
+	MaxConcurrency *float64
+	// LogRetentionDays is how long the functions' logs stay: 14.
+	LogRetentionDays *float64
+	// LogLevel of the functions' own lines: debug, info, warn, error; info if empty.
+	LogLevel string
+
+	// Allow names the private networks that executors may live in, as CIDRs.
+	Allow []string
+	// Invoke names Lambda functions that may be executors, by ARN, of other
+	// accounts too. InvokeTag allows those of this account and Region that have
+	// a tag.
+	Invoke    []string
+	InvokeTag *Tag
+	// NoToken lets apps without a token take executors without one.
+	NoToken bool
+
+	// Vpc that the functions which call executors live in; nil: none.
+	Vpc            awsec2.IVpc
+	Subnets        *awsec2.SubnetSelection
+	SecurityGroups []awsec2.ISecurityGroup
+	// VpcEndpoints makes the endpoints of the VPC that the functions need.
+	VpcEndpoints bool
+
+	// FunctionUrl puts one function with one URL in front, in place of an HTTP
+	// API: cheaper, and without its throttle and its domain names.
+	FunctionUrl bool
+	// Domain of the HTTP API.
+	Domain *Domain
+	// PublicUrl is where executors and people reach the scheduler when it is not
+	// the stack's own URL: behind a proxy, or in an emulator. {api} in it stands
+	// for the identifier of the HTTP API.
+	PublicUrl string
+	// AccessLogs has the HTTP API log each request.
+	AccessLogs bool
+
+	// PermissionsBoundary of every role.
+	PermissionsBoundary awsiam.IManagedPolicy
+
+	// NoAlarms leaves the alarms out, NoCanary the canary.
+	NoAlarms, NoCanary bool
+	// AlarmTopic is told of alarms; nil: they are only shown.
+	AlarmTopic awssns.ITopic
+	// AccountConcurrency is how many functions may run at a time in the account,
+	// for the alarm on it: 1000.
+	AccountConcurrency *float64
+	// Dashboard makes one.
+	Dashboard bool
+
+	// Environment is added to that of each function.
+	Environment map[string]string
+}
+
+// Provisioned bounds the capacity of a table, which follows its use in between.
+type Provisioned struct {
+	MinRead, MaxRead, MinWrite, MaxWrite float64
+}
+
+// Throughput is in units a second.
+type Throughput struct{ Read, Write float64 }
+
+// Tag of a resource.
+type Tag struct{ Key, Value string }
+
+// Domain of the HTTP API. With a zone its records are made too.
+type Domain struct {
+	Name        string
+	Certificate awscertificatemanager.ICertificate
+	Zone        awsroute53.IHostedZone
+}
+
+// Bounds of what props may say.
+const (
+	maxPartitions  = 256
+	minConcurrency = 2 // of an event source mapping
+	maxConcurrency = 1000
+	minMemory      = 128
+	maxMemory      = 10240
+	maxAllow       = 100
+	maxInvoke      = 100
+)
+
+var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
+
+// Check says what in the props cannot be, each fault in a sentence.
+func (p *Props) Check() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+
+	number := func(name string, v *float64, min, max float64) {
+		if v != nil && (*v < min || *v > max || *v != float64(int(*v))) {
+			fault("%s is %v: a whole number from %v to %v is allowed", name, *v, min, max)
+		}
+	}
+	number("MaxPartitions", p.MaxPartitions, 1, maxPartitions)
+	number("MaxConcurrency", p.MaxConcurrency, minConcurrency, maxConcurrency)
+	number("AccountConcurrency", p.AccountConcurrency, 1, 1_000_000)
+	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
+		fault("LogRetentionDays is %v: logs are kept for %s days", *v, strings.Trim(fmt.Sprint(retentions), "[]"))
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Memory)) {
+		if !slices.Contains(functionNames, name) {
+			fault("Memory names the function %q: there are %s", name, strings.Join(functionNames, ", "))
+		}
+		number("Memory of "+name, new(p.Memory[name]), minMemory, maxMemory)
+	}
+	if p.Functions != "" && p.Source != "" {
+		fault("Functions and Source are both given: functions built elsewhere have no source here")
+	}
+	if v := p.LogLevel; v != "" && !slices.Contains([]string{"debug", "info", "warn", "error"}, v) {
+		fault("LogLevel is %q: debug, info, warn and error are allowed", v)
+	}
+
+	if c := p.Provisioned; c != nil {
+		for _, r := range []struct {
+			what     string
+			min, max float64
+		}{{"read", c.MinRead, c.MaxRead}, {"write", c.MinWrite, c.MaxWrite}} {
+			if r.min < 1 || r.max < r.min {
+				fault("Provisioned %s capacity is from %v to %v: it is at least 1, and its most not under its least", r.what, r.min, r.max)
+			}
+		}
+	}
+	if w := p.WarmThroughput; w != nil && (w.Read < 1 || w.Write < 1) {
+		fault("WarmThroughput is %v reads and %v writes a second: both are at least 1", w.Read, w.Write)
+	}
+	switch p.RemovalPolicy {
+	case "", awscdk.RemovalPolicy_RETAIN, awscdk.RemovalPolicy_DESTROY, awscdk.RemovalPolicy_RETAIN_ON_UPDATE_OR_DELETE:
+	default:
+		fault("RemovalPolicy is %s: RETAIN and DESTROY are allowed", p.RemovalPolicy)
+	}
+	if p.RemovalPolicy == awscdk.RemovalPolicy_DESTROY && p.DeletionProtection != nil && *p.DeletionProtection {
+		fault("RemovalPolicy is DESTROY with DeletionProtection: a protected table cannot go with its stack")
+	}
+
+	if len(p.Allow) > maxAllow {
+		fault("Allow names %d networks: at most %d are allowed", len(p.Allow), maxAllow)
+	}
+	for _, text := range p.Allow {
+		if n, err := netip.ParsePrefix(text); err != nil {
+			fault("Allow has %q: it takes networks such as 10.0.0.0/8", text)
+		} else if n != n.Masked() {
+			fault("Allow has %q: as a network that is %s", text, n.Masked())
+		}
+	}
+	if len(p.Invoke) > maxInvoke {
+		fault("Invoke names %d functions: at most %d are allowed; more by InvokeTag", len(p.Invoke), maxInvoke)
+	}
+	for _, arn := range p.Invoke {
+		if !isToken(arn) && !functionArn.MatchString(arn) {
+			fault("Invoke has %q: it takes ARNs of Lambda functions, each in full and without *", arn)
+		}
+	}
+	if t := p.InvokeTag; t != nil && (t.Key == "" || t.Value == "" || strings.ContainsAny(t.Key+t.Value, "*?${}")) {
+		fault("InvokeTag is %q = %q: both are needed, without * and ?", t.Key, t.Value)
+	}
+
+	if p.Vpc == nil {
+		if p.Subnets != nil || len(p.SecurityGroups) > 0 {
+			fault("Subnets or SecurityGroups are given without a Vpc")
+		}
+		if p.VpcEndpoints {
+			fault("VpcEndpoints are asked for without a Vpc to make them in")
+		}
+	} else if err := subnets(p); err != nil {
+		errs = append(errs, err)
+	}
+
+	if p.FunctionUrl && p.Domain != nil {
+		fault("FunctionUrl is set with the Domain %s: a function URL has no domain name of its own", p.Domain.Name)
+	}
+	if p.FunctionUrl && p.AccessLogs {
+		fault("FunctionUrl is set with AccessLogs: a function URL writes none")
+	}
+	if p.FunctionUrl && strings.Contains(p.PublicUrl, "{api}") {
+		fault("FunctionUrl is set with {api} in PublicUrl: there is no HTTP API then")
+	}
+	if d := p.Domain; d != nil {
+		if !regexp.MustCompile(`^([a-z0-9]([a-z0-9-]*[a-z0-9])?\.)+[a-z]{2,}$`).MatchString(d.Name) {
+			fault("Domain is %q: that is no domain name", d.Name)
+		}
+		if d.Certificate == nil {
+			fault("Domain %s has no Certificate: an HTTP API takes a domain name only with one", d.Name)
+		}
+	}
+	if text := p.PublicUrl; text != "" {
+		u, err := url.Parse(strings.ReplaceAll(text, "{api}", "api"))
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+			fault("PublicUrl is %q: it is an http or https URL without a query", text)
+		}
+	}
+	if p.NoAlarms && p.AlarmTopic != nil {
+		fault("NoAlarms is set with an AlarmTopic: there would be nothing to tell it")
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Environment)) {
+		if slices.Contains(ours, name) {
+			fault("Environment has %s: the construct sets that itself", name)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// subnets finds out whether the VPC has those that were asked for: the CDK
+// would stop with its own words.
+func subnets(p *Props) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("Vpc has no such subnets as Subnets asks for: %v", r)
+		}
+	}()
+	if s := p.Vpc.SelectSubnets(p.Subnets); len(*s.SubnetIds) == 0 {
+		return errors.New("Vpc has no such subnets as Subnets asks for: functions cannot live in it")
+	}
+	return nil
+}
+
+func isToken(text string) bool { return *awscdk.Token_IsUnresolved(text) }
+
+// retentions are those that CloudWatch Logs knows.
+var retentions = []float64{1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653}

@@ -1,0 +1,99 @@
+package infra_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/infra"
+)
+
+// Props that cannot be are refused when the app is synthesised, in a sentence.
+func TestContradictions(t *testing.T) {
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil)
+	vpc := awsec2.Vpc_FromVpcAttributes(stack, jsii.String("Bare"), &awsec2.VpcAttributes{VpcId: jsii.String("vpc-1"), AvailabilityZones: jsii.Strings("a")})
+	group := awsec2.SecurityGroup_FromSecurityGroupId(stack, jsii.String("Group"), jsii.String("sg-1"), nil)
+	topic := awssns.Topic_FromTopicArn(stack, jsii.String("Topic"), jsii.String("arn:aws:sns:us-east-1:123456789012:topic"))
+	for name, c := range map[string]struct {
+		p    infra.Props
+		want string
+	}{
+		"no partition":                {infra.Props{MaxPartitions: jsii.Number(0)}, "MaxPartitions is 0: a whole number from 1 to 256 is allowed"},
+		"half a partition":            {infra.Props{MaxPartitions: jsii.Number(1.5)}, "MaxPartitions is 1.5"},
+		"too many partitions":         {infra.Props{MaxPartitions: jsii.Number(257)}, "MaxPartitions is 257"},
+		"one at a time":               {infra.Props{MaxConcurrency: jsii.Number(1)}, "MaxConcurrency is 1: a whole number from 2 to 1000"},
+		"no retention":                {infra.Props{LogRetentionDays: jsii.Number(0)}, "LogRetentionDays is 0: logs are kept for 1 3 5 7"},
+		"an odd retention":            {infra.Props{LogRetentionDays: jsii.Number(10)}, "LogRetentionDays is 10"},
+		"an address":                  {infra.Props{Allow: []string{"10.0.0.1"}}, `Allow has "10.0.0.1": it takes networks such as 10.0.0.0/8`},
+		"a network with a host":       {infra.Props{Allow: []string{"10.1.2.3/8"}}, `Allow has "10.1.2.3/8": as a network that is 10.0.0.0/8`},
+		"a name":                      {infra.Props{Allow: []string{"executors"}}, `Allow has "executors"`},
+		"no memory":                   {infra.Props{Memory: map[string]float64{"tick": 64}}, "Memory of tick is 64: a whole number from 128 to 10240"},
+		"memory of nobody":            {infra.Props{Memory: map[string]float64{"tack": 128}}, `Memory names the function "tack": there are tick, dispatch`},
+		"a level":                     {infra.Props{LogLevel: "loud"}, `LogLevel is "loud"`},
+		"capacity upside down":        {infra.Props{Provisioned: &infra.Provisioned{MinRead: 5, MaxRead: 4, MinWrite: 1, MaxWrite: 1}}, "Provisioned read capacity is from 5 to 4"},
+		"no capacity":                 {infra.Props{Provisioned: &infra.Provisioned{MinRead: 1, MaxRead: 1}}, "Provisioned write capacity is from 0 to 0"},
+		"cold throughput":             {infra.Props{WarmThroughput: &infra.Throughput{Read: 12000}}, "WarmThroughput is 12000 reads and 0 writes"},
+		"protected and destroyed":     {infra.Props{RemovalPolicy: awscdk.RemovalPolicy_DESTROY, DeletionProtection: jsii.Bool(true)}, "RemovalPolicy is DESTROY with DeletionProtection"},
+		"a snapshot":                  {infra.Props{RemovalPolicy: awscdk.RemovalPolicy_SNAPSHOT}, "RemovalPolicy is SNAPSHOT"},
+		"a function's name":           {infra.Props{Invoke: []string{"payroll"}}, `Invoke has "payroll": it takes ARNs`},
+		"any function":                {infra.Props{Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:*"}}, "without *"},
+		"a tag without value":         {infra.Props{InvokeTag: &infra.Tag{Key: "tickring"}}, `InvokeTag is "tickring" = ""`},
+		"any tag":                     {infra.Props{InvokeTag: &infra.Tag{Key: "tickring", Value: "*"}}, "InvokeTag is"},
+		"groups without a VPC":        {infra.Props{SecurityGroups: []awsec2.ISecurityGroup{group}}, "Subnets or SecurityGroups are given without a Vpc"},
+		"subnets without a VPC":       {infra.Props{Subnets: &awsec2.SubnetSelection{}}, "Subnets or SecurityGroups are given without a Vpc"},
+		"endpoints without a VPC":     {infra.Props{VpcEndpoints: true}, "VpcEndpoints are asked for without a Vpc"},
+		"a VPC without subnets":       {infra.Props{Vpc: vpc}, "Vpc has no such subnets as Subnets asks for"},
+		"a domain of a function URL":  {infra.Props{FunctionUrl: true, Domain: &infra.Domain{Name: "jobs.example.com"}}, "FunctionUrl is set with the Domain jobs.example.com"},
+		"logs of a function URL":      {infra.Props{FunctionUrl: true, AccessLogs: true}, "FunctionUrl is set with AccessLogs"},
+		"an API of a function URL":    {infra.Props{FunctionUrl: true, PublicUrl: "http://localhost/{api}"}, "FunctionUrl is set with {api}"},
+		"a domain without its papers": {infra.Props{Domain: &infra.Domain{Name: "jobs.example.com"}}, "Domain jobs.example.com has no Certificate"},
+		"no domain":                   {infra.Props{Domain: &infra.Domain{Name: "https://jobs.example.com"}}, "that is no domain name"},
+		"no URL":                      {infra.Props{PublicUrl: "jobs.example.com"}, `PublicUrl is "jobs.example.com"`},
+		"nothing to tell":             {infra.Props{NoAlarms: true, AlarmTopic: topic}, "NoAlarms is set with an AlarmTopic"},
+		"a variable of ours":          {infra.Props{Environment: map[string]string{"TICKRING_ADMIN_TOKEN": "0"}}, "Environment has TICKRING_ADMIN_TOKEN"},
+		"two places of functions":     {infra.Props{Source: ".."}, "Functions and Source are both given"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.p.Functions = functions
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.HasPrefix(got, "the scheduler Tickring cannot be: ") || !strings.Contains(got, c.want) {
+					t.Errorf("%s; want %s", got, c.want)
+				}
+			}()
+			infra.NewScheduler(awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil), "Tickring", &c.p)
+		})
+	}
+}
+
+// All that is wrong is said at once.
+func TestAllContradictions(t *testing.T) {
+	err := (&infra.Props{MaxPartitions: jsii.Number(0), Allow: []string{"x"}, LogRetentionDays: jsii.Number(0)}).Check()
+	if got := strings.Count(fmt.Sprint(err), "\n"); got != 2 {
+		t.Errorf("%v", err)
+	}
+}
+
+// Where the functions are, and whether they are there.
+func TestFunctionsAreThere(t *testing.T) {
+	for name, c := range map[string]struct {
+		p    infra.Props
+		want string
+	}{
+		"elsewhere":      {infra.Props{Functions: t.TempDir()}, "which has no tick/bootstrap"},
+		"another source": {infra.Props{Source: t.TempDir()}, "the module github.com/tickring/tickring is not there"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if got := fmt.Sprint(recover()); !strings.Contains(got, c.want) {
+					t.Errorf("%s; want %s", got, c.want)
+				}
+			}()
+			infra.NewScheduler(awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil), "Tickring", &c.p)
+		})
+	}
+}

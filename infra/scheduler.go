@@ -1,0 +1,186 @@
+package infra
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2integrations"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslambda"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsscheduler"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// Scheduler is one deployment of tickring.
+type Scheduler struct {
+	constructs.Construct
+	// Tables and queues.
+	Jobs, Runs, State   awsdynamodb.TableV2
+	Fires, Checks, Dead awssqs.Queue
+	// Functions by name.
+	Functions map[string]awslambda.Function
+	// Url is the base of all its URLs.
+	Url *string
+	// TokenParameter names the SSM parameter with the token of the API.
+	TokenParameter *string
+
+	reportKey   *string
+	secretsMade awscdk.CustomResource
+	api         awsapigatewayv2.HttpApi
+}
+
+// NewScheduler makes one. It panics with what Props.Check says, and if the
+// functions cannot be built. A stack may hold several, each with an id of its own.
+func NewScheduler(scope constructs.Construct, id string, props *Props) *Scheduler {
+	p := Props{}
+	if props != nil {
+		p = *props
+	}
+	if err := p.Check(); err != nil {
+		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
+	}
+	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
+	names := []string{"tick", "dispatch", "api", "setup"}
+	if !p.FunctionUrl {
+		names = append(names, "callback", "registry")
+	}
+	dir, err := build(&p, names)
+	if err != nil {
+		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
+	}
+	if p.PermissionsBoundary != nil {
+		awsiam.PermissionsBoundary_Of(s.Construct).Apply(p.PermissionsBoundary)
+	}
+	s.tables(id, &p)
+	s.queues(id, &p)
+	s.secrets(&p, dir)
+	s.doors(&p, dir)
+	s.workers(&p, dir)
+	return s
+}
+
+func (s *Scheduler) arn(service, resource string) *string {
+	return awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: &service, Resource: &resource})
+}
+
+// secrets has the token of the API and the key of reports made when it is
+// deployed: CloudFormation itself cannot make a parameter that is encrypted.
+func (s *Scheduler) secrets(p *Props, dir string) {
+	prefix := "/tickring/" + *awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
+	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
+	fn := s.function(p, dir, function{name: "setup", about: "makes the tokens at deployment", memory: 128, timeout: 60},
+		allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, s.parameter(s.TokenParameter), s.parameter(s.reportKey)))
+	properties := map[string]any{"Secrets": []*string{s.TokenParameter, s.reportKey}}
+	if p.EncryptionKey != nil {
+		properties["KeyId"] = p.EncryptionKey.KeyArn()
+	}
+	s.secretsMade = awscdk.NewCustomResource(s.Construct, jsii.String("Secrets"), &awscdk.CustomResourceProps{
+		ResourceType: jsii.String("Custom::TickringSecrets"), ServiceToken: fn.FunctionArn(), Properties: &properties,
+		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
+	})
+}
+
+func (s *Scheduler) parameter(name *string) *string {
+	return s.arn("ssm", "parameter"+*name)
+}
+
+func (s *Scheduler) mayRead(names ...*string) awsiam.PolicyStatement {
+	var list []*string
+	for _, n := range names {
+		list = append(list, s.parameter(n))
+	}
+	return allow([]string{"ssm:GetParameters"}, list...)
+}
+
+// doors are the functions that are asked over HTTP, behind one base URL.
+func (s *Scheduler) doors(p *Props, dir string) {
+	ring := []awssqs.IQueue{s.Fires, s.Checks}
+	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
+	if p.FunctionUrl {
+		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
+		admin["TICKRING_DOORS"] = jsii.String("all")
+		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
+			needs: managing.and(finishing, calledBack, registering, needs{sends: ring})}, s.mayRead(s.TokenParameter, s.reportKey))
+		s.Url = jsii.String(strings.TrimSuffix(*s.functionUrl(all), "/"))
+		return
+	}
+	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
+		needs: managing.and(finishing, needs{sends: ring})}, s.mayRead(s.TokenParameter))
+	callback := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
+		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
+		needs: finishing.and(calledBack, needs{sends: ring})}, s.mayRead(s.reportKey))
+	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, needs: registering})
+
+	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
+		Description:        jsii.String("tickring"),
+		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Api"), api, nil),
+	})
+	route := func(id string, fn awslambda.Function, paths ...string) {
+		to := awsapigatewayv2integrations.NewHttpLambdaIntegration(&id, fn, nil)
+		for _, path := range paths {
+			s.api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{Path: &path, Methods: &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_POST}, Integration: to})
+		}
+	}
+	route("Registry", registry, "/api/registry", "/api/registryRemove", "/xxl-job-admin/api/registry", "/xxl-job-admin/api/registryRemove")
+	route("Callback", callback, "/api/callback", "/xxl-job-admin/api/callback", "/v1/report/{run}")
+	s.Url = s.api.ApiEndpoint()
+}
+
+// functionUrl gives a function a URL that everybody may ask.
+func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
+	return fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
+}
+
+// workers are the functions that plan and send.
+func (s *Scheduler) workers(p *Props, dir string) {
+	if p.PublicUrl != "" {
+		s.Url = &p.PublicUrl
+		if s.api != nil {
+			s.Url = jsii.String(strings.ReplaceAll(p.PublicUrl, "{api}", *s.api.ApiId()))
+		}
+		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
+	}
+	ring := needs{sends: []awssqs.IQueue{s.Fires, s.Checks}}
+	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, loops: true, once: true,
+		needs: planning.and(finishing, ring)})
+	// Not in its role: the function would wait for a role that waits for it.
+	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
+		Roles:      &[]awsiam.IRole{tick.Role()},
+		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
+	})
+	dispatch := s.function(p, dir, function{name: "dispatch", about: "sends fires to executors", memory: 256, timeout: sendTimeout, calls: true, loops: true,
+		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
+		needs: dispatching.and(finishing, ring, needs{sends: []awssqs.IQueue{s.Dead}, takes: []awssqs.IQueue{s.Fires, s.Checks}})}, s.mayRead(s.reportKey))
+	takes(dispatch, "Fires", s.Fires, p)
+	takes(dispatch, "Checks", s.Checks, p)
+	s.wake(tick)
+}
+
+// wake has tick invoked each minute. A wake-up that fails is not repeated: the
+// next minute brings one.
+func (s *Scheduler) wake(tick awslambda.Function) {
+	wake := constructs.NewConstruct(s.Construct, jsii.String("Wake"))
+	role := awsiam.NewRole(wake, jsii.String("Role"), &awsiam.RoleProps{
+		AssumedBy: awsiam.NewServicePrincipal(jsii.String("scheduler.amazonaws.com"), &awsiam.ServicePrincipalOpts{
+			Conditions: &map[string]any{"StringEquals": map[string]any{"aws:SourceAccount": awscdk.Stack_Of(s.Construct).Account()}},
+		}),
+		Description: jsii.String("Wakes tickring's tick"),
+		InlinePolicies: &map[string]awsiam.PolicyDocument{"wake": awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{
+			Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
+		})},
+	})
+	awsscheduler.NewCfnSchedule(wake, jsii.String("Schedule"), &awsscheduler.CfnScheduleProps{
+		Description:        jsii.String("Wakes tickring's tick each minute"),
+		ScheduleExpression: jsii.String("rate(1 minute)"),
+		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
+		Target: &awsscheduler.CfnSchedule_TargetProperty{
+			Arn: tick.FunctionArn(), RoleArn: role.RoleArn(), Input: jsii.String("{}"),
+			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0), MaximumEventAgeInSeconds: jsii.Number(60)},
+		},
+	})
+}

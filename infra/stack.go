@@ -1,0 +1,54 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// StackProps of a TickringStack.
+type StackProps struct {
+	awscdk.StackProps
+	Props
+	// Refer, if not nil, completes the props with references to resources of
+	// others, which need a stack to be made in.
+	Refer func(awscdk.Stack, *Props)
+}
+
+// TickringStack is a stack with one Scheduler.
+type TickringStack struct {
+	awscdk.Stack
+	*Scheduler
+}
+
+// NewTickringStack makes one; it panics as NewScheduler does. Its outputs are
+// what the command line needs to find the deployment.
+func NewTickringStack(scope constructs.Construct, id string, props *StackProps) *TickringStack {
+	if props == nil {
+		props = &StackProps{}
+	}
+	stack := awscdk.NewStack(scope, &id, &props.StackProps)
+	p := props.Props
+	if props.Refer != nil {
+		props.Refer(stack, &p)
+	}
+	s := NewScheduler(stack, "Tickring", &p)
+	out := func(name string, value *string, about string) {
+		awscdk.NewCfnOutput(stack, &name, &awscdk.CfnOutputProps{Value: value, Description: &about})
+	}
+	out("Url", s.Url, "The address of the scheduler, for executors and for tickring --endpoint")
+	out("TokenParameter", s.TokenParameter, "The SSM parameter with the token of the API")
+	out("JobsTable", s.Jobs.TableName(), "Table of jobs")
+	out("RunsTable", s.Runs.TableName(), "Table of runs")
+	out("StateTable", s.State.TableName(), "Table of all else")
+	out("FiresQueue", s.Fires.QueueUrl(), "Queue of fires")
+	out("ChecksQueue", s.Checks.QueueUrl(), "Queue of checks")
+	out("DeadQueue", s.Dead.QueueUrl(), "Queue of dead letters")
+	out("TickFunction", s.Functions["tick"].FunctionName(), "Function that plans")
+	out("DispatchFunction", s.Functions["dispatch"].FunctionName(), "Function that sends")
+	if s.api != nil {
+		out("HttpApi", s.api.ApiId(), "Identifier of the HTTP API")
+	}
+	awscdk.Tags_Of(stack).Add(jsii.String("tickring"), &id, nil)
+	return &TickringStack{stack, s}
+}

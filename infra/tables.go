@@ -1,0 +1,101 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// due is the index of the jobs that are to be planned, by partition and time.
+const due = "due"
+
+// fixed pins the logical ID of what holds data: moving code about must never
+// replace it.
+func fixed(id string, c constructs.IConstruct, suffix string) {
+	c.Node().DefaultChild().(awscdk.CfnResource).OverrideLogicalId(jsii.String(id + suffix))
+}
+
+func (s *Scheduler) tables(id string, p *Props) {
+	policy := p.RemovalPolicy
+	if policy == "" {
+		policy = awscdk.RemovalPolicy_RETAIN
+	}
+	protected := p.DeletionProtection
+	if protected == nil {
+		protected = jsii.Bool(policy != awscdk.RemovalPolicy_DESTROY)
+	}
+	encryption := awsdynamodb.TableEncryptionV2_DynamoOwnedKey()
+	if p.EncryptionKey != nil {
+		encryption = awsdynamodb.TableEncryptionV2_CustomerManagedKey(p.EncryptionKey, nil)
+	}
+	var warm *awsdynamodb.WarmThroughput
+	if w := p.WarmThroughput; w != nil {
+		warm = &awsdynamodb.WarmThroughput{ReadUnitsPerSecond: &w.Read, WriteUnitsPerSecond: &w.Write}
+	}
+	table := func(name, hash, sort string, kind awsdynamodb.AttributeType, recover bool, warm *awsdynamodb.WarmThroughput, index ...*awsdynamodb.GlobalSecondaryIndexPropsV2) awsdynamodb.TableV2 {
+		t := awsdynamodb.NewTableV2(s.Construct, &name, &awsdynamodb.TablePropsV2{
+			PartitionKey:                     &awsdynamodb.Attribute{Name: &hash, Type: kind},
+			SortKey:                          &awsdynamodb.Attribute{Name: &sort, Type: kind},
+			Billing:                          billing(p),
+			Encryption:                       encryption,
+			WarmThroughput:                   warm,
+			PointInTimeRecoverySpecification: &awsdynamodb.PointInTimeRecoverySpecification{PointInTimeRecoveryEnabled: &recover},
+			TimeToLiveAttribute:              jsii.String("expires"),
+			DeletionProtection:               protected,
+			RemovalPolicy:                    policy,
+			GlobalSecondaryIndexes:           &index,
+		})
+		fixed(id, t, name)
+		return t
+	}
+	s.Jobs = table("Jobs", "id", "part", awsdynamodb.AttributeType_STRING, true, warm, &awsdynamodb.GlobalSecondaryIndexPropsV2{
+		IndexName:      jsii.String(due),
+		PartitionKey:   &awsdynamodb.Attribute{Name: jsii.String("partition"), Type: awsdynamodb.AttributeType_NUMBER},
+		SortKey:        &awsdynamodb.Attribute{Name: jsii.String("planAt"), Type: awsdynamodb.AttributeType_STRING},
+		ProjectionType: awsdynamodb.ProjectionType_KEYS_ONLY,
+		WarmThroughput: warm,
+	})
+	s.Runs = table("Runs", "job", "run", awsdynamodb.AttributeType_NUMBER, p.RecoverRuns, warm)
+	s.State = table("State", "of", "key", awsdynamodb.AttributeType_STRING, true, nil)
+}
+
+func billing(p *Props) awsdynamodb.Billing {
+	c := p.Provisioned
+	if c == nil {
+		return awsdynamodb.Billing_OnDemand(nil)
+	}
+	capacity := func(min, max float64) awsdynamodb.Capacity {
+		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max, TargetUtilizationPercent: jsii.Number(70)})
+	}
+	read := awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &c.MinRead, MaxCapacity: &c.MaxRead, TargetUtilizationPercent: jsii.Number(70)})
+	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: read, WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
+}
+
+// maxReceives is how often a message comes again, each after its visibility,
+// before it is a dead letter: an outage of what dispatch needs, of an hour and
+// a half, kills no message.
+const maxReceives = 100
+
+func (s *Scheduler) queues(id string, p *Props) {
+	queue := func(name string, dead *awssqs.DeadLetterQueue) awssqs.Queue {
+		props := &awssqs.QueueProps{
+			Encryption:        awssqs.QueueEncryption_SQS_MANAGED,
+			EnforceSSL:        jsii.Bool(true),
+			RetentionPeriod:   awscdk.Duration_Days(jsii.Number(14)),
+			VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(visibility)),
+			DeadLetterQueue:   dead,
+		}
+		if p.EncryptionKey != nil {
+			props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, p.EncryptionKey
+		}
+		q := awssqs.NewQueue(s.Construct, &name, props)
+		fixed(id, q, name)
+		return q
+	}
+	s.Dead = queue("Dead", nil)
+	dead := &awssqs.DeadLetterQueue{Queue: s.Dead, MaxReceiveCount: jsii.Number(maxReceives)}
+	s.Fires = queue("Fires", dead)
+	s.Checks = queue("Checks", dead)
+}

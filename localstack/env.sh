@@ -1,0 +1,21 @@
+# What the scripts beside share; they source it. The state of an emulator, its
+# programs and its log are in one folder.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+state=${TICKRING_STATE:-$here/.state}
+port=${TICKRING_EMULATOR_PORT:-4566}
+emulator=${TICKRING_EMULATOR:-ministack} # or localstack
+case $emulator in
+ministack | localstack) ;;
+*)
+  echo "TICKRING_EMULATOR=$emulator: ministack and localstack are allowed" >&2
+  exit 2
+  ;;
+esac
+export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_REGION=us-east-1 AWS_DEFAULT_REGION=us-east-1
+export AWS_ENDPOINT_URL=http://127.0.0.1:$port AWS_ENDPOINT_URL_S3=http://127.0.0.1:$port EDGE_PORT=$port
+export CI=true CDK_DISABLE_CLI_TELEMETRY=true JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1
+stack=Tickring
+
+cdk() { (cd "$root/infra" && "$state/node_modules/.bin/cdklocal" "$@"); }

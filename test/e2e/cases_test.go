@@ -1,0 +1,233 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/test/rig"
+)
+
+const (
+	// proof is how long the job that fires each second is looked at.
+	proof = 2 * time.Minute
+	// woken is how long a stack may take until its schedule first wakes the tick
+	// and that has planned: the schedule begins within its first two minutes.
+	woken = 3 * time.Minute
+	// settles is how long the last fires may be under way. The emulator's queues
+	// are up to a second late by themselves.
+	settles = 30 * time.Second
+)
+
+// eachSecond: the schedule wakes the tick, which plans onto the ring, from which
+// dispatch sends to a real executor, which calls back.
+func (s *stack) eachSecond(t *testing.T) {
+	app := s.app(t, "second", "")
+	var mu sync.Mutex
+	got := map[int64]int{} // runs by their second
+	early, slowest := 0, time.Duration(0)
+	first := make(chan time.Time, 1)
+	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
+		now := time.Now()
+		at, planned := core.RunID(run.ID).Planned()
+		if !planned {
+			return fmt.Errorf("run %d has no instant", run.ID)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		late := now.Sub(at.Time())
+		if got[at.Time().Unix()]++; late < 0 {
+			early++
+		}
+		slowest = max(slowest, late)
+		select {
+		case first <- at.Time():
+		default:
+		}
+		return nil
+	})
+	s.OK(t, "", "create", app+"/each", "--cron", "* * * * * ?", "--handler", "work")
+	var from time.Time
+	limit := time.NewTimer(woken)
+	defer limit.Stop()
+	select {
+	case at := <-first:
+		from = time.Now().Truncate(time.Second).Add(2 * time.Second)
+		t.Logf("the first instant sent is %s, at %s", at.Format(time.TimeOnly), time.Now().UTC().Format(time.TimeOnly))
+	case <-limit.C:
+		t.Fatalf("nothing was sent within %s", woken)
+	}
+	to := from.Add(proof)
+	wait(t, time.Until(to))
+	missing := func() (none, many int) {
+		mu.Lock()
+		defer mu.Unlock()
+		for at := from; at.Before(to); at = at.Add(time.Second) {
+			switch n := got[at.Unix()]; {
+			case n == 0:
+				none++
+			case n > 1:
+				many++
+			}
+		}
+		return none, many
+	}
+	if err := rig.Eventually(settles, func() error {
+		if none, _ := missing(); none > 0 {
+			return fmt.Errorf("%d of %d instants reached no executor", none, int(proof/time.Second))
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if _, many := missing(); many > 0 {
+		t.Errorf("%d instants reached the executor more than once", many)
+	}
+	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
+	// Before an audit of what the queue may still hold.
+	if err := rig.Eventually(settles, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if early > 0 {
+		t.Errorf("%d runs came before their instant", early)
+	}
+	t.Logf("%d instants, the latest run %s after its instant", int(proof/time.Second), slowest)
+}
+
+// succeeded looks whether every second of [from, to) has a run that was called back.
+func (s *stack) succeeded(t *testing.T, job string, from, to time.Time) error {
+	out := s.OK(t, "", "runs", job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339), "--limit", "500", "-o", "json")
+	var page struct{ Runs []rig.Run }
+	if err := json.Unmarshal([]byte(out), &page); err != nil {
+		return err
+	}
+	states := map[string]int{}
+	for _, r := range page.Runs {
+		states[r.State+" "+r.Reason]++
+	}
+	if want := int(to.Sub(from) / time.Second); len(page.Runs) != want || states["succeeded "] != want {
+		return fmt.Errorf("%d runs of %d: %v", len(page.Runs), want, states)
+	}
+	return nil
+}
+
+// byHand: a trigger runs at once, whatever the tick does, and its failure is told.
+func (s *stack) byHand(t *testing.T) {
+	app := s.app(t, "hand", "")
+	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
+		if run.Cause != "manual" || run.Params == "bad" {
+			return fmt.Errorf("cause %s, params %q", run.Cause, run.Params)
+		}
+		return nil
+	})
+	s.OK(t, "", "create", app+"/job", "--handler", "work")
+	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", settles)
+	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", settles); !strings.Contains(r.Message, `params "bad"`) {
+		t.Errorf("the failure says %q", r.Message)
+	}
+}
+
+// call: a plain HTTP endpoint, one that answers and one that reports later.
+func (s *stack) call(t *testing.T) {
+	reports := make(chan string, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/now":
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "did %s", b)
+		case "/later":
+			reports <- r.Header.Get("Tickring-Callback")
+			w.WriteHeader(http.StatusAccepted)
+		}
+	}))
+	defer srv.Close()
+	app := s.app(t, "calls", fmt.Sprintf(`, executors: ["call:%s"]`, srv.URL))
+	s.OK(t, "", "create", app+"/now", "--call", srv.URL+"/now", "--params", "it")
+	s.OK(t, "", "create", app+"/later", "--call", srv.URL+"/later")
+	if r := s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", settles); r.Message != "did it" {
+		t.Errorf("the answer is %q", r.Message)
+	}
+	id := s.Trigger(t, app+"/later")
+	limit := time.NewTimer(settles)
+	defer limit.Stop()
+	select {
+	case url := <-reports:
+		for _, c := range []struct {
+			url  string
+			want int
+		}{{url + "0", http.StatusUnauthorized}, {url, http.StatusOK}} {
+			resp, err := http.Post(c.url, "application/json", strings.NewReader(`{"state":"failed","message":"no paper"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, _ := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			if resp.StatusCode != c.want {
+				t.Errorf("report to %s: %s %s; want %d", c.url, resp.Status, b, c.want)
+			}
+		}
+	case <-limit.C:
+		t.Fatal("the endpoint was not called")
+	}
+	if r := s.WaitState(t, id, "failed", settles); r.Message != "no paper" {
+		t.Errorf("the report says %q", r.Message)
+	}
+}
+
+// strangers get nothing: neither without the token of the API nor with that of
+// another app.
+func (s *stack) strangers(t *testing.T) {
+	app := s.app(t, "own", "")
+	register := func(address string) string {
+		return fmt.Sprintf(`{"registryGroup":"EXECUTOR","registryKey":%q,"registryValue":%q}`, app, address)
+	}
+	for _, c := range []struct{ method, path, token, body, want string }{
+		{"GET", "/v1/apps", "", "", "401"},
+		{"GET", "/v1/apps", "second-executor-token", "", "401"},
+		{"POST", "/api/registry", "second-executor-token", register("http://127.0.0.1:1/"), `"code":500`},
+		{"POST", "/xxl-job-admin/api/registry", app + "-executor-token", register("http://169.254.169.254/"), `"code":500`},
+		{"POST", "/xxl-job-admin/api/registry", app + "-executor-token", register("http://127.0.0.1:1/"), `"code":200`},
+		{"POST", "/api/registryRemove", app + "-executor-token", register("http://127.0.0.1:1/"), `"code":200`},
+		{"POST", "/v1/report/4294967296?key=0", "", `{}`, "401"},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), c.method, s.URL+c.path, strings.NewReader(c.body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("XXL-JOB-ACCESS-TOKEN", c.token)
+		req.Header.Set("Authorization", "Bearer "+c.token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if got := fmt.Sprint(resp.StatusCode, " ", string(b)); !strings.Contains(got, c.want) {
+			t.Errorf("%s %s with %q: %s; want %s", c.method, c.path, c.token, got, c.want)
+		}
+	}
+}
+
+// wait lets the clock of the deployment pass.
+func wait(t *testing.T, d time.Duration) {
+	t.Helper()
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-t.Context().Done():
+		t.Fatal(t.Context().Err())
+	}
+}

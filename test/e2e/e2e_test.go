@@ -1,0 +1,167 @@
+// Package e2e_test holds the deployment of infra/ to what users count on, as it
+// stands in an emulator of AWS: localstack/test runs it.
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/test/rig"
+)
+
+// destroy is the command that removes the stack; what it leaves is looked at.
+var destroy = flag.String("destroy", "", "command that removes the stack at the end of TestStack")
+
+// outputs are those of the stack.
+type outputs struct {
+	Base           string `json:"Url"`
+	TokenParameter string
+	JobsTable      string
+	RunsTable      string
+	StateTable     string
+	FiresQueue     string
+	ChecksQueue    string
+	DeadQueue      string
+	TickFunction   string
+}
+
+// stack is what was deployed.
+type stack struct {
+	outputs
+	*rig.Server
+	sdk   aws.Config
+	began time.Time
+}
+
+// deployed finds the stack. The suite is only run where there is one, so a
+// missing variable fails: a suite that skips itself proves nothing.
+func deployed(t *testing.T) *stack {
+	t.Helper()
+	path, endpoint := os.Getenv("TICKRING_E2E_OUTPUTS"), os.Getenv("AWS_ENDPOINT_URL")
+	if path == "" || endpoint == "" {
+		t.Fatal("TICKRING_E2E_OUTPUTS and AWS_ENDPOINT_URL are not set: localstack/test sets them")
+	}
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stacks map[string]outputs
+	if err := json.Unmarshal(b, &stacks); err != nil || len(stacks) != 1 {
+		t.Fatalf("%s: %d stacks, %v", path, len(stacks), err)
+	}
+	s := &stack{began: time.Now(), sdk: aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}}
+	for _, s.outputs = range stacks {
+	}
+	dir := t.TempDir()
+	bin, err := rig.Build(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := ssm.NewFromConfig(s.sdk).GetParameter(t.Context(), &ssm.GetParameterInput{Name: &s.TokenParameter, WithDecryption: aws.Bool(true)})
+	if err != nil {
+		t.Fatalf("the token that the deployment made: %v", err)
+	}
+	if out.Parameter.Type != "SecureString" || len(*out.Parameter.Value) < 32 {
+		t.Fatalf("the token is a %s of %d characters", out.Parameter.Type, len(*out.Parameter.Value))
+	}
+	s.Server = &rig.Server{Bin: bin, Dir: dir, URL: s.Base, AdminToken: *out.Parameter.Value}
+	return s
+}
+
+// TestStack walks through the life of a deployment: everything at once while it
+// is there, then its removal.
+func TestStack(t *testing.T) {
+	s := deployed(t)
+	t.Run("in use", func(t *testing.T) {
+		t.Run("each second for two minutes", func(t *testing.T) { t.Parallel(); s.eachSecond(t) })
+		t.Run("by hand", func(t *testing.T) { t.Parallel(); s.byHand(t) })
+		t.Run("call", func(t *testing.T) { t.Parallel(); s.call(t) })
+		t.Run("strangers", func(t *testing.T) { t.Parallel(); s.strangers(t) })
+	})
+	if t.Failed() || *destroy == "" {
+		return
+	}
+	t.Run("removed", s.removed)
+}
+
+// executes starts an executor of an app, in this process, whose handler is h.
+func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler) {
+	t.Helper()
+	mux := executor.NewMux()
+	mux.Register(handler, h)
+	token := app + "-executor-token"
+	e, err := executor.New(mux, executor.Options{
+		App: app, Token: token, Servers: []string{s.URL}, Listen: "127.0.0.1:0", InMemory: true, Dir: t.TempDir(),
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- e.ListenAndServe(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil && ctx.Err() == nil {
+			t.Errorf("executor of %s: %v", app, err)
+		}
+	})
+	if err := rig.Eventually(30*time.Second, func() error {
+		out, code := s.CLI(t, "", "executors", app, "-o", "json")
+		var list struct{ Executors []struct{ Address string } }
+		if err := json.Unmarshal([]byte(out), &list); err != nil || code != 0 || len(list.Executors) == 0 {
+			return fmt.Errorf("no executor of %s is registered: %s", app, out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// app makes an app with a token, under a name that no earlier run of the suite took.
+func (s *stack) app(t *testing.T, kind string, more string) (name string) {
+	t.Helper()
+	name = kind + "-" + strconv.FormatInt(s.began.Unix(), 36)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "app.yaml")
+	for path, text := range map[string]string{
+		filepath.Join(dir, "token"): name + "-executor-token",
+		file:                        fmt.Sprintf("version: 1\napps:\n  - {name: %s, token: {file: ./token}%s}\n", name, more),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.OK(t, "", "apply", "-f", file)
+	return name
+}
+
+// removed is what is left when the stack is gone: what holds data.
+func (s *stack) removed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, *destroy).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", *destroy, err, out)
+	}
+	for what, c := range s.resources(t) {
+		t.Logf("%d %s: %q", len(c.left), what, c.left)
+		if len(c.left) != c.want {
+			t.Errorf("%d %s are left, want %d: %q", len(c.left), what, c.want, c.left)
+		}
+	}
+}

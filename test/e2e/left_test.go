@@ -1,0 +1,53 @@
+package e2e_test
+
+import (
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	"github.com/aws/aws-sdk-go-v2/service/ssm"
+)
+
+// left are resources of the stack that are there, and how many are to stay when
+// it is removed.
+type left struct {
+	left []string
+	want int
+}
+
+// resources lists what the stack is made of, as far as it keeps or costs something.
+func (s *stack) resources(t *testing.T) map[string]left {
+	t.Helper()
+	ctx := t.Context()
+	all := map[string]left{}
+	tables, err := dynamodb.NewFromConfig(s.sdk).ListTables(ctx, &dynamodb.ListTablesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["tables"] = left{tables.TableNames, 3}
+	queues, err := sqs.NewFromConfig(s.sdk).ListQueues(ctx, &sqs.ListQueuesInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all["queues"] = left{queues.QueueUrls, 0}
+	functions, err := lambda.NewFromConfig(s.sdk).ListFunctions(ctx, &lambda.ListFunctionsInput{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range functions.Functions {
+		names = append(names, *f.FunctionName)
+	}
+	all["functions"] = left{names, 0}
+	names = nil
+	params, err := ssm.NewFromConfig(s.sdk).GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: new("/tickring"), Recursive: new(true)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range params.Parameters {
+		names = append(names, *p.Name)
+	}
+	all["secrets"] = left{names, 0}
+	return all
+}
