@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -28,6 +29,7 @@ type Engine struct {
 	Ring     Ring
 	Queue    Queue
 	Health   dispatch.Healths
+	Pull     pull.Store // queues that executors pull from; nil where SQS has them
 	Upkeep   Upkeep
 	// Close ends what the engine runs and releases its files.
 	Close func() error

@@ -80,6 +80,29 @@ func (s *Submitted) Drop(cause error) bool {
 	return true
 }
 
+// Kill ends the run as one that somebody killed, and reports it: its context
+// ends, or it does not begin. A run that has ended is left alone.
+func (s *Submitted) Kill() {
+	e := s.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.t.recorded {
+		return
+	}
+	if w := e.workers[s.t.wire.JobID]; w != nil {
+		before := len(w.queue)
+		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
+		if len(w.queue) < before {
+			s.t.run.log.last("---- end: " + reasonKill + suffixQueued)
+			e.record(s.t, wire.CodeFailure, reasonKill+suffixQueued)
+			s.t.ended = true
+			s.t.cancel(nil)
+			return
+		}
+	}
+	e.cancel(s.t, reasonKill)
+}
+
 // A SubmitOption says more about a run.
 type SubmitOption func(*incoming)
 

@@ -64,6 +64,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	if s.o.Closing != nil {
 		s.o.Closing()
 	}
+	p.pull.Close()
 	shut, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel2()
 	if serr := s.http.Shutdown(shut); serr != nil && !errors.Is(serr, http.ErrServerClosed) {
@@ -251,6 +252,9 @@ func (s *Server) checkLoop(receive, handle context.Context, p *parts) {
 // sweepLoop keeps the store small, in steps that hold up no fire.
 func (s *Server) sweepLoop(ctx context.Context, p *parts) {
 	s.every(ctx, s.o.SweepEvery, "sweep", func(ctx context.Context) error {
+		if _, err := p.pull.Sweep(ctx, 500); err != nil {
+			s.log.Error("sweep of queues failed", "err", err)
+		}
 		for {
 			n, err := p.engine.Upkeep.Sweep(ctx, time.Now(), s.o.KeepRuns, s.o.KeepJournals, 500)
 			if err != nil || n == 0 {

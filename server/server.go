@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -63,6 +64,7 @@ type parts struct {
 	manage *manage.Manage
 	reg    *registry.Registry
 	call   *callback.Callback
+	pull   *pull.Puller
 	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
 	upAt   time.Time
@@ -220,13 +222,17 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	p.sender = send.New(send.Options{Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey(), Functions: o.Functions, SQS: o.SQS})
+	// Made before what it calls: the sender puts runs into its queues.
+	var end finisher
+	p.pull = pull.New(eng.Pull, eng.Finish, &end, pull.Options{Expiry: o.Expiry, Log: s.log})
+	p.sender = send.New(send.Options{Queues: doors.Queues{Puller: p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey(), Functions: o.Functions, SQS: o.SQS})
 	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
 		s.m.closed(r)
 		if o.Closed != nil {
 			o.Closed(r)
 		}
 	}})
+	end.Finish = p.finish
 	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, p.finish, tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
@@ -269,6 +275,9 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	s.handler.Store(&h)
 	return nil
 }
+
+// finisher is a Finish that is made later.
+type finisher struct{ *finish.Finish }
 
 // reportKey signs the URLs at which calls report; it follows the admin token.
 func (s *Server) reportKey() []byte {

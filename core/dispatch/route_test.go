@@ -89,3 +89,47 @@ func TestOtherRoutesAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// Failover passes over a queue that was polled and is no more, takes one that is
+// polled or of which nothing is known, and asks no function.
+func TestFailoverWithoutBeats(t *testing.T) {
+	for name, c := range map[string]struct {
+		beat  time.Duration // how long ago it was polled; 0 never
+		first string
+		want  string
+		asked int
+	}{
+		"polled":        {90 * time.Second, "queue:q", "queue:q", 1},
+		"polled before": {91 * time.Second, "queue:q", "http://10.0.0.3:1", 1},
+		"never polled":  {0, "queue:q", "queue:q", 1},
+		"function":      {0, "lambda:f", "lambda:f", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGated(t, dispatch.Options{})
+				app := core.App{Name: "pulls", Executors: []string{c.first, "http://10.0.0.3:1"}, Rev: 1}
+				if err := g.s.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "pulls"}); err != nil {
+					t.Fatal(err)
+				}
+				if c.beat > 0 {
+					if err := g.s.PutExecutor(t.Context(), core.Executor{App: "pulls", Address: c.first, Beat: time.Now().Add(-c.beat)}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				j := core.Job{Def: core.Def{ID: 7, App: "pulls", Name: "j", Handler: "h", Route: core.RouteFailover}}
+				j.Normalize()
+				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+				if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "pulls", Job: 7}})[0]; err != nil {
+					t.Fatal(err)
+				}
+				now := core.InstantOf(time.Now())
+				id := core.PlannedRun(7, now)
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
+				if run := found[id]; err != nil || run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
+					t.Errorf("sent to %s, asked %v, noted %+v, %v", run.Address, g.sender.beats, run.Tries, err)
+				}
+			})
+		})
+	}
+}

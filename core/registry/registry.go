@@ -8,6 +8,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -73,6 +74,25 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 			return &core.Error{Code: core.CodeRefused, Field: "address", Value: g.Address, Reason: err.Error(), Err: err}
 		}
 	}
+	return r.beat(ctx, g)
+}
+
+// Polled notes that somebody pulls from a queue, which is a fixed address of the
+// app that was admitted.
+func (r *Registry) Polled(ctx context.Context, app *core.App, address string) error {
+	if scheme, _, err := core.ParseAddress(address); err != nil {
+		return err
+	} else if scheme != core.SchemeQueue {
+		return core.Invalid("queue", address, "the name of a queue is expected")
+	}
+	if !slices.Contains(app.Executors, address) {
+		return core.Errorf(core.CodeNotFound, "%s is no executor of app %s: write executors: [%q] to the app in a file for tickring apply", address, app.Name, address)
+	}
+	return r.beat(ctx, Registration{App: app.Name, Address: address})
+}
+
+// beat stores a sign of life, unless the stored one is young.
+func (r *Registry) beat(ctx context.Context, g Registration) error {
 	all, err := r.store.Executors(ctx, []string{g.App})
 	if err != nil {
 		return passing(err)

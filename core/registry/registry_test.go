@@ -142,3 +142,31 @@ func TestRegister(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Polling is the heartbeat of a queue that is an address of the app, written as
+// seldom as any.
+func TestPolled(t *testing.T) {
+	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	e := memory.Open(memory.Options{})
+	store := &counting{Store: e.Registry}
+	r := registry.New(store, registry.Options{Now: func() time.Time { return clock }})
+	app := &core.App{Name: "shop", Executors: []string{"queue:mail", "http://x"}}
+	for i, c := range []struct {
+		wait time.Duration
+		puts int
+	}{{0, 1}, {40 * time.Second, 1}, {time.Second, 2}} {
+		clock = clock.Add(c.wait)
+		if err := r.Polled(ctx, app, "queue:mail"); err != nil || store.puts != c.puts {
+			t.Errorf("%d: %d writes, %v", i, store.puts, err)
+		}
+	}
+	all, err := e.Registry.Executors(ctx, []string{"shop"})
+	if got := all["shop"]; err != nil || len(got) != 1 || got[0].Address != "queue:mail" || !got[0].Beat.Equal(clock) {
+		t.Errorf("%+v %v", got, err)
+	}
+	for address, want := range map[string]core.Code{"queue:other": core.CodeNotFound, "http://x": core.CodeInvalid, "queue:a b": core.CodeInvalid} {
+		if err := r.Polled(ctx, app, address); code(err) != want {
+			t.Errorf("%s: %v", address, err)
+		}
+	}
+}

@@ -74,7 +74,7 @@ var Cases = []Case{
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
-	{"Reopen", reopen},
+	{"Pulls", pulls}, {"Reopen", reopen},
 }
 
 // base is a time that needs no rounding, in the future of every run of the suite's jobs.

@@ -37,7 +37,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Upkeep: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Upkeep: s, Close: s.Close,
 	}
 }
 
@@ -77,6 +77,9 @@ type Store struct {
 	queues   map[ring.Kind]*queue
 	lastMsg  int64
 	dead     []DeadLetter
+
+	pulled     []*pulled
+	lastPulled int64
 }
 
 type (

@@ -121,6 +121,7 @@ func TestOlderFile(t *testing.T) {
 	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
 		t.Fatal(err)
 	}
+	raw(t, s, "DROP TABLE pulled")
 	raw(t, s, "DROP INDEX runs_owes")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
 	raw(t, s, "PRAGMA user_version = 1")

@@ -87,6 +87,15 @@ CREATE TABLE state (name TEXT NOT NULL UNIQUE, value NOT NULL);
 	`ALTER TABLE runs ADD COLUMN data TEXT;`,
 	// 3: what owes is few, and asked for as a whole
 	`CREATE INDEX runs_owes ON runs (key) WHERE owes IS NOT NULL;`,
+	// 4: queues that executors pull from
+	`
+CREATE TABLE pulled (
+	id INTEGER PRIMARY KEY AUTOINCREMENT, app TEXT NOT NULL, queue TEXT NOT NULL, run INTEGER NOT NULL,
+	visible INTEGER NOT NULL, receives INTEGER NOT NULL, body BLOB NOT NULL
+);
+CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
+CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -71,7 +71,7 @@ func OpenStore(ctx context.Context, o Options) (*Store, error) { return openStor
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Health: s, Upkeep: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Upkeep: s, Close: s.Close,
 	}
 }
 

@@ -1,8 +1,15 @@
 // Package queueexec makes a program an executor without a port: it pulls runs
-// from an SQS queue.
+// from a queue. On one machine that is a queue of the tickring server, by long
+// poll:
 //
 //	mux := executor.NewMux()
 //	mux.Register("nightly", nightly)
+//	err := queueexec.Run(ctx, mux, queueexec.Options{
+//		Queue: "reports", App: "reports", Servers: servers, Token: token,
+//	})
+//
+// On AWS it is an SQS queue:
+//
 //	err := queueexec.Run(ctx, mux, queueexec.Options{
 //		Queue:  "https://sqs.eu-central-1.amazonaws.com/123456789012/reports",
 //		Client: sqs.NewFromConfig(config),
@@ -11,6 +18,11 @@
 //
 // A message is the body that a scheduler sends to /run. Several processes may
 // pull from one queue; each should know all handlers.
+//
+// Polling is the heartbeat: the servers are told every 30 s at least that
+// somebody pulls from the queue. Before a run begins, and whenever it is
+// extended, they are asked whether it was killed; a run whose server cannot be
+// asked begins, or goes on.
 //
 // # What it promises
 //
@@ -23,7 +35,8 @@
 // So a run may be begun twice, and a handler must bear that. SQS hides a
 // message for 12 hours at most; a run that takes longer begins again elsewhere.
 //
-// A message that is no run is left alone, for the queue's dead letters.
+// A message that is no run, or a run of another app, is left alone, for the
+// queue's dead letters.
 package queueexec
 
 import (
@@ -31,13 +44,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
+	"net/http"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
-	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/executor"
 )
@@ -49,11 +61,16 @@ type Client interface {
 	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 }
 
-// Options of Run. Queue, Client and App are needed.
+// Options of Run. Queue and App are needed, and one of Client and Servers.
 type Options struct {
-	// Queue is the queue's URL.
-	Queue  string
+	// Queue is the queue's URL; without a Client, a queue of the servers, its
+	// name.
+	Queue string
+	// Client of SQS. nil: the queue is one of the servers.
 	Client Client
+	// Address is the queue as the app names it behind "queue:", if that is not
+	// the last part of Queue: its ARN.
+	Address string
 	// App, Servers and Token, as in executor.Options. Without servers nothing
 	// is reported, and a message is deleted once its run has ended.
 	App     string
@@ -81,6 +98,8 @@ type Options struct {
 var (
 	errLost = errors.New("the queue gives the run to another executor")
 	errStop = errors.New("the executor stops and gives the run back")
+	// errEnded: it was cancelled, timed out or lost for the server meanwhile.
+	errEnded = errors.New("the run has ended at the server")
 )
 
 // Run pulls and works until ctx ends; then it stops in order. An error is what
@@ -88,8 +107,10 @@ var (
 // cannot be reached is no error, it goes on trying.
 func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	switch {
-	case o.Queue == "" || o.Client == nil:
-		return errors.New("queueexec: options Queue and Client are needed")
+	case o.Queue == "":
+		return errors.New("queueexec: option Queue is needed")
+	case o.Client == nil && len(o.Servers) == 0:
+		return errors.New("queueexec: option Client is needed for a queue of SQS, option Servers for one of a server")
 	case o.Visibility < 0 || o.Visibility%time.Second != 0 || o.Visibility > 12*time.Hour || o.Visibility > 0 && o.Visibility < 6*time.Second:
 		return errors.New("queueexec: option Visibility is not in whole seconds from 6 s to 12 h")
 	}
@@ -110,6 +131,14 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	if o.Change != nil {
 		o.Change(&eo)
 	}
+	if o.Address == "" {
+		o.Address = o.Queue[strings.LastIndexByte(o.Queue, '/')+1:]
+	}
+	door := &door{servers: eo.Servers, app: eo.App, token: eo.Token, queue: o.Address, http: eo.Client}
+	if door.http == nil {
+		door.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		defer door.http.CloseIdleConnections()
+	}
 	e, err := executor.New(mux, eo)
 	if err != nil {
 		return err
@@ -118,11 +147,23 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 		return err
 	}
 	c := &consumer{o: o, e: e, reports: len(eo.Servers) > 0, over: make(chan struct{}), last: make(chan struct{})}
+	c.src = &polled{door: door, o: &c.o}
+	if o.Client != nil {
+		c.src = &queued{o: &c.o, door: door}
+	}
+	var beats sync.WaitGroup
+	if o.Client != nil && len(eo.Servers) > 0 {
+		life, stop := context.WithCancel(context.Background())
+		defer beats.Wait()
+		defer stop()
+		beats.Go(func() { door.beat(life, o.Log) })
+	}
 	c.poll(ctx)
 	return c.stop()
 }
 
 type consumer struct {
+	src     source
 	o       Options
 	e       *executor.Executor
 	reports bool
@@ -153,16 +194,12 @@ func (c *consumer) poll(ctx context.Context) {
 				break more
 			}
 		}
-		out, err := c.o.Client.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{
-			QueueUrl: &c.o.Queue, MaxNumberOfMessages: int32(most), WaitTimeSeconds: 20, VisibilityTimeout: seconds(c.o.Visibility),
-			MessageSystemAttributeNames: []types.MessageSystemAttributeName{types.MessageSystemAttributeNameApproximateReceiveCount},
-		})
-		got := time.Now()
+		list, err := c.src.receive(ctx, most)
 		if err == nil {
-			for _, m := range out.Messages {
+			for _, m := range list {
 				most--
 				c.wg.Go(func() {
-					c.work(m, got)
+					c.work(m)
 					free <- struct{}{}
 				})
 			}
@@ -190,15 +227,21 @@ func (c *consumer) poll(ctx context.Context) {
 	}
 }
 
-func seconds(d time.Duration) int32 { return int32(d / time.Second) }
-
 // work holds one message until its run is reported, lost or given back.
-func (c *consumer) work(m types.Message, got time.Time) {
+func (c *consumer) work(m delivery) {
 	var opts []executor.SubmitOption
-	if n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)]); n > 1 {
+	if m.receives > 1 {
 		opts = append(opts, executor.Redelivered())
 	}
-	run, err := c.e.Submit(context.Background(), []byte(aws.ToString(m.Body)), opts...)
+	switch m.state {
+	case stateEnded:
+		c.remove(m)
+		return
+	case stateUnknown:
+		c.o.Log.Error("A run of another app is in the queue; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id)
+		return
+	}
+	run, err := c.e.Submit(context.Background(), m.body, opts...)
 	switch {
 	case errors.Is(err, executor.ErrReported):
 		c.remove(m)
@@ -206,13 +249,13 @@ func (c *consumer) work(m types.Message, got time.Time) {
 	case errors.Is(err, executor.ErrOpen):
 		return // delivered twice; who holds the other one deletes this one's run, and then this
 	case errors.Is(err, executor.ErrBusy):
-		_ = c.hide(m, 5*time.Second) // else it comes later
+		_, _ = c.hide(m, 5*time.Second) // else it comes later
 		return
 	case err != nil:
-		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", aws.ToString(m.MessageId), "error", err)
+		c.o.Log.Error("A message is no run; it is left to the queue's dead letters.", "queue", c.o.Queue, "message", m.id, "error", err)
 		return
 	}
-	until := got.Add(c.o.Visibility)
+	until := m.got.Add(c.o.Visibility)
 	t := time.NewTimer(c.o.Visibility / 3)
 	defer t.Stop()
 	renew := t.C
@@ -229,15 +272,24 @@ func (c *consumer) work(m types.Message, got time.Time) {
 
 		case <-renew:
 			began := time.Now()
-			err := c.hide(m, c.o.Visibility)
-			var gone *types.ReceiptHandleIsInvalid
-			var visible *types.MessageNotInflight
+			state, err := c.hide(m, c.o.Visibility)
 			switch {
-			case err == nil:
+			case err == nil && state != stateLost:
+				switch state {
+				case stateKilled:
+					run.Kill() // its report ends it
+				case stateEnded:
+					if run.Drop(errEnded) {
+						c.o.Log.Warn("A run has ended at the server; its handler is told to end.", "run", run.RunID())
+						<-run.Ended()
+						c.remove(m)
+						return
+					}
+				}
 				until = began.Add(c.o.Visibility)
 				t.Reset(c.o.Visibility / 3)
 				continue
-			case !errors.As(err, &gone) && !errors.As(err, &visible) && time.Until(until) > c.o.Visibility/3:
+			case err != nil && time.Until(until) > c.o.Visibility/3:
 				t.Reset(c.o.Visibility / 12)
 				continue
 			}
@@ -252,7 +304,7 @@ func (c *consumer) work(m types.Message, got time.Time) {
 			over = nil
 			if run.Drop(errStop) {
 				<-run.Ended()
-				_ = c.hide(m, 0) // else it comes later
+				_, _ = c.hide(m, 0) // else it comes later
 				return
 			}
 
@@ -264,26 +316,25 @@ func (c *consumer) work(m types.Message, got time.Time) {
 }
 
 // hide hides a message from now on for d; 0 shows it.
-func (c *consumer) hide(m types.Message, d time.Duration) error {
+func (c *consumer) hide(m delivery, d time.Duration) (state, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.o.Visibility/6)
 	defer cancel()
-	_, err := c.o.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &c.o.Queue, ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: seconds(d)})
-	return err
+	return c.src.hide(ctx, m, d)
 }
 
 // remove deletes a message. One that stays is found to be reported when it
 // comes again, here; elsewhere its run begins again.
-func (c *consumer) remove(m types.Message) {
+func (c *consumer) remove(m delivery) {
 	var err error
 	for range 3 {
 		ctx, cancel := context.WithTimeout(context.Background(), c.o.Visibility/6)
-		_, err = c.o.Client.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &c.o.Queue, ReceiptHandle: m.ReceiptHandle})
+		err = c.src.remove(ctx, m)
 		cancel()
 		if err == nil {
 			return
 		}
 	}
-	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", aws.ToString(m.MessageId), "error", err)
+	c.o.Log.Warn("The message of a run that is reported cannot be deleted.", "queue", c.o.Queue, "message", m.id, "error", err)
 }
 
 // stop waits for what is at work, gives back the rest, and ends the executor.

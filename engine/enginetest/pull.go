@@ -1,0 +1,129 @@
+package enginetest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/engine"
+)
+
+// takes are what a look into a queue handed out, as receipts and bodies.
+func takes(t *testing.T, e *engine.Engine, q pull.Queue, now time.Time, hide time.Duration, limit int) (got []string, next time.Time) {
+	t.Helper()
+	held, next, err := e.Pull.TakePulled(t.Context(), q, now, now.Add(hide), limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, h := range held {
+		got = append(got, h.Receipt.String()+" "+string(h.Body))
+	}
+	return got, next
+}
+
+// pulls is the queues that executors pull from, where the engine has them.
+func pulls(t *testing.T, h Harness) {
+	e := h.Open(t)
+	if e.Pull == nil {
+		return
+	}
+	ctx := t.Context()
+	q, other := pull.Queue{App: "orders", Name: "mail"}, pull.Queue{App: "billing", Name: "mail"}
+	id := func(n int) core.RunID { return core.PlannedRun(7, at(n)) }
+	put := func(q pull.Queue, n, most int) error {
+		return e.Pull.PutPulled(ctx, pull.Item{Queue: q, Run: id(n), Body: fmt.Appendf(nil, "b%d", n)}, most)
+	}
+	receipt := func(n, k int) pull.Receipt { return pull.Receipt{Run: id(n), N: k} }
+	now := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond) // after what was put, by the engine's clock
+	if got, next := takes(t, e, q, now, time.Minute, 10); len(got) > 0 || !next.IsZero() {
+		t.Errorf("an empty queue: %v, next %s", got, next)
+	}
+	for n := range 4 {
+		if err := put(q, n, 4); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := put(q, 1, 4); err != nil {
+		t.Errorf("a run that is there: %v", err)
+	}
+	if err := put(q, 9, 4); !errors.Is(err, pull.ErrFull) {
+		t.Errorf("a full queue: %v", err)
+	}
+	if err := put(other, 9, 4); err != nil {
+		t.Errorf("another app's queue of that name: %v", err)
+	}
+	want := func(what string, got []string, next time.Time, wantNext time.Time, list ...string) {
+		t.Helper()
+		if !slices.Equal(got, list) || !next.Equal(wantNext) {
+			t.Errorf("%s: %v, next %s; want %v, %s", what, got, next, list, wantNext)
+		}
+	}
+	name := func(n, k int) string { return fmt.Sprintf("%s b%d", receipt(n, k), n) }
+	got, next := takes(t, e, q, now, time.Minute, 2)
+	if next.IsZero() || next.After(now) {
+		t.Errorf("there are more, next %s", next)
+	}
+	want("the first two", got, now, now, name(0, 1), name(1, 1))
+	got, next = takes(t, e, q, now, 2*time.Minute, 5)
+	want("the rest", got, next, now.Add(time.Minute), name(2, 1), name(3, 1))
+	// What is extended stays hidden, what is not comes again, to one of two.
+	if err := e.Pull.HidePulled(ctx, q, receipt(0, 1), now.Add(3*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	got, next = takes(t, e, q, now.Add(time.Minute-time.Millisecond), time.Minute, 5)
+	want("just before", got, next, now.Add(time.Minute))
+	got, next = takes(t, e, q, now.Add(time.Minute), time.Minute, 5)
+	want("at its time", got, next, now.Add(2*time.Minute), name(1, 2))
+	for what, err := range map[string]error{
+		"extended by who lost it":      e.Pull.HidePulled(ctx, q, receipt(1, 1), now),
+		"dropped by who lost it":       e.Pull.DropPulled(ctx, q, receipt(1, 1)),
+		"dropped in another's queue":   e.Pull.DropPulled(ctx, other, receipt(1, 2)),
+		"extended though it was never": e.Pull.HidePulled(ctx, q, receipt(8, 1), now),
+		"dropped before it was taken":  e.Pull.DropPulled(ctx, other, receipt(9, 1)),
+	} {
+		if !errors.Is(err, core.ErrRefused) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	if err := e.Pull.DropPulled(ctx, q, receipt(1, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Pull.DropPulled(ctx, q, receipt(1, 2)); !errors.Is(err, core.ErrRefused) {
+		t.Errorf("dropped twice: %v", err)
+	}
+	if err := put(q, 9, 4); err != nil {
+		t.Errorf("there is room again: %v", err)
+	}
+	// Given back it comes first: who waits longest by when it became visible.
+	if err := e.Pull.HidePulled(ctx, q, receipt(3, 1), now.Add(-2*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	got, _ = takes(t, e, q, now, time.Minute, 1)
+	want("given back", got, now, now, name(3, 2))
+	for job, want := range map[core.JobID]bool{7: true, 8: false} {
+		if has, err := e.Pull.HasPulled(ctx, q, job); has != want || err != nil {
+			t.Errorf("job %d is there: %t %v", job, has, err)
+		}
+	}
+	list, err := e.Pull.ListPulled(ctx, 0, 3)
+	if err != nil || len(list) != 3 || list[0].Run != id(0) || list[2].Run != id(3) || list[1].Queue != q {
+		t.Fatalf("%+v %v", list, err)
+	}
+	if h.Reopen != nil { // hidden or not, nothing is forgotten
+		e = h.Reopen(t, e)
+	}
+	rest, err := e.Pull.ListPulled(ctx, list[2].ID, 3)
+	if err != nil || len(rest) != 2 || rest[0].Queue != other || rest[1].Run != id(9) {
+		t.Errorf("%+v %v", rest, err)
+	}
+	if err := e.Pull.RemovePulled(ctx, []int64{list[0].ID, list[2].ID, 1 << 40}); err != nil {
+		t.Fatal(err)
+	}
+	got, _ = takes(t, e, q, now.Add(time.Hour), time.Minute, 5)
+	slices.Sort(got)
+	want("what is left", got, now, now, name(2, 2), name(9, 1))
+}

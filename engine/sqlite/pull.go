@@ -1,0 +1,180 @@
+package sqlite
+
+import (
+	"context"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pull"
+)
+
+var _ pull.Store = (*Store)(nil)
+
+func bindQueue(st *sqlite.Stmt, q pull.Queue) {
+	st.BindText(1, q.App)
+	st.BindText(2, q.Name)
+}
+
+// PutPulled implements pull.Store.
+func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
+	var answer error
+	err := s.write(ctx, true, 1, func(tx *tx) error {
+		answer = nil
+		n, there := 0, false
+		if err := query(tx.Conn, "SELECT count(*), coalesce(max(run = ?3), 0) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) {
+			bindQueue(st, it.Queue)
+			st.BindInt64(3, int64(it.Run))
+		}, func(st *sqlite.Stmt) error {
+			n, there = st.ColumnInt(0), st.ColumnInt(1) == 1
+			return nil
+		}); err != nil {
+			return err
+		}
+		switch {
+		case there:
+			return nil
+		case n >= most:
+			answer = pull.ErrFull
+			return nil
+		}
+		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)", func(st *sqlite.Stmt) {
+			bindQueue(st, it.Queue)
+			st.BindInt64(3, int64(it.Run))
+			st.BindInt64(4, s.now().UnixMilli())
+			st.BindBytes(5, it.Body)
+		}, nil)
+	})
+	if err != nil {
+		return err
+	}
+	return answer
+}
+
+// TakePulled implements pull.Store. A look that finds nothing writes nothing.
+func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time, err error) {
+	type row struct {
+		id, visible int64
+		held        pull.Held
+	}
+	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
+		err = query(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3", func(st *sqlite.Stmt) {
+			bindQueue(st, q)
+			st.BindInt64(3, int64(limit)+1)
+		}, func(st *sqlite.Stmt) error {
+			r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2), held: pull.Held{Receipt: pull.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
+			switch {
+			case !next.IsZero():
+			case r.visible > now.UnixMilli() || len(rows) == limit:
+				next = core.FromMillis(r.visible)
+			default:
+				r.held.Body = columnBytes(st, 4)
+				rows = append(rows, r)
+			}
+			return nil
+		})
+		return rows, next, err
+	}
+	var rows []row
+	if err := s.read(ctx, func(c *sqlite.Conn) (err error) {
+		rows, next, err = look(c)
+		return err
+	}); err != nil || len(rows) == 0 {
+		return nil, next, err
+	}
+	err = s.write(ctx, true, limit, func(tx *tx) (err error) {
+		if rows, next, err = look(tx.Conn); err != nil {
+			return err
+		}
+		for _, r := range rows {
+			if err := query(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1", func(st *sqlite.Stmt) {
+				st.BindInt64(1, r.id)
+				st.BindInt64(2, until.UnixMilli())
+				st.BindInt64(3, int64(r.held.Receipt.N))
+			}, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	for _, r := range rows {
+		held = append(held, r.held)
+	}
+	return held, next, nil
+}
+
+// byReceipt runs a statement on the row of a receipt; ErrRefused if there is none.
+func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, more func(*sqlite.Stmt)) error {
+	changed := 0
+	err := s.write(ctx, true, 1, func(tx *tx) error {
+		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4", func(st *sqlite.Stmt) {
+			bindQueue(st, q)
+			st.BindInt64(3, int64(r.Run))
+			st.BindInt64(4, int64(r.N))
+			if more != nil {
+				more(st)
+			}
+		}, nil)
+		changed = tx.Changes()
+		return err
+	})
+	if err == nil && changed == 0 {
+		err = core.ErrRefused
+	}
+	return err
+}
+
+// HidePulled implements pull.Store.
+func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(st *sqlite.Stmt) { st.BindInt64(5, until.UnixMilli()) })
+}
+
+// DropPulled implements pull.Store.
+func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
+	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, nil)
+}
+
+// RemovePulled implements pull.Store.
+func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
+	return s.write(ctx, false, len(ids), func(tx *tx) error {
+		for _, id := range ids {
+			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, id) }, nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// HasPulled implements pull.Store.
+func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1", func(st *sqlite.Stmt) {
+			bindQueue(st, q)
+			st.BindInt64(3, int64(job)<<32)
+			st.BindInt64(4, (int64(job)+1)<<32)
+		}, func(*sqlite.Stmt) error {
+			has = true
+			return nil
+		})
+	})
+	return has, err
+}
+
+// ListPulled implements pull.Store.
+func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT id, app, queue, run FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2", func(st *sqlite.Stmt) {
+			st.BindInt64(1, after)
+			st.BindInt64(2, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)}, Run: core.RunID(st.ColumnInt64(3))})
+			return nil
+		})
+	})
+	return list, err
+}

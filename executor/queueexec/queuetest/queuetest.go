@@ -1,0 +1,272 @@
+// Package queuetest is what pulling from a queue must do, whoever has the queue:
+// run against SQS and against the queues of a server. It is for tests alone.
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/queueexec"
+)
+
+// Visibility is what consumers of the suite run with: the shortest there is.
+const Visibility = 6 * time.Second
+
+// Harness is a queue of its own, and the scheduler before it.
+type Harness struct {
+	// Consumer gives the options of one more consumer: Queue, App, Servers,
+	// Token and for SQS Client, all over the given transport.
+	Consumer func(t *testing.T, transport http.RoundTripper) queueexec.Options
+	// Send has a run of the handler put into the queue; runs of one handler are
+	// of one job.
+	Send func(t *testing.T, handler, params string) (run string)
+	Kill func(t *testing.T, run string)
+	// Await waits until the run has ended in that state, and answers its message.
+	Await func(t *testing.T, run, state string) (message string)
+}
+
+// Handlers are those that the suite sends runs of.
+var Handlers = []string{"work", "fail", "long", "crash", "late", "block"}
+
+// Run runs the suite; open makes a queue for each case.
+func Run(t *testing.T, open func(t *testing.T) Harness) {
+	for _, c := range []struct {
+		name string
+		run  func(t *testing.T, h Harness)
+	}{
+		{"Shared", shared}, {"Failure", failure}, {"Long", long}, {"CutOff", cutOff}, {"KilledBefore", killedBefore}, {"KilledAtWork", killedAtWork}, {"Stop", stop},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			c.run(t, open(t))
+		})
+	}
+}
+
+var errCut = errors.New("the line is cut")
+
+// line is a connection that can be cut.
+type line struct {
+	cut  atomic.Bool
+	next http.RoundTripper
+}
+
+func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
+	if l.cut.Load() {
+		return nil, errCut
+	}
+	return l.next.RoundTrip(r)
+}
+
+// consumer is one at work.
+type consumer struct {
+	*line
+	stop func()
+}
+
+func (h *Harness) start(t *testing.T, mux *executor.Mux, grace time.Duration) *consumer {
+	t.Helper()
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	c := &consumer{line: &line{next: transport}}
+	o := h.Consumer(t, c.line)
+	o.Visibility, o.StopGrace, o.Log = Visibility, grace, slog.New(slog.DiscardHandler)
+	change := o.Change
+	o.Change = func(e *executor.Options) {
+		e.Client, e.LogWriter, e.CallbackRetry = &http.Client{Transport: c.line}, io.Discard, time.Second
+		if change != nil {
+			change(e)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- queueexec.Run(ctx, mux, o) }()
+	c.stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		transport.CloseIdleConnections()
+	})
+	t.Cleanup(c.stop)
+	return c
+}
+
+// tally counts what was begun.
+type tally struct {
+	mu sync.Mutex
+	of map[string]int
+}
+
+func (c *tally) begun(r *executor.Run) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]int{}
+	}
+	c.of[r.Params]++
+}
+
+func (c *tally) count(params string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.of[params]
+}
+
+// Competing consumers share a queue, each run goes to one of them, and one
+// consumer serves all handlers.
+func shared(t *testing.T, h Harness) {
+	var c tally
+	mux := func(name string) *executor.Mux {
+		m := executor.NewMux()
+		for _, handler := range []string{"work", "late"} {
+			m.Register(handler, func(_ context.Context, r *executor.Run) error {
+				c.begun(r)
+				r.SetResult(executor.Success, handler+" "+r.Params)
+				return nil
+			})
+		}
+		return m
+	}
+	h.start(t, mux("one"), 0)
+	h.start(t, mux("two"), 0)
+	want := map[string]string{}
+	for i := range 30 {
+		handler, params := []string{"work", "late"}[i%2], fmt.Sprint("p", i)
+		want[h.Send(t, handler, params)] = handler + " " + params
+	}
+	for run, message := range want {
+		if got := h.Await(t, run, "succeeded"); got != message {
+			t.Errorf("run %s: %q, want %q", run, got, message)
+		}
+	}
+	for i := range 30 {
+		if n := c.count(fmt.Sprint("p", i)); n != 1 {
+			t.Errorf("p%d was begun %d times", i, n)
+		}
+	}
+}
+
+func failure(t *testing.T, h Harness) {
+	mux := executor.NewMux()
+	mux.Register("fail", func(context.Context, *executor.Run) error { return errors.New("no paper") })
+	h.start(t, mux, 0)
+	if got := h.Await(t, h.Send(t, "fail", ""), "failed"); got != "no paper" {
+		t.Errorf("%q", got)
+	}
+	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // nobody registered it
+		t.Error("an unknown handler says nothing")
+	}
+}
+
+// A run that takes longer than the visibility is extended, and stays one run.
+func long(t *testing.T, h Harness) {
+	var c tally
+	mux := executor.NewMux()
+	mux.Register("long", func(_ context.Context, r *executor.Run) error {
+		c.begun(r)
+		<-time.After(2*Visibility + time.Second)
+		return nil
+	})
+	h.start(t, mux, 0)
+	h.start(t, mux, 0)
+	h.Await(t, h.Send(t, "long", "x"), "succeeded")
+	if n := c.count("x"); n != 1 {
+		t.Errorf("begun %d times", n)
+	}
+}
+
+// A consumer that is cut off loses its run to another once the visibility ends,
+// ends its handler before that, and reports nothing.
+func cutOff(t *testing.T, h Harness) {
+	began, ended := make(chan struct{}), make(chan time.Time, 1)
+	one, two := executor.NewMux(), executor.NewMux()
+	one.Register("crash", func(ctx context.Context, r *executor.Run) error {
+		close(began)
+		<-ctx.Done()
+		ended <- time.Now()
+		r.SetResult(executor.Success, "by one")
+		return nil
+	})
+	two.Register("crash", func(_ context.Context, r *executor.Run) error {
+		select {
+		case <-ended:
+		default:
+			t.Error("the other one is still at work")
+		}
+		r.SetResult(executor.Success, fmt.Sprint("by two, again ", r.Again))
+		return nil
+	})
+	first := h.start(t, one, -1)
+	run := h.Send(t, "crash", "")
+	<-began
+	first.cut.Store(true)
+	h.start(t, two, 0)
+	if got := h.Await(t, run, "succeeded"); got != "by two, again true" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A run that is killed while it waits never begins.
+func killedBefore(t *testing.T, h Harness) {
+	var c tally
+	mux := executor.NewMux()
+	mux.Register("work", func(_ context.Context, r *executor.Run) error { c.begun(r); return nil })
+	run := h.Send(t, "work", "killed")
+	h.Kill(t, run)
+	h.start(t, mux, 0)
+	h.Await(t, run, "killed")
+	h.Await(t, h.Send(t, "work", "other"), "succeeded")
+	if n := c.count("killed"); n != 0 {
+		t.Errorf("begun %d times", n)
+	}
+}
+
+// A run that is killed at work ends at the next extension.
+func killedAtWork(t *testing.T, h Harness) {
+	began, ended := make(chan struct{}), make(chan struct{})
+	mux := executor.NewMux()
+	mux.Register("block", func(ctx context.Context, _ *executor.Run) error {
+		close(began)
+		<-ctx.Done()
+		close(ended)
+		return ctx.Err()
+	})
+	h.start(t, mux, 0)
+	run := h.Send(t, "block", "")
+	<-began
+	h.Kill(t, run)
+	h.Await(t, run, "killed")
+	<-ended
+}
+
+// What does not end in time at a stop is given back, and begins elsewhere.
+func stop(t *testing.T, h Harness) {
+	began := make(chan struct{})
+	one, two := executor.NewMux(), executor.NewMux()
+	one.Register("block", func(ctx context.Context, _ *executor.Run) error {
+		close(began)
+		<-ctx.Done()
+		return nil
+	})
+	two.Register("block", func(_ context.Context, r *executor.Run) error {
+		r.SetResult(executor.Success, fmt.Sprint("again ", r.Again))
+		return nil
+	})
+	first := h.start(t, one, -1)
+	run := h.Send(t, "block", "")
+	<-began
+	first.stop()
+	h.start(t, two, 0)
+	if got := h.Await(t, run, "succeeded"); got != "again true" {
+		t.Errorf("%q", got)
+	}
+}

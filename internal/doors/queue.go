@@ -1,0 +1,254 @@
+package doors
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wire"
+)
+
+// Queues are the queues of a server as a sender sees them.
+type Queues struct{ Puller *pull.Puller }
+
+var _ send.Queues = Queues{}
+
+// Put implements send.Queues.
+func (q Queues) Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer {
+	err := q.Puller.Put(ctx, pull.Item{Queue: pull.Queue{App: app.Name, Name: queue}, Run: run, Body: payload})
+	switch {
+	case err == nil:
+		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	case errors.Is(err, pull.ErrFull):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "queue " + queue + " is full: nobody pulls from it fast enough"}
+	case errors.Is(err, core.ErrThrottled):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
+	}
+	// It may be there; put again it is there once.
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
+}
+
+// Polled implements send.Queues.
+func (q Queues) Polled(_ context.Context, app *core.App, queue string) error {
+	return q.Puller.Polled(pull.Queue{App: app.Name, Name: queue})
+}
+
+// Idle implements send.Queues.
+func (q Queues) Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error) {
+	return q.Puller.Idle(ctx, pull.Queue{App: app.Name, Name: queue}, job)
+}
+
+// QueueDoor is what executors that pull from queues knock at. Each request has
+// the token of its app, as on the wire.
+type QueueDoor struct {
+	Registry *registry.Registry
+	Runs     pull.Runs
+	Finish   *finish.Finish
+	Puller   *pull.Puller // nil where SQS has the queues
+	Log      *slog.Logger
+}
+
+// maxQueueBody bounds a request, in bytes.
+const maxQueueBody = 64 << 10
+
+// maxChecked is how many runs one request may ask about.
+const maxChecked = 1000
+
+// queueRequest is the body of every request; each path reads what it needs.
+type queueRequest struct {
+	App               string   `json:"app"`
+	Queue             string   `json:"queue"`
+	Max               int      `json:"max"`
+	WaitSeconds       int      `json:"waitSeconds"`
+	VisibilitySeconds int      `json:"visibilitySeconds"`
+	Receipts          []string `json:"receipts"`
+	Begin             []string `json:"begin"`
+	Runs              []string `json:"runs"`
+}
+
+// Serve serves the paths: those of the server's own queues where there are any,
+// and the question about runs for all.
+func (d *QueueDoor) Serve(mux *http.ServeMux) {
+	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) })
+	}
+	handle("/v1/queue/runs", d.runs)
+	if d.Puller == nil {
+		return
+	}
+	handle("/v1/queue/receive", d.receive)
+	handle("/v1/queue/extend", d.extend)
+	handle("/v1/queue/ack", d.ack)
+}
+
+func (d *QueueDoor) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+	var q queueRequest
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQueueBody))
+	if err != nil {
+		api.WriteError(w, r, d.Log, core.Errorf(core.CodeTooLarge, "a request to a queue has at most %d bytes", maxQueueBody))
+		return
+	}
+	if err := json.Unmarshal(b, &q); err != nil {
+		api.WriteError(w, r, d.Log, core.Errorf(core.CodeInvalid, `the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
+		return
+	}
+	app, err := d.Registry.Admit(r.Context(), q.App, r.Header.Get(wire.HeaderToken))
+	var out any
+	if err == nil {
+		out, err = f(r.Context(), &app, &q)
+	}
+	if err != nil {
+		api.WriteError(w, r, d.Log, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if err := json.NewEncoder(w).Encode(out); err != nil {
+		d.Log.Debug("answer of a queue was not taken", "app", app.Name, "queue", q.Queue, "err", err)
+	}
+}
+
+// beat notes that somebody polls a queue of the app.
+func (d *QueueDoor) beat(ctx context.Context, app *core.App, queue string) (pull.Queue, error) {
+	q := pull.Queue{App: app.Name, Name: queue}
+	return q, d.Registry.Polled(ctx, app, q.Address())
+}
+
+// handed is one run as it is handed out.
+type handed struct {
+	Receipt  string          `json:"receipt"`
+	Receives int             `json:"receives"`
+	Run      json.RawMessage `json:"run"`
+}
+
+func (d *QueueDoor) receive(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+	q, err := d.beat(ctx, app, r.Queue)
+	if err != nil {
+		return nil, err
+	}
+	held, err := d.Puller.Receive(ctx, q, pull.Want{Max: r.Max, Wait: seconds(r.WaitSeconds), Visibility: seconds(r.VisibilitySeconds)})
+	if err != nil {
+		return nil, err
+	}
+	out := struct {
+		Runs []handed `json:"runs"`
+	}{make([]handed, len(held))}
+	for i, h := range held {
+		out.Runs[i] = handed{h.Receipt.String(), h.Receipt.N, h.Body}
+	}
+	return out, nil
+}
+
+// seconds does not overflow, whatever is asked for.
+func seconds(n int) time.Duration { return time.Duration(min(max(n, -1), 1<<30)) * time.Second }
+
+type states struct {
+	States []pull.State `json:"states"` // in the order of the receipts
+}
+
+func (d *QueueDoor) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+	q, err := d.beat(ctx, app, r.Queue)
+	if err != nil {
+		return nil, err
+	}
+	list, err := receipts(r.Receipts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.Puller.Extend(ctx, q, list, seconds(r.VisibilitySeconds))
+	return states{s}, err
+}
+
+func (d *QueueDoor) ack(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+	q, err := d.beat(ctx, app, r.Queue)
+	if err != nil {
+		return nil, err
+	}
+	list, err := receipts(r.Receipts)
+	if err != nil {
+		return nil, err
+	}
+	s, err := d.Puller.Ack(ctx, q, list)
+	return states{s}, err
+}
+
+func receipts(texts []string) ([]pull.Receipt, error) {
+	if len(texts) > pull.MaxReceipts {
+		return nil, core.Invalid("receipts", fmt.Sprint(len(texts)), fmt.Sprintf("at most %d are allowed", pull.MaxReceipts))
+	}
+	list := make([]pull.Receipt, len(texts))
+	for i, t := range texts {
+		r, err := pull.ParseReceipt(t)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = r
+	}
+	return list, nil
+}
+
+// stateUnknown is of a run of another app: who asks is not to touch it.
+const stateUnknown pull.State = "unknown"
+
+// runs says of runs that are about to begin, or go on, whether they are to. One
+// that was killed before it begins is ended here. The request is a sign of life
+// of who pulls from the queue, where it names one.
+func (d *QueueDoor) runs(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+	if r.Queue != "" {
+		if _, err := d.beat(ctx, app, r.Queue); err != nil {
+			return nil, err
+		}
+	}
+	if n := len(r.Begin) + len(r.Runs); n > maxChecked {
+		return nil, core.Invalid("runs", fmt.Sprint(n), fmt.Sprintf("at most %d at once are allowed", maxChecked))
+	}
+	ids := make([]core.RunID, 0, len(r.Begin)+len(r.Runs))
+	for _, text := range slices.Concat(r.Begin, r.Runs) {
+		id, err := core.ParseRunID(text)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	out := struct {
+		States map[string]pull.State `json:"states"` // by run
+	}{make(map[string]pull.State, len(ids))}
+	if len(ids) == 0 {
+		return out, nil
+	}
+	found, unread, err := d.Runs.Runs(ctx, ids)
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return nil, &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+	}
+	for i, id := range ids {
+		run, ok := found[id]
+		s := pull.StateOf(&run, ok)
+		switch {
+		case ok && run.App != app.Name:
+			s = stateUnknown
+		case s == pull.StateKilled && i < len(r.Begin):
+			end := finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Message: "killed before an executor began it"}
+			if err := d.Finish.End(ctx, []finish.Result{end})[0]; err != nil {
+				return nil, err
+			}
+			s = pull.StateEnded
+		}
+		out.States[id.String()] = s
+	}
+	return out, nil
+}

@@ -1,0 +1,173 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/executor/queueexec/queuetest"
+)
+
+// jobsOf makes a job for each handler of the suite, of an app with one address.
+func jobsOf(t *testing.T, s *running, app, address string) {
+	t.Helper()
+	token := app + "-token"
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: app, Token: &token, Executors: []string{address}}); err != nil {
+		t.Fatal(err)
+	}
+	var specs []manage.JobSpec
+	for _, h := range queuetest.Handlers {
+		specs = append(specs, manage.JobSpec{Def: core.Def{App: app, Name: h, Handler: h}})
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, specs) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+}
+
+// TestQueues runs the suite over the queues of a server.
+func TestQueues(t *testing.T) {
+	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		s := start(t, Options{})
+		jobsOf(t, s, "reports", "queue:nightly")
+		return queuetest.Harness{
+			Consumer: func(*testing.T, http.RoundTripper) queueexec.Options {
+				return queueexec.Options{Queue: "nightly", App: "reports", Token: "reports-token", Servers: []string{s.URL()}}
+			},
+			Send: func(t *testing.T, handler, params string) string {
+				r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/" + handler, Params: &params})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Run.ID.String()
+			},
+			Kill: func(t *testing.T, run string) {
+				eventually(t, 10*time.Second, func() error { // once it is sent; before it would be cancelled
+					v, err := s.Manage().Run(t.Context(), run)
+					if err == nil && v.Run.State != core.Running {
+						err = fmt.Errorf("run %s is %s", run, v.Run.State)
+					}
+					return err
+				})
+				res, err := s.Manage().KillRun(t.Context(), actor, manage.RunRef(run))
+				if err != nil || len(res.Killed) != 1 || len(res.Sent) != 1 || res.Sent[0].Err != nil {
+					t.Errorf("%+v %v", res, err)
+				}
+			},
+			Await: func(t *testing.T, run, state string) (message string) {
+				eventually(t, 40*time.Second, func() error {
+					v, err := s.Manage().Run(t.Context(), run)
+					if err == nil && string(v.Run.State) != state {
+						err = fmt.Errorf("run %s is %s %s %q", run, v.Run.State, v.Run.Reason, v.Run.Message)
+					}
+					message = v.Run.Message
+					return err
+				})
+				return message
+			},
+		}
+	})
+}
+
+// What the door refuses, and that one request too many changes nothing.
+func TestQueueDoor(t *testing.T) {
+	s := start(t, Options{})
+	jobsOf(t, s, "reports", "queue:nightly")
+	jobsOf(t, s, "billing", "queue:nightly")
+	ask := func(path, token, body string) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), "POST", s.URL()+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("XXL-JOB-ACCESS-TOKEN", token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, _ := io.ReadAll(resp.Body)
+		return resp.StatusCode, string(b)
+	}
+	const receive, extend, ack, runs = "/v1/queue/receive", "/v1/queue/extend", "/v1/queue/ack", "/v1/queue/runs"
+	good := `{"app":"reports","queue":"nightly","max":1,"waitSeconds":0,"visibilitySeconds":60}`
+	for name, c := range map[string]struct {
+		path, token, body string
+		status            int
+		says              string
+	}{
+		"nothing there":         {receive, "reports-token", good, 200, `{"runs":[]}`},
+		"no token":              {receive, "", good, 401, "not that of app reports"},
+		"another app's token":   {receive, "billing-token", good, 401, "not that of app reports"},
+		"no app":                {receive, "reports-token", strings.Replace(good, "reports", "nobody", 1), 404, "does not exist"},
+		"not its queue":         {receive, "reports-token", strings.Replace(good, "nightly", "mail", 1), 404, `executors: [\"queue:mail\"]`},
+		"no queue":              {receive, "reports-token", strings.Replace(good, "nightly", "a b", 1), 400, "a queue is named"},
+		"too many":              {receive, "reports-token", strings.Replace(good, `"max":1`, `"max":11`, 1), 400, "allowed are 1 to 10"},
+		"too long a wait":       {receive, "reports-token", strings.Replace(good, `"waitSeconds":0`, `"waitSeconds":9223372036854775807`, 1), 400, "0 to 20 seconds"},
+		"too long a visibility": {receive, "reports-token", strings.Replace(good, ":60", ":43201", 1), 400, "5 seconds to 12 hours"},
+		"no JSON":               {receive, "reports-token", "hello", 400, "is no JSON"},
+		"too large":             {receive, "reports-token", `{"app":"` + strings.Repeat("x", 70<<10) + `"}`, 413, "at most 65536 bytes"},
+		"no receipts":           {ack, "reports-token", good, 400, "1 to 100 are allowed"},
+		"bad receipt":           {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["7"],`, 1), 400, "a receipt as it came with the run"},
+		"foreign receipt":       {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["30282209332.1"],`, 1), 200, `"lost"`},
+		"bad run":               {runs, "reports-token", `{"app":"reports","runs":["x"]}`, 400, "run"},
+		"a run that is gone":    {runs, "reports-token", `{"app":"reports","runs":["30282209332"]}`, 200, `{"30282209332":"ended"}`},
+	} {
+		if status, body := ask(c.path, c.token, c.body); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+	// A queue is its app's, also where another has one of that name; what others
+	// know of a run is nothing.
+	r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/work"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var body string
+	eventually(t, 10*time.Second, func() error {
+		if _, body = ask(receive, "reports-token", good); !strings.Contains(body, `"receives":1`) {
+			return fmt.Errorf("not there yet: %s", body)
+		}
+		return nil
+	})
+	var out struct {
+		Runs []struct {
+			Receipt string
+			Run     struct {
+				LogID    int64 `json:"logId"`
+				Tickring struct{ Job, ReportURL string }
+			}
+		}
+	}
+	if err := json.NewDecoder(bytes.NewReader([]byte(body))).Decode(&out); err != nil || out.Runs[0].Run.LogID != int64(r.Run.ID) ||
+		out.Runs[0].Run.Tickring.Job != "reports/work" || !strings.HasPrefix(out.Runs[0].Run.Tickring.ReportURL, s.URL()+"/v1/report/") {
+		t.Errorf("%+v %v", out, err)
+	}
+	if _, body := ask(receive, "billing-token", strings.Replace(good, "reports", "billing", 1)); body != "{\"runs\":[]}\n" {
+		t.Errorf("another app was handed %s", body)
+	}
+	if _, body := ask(ack, "billing-token", fmt.Sprintf(`{"app":"billing","queue":"nightly","receipts":[%q]}`, out.Runs[0].Receipt)); !strings.Contains(body, "lost") {
+		t.Errorf("another app removed it: %s", body)
+	}
+	if _, body := ask(runs, "billing-token", fmt.Sprintf(`{"app":"billing","runs":["%d"]}`, r.Run.ID)); !strings.Contains(body, `"unknown"`) {
+		t.Errorf("another app was told %s", body)
+	}
+	// A consumer without the SDK reports at the URL that it was handed.
+	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json", strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	if v, err := s.Manage().Run(t.Context(), r.Run.ID.String()); err != nil || v.Run.State != core.Succeeded || v.Run.Message != "42 pages" {
+		t.Errorf("%+v %v", v.Run, err)
+	}
+}
