@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"flag"
 	"io"
+	"net"
 	"net/http"
-	"net/http/httptest"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -14,130 +14,194 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-var away = flag.Duration("beside.away", time.Second, "how long BenchmarkBeside's server is away")
+var (
+	away   = flag.Duration("beside.away", time.Second, "how long the server of BenchmarkBeside is away")
+	during = flag.Int("beside.runs", 500, "how many runs end while it is away")
+)
 
-// BenchmarkBeside sends runs of an empty handler to our SDK and to
-// xxl-job-executor-go, each in a process of its own with its defaults, and
-// counts a run when its result has come. Then the server is away while 500 runs
-// end; lost/500 is how many of them never come.
+// A besides is a server and one executor, in a process of its own with its
+// defaults.
+type besides struct {
+	*testing.B
+	addr    string
+	srv     *http.Server
+	client  *http.Client
+	port    string
+	next    atomic.Int64
+	changed chan struct{}
+	beat    chan struct{}
+
+	mu      sync.Mutex
+	results map[int64]bool
+	last    time.Time // of the newest result
+}
+
+func beside(b *testing.B, kind string) *besides {
+	s := &besides{B: b, addr: "127.0.0.1:0", port: freePort(b), results: map[int64]bool{}, changed: make(chan struct{}, 1), beat: make(chan struct{}, 1),
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
+	s.up()
+	b.Cleanup(s.down)
+	b.Cleanup(s.client.CloseIdleConnections)
+	cmd := self(kind, "http://"+s.addr, s.port, b.TempDir())
+	if err := cmd.Start(); err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	<-s.beat
+	s.until(s.send(100, 0), 5*time.Second)
+	return s
+}
+
+// up has the server listen, at the address that it had before.
+func (s *besides) up() {
+	ln, err := net.Listen("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.addr = ln.Addr().String()
+	s.srv = &http.Server{Handler: s}
+	go s.srv.Serve(ln)
+}
+
+// down has nobody listen there, and cuts what is connected.
+func (s *besides) down() { s.srv.Close() }
+
+func (s *besides) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	signal := s.beat
+	if r.URL.Path == wire.PathCallback {
+		c, err := wire.DecodeCallback(body, 0)
+		if err != nil {
+			s.Error(err)
+		}
+		s.mu.Lock()
+		for _, it := range c.Items {
+			s.results[it.LogID] = true
+		}
+		s.last = time.Now()
+		s.mu.Unlock()
+		signal = s.changed
+	}
+	select {
+	case signal <- struct{}{}:
+	default:
+	}
+	io.WriteString(w, `{"code":200,"msg":null}`)
+}
+
+// until waits for n results in all, or until none comes for as long; how many
+// there are.
+func (s *besides) until(n int, quiet time.Duration) int {
+	for {
+		s.mu.Lock()
+		have := len(s.results)
+		s.mu.Unlock()
+		if have >= n {
+			return have
+		}
+		select {
+		case <-s.changed:
+		case <-time.After(quiet):
+			return have
+		}
+	}
+}
+
+// send sends n runs of an empty handler, spread over a time; how many of all
+// were taken.
+func (s *besides) send(n int, over time.Duration) (taken int) {
+	var ok, left atomic.Int64
+	left.Store(int64(n))
+	began := time.Now()
+	var wg sync.WaitGroup
+	for range 64 {
+		wg.Go(func() {
+			for {
+				i := int64(n) - left.Add(-1) - 1
+				if i >= int64(n) {
+					return
+				}
+				<-time.After(time.Until(began.Add(over * time.Duration(i) / time.Duration(n))))
+				if s.sendOne() {
+					ok.Add(1)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	return int(ok.Load())
+}
+
+func (s *besides) sendOne() bool {
+	id := s.next.Add(1)
+	// Each of a job of its own: the other one refuses a second run of a job at
+	// work.
+	body := wire.AppendRun(nil, &wire.Run{JobID: int32(id%100_000) + 1, LogID: id, LogTime: time.Now().UnixMilli(), Handler: "empty", BlockStrategy: wire.BlockSerial, GlueType: wire.GlueBean, BroadcastTotal: 1})
+	for range 50 { // it may be on its way to its port
+		req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:"+s.port+"/run", bytes.NewReader(body))
+		req.Header.Set(wire.HeaderToken, "executors-token")
+		res, err := s.client.Do(req)
+		if err != nil {
+			<-time.After(20 * time.Millisecond)
+			continue
+		}
+		reply, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		r, err := wire.DecodeReply(reply)
+		return err == nil && r.OK()
+	}
+	return false
+}
+
+// BenchmarkBeside has runs of an empty handler sent to our SDK and to
+// xxl-job-executor-go. "runs" counts those of a second whose result has come.
+// In "away" nobody listens at the server's address for -beside.away, while
+// -beside.runs end, spread over that time: lost is how many of them no result
+// comes of in the 40 s after its return, and back-s when the last one came:
+//
+//	go test -run ^$ -bench Beside/.*/runs -benchtime 30000x ./wire
+//	go test -run ^$ -bench Beside/.*/away -benchtime 1x ./wire -beside.away 1m
 func BenchmarkBeside(b *testing.B) {
 	for _, kind := range []string{"sdk", "xxl"} {
-		b.Run(kind, func(b *testing.B) {
-			var mu sync.Mutex
-			var down atomic.Bool
-			var last time.Time // of the newest result
-			results := map[int64]bool{}
-			changed := make(chan struct{}, 1)
-			registered := make(chan struct{}, 1)
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				switch r.URL.Path {
-				case wire.PathRegistry:
-					select {
-					case registered <- struct{}{}:
-					default:
-					}
-				case wire.PathCallback:
-					if down.Load() {
-						w.WriteHeader(http.StatusServiceUnavailable)
-						return
-					}
-					c, err := wire.DecodeCallback(body, 0)
-					if err != nil {
-						b.Error(err)
-					}
-					mu.Lock()
-					for _, it := range c.Items {
-						results[it.LogID] = true
-					}
-					last = time.Now()
-					mu.Unlock()
-					select {
-					case changed <- struct{}{}:
-					default:
-					}
-				}
-				io.WriteString(w, `{"code":200,"msg":null}`)
-			}))
-			defer server.Close()
-			// until waits for n results, or until none comes for as long.
-			until := func(n int, quiet time.Duration) int {
-				for {
-					mu.Lock()
-					have := len(results)
-					mu.Unlock()
-					if have >= n {
-						return have
-					}
-					select {
-					case <-changed:
-					case <-time.After(quiet):
-						return have
-					}
-				}
-			}
-			port := freePort(b)
-			cmd := self(kind, server.URL, port, b.TempDir())
-			if err := cmd.Start(); err != nil {
-				b.Fatal(err)
-			}
-			defer cmd.Wait()
-			defer cmd.Process.Kill()
-			<-registered
-			client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}
-			defer client.CloseIdleConnections()
-			var next atomic.Int64
-			send := func(n int) (ok int) {
-				var taken, left atomic.Int64
-				left.Store(int64(n))
-				var wg sync.WaitGroup
-				for range 64 {
-					wg.Go(func() {
-						for left.Add(-1) >= 0 {
-							id := next.Add(1)
-							// Each of a job of its own: the other one refuses a
-							// second run of a job at work.
-							body := wire.AppendRun(nil, &wire.Run{JobID: int32(id%100_000) + 1, LogID: id, LogTime: 1, Handler: "empty", BlockStrategy: wire.BlockSerial, GlueType: wire.GlueBean, BroadcastTotal: 1})
-							for range 50 { // it may be on its way to its port
-								req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:"+port+"/run", bytes.NewReader(body))
-								req.Header.Set(wire.HeaderToken, "executors-token")
-								res, err := client.Do(req)
-								if err != nil {
-									<-time.After(20 * time.Millisecond)
-									continue
-								}
-								reply, _ := io.ReadAll(res.Body)
-								res.Body.Close()
-								if r, err := wire.DecodeReply(reply); err == nil && r.OK() {
-									taken.Add(1)
-								}
-								break
-							}
-						}
-					})
-				}
-				wg.Wait()
-				return int(taken.Load())
-			}
-			sum := send(100)
-			until(sum, 5*time.Second)
+		b.Run(kind+"/runs", func(b *testing.B) {
+			s := beside(b, kind)
 			b.ResetTimer()
 			began := time.Now()
-			sum += send(b.N)
-			have := until(sum, 5*time.Second)
+			before := s.until(0, 0)
+			want := before + s.send(b.N, 0)
+			have := s.until(want, 5*time.Second)
 			b.StopTimer()
-			mu.Lock()
-			b.ReportMetric(float64(b.N)/last.Sub(began).Seconds(), "runs/s")
-			mu.Unlock()
-			b.ReportMetric(float64(sum-have), "missing")
+			s.mu.Lock()
+			b.ReportMetric(float64(b.N)/s.last.Sub(began).Seconds(), "runs/s")
+			s.mu.Unlock()
+			b.ReportMetric(float64(want-have), "missing")
 			b.ReportMetric(0, "ns/op") // it waits for what does not come
-			down.Store(true)
-			ended := time.After(*away)
-			more := send(500)
-			<-ended
-			down.Store(false)
-			got := until(have+more, 35*time.Second) - have
-			b.ReportMetric(float64(more-got), "lost/500")
+		})
+		b.Run(kind+"/away", func(b *testing.B) {
+			s := beside(b, kind)
+			var sent, lost int
+			var back time.Duration
+			for b.Loop() {
+				before := s.until(0, 0)
+				s.down()
+				returns := time.After(*away)
+				taken := s.send(*during, *away*9/10)
+				<-returns
+				s.up()
+				returned := time.Now()
+				have := s.until(before+taken, 40*time.Second)
+				sent, lost = sent+taken, lost+before+taken-have
+				s.mu.Lock()
+				back = max(back, s.last.Sub(returned))
+				s.mu.Unlock()
+			}
+			b.ReportMetric(float64(sent), "sent")
+			b.ReportMetric(float64(lost), "lost")
+			b.ReportMetric(back.Seconds(), "back-s")
+			b.ReportMetric(0, "ns/op")
 		})
 	}
 }
