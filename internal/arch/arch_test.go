@@ -24,7 +24,7 @@ const module = "github.com/tickring/tickring"
 // name ends with /... where it stands for all below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
-	{"internal/bench", "internal/boot", "internal/cost"},
+	{"internal/awsload", "internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
 	{"internal/doors", "internal/facts", "internal/doctor"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/memory", "engine/sqlite", "engine/awsengine"},

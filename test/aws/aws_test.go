@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/credentials"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
@@ -27,13 +25,10 @@ var made atomic.Int64
 // skips itself proves nothing.
 func clients(t testing.TB) (*dynamodb.Client, *sqs.Client) {
 	t.Helper()
-	db, queues := os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS")
-	if db == "" || queues == "" {
+	if os.Getenv("TICKRING_TEST_DYNAMODB") == "" || os.Getenv("TICKRING_TEST_SQS") == "" {
 		t.Fatal("TICKRING_TEST_DYNAMODB and TICKRING_TEST_SQS are not set: run standins/start.sh FOLDER")
 	}
-	keys := credentials.NewStaticCredentialsProvider("tickring", "tickring", "")
-	return dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: aws.String(db), Credentials: keys}),
-		sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(queues), Credentials: keys})
+	return place(t).Clients()
 }
 
 const visibility = time.Second

@@ -68,7 +68,7 @@ func TestFunctions(t *testing.T) {
 		s := newSandbox(t, "tick", n)
 		s.ok(t, document(t, "tick/testdata/schedule.json"))
 		alive(t, e)
-		if body, fault, err := s.invoke([]byte(`{"chain":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "chain is 999; 0 to 256") {
+		if body, fault, err := s.Invoke([]byte(`{"chain":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "chain is 999; 0 to 256") {
 			t.Errorf("a chain out of range: %s, %v", body, err)
 		}
 		s.reused(t)
@@ -119,12 +119,10 @@ func TestFunctions(t *testing.T) {
 }
 
 // reused fails where a process did not outlive the events that it was given.
-func (s *sandbox) reused(tb testing.TB) {
+func (s sandbox) reused(tb testing.TB) {
 	tb.Helper()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.started != 1 {
-		tb.Errorf("%d processes were needed", s.started)
+	if n := s.Processes(); n != 1 {
+		tb.Errorf("%d processes were needed", n)
 	}
 }
 
@@ -219,11 +217,10 @@ func BenchmarkColdStart(b *testing.B) {
 			s := newSandbox(b, f.name, n)
 			var asked, answered time.Duration
 			for b.Loop() {
-				s.kill()
+				s.Kill()
 				s.ok(b, doc)
-				s.mu.Lock()
-				asked, answered = asked+s.asked, answered+time.Since(s.since)
-				s.mu.Unlock()
+				at, first := s.Started()
+				asked, answered = asked+first, answered+time.Since(at)
 			}
 			b.ReportMetric(float64(asked.Microseconds())/1000/float64(b.N), "ms-to-next")
 			b.ReportMetric(float64(answered.Microseconds())/1000/float64(b.N), "ms-to-answer")

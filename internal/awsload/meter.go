@@ -1,20 +1,18 @@
-package aws_test
+package awsload
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -28,7 +26,7 @@ import (
 // ReturnConsumedCapacity=INDEXES, the PartiQL statements, of which it tells
 // none, and requests to queues, each 64 KB one.
 type meter struct {
-	db, sqs *httptest.Server
+	db, sqs *local
 
 	mu         sync.Mutex
 	calls      map[string]int     // by operation, and table
@@ -40,19 +38,27 @@ type meter struct {
 // writes are the operations whose units are write units.
 var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
 
-func newMeter(tb testing.TB) *meter {
-	tb.Helper()
+func newMeter(p Place) (*meter, error) {
 	m := &meter{calls: map[string]int{}, units: map[string]float64{}, statements: map[string]int{}, requests: map[string]int{}}
-	m.db = httptest.NewServer(forward(os.Getenv("TICKRING_TEST_DYNAMODB"), m.ask, m.told))
-	m.sqs = httptest.NewServer(forward(os.Getenv("TICKRING_TEST_SQS"), nil, m.queued))
-	tb.Cleanup(m.db.Close)
-	tb.Cleanup(m.sqs.Close)
-	return m
+	var err error
+	if m.db, err = listen(forward(p.DynamoDB, m.ask, m.told)); err != nil {
+		return nil, err
+	}
+	if m.sqs, err = listen(forward(p.SQS, nil, m.queued)); err != nil {
+		m.db.close()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *meter) close() {
+	m.db.close()
+	m.sqs.close()
 }
 
 // environment is what a function needs to be metered.
 func (m *meter) environment() []string {
-	return []string{"AWS_ENDPOINT_URL_DYNAMODB=" + m.db.URL, "AWS_ENDPOINT_URL_SQS=" + m.sqs.URL}
+	return []string{"AWS_ENDPOINT_URL_DYNAMODB=" + m.db.url(), "AWS_ENDPOINT_URL_SQS=" + m.sqs.url()}
 }
 
 // upstream keeps connections as the functions do.
@@ -157,29 +163,36 @@ type prices map[string]float64
 // price measures what statements cost with the same items through PutItem, on
 // tables made for that: a run as it stands at its end, and the scheduling item
 // of a job whose planAt moves.
-func price(tb testing.TB, n awsengine.Names, sched map[string]types.AttributeValue) prices {
-	tb.Helper()
-	db, _ := clients(tb)
-	copies := fresh(tb)
-	put := func(table string, it map[string]types.AttributeValue) float64 {
-		out, err := db.PutItem(context.Background(), &dynamodb.PutItemInput{TableName: &table, Item: it, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})
+func price(ctx context.Context, db *dynamodb.Client, n, copies awsengine.Names, sched map[string]types.AttributeValue) (prices, error) {
+	put := func(table string, it map[string]types.AttributeValue) (float64, error) {
+		out, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})
 		if err != nil {
-			tb.Fatal(err)
+			return 0, fmt.Errorf("weigh an item: %w", err)
 		}
-		return aws.ToFloat64(out.ConsumedCapacity.CapacityUnits)
+		return aws.ToFloat64(out.ConsumedCapacity.CapacityUnits), nil
 	}
-	runs, err := db.Scan(context.Background(), &dynamodb.ScanInput{TableName: &n.Runs, Limit: aws.Int32(200)})
-	if err != nil || len(runs.Items) == 0 {
-		tb.Fatalf("no runs to weigh: %v", err)
+	runs, err := db.Scan(ctx, &dynamodb.ScanInput{TableName: &n.Runs, Limit: aws.Int32(200)})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read runs to weigh: %w", err)
+	case len(runs.Items) == 0:
+		return nil, errors.New("there are no runs to weigh")
 	}
 	sum := 0.0
 	for _, it := range runs.Items {
-		sum += put(copies.Runs, it)
+		units, err := put(copies.Runs, it)
+		if err != nil {
+			return nil, err
+		}
+		sum += units
 	}
-	put(copies.Jobs, sched)
+	if _, err := put(copies.Jobs, sched); err != nil {
+		return nil, err
+	}
 	moved := maps.Clone(sched)
 	moved["planAt"] = &types.AttributeValueMemberS{Value: sched["planAt"].(*types.AttributeValueMemberS).Value + "0"}
-	return prices{n.Runs: sum / float64(len(runs.Items)), n.Jobs: put(copies.Jobs, moved)}
+	move, err := put(copies.Jobs, moved)
+	return prices{n.Runs: sum / float64(len(runs.Items)), n.Jobs: move}, err
 }
 
 // writeUnits are those of what was counted so far.

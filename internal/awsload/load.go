@@ -1,0 +1,864 @@
+// Package awsload runs the functions of a deployment on this machine, over
+// DynamoDB Local and an SQS server, under load and while their processes are
+// killed: each function in a process of its own behind a runtime like Lambda's,
+// what drives them in AWS played as it is there, and an executor that counts. It
+// says what was lost, came twice or early, and what a fire costs in units and
+// requests; of speed it says nothing. It speaks to this machine only, and
+// refuses stand-ins elsewhere.
+package awsload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
+)
+
+// A Place is where the stand-ins for DynamoDB and SQS are.
+type Place struct{ DynamoDB, SQS string }
+
+// NewPlace checks two base URLs. What is not on this machine is refused: the
+// load makes tables and queues, and what it kills and purges should hurt nobody.
+func NewPlace(dynamodb, sqs string) (Place, error) {
+	for _, f := range []struct{ field, value string }{{"dynamodb", dynamodb}, {"sqs", sqs}} {
+		u, err := url.Parse(f.value)
+		if err != nil || u.Scheme != "http" || u.Path != "" && u.Path != "/" {
+			return Place{}, core.Invalid(f.field, f.value, "allowed: http://127.0.0.1:PORT, where test/standins/start.sh has started one")
+		}
+		if ip, err := netip.ParseAddr(u.Hostname()); err != nil || !ip.IsLoopback() {
+			return Place{}, core.Invalid(f.field, f.value, "only this machine is allowed, by its address: http://127.0.0.1:PORT")
+		}
+	}
+	return Place{strings.TrimSuffix(dynamodb, "/"), strings.TrimSuffix(sqs, "/")}, nil
+}
+
+// Clients are those of the stand-ins.
+func (p Place) Clients() (*dynamodb.Client, *sqs.Client) {
+	keys := credentials.NewStaticCredentialsProvider("tickring", "tickring", "")
+	return dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &p.DynamoDB, Credentials: keys}),
+		sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: &p.SQS, Credentials: keys})
+}
+
+// Options of a load.
+type Options struct {
+	Place Place
+	// Functions is the folder of the functions' binaries: tick, dispatch,
+	// callback, registry and api.
+	Functions string
+	// Dir takes the functions' logs.
+	Dir string
+	// Prefix begins the names of the tables and queues that are made.
+	Prefix string
+	// Fires is about how many are asked for.
+	Fires int
+	// Kill is how long between two kills of a dispatching process, on average;
+	// 0: none.
+	Kill time.Duration
+	// TickKills is how often the planning process is killed; each holds up
+	// planning for a lease of 45 s.
+	TickKills int
+	// Log takes what is said besides the report.
+	Log func(format string, args ...any)
+}
+
+// A Report is what became of a load.
+type Report struct {
+	Fires  int `json:"fires"`  // demanded
+	Runs   int `json:"runs"`   // closed with success
+	Lost   int `json:"lost"`   // fires that never arrived
+	Twice  int `json:"twice"`  // runs that came again though nothing allows it
+	Early  int `json:"early"`  // arrivals before their instant
+	Resent int `json:"resent"` // runs that came again after a kill, with the same ID, as the protocol allows
+	Kills  int `json:"kills"`  // of dispatching processes
+	InHand int `json:"inHand"` // runs that a process had in hand when it died
+
+	// Of one fire.
+	WriteUnits    float64 `json:"writeUnitsPerFire"`
+	ReadUnits     float64 `json:"readUnitsPerFire"`
+	QueueRequests float64 `json:"queueRequestsPerFire"`
+
+	// Faults are what must not be.
+	Faults []string `json:"faults,omitempty"`
+}
+
+// Print writes the report as a table, and the faults below it.
+func (r *Report) Print(w io.Writer) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "FIRES\tRUNS\tLOST\tTWICE\tEARLY\tRE-SENT\tKILLS\tWRITE UNITS\tREAD UNITS\tQUEUE REQUESTS")
+	fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f a fire\t%.3f a fire\t%.3f a fire\n", r.Fires, r.Runs, r.Lost, r.Twice, r.Early, r.Resent, r.Kills, r.WriteUnits, r.ReadUnits, r.QueueRequests)
+	t.Flush()
+	for i, f := range r.Faults {
+		if i == 20 {
+			fmt.Fprintf(w, "and %d more faults\n", len(r.Faults)-i)
+			break
+		}
+		fmt.Fprintln(w, "fault: "+f)
+	}
+}
+
+const (
+	loadTimeout    = 8 * time.Second  // of dispatch
+	loadVisibility = 10 * time.Second // of the fires queue
+	dispatchers    = 4                // at a time
+	loadApp        = "load"
+	loadToken      = "load-executors"
+)
+
+// load is one deployment: the functions as processes, what drives them as
+// Lambda does, and an executor that counts.
+type load struct {
+	o      Options
+	n      awsengine.Names
+	e      *engine.Engine
+	db     *dynamodb.Client
+	queues *sqs.Client
+
+	tick, registry, callback, checks, slow *Sandbox
+	dispatch                               []*Sandbox
+	meters                                 map[string]*meter
+	closers                                []func()
+
+	mu     sync.Mutex
+	got    map[core.RunID][]time.Time
+	early  int
+	late   []time.Duration
+	struck map[core.RunID][]time.Time // when a process died with a message of this run in hand
+	hand   map[core.RunID]*Sandbox    // who was given a message of this run last
+	aim    chan *Sandbox              // asked for by the killer: one that is sending right now
+	shot   chan struct{}              // the killer is done with that
+	kills  int
+	esm    map[string]int // requests to queues of what Lambda does by itself
+	faults []string
+}
+
+func (l *load) fail(format string, args ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.faults = append(l.faults, fmt.Sprintf(format, args...))
+}
+
+// Run has fires demanded and processes of dispatch killed: whatever dies when,
+// no fire may be lost, none come early, and only those twice that a process had
+// in hand when it died.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
+		killing, done := context.WithDeadline(ctx, end.Time())
+		defer done()
+		var killers sync.WaitGroup
+		if o.Kill > 0 {
+			killers.Go(func() { l.killer(killing) })
+		}
+		killers.Go(func() { l.tickKiller(killing, o.TickKills) })
+		killers.Wait()
+		return nil
+	})
+}
+
+// Purge has the queue purged under load, and nothing planned is on it any more;
+// a replan of the span sends what was lost, and nothing may be lost.
+func Purge(ctx context.Context, o Options) (*Report, error) {
+	return deploy(ctx, o, func(ctx context.Context, l *load, end core.Instant) error {
+		from := core.InstantOf(time.Now()) - 60
+		pause(ctx, time.Until(end.Time())/2)
+		if _, err := l.queues.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &l.n.Fires}); err != nil {
+			return fmt.Errorf("purge the queue: %w", err)
+		}
+		l.mu.Lock()
+		before := len(l.got)
+		l.mu.Unlock()
+		pause(ctx, time.Until(end.Time())+3*time.Second)
+		m := manage.New(l.e.Manage, l.e.Ring, nil, nil, manage.Options{Plan: plan.AWS()})
+		var sent int64
+		for range 60 { // what may be on its way is left alone
+			r, err := m.Replan(ctx, manage.Actor{Name: "load"}, "", from, end)
+			if err != nil {
+				return fmt.Errorf("replan: %w", err)
+			}
+			if sent += r.Sent; sent > 0 && r.Missing == 0 {
+				break
+			}
+			pause(ctx, 3*time.Second)
+		}
+		o.Log("purge after %d of the fires had arrived; replan sent %d", before, sent)
+		if sent == 0 {
+			l.fail("the purge lost nothing: nothing is proven")
+		}
+		return nil
+	})
+}
+
+func (l *load) close() {
+	for _, f := range slices.Backward(l.closers) {
+		f()
+	}
+}
+
+// box makes a function's sandbox; those of one name have one meter.
+func (l *load) box(name string, metered bool) (*Sandbox, error) {
+	more := []string{"TICKRING_VISIBILITY=" + loadVisibility.String(), "TICKRING_LOG_LEVEL=error"}
+	if metered {
+		if l.meters[name] == nil {
+			m, err := newMeter(l.o.Place)
+			if err != nil {
+				return nil, err
+			}
+			l.meters[name] = m
+			l.closers = append(l.closers, m.close)
+		}
+		more = append(more, l.meters[name].environment()...)
+	}
+	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), l.o.Place, l.n, more...)
+	if err != nil {
+		return nil, err
+	}
+	l.closers = append(l.closers, s.Close)
+	return s, nil
+}
+
+// deploy runs a deployment on some fires; disturb lasts until what it does is
+// over. Then all that was demanded must arrive, and is judged.
+func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
+	l := &load{o: o, meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
+	defer l.close()
+	l.db, l.queues = o.Place.Clients()
+	var err error
+	if l.n, err = awsengine.CreateLocal(ctx, l.db, l.queues, o.Prefix); err != nil {
+		return nil, err
+	}
+	copies, err := awsengine.CreateLocal(ctx, l.db, l.queues, o.Prefix+"-weighed")
+	if err != nil {
+		return nil, err
+	}
+	if l.e, err = awsengine.Open(l.db, l.queues, awsengine.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
+		return nil, err
+	}
+	defer l.e.Close()
+	for s, name := range map[**Sandbox]string{&l.tick: "tick", &l.registry: "registry", &l.callback: "callback", &l.checks: "dispatch", &l.slow: "dispatch"} {
+		if *s, err = l.box(name, true); err != nil {
+			return nil, err
+		}
+	}
+	for range dispatchers {
+		s, err := l.box("dispatch", true)
+		if err != nil {
+			return nil, err
+		}
+		l.dispatch = append(l.dispatch, s)
+	}
+	if err := l.e.Manage.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()}, core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
+		return nil, err
+	}
+	front, err := listen(http.HandlerFunc(l.front))
+	if err != nil {
+		return nil, err
+	}
+	defer front.close()
+	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, err
+	}
+	defer exec.Close()
+	select {
+	case <-exec.Registered():
+	case <-time.After(20 * time.Second):
+		return nil, errors.New("the executor could not register: " + l.registry.Tail())
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+
+	// What drives the functions ends before they do.
+	driving, stop := context.WithCancel(ctx)
+	var drivers sync.WaitGroup
+	defer drivers.Wait()
+	defer stop()
+	for _, s := range l.dispatch {
+		drivers.Go(func() { l.mapping(driving, l.n.Fires, s) })
+	}
+	drivers.Go(func() { l.mapping(driving, l.n.Slow, l.slow) })
+	drivers.Go(func() { l.mapping(driving, l.n.Checks, l.checks) })
+	drivers.Go(func() { l.clock(driving) })
+
+	demanded, sched, end, err := l.seed(driving)
+	if err != nil {
+		return nil, err
+	}
+	if err := disturb(driving, l, end); err != nil {
+		return nil, err
+	}
+	if err := l.await(driving, demanded, time.Until(end.Time())+3*time.Minute); err != nil {
+		return nil, err
+	}
+	stop()
+	drivers.Wait()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	r, err := l.judge(ctx, demanded, end)
+	if err != nil {
+		return nil, err
+	}
+	p, err := price(ctx, l.db, l.n, copies, sched)
+	if err != nil {
+		return nil, err
+	}
+	l.cost(r, p)
+	if r.Faults = l.faults; len(r.Faults) > 0 {
+		for _, s := range append(l.dispatch, l.tick, l.callback) {
+			o.Log("%s:\n%s", filepath.Base(s.log), s.Tail())
+		}
+	}
+	return r, nil
+}
+
+// seed makes secondly jobs in five waves over the first half of the time, due to
+// be planned by the tick, as a creator leaves them that dies before it plans.
+// All end in the same second. It answers the runs that they demand, an item of
+// one job's schedule, and the end.
+func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string]types.AttributeValue, end core.Instant, err error) {
+	jobs := 50
+	if l.o.Fires > 2000 {
+		jobs = 100
+	}
+	const waves = 5
+	span := time.Duration(float64(l.o.Fires)/float64(jobs)/0.8+1) * time.Second
+	end = core.Ceil(time.Now().Add(span))
+	first, err := l.e.Manage.NewJobIDs(ctx, jobs)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	next := time.NewTicker(span / (2 * waves))
+	defer next.Stop()
+	for w := range waves {
+		if w > 0 {
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+				return nil, nil, 0, ctx.Err()
+			}
+		}
+		now := time.Now().UTC().Truncate(time.Millisecond)
+		var list []core.Job
+		var changes []core.Change
+		for i := w; i < jobs; i += waves {
+			id := first + core.JobID(i)
+			s := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}, Until: end.Time().Format(time.RFC3339)}
+			sch, err := schedule.Compile(s, id)
+			if err != nil {
+				return nil, nil, 0, err
+			}
+			j := core.Job{
+				Def:   core.Def{ID: id, App: loadApp, Name: fmt.Sprintf("job-%d", i), Handler: "work", Route: core.RouteRound, Block: core.BlockSerial, LostAfter: 10 * time.Minute, Created: now},
+				Sched: core.Sched{ID: id, App: loadApp, Rev: now.UnixMilli(), RevAt: now, Schedule: s, Misfire: core.MisfireAll, Grace: time.Minute},
+			}
+			j.Sched = plan.Start(j.Sched, sch, plan.AWS())
+			for at, ok := sch.Next(core.InstantOf(now)); ok; at, ok = sch.Next(at) {
+				demanded = append(demanded, core.PlannedRun(id, at))
+			}
+			list = append(list, j)
+			changes = append(changes, core.Change{ID: j.Sched.Rev, At: now, By: "load", Verb: core.VerbCreated, App: loadApp, Job: id, Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()})
+		}
+		for _, err := range l.e.Manage.CreateJobs(ctx, list, changes) {
+			if err != nil {
+				return nil, nil, 0, err
+			}
+		}
+		if item == nil {
+			if item, err = l.schedItem(ctx); err != nil {
+				return nil, nil, 0, err
+			}
+		}
+	}
+	return demanded, item, end, nil
+}
+
+// schedItem is any item of the due index.
+func (l *load) schedItem(ctx context.Context) (map[string]types.AttributeValue, error) {
+	out, err := l.db.Scan(ctx, &dynamodb.ScanInput{TableName: &l.n.Jobs})
+	if err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	for _, it := range out.Items {
+		if it["planAt"] != nil && it["partition"] != nil {
+			return it, nil
+		}
+	}
+	return nil, errors.New("no job is due to be planned")
+}
+
+// work lasts longer than a message is invisible for every other job: only what
+// has not ended can be sent again.
+func work(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+	if r.JobID%2 == 0 {
+		pause(ctx, loadVisibility+2*time.Second)
+	}
+	return wire.CodeSuccess, ""
+}
+
+func (l *load) received(r *wire.Run, at time.Time) {
+	id := core.RunID(r.LogID)
+	instant, _ := id.Planned()
+	l.mu.Lock()
+	s := l.hand[id]
+	l.mu.Unlock()
+	select {
+	case l.aim <- s: // the killer waits: it dies before it has this answer
+		<-l.shot
+	default:
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got[id] = append(l.got[id], at)
+	late := at.Sub(instant.Time())
+	l.late = append(l.late, late)
+	if late < 0 {
+		l.early++
+	}
+}
+
+// front is the HTTP API: it makes events of requests, for the function whose
+// path it is.
+func (l *load) front(w http.ResponseWriter, r *http.Request) {
+	s := l.registry
+	if r.URL.Path == "/api/callback" {
+		s = l.callback
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	res, err := ask(s, r, body)
+	if err != nil {
+		http.Error(w, "no answer", http.StatusBadGateway)
+		return
+	}
+	for k, v := range res.Headers {
+		w.Header().Set(k, v)
+	}
+	w.WriteHeader(res.StatusCode)
+	io.WriteString(w, res.Body)
+}
+
+type response struct {
+	StatusCode int               `json:"statusCode"`
+	Headers    map[string]string `json:"headers"`
+	Body       string            `json:"body"`
+}
+
+// ask gives a function an HTTP request as API Gateway does.
+func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
+	headers := map[string]string{"host": r.Host}
+	for k := range r.Header {
+		headers[strings.ToLower(k)] = r.Header.Get(k)
+	}
+	doc, err := json.Marshal(map[string]any{
+		"version": "2.0", "routeKey": "$default", "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery, "headers": headers, "body": string(body), "isBase64Encoded": false,
+		"requestContext": map[string]any{"domainName": r.Host, "stage": "$default", "http": map[string]any{"method": r.Method, "path": r.URL.Path, "protocol": r.Proto, "sourceIp": "127.0.0.1"}},
+	})
+	if err != nil {
+		return res, err
+	}
+	answer, fault, err := s.Invoke(doc, 20*time.Second)
+	switch {
+	case err != nil:
+		return res, err
+	case fault:
+		return res, fmt.Errorf("the function failed: %s", answer)
+	}
+	return res, json.Unmarshal(answer, &res)
+}
+
+// mapping is an event source mapping: it receives, invokes, and deletes what is
+// not to come again. What a function that died had in hand becomes visible by
+// itself.
+func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
+	for ctx.Err() == nil {
+		out, err := l.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: int32(loadVisibility / time.Second),
+			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameAll}})
+		if err != nil {
+			if ctx.Err() == nil {
+				l.fail("receive: %v", err)
+			}
+			return
+		}
+		if len(out.Messages) == 0 {
+			l.count("idle ReceiveMessage", 1)
+			continue
+		}
+		l.count("ReceiveMessage", 1)
+		var records []map[string]any
+		for _, m := range out.Messages {
+			records = append(records, map[string]any{"messageId": *m.MessageId, "receiptHandle": *m.ReceiptHandle, "body": *m.Body, "attributes": m.Attributes, "messageAttributes": map[string]any{},
+				"md5OfBody": aws.ToString(m.MD5OfBody), "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:" + path.Base(queue), "awsRegion": "us-east-1"})
+		}
+		doc, err := json.Marshal(map[string]any{"Records": records})
+		if err != nil {
+			panic(err)
+		}
+		l.mu.Lock()
+		for _, id := range runsOf(out.Messages) {
+			l.hand[id] = s
+		}
+		l.mu.Unlock()
+		body, fault, err := s.Invoke(doc, loadTimeout)
+		if err != nil || fault {
+			if fault {
+				l.o.Log("a batch failed: %s", body)
+			} else {
+				l.died(out.Messages)
+			}
+			continue
+		}
+		again, err := failures(body)
+		if err != nil {
+			l.fail("dispatch answered %s: %v", body, err)
+		}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
+		for i, m := range out.Messages {
+			if !slices.Contains(again, *m.MessageId) {
+				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
+			}
+		}
+		if len(in.Entries) > 0 {
+			l.count("DeleteMessageBatch", 1)
+			if _, err := l.queues.DeleteMessageBatch(context.WithoutCancel(ctx), in); err != nil {
+				l.fail("delete: %v", err)
+			}
+		}
+	}
+}
+
+// failures are the messages that a function wants again.
+func failures(body []byte) (ids []string, err error) {
+	var res struct {
+		BatchItemFailures []struct{ ItemIdentifier string }
+	}
+	err = json.Unmarshal(body, &res)
+	for _, f := range res.BatchItemFailures {
+		ids = append(ids, f.ItemIdentifier)
+	}
+	return ids, err
+}
+
+func (l *load) count(what string, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.esm[what] += n
+}
+
+// died notes the runs that a process had in hand when it died: only those may
+// come twice.
+func (l *load) died(msgs []sqstypes.Message) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, id := range runsOf(msgs) {
+		l.struck[id] = append(l.struck[id], time.Now())
+	}
+}
+
+func runsOf(msgs []sqstypes.Message) (ids []core.RunID) {
+	for _, m := range msgs {
+		if r, err := ring.Decode([]byte(*m.Body)); err == nil {
+			for _, f := range r.Fires {
+				ids = append(ids, f.Run)
+			}
+		}
+	}
+	return ids
+}
+
+// clock wakes the tick, more often than a schedule can.
+func (l *load) clock(ctx context.Context) {
+	wake := time.NewTicker(time.Second)
+	defer wake.Stop()
+	doc := []byte(`{"version":"0","detail-type":"Scheduled Event","source":"aws.scheduler","detail":"{}"}`)
+	for {
+		if body, fault, err := l.tick.Invoke(doc, 30*time.Second); fault {
+			l.fail("the tick failed: %s, %v", body, err)
+		}
+		select {
+		case <-wake.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// killer kills processes of dispatch at random instants, every other time one
+// whose run arrives, before it has the answer.
+func (l *load) killer(ctx context.Context) {
+	for n := 0; ; n++ {
+		if !pause(ctx, rand.N(2*l.o.Kill)) {
+			return
+		}
+		s, aimed := l.dispatch[rand.IntN(dispatchers)], n%2 == 1
+		if aimed {
+			select {
+			case s = <-l.aim:
+			case <-ctx.Done():
+				return
+			}
+		}
+		if s != nil && s.Kill() {
+			l.mu.Lock()
+			l.kills++
+			l.mu.Unlock()
+		}
+		if aimed {
+			l.shot <- struct{}{}
+		}
+	}
+}
+
+// pause waits; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// tickKiller kills the planning process a few times while it passes.
+func (l *load) tickKiller(ctx context.Context, times int) {
+	for n := 0; n < times; {
+		if !pause(ctx, rand.N(3*time.Second)) {
+			return
+		}
+		if l.tick.Kill() {
+			n++
+		}
+	}
+}
+
+// await waits until every run that was demanded has arrived and is closed.
+func (l *load) await(ctx context.Context, demanded []core.RunID, limit time.Duration) error {
+	look := time.NewTicker(500 * time.Millisecond)
+	defer look.Stop()
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	left := slices.Clone(demanded)
+	for {
+		select {
+		case <-look.C:
+		case <-over.C:
+			l.fail("%d of %d runs are not done after %s, the first is %s", len(left), len(demanded), limit, left[0])
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		l.mu.Lock()
+		missing := slices.ContainsFunc(left, func(id core.RunID) bool { return len(l.got[id]) == 0 })
+		l.mu.Unlock()
+		if missing {
+			continue
+		}
+		runs, _, err := l.e.Finish.Runs(ctx, left)
+		if err != nil {
+			return fmt.Errorf("read runs: %w", err)
+		}
+		left = slices.DeleteFunc(left, func(id core.RunID) bool { r, ok := runs[id]; return ok && !r.State.Open() })
+		if len(left) == 0 {
+			return nil
+		}
+	}
+}
+
+func (l *load) judge(ctx context.Context, demanded []core.RunID, end core.Instant) (*Report, error) {
+	runs, err := readRuns(ctx, l.e.Finish, demanded)
+	if err != nil {
+		return nil, err
+	}
+	r := l.compare(demanded, runs)
+	var first core.Instant
+	for _, id := range demanded {
+		if i, _ := id.Planned(); first == 0 || i < first {
+			first = i
+		}
+	}
+	return r, l.audit(ctx, first, end)
+}
+
+// readRuns reads runs until none is left unread.
+func readRuns(ctx context.Context, store finish.Store, ids []core.RunID) (map[core.RunID]core.Run, error) {
+	all := map[core.RunID]core.Run{}
+	for len(ids) > 0 {
+		found, unread, err := store.Runs(ctx, ids)
+		if err != nil {
+			return nil, fmt.Errorf("read runs: %w", err)
+		}
+		maps.Copy(all, found)
+		ids = unread
+	}
+	return all, nil
+}
+
+// compare holds what came against what was demanded and what may come again.
+func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Report {
+	r := &Report{Fires: len(demanded)}
+	want := map[core.RunID]bool{}
+	var faults []string
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	l.mu.Lock()
+	defer func() {
+		l.faults = append(l.faults, faults...)
+		l.mu.Unlock()
+	}()
+	r.Early, r.Kills, r.InHand = l.early, l.kills, len(l.struck)
+	var longest time.Duration
+	for _, id := range demanded {
+		want[id] = true
+		n := len(l.got[id])
+		wrong := false
+		if n > 1+len(l.struck[id]) {
+			wrong = true
+			fault("run %s came %d times, though only %d processes died with it in hand", id, n, len(l.struck[id]))
+		}
+		// Each but the last was followed by a death before its journal was stored.
+		for _, at := range l.got[id][:max(n-1, 0)] {
+			before := unstored(at, l.struck[id])
+			longest = max(longest, before)
+			if before > resendable {
+				wrong = true
+				fault("run %s came again, though it had arrived %s before the process died", id, before)
+			}
+		}
+		switch {
+		case n == 0:
+			r.Lost++
+		case wrong:
+			r.Twice++
+		case n > 1:
+			r.Resent++
+		}
+		if run := runs[id]; run.State == core.Succeeded {
+			r.Runs++
+		} else {
+			fault("run %s is %q (%s), it arrived %d times", id, run.State, run.Reason, n)
+		}
+	}
+	for id := range l.got {
+		if !want[id] {
+			fault("run %s arrived, and nothing demanded it", id)
+		}
+	}
+	if r.Lost > 0 || r.Early > 0 {
+		fault("%d lost, %d early", r.Lost, r.Early)
+	}
+	if l.kills > 0 && len(l.struck) == 0 {
+		fault("%d processes were killed, none with a message in hand: nothing is proven", l.kills)
+	}
+	if len(l.late) == 0 {
+		return r
+	}
+	slices.Sort(l.late)
+	at := func(q float64) time.Duration { return l.late[int(q*float64(len(l.late)-1))].Round(time.Millisecond) }
+	l.o.Log("%d fires, %d processes killed with %d runs in hand: %d lost, %d early, %d came again with the same ID, having arrived at most %s before the death; late by p50 %s, p99 %s, most %s",
+		len(demanded), l.kills, len(l.struck), r.Lost, r.Early, r.Resent, longest.Round(time.Millisecond), at(.5), at(.99), at(1))
+	return r
+}
+
+// resendable is how long before its death a process may have sent what is sent
+// again: 250 ms until the journal is due, and what it takes to store it on a
+// busy machine.
+const resendable = 2 * time.Second
+
+// unstored is how long after an arrival the next death came; an hour if none did.
+func unstored(arrived time.Time, deaths []time.Time) time.Duration {
+	next := time.Hour
+	for _, d := range deaths {
+		if after := d.Sub(arrived); after >= 0 {
+			next = min(next, after)
+		}
+	}
+	return next
+}
+
+// audit asks the API whether everything is accounted for.
+func (l *load) audit(ctx context.Context, from, to core.Instant) error {
+	s, err := l.box("api", false)
+	if err != nil {
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://tickring/v1/audit?from=%s&to=%s", from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339)), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+AdminToken)
+	res, err := ask(s, req, nil)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("answered %d: %s", res.StatusCode, res.Body)
+	}
+	if err != nil {
+		return fmt.Errorf("audit: %w", err)
+	}
+	var sum struct {
+		Demanded    int `json:"demanded"`
+		Unaccounted int `json:"unaccounted"`
+	}
+	if err := json.Unmarshal([]byte(res.Body), &sum); err != nil || sum.Demanded == 0 || sum.Unaccounted != 0 {
+		l.fail("audit: %s, %v", res.Body, err)
+	}
+	return nil
+}
+
+// cost tells what a fire cost.
+func (l *load) cost(r *Report, p prices) {
+	fires := r.Fires
+	per := func(n float64) float64 { return n / float64(fires) }
+	var write, read float64
+	q := 0
+	for _, name := range []string{"tick", "dispatch", "callback", "registry"} {
+		m := l.meters[name]
+		mw, mr, mq := m.writeUnits(p), m.readUnits(), m.queueRequests()
+		write, read, q = write+mw, read+mr, q+mq
+		l.o.Log("%s: per fire %.3f write units, %.3f read units, %.3f queue requests\n%s", name, per(mw), per(mr), per(float64(mq)), strings.Join(m.lines(), "\n"))
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	mapping := l.esm["ReceiveMessage"] + l.esm["DeleteMessageBatch"]
+	l.tick.mu.Lock()
+	wakes, ticks := l.tick.n, l.tick.started
+	l.tick.mu.Unlock()
+	moves := float64(l.meters["tick"].statements["UPDATE "+l.n.Jobs]) * p[l.n.Jobs]
+	l.o.Log("the tick woke %d times in %d processes: %.2f write units each for leases and the sign of life", wakes, ticks, (l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
+	l.o.Log("a run costs %.2f write units a statement, the move of a job %.2f", p[l.n.Runs], p[l.n.Jobs])
+	l.o.Log("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which asked %d times for nothing besides)",
+		per(write), per(read), per(float64(q+mapping)), per(float64(q)), per(float64(mapping)), l.esm["idle ReceiveMessage"])
+	r.WriteUnits, r.ReadUnits, r.QueueRequests = per(write), per(read), per(float64(q+mapping))
+}
