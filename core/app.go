@@ -93,6 +93,14 @@ type Health struct {
 	At   time.Time // when that was found, or found again
 }
 
+// Letter is a message that could not be dispatched, kept for people.
+type Letter struct {
+	ID     string
+	At     time.Time // when it was buried
+	Reason string
+	Body   string // as it was on the ring, or as much of it as is kept
+}
+
 // Executor is one live or fixed address of an app.
 type Executor struct {
 	App     string

@@ -30,6 +30,7 @@ type Engine struct {
 	Queue    Queue
 	Health   dispatch.Healths
 	Pull     pull.Store // queues that executors pull from; nil where SQS has them
+	Dead     dispatch.DeadLetters
 	Upkeep   Upkeep
 	// Close ends what the engine runs and releases its files.
 	Close func() error

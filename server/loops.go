@@ -37,6 +37,12 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	})
 	planners.Go(func() { s.sweepLoop(plan, p) })
 	planners.Go(func() {
+		s.every(plan, s.o.SweepEvery, "dead letters", func(ctx context.Context) error {
+			_, err := p.dead.Pass(ctx)
+			return err
+		})
+	})
+	planners.Go(func() {
 		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
 	receivers.Go(func() { s.fireLoop(receive, handle, p) })

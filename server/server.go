@@ -61,6 +61,7 @@ type parts struct {
 	tick   *tick.Ticker
 	disp   *dispatch.Dispatcher
 	watch  *finish.Watchdog
+	dead   *dispatch.Dead
 	manage *manage.Manage
 	reg    *registry.Registry
 	call   *callback.Callback
@@ -251,6 +252,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			}
 		},
 	})
+	p.dead = dispatch.NewDead(eng.Dispatch, eng.Tick, eng.Dead, eng.Ring, nil, s.log)
 	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
 	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead, Reachable: p.sender.Reachable})
 	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})

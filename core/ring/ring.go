@@ -276,3 +276,35 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 	}
 	return c, nil
 }
+
+// maxSalvaged bounds the fires of one message that are read one by one.
+const maxSalvaged = 10_000
+
+// Salvage reads what fires it can of a message that may be poison: those that are
+// whole and of the message's slot, each once. Of a message of a newer version it
+// reads nothing, for it may mean something else there.
+func Salvage(b []byte) (fires []core.Fire) {
+	var w struct {
+		V     int               `json:"v"`
+		Kind  Kind              `json:"kind"`
+		Slot  int64             `json:"slot"`
+		Fires []json.RawMessage `json:"fires"`
+	}
+	err := json.NewDecoder(bytes.NewReader(b)).Decode(&w)
+	if err != nil || w.V < 1 || w.V > Version || w.Kind != KindFires || w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
+		return nil
+	}
+	seen := map[core.RunID]bool{}
+	for _, raw := range w.Fires[:min(len(w.Fires), maxSalvaged)] {
+		var f wireFire
+		if json.Unmarshal(raw, &f) != nil {
+			continue
+		}
+		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause, Seq: f.Seq}
+		if check(fire) == nil && !seen[fire.Run] {
+			seen[fire.Run] = true
+			fires = append(fires, fire)
+		}
+	}
+	return fires
+}

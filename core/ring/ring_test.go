@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -210,6 +211,12 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"V":1,"KIND":"check","slot":1e3,"check":{"runs":null,"journal":null}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Decode(b)
+		salvaged := Salvage(b)
+		for _, fire := range salvaged {
+			if !fire.Run.Valid() {
+				t.Fatalf("salvaged %+v", fire)
+			}
+		}
 		if err != nil {
 			if _, ok := errors.AsType[*PoisonError](err); !ok && !errors.Is(err, ErrNewer) {
 				t.Fatalf("an error that no queue knows what to do with: %v", err)
@@ -244,4 +251,34 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%+v came back as %+v", m, again)
 		}
 	})
+}
+
+func TestSalvage(t *testing.T) {
+	good := fires(3)
+	whole := string(Encode(good))
+	twice := good
+	twice.Fires = append(slices.Clone(good.Fires), good.Fires[0])
+	many := Message{Kind: KindFires, Slot: slot}
+	for i := range 60 {
+		many.Fires = append(many.Fires, core.Fire{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI})
+	}
+	for name, c := range map[string]struct {
+		body string
+		want []core.Fire
+	}{
+		"a whole one":          {whole, good.Fires},
+		"one twice":            {string(Encode(twice)), good.Fires},
+		"too many":             {string(Encode(many)), many.Fires},
+		"a cause that is none": {strings.Replace(whole, `"cause":"schedule"`, `"cause":"boredom"`, 1), good.Fires[1:]},
+		"a fire that is none":  {strings.Replace(whole, `"fires":[`, `"fires":[7,null,{"run":-1},`, 1), good.Fires},
+		"a newer version":      {strings.Replace(whole, `"v":1`, `"v":2`, 1), nil},
+		"another kind":         {strings.Replace(whole, `"fires"`, `"herd"`, 1), nil},
+		"no slot":              {strings.Replace(whole, `"slot":`, `"slat":`, 1), nil},
+		"cut":                  {whole[:len(whole)-3], nil},
+		"nothing":              {"", nil},
+	} {
+		if got := Salvage([]byte(c.body)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %+v\nwant %+v", name, got, c.want)
+		}
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -153,6 +154,9 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.BuryRaw(ctx, string(ring.Encode(m)), reason)
 }
 
+// reasonAttribute is where the reason of a dead letter is.
+const reasonAttribute = "reason"
+
 // Bounds of a dead letter: SQS counts its reason with it.
 const (
 	maxReason = 1000
@@ -172,8 +176,84 @@ func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 		body = strings.ToValidUTF8(body[:maxDead], "")
 	}
 	_, err := s.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &s.o.Names.Dead, MessageBody: &body,
-		MessageAttributes: map[string]sqstypes.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String(printable(reason))}}})
+		MessageAttributes: map[string]sqstypes.MessageAttributeValue{reasonAttribute: {DataType: aws.String("String"), StringValue: aws.String(printable(reason))}}})
 	return answer("queue "+s.o.Names.Dead, err)
+}
+
+// lettersOf lists the dead letters that are kept.
+const lettersOf = "letter"
+
+// Bounds of a letter that is kept: an item of DynamoDB has 400 KB, and what is
+// longer than a message may be is read by nobody.
+const (
+	maxLetter   = 300 << 10
+	keepLetters = 20 * 24 * time.Hour
+)
+
+// LetterID names a letter by when it came on the queue of dead letters and by its
+// message: the same whenever it is received.
+func LetterID(sent time.Time, message string) string {
+	return fmt.Sprintf("%013d#%.100s", sent.UnixMilli(), message)
+}
+
+// KeepLetter moves a letter from the queue, which forgets it and shows it to no
+// two at once, to where people find it.
+func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
+	if len(l.Body) > maxLetter {
+		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
+	}
+	it := stateKey(lettersOf, l.ID)
+	it["at"], it["reason"], it["body"], it["expires"] = number(millis(l.At)), text(l.Reason), text(l.Body), number(l.At.Add(keepLetters).Unix())
+	return s.putIf(ctx, it, "", nil, nil)
+}
+
+// TakeLetters keeps what is on the queue of dead letters, for what drives it
+// outside Lambda, and answers how many it were.
+func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err error) {
+	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch, WaitTimeSeconds: int32(wait / time.Second),
+		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp}})
+	if err != nil {
+		return 0, answer("queue "+s.o.Names.Dead, err)
+	}
+	for _, m := range out.Messages {
+		ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
+		at := time.UnixMilli(ms).UTC()
+		if err := s.KeepLetter(ctx, core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at, Reason: aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Body: aws.ToString(m.Body)}); err != nil {
+			return n, err
+		}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead, Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
+		if _, err := s.sqs.DeleteMessageBatch(ctx, in); err != nil {
+			return n, answer("queue "+s.o.Names.Dead, err)
+		}
+		n++
+	}
+	return n, nil
+}
+
+// Letters implements dispatch.DeadLetters.
+func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
+	cond, values := "#of = :of", item{":of": text(lettersOf)}
+	names := map[string]string{"#of": "of"}
+	if after != "" {
+		cond, values[":after"], names["#key"] = "#of = :of AND #key < :after", text(after), "key"
+	}
+	err = s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values}, func(it item) (bool, error) {
+		at, err := intOf(it, "at")
+		list = append(list, core.Letter{ID: stringOf(it, "key"), At: fromMillis(at), Reason: stringOf(it, "reason"), Body: stringOf(it, "body")})
+		return len(list) < limit, err
+	})
+	return list, err
+}
+
+// DropLetter implements dispatch.DeadLetters.
+func (s *Store) DropLetter(ctx context.Context, id string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey(lettersOf, id)})
+	return answer("table "+s.o.Names.State, err)
 }
 
 // printable replaces what SQS does not take in an attribute.

@@ -821,3 +821,53 @@ func healths(t *testing.T, h Harness) {
 	refused(t, errs[2])
 	read(a, newer)
 }
+
+// letters: what is buried is there to be listed, newest first, until it is dropped.
+func letters(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	slot := core.InstantOf(time.Now())
+	began := time.Now().Add(-time.Minute)
+	var want []core.Letter
+	for i := range 3 {
+		m := message(slot, core.PlannedRun(core.JobID(i+1), slot))
+		l := core.Letter{Reason: "reason " + string(rune('a'+i)), Body: string(ring.Encode(m))}
+		ok(t, e.Ring.Bury(ctx, m, l.Reason))
+		want = append(want, l)
+	}
+	var list []core.Letter
+	eventually(t, h, func() string {
+		if q, is := e.Dead.(interface {
+			TakeLetters(ctx context.Context, wait time.Duration) (int, error)
+		}); is { // they come on a queue first
+			_, err := q.TakeLetters(ctx, 0)
+			ok(t, err)
+		}
+		var err error
+		list, err = e.Dead.Letters(ctx, "", 10)
+		ok(t, err)
+		if len(list) != len(want) {
+			return "not all are there"
+		}
+		return ""
+	})
+	for i, l := range list {
+		if l.ID == "" || l.At.Before(began) || l.At.After(time.Now().Add(time.Minute)) {
+			t.Errorf("letter %+v", l)
+		}
+		if i > 0 && l.At.After(list[i-1].At) {
+			t.Errorf("letter %d is of %s, after one of %s", i, l.At, list[i-1].At)
+		}
+		if !slices.ContainsFunc(want, func(w core.Letter) bool { return w.Reason == l.Reason && w.Body == l.Body }) {
+			t.Errorf("letter %+v", l)
+		}
+	}
+	page, err := e.Dead.Letters(ctx, list[0].ID, 1)
+	ok(t, err)
+	same(t, "the letter after the first", page, list[1:2])
+	ok(t, e.Dead.DropLetter(ctx, list[1].ID))
+	ok(t, e.Dead.DropLetter(ctx, list[1].ID))
+	ok(t, e.Dead.DropLetter(ctx, "no such letter"))
+	page, err = e.Dead.Letters(ctx, "", 10)
+	ok(t, err)
+	same(t, "the letters that are left", page, []core.Letter{list[0], list[2]})
+}

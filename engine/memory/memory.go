@@ -37,7 +37,7 @@ func Open(o Options) *engine.Engine {
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,
-		Ring: s, Queue: s, Pull: s, Health: s, Upkeep: s, Close: s.Close,
+		Ring: s, Queue: s, Pull: s, Health: s, Dead: s, Upkeep: s, Close: s.Close,
 	}
 }
 
@@ -103,17 +103,18 @@ type (
 )
 
 var (
-	_ tick.Store       = (*Store)(nil)
-	_ tick.Leases      = (*Store)(nil)
-	_ dispatch.Store   = (*Store)(nil)
-	_ finish.Store     = (*Store)(nil)
-	_ finish.Watch     = (*Store)(nil)
-	_ registry.Store   = (*Store)(nil)
-	_ manage.Store     = (*Store)(nil)
-	_ engine.Ring      = (*Store)(nil)
-	_ engine.Queue     = (*Store)(nil)
-	_ dispatch.Healths = (*Store)(nil)
-	_ engine.Upkeep    = (*Store)(nil)
+	_ tick.Store           = (*Store)(nil)
+	_ tick.Leases          = (*Store)(nil)
+	_ dispatch.Store       = (*Store)(nil)
+	_ finish.Store         = (*Store)(nil)
+	_ finish.Watch         = (*Store)(nil)
+	_ registry.Store       = (*Store)(nil)
+	_ manage.Store         = (*Store)(nil)
+	_ engine.Ring          = (*Store)(nil)
+	_ engine.Queue         = (*Store)(nil)
+	_ dispatch.Healths     = (*Store)(nil)
+	_ dispatch.DeadLetters = (*Store)(nil)
+	_ engine.Upkeep        = (*Store)(nil)
 )
 
 // New makes an empty store.

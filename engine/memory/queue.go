@@ -4,8 +4,10 @@ import (
 	"container/heap"
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -103,7 +105,8 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 // Bury implements engine.Ring.
 func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.one(ctx, func() error {
-		s.dead = append(s.dead, DeadLetter{s.now(), copyMessage(m), reason})
+		s.lastMsg++
+		s.dead = append(s.dead, DeadLetter{s.now(), copyMessage(m), reason, s.lastMsg})
 		return nil
 	})
 }
@@ -113,6 +116,33 @@ type DeadLetter struct {
 	At      time.Time
 	Message ring.Message
 	Reason  string
+	id      int64
+}
+
+// Letters implements dispatch.DeadLetters.
+func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
+	err = s.one(ctx, func() error {
+		for i := len(s.dead) - 1; i >= 0 && len(list) < limit; i-- {
+			d := &s.dead[i]
+			id := strconv.FormatInt(d.id, 10)
+			if after != "" {
+				if n, err := strconv.ParseInt(after, 10, 64); err != nil || d.id >= n {
+					continue
+				}
+			}
+			list = append(list, core.Letter{ID: id, At: d.At, Reason: d.Reason, Body: string(ring.Encode(d.Message))})
+		}
+		return nil
+	})
+	return list, err
+}
+
+// DropLetter implements dispatch.DeadLetters.
+func (s *Store) DropLetter(ctx context.Context, id string) error {
+	return s.one(ctx, func() error {
+		s.dead = slices.DeleteFunc(s.dead, func(d DeadLetter) bool { return strconv.FormatInt(d.id, 10) == id })
+		return nil
+	})
 }
 
 // DeadLetters is all that was buried, oldest first.

@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -293,6 +295,37 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []DeadLetter, 
 		})
 	})
 	return list, err
+}
+
+// Letters implements dispatch.DeadLetters.
+func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
+	before := int64(math.MaxInt64)
+	if after != "" {
+		if before, err = strconv.ParseInt(after, 10, 64); err != nil {
+			return nil, core.Errorf(core.CodeInvalid, "%q is no dead letter", after)
+		}
+	}
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT id, at, reason, body FROM dead WHERE id < ? ORDER BY id DESC LIMIT ?", func(st *sqlite.Stmt) {
+			st.BindInt64(1, before)
+			st.BindInt64(2, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)), Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
+			return nil
+		})
+	})
+	return list, err
+}
+
+// DropLetter implements dispatch.DeadLetters.
+func (s *Store) DropLetter(ctx context.Context, id string) error {
+	n, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return nil // no letter is named so
+	}
+	return s.write(ctx, false, 1, func(tx *tx) error {
+		return query(tx.Conn, "DELETE FROM dead WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, n) }, nil)
+	})
 }
 
 // outgoing is a message ready to be stored.

@@ -5,23 +5,29 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// handler takes batches of the queues of fires and of the checks queue.
+// handler takes batches of the queues of fires, of checks and of dead letters.
 type handler struct {
 	look  func(context.Context) error // for an outage that has just ended; may be nil
 	fires func(context.Context, []ring.Message) []dispatch.Verdict
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
 	slow  string // the name of the queue of the slow lane
-	log   *slog.Logger
+	// letter takes what comes from the queue of dead letters, which is named dead.
+	letter func(context.Context, core.Letter) error
+	dead   string
+	log    *slog.Logger
 }
 
 // queueName is the last part of the URL of a queue, and of its ARN.
@@ -46,6 +52,9 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
 		defer cancel()
+	}
+	if h.dead != "" && queueName(e.Records[0].EventSourceARN) == h.dead {
+		return h.letters(ctx, e.Records)
 	}
 	if h.look != nil {
 		if err := h.look(ctx); err != nil {
@@ -99,6 +108,31 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	// Not where something was buried: it would be buried again.
 	if n := len(causes); n > 1 && 2*n > len(e.Records) && buried == 0 {
 		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), causes[0])
+	}
+	return res, nil
+}
+
+// letters takes a batch of the queue of dead letters. What cannot be kept and
+// recorded now comes again; nothing of it is ever buried once more.
+func (h *handler) letters(ctx context.Context, records []events.SQSMessage) (events.SQSEventResponse, error) {
+	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
+	for i := range records {
+		r := &records[i]
+		ms, err := strconv.ParseInt(r.Attributes["SentTimestamp"], 10, 64)
+		if err != nil {
+			return res, fmt.Errorf("record %d of the event has no SentTimestamp", i)
+		}
+		l := core.Letter{At: time.UnixMilli(ms).UTC(), Body: r.Body}
+		l.ID = awsengine.LetterID(l.At, r.MessageId)
+		if a := r.MessageAttributes["reason"]; a.StringValue != nil {
+			l.Reason = *a.StringValue
+		} else { // moved here by the queue itself
+			l.Reason = "it was received as often as its queue allows, and never acked"
+		}
+		if err := h.letter(ctx, l); err != nil {
+			h.log.Error("dead letter comes again", "message", r.MessageId, "err", err)
+			res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId})
+		}
 	}
 	return res, nil
 }

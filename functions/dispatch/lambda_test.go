@@ -67,7 +67,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	at := core.InstantOf(time.Now())
 	id := core.PlannedRun(saved.ID, at)
 	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: id, Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}})))
-	h := wire(&c, e, (&calls{}).handler().bury, log)
+	h := wire(&c, e, (&calls{}).handler().bury, func(context.Context, core.Letter) error { return nil }, log)
 	for range receipts {
 		if back, err := invoke(t, h, doc); err != nil || len(back) > 0 {
 			t.Fatalf("%v come again, %v", back, err)

@@ -1,17 +1,20 @@
 // Command dispatch is the function that sends: it takes batches from the ring and
 // from its slow lane, holds each fire until its slot, claims it and sends it to an
-// executor. Checks of open runs come to it too. A deployment makes two functions of
-// it, one for the slow lane alone, so that neither takes the other's places. core/dispatch is what it drives.
+// executor. Checks of open runs come to it too, and dead letters. A deployment makes
+// two functions of it, one for the slow lane alone, so that neither takes the other's
+// places. core/dispatch is what it drives.
 package main
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"time"
 	_ "time/tzdata" // the host has no zone files
 
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
@@ -22,15 +25,23 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, log).handle)
+	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log).handle)
 }
 
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) *handler {
+func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
 	e = engine.Fenced(e, c.Deployment)
 	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Health: e.Health, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
-	return &handler{look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	dead := dispatch.NewDead(e.Dispatch, e.Tick, e.Dead, e.Ring, nil, log)
+	letter := func(ctx context.Context, l core.Letter) error {
+		if err := keep(ctx, l); err != nil {
+			return fmt.Errorf("keep a dead letter: %w", err)
+		}
+		_, err := dead.Record(ctx, &l)
+		return err
+	}
+	return &handler{letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

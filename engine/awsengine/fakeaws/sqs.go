@@ -57,6 +57,7 @@ type Message struct {
 
 type message struct {
 	Message
+	sent     time.Time
 	handle   int  // of the last receipt
 	inFlight bool // hidden by a receipt, not by its delay
 }
@@ -151,7 +152,7 @@ func delayed(seconds int32) error {
 // put adds a message. Callers hold mu.
 func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 {
 	q.last++
-	m := &message{Message: Message{ID: q.last, Body: text, Reason: reason, Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
+	m := &message{sent: time.Now(), Message: Message{ID: q.last, Body: text, Reason: reason, Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
 	x.list = append(x.list, m)
 	x.rouse()
 	if q.Observe != nil {
@@ -277,14 +278,19 @@ func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInpu
 // ReceiveMessage implements awsengine.SQS.
 func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (out *sqs.ReceiveMessageOutput, err error) {
 	err = q.call(ctx, Call{Op: "ReceiveMessage", On: aws.ToString(in.QueueUrl), N: int(in.MaxNumberOfMessages)}, func(f *Fault) error {
-		if err := understood(in, "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MessageSystemAttributeNames"); err != nil {
+		if err := understood(in, "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MessageSystemAttributeNames", "MessageAttributeNames"); err != nil {
 			return err
 		}
 		if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > maxBatch || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 || in.VisibilityTimeout < 1 || in.VisibilityTimeout > maxHidden {
 			return sender("InvalidParameterValue", "%d messages, wait %d s, visibility %d s", in.MaxNumberOfMessages, in.WaitTimeSeconds, in.VisibilityTimeout)
 		}
+		for _, n := range in.MessageAttributeNames {
+			if n != "reason" {
+				return strange("the attribute %s", n)
+			}
+		}
 		for _, n := range in.MessageSystemAttributeNames {
-			if n != types.MessageSystemAttributeNameApproximateReceiveCount {
+			if n != types.MessageSystemAttributeNameApproximateReceiveCount && n != types.MessageSystemAttributeNameSentTimestamp {
 				return strange("the system attribute %s", n)
 			}
 		}
@@ -347,9 +353,19 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 		if f.Again == nil || !f.Again(i) {
 			m.Hidden, m.inFlight = now.Add(time.Duration(in.VisibilityTimeout)*time.Second), true
 		}
-		got = append(got, types.Message{MessageId: aws.String(strconv.FormatInt(m.ID, 10)), Body: aws.String(m.Body),
-			ReceiptHandle: aws.String(fmt.Sprintf("%d/%d", m.ID, m.handle)),
-			Attributes:    map[string]string{string(types.MessageSystemAttributeNameApproximateReceiveCount): strconv.Itoa(m.Receives)}})
+		one := types.Message{MessageId: aws.String(strconv.FormatInt(m.ID, 10)), Body: aws.String(m.Body),
+			ReceiptHandle: aws.String(fmt.Sprintf("%d/%d", m.ID, m.handle)), Attributes: map[string]string{}}
+		for _, n := range in.MessageSystemAttributeNames {
+			if n == types.MessageSystemAttributeNameSentTimestamp {
+				one.Attributes[string(n)] = strconv.FormatInt(m.sent.UnixMilli(), 10)
+			} else {
+				one.Attributes[string(n)] = strconv.Itoa(m.Receives)
+			}
+		}
+		if m.Reason != "" && len(in.MessageAttributeNames) > 0 {
+			one.MessageAttributes = map[string]types.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String(m.Reason)}}
+		}
+		got = append(got, one)
 	}
 	if len(got) == 0 {
 		if x.wake == nil {

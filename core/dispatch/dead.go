@@ -1,0 +1,185 @@
+package dispatch
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// DeadLetters are the messages that could not be dispatched, kept for people.
+type DeadLetters interface {
+	// Letters reads the letters that are kept, newest first, after the one of an ID
+	// (empty: from the newest on), at most limit.
+	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
+	// DropLetter removes one; one that is gone is well.
+	DropLetter(ctx context.Context, id string) error
+}
+
+// Skips takes records of skipped instants.
+type Skips interface {
+	// PutSkips stores them; a stored one of the same (Job, First, Reason) is only
+	// lengthened.
+	PutSkips(ctx context.Context, skips []core.Skip) []error
+}
+
+// Dead is the consumer of dead letters: it sees to it that no fire of theirs is
+// unaccounted for, and sends them again when a person asks. It drops no letter by
+// itself.
+type Dead struct {
+	store   Store
+	skips   Skips
+	letters DeadLetters
+	ring    Ring
+	now     func() time.Time
+	log     *slog.Logger
+
+	last string // the newest letter that Pass has gone by
+}
+
+// NewDead makes a Dead; now may be nil.
+func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, now func() time.Time, log *slog.Logger) *Dead {
+	if now == nil {
+		now = time.Now
+	}
+	return &Dead{store: store, skips: skips, letters: letters, ring: r, now: now, log: log}
+}
+
+// Record records each fire of a letter that can be read and has no run as skipped:
+// undeliverable, and answers how many. A planned one gets a record of its instant,
+// which a run beats: a copy that is still on the ring, or is sent again, loses
+// nothing by it. A fire that has a run is left alone, and one that a newer revision
+// has planned anew. It may be called again for the same letter. An error says that
+// not all is recorded.
+func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
+	fires := ring.Salvage([]byte(l.Body))
+	if len(fires) == 0 {
+		return 0, nil
+	}
+	var ids []core.RunID
+	var jobs []core.JobID
+	for _, f := range fires {
+		ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job())
+	}
+	runs, unread, err := readAll(ctx, distinct(ids), d.store.Runs)
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read runs of a dead letter: %w", err)
+	}
+	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
+	}
+	now := d.now()
+	var skips []core.Skip
+	var create []core.Run
+	for _, f := range fires {
+		if _, ok := runs[f.Run]; ok {
+			continue
+		}
+		job, ok := found[f.Run.Job()]
+		if _, planned := f.Run.Planned(); !planned {
+			create = append(create, core.Run{ID: f.Run, App: job.Def.App, State: core.Skipped, Reason: core.ReasonUndeliverable, Message: l.Reason,
+				Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run, EndedAt: now})
+			continue
+		}
+		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
+			continue
+		}
+		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable, Rev: f.Rev, Made: now.UTC()})
+	}
+	n := 0
+	if len(skips) > 0 {
+		for _, e := range d.skips.PutSkips(ctx, skips) {
+			if e != nil {
+				err = fmt.Errorf("record a skipped fire: %w", e)
+				continue
+			}
+			n++
+		}
+	}
+	if len(create) > 0 {
+		for _, e := range d.store.Create(ctx, create) {
+			switch {
+			case e == nil:
+				n++
+			case !refused(e):
+				err = fmt.Errorf("record a skipped run: %w", e)
+			}
+		}
+	}
+	if n > 0 {
+		d.log.Error("undeliverable fires are recorded", "letter", l.ID, "fires", n, "why", l.Reason)
+	}
+	return n, err
+}
+
+// passPage is how many letters a pass reads at a time.
+const passPage = 100
+
+// Pass records the fires of all letters that came since the last, for an engine
+// that keeps them by itself. It is called by one goroutine.
+func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
+	newest, after := "", ""
+	for {
+		list, err := d.letters.Letters(ctx, after, passPage)
+		if err != nil {
+			return recorded, fmt.Errorf("read dead letters: %w", err)
+		}
+		for i := range list {
+			if newest == "" {
+				newest = list[i].ID
+			}
+			if list[i].ID == d.last {
+				d.last = newest
+				return recorded, nil
+			}
+			n, err := d.Record(ctx, &list[i])
+			recorded += n
+			if err != nil {
+				return recorded, err // all of them again, the next time
+			}
+			after = list[i].ID
+		}
+		if len(list) < passPage {
+			if newest != "" {
+				d.last = newest
+			}
+			return recorded, nil
+		}
+	}
+}
+
+// Redrive sends the fires of a letter that can be read again, as they were, and
+// drops the letter when they are on the ring; it answers how many they were. What
+// became of them decides as with any copy: a fire that has a closed run is not sent
+// again, one without is judged by its job. A letter without a fire that can be read
+// is refused and stays.
+func (d *Dead) Redrive(ctx context.Context, l *core.Letter) (int, error) {
+	fires := ring.Salvage([]byte(l.Body))
+	if len(fires) == 0 {
+		return 0, core.Errorf(core.CodeInvalid, "letter %s holds no fire that can be read", l.ID)
+	}
+	out := plan.Pack(fires, ring.MaxFires, nil)
+	for i := range out {
+		out[i].NotBefore = d.now()
+	}
+	for _, err := range d.ring.Enqueue(ctx, out) {
+		if err != nil {
+			return 0, fmt.Errorf("put the fires of letter %s on the ring: %w", l.ID, err)
+		}
+	}
+	if err := d.letters.DropLetter(ctx, l.ID); err != nil {
+		return len(fires), fmt.Errorf("drop letter %s: %w", l.ID, err) // its fires are there once more if it is redriven again: harmless
+	}
+	return len(fires), nil
+}

@@ -1,0 +1,154 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// unreadable are runs that cannot be read just now.
+type unreadable struct {
+	dispatch.Store
+	all bool
+}
+
+func (u *unreadable) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if u.all {
+		return map[core.RunID]core.Run{}, runs, nil
+	}
+	return u.Store.Runs(ctx, runs)
+}
+
+// TestDeadFiresAreRecorded: each fire of a letter that can be read and has no run
+// has a record, whatever is wrong with the rest; those with runs are left alone.
+func TestDeadFiresAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		g := newGated(t, dispatch.Options{})
+		store := &unreadable{Store: g.s}
+		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		msgs := g.messages(1, 4, "one") // jobs 1 to 4
+		m := msgs[0]
+		slot := m.Slot
+		g.handle([]ring.Message{{Kind: ring.KindFires, Slot: slot, Fires: m.Fires[:1]}}) // job 1 has its run
+		ran, _, err := g.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
+		if err != nil || len(ran) != 1 {
+			t.Fatal(ran, err)
+		}
+		// Job 2 was changed since: its fire is planned anew. That of job 3 is of a
+		// revision to come, which changes nothing.
+		old := &m.Fires[1]
+		old.Rev = 0
+		gone := core.Fire{Run: core.PlannedRun(77, slot), Rev: 5, At: slot, Slot: slot, Cause: core.CauseSchedule}
+		byHand := core.Fire{Run: core.NumberedRun(4, 9), Rev: 1, At: slot, Slot: slot, Cause: core.CauseAPI}
+		m.Fires = append(m.Fires, gone, byHand)
+		body := strings.Replace(string(ring.Encode(m)), `"fires":[{`, `"fires":[{"run":5,"cause":"boredom"},{`, 1)
+		letter := core.Letter{ID: "1", Body: body, Reason: "fire 0: a cause that is none"}
+
+		store.all = true
+		if n, err := dead.Record(t.Context(), &letter); n != 0 || !errors.Is(err, core.ErrThrottled) {
+			t.Errorf("with runs that cannot be read %d are recorded, %v", n, err)
+		}
+		store.all = false
+		for range 2 {
+			if _, err := dead.Record(t.Context(), &letter); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var have []core.JobID
+		for _, job := range []core.JobID{1, 2, 3, 4, 77} {
+			skips, err := g.s.Skips(t.Context(), job, slot, slot)
+			if err != nil || len(skips) > 1 {
+				t.Errorf("job %d: %+v, %v", job, skips, err)
+			}
+			if len(skips) == 1 && skips[0].Reason == core.ReasonUndeliverable && skips[0].First == slot {
+				have = append(have, job)
+			}
+		}
+		if want := []core.JobID{3, 4, 77}; !slices.Equal(have, want) {
+			t.Errorf("recorded for the jobs %v, want %v", have, want)
+		}
+		after, _, err := g.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run, m.Fires[1].Run, byHand.Run})
+		if err != nil || len(after) != 2 || after[m.Fires[0].Run].State != ran[m.Fires[0].Run].State {
+			t.Errorf("runs %+v, %v", after, err)
+		}
+		if r := after[byHand.Run]; r.State != core.Skipped || r.Reason != core.ReasonUndeliverable || r.Message != letter.Reason {
+			t.Errorf("the run without a record is %+v", r)
+		}
+
+		// What cannot be read is nobody's.
+		for _, b := range []string{"", "{", `{"v":2,"kind":"fires"}`} {
+			if n, err := dead.Record(t.Context(), &core.Letter{Body: b}); n != 0 || err != nil {
+				t.Errorf("%q: %d, %v", b, n, err)
+			}
+		}
+	})
+}
+
+// TestRedrive: a letter's fires go on the ring again as they were, run all the same
+// though they were recorded, and the letter is dropped once they are there.
+func TestRedrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
+		g := newGated(t, dispatch.Options{})
+		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		msgs := g.messages(1, 2, "one")
+		for _, m := range msgs {
+			if err := g.s.Bury(t.Context(), m, "received too often"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := g.s.Bury(t.Context(), ring.Message{Kind: ring.KindCheck, Slot: 9, Check: &ring.Check{}}, "a check"); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := dead.Pass(t.Context()); n != 2 || err != nil {
+			t.Fatalf("%d recorded, %v", n, err)
+		}
+		if n, err := dead.Pass(t.Context()); n != 0 || err != nil {
+			t.Fatalf("%d recorded once more, %v", n, err)
+		}
+		list, err := g.s.Letters(t.Context(), "", 10)
+		if err != nil || len(list) != 2 {
+			t.Fatal(list, err)
+		}
+		if n, err := dead.Redrive(t.Context(), &list[0]); n != 0 || core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("a letter without a fire: %d, %v", n, err)
+		}
+		if n, err := dead.Redrive(t.Context(), &list[1]); n != 2 || err != nil {
+			t.Errorf("%d are sent again, %v", n, err)
+		}
+		if left, err := g.s.Letters(t.Context(), "", 10); err != nil || len(left) != 1 || left[0].ID != list[0].ID {
+			t.Errorf("letters %+v, %v", left, err)
+		}
+		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range got {
+			g.handle([]ring.Message{got[i].Message})
+		}
+		if g.sender.total[firstAddress] != 2 {
+			t.Errorf("%d of 2 were sent", g.sender.total[firstAddress])
+		}
+		// A pass finds letters that came later, page by page.
+		for n := range 250 {
+			at := core.InstantOf(time.Now()) - core.Instant(n) - 100
+			f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
+			if err := g.s.Bury(t.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}, "received too often"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if n, err := dead.Pass(t.Context()); n != 250 || err != nil {
+			t.Errorf("%d of 250 recorded, %v", n, err)
+		}
+	})
+}
