@@ -374,3 +374,15 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 		t.Errorf("%d runs with numbers arrived: nothing is proven", numbered)
 	}
 }
+
+// pause waits; false if ctx ended before.
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
