@@ -715,6 +715,14 @@ func (c *descCmd) Run(e *Env) error {
 	if e.json() {
 		return e.printJSON(j)
 	}
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	waiting, err := client.Decode[api.RunPage](cl.ListWaiting(e.Ctx, j.App, j.Name))
+	if err != nil {
+		return err
+	}
 	now, zone := time.Now(), j.Schedule.Timezone
 	state := j.State
 	if j.Pause != nil {
@@ -760,6 +768,18 @@ func (c *descCmd) Run(e *Env) error {
 	}
 	if j.Last != nil {
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), stateText(j.Last)))
+	}
+	for i := range waiting.Runs {
+		r := &waiting.Runs[i]
+		text := fmt.Sprintf("%s   %s   %s", r.ID, e.full(r.DueAt, zone), r.Cause)
+		if r.Key != "" {
+			text += "   key " + r.Key
+		}
+		add("waits", text)
+		if i == 9 && len(waiting.Runs) > 10 {
+			add("", fmt.Sprintf("and %d more: tickring runs %s/%s --state planned", len(waiting.Runs)-10, j.App, j.Name))
+			break
+		}
 	}
 	add("handler", j.Handler)
 	add("params", e.firstLine(j.Params))

@@ -56,7 +56,7 @@ func (c *triggerCmd) Run(e *Env) error {
 		case res.Existing:
 			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), stateText(r))
 		case res.Waiting:
-			e.printf("run %s   %s   waits for %s   cancel: tickring kill %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+			e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)
 		default:
 			e.printf("run %s   %s   triggered   how it goes: tickring run %s\n", r.ID, runName(r), r.ID)
 		}
@@ -117,7 +117,7 @@ func (c *editCmd) Run(e *Env) error {
 		e.printf("run %s   %s   goes at %s   how it goes: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
 		return nil
 	}
-	e.printf("run %s   %s   waits for %s   cancel: tickring kill %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+	e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)
 	return nil
 }
 
@@ -434,6 +434,9 @@ func (c *runCmd) Run(e *Env) error {
 	}
 	switch {
 	case r.State == string(core.Planned):
+		if r.Cause == string(core.CauseManual) || r.Cause == string(core.CauseAPI) {
+			e.printf("change: tickring edit-trigger %s   ", r.ID)
+		}
 		e.printf("cancel: tickring kill %s\n", r.ID)
 	case core.State(r.State).Open():
 		e.printf("its log: tickring logs %s -f   end it: tickring kill %s\n", r.ID, r.ID)
