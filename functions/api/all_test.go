@@ -32,6 +32,9 @@ func TestAllDoors(t *testing.T) {
 		{"POST", "/api/registry", "function-admin-token", registration, `"code":500`},
 		{"POST", "/api/callback", "executor-token", `[{"logId":4294967297,"logDateTim":0,"handleCode":200}]`, `"code":200`},
 		{"POST", "/v1/report/4294967297?key=0", "", "{}", "401"},
+		{"POST", "/v1/queue/runs", "executor-token", `{"app":"billing","runs":["4294967297"]}`, `"4294967297":"ended"`},
+		{"POST", "/v1/queue/runs", "function-admin-token", `{"app":"billing"}`, "401"},
+		{"POST", "/v1/queue/receive", "executor-token", `{"app":"billing","queue":"q"}`, "40"},
 		{"GET", "/nothing", "function-admin-token", "", "404"},
 	} {
 		r := httptest.NewRequest(ask.method, "http://x"+ask.path, strings.NewReader(ask.body))

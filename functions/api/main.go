@@ -74,6 +74,7 @@ func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) h
 	mux := http.NewServeMux()
 	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
 		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
 	mux.Handle("/", api)
 	return mux

@@ -1,0 +1,102 @@
+package aws_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/executor/queueexec/queuetest"
+	"github.com/tickring/tickring/send/awssend"
+	"github.com/tickring/tickring/server"
+)
+
+// TestQueues runs the suite of those who pull over an SQS queue; a server on
+// this machine sends to it.
+func TestQueues(t *testing.T) {
+	_, client := clients(t)
+	actor := manage.Actor{Name: "test"}
+	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
+		name := fmt.Sprintf("q%d-%d", os.Getpid(), made.Add(1))
+		queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := server.New(server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Policy: server.LocalPolicy(), Log: slog.New(slog.DiscardHandler),
+			SQS: awssend.NewQueues(client, "us-east-1")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+		<-s.Ready()
+		arn, token := "arn:aws:sqs:us-east-1:000000000000:"+name, "reports-token"
+		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "reports", Token: &token, Executors: []string{"queue:" + arn}}); err != nil {
+			t.Fatal(err)
+		}
+		var specs []manage.JobSpec
+		for _, h := range queuetest.Handlers {
+			specs = append(specs, manage.JobSpec{Def: core.Def{App: "reports", Name: h, Handler: h}})
+		}
+		for _, r := range s.Manage().Save(t.Context(), actor, specs) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+		await := func(t *testing.T, run, state string) (message string) {
+			t.Helper()
+			limit, every := time.NewTimer(60*time.Second), time.NewTicker(50*time.Millisecond)
+			defer limit.Stop()
+			defer every.Stop()
+			for {
+				v, err := s.Manage().Run(t.Context(), run)
+				if err == nil && string(v.Run.State) == state {
+					return v.Run.Message
+				}
+				select {
+				case <-every.C:
+				case <-limit.C:
+					t.Fatalf("run %s is %s %s %q, want %s; %v", run, v.Run.State, v.Run.Reason, v.Run.Message, state, err)
+				}
+			}
+		}
+		return queuetest.Harness{
+			Consumer: func(_ *testing.T, transport http.RoundTripper) queueexec.Options {
+				own := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(os.Getenv("TICKRING_TEST_SQS")), HTTPClient: &http.Client{Transport: transport},
+					Credentials: credentials.NewStaticCredentialsProvider("tickring", "tickring", "")})
+				return queueexec.Options{Queue: *queue.QueueUrl, Client: own, Address: arn, App: "reports", Token: token, Servers: []string{s.URL()}}
+			},
+			Send: func(t *testing.T, handler, params string) string {
+				r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/" + handler, Params: &params})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return r.Run.ID.String()
+			},
+			Kill: func(t *testing.T, run string) {
+				await(t, run, string(core.Running))
+				if res, err := s.Manage().KillRun(t.Context(), actor, manage.RunRef(run)); err != nil || len(res.Killed) != 1 {
+					t.Errorf("%+v %v", res, err)
+				}
+			},
+			Await: await,
+		}
+	})
+}
