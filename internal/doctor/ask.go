@@ -211,7 +211,7 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 			return fmt.Errorf("its concurrency: %w", err)
 		}
 		k.set(func() { fn.Reserved = reserved.ReservedConcurrentExecutions })
-		if what == "tick" || what == "dispatch" {
+		if loops[what] {
 			var loop struct{ RecursiveLoop string }
 			if err := k.a.Get(ctx, "lambda", "/2024-08-31/functions/"+url.PathEscape(fn.Name)+"/recursion-config", &loop); err != nil {
 				return fmt.Errorf("its recursion setting: %w", err)
@@ -220,7 +220,7 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		}
 		return nil
 	})
-	if what == "dispatch" || what == "callback" {
+	if takers[what] {
 		k.ask("mappings of function "+what, func() error {
 			var out struct {
 				EventSourceMappings []struct{ EventSourceArn, State string }

@@ -403,6 +403,9 @@ func queues(f *Facts) []Finding {
 			if q.Dead != "" && q.MaxReceives < 20 {
 				add(Warning, fmt.Sprintf("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives), "set maxReceiveCount to 100")
 			}
+			if !taken(f.Cloud, q) {
+				add(Wrong, "no function takes anything from it: there is no event source mapping", "update the stack")
+			}
 			if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
 				add(Wrong, fmt.Sprintf("a message is visible again after %s, before dispatch gives up after %s: runs are sent twice", span(q.Visibility), span(d.Timeout)), "make the visibility twice the timeout of dispatch: update the stack")
 			}
@@ -412,6 +415,32 @@ func queues(f *Facts) []Finding {
 		}
 		return list
 	})
+}
+
+// takers are the functions that queues bring messages to, loops those that put
+// messages back or wake themselves.
+var (
+	takers = map[string]bool{"dispatch": true, "slow": true, "callback": true}
+	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true}
+)
+
+// taken reports whether some function takes from a queue, or it is not known of
+// all that may.
+func taken(c *Cloud, q *Queue) bool {
+	for name, fn := range c.Functions {
+		if !takers[name] || fn.Missing {
+			continue
+		}
+		if fn.Mappings == nil {
+			return true
+		}
+		for arn := range fn.Mappings {
+			if nameOf(arn, ":") == nameOf(q.URL, "/") {
+				return true
+			}
+		}
+	}
+	return c.Functions["dispatch"] == nil
 }
 
 func nameOf(text, sep string) string { return text[strings.LastIndex(text, sep)+1:] }
@@ -453,20 +482,12 @@ func functions(f *Facts) []Finding {
 				add(Wrong, fmt.Sprintf("%s works on the table %s, and the stack says %s", fn.Name, env, t.Name), "update the stack: all functions have to work on the same tables")
 			}
 		}
-		if (name == "tick" || name == "dispatch") && fn.Loop == "Terminate" {
+		if loops[name] && fn.Loop == "Terminate" {
 			add(Wrong, fn.Name+" may be stopped as a runaway loop, for it puts messages back on the queue", "aws lambda put-function-recursion-config --recursive-loop Allow --function-name "+fn.Name)
 		}
 		for _, arn := range slices.Sorted(maps.Keys(fn.Mappings)) {
 			if state := fn.Mappings[arn]; state != "Enabled" && state != "Enabling" && state != "Updating" {
 				add(Wrong, fmt.Sprintf("%s takes nothing from %s: the mapping is %s", fn.Name, nameOf(arn, ":"), state), "enable the event source mapping of that queue")
-			}
-		}
-		if name == "dispatch" && fn.Mappings != nil {
-			for _, q := range []string{"fires", "slow", "checks"} {
-				x := f.Cloud.Queues[q]
-				if x != nil && !x.Missing && !slices.ContainsFunc(slices.Collect(maps.Keys(fn.Mappings)), func(arn string) bool { return nameOf(arn, ":") == nameOf(x.URL, "/") }) {
-					add(Wrong, fmt.Sprintf("%s takes nothing from the queue %s: there is no mapping", fn.Name, nameOf(x.URL, "/")), "update the stack")
-				}
 			}
 		}
 		if fn.Throttles > 0 {

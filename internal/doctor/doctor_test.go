@@ -125,7 +125,7 @@ func TestFindings(t *testing.T) {
 		{"a mapping off", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Disabled"
 		}, "function dispatch", Wrong, "takes nothing from fires"},
-		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") }, "function dispatch", Wrong, "no mapping"},
+		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") }, "queue checks", Wrong, "no event source mapping"},
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
 		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "nothing wakes the tick"},

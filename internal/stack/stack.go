@@ -24,6 +24,7 @@ const (
 	DeadQueue        = "DeadQueue"        //
 	TickFunction     = "TickFunction"     // names of functions; their logs are in /aws/lambda/NAME
 	DispatchFunction = "DispatchFunction" //
+	SlowFunction     = "SlowFunction"     //
 	ApiFunction      = "ApiFunction"      //
 	CallbackFunction = "CallbackFunction" //
 	RegistryFunction = "RegistryFunction" //
@@ -59,7 +60,7 @@ func (o Outputs) Queues() map[string]string {
 
 // Functions are the names of its functions by what they do.
 func (o Outputs) Functions() map[string]string {
-	return o.some("Function", TickFunction, DispatchFunction, ApiFunction, CallbackFunction, RegistryFunction)
+	return o.some("Function", TickFunction, DispatchFunction, SlowFunction, ApiFunction, CallbackFunction, RegistryFunction)
 }
 
 func (o Outputs) some(suffix string, keys ...string) map[string]string {
