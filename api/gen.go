@@ -101,6 +101,9 @@ type ServerInterface interface {
 	// Preview What a schedule means, without a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request)
+	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	// (POST /v1/redrive)
+	Redrive(w http.ResponseWriter, r *http.Request)
 	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request)
@@ -1139,6 +1142,20 @@ func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// Redrive operation middleware
+func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Redrive(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // Replan operation middleware
 func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request) {
 
@@ -1683,6 +1700,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/replan", wrapper.Replan)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/fence", wrapper.Fence)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/restore", wrapper.Restore)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/redrive", wrapper.Redrive)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts", wrapper.GetFacts)
 
 	return m

@@ -38,6 +38,8 @@ type Options struct {
 	Status func() Status
 	// Facts says what doctor judges; nil is nothing known.
 	Facts func(ctx context.Context) Facts
+	// Dead are the dead letters; nil: none are kept.
+	Dead manage.DeadLetters
 	// Restore begins a new generation of the data; nil where there is no other
 	// deployment to be told from.
 	Restore Restore

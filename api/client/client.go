@@ -174,6 +174,32 @@ type DataFolder struct {
 	Free int64 `json:"free"`
 }
 
+// DeadFire defines model for DeadFire.
+type DeadFire struct {
+	Cause string `json:"cause"`
+
+	// Job app/name
+	Job         string    `json:"job,omitempty,omitzero"`
+	JobID       int32     `json:"jobId"`
+	Run         string    `json:"run"`
+	ScheduledAt time.Time `json:"scheduledAt"`
+
+	// Why Why it is not sent; left out where it is
+	Why string `json:"why,omitempty,omitzero"`
+}
+
+// DeadLetter defines model for DeadLetter.
+type DeadLetter struct {
+	At      time.Time  `json:"at"`
+	Dropped bool       `json:"dropped,omitempty,omitzero"`
+	Fires   []DeadFire `json:"fires"`
+	ID      string     `json:"id"`
+	Reason  string     `json:"reason"`
+
+	// Text Its beginning where it cannot be read
+	Text string `json:"text,omitempty,omitzero"`
+}
+
 // Depth defines model for Depth.
 type Depth struct {
 	Due      int `json:"due"`
@@ -223,6 +249,9 @@ type ExecutorList struct {
 type Facts struct {
 	Checks *Depth      `json:"checks,omitempty"`
 	Data   *DataFolder `json:"data,omitempty"`
+
+	// DeadLetters At most 100 are counted
+	DeadLetters *int `json:"deadLetters,omitempty"`
 
 	// Deployment Who this is
 	Deployment string `json:"deployment,omitempty,omitzero"`
@@ -478,6 +507,37 @@ type PreviewRequest struct {
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
 	Schedule Schedule `json:"schedule"`
+}
+
+// RedriveRequest defines model for RedriveRequest.
+type RedriveRequest struct {
+	// After Go on after this letter
+	After string `json:"after,omitempty,omitzero"`
+
+	// Drop Also remove letters of which nothing can be sent any more
+	Drop bool `json:"drop,omitempty,omitzero"`
+
+	// DryRun List only
+	DryRun bool `json:"dryRun,omitempty,omitzero"`
+
+	// Limit Letters; at most 100
+	Limit int `json:"limit,omitempty,omitzero"`
+}
+
+// RedriveResult defines model for RedriveResult.
+type RedriveResult struct {
+	// Dropped Letters that were removed
+	Dropped int `json:"dropped"`
+
+	// Left Fires that are not
+	Left    int          `json:"left"`
+	Letters []DeadLetter `json:"letters"`
+
+	// Next After of the next request; left out when these were all
+	Next string `json:"next,omitempty,omitzero"`
+
+	// Sent Fires that are sent again, or would be
+	Sent int `json:"sent"`
 }
 
 // ReplanRequest defines model for ReplanRequest.
@@ -939,6 +999,9 @@ type PauseAllJSONRequestBody = PauseRequest
 // PreviewJSONRequestBody defines body for Preview for application/json ContentType.
 type PreviewJSONRequestBody = PreviewRequest
 
+// RedriveJSONRequestBody defines body for Redrive for application/json ContentType.
+type RedriveJSONRequestBody = RedriveRequest
+
 // ReplanJSONRequestBody defines body for Replan for application/json ContentType.
 type ReplanJSONRequestBody = ReplanRequest
 
@@ -1269,6 +1332,20 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/preview (the `Preview` operationId).
 	Preview(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RedriveWithBody List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+	RedriveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+	Redrive(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplanWithBody Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
 	//
@@ -1987,6 +2064,40 @@ func (c *Client) PreviewWithBody(ctx context.Context, contentType string, body i
 // Corresponds with POST /v1/preview (the `Preview` operationId).
 func (c *Client) Preview(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPreviewRequest(c.Server, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RedriveWithBody List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+func (c *Client) RedriveWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+func (c *Client) Redrive(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRedriveRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3574,6 +3685,46 @@ func NewPreviewRequestWithBody(server string, contentType string, body io.Reader
 	return req, nil
 }
 
+// NewRedriveRequest calls the generic Redrive builder with application/json body
+func NewRedriveRequest(server string, body RedriveJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRedriveRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewRedriveRequestWithBody constructs an http.Request for the Redrive method, with any body, and a specified content type
+func NewRedriveRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/redrive")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	return req, nil
+}
+
 // NewReplanRequest calls the generic Replan builder with application/json body
 func NewReplanRequest(server string, body ReplanJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -4429,6 +4580,20 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/preview (the `Preview` operationId).
 	PreviewWithResponse(ctx context.Context, body PreviewJSONRequestBody, reqEditors ...RequestEditorFn) (*PreviewResponse, error)
+
+	// RedriveWithBodyWithResponse List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+	RedriveWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveResponse, error)
+
+	// RedriveWithResponse List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+	RedriveWithResponse(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveResponse, error)
 
 	// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
 	//
@@ -5880,6 +6045,54 @@ func (r PreviewResponse) ContentType() string {
 	return ""
 }
 
+type RedriveResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *RedriveResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RedriveResponse) GetJSON200() *RedriveResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r RedriveResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RedriveResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RedriveResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RedriveResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RedriveResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ReplanResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -6919,6 +7132,32 @@ func (c *ClientWithResponses) PreviewWithResponse(ctx context.Context, body Prev
 		return nil, err
 	}
 	return ParsePreviewResponse(rsp)
+}
+
+// RedriveWithBodyWithResponse List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+func (c *ClientWithResponses) RedriveWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RedriveResponse, error) {
+	rsp, err := c.RedriveWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveResponse(rsp)
+}
+
+// RedriveWithResponse List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/redrive (the `Redrive` operationId).
+func (c *ClientWithResponses) RedriveWithResponse(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveResponse, error) {
+	rsp, err := c.Redrive(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRedriveResponse(rsp)
 }
 
 // ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
@@ -8023,6 +8262,39 @@ func ParsePreviewResponse(rsp *http.Response) (*PreviewResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest Preview
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRedriveResponse parses an HTTP response from a RedriveWithResponse call
+func ParseRedriveResponse(rsp *http.Response) (*RedriveResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RedriveResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest RedriveResult
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}

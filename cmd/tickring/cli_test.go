@@ -22,6 +22,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/facts"
@@ -41,6 +42,8 @@ func TestMain(m *testing.M) {
 //
 // Besides the usual commands a script has
 //
+//	bury                   makes two dead letters: a fire of the first job, of ten
+//	                       seconds ago, and one that holds no fire
 //	exits CODE COMMAND…    runs the command, which must exit with the code
 //	datadir DIR            makes DIR the data folder of the server
 func TestScripts(t *testing.T) {
@@ -84,6 +87,11 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
+			"bury": func(ts *testscript.TestScript, neg bool, args []string) {
+				resp, err := http.Post(ts.Getenv("URL")+"/test/bury", "", nil)
+				ts.Check(err)
+				resp.Body.Close()
+			},
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -116,7 +124,7 @@ func testServer() *httptest.Server {
 	m := manage.New(e.Manage, e.Ring, end, testKiller{}, manage.Options{Plan: plan.Local()})
 	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Facts: func(ctx context.Context) api.Facts {
+		Dead:   e.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
 			facts.Gather(ctx, data, time.Now(), &f)
 			return f
@@ -136,6 +144,12 @@ func testServer() *httptest.Server {
 			if res.State != "" {
 				end.End(r.Context(), []finish.Result{res})
 			}
+		}
+		if r.URL.Path == "/test/bury" {
+			at := core.InstantOf(time.Now()) - 10
+			e.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}, "it was received too often")
+			e.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}}, "unreadable message: of no kind that there is")
+			return
 		}
 		if r.URL.Path == "/healthz" {
 			w.Header().Set(server.HeaderVersion, "test")

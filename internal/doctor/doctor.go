@@ -370,7 +370,7 @@ func tables(f *Facts) []Finding {
 			switch status, ok := t.Indexes["due"]; {
 			case !ok:
 				add(Wrong, "has no index due: nothing can be planned", "update the stack")
-			case status != "ACTIVE":
+			case status != "ACTIVE" && status != "": // stand-ins say nothing
 				add(Wrong, "has an index due that is "+status, "wait until it is ACTIVE: until then jobs are not found when they are due")
 			}
 		}
@@ -446,17 +446,26 @@ func taken(c *Cloud, q *Queue) bool {
 func nameOf(text, sep string) string { return text[strings.LastIndex(text, sep)+1:] }
 
 func deadLetters(f *Facts) []Finding {
-	if f.Cloud == nil {
+	n, known := 0, false
+	if f.Own != nil && f.Own.DeadLetters != nil {
+		n, known = *f.Own.DeadLetters, true
+	}
+	if f.Cloud != nil {
+		if q := f.Cloud.Queues["dead"]; q != nil && !q.Missing { // not looked at yet
+			n, known = n+q.Due+q.InFlight, true
+		}
+	}
+	switch {
+	case !known:
 		return nil
+	case n == 0:
+		return found("dead letters", Well, "none", "")
 	}
-	q := f.Cloud.Queues["dead"]
-	if q == nil || q.Missing {
-		return nil
+	more := ""
+	if n >= 100 {
+		more = " or more"
 	}
-	if n := q.Due + q.InFlight; n > 0 {
-		return found("dead letters", Wrong, fmt.Sprintf("%d messages could not be handled", n), "tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may")
-	}
-	return found("dead letters", Well, "none", "")
+	return found("dead letters", Wrong, fmt.Sprintf("%d%s messages could not be handled", n, more), "tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may be sent")
 }
 
 func functions(f *Facts) []Finding {

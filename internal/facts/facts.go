@@ -18,6 +18,9 @@ import (
 // maxExecutors bounds how many are told of.
 const maxExecutors = 1000
 
+// maxLetters is how many dead letters are counted.
+const maxLetters = 100
+
 // Gather adds to f what the engine says; e is not fenced, so that a deployment
 // that stands by can be asked too.
 func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) {
@@ -54,6 +57,10 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	missing("oldest message", err)
 	f.Fires = depth(ctx, e, ring.KindFires, missing)
 	f.Checks = depth(ctx, e, ring.KindCheck, missing)
+	if letters, err := e.Dead.Letters(ctx, "", maxLetters); !missing("dead letters", err) {
+		n := len(letters)
+		f.DeadLetters = &n
+	}
 	executors(ctx, e, g, now, f, missing)
 }
 

@@ -1,0 +1,49 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// The types of dead letters.
+type (
+	DeadFire       = client.DeadFire
+	DeadLetter     = client.DeadLetter
+	RedriveRequest = client.RedriveRequest
+	RedriveResult  = client.RedriveResult
+)
+
+// Redrive lists dead letters, and sends what may still be sent.
+func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
+	if s.o.Dead == nil {
+		s.fail(w, r, core.Errorf(core.CodeRefused, "dead letters are not kept here"))
+		return
+	}
+	var q RedriveRequest
+	if err := decodeOrNone(w, r, &q); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, manage.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, After: q.After, Limit: q.Limit})
+	out := RedriveResult{Letters: make([]DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped, Next: res.Next}
+	for i := range res.Letters {
+		l := &res.Letters[i]
+		d := DeadLetter{ID: l.ID, At: l.At, Reason: l.Reason, Dropped: l.Dropped, Fires: make([]DeadFire, len(l.Fires))}
+		if len(l.Fires) == 0 {
+			d.Text = cut(l.Body)
+		}
+		for k := range l.Fires {
+			f := &l.Fires[k]
+			x := DeadFire{Run: f.Run.String(), JobID: int32(f.Run.Job()), ScheduledAt: f.At.Time(), Cause: string(f.Cause), Why: f.Why}
+			if f.Name != "" {
+				x.Job = f.App + "/" + f.Name
+			}
+			d.Fires[k] = x
+		}
+		out.Letters[i] = d
+	}
+	s.reply(w, r, out, err)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+)
+
+type redriveCmd struct {
+	DryRun bool `help:"List them, and say what would become of each."`
+	Drop   bool `help:"Also remove letters of which nothing can be sent any more."`
+}
+
+func (c *redriveCmd) Run(e *Env) error {
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	sum := api.RedriveResult{Letters: []api.DeadLetter{}}
+	for after := ""; ; {
+		res, err := client.Decode[api.RedriveResult](cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, After: after}))
+		if err != nil {
+			return err
+		}
+		sum.Letters = append(sum.Letters, res.Letters...)
+		sum.Sent, sum.Left, sum.Dropped = sum.Sent+res.Sent, sum.Left+res.Left, sum.Dropped+res.Dropped
+		if after = res.Next; after == "" {
+			break
+		}
+	}
+	if e.json() {
+		return e.printJSON(sum)
+	}
+	if len(sum.Letters) == 0 {
+		e.printf("there are no dead letters\n")
+		return nil
+	}
+	sent := "sent again"
+	if c.DryRun {
+		sent = "would be sent again"
+	}
+	unreadable := 0
+	for i := range sum.Letters {
+		l := &sum.Letters[i]
+		e.printf("%s   %s\n", e.full(l.At, ""), l.Reason)
+		if len(l.Fires) == 0 {
+			unreadable++
+			e.printf("   it cannot be read: %s\n", e.firstLine(l.Text))
+		}
+		for _, f := range l.Fires {
+			what := sent
+			if f.Why != "" {
+				what = "left: " + f.Why
+			}
+			e.printf("   %s   %s   %s\n", cmp.Or(f.Job, fmt.Sprintf("job %d", f.JobID)), e.full(f.ScheduledAt, ""), what)
+		}
+	}
+	e.printf("%s: %d %s, %d left", plural(len(sum.Letters), "dead letter"), sum.Sent, sent, sum.Left)
+	if unreadable > 0 {
+		e.printf(", %d cannot be read", unreadable)
+	}
+	if sum.Dropped > 0 {
+		e.printf("; %d removed", sum.Dropped)
+	}
+	e.printf("\n")
+	return nil
+}

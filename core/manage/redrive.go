@@ -1,0 +1,212 @@
+package manage
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// DeadLetters are the messages that could not be dispatched, kept for people.
+type DeadLetters interface {
+	// Letters reads them, newest first, after the one of an ID (empty: from the
+	// newest on), at most limit.
+	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
+	// DropLetter removes one; one that is gone is well.
+	DropLetter(ctx context.Context, id string) error
+}
+
+// maxRedrive is how many letters one request looks at.
+const maxRedrive = 100
+
+// RedriveRequest says what is to be done with dead letters.
+type RedriveRequest struct {
+	DryRun bool   // list only
+	Drop   bool   // also remove letters of which nothing can be sent any more
+	After  string // go on after this letter
+	Limit  int    // letters, at most 100; 0 is 100
+}
+
+// RedriveResult is what became of them, newest first.
+type RedriveResult struct {
+	Letters []RedrivenLetter
+	Sent    int    // fires that are on the ring again, or would be
+	Left    int    // fires that are not
+	Dropped int    // letters
+	Next    string // After of the next request; empty: these were all
+}
+
+// RedrivenLetter is one letter.
+type RedrivenLetter struct {
+	core.Letter
+	Fires   []RedrivenFire // none: it cannot be read
+	Dropped bool
+}
+
+// RedrivenFire is one fire of a letter.
+type RedrivenFire struct {
+	core.Fire
+	App, Name string // of its job, where that is known
+	Why       string // it is not sent; empty: it is
+	final     bool   // and never will be
+}
+
+// Redrive sends again those fires of dead letters that may still be sent: their
+// job is there and not paused, they are of its present revision, within its
+// misfire and deadline, and no run of theirs is under way or has ended. A letter
+// is removed when all of it was sent; what is not sent stays where it is, and
+// says why. To send twice is harmless: an ID is decided once.
+func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
+	if err := actor.check(); err != nil {
+		return RedriveResult{}, err
+	}
+	if q.Limit < 0 || q.Limit > maxRedrive {
+		return RedriveResult{}, core.Invalid("limit", fmt.Sprint(q.Limit), fmt.Sprintf("1 to %d are allowed", maxRedrive))
+	}
+	if q.Limit == 0 {
+		q.Limit = maxRedrive
+	}
+	list, err := dead.Letters(ctx, q.After, q.Limit)
+	if err != nil {
+		return RedriveResult{}, passing(err)
+	}
+	var res RedriveResult
+	if len(list) == q.Limit {
+		res.Next = list[len(list)-1].ID
+	}
+	for i := range list {
+		l := RedrivenLetter{Letter: list[i]}
+		if l.Fires, err = m.redrivable(ctx, ring.Salvage([]byte(l.Body))); err != nil {
+			return res, err
+		}
+		var send []core.Fire
+		final := len(l.Fires) > 0
+		for k := range l.Fires {
+			if f := &l.Fires[k]; f.Why == "" {
+				send = append(send, f.Fire)
+			} else {
+				final = final && f.final
+			}
+		}
+		left := len(l.Fires) - len(send)
+		if !q.DryRun {
+			if err := m.sendAgain(ctx, send); err != nil {
+				return res, err
+			}
+			if len(l.Fires) > 0 && left == 0 || q.Drop && final {
+				if err := dead.DropLetter(ctx, l.ID); err != nil {
+					return res, passing(err) // its fires are on the ring: once more is harmless
+				}
+				l.Dropped = true
+				res.Dropped++
+			}
+		}
+		res.Sent += len(send)
+		res.Left += left
+		res.Letters = append(res.Letters, l)
+	}
+	return res, nil
+}
+
+func (m *Manage) sendAgain(ctx context.Context, fires []core.Fire) error {
+	if len(fires) == 0 {
+		return nil
+	}
+	out := plan.Pack(fires, ring.MaxFires, nil)
+	now := m.o.Now()
+	for i := range out {
+		if out[i].NotBefore.Before(now) {
+			out[i].NotBefore = now
+		}
+	}
+	for _, err := range m.ring.Enqueue(ctx, out) {
+		if err != nil {
+			return passing(err)
+		}
+	}
+	return nil
+}
+
+// redrivable judges the fires of one letter.
+func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenFire, error) {
+	if len(fires) == 0 {
+		return nil, nil
+	}
+	var ids []core.RunID
+	var jobIDs []core.JobID
+	seen := map[core.JobID]bool{}
+	for _, f := range fires {
+		ids = append(ids, f.Run)
+		if id := f.Run.Job(); !seen[id] {
+			seen[id] = true
+			jobIDs = append(jobIDs, id)
+		}
+	}
+	runs, left, err := m.store.Runs(ctx, ids)
+	if err := unread(left, err); err != nil {
+		return nil, err
+	}
+	jobs, unreadJobs, err := m.store.Jobs(ctx, jobIDs)
+	if err := unread(unreadJobs, err); err != nil {
+		return nil, err
+	}
+	stones, err := m.store.Tombstones(ctx, jobIDs)
+	if err != nil {
+		return nil, passing(err)
+	}
+	list := make([]RedrivenFire, len(fires))
+	for i, f := range fires {
+		r := RedrivenFire{Fire: f}
+		job, ok := jobs[f.Run.Job()]
+		if ok {
+			r.App, r.Name = job.Def.App, job.Def.Name
+		} else if t, gone := stones[f.Run.Job()]; gone {
+			r.App, r.Name = t.App, t.Name
+		}
+		var run *core.Run
+		if x, is := runs[f.Run]; is {
+			run = &x
+		}
+		_, gone := stones[f.Run.Job()]
+		r.Why, r.final = m.undriven(&f, run, &job, ok, gone)
+		list[i] = r
+	}
+	return list, nil
+}
+
+// undriven says why a fire is not sent again, and whether that is for good.
+func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why string, final bool) {
+	s := &job.Sched
+	_, planned := f.Run.Planned()
+	switch {
+	case run != nil && run.State == core.Skipped:
+		return "it was recorded as skipped: " + string(run.Reason) + "; trigger the job again", true
+	case run != nil && !run.State.Open():
+		return "its run ended: " + string(run.State), true
+	case run != nil && run.Owner != "":
+		return "its run is under way", true
+	case run == nil && !planned:
+		return "its record is gone", true
+	case !known && gone:
+		return "its job was deleted", true
+	case !known:
+		return "there is no job " + f.Run.Job().String() + ", and none was deleted", false
+	case !f.Cause.Planned():
+		return "", false
+	case f.Rev < s.Rev:
+		return "its job was changed since", true
+	case s.State == core.Paused:
+		return "its job is paused", false
+	}
+	next := core.Instant(0)
+	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
+		next, _ = sch.Next(f.At)
+	}
+	if sends, _, reason := plan.Judge(plan.PolicyOf(*s), f.At, f.Slot, next, m.o.Now()); !sends {
+		return "it is too late: " + string(reason), true
+	}
+	return "", false
+}

@@ -1,0 +1,173 @@
+package manage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// TestRedrive: of what could not be handled that is sent again, and only that,
+// which may still be sent; a letter goes when all of it was.
+func TestRedrive(t *testing.T) {
+	f := newFixture(t)
+	now := core.InstantOf(start)
+	f.clock = start
+	ids := map[string]core.JobID{}
+	for _, name := range []string{"fine", "late", "paused", "changed", "gone", "mixed"} {
+		s := spec(name, every(10*time.Second))
+		if s.Misfire = core.MisfireAll; name == "late" {
+			s.Misfire = core.MisfireSkip
+		}
+		ids[name] = f.create(s).Def.ID
+	}
+	f.fires()
+	f.clock = f.clock.Add(10 * time.Minute)
+	now = core.InstantOf(f.clock)
+	at := now - 300
+	fire := func(job core.JobID, at core.Instant) core.Fire {
+		return core.Fire{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule, Seq: 1}
+	}
+	put := func(r core.Run) core.Fire {
+		r.App, r.At, r.Slot, r.Attempt, r.First = "shop", at, at, 1, r.ID
+		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
+	}
+	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	f.save(spec("changed", every(20*time.Second)))
+	if _, err := f.m.Delete(ctx, ann, "shop/gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Address: "http://10.0.0.1:9999/"}
+	number := core.NumberedRun(ids["mixed"], 1000)
+	want := []struct {
+		what  string
+		fires []core.Fire
+		why   []string // of each; empty: sent
+		final bool     // what is not sent never will be
+	}{
+		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
+		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}, final: true},
+		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"it is too late: misfire"}, final: true},
+		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.clock.UnixMilli() + 1, At: at, Slot: at, Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
+		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
+		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, why: []string{"its job was deleted"}, final: true},
+		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"there is no job 999, and none was deleted"}},
+		{what: "by hand", fires: []core.Fire{put(core.Run{ID: number, State: core.Planned, Cause: core.CauseManual})}, why: []string{""}},
+		{what: "ended", fires: []core.Fire{put(core.Run{ID: number + 1, State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual})}, why: []string{"its run ended: failed"}, final: true},
+		{what: "recorded", fires: []core.Fire{put(core.Run{ID: number + 2, State: core.Skipped, Reason: core.ReasonUndeliverable, Cause: core.CauseAPI})}, why: []string{"it was recorded as skipped: undeliverable; trigger the job again"}, final: true},
+		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}}, why: []string{"its record is gone"}, final: true},
+		{what: "of another kind"},
+	}
+	for _, w := range want {
+		m := ring.Message{Kind: ring.KindFires, Fires: w.fires}
+		if len(w.fires) > 0 {
+			m.Slot = w.fires[0].Slot
+			for i := range m.Fires {
+				m.Fires[i].Slot = m.Slot
+			}
+		} else {
+			m = ring.Message{Kind: ring.KindCheck, Slot: now, Check: &ring.Check{Runs: []core.RunID{number}}}
+		}
+		if err := f.e.Ring.Bury(ctx, m, w.what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	judge := func(r manage.RedriveResult) {
+		t.Helper()
+		if len(r.Letters) != len(want) || r.Sent != 3 || r.Left != 9 {
+			t.Fatalf("%d letters, %d sent, %d left", len(r.Letters), r.Sent, r.Left)
+		}
+		for _, l := range r.Letters {
+			for _, w := range want {
+				if w.what != l.Reason {
+					continue
+				}
+				if len(l.Fires) != len(w.why) {
+					t.Errorf("%s: %+v", w.what, l.Fires)
+					continue
+				}
+				for i, why := range w.why {
+					if l.Fires[i].Why != why {
+						t.Errorf("%s: %q, want %q", w.what, l.Fires[i].Why, why)
+					}
+				}
+			}
+		}
+	}
+	letters := func() (names []string) {
+		t.Helper()
+		list, err := f.e.Dead.Letters(ctx, "", 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range list {
+			names = append(names, l.Reason)
+		}
+		return names
+	}
+	f.fires()
+	res, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	judge(res)
+	if got := f.fires(); len(got) > 0 || len(letters()) != len(want) || res.Dropped > 0 {
+		t.Fatalf("a dry run sends %v and leaves %v", got, letters())
+	}
+	// In pages.
+	var all manage.RedriveResult
+	for after, n := "", 0; n == 0 || after != ""; n++ {
+		page, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{After: after, Limit: 5})
+		if err != nil || len(page.Letters) > 5 {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		all.Letters, all.Sent, all.Left, all.Dropped = append(all.Letters, page.Letters...), all.Sent+page.Sent, all.Left+page.Left, all.Dropped+page.Dropped
+		after = page.Next
+	}
+	judge(all)
+	sent := map[core.RunID]int{}
+	for _, x := range f.fires() {
+		sent[x.Run]++
+	}
+	for _, id := range []core.RunID{core.PlannedRun(ids["fine"], at), core.PlannedRun(ids["mixed"], at+20), number} {
+		if sent[id] != 1 {
+			t.Errorf("run %d was sent %d times", id, sent[id])
+		}
+	}
+	if left := letters(); len(sent) != 3 || all.Dropped != 2 || len(left) != len(want)-2 || strings.Contains(fmt.Sprint(left), "fine") {
+		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
+	}
+	// What can never be sent goes when that is asked for.
+	if res, err = f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{Drop: true}); err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if there := strings.Contains(fmt.Sprint(letters()), w.what); there == (w.final || w.what == "fine" || w.what == "by hand") {
+			t.Errorf("%s is there: %t", w.what, there)
+		}
+	}
+	if res.Dropped != 7 {
+		t.Errorf("%d dropped", res.Dropped)
+	}
+}
+
+func TestRedriveRefusals(t *testing.T) {
+	f := newFixture(t)
+	for _, q := range []manage.RedriveRequest{{Limit: -1}, {Limit: 101}} {
+		if _, err := f.m.Redrive(ctx, ann, f.e.Dead, q); core.CodeOf(err) != core.CodeInvalid {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	if _, err := f.m.Redrive(ctx, manage.Actor{}, f.e.Dead, manage.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
+		t.Error(err)
+	}
+}
