@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -37,6 +38,12 @@ func (v *invocations) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	v.names = append(v.names, name)
 	v.mu.Unlock()
 	v.answer(w, name)
+}
+
+func (v *invocations) invoked() []string {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return slices.Clone(v.names)
 }
 
 // dispatched brings one fire of a job with two functions to dispatch, several
@@ -91,8 +98,8 @@ func TestLostAnswerStaysUnconfirmed(t *testing.T) {
 		} {
 			v := &invocations{answer: answer}
 			e, r := dispatched(t, route, v, 3)
-			if len(v.names) != 1 || v.names[0] != "one" {
-				t.Errorf("%s, %s: invoked were %v", name, route, v.names)
+			if len(v.invoked()) != 1 || v.invoked()[0] != "one" {
+				t.Errorf("%s, %s: invoked were %v", name, route, v.invoked())
 			}
 			if r.State != core.Running || r.Address != "lambda:one" || !r.EndedAt.IsZero() {
 				t.Errorf("%s, %s: the run is %s at %s", name, route, r.State, r.Address)
@@ -121,8 +128,8 @@ func TestRefusedMovesOn(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}}
-	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.names) != 2 {
-		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.names)
+	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.invoked()) != 2 {
+		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.invoked())
 	} else if len(r.Tries) == 0 || !strings.Contains(r.Tries[0].Message, "not asked") {
 		t.Errorf("failover does not say what it did instead of asking: %+v", r.Tries)
 	}
