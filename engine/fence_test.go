@@ -2,8 +2,13 @@ package engine_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/memory"
 )
@@ -63,5 +68,36 @@ func TestFenced(t *testing.T) {
 	work(engine.Fenced(file, ""), true)
 	if g, err := file.Tick.Global(ctx); err != nil || g.Holder != "" {
 		t.Errorf("%+v, %v", g, err)
+	}
+}
+
+// TestFencedDispatch: messages of what is another's stay as they are: nothing is
+// claimed, sent, put back or acked.
+func TestFencedDispatch(t *testing.T) {
+	ctx := t.Context()
+	data := memory.Open(memory.Options{})
+	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2, Rev: 1}); err != nil {
+		t.Fatal(err)
+	}
+	job := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "a"}, Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1}}
+	if err := data.Manage.CreateJobs(ctx, []core.Job{job}, nil)[0]; err != nil {
+		t.Fatal(err)
+	}
+	at := core.InstantOf(time.Now())
+	id := core.PlannedRun(1, at)
+	m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}
+	for _, c := range []struct {
+		who  string
+		acks bool
+	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
+		who, acks := c.who, c.acks
+		e := engine.Fenced(data, who)
+		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
+		v := dispatch.New(e.Dispatch, e.Ring, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
+		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
+		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{id})
+		if err != nil || rerr != nil || v[0].Ack != acks || !acks && (due+waiting > 0 || len(runs) > 0 || core.CodeOf(v[0].Err) != core.CodeRefused) {
+			t.Errorf("%s: %+v, %d and %d messages, %d runs, %v", who, v[0], due, waiting, len(runs), err)
+		}
 	}
 }
