@@ -371,11 +371,11 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 		method, path = "POST", handler
 	}
 	if !slices.Contains(callMethods, method) {
-		return "", "", Invalid("handler", handler, `the handler of a call: executor is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
+		return "", "", Invalid("handler", handler, `the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
 	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") || !printable(path) || u.Host != "" {
-		return "", "", Invalid("handler", handler, `the handler of a call: executor is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
+		return "", "", Invalid("handler", handler, `the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
 	}
 	return method, path, nil
 }

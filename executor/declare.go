@@ -295,7 +295,7 @@ func (e *Executor) api(ctx context.Context, method, url string, in, out any) (st
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
 			return s, fmt.Errorf("%w: %w", errMoved, err)
-		case s >= 400 && s < 500 && s != http.StatusTooManyRequests:
+		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusNotFound: // the app may be made later
 			return s, fmt.Errorf("%w: %w", errAPI, err)
 		}
 		return s, err

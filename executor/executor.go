@@ -434,7 +434,7 @@ func (e *Executor) Unreported() int {
 func (e *Executor) ListenAndServe(ctx context.Context) error {
 	ln, err := net.Listen("tcp", e.o.Listen)
 	if err != nil {
-		return fmt.Errorf("executor: listen: %w", err)
+		return fmt.Errorf("executor: listen (Options.Listen): %w", err)
 	}
 	return e.Serve(ctx, ln)
 }

@@ -110,13 +110,13 @@ func lateOf(r *core.Run) string {
 }
 
 // Sent is the hook of that name.
-func (d *Demo) Sent(r *core.Run, at time.Time) {
+func (d *Demo) Sent(r *core.Run, _ time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.sent) > 10_000 { // runs that never ended
 		clear(d.sent)
 	}
-	d.sent[r.ID] = sentRun{at: at, late: lateOf(r)}
+	d.sent[r.ID] = sentRun{at: r.SentAt, late: lateOf(r)}
 }
 
 // Closed is the hook of that name.

@@ -101,9 +101,14 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 		if err == nil && (r.Audit.Pending == 0 && r.Audit.Unaccounted == 0 || try >= 40) {
 			r.Down = p.upAt.Sub(p.downAt)
 			r.Sent, r.Worst = p.outage.count()
-			r.UnderWay, r.Open = underWay(ctx, p.manage, p.upAt)
-			fmt.Fprintln(s.o.Notice, r)
-			return
+			was, all := lookBack(ctx, p.manage, p.upAt, p.outage.from, p.outage.to)
+			r.UnderWay, r.Open = was.underWay, was.open
+			// The audit counts a run as sent once it is claimed: what has no answer yet
+			// is not to be told as sent before the stop.
+			if !all || r.Audit.OnTime+r.Audit.Late-r.Sent <= was.sentBefore || try >= 40 {
+				fmt.Fprintln(s.o.Notice, r)
+				return
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			s.log.Warn("what the outage did is not known yet", "err", err)
@@ -120,30 +125,41 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 // under way.
 const lookedBack = 20_000
 
-// underWay counts the runs that had been sent and not ended when the server
-// came up, and those of them that are still open.
-func underWay(ctx context.Context, m *manage.Manage, up time.Time) (n, open int) {
+// wasBefore is what the newest runs say of the time before a start.
+type wasBefore struct {
+	underWay   int   // sent and not ended when the server came up
+	open       int   // of those, what is still open
+	sentBefore int64 // of the planned instants of a span, those sent before
+}
+
+// lookBack looks at the newest runs; all says that none was left out.
+func lookBack(ctx context.Context, m *manage.Manage, up time.Time, from, to core.Instant) (w wasBefore, all bool) {
 	f := manage.RunFilter{Limit: 1000}
 	for looked := 0; looked < lookedBack; looked += f.Limit {
 		page, err := m.Runs(ctx, f)
 		if err != nil {
-			return n, open
+			return w, false
 		}
 		for i := range page.Runs {
 			r := &page.Runs[i]
+			if !r.Sent() || !r.SentAt.Before(up) {
+				continue
+			}
+			if r.Cause.Planned() && r.At > from && r.At <= to {
+				w.sentBefore++
+			}
 			switch {
-			case !r.Sent() || !r.SentAt.Before(up):
 			case r.State.Open():
-				n, open = n+1, open+1
+				w.underWay, w.open = w.underWay+1, w.open+1
 			case r.EndedAt.After(up):
-				n++
+				w.underWay++
 			}
 		}
 		if f.After = page.Next; f.After == "" {
-			break
+			return w, true
 		}
 	}
-	return n, open
+	return w, false
 }
 
 // OutageReport is what became of an outage.
@@ -151,7 +167,7 @@ type OutageReport struct {
 	Down  time.Duration
 	Audit manage.AuditSum // of the instants in it
 	// Sent is how many of them were sent after it, Worst how late at most. The
-	// rest that was sent went out in the last moment before.
+	// rest that was sent went out in the last moment before the stop.
 	Sent  int64
 	Worst time.Duration
 	// UnderWay runs had been sent and not ended when it was over; Open of them
@@ -172,7 +188,7 @@ func (r OutageReport) String() string {
 			fmt.Fprintf(&b, " (worst %s late)", span(r.Worst))
 		}
 		if before := a.OnTime + a.Late - r.Sent; before > 0 {
-			fmt.Fprintf(&b, ", %d sent just before it", before)
+			fmt.Fprintf(&b, ", %d sent just before the stop", before)
 		}
 		var skipped int64
 		for _, n := range a.Skipped {

@@ -179,7 +179,7 @@ func (h *handler) reply(w http.ResponseWriter, msg string, err error) {
 		var said *refusal
 		switch {
 		case errors.Is(err, ErrUnauthorized):
-			msg = "The access token is wrong: it is not that of the app."
+			msg = "The access token is wrong: it is not that of the app (its token in the manifest)."
 		case errors.As(err, &said):
 			msg = said.text
 		default:

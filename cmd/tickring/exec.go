@@ -1,8 +1,10 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
@@ -15,14 +17,14 @@ type execCmd struct {
 	App      string        `required:"" placeholder:"NAME" help:"The app that it belongs to."`
 	Handler  []string      `required:"" placeholder:"NAME" help:"The handler that jobs call it by; several times for several names."`
 	Server   []string      `placeholder:"URL" help:"The servers, also xxl-job's admin as http://HOST/xxl-job-admin (default: the one that all commands talk to)."`
-	AppToken string        `placeholder:"TOKEN" help:"The app's token (default: $$TICKRING_APP_TOKEN)."`
-	Listen   string        `default:":9999" placeholder:"ADDRESS" help:"Where to listen for runs."`
+	AppToken string        `placeholder:"TOKEN" help:"The app's token, as the manifest gives it (default: $$TICKRING_APP_TOKEN)."`
+	Listen   string        `default:":9999" placeholder:"ADDRESS" help:"Where to listen for runs (default: :9999)."`
 	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
 	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop."`
 	Again    bool          `help:"Run again what a crash of this process cut off, instead of reporting it as failed."`
 
-	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
+	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
 }
 
 func (c *execCmd) Run(e *Env) error {
@@ -40,6 +42,9 @@ func (c *execCmd) Run(e *Env) error {
 			return err
 		}
 		servers = []string{endpoint}
+	}
+	if _, err := exec.LookPath(command[0]); err != nil {
+		return &exitError{exitUsage, fmt.Errorf("the program cannot be run: %w", err)}
 	}
 	token := c.AppToken
 	if token == "" {

@@ -379,13 +379,26 @@ func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	at := instants[0]
 	why := "its schedule as it stands does not name that instant"
 	if next := nextOf(&job.Sched, at-1, at, 1); len(next) == 1 {
-		why = "its time is to come"
-		if at <= core.InstantOf(m.o.Now()) {
+		now := m.o.Now()
+		switch {
+		case at > core.InstantOf(now):
+			why = "its time is to come"
+		case at.Time().Before(job.Def.Created):
+			why = "the job was made later, at " + job.Def.Created.UTC().Format(time.RFC3339)
+		case at <= core.InstantOf(job.Sched.RevAt):
+			why = "its schedule or state was changed later, at " + job.Sched.RevAt.UTC().Format(time.RFC3339) + ": tickring changes " + job.Name()
+		case now.Sub(at.Time()) < onItsWay:
 			why = "it is on its way"
+		default:
+			why = "it is kept no more, or was lost: tickring audit " + job.Name() + " tells which"
 		}
 	}
 	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run of %s at %s: %s", job.Name(), at, why)
 }
+
+// onItsWay is how long a fire that is late may still be on the ring before that
+// is worth a question.
+const onItsWay = 15 * time.Minute
 
 // instantsOf reads a time as people write it: with an offset, or in the zone;
 // a time that the zone's clock shows twice is both.
@@ -435,15 +448,23 @@ func (f *RunFilter) takes(r *core.Run) bool {
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To))
 }
 
+func list[T ~string](words []T) string {
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (f *RunFilter) check() (limit int, err error) {
 	for _, s := range f.States {
 		if !slices.Contains(core.States, s) {
-			return 0, core.Invalid("state", string(s), fmt.Sprint("allowed are ", core.States))
+			return 0, core.Invalid("state", string(s), "allowed are "+list(core.States))
 		}
 	}
 	for _, c := range f.Causes {
 		if !slices.Contains(core.Causes, c) {
-			return 0, core.Invalid("cause", string(c), fmt.Sprint("allowed are ", core.Causes))
+			return 0, core.Invalid("cause", string(c), "allowed are "+list(core.Causes))
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {
