@@ -301,7 +301,7 @@ func runOf(r *core.Run, job *core.Job) Run {
 		out.Late = &LateResult{At: r.Late.At, Code: r.Late.Code, Message: r.Late.Message}
 	}
 	for _, t := range r.Tries {
-		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message})
+		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log})
 	}
 	return out
 }

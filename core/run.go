@@ -166,11 +166,16 @@ type LateResult struct {
 	Message string    `json:"message,omitempty"`
 }
 
-// Try is one address that was asked, and what it answered.
+// Try is one address that was asked, and what it answered; or, of Address
+// itself, what is needed to find the run there.
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Request is what a function's platform calls the invocation, Log the group
+	// of logs that it writes to.
+	Request string `json:"request,omitempty"`
+	Log     string `json:"log,omitempty"`
 }
 
 // Skip is one record for instants of one job that were skipped in a row. It

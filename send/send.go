@@ -54,6 +54,9 @@ type Functions interface {
 	Invoke(ctx context.Context, function string, payload []byte) dispatch.Answer
 	// Limit is how long an invocation can last.
 	Limit(ctx context.Context, function string) (time.Duration, error)
+	// Log reads what the function wrote for a run, from line from (1 is the
+	// first); next is the line to go on from, end says that no more will come.
+	Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error)
 }
 
 // Queues puts runs into queues.
@@ -274,6 +277,12 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 	scheme, target, err := core.ParseAddress(run.Address)
 	if err != nil || run.SentAt.IsZero() {
 		return "", from, true, core.Errorf(core.CodeNotFound, "run %d was not sent to an executor: it has no log", run.ID)
+	}
+	if scheme == core.SchemeLambda {
+		if err := s.Reachable(run.Address); err != nil {
+			return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs: %v", run.ID, err)
+		}
+		return s.o.Functions.Log(ctx, target, run, max(from, 1))
 	}
 	if scheme != core.SchemeWire {
 		if run.State.Open() {

@@ -56,7 +56,7 @@ func TestLambda(t *testing.T) {
 	s = start(t, Options{Functions: awssend.NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &amazon.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
-		})}))})
+		})}), nil)})
 	handle := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{s.URL()}, Log: io.Discard})
 	functions = map[string]func(context.Context, []byte) error{
 		"payroll": func(ctx context.Context, event []byte) error {

@@ -705,7 +705,7 @@ type Run struct {
 	// Timezone Of the job
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Tries Addresses that were asked before
+	// Tries Addresses that were asked before, and what is known of the run at the one that has it
 	Tries []Try `json:"tries,omitempty,omitzero"`
 }
 
@@ -839,7 +839,13 @@ type TriggerResult struct {
 type Try struct {
 	Address string `json:"address"`
 	Code    int    `json:"code,omitempty,omitzero"`
+
+	// Log The log group that it writes to
+	Log     string `json:"log,omitempty,omitzero"`
 	Message string `json:"message,omitempty,omitzero"`
+
+	// Request Of a Lambda function that has the run: the ID of the invocation
+	Request string `json:"request,omitempty,omitzero"`
 }
 
 // Upcoming defines model for Upcoming.

@@ -406,6 +406,10 @@ func (c *runCmd) Run(e *Env) error {
 		add("ended", ended)
 	}
 	for _, t := range r.Tries {
+		if t.Request != "" {
+			add("invoked", t.Address+"   request "+t.Request+"   log group "+t.Log)
+			continue
+		}
 		add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 	}
 	add("address", r.Address)

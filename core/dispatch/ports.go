@@ -57,6 +57,7 @@ type TakeOver struct {
 }
 
 // Readdress is a failover on the way: the address was proven not to have the run.
+// With To as Address it only replaces the tries.
 type Readdress struct {
 	Run     core.RunID
 	Owner   string
@@ -143,5 +144,6 @@ type Answer struct {
 	Message  string
 	Took     time.Duration
 	TimedOut bool   // no answer within the time of a send: the address is slow
-	Request  string // of AnswerAccepted: what the other side calls it; may be empty
+	Request  string // of AnswerAccepted: what the other side calls the run, empty if nothing
+	Log      string // and where it writes
 }

@@ -200,6 +200,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		switch a.Kind {
 		case AnswerAccepted:
 			b.set(it, accepted)
+			b.trace(ctx, it, &a)
 			return a.Took
 		case AnswerRepeat:
 			if resend {
@@ -238,6 +239,22 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		if !b.moveOn(ctx, it, it.order[it.next]) {
 			return a.Took
 		}
+	}
+}
+
+// trace keeps on the run where it can be found at its address. Without it the
+// run is as well off, so nothing is done about a failure; a run that has ended
+// by now is left alone.
+func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
+	if a.Request == "" || !b.now().Before(b.deadline.Add(-b.d.o.Reserve)) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, b.d.o.Reserve)
+	defer cancel()
+	tries := append(slices.Clone(it.run.Tries), core.Try{Address: it.run.Address, Code: a.Code, Request: a.Request, Log: a.Log})
+	err := b.d.store.Readdress(ctx, Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: it.run.Address, Tries: tries})
+	if err != nil && !refused(err) {
+		b.d.o.Log.Info("where the run writes its log is not kept", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
 	}
 }
 

@@ -59,7 +59,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	c.Functions = awssend.NewFunctions(lambda.New(lambda.Options{Region: "us-east-1", BaseEndpoint: &srv.URL,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
-		})}))
+		})}), nil)
 	e := memory.Open(memory.Options{})
 	log := slog.New(slog.DiscardHandler)
 	m := manage.New(e.Manage, e.Ring, nil, nil, manage.Options{Plan: c.Plan})
@@ -126,12 +126,15 @@ func TestRefusedMovesOn(t *testing.T) {
 			refuse(w)
 			return
 		}
+		w.Header().Set("X-Amzn-Requestid", "8476a536-e9f4-11e8-9739-2dfe598c3fcd")
 		w.WriteHeader(http.StatusAccepted)
 	}}
 	if _, r := dispatched(t, core.RouteFailover, v, 2); r.State != core.Running || r.Address != "lambda:two" || len(v.invoked()) != 2 {
 		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.invoked())
 	} else if len(r.Tries) == 0 || !strings.Contains(r.Tries[0].Message, "not asked") {
 		t.Errorf("failover does not say what it did instead of asking: %+v", r.Tries)
+	} else if last := r.Tries[len(r.Tries)-1]; last.Address != "lambda:two" || last.Request != "8476a536-e9f4-11e8-9739-2dfe598c3fcd" || last.Log != "/aws/lambda/two" {
+		t.Errorf("where the run writes is not kept: %+v", r.Tries)
 	}
 	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
 	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted || !strings.Contains(r.Message, "there is no function two") {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
@@ -215,7 +216,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
 	queues := sqs.NewFromConfig(sdk)
-	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk)), awssend.NewQueues(queues, sdk.Region)
+	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)), awssend.NewQueues(queues, sdk.Region)
 	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), queues, awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
 }

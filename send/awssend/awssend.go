@@ -104,10 +104,14 @@ func plain(err error) string {
 }
 
 // Functions invokes Lambda functions.
-type Functions struct{ client FunctionsClient }
+type Functions struct {
+	client FunctionsClient
+	logs   LogsClient
+}
 
-// NewFunctions makes it on a client; of its options only the retries are changed.
-func NewFunctions(c FunctionsClient) *Functions { return &Functions{c} }
+// NewFunctions makes it on clients; of their options only the retries are
+// changed. Without logs the logs of functions cannot be read.
+func NewFunctions(c FunctionsClient, logs LogsClient) *Functions { return &Functions{c, logs} }
 
 func once(o *lambda.Options) { o.Retryer = aws.NopRetryer{} }
 
@@ -124,7 +128,7 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode), Message: fmt.Sprintf("Lambda answered an asynchronous invocation with %d, not 202", out.StatusCode)}
 	}
 	id, _ := awsmiddleware.GetRequestIDMetadata(out.ResultMetadata)
-	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: int(out.StatusCode), Request: id}
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: int(out.StatusCode), Request: id, Log: logGroup(function)}
 }
 
 // LongestFunction is Lambda's own limit.

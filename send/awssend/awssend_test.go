@@ -73,7 +73,7 @@ var credentials = aws.CredentialsProviderFunc(func(context.Context) (aws.Credent
 
 // functions are on the SDK's client with its own retries on, as a main makes it.
 func functions(url string) *Functions {
-	return NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}))
+	return NewFunctions(lambda.New(lambda.Options{Region: "eu-central-1", BaseEndpoint: &url, Credentials: credentials}), nil)
 }
 
 func queues(url string) *Queues {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 )
@@ -30,5 +31,5 @@ func Environment(ctx context.Context) (*Functions, *Queues, error) {
 	if _, err := sdk.Credentials.Retrieve(ctx); err != nil {
 		return nil, nil, fmt.Errorf("find AWS credentials: %w", err)
 	}
-	return NewFunctions(lambda.NewFromConfig(sdk)), NewQueues(sqs.NewFromConfig(sdk), sdk.Region), nil
+	return NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)), NewQueues(sqs.NewFromConfig(sdk), sdk.Region), nil
 }

@@ -1,0 +1,181 @@
+package awssend
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
+	logstypes "github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/smithy-go"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/send"
+)
+
+const (
+	before = "11111111-0000-4000-8000-000000000000"
+	mine   = "8476a536-e9f4-11e8-9739-2dfe598c3fcd"
+	after  = "22222222-0000-4000-8000-000000000000"
+)
+
+// group is a log group: lines of streams, found as CloudWatch finds them.
+type group struct {
+	name   string
+	events []logstypes.FilteredLogEvent
+	page   int
+	err    error
+	asked  []cloudwatchlogs.FilterLogEventsInput
+}
+
+func (g *group) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
+	g.asked = append(g.asked, *in)
+	if g.err != nil {
+		return nil, g.err
+	}
+	if *in.LogGroupName != g.name {
+		return nil, &logstypes.ResourceNotFoundException{}
+	}
+	var found []logstypes.FilteredLogEvent
+	for _, e := range g.events {
+		if *e.Timestamp < *in.StartTime || len(in.LogStreamNames) > 0 && *e.LogStreamName != in.LogStreamNames[0] {
+			continue
+		}
+		if in.FilterPattern != nil {
+			any := false
+			for term := range strings.SplitSeq(*in.FilterPattern, ` ?`) {
+				any = any || strings.Contains(*e.Message, strings.Trim(term, `?"`))
+			}
+			if !any {
+				continue
+			}
+		}
+		found = append(found, e)
+	}
+	from := 0
+	if in.NextToken != nil {
+		fmt.Sscan(*in.NextToken, &from)
+	}
+	out := &cloudwatchlogs.FilterLogEventsOutput{Events: found[from:min(from+g.page, len(found))]}
+	if from+g.page < len(found) {
+		out.NextToken = aws.String(fmt.Sprint(from + g.page))
+	}
+	return out, nil
+}
+
+func (g *group) write(stream string, lines ...string) {
+	for _, l := range lines {
+		at := int64(1_800_000_000_000 + len(g.events))
+		g.events = append(g.events, logstypes.FilteredLogEvent{LogStreamName: &stream, Message: aws.String(l + "\n"), Timestamp: &at})
+	}
+}
+
+func traced(state core.State, request string) *core.Run {
+	sent := time.UnixMilli(1_800_000_000_000).UTC()
+	r := &core.Run{ID: core.NumberedRun(7, 1), App: "pay", State: state, Address: "lambda:payroll:live", SentAt: sent}
+	if request != "" {
+		r.Tries = []core.Try{{Address: "lambda:other", Request: after}, {Address: r.Address, Code: 202, Request: request, Log: "/aws/lambda/payroll"}}
+	}
+	if !state.Open() {
+		r.EndedAt = time.Now().Add(-time.Hour)
+	}
+	return r
+}
+
+// The lines of one invocation are found among those of others, in the forms that
+// Lambda writes, page by page, and read on from where a reader stopped.
+func TestLog(t *testing.T) {
+	run := traced(core.Running, mine)
+	for name, c := range map[string]struct {
+		lines   []string
+		request string
+		want    string
+		end     bool
+	}{
+		"text": {[]string{"START RequestId: " + before + " Version: $LATEST", "another's", "REPORT RequestId: " + before + "\tDuration: 1 ms",
+			"START RequestId: " + mine + " Version: $LATEST", "paying", "paid", "END RequestId: " + mine, "REPORT RequestId: " + mine + "\tDuration: 1 ms",
+			"START RequestId: " + after + " Version: $LATEST", "another's again"}, mine, "START paying paid END REPORT", true},
+		"at work": {[]string{"START RequestId: " + mine + " Version: 1", "paying"}, mine, "START paying", false},
+		"JSON": {[]string{`{"type":"platform.start","record":{"requestId":"` + mine + `"}}`, `{"level":"INFO","message":"paying","requestId":"` + mine + `"}`, "plain",
+			`{"type":"platform.report","record":{"requestId":"` + mine + `"}}`, "after"}, mine, `{"type":"platform.start","record":{"requestId":"` + mine + `"}} {"level":"INFO","message":"paying","requestId":"` + mine + `"} plain {"type":"platform.report","record":{"requestId":"` + mine + `"}}`, true},
+		"JSON without the platform's": {[]string{`{"message":"paying","requestId":"` + mine + `"}`, `{"message":"next","requestId":"` + after + `"}`}, mine, `{"message":"paying","requestId":"` + mine + `"}`, true},
+		"by the run alone": {[]string{"START RequestId: " + before + " Version: $LATEST", "another's", "REPORT RequestId: " + before + "\t",
+			"run " + run.ID.String() + ": request " + mine, "run " + run.ID.String() + ": paying", "REPORT RequestId: " + mine + "\t"}, "",
+			"run " + run.ID.String() + ": request " + mine + " run " + run.ID.String() + ": paying REPORT", true},
+		"nothing yet": {nil, mine, "", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := &group{name: "/aws/lambda/payroll", page: 2}
+			g.write("other", "START RequestId: "+before+" Version: $LATEST", "elsewhere")
+			g.write("stream", c.lines...)
+			f := NewFunctions(noConfiguration{}, g)
+			short := func(text string) string {
+				var words []string
+				for line := range strings.Lines(text) {
+					line = strings.TrimSpace(line)
+					if word, _, ok := strings.Cut(line, " RequestId"); ok {
+						line = word
+					}
+					words = append(words, line)
+				}
+				return strings.Join(words, " ")
+			}
+			text, next, end, err := f.Log(t.Context(), "payroll:live", traced(core.Running, c.request), 1)
+			if err != nil || short(text) != c.want || end != c.end {
+				t.Fatalf("%q end %t %v; want %q end %t", short(text), end, err, c.want, c.end)
+			}
+			if again, n, _, err := f.Log(t.Context(), "payroll:live", traced(core.Running, c.request), next); again != "" || n != next || err != nil {
+				t.Errorf("read on: %q %d %v", again, n, err)
+			}
+		})
+	}
+}
+
+// noConfiguration is of a scheduler that may not read what functions are like.
+type noConfiguration struct{ FunctionsClient }
+
+func (noConfiguration) GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput, ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error) {
+	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException"}
+}
+
+// What cannot be read is said in a sentence with where it is.
+func TestLogRefused(t *testing.T) {
+	for name, c := range map[string]struct {
+		logs LogsClient
+		says string
+		code core.Code
+	}{
+		"no way":   {nil, "group /aws/lambda/payroll, which is not read here", core.CodeUnavailable},
+		"denied":   {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "allow it logs:FilterLogEvents", core.CodeRefused},
+		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine + "): there is no such group", core.CodeNotFound},
+		"silent":   {&group{err: context.DeadlineExceeded}, "try again", core.CodeUnavailable},
+		"gone":     {&group{name: "/aws/lambda/payroll", page: 10}, "may have passed their retention", core.CodeNotFound},
+	} {
+		_, _, _, err := NewFunctions(noConfiguration{}, c.logs).Log(t.Context(), "payroll", traced(core.Succeeded, mine), 1)
+		if core.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	s := send.New(send.Options{})
+	defer s.Close()
+	if _, _, _, err := s.Log(t.Context(), &core.App{Name: "pay"}, traced(core.Running, mine), 1); core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), "no AWS credentials") {
+		t.Errorf("a server without AWS: %v", err)
+	}
+}
+
+// A log that has no end is cut, and said to be.
+func TestLogCut(t *testing.T) {
+	g := &group{name: "/aws/lambda/payroll", page: 10_000}
+	g.write("stream", "START RequestId: "+mine+" Version: $LATEST")
+	for range 40 {
+		g.write("stream", strings.Repeat("x", 30_000))
+	}
+	text, _, end, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Running, mine), 1)
+	if err != nil || !end || len(text) > maxLogBytes+64<<10 || !strings.Contains(text, "---- cut: more is in the log group /aws/lambda/payroll, stream stream") {
+		t.Errorf("%d bytes, end %t, %v", len(text), end, err)
+	}
+}
