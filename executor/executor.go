@@ -67,6 +67,9 @@ type Options struct {
 	LogWriter io.Writer
 	// LogRetention is how long logs are kept. 0: 30 days. Negative: for ever.
 	LogRetention time.Duration
+	// LogTail is how many bytes at the end of a run's log go into its message:
+	// for executors that nobody can ask for it. 0: none.
+	LogTail int
 	// LogMax is the largest log of one run in bytes; what is cut is said
 	// there. 0: 10 MiB. Negative: no logs.
 	LogMax int64
@@ -212,7 +215,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 	e := &Executor{o: o, mux: mux, log: o.Log,
 		client:   &client{http: o.Client, token: o.Token, app: o.App, timeout: o.RequestTimeout, log: o.Log},
 		reporter: reporter{kick: make(chan struct{}, 1)},
-		logs:     &logs{dir: o.LogDir, most: o.LogMax, log: o.Log},
+		logs:     &logs{dir: o.LogDir, most: o.LogMax, tail: max(o.LogTail, 0), log: o.Log},
 		halt:     make(chan struct{}), workers: map[int32]*worker{}, open: map[int64]*task{},
 		past: memory{keep: o.Remember, most: o.RememberMax, at: map[int64]int64{}},
 	}

@@ -25,6 +25,7 @@ type logs struct {
 	out  io.Writer // instead of files
 	outs sync.Mutex
 	most int64 // bytes of a run's log
+	tail int   // bytes of a run's log that go into its message
 	log  *slog.Logger
 
 	mu     sync.Mutex
@@ -71,6 +72,8 @@ func (l *logs) open(id, logTime int64) *runLog {
 	switch {
 	case l.out != nil:
 		return &runLog{l: l, before: "run " + strconv.FormatInt(id, 10) + ": "}
+	case l.dir == "" && l.tail > 0:
+		return &runLog{l: l}
 	case l.dir == "":
 		return nil
 	}
@@ -92,6 +95,7 @@ type runLog struct {
 	cut  bool
 	part bool // the last line has no end yet
 	shut bool
+	kept []byte // the last of what was written, for the run's message
 }
 
 // stamp begins a line.
@@ -122,7 +126,14 @@ func (g *runLog) Write(b []byte) (int, error) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if most := g.l.tail; most > 0 {
+		g.kept = append(g.kept, b[max(len(b)-most, 0):]...)
+		if over := len(g.kept) - most; over > most {
+			g.kept = append(g.kept[:0], g.kept[over:]...)
+		}
+	}
 	switch {
+	case g.path == "" && g.l.out == nil:
 	case g.cut:
 	case g.size+int64(len(g.head)+len(b)) > g.l.most:
 		g.cut = true
@@ -139,8 +150,35 @@ func (g *runLog) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// tailed is a run's message with the last lines of its log behind it, if it
+// wrote any.
+func (g *runLog) tailed(msg string) string {
+	if g == nil || g.l.tail <= 0 {
+		return msg
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	b := g.kept
+	if over := len(b) - g.l.tail; over > 0 {
+		b = b[over:]
+		if i := bytes.IndexByte(b, '\n'); i >= 0 && i+1 < len(b) {
+			b = b[i+1:] // whole lines
+		}
+	}
+	if len(b) == 0 {
+		return msg
+	}
+	if msg != "" {
+		msg += "\n"
+	}
+	return msg + "---- log\n" + strings.TrimRight(strings.ToValidUTF8(string(b), "\uFFFD"), "\n")
+}
+
 // put writes to the file. Call it with mu held.
 func (g *runLog) put(b []byte) {
+	if g.path == "" && g.l.out == nil {
+		return
+	}
 	if g.part && g.cut {
 		b = append([]byte{'\n'}, b...)
 	}

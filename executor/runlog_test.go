@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -197,5 +198,36 @@ func TestNoLogs(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "logs")); err == nil {
 		t.Error("there is a folder of logs")
+	}
+}
+
+// The end of what a run wrote goes into its message, in whole lines, wherever
+// else the log goes; a run that wrote nothing has its message alone.
+func TestLogTail(t *testing.T) {
+	for name, l := range map[string]*logs{
+		"nowhere else": {tail: 20, most: -1, log: quiet},
+		"files":        {tail: 20, most: 1 << 20, dir: t.TempDir(), log: quiet},
+		"a writer":     {tail: 20, most: 1 << 20, out: io.Discard, log: quiet},
+		"a short file": {tail: 20, most: 3, dir: t.TempDir(), log: quiet},
+	} {
+		g := l.open(1, 1)
+		g.first("---- start")
+		if got := g.tailed("done"); got != "done" {
+			t.Errorf("%s: nothing written: %q", name, got)
+		}
+		for i := range 1000 {
+			fmt.Fprintf(g, "line %d\n", i)
+		}
+		io.WriteString(g, "end")
+		g.last("---- end")
+		if got := g.tailed("done"); got != "done\n---- log\nline 999\nend" {
+			t.Errorf("%s: %q", name, got)
+		}
+		if got := g.tailed(""); got != "---- log\nline 999\nend" {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := (*runLog)(nil).tailed("done"); got != "done" {
+		t.Errorf("without a log: %q", got)
 	}
 }

@@ -484,6 +484,7 @@ func (e *Executor) record(t *task, code int, msg string) { e.end(t, code, msg, "
 
 // end is settle without the log. Call it with mu held.
 func (e *Executor) end(t *task, code int, msg, data string) {
+	msg = t.run.log.tailed(msg)
 	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg, Data: data}
 	now := time.Now()
 	t.recorded = true

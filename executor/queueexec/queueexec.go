@@ -88,6 +88,10 @@ type Options struct {
 	// that do not end are given back to the queue. 0: 30 s. Negative: not at
 	// all.
 	StopGrace time.Duration
+	// LogTail is how many bytes at the end of a run's log go into its message,
+	// where tickring logs finds them: nobody can ask a consumer for a log. 0:
+	// 4096; negative: none.
+	LogTail int
 	// Log takes what it has to say. nil: slog.Default().
 	Log *slog.Logger
 
@@ -120,6 +124,9 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	if o.Visibility == 0 {
 		o.Visibility = time.Minute
 	}
+	if o.LogTail == 0 {
+		o.LogTail = 4096
+	}
 	if o.StopGrace == 0 {
 		o.StopGrace = 30 * time.Second
 	}
@@ -127,7 +134,7 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 		o.Log = slog.Default()
 	}
 	eo := executor.Options{App: o.App, Servers: o.Servers, Token: o.Token, Log: o.Log,
-		InMemory: true, Unregistered: true, QueueSize: o.Concurrency, CancelGrace: 5 * time.Second}
+		InMemory: true, Unregistered: true, LogTail: o.LogTail, QueueSize: o.Concurrency, CancelGrace: 5 * time.Second}
 	if o.Change != nil {
 		o.Change(&eo)
 	}

@@ -110,7 +110,10 @@ func (d *QueueDoor) serve(w http.ResponseWriter, r *http.Request, f func(context
 	if err == nil {
 		out, err = f(r.Context(), &app, &q)
 	}
-	if err != nil {
+	switch {
+	case err != nil && r.Context().Err() != nil:
+		return // a poll that nobody waits for any more
+	case err != nil:
 		api.WriteError(w, r, d.Log, err)
 		return
 	}

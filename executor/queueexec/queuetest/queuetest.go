@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -158,8 +159,16 @@ func shared(t *testing.T, h Harness) {
 func failure(t *testing.T, h Harness) {
 	mux := executor.NewMux()
 	mux.Register("fail", func(context.Context, *executor.Run) error { return errors.New("no paper") })
+	mux.Register("work", func(_ context.Context, r *executor.Run) error {
+		r.Printf("page %s", r.Params)
+		return nil
+	})
 	h.start(t, mux, 0)
 	if got := h.Await(t, h.Send(t, "fail", ""), "failed"); got != "no paper" {
+		t.Errorf("%q", got)
+	}
+	// A log comes with the result.
+	if got := h.Await(t, h.Send(t, "work", "7"), "succeeded"); !strings.HasPrefix(got, "---- log\n") || !strings.HasSuffix(got, " page 7") {
 		t.Errorf("%q", got)
 	}
 	if got := h.Await(t, h.Send(t, "block", ""), "failed"); got == "" { // nobody registered it
@@ -210,7 +219,7 @@ func cutOff(t *testing.T, h Harness) {
 	<-began
 	first.cut.Store(true)
 	h.start(t, two, 0)
-	if got := h.Await(t, run, "succeeded"); got != "by two, again true" {
+	if got := h.Await(t, run, "succeeded"); !strings.HasPrefix(got, "by two, again true") {
 		t.Errorf("%q", got)
 	}
 }
@@ -266,7 +275,7 @@ func stop(t *testing.T, h Harness) {
 	<-began
 	first.stop()
 	h.start(t, two, 0)
-	if got := h.Await(t, run, "succeeded"); got != "again true" {
+	if got := h.Await(t, run, "succeeded"); !strings.HasPrefix(got, "again true") {
 		t.Errorf("%q", got)
 	}
 }
