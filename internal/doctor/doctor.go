@@ -246,15 +246,19 @@ func planning(f *Facts) []Finding {
 	if f.Own == nil || f.Own.Fenced != "" {
 		return nil
 	}
+	parts := ""
+	if n := f.Own.Partitions; n > 1 {
+		parts = fmt.Sprintf("; %d partitions", n)
+	}
 	if f.Own.DueSince.IsZero() {
-		return found(check, Well, "no job waits to be planned", "")
+		return found(check, Well, "no job waits to be planned"+parts, "")
 	}
 	age := f.Own.Now.Sub(f.Own.DueSince)
 	if age > local(f, lateLocal, lateAWS) {
 		return found(check, Wrong, fmt.Sprintf("the earliest job has waited %s to be planned: its fires are late", span(age)),
 			local(f, "the disk or the processor does not keep up: tickring bench says what this machine can", fmt.Sprintf("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, and more are made under load up to MaxPartitions", f.Own.Partitions)))
 	}
-	return found(check, Well, "the earliest job has waited "+span(age), "")
+	return found(check, Well, "the earliest job has waited "+span(age)+parts, "")
 }
 
 func messages(f *Facts) []Finding {
