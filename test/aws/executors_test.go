@@ -1,0 +1,215 @@
+package aws_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-lambda-go/events"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/lambdaexec"
+	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/wire"
+)
+
+// TestExecutorsOfAWS goes the whole way with the functions as they are deployed:
+// dispatch invokes a function that reports by itself, one that knows nothing of
+// tickring, whose records come to callback from its queue, and one that is not
+// there; and sends to a queue that the SDK pulls from, which asks callback.
+func TestExecutorsOfAWS(t *testing.T) {
+	db, client := clients(t)
+	n := fresh(t)
+	e, err := awsengine.Open(db, client, awsengine.Options{Names: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	callback := newSandbox(t, "callback", n, "TICKRING_ADMIN_TOKEN="+adminToken)
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(t, callback, w, r) }))
+	defer door.Close()
+
+	// What the functions do.
+	work := func(_ context.Context, r *executor.Run) error {
+		if r.Params == "fail" {
+			return errors.New("no money left")
+		}
+		r.Printf("paying %s", r.Params)
+		r.SetResult(executor.Success, "paid "+r.Params)
+		return nil
+	}
+	mux := executor.NewMux()
+	mux.Register("work", work)
+	sdk := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{door.URL}, Log: io.Discard})
+	record := func(payload json.RawMessage, condition, returned string) {
+		fault := ""
+		if condition != "Success" {
+			fault = `,"functionError":"Unhandled"`
+		}
+		body := fmt.Sprintf(`{"version":"1.0","requestContext":{"requestId":"r","functionArn":"arn:aws:lambda:us-east-1:000000000000:function:plain:$LATEST","condition":%q,"approximateInvokeCount":1},
+			"requestPayload":%s,"responseContext":{"statusCode":200%s},"responsePayload":%s}`, condition, payload, fault, returned)
+		b, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{MessageId: "m", Body: body, EventSource: "aws:sqs"}}})
+		if got := failed(t, callback.ok(t, b)); len(got) > 0 {
+			t.Errorf("the record comes again: %s", body)
+		}
+	}
+	amazon := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		event, _ := io.ReadAll(r.Body)
+		run, err := wire.DecodeRun(event)
+		name := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/2015-03-31/functions/"), "/invocations")
+		if err != nil || r.Header.Get("X-Amz-Invocation-Type") != "Event" {
+			t.Errorf("%s %s: %v", r.Header.Get("X-Amz-Invocation-Type"), event, err)
+		}
+		if name == "nobody" {
+			w.Header().Set("X-Amzn-Errortype", "ResourceNotFoundException")
+			w.WriteHeader(404)
+			return
+		}
+		w.Header().Set("X-Amzn-Requestid", "8476a536-e9f4-11e8-9739-2dfe598c3fcd")
+		w.WriteHeader(202)
+		go func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+			defer cancel()
+			switch {
+			case name == "sdk":
+				if _, err := sdk(ctx, event); err != nil {
+					t.Error(err)
+				}
+			case run.Params == "fail":
+				record(event, "RetriesExhausted", `{"errorType":"ValueError","errorMessage":"no money left"}`)
+			default:
+				record(event, "Success", `{"paid":"`+run.Params+`"}`)
+			}
+		}()
+	}))
+	defer amazon.Close()
+	dispatch := newSandbox(t, "dispatch", n, "TICKRING_ADMIN_TOKEN="+adminToken, "AWS_ENDPOINT_URL_LAMBDA="+amazon.URL)
+
+	name := fmt.Sprintf("pay%d-%d", os.Getpid(), made.Add(1))
+	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	pulling := make(chan error, 1)
+	go func() {
+		pulling <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *queue.QueueUrl, Client: client, App: "pay", Servers: []string{door.URL}, Token: "pay-token",
+			Log: slog.New(slog.DiscardHandler)})
+	}()
+	defer func() {
+		stop()
+		if err := <-pulling; err != nil {
+			t.Error(err)
+		}
+	}()
+
+	actor, token := manage.Actor{Name: "test"}, "pay-token"
+	m := manage.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, manage.Options{Plan: plan.AWS()})
+	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain", "queue:" + name}}); err != nil {
+		t.Fatal(err)
+	}
+	if r := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	// The mapping of the queue of fires.
+	fires, over := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	defer func() { over(); <-ended }()
+	go func() {
+		defer close(ended)
+		for fires.Err() == nil {
+			out, err := client.ReceiveMessage(fires, &sqs.ReceiveMessageInput{QueueUrl: &n.Fires, MaxNumberOfMessages: 10, WaitTimeSeconds: 2})
+			if err != nil {
+				return
+			}
+			for _, msg := range out.Messages {
+				b, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{MessageId: *msg.MessageId, Body: *msg.Body, EventSource: "aws:sqs"}}})
+				if got := failed(t, dispatch.ok(t, b)); len(got) == 0 {
+					_, _ = client.DeleteMessage(fires, &sqs.DeleteMessageInput{QueueUrl: &n.Fires, ReceiptHandle: msg.ReceiptHandle})
+				}
+			}
+		}
+	}()
+	for _, c := range []struct {
+		address, params string
+		state           core.State
+		message         string
+	}{
+		{"lambda:sdk", "november", core.Succeeded, "paid november"},
+		{"lambda:sdk", "fail", core.Failed, "no money left"},
+		{"lambda:plain", "november", core.Succeeded, `{"paid":"november"}`},
+		{"lambda:plain", "fail", core.Failed, "ValueError: no money left"},
+		{"lambda:nobody", "november", core.Failed, "there is no function nobody"},
+		{"queue:" + name, "november", core.Succeeded, "paid november\n---- log\n"},
+		{"queue:" + name, "fail", core.Failed, "no money left"},
+		{"queue:not-there", "november", core.Failed, "there is no queue not-there in us-east-1"},
+		{"queue:arn:aws:sqs:eu-central-1:000000000000:" + name, "november", core.Failed, "the queue is in eu-central-1 and this scheduler in us-east-1"},
+	} {
+		r, err := m.Trigger(t.Context(), actor, manage.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var run core.Run
+		limit, every := time.NewTimer(20*time.Second), time.NewTicker(50*time.Millisecond)
+		for waiting := true; waiting && run.State != c.state; {
+			select {
+			case <-every.C:
+			case <-limit.C:
+				waiting = false
+			}
+			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{r.Run.ID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run = found[r.Run.ID]
+		}
+		limit.Stop()
+		every.Stop()
+		if run.State != c.state || !strings.HasPrefix(run.Message, c.message) {
+			t.Errorf("%s %s: %s %s %q, want %s %q", c.address, c.params, run.State, run.Reason, run.Message, c.state, c.message)
+		}
+	}
+	// Who pulls has shown that it does.
+	all, err := e.Registry.Executors(t.Context(), []string{"pay"})
+	if list := all["pay"]; err != nil || len(list) != 1 || list[0].Address != "queue:"+name || list[0].Beat.IsZero() {
+		t.Errorf("%+v %v", list, err)
+	}
+}
+
+// front asks a function over HTTP as an HTTP API does.
+func front(t *testing.T, s sandbox, w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: map[string]string{}, Body: string(body)}
+	for k := range r.Header {
+		e.Headers[strings.ToLower(k)] = r.Header.Get(k)
+	}
+	e.RequestContext.DomainName, e.RequestContext.Stage = r.Host, "$default"
+	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.Path, e.RequestContext.HTTP.SourceIP = r.Method, r.URL.Path, "203.0.113.9"
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Error(err)
+	}
+	out, fault, err := s.Invoke(b, 20*time.Second)
+	var res events.APIGatewayV2HTTPResponse
+	if err != nil || fault || json.Unmarshal(out, &res) != nil {
+		t.Errorf("%s: %s, %v", s.name, out, err)
+		w.WriteHeader(502)
+		return
+	}
+	w.WriteHeader(res.StatusCode)
+	io.WriteString(w, res.Body)
+}
