@@ -50,6 +50,8 @@ func (c *doctorCmd) Run(e *Env) error {
 			f.Own = &own
 		case refused && r.Code == string(core.CodeUnauthorized):
 			f.Refused = true
+		case refused && r.Code == string(core.CodeNotFound):
+			f.Older = true
 		case refused && r.Status == 503: // it stands by
 			f.Own = &api.Facts{Now: f.Now, Standby: true}
 			f.OwnErr = r.Message

@@ -39,11 +39,12 @@ type Facts struct {
 	Now      time.Time // by the clock of this machine
 	Took     time.Duration
 	Endpoint string
-	// Own is what the deployment says of itself; OwnErr why it says nothing, and
+	// Own is what the deployment says of itself; OwnErr why it says nothing,
 	// Refused that it does not take the token.
 	Own     *client.Facts
 	OwnErr  string
 	Refused bool
+	Older   bool // it answers, and knows no such question
 
 	Cloud *Cloud // nil on one machine
 }
@@ -159,6 +160,8 @@ func answers(f *Facts) []Finding {
 		return found(check, Warning, "the server at "+f.Endpoint+" stands by: another one works on the same data", "ask that one, or stop it if this is to take over")
 	case f.Own != nil:
 		return found(check, Well, strings.TrimSpace(f.Endpoint+" answers in "+span(f.Took)+versionText(f.Own.Version)), "")
+	case f.Older:
+		return found(check, Warning, f.Endpoint+" is older than this command, and says nothing of itself", "update it, or ask it with its own release of tickring")
 	case f.Refused && f.Cloud != nil:
 		return found(check, Wrong, f.Endpoint+" does not take the token of the stack", "the parameter was changed after the functions had read it: update the stack, or set the parameter back")
 	case f.Refused:
@@ -227,7 +230,7 @@ func local[T any](f *Facts, here, aws T) T {
 
 func lastTick(f *Facts) []Finding {
 	const check = "last tick"
-	if f.Own == nil || f.Own.Fenced != "" || slices.Contains(f.Own.Unread, "last tick") {
+	if f.Own == nil || f.Own.Fenced != "" || f.Own.Standby || slices.Contains(f.Own.Unread, "last tick") {
 		return nil
 	}
 	do := local(f, "restart the server; its log on standard error says why", "look at the schedule and at the function tick below; its log says why: aws logs tail /aws/lambda/NAME --since 10m")
