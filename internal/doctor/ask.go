@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -187,6 +188,7 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 			State, LastUpdateStatus string
 			Timeout                 int
 			Environment             struct{ Variables map[string]string }
+			LoggingConfig           struct{ LogGroup string }
 		}
 		err := k.a.Get(ctx, "lambda", path+"/configuration", &out)
 		if awsask.NotFound(err) {
@@ -199,6 +201,7 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 		}
 		k.set(func() {
 			fn.State, fn.Update, fn.Timeout = out.State, out.LastUpdateStatus, time.Duration(out.Timeout)*time.Second
+			fn.Log = cmp.Or(out.LoggingConfig.LogGroup, "/aws/lambda/"+fn.Name)
 			fn.Env = map[string]string{}
 			for name, v := range out.Environment.Variables { // names of tables only: the rest may be secret
 				if name == "TICKRING_TABLE_JOBS" || name == "TICKRING_TABLE_RUNS" || name == "TICKRING_TABLE_STATE" {

@@ -88,6 +88,7 @@ type Function struct {
 	Name          string
 	Missing       bool
 	State, Update string
+	Log           string // its log group
 	Timeout       time.Duration
 	Env           map[string]string
 	Reserved      *int              // concurrency that is reserved; nil: none
@@ -167,7 +168,7 @@ func answers(f *Facts) []Finding {
 	case f.Refused:
 		return found(check, Wrong, f.Endpoint+" does not take the token", "set TICKRING_TOKEN to the token of this server; it is in the file admin-token of its data folder")
 	case f.Cloud != nil:
-		return found(check, Wrong, "the API does not answer: "+f.OwnErr, "look at the log of the function: tickring doctor names it below; what is planned and sent needs no API")
+		return found(check, Wrong, "the API does not answer: "+f.OwnErr, "the log of the function says why: "+tail(f, "api", "10m")+"; what is planned and sent needs no API")
 	}
 	return found(check, Wrong, "there is no server: "+f.OwnErr, "start one with: tickring serve")
 }
@@ -221,6 +222,15 @@ func clock(f *Facts) []Finding {
 	return list
 }
 
+// tail is the command that shows the log of a function.
+func tail(f *Facts, name, since string) string {
+	log := "LOG-GROUP"
+	if f.Cloud != nil && f.Cloud.Functions[name] != nil {
+		log = cmp.Or(f.Cloud.Functions[name].Log, log)
+	}
+	return "aws logs tail " + log + " --since " + since
+}
+
 func local[T any](f *Facts, here, aws T) T {
 	if f.Cloud == nil {
 		return here
@@ -233,7 +243,7 @@ func lastTick(f *Facts) []Finding {
 	if f.Own == nil || f.Own.Fenced != "" || f.Own.Standby || slices.Contains(f.Own.Unread, "last tick") {
 		return nil
 	}
-	do := local(f, "restart the server; its log on standard error says why", "look at the schedule and at the function tick below; its log says why: aws logs tail /aws/lambda/NAME --since 10m")
+	do := local(f, "restart the server; its log on standard error says why", "look at the schedule and at the function tick; its log says why: "+tail(f, "tick", "10m"))
 	if f.Own.LastTick.IsZero() {
 		return found(check, Wrong, "nothing has ever been planned", do)
 	}
@@ -510,7 +520,7 @@ func functions(f *Facts) []Finding {
 			add(Warning, fmt.Sprintf("%s was refused %.0f times in 15 minutes for want of concurrency", fn.Name, fn.Throttles), "other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), or reserve some")
 		}
 		if fn.Errors > 0 {
-			add(Warning, fmt.Sprintf("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors), "aws logs tail /aws/lambda/"+fn.Name+" --since 15m")
+			add(Warning, fmt.Sprintf("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors), tail(f, name, "15m"))
 		}
 		if len(list) == 0 {
 			return found(check, Well, fn.Name, "")

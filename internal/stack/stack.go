@@ -22,7 +22,7 @@ const (
 	ChecksQueue      = "ChecksQueue"      //
 	ResultsQueue     = "ResultsQueue"     //
 	DeadQueue        = "DeadQueue"        //
-	TickFunction     = "TickFunction"     // names of functions; their logs are in /aws/lambda/NAME
+	TickFunction     = "TickFunction"     // names of functions
 	DispatchFunction = "DispatchFunction" //
 	SlowFunction     = "SlowFunction"     //
 	ApiFunction      = "ApiFunction"      //
