@@ -7,7 +7,10 @@
 //		lambda.Start(lambdaexec.Handler(mux))
 //	}
 //
-// The event is the body that a scheduler sends to /run.
+// The event is the body that a scheduler sends to /run. A tickring deployment
+// says in it where the result is to go, so that nothing needs to be configured
+// but TICKRING_APP; xxl-job's admin, and who wants runs to be reported in
+// batches, needs [Options].Servers.
 //
 // # What it promises
 //
@@ -28,11 +31,14 @@
 package lambdaexec
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -47,8 +53,9 @@ import (
 type Options struct {
 	// App, as in executor.Options. Empty: TICKRING_APP.
 	App string
-	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any
-	// nothing is reported: the result is what the function returns.
+	// Servers. Empty: TICKRING_SERVERS, separated by commas. Without any the
+	// result goes to the URL in the event that tickring makes for it, and it is
+	// what the function returns: enough for its destination.
 	Servers []string
 	// Token. Empty: TICKRING_ACCESS_TOKEN.
 	Token string
@@ -80,6 +87,7 @@ type function struct {
 
 	once sync.Once
 	e    *executor.Executor
+	http *http.Client
 	err  error
 }
 
@@ -109,6 +117,10 @@ func (f *function) start() {
 	}
 	o.LogWriter = &locked{w: o.LogWriter}
 	f.o.Log, f.o.Servers = o.LogWriter, o.Servers
+	if f.http = o.Client; f.http == nil {
+		f.http = &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, IdleConnTimeout: time.Minute},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	}
 	if f.e, f.err = executor.New(f.mux, o); f.err == nil {
 		f.err = f.e.Start()
 	}
@@ -147,6 +159,7 @@ func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.
 		return none, fmt.Errorf("run %d: %w", run.RunID(), context.Cause(ctx))
 	}
 	if len(f.o.Servers) == 0 {
+		f.report(ctx, reportURL(event), run.Result())
 		return run.Result(), nil
 	}
 	select {
@@ -156,6 +169,84 @@ func (f *function) invoke(ctx context.Context, event json.RawMessage) (executor.
 		r := run.Result()
 		return r, fmt.Errorf("run %d ended with code %d and no server took that", r.RunID, r.Outcome)
 	}
+}
+
+// reportURL is where the event says that the result is to go; empty if it does
+// not say.
+func reportURL(event json.RawMessage) string {
+	var e struct {
+		Tickring struct {
+			ReportURL string `json:"reportUrl"`
+		} `json:"tickring"`
+	}
+	if json.Unmarshal(event, &e) != nil {
+		return ""
+	}
+	if u, err := url.Parse(e.Tickring.ReportURL); err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" {
+		return ""
+	}
+	return e.Tickring.ReportURL
+}
+
+// report brings a result to a URL, again and again until ctx ends: what nobody
+// takes is still what the function returns.
+func (f *function) report(ctx context.Context, to string, r executor.Result) {
+	if to == "" {
+		return
+	}
+	state := "failed"
+	switch r.Outcome {
+	case executor.Success:
+		state = "succeeded"
+	case executor.Timeout:
+		state = "timed-out"
+	}
+	body, err := json.Marshal(map[string]string{"state": state, "message": r.Message, "data": r.Data})
+	if err != nil {
+		return // texts
+	}
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 5*time.Second) {
+		again, err := f.post(ctx, to, body)
+		if err == nil {
+			return
+		}
+		fmt.Fprintf(f.o.Log, "run %d: its result is not taken: %v\n", r.RunID, err)
+		if !again {
+			return
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// post answers whether it may help to try again.
+func (f *function) post(ctx context.Context, to string, body []byte) (again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to, bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := f.http.Do(req)
+	if err != nil {
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // without the key in the URL
+		}
+		return true, err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10))
+	if resp.StatusCode != http.StatusOK {
+		return resp.StatusCode >= 500 || resp.StatusCode == http.StatusTooManyRequests, fmt.Errorf("answered %d", resp.StatusCode)
+	}
+	return false, nil
 }
 
 // locked lets the executor and the function write to one log.

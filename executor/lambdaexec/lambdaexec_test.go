@@ -260,3 +260,85 @@ func TestRuntime(t *testing.T) {
 		t.Errorf("log: %s", said.String())
 	}
 }
+
+// reports is where the event says that results are to go.
+type reports struct {
+	mu     sync.Mutex
+	status []int // of the first ones; then 200
+	got    []string
+	at     []time.Time
+}
+
+func (f *reports) RoundTrip(r *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.got, f.at = append(f.got, r.Method+" "+r.URL.String()+" "+string(body)), append(f.at, time.Now())
+	status := 200
+	if len(f.status) > 0 {
+		status, f.status = f.status[0], f.status[1:]
+	}
+	if status == 0 {
+		return nil, errors.New("connection refused")
+	}
+	return &http.Response{StatusCode: status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}"))}, nil
+}
+
+// Without servers the result goes where the event says, until it is taken or
+// time is over; it is what the function returns all the same.
+func TestReportURL(t *testing.T) {
+	const to = "https://jobs.example/v1/report/7?key=k"
+	told := func(handler, url string) json.RawMessage {
+		e := string(event(7, handler, "p"))
+		return json.RawMessage(e[:len(e)-1] + `,"tickring":{"attempt":1,"reportUrl":"` + url + `"}}`)
+	}
+	for name, c := range map[string]struct {
+		handler, url string
+		status       []int
+		want         string
+		times        int
+	}{
+		"taken":          {"says", to, nil, `{"data":"","message":"said p","state":"succeeded"}`, 1},
+		"failure":        {"fails", to, nil, `{"data":"","message":"no luck","state":"failed"}`, 1},
+		"timeout":        {"waits", to, nil, `"state":"timed-out"}`, 1},
+		"away at first":  {"says", to, []int{0, 503, 429}, `"state":"succeeded"}`, 4},
+		"not this run's": {"says", to, []int{401}, `"state":"succeeded"}`, 1},
+		"says nothing":   {"says", "", nil, "", 0},
+		"no URL":         {"says", "file:///etc/passwd", nil, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := &reports{status: c.status}
+				var out bytes.Buffer
+				invoke := instance(t, nil, &out, Options{Change: func(e *executor.Options) { e.Client = &http.Client{Transport: f} }})
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				res, err := invoke(ctx, told(c.handler, c.url))
+				if err != nil || res.RunID != 7 || len(f.got) != c.times {
+					t.Fatalf("%+v %v, reported %q", res, err, f.got)
+				}
+				for _, got := range f.got {
+					if !strings.HasPrefix(got, "POST "+to+" ") || !strings.HasSuffix(got, c.want) {
+						t.Errorf("%s, want %s", got, c.want)
+					}
+				}
+				if strings.Contains(out.String(), "key=") {
+					t.Errorf("the log has the key: %s", &out)
+				}
+			})
+		})
+	}
+	synctest.Test(t, func(t *testing.T) { // nobody takes it until the end
+		f := &reports{status: make([]int, 1000)}
+		invoke := instance(t, nil, io.Discard, Options{Change: func(e *executor.Options) { e.Client = &http.Client{Transport: f} }})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		began := time.Now()
+		if res, err := invoke(ctx, told("says", to)); err != nil || res.Message != "said p" || time.Since(began) > time.Minute || len(f.got) < 10 {
+			t.Errorf("after %s: %+v %v, %d tries", time.Since(began), res, err, len(f.got))
+		}
+	})
+}

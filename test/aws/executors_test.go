@@ -29,7 +29,8 @@ import (
 )
 
 // TestExecutorsOfAWS goes the whole way with the functions as they are deployed:
-// dispatch invokes a function that reports by itself, one that knows nothing of
+// dispatch invokes a function that reports by itself, to a server or with
+// nothing but what it was invoked with, one that knows nothing of
 // tickring, whose records come to callback from its queue, and one that is not
 // there; and sends to a queue that the SDK pulls from, which asks callback.
 func TestExecutorsOfAWS(t *testing.T) {
@@ -55,6 +56,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	mux := executor.NewMux()
 	mux.Register("work", work)
 	sdk := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Token: "pay-token", Servers: []string{door.URL}, Log: io.Discard})
+	bare := lambdaexec.HandlerWith(mux, lambdaexec.Options{App: "pay", Servers: []string{}, Log: io.Discard})
 	record := func(payload json.RawMessage, condition, returned string) {
 		fault := ""
 		if condition != "Success" {
@@ -85,6 +87,10 @@ func TestExecutorsOfAWS(t *testing.T) {
 			ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 			defer cancel()
 			switch {
+			case name == "bare":
+				if _, err := bare(ctx, event); err != nil {
+					t.Error(err)
+				}
 			case name == "sdk":
 				if _, err := sdk(ctx, event); err != nil {
 					t.Error(err)
@@ -97,7 +103,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}()
 	}))
 	defer amazon.Close()
-	dispatch := newSandbox(t, "dispatch", n, "TICKRING_ADMIN_TOKEN="+adminToken, "AWS_ENDPOINT_URL_LAMBDA="+amazon.URL)
+	dispatch := newSandbox(t, "dispatch", n, "TICKRING_ADMIN_TOKEN="+adminToken, "TICKRING_REPORT_URL="+door.URL, "AWS_ENDPOINT_URL_LAMBDA="+amazon.URL)
 
 	name := fmt.Sprintf("pay%d-%d", os.Getpid(), made.Add(1))
 	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
@@ -151,6 +157,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}{
 		{"lambda:sdk", "november", core.Succeeded, "paid november"},
 		{"lambda:sdk", "fail", core.Failed, "no money left"},
+		{"lambda:bare", "november", core.Succeeded, "paid november"},
+		{"lambda:bare", "fail", core.Failed, "no money left"},
 		{"lambda:plain", "november", core.Succeeded, `{"paid":"november"}`},
 		{"lambda:plain", "fail", core.Failed, "ValueError: no money left"},
 		{"lambda:nobody", "november", core.Failed, "there is no function nobody"},
