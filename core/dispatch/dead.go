@@ -56,7 +56,7 @@ func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, now func() t
 // has planned anew. It may be called again for the same letter. An error says that
 // not all is recorded.
 func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
-	fires := ring.Salvage([]byte(l.Body))
+	fires, _ := ring.Salvage([]byte(l.Body))
 	if len(fires) == 0 {
 		return 0, nil
 	}
@@ -163,9 +163,9 @@ func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 // drops the letter when they are on the ring; it answers how many they were. What
 // became of them decides as with any copy: a fire that has a closed run is not sent
 // again, one without is judged by its job. A letter without a fire that can be read
-// is refused and stays.
+// is refused and stays; so does one with fires that cannot.
 func (d *Dead) Redrive(ctx context.Context, l *core.Letter) (int, error) {
-	fires := ring.Salvage([]byte(l.Body))
+	fires, unread := ring.Salvage([]byte(l.Body))
 	if len(fires) == 0 {
 		return 0, core.Errorf(core.CodeInvalid, "letter %s holds no fire that can be read", l.ID)
 	}
@@ -177,6 +177,9 @@ func (d *Dead) Redrive(ctx context.Context, l *core.Letter) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("put the fires of letter %s on the ring: %w", l.ID, err)
 		}
+	}
+	if unread > 0 {
+		return len(fires), nil // it is all that is left of the others
 	}
 	if err := d.letters.DropLetter(ctx, l.ID); err != nil {
 		return len(fires), fmt.Errorf("drop letter %s: %w", l.ID, err) // its fires are there once more if it is redriven again: harmless

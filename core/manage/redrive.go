@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
@@ -56,9 +57,12 @@ type RedrivenFire struct {
 
 // Redrive sends again those fires of dead letters that may still be sent: their
 // job is there and not paused, they are of its present revision, within its
-// misfire and deadline, and no run of theirs is under way or has ended. A letter
-// is removed when all of it was sent; what is not sent stays where it is, and
-// says why. To send twice is harmless: an ID is decided once.
+// misfire and deadline, and no run of theirs is under way or has ended. A run that
+// is open and that nobody may be sending now is always sent again: perhaps only the
+// letter still names it, and the dispatch takes it over or closes it with the
+// reason. A letter is removed when all of it was sent; what is not sent, or cannot
+// be read, stays where it is, and says why. To send twice is harmless: an ID is
+// decided once.
 func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.check(); err != nil {
 		return RedriveResult{}, err
@@ -79,7 +83,8 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 	}
 	for i := range list {
 		l := RedrivenLetter{Letter: list[i]}
-		if l.Fires, err = m.redrivable(ctx, ring.Salvage([]byte(l.Body))); err != nil {
+		fires, unread := ring.Salvage([]byte(l.Body))
+		if l.Fires, err = m.redrivable(ctx, fires); err != nil {
 			return res, err
 		}
 		var send []core.Fire
@@ -91,7 +96,7 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 				final = final && f.final
 			}
 		}
-		left := len(l.Fires) - len(send)
+		left := len(l.Fires) - len(send) + unread
 		if !q.DryRun {
 			if err := m.sendAgain(ctx, send); err != nil {
 				return res, err
@@ -186,16 +191,20 @@ func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gon
 		return "it was recorded as skipped: " + string(run.Reason) + "; trigger the job again", true
 	case run != nil && !run.State.Open():
 		return "its run ended: " + string(run.State), true
-	case run != nil && run.Owner != "":
-		return "its run is under way", true
+	case run != nil && !run.Expired(m.o.Now()):
+		return "its run is under way", false // its owner may die and leave it to this letter
 	case run == nil && !planned:
 		return "its record is gone", true
+	case run != nil && (known || gone):
+		return "", false
 	case !known && gone:
 		return "its job was deleted", true
 	case !known:
 		return "there is no job " + f.Run.Job().String() + ", and none was deleted", false
 	case !f.Cause.Planned():
 		return "", false
+	case job.Def.Keep.Days > 0 && m.o.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
+		return fmt.Sprintf("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
 	case f.Rev < s.Rev:
 		return "its job was changed since", true
 	case s.State == core.Paused:

@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -46,7 +47,7 @@ func TestRedrive(t *testing.T) {
 	if _, err := f.m.Delete(ctx, ann, "shop/gone", nil); err != nil {
 		t.Fatal(err)
 	}
-	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Address: "http://10.0.0.1:9999/"}
+	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Until: f.clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
 	number := core.NumberedRun(ids["mixed"], 1000)
 	want := []struct {
 		what  string
@@ -55,7 +56,7 @@ func TestRedrive(t *testing.T) {
 		final bool     // what is not sent never will be
 	}{
 		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
-		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}, final: true},
+		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}},
 		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"it is too late: misfire"}, final: true},
 		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.clock.UnixMilli() + 1, At: at, Slot: at, Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
 		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
@@ -155,8 +156,129 @@ func TestRedrive(t *testing.T) {
 			t.Errorf("%s is there: %t", w.what, there)
 		}
 	}
-	if res.Dropped != 7 {
+	if res.Dropped != 6 {
 		t.Errorf("%d dropped", res.Dropped)
+	}
+}
+
+// TestRedriveOfOpenRuns: a run that is open and nobody's is named by nothing but
+// its letter. It goes to the dispatch again, whatever became of its job: that ends
+// it. A letter is never removed while its owner may still die, or before all of its
+// fires could be read.
+func TestRedriveOfOpenRuns(t *testing.T) {
+	f := newFixture(t)
+	f.clock = start
+	ids := map[string]core.JobID{}
+	for _, name := range []string{"fine", "late", "paused", "changed", "gone", "monthly"} {
+		s := spec(name, every(10*time.Second))
+		s.Misfire = core.MisfireAll
+		switch name {
+		case "late":
+			s.Misfire = core.MisfireSkip
+		case "monthly":
+			s.Def.Keep.Days = 1
+		}
+		ids[name] = f.create(s).Def.ID
+	}
+	f.clock = f.clock.Add(10 * time.Minute)
+	at := core.InstantOf(f.clock) - 300
+	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	f.save(spec("changed", every(20*time.Second)))
+	if _, err := f.m.Delete(ctx, ann, "shop/gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	f.fires()
+	number := core.NumberedRun(ids["gone"], 1000)
+	planned := func(name string) core.RunID { return core.PlannedRun(ids[name], at) }
+	dead := f.clock.Add(-time.Minute)
+	want := []struct {
+		what string
+		run  core.Run // as it is stored; none without a state
+		why  string   // empty: sent
+	}{
+		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead, Address: "http://10.0.0.1:9999/"}, ""},
+		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.clock.Add(time.Minute)}, "its run is under way"},
+		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
+		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, ""},
+		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, ""},
+		{"perhaps sent, changed", core.Run{ID: core.PlannedRun(ids["changed"], at+10), State: core.Planned, MaybeSent: true, Address: "http://10.0.0.1:9999/"}, ""},
+		{"given back, deleted", core.Run{ID: planned("gone"), State: core.Planned}, ""},
+		{"by hand, deleted", core.Run{ID: number, State: core.Planned, Cause: core.CauseManual}, ""},
+		{"forgotten", core.Run{ID: core.PlannedRun(ids["monthly"], at-86400)}, "it is older than runs of its job are kept (1 days): whether it ran is not known any more"},
+	}
+	for _, w := range want {
+		r := w.run
+		if r.Cause == "" {
+			r.Cause = core.CauseSchedule
+		}
+		r.App, r.At, r.Slot, r.Attempt, r.First, r.Rev = "shop", at, at, 1, r.ID, start.UnixMilli()
+		if p, ok := r.ID.Planned(); ok {
+			r.At, r.Slot = p, p
+		}
+		if r.State != "" {
+			if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+				t.Fatal(w.what, err)
+			}
+		}
+		m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause}}}
+		if err := f.e.Ring.Bury(ctx, m, w.what); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{Drop: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := map[core.RunID]bool{}
+	for _, x := range f.fires() {
+		sent[x.Run] = true
+	}
+	for _, l := range res.Letters {
+		for _, w := range want {
+			if w.what != l.Reason {
+				continue
+			}
+			if l.Fires[0].Why != w.why || sent[w.run.ID] != (w.why == "") || l.Dropped != (w.what != "its owner lives") {
+				t.Errorf("%s: %q, sent: %t, removed: %t", w.what, l.Fires[0].Why, sent[w.run.ID], l.Dropped)
+			}
+		}
+	}
+}
+
+// torn is dead letters whose first fires cannot be read.
+type torn struct{ manage.DeadLetters }
+
+func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
+	list, err := d.DeadLetters.Letters(ctx, after, limit)
+	for i := range list {
+		list[i].Body = strings.Replace(list[i].Body, `"fires":[{`, `"fires":[{"run":5,"cause":"boredom"},{`, 1)
+	}
+	return list, err
+}
+
+// TestRedriveKeepsWhatIsUnread: of a letter with fires that cannot be read the
+// others are sent, and it stays: it is all that is left of those.
+func TestRedriveKeepsWhatIsUnread(t *testing.T) {
+	f := newFixture(t)
+	f.clock = start
+	s := spec("one", every(10*time.Second))
+	s.Misfire = core.MisfireAll
+	job := f.create(s).Def.ID
+	f.fires()
+	f.clock = f.clock.Add(time.Minute)
+	at := core.InstantOf(f.clock)
+	m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
+	if err := f.e.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
+		t.Fatal(err)
+	}
+	res, err := f.m.Redrive(ctx, ann, torn{f.e.Dead}, manage.RedriveRequest{})
+	if err != nil || res.Sent != 1 || res.Left != 1 || res.Dropped != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if list, err := f.e.Dead.Letters(ctx, "", 10); err != nil || len(list) != 1 {
+		t.Errorf("%d letters are left, %v", len(list), err)
 	}
 }
 

@@ -281,9 +281,10 @@ func decodeCheck(w *wireCheck) (*Check, error) {
 const maxSalvaged = 10_000
 
 // Salvage reads what fires it can of a message that may be poison: those that are
-// whole and of the message's slot, each once. Of a message of a newer version it
-// reads nothing, for it may mean something else there.
-func Salvage(b []byte) (fires []core.Fire) {
+// whole and of the message's slot, each once; unread is how many of its fires those
+// are not. Of a message of a newer version it reads nothing, for it may mean
+// something else there.
+func Salvage(b []byte) (fires []core.Fire, unread int) {
 	var w struct {
 		V     int               `json:"v"`
 		Kind  Kind              `json:"kind"`
@@ -292,19 +293,25 @@ func Salvage(b []byte) (fires []core.Fire) {
 	}
 	err := json.NewDecoder(bytes.NewReader(b)).Decode(&w)
 	if err != nil || w.V < 1 || w.V > Version || w.Kind != KindFires || w.Slot <= 0 || w.Slot > int64(core.Horizon)+86400 {
-		return nil
+		return nil, 0
 	}
 	seen := map[core.RunID]bool{}
-	for _, raw := range w.Fires[:min(len(w.Fires), maxSalvaged)] {
+	list := w.Fires[:min(len(w.Fires), maxSalvaged)]
+	unread = len(w.Fires) - len(list)
+	for _, raw := range list {
 		var f wireFire
 		if json.Unmarshal(raw, &f) != nil {
+			unread++
 			continue
 		}
 		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause, Seq: f.Seq}
-		if check(fire) == nil && !seen[fire.Run] {
+		switch {
+		case check(fire) != nil:
+			unread++
+		case !seen[fire.Run]:
 			seen[fire.Run] = true
 			fires = append(fires, fire)
 		}
 	}
-	return fires
+	return fires, unread
 }

@@ -211,7 +211,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"V":1,"KIND":"check","slot":1e3,"check":{"runs":null,"journal":null}}`))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		m, err := Decode(b)
-		salvaged := Salvage(b)
+		salvaged, _ := Salvage(b)
 		for _, fire := range salvaged {
 			if !fire.Run.Valid() {
 				t.Fatalf("salvaged %+v", fire)
@@ -263,22 +263,23 @@ func TestSalvage(t *testing.T) {
 		many.Fires = append(many.Fires, core.Fire{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI})
 	}
 	for name, c := range map[string]struct {
-		body string
-		want []core.Fire
+		body   string
+		want   []core.Fire
+		unread int
 	}{
-		"a whole one":          {whole, good.Fires},
-		"one twice":            {string(Encode(twice)), good.Fires},
-		"too many":             {string(Encode(many)), many.Fires},
-		"a cause that is none": {strings.Replace(whole, `"cause":"schedule"`, `"cause":"boredom"`, 1), good.Fires[1:]},
-		"a fire that is none":  {strings.Replace(whole, `"fires":[`, `"fires":[7,null,{"run":-1},`, 1), good.Fires},
-		"a newer version":      {strings.Replace(whole, `"v":1`, `"v":2`, 1), nil},
-		"another kind":         {strings.Replace(whole, `"fires"`, `"herd"`, 1), nil},
-		"no slot":              {strings.Replace(whole, `"slot":`, `"slat":`, 1), nil},
-		"cut":                  {whole[:len(whole)-3], nil},
-		"nothing":              {"", nil},
+		"a whole one":          {whole, good.Fires, 0},
+		"one twice":            {string(Encode(twice)), good.Fires, 0},
+		"too many":             {string(Encode(many)), many.Fires, 0},
+		"a cause that is none": {strings.Replace(whole, `"cause":"schedule"`, `"cause":"boredom"`, 1), good.Fires[1:], 1},
+		"a fire that is none":  {strings.Replace(whole, `"fires":[`, `"fires":[7,null,{"run":-1},`, 1), good.Fires, 3},
+		"a newer version":      {strings.Replace(whole, `"v":1`, `"v":2`, 1), nil, 0},
+		"another kind":         {strings.Replace(whole, `"fires"`, `"herd"`, 1), nil, 0},
+		"no slot":              {strings.Replace(whole, `"slot":`, `"slat":`, 1), nil, 0},
+		"cut":                  {whole[:len(whole)-3], nil, 0},
+		"nothing":              {"", nil, 0},
 	} {
-		if got := Salvage([]byte(c.body)); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %+v\nwant %+v", name, got, c.want)
+		if got, unread := Salvage([]byte(c.body)); !slices.Equal(got, c.want) || unread != c.unread {
+			t.Errorf("%s: %+v and %d unread\nwant %+v and %d", name, got, unread, c.want, c.unread)
 		}
 	}
 }
