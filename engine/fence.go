@@ -13,8 +13,10 @@ import (
 // Fenced is e for the processes of one deployment: whoever reads the item that
 // concerns everything, as each tick, each dispatch and each judgement of the
 // watchdog does before it acts, gets an error unless the data is that
-// deployment's, and so does whoever draws numbers. It costs no read but for
-// those. The first tick binds data that is nobody's to its deployment, so that
+// deployment's, and so does whoever draws numbers, makes what an ended run owes, or
+// changes a job: what they put on the ring of a deployment that does not work would
+// wait there for ever, and count as sent. It costs no read but for those. The first
+// tick binds data that is nobody's to its deployment, so that
 // a copy of it is nobody else's.
 //
 // What was read before a fence is acted on until the invocation ends.
@@ -79,6 +81,23 @@ func (f fencedFinish) Numbers(ctx context.Context, job core.JobID, n int) (uint3
 	return f.Store.Numbers(ctx, job, n)
 }
 
+// Create makes the runs that are owed, whose messages follow it.
+func (f fencedFinish) Create(ctx context.Context, runs []core.Run) []error {
+	if _, err := f.Global(ctx); err != nil {
+		return all(err, len(runs))
+	}
+	return f.Store.Create(ctx, runs)
+}
+
+// all is one error for each of n.
+func all(err error, n int) []error {
+	errs := make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs
+}
+
 type fencedManage struct {
 	manage.Store
 	deployment string
@@ -101,4 +120,11 @@ func (f fencedManage) NewJobIDs(ctx context.Context, n int) (core.JobID, error) 
 		return 0, err
 	}
 	return f.Store.NewJobIDs(ctx, n)
+}
+
+func (f fencedManage) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
+	if _, err := f.Global(ctx); err != nil {
+		return all(err, len(updates))
+	}
+	return f.Store.UpdateJobs(ctx, updates)
 }
