@@ -153,6 +153,9 @@ func Lift(span time.Duration) (jobs, runs int) {
 const (
 	page       = 1000 // runs of one read
 	perJournal = 500
+	// stalePages is how many pages in a row of what was due long before the copy are
+	// read: behind 100,000 such runs no trigger is looked for that was made before.
+	stalePages = 100
 	lead       = 210 * time.Second // as plan.AWS: earlier than that no fire goes on the ring
 	jobsAtOnce = 100
 	tries      = 4
@@ -338,7 +341,7 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 		lo = runs[len(runs)-1].ID + 1
 	}
 	lo, hi = core.NumberedRange(id)
-	for hi >= lo {
+	for stale := 0; hi >= lo; {
 		runs, err := r.p.Jobs.RunSpan(ctx, hi, lo, page)
 		if err != nil {
 			return fmt.Errorf("read its runs: %w", err)
@@ -346,11 +349,16 @@ func (r *Restorer) job(ctx context.Context, g core.Global, id core.JobID, res *R
 		if err := r.runs(ctx, g, runs, res); err != nil {
 			return err
 		}
-		old := true // a whole page was due long before: so were those before it
+		old := true // a whole page was due long before
 		for i := range runs {
 			old = old && runs[i].Slot < since
 		}
-		if len(runs) < page || old {
+		// Those made before it were too, mostly: but a trigger may have waited for a
+		// year, and was on its way.
+		if stale++; !old {
+			stale = 0
+		}
+		if len(runs) < page || stale == stalePages {
 			break
 		}
 		hi = runs[len(runs)-1].ID - 1

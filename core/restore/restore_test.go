@@ -408,3 +408,26 @@ func TestEveryFault(t *testing.T) {
 		}
 	}
 }
+
+// A trigger that was made long ago, and was on its way when the copy was made, is
+// found behind many that were made after it and are over.
+func TestOldTriggerBehindMany(t *testing.T) {
+	f := newFixture(t, 1)
+	run := func(n uint32, state core.State, slot time.Time) core.Run {
+		id := core.NumberedRun(1, n)
+		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseAPI, At: core.InstantOf(slot), Slot: core.InstantOf(slot), Attempt: 1, First: id, EndedAt: slot}
+	}
+	list := []core.Run{run(1, core.Planned, made.Add(time.Minute))}
+	for n := range 2500 {
+		list = append(list, run(uint32(n)+2, core.Succeeded, made.Add(-72*time.Hour)))
+	}
+	for _, err := range f.e.Finish.Create(ctx, list) {
+		f.ok(err)
+	}
+	if res := f.do(restore.Request{}); res.Waiting != 1 {
+		t.Errorf("%+v", res)
+	}
+	if entries, err := f.e.Manage.Entries(ctx, 1); err != nil || len(entries) != 1 || entries[0].Run != list[0].ID {
+		t.Errorf("%+v, %v", entries, err)
+	}
+}
