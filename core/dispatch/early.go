@@ -43,7 +43,7 @@ func (d *Dispatcher) measure(msgs []ring.Message, now time.Time) (lonely, herd [
 	}
 	for i := range msgs {
 		e := msgs[i].Slot.Time().Sub(now)
-		if msgs[i].Try > 0 || len(msgs[i].Fires) == 0 || msgs[i].Fires[0].Cause != core.CauseSchedule || e < tooLate || e > d.o.HoldAhead {
+		if msgs[i].Slow || msgs[i].Try > 0 || len(msgs[i].Fires) == 0 || msgs[i].Fires[0].Cause != core.CauseSchedule || e < tooLate || e > d.o.HoldAhead {
 			continue
 		}
 		into := &m.herd

@@ -28,7 +28,7 @@ func TestEarly(t *testing.T) {
 			return ring.Message{Kind: ring.KindFires, Slot: slot, Try: try, Fires: []core.Fire{{Run: core.PlannedRun(99, slot), Rev: 1, At: slot, Slot: slot, Cause: cause}}}
 		}
 		// One message a second for three minutes, each 30 ms before its slot; what is
-		// put back, made by hand or very late says nothing of the cut.
+		// put back, made by hand, very late or put on the slow lane says nothing of the cut.
 		for n := range 180 {
 			slot := begin.Add(time.Duration(n) * time.Second)
 			time.Sleep(time.Until(slot.Add(-30 * time.Millisecond))) // of the bubble
@@ -41,7 +41,9 @@ func TestEarly(t *testing.T) {
 			for _, d := range []*dispatch.Dispatcher{g.d, other} {
 				d.Handle(t.Context(), []ring.Message{message(slot, core.CauseSchedule, 0)})
 			}
-			g.d.Handle(t.Context(), []ring.Message{message(late, core.CauseSchedule, 0), message(slot, core.CauseSchedule, 3), message(slot, core.CauseManual, 0)})
+			slow := message(slot, core.CauseSchedule, 0)
+			slow.Slow = true
+			g.d.Handle(t.Context(), []ring.Message{message(late, core.CauseSchedule, 0), message(slot, core.CauseSchedule, 3), message(slot, core.CauseManual, 0), slow})
 		}
 		is, err := g.s.Global(t.Context())
 		if err != nil {
