@@ -248,3 +248,31 @@ func TestWire(t *testing.T) {
 		}
 	}
 }
+
+// What cannot be reached is told how its kill counts; a queue's consumers look
+// at the record themselves.
+func TestKillWithoutConnection(t *testing.T) {
+	s := newSender(t, Options{})
+	app := &core.App{Name: "pay"}
+	if err := s.Kill(t.Context(), app, "lambda:payroll", 7); core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "cannot be ended from outside: the kill is recorded") {
+		t.Errorf("%v", err)
+	}
+	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
+		t.Errorf("%v", err)
+	}
+	if err := s.Kill(t.Context(), app, "call:https://x", 7); core.CodeOf(err) != core.CodeRefused {
+		t.Errorf("%v", err)
+	}
+	if _, err := s.Idle(t.Context(), app, "lambda:payroll", 7); err == nil {
+		t.Error("a function is said to be idle")
+	}
+	// Without anybody to send with, an address is refused before anything is sent.
+	for _, address := range []string{"lambda:payroll", "queue:mail"} {
+		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "no AWS credentials") {
+			t.Errorf("%s: %+v", address, a)
+		}
+		if err := s.Beat(t.Context(), app, address); err == nil {
+			t.Errorf("%s is said to be there", address)
+		}
+	}
+}
