@@ -1,6 +1,7 @@
 package infra
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -28,6 +29,7 @@ const (
 // function is how one of the functions differs from the others.
 type function struct {
 	name    string
+	code    string // name of the code, if that is another's
 	about   string
 	memory  float64
 	timeout float64
@@ -37,7 +39,9 @@ type function struct {
 	// take for a runaway loop and stop.
 	loops bool
 	// once is not tried again by Lambda when it was invoked by an event and failed.
-	once  bool
+	once bool
+	// plain is none of the scheduler: it is told nothing.
+	plain bool
 	env   map[string]*string
 	needs needs
 }
@@ -49,14 +53,14 @@ type needs struct {
 }
 
 // functionNames are those that there may be.
-var functionNames = []string{"tick", "dispatch", "callback", "registry", "api", "setup"}
+var functionNames = []string{"tick", "dispatch", "slow", "callback", "registry", "api", "canary", "setup"}
 
 // ours are the variables that the construct sets.
 var ours = []string{
 	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
-	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_DEAD",
+	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL",
-	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
+	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS", "TICKRING_METRICS",
 }
 
 // What parts of the code do with the tables. Writes of many runs are PartiQL
@@ -146,11 +150,7 @@ func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
 func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
-	days := 14.0
-	if p.LogRetentionDays != nil {
-		days = *p.LogRetentionDays
-	}
-	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: retentionOf(days), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
 	statements := append(s.statements(f.needs), more...)
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
 	inVpc := f.calls && p.Vpc != nil
@@ -170,22 +170,13 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		Description:    jsii.String("What tickring's " + f.name + " may do"),
 		InlinePolicies: &map[string]awsiam.PolicyDocument{f.name: awsiam.NewPolicyDocument(&awsiam.PolicyDocumentProps{Statements: &statements})},
 	})
-	env := map[string]*string{
-		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
-		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
-		"TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
+	if inVpc || f.calls && p.InvokeTag != nil {
+		excuse(role.Node().DefaultChild().(awscdk.CfnResource), "AwsSolutions-IAM5",
+			"Lambda checks the permissions on network interfaces before it makes them, for all; functions that are allowed by a tag are told by the condition on it, not by name.")
 	}
-	if p.MaxPartitions != nil {
-		env["TICKRING_MAX_PARTITIONS"] = jsii.String(fmt.Sprint(*p.MaxPartitions))
-	}
-	if p.LogLevel != "" {
-		env["TICKRING_LOG_LEVEL"] = &p.LogLevel
-	}
-	if p.NoToken {
-		env["TICKRING_ALLOW_NO_TOKEN"] = jsii.String("1")
-	}
-	if f.calls && len(p.Allow) > 0 {
-		env["TICKRING_ALLOW"] = jsii.String(strings.Join(p.Allow, ","))
+	env := map[string]*string{}
+	if !f.plain {
+		env = s.environment(p, f.calls)
 	}
 	maps.Copy(env, f.env)
 	for k, v := range p.Environment {
@@ -193,7 +184,7 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	}
 	props := &awslambda.FunctionProps{
 		Description:      jsii.String("tickring: " + f.about),
-		Code:             awslambda.Code_FromAsset(jsii.String(filepath.Join(dir, f.name)), nil),
+		Code:             awslambda.Code_FromAsset(jsii.String(filepath.Join(dir, cmp.Or(f.code, f.name))), nil),
 		Handler:          jsii.String("bootstrap"),
 		Runtime:          awslambda.Runtime_PROVIDED_AL2023(),
 		Architecture:     p.architecture(),
@@ -239,17 +230,49 @@ func (p *Props) architecture() awslambda.Architecture {
 	return p.Architecture
 }
 
-// takes has a function take the batches of a queue.
-func takes(fn awslambda.Function, id string, q awssqs.IQueue, p *Props) {
+// takes has a function take the batches of a queue, as many at a time as most
+// says; nil: as the account allows, and with fewer pollers while it is idle.
+func takes(fn awslambda.Function, id string, q awssqs.IQueue, most *float64) {
 	fn.AddEventSourceMapping(&id, &awslambda.EventSourceMappingOptions{
 		EventSourceArn:          q.QueueArn(),
 		BatchSize:               jsii.Number(10),
 		ReportBatchItemFailures: jsii.Bool(true),
-		MaxConcurrency:          p.MaxConcurrency,
+		MaxConcurrency:          most,
 	})
 }
 
-func retentionOf(days float64) awslogs.RetentionDays {
+// executors are the permissions to send to functions and queues of users, or
+// only to ask about them.
+func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
+	var list []awsiam.PolicyStatement
+	add := func(actions []string, send string, condition *map[string]any, resources []string) {
+		if sends {
+			actions = append(actions, send)
+		}
+		list = append(list, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...), Conditions: condition}))
+	}
+	if canary := s.Functions["canary"]; canary != nil {
+		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, []string{*canary.FunctionArn()})
+	}
+	if len(p.Invoke) > 0 {
+		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, p.Invoke)
+	}
+	if t := p.InvokeTag; t != nil {
+		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", &map[string]any{"StringEquals": map[string]string{"aws:ResourceTag/" + t.Key: t.Value}},
+			[]string{*awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("lambda"), Resource: jsii.String("function"), ResourceName: jsii.String("*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME})})
+	}
+	if len(p.Queues) > 0 {
+		add([]string{"sqs:GetQueueUrl", "sqs:GetQueueAttributes"}, "sqs:SendMessage", nil, p.Queues)
+	}
+	return list
+}
+
+// retention of logs.
+func (p *Props) retention() awslogs.RetentionDays {
+	days := 14.0
+	if p.LogRetentionDays != nil {
+		days = *p.LogRetentionDays
+	}
 	return map[float64]awslogs.RetentionDays{
 		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS, 7: awslogs.RetentionDays_ONE_WEEK,
 		14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH, 60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
@@ -258,4 +281,27 @@ func retentionOf(days float64) awslogs.RetentionDays {
 		1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS, 2557: awslogs.RetentionDays_SEVEN_YEARS,
 		2922: awslogs.RetentionDays_EIGHT_YEARS, 3288: awslogs.RetentionDays_NINE_YEARS, 3653: awslogs.RetentionDays_TEN_YEARS,
 	}[days]
+}
+
+// environment is what all functions of the scheduler are told.
+func (s *Scheduler) environment(p *Props, calls bool) map[string]*string {
+	env := map[string]*string{
+		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
+		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_SLOW": s.Slow.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(),
+		"TICKRING_QUEUE_RESULTS": s.Results.QueueUrl(), "TICKRING_QUEUE_DEAD": s.Dead.QueueUrl(),
+		"TICKRING_METRICS": s.name(), "TICKRING_VISIBILITY": jsii.String(fmt.Sprintf("%ds", visibility)),
+	}
+	if p.MaxPartitions != nil {
+		env["TICKRING_MAX_PARTITIONS"] = jsii.String(fmt.Sprint(*p.MaxPartitions))
+	}
+	if p.LogLevel != "" {
+		env["TICKRING_LOG_LEVEL"] = &p.LogLevel
+	}
+	if p.NoToken {
+		env["TICKRING_ALLOW_NO_TOKEN"] = jsii.String("1")
+	}
+	if calls && len(p.Allow) > 0 {
+		env["TICKRING_ALLOW"] = jsii.String(strings.Join(p.Allow, ","))
+	}
+	return env
 }

@@ -11,6 +11,12 @@ import (
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscertificatemanager"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsiam"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssns"
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/infra"
@@ -145,7 +151,7 @@ func TestDataStays(t *testing.T) {
 	if got, want := tmpl.of(t, "AWS::DynamoDB::GlobalTable"), []string{"TickringJobs", "TickringRuns", "TickringState"}; !slices.Equal(got, want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires"}; !slices.Equal(got, want) {
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires", "TickringResults", "TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
@@ -231,14 +237,18 @@ func TestQueues(t *testing.T) {
 		if at(tmpl.Resources[fn].Properties, "Environment.Variables.TICKRING_VISIBILITY") != fmt.Sprintf("%vs", visibility) {
 			t.Errorf("%s is told another visibility than %v s", fn, visibility)
 		}
-		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != 50.0 {
+		most := map[string]any{"TickringFires": 50.0, "TickringChecks": 50.0, "TickringSlow": 10.0}[queue]
+		if at(m, "FunctionResponseTypes.0") != "ReportBatchItemFailures" || at(m, "ScalingConfig.MaximumConcurrency") != most {
 			t.Errorf("the mapping of %s is %v", queue, m)
 		}
-		if at(tmpl.Resources[fn].Properties, "RecursiveLoop") != "Allow" {
+		if alone := strings.HasPrefix(fn, "TickringSlow"); alone != (queue == "TickringSlow") {
+			t.Errorf("%s takes from %s", fn, queue)
+		}
+		if queue != "TickringResults" && at(tmpl.Resources[fn].Properties, "RecursiveLoop") != "Allow" {
 			t.Errorf("%s puts messages back: Lambda would stop it", fn)
 		}
 	}
-	if !mapped["TickringFires"] || !mapped["TickringChecks"] {
+	if len(mapped) != 5 {
 		t.Errorf("only %v are taken from", mapped)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
@@ -256,8 +266,12 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%s may be asked without encryption", id)
 		}
 	}
-	if unset := synth(t, infra.Props{}); at(unset.Resources[unset.of(t, "AWS::Lambda::EventSourceMapping")[0]].Properties, "ScalingConfig") != nil {
-		t.Error("a mapping is bounded without MaxConcurrency: that costs more when idle")
+	unset := synth(t, infra.Props{})
+	for _, id := range unset.of(t, "AWS::Lambda::EventSourceMapping") {
+		m := unset.Resources[id].Properties
+		if queue := refers(m["EventSourceArn"]); (m["ScalingConfig"] != nil) != (queue == "TickringSlow") {
+			t.Errorf("%s without MaxConcurrency: %v; a bound costs more when idle", queue, m["ScalingConfig"])
+		}
 	}
 }
 
@@ -303,6 +317,15 @@ func TestEnvironment(t *testing.T) {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
+			if strings.HasPrefix(id, "TickringSetup") || strings.HasPrefix(id, "TickringCanary") {
+				if len(vars) > 0 {
+					t.Errorf("%s: %s is told of %v, and needs nothing", form, id, vars)
+				}
+				continue
+			}
+			if name, _ := vars["TICKRING_METRICS"].(string); name == "" {
+				t.Errorf("%s: %s has no name for its metrics", form, id)
+			}
 			c, err := boot.Read(func(name string) string {
 				switch v := vars[name].(type) {
 				case nil:
@@ -320,13 +343,14 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("%s: %s could not start: %v", form, id, err)
 			}
 			if c.Names.Jobs != "TickringJobs" || c.Names.Runs != "TickringRuns" || c.Names.State != "TickringState" ||
-				!strings.HasSuffix(c.Names.Fires, "/TickringFires") || !strings.HasSuffix(c.Names.Checks, "/TickringChecks") || !strings.HasSuffix(c.Names.Dead, "/TickringDead") {
+				!strings.HasSuffix(c.Names.Fires, "/TickringFires") || !strings.HasSuffix(c.Names.Checks, "/TickringChecks") || !strings.HasSuffix(c.Names.Dead, "/TickringDead") ||
+				!strings.HasSuffix(c.Names.Slow, "/TickringSlow") || !strings.HasSuffix(c.Results, "/TickringResults") {
 				t.Errorf("%s: %s works on %+v", form, id, c.Names)
 			}
 			if c.AdminToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)
 			}
-			dials := strings.HasPrefix(id, "TickringDispatch") || strings.HasPrefix(id, "TickringTick") || strings.HasPrefix(id, "TickringApi")
+			dials := strings.HasPrefix(id, "TickringDispatch") || strings.HasPrefix(id, "TickringSlow") || strings.HasPrefix(id, "TickringTick") || strings.HasPrefix(id, "TickringApi")
 			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || dials != (len(c.Policy.Allow) == 1)) {
 				t.Errorf("%s is told %d partitions, %v", id, c.Partitions, c.Policy)
 			}
@@ -359,5 +383,157 @@ func TestTwice(t *testing.T) {
 	tmpl := read(t, stack)
 	if n := len(tmpl.of(t, "AWS::DynamoDB::GlobalTable")); n != 6 {
 		t.Errorf("%d tables", n)
+	}
+}
+
+// Every alarm has something to look at, says what it is about, and is told to
+// the topic; the metrics of ours are few, and those that functions write.
+func TestAlarms(t *testing.T) {
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Tickring"), nil)
+	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
+	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
+	tmpl := read(t, stack)
+	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true, "TableThrottles": true,
+		"AccountConcurrency": true, "NoTick": true, "Canary": true}
+	watched, charged := map[string]string{}, 0
+	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
+		p := tmpl.Resources[id].Properties
+		name := ""
+		for w := range want {
+			if strings.HasPrefix(id, "TickringAlarm"+w) && len(w) > len(name) {
+				name = w
+			}
+		}
+		if name == "" {
+			t.Errorf("%s is not among the alarms", id)
+		}
+		delete(want, name)
+		if about, _ := p["AlarmDescription"].(string); len(about) < 20 || len(list(p["AlarmActions"])) != 1 || p["AlarmActions"] == nil || p["OKActions"] == nil {
+			t.Errorf("%s: %v", id, p)
+		}
+		silent := name == "NoTick" || name == "Canary"
+		if missing := p["TreatMissingData"]; missing != map[bool]string{true: "breaching", false: "notBreaching"}[silent] {
+			t.Errorf("%s: what is missing is %v", id, missing)
+		}
+		metrics := []any{p}
+		if m, ok := p["Metrics"].([]any); ok {
+			metrics = nil
+			for _, one := range m {
+				if stat := at(one, "MetricStat.Metric"); stat != nil {
+					metrics = append(metrics, stat)
+				}
+			}
+		}
+		charged += len(metrics)
+		for _, m := range metrics {
+			for _, d := range list(at(m, "Dimensions")) {
+				if id := refers(at(d, "Value")); id != "" && tmpl.Resources[id].Type == "" {
+					t.Errorf("%s looks at %s, which is not there", name, id)
+				}
+			}
+			if at(m, "Namespace") == boot.MetricNamespace {
+				watched[at(m, "MetricName").(string)] = at(m, "Dimensions.0.Value").(string)
+			}
+		}
+	}
+	for name := range want {
+		t.Errorf("there is no alarm %s", name)
+	}
+	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
+	for _, name := range []string{boot.DueLag, boot.Recovered} {
+		if watched[name] == "" || watched[name] != at(tick, "Environment.Variables.TICKRING_METRICS") {
+			t.Errorf("the alarm on %s is of %q, the function writes %v", name, watched[name], at(tick, "Environment.Variables.TICKRING_METRICS"))
+		}
+	}
+	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
+	if charged > 20 {
+		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
+	}
+	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
+		t.Error("no dashboard")
+	}
+	none := synth(t, infra.Props{NoAlarms: true, NoCanary: true})
+	for id, r := range none.Resources {
+		if r.Type == "AWS::CloudWatch::Alarm" || r.Type == "AWS::CloudWatch::Dashboard" || strings.Contains(id, "Canary") {
+			t.Errorf("%s is there, and was not wanted", id)
+		}
+	}
+}
+
+// The deployment runs a job of its own, with an executor that only reports.
+func TestCanary(t *testing.T) {
+	tmpl := synth(t, infra.Props{})
+	job := tmpl.Resources[tmpl.of(t, "Custom::TickringCanary")[0]].Properties
+	if refers(job["ServiceToken"]) != tmpl.function(t, "setup") || refers(job["Api"]) != tmpl.function(t, "api") || !strings.Contains(fmt.Sprint(job["Address"]), tmpl.function(t, "canary")) {
+		t.Errorf("%v", job)
+	}
+}
+
+// What differs between users comes out in the template.
+func TestForms(t *testing.T) {
+	account := &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("eu-central-1")}
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), &awscdk.StackProps{Env: account})
+	vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{MaxAzs: jsii.Number(2)})
+	key := awskms.NewKey(stack, jsii.String("Key"), nil)
+	infra.NewScheduler(stack, "Tickring", &infra.Props{
+		Functions: functions, Vpc: vpc, VpcEndpoints: true, EncryptionKey: key, AccessLogs: true,
+		Domain: &infra.Domain{Name: "jobs.example.com",
+			Certificate: awscertificatemanager.Certificate_FromCertificateArn(stack, jsii.String("Certificate"), jsii.String("arn:aws:acm:eu-central-1:123456789012:certificate/1")),
+			Zone:        awsroute53.HostedZone_FromHostedZoneAttributes(stack, jsii.String("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: jsii.String("Z1"), ZoneName: jsii.String("example.com")})},
+		PermissionsBoundary: awsiam.ManagedPolicy_FromManagedPolicyArn(stack, jsii.String("Boundary"), jsii.String("arn:aws:iam::123456789012:policy/boundary")),
+	})
+	tmpl := read(t, stack)
+	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
+		if !strings.HasPrefix(id, "Tickring") {
+			continue // of the CDK's own
+		}
+		p := tmpl.Resources[id].Properties
+		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"), tmpl.function(t, "api")}, id)
+		if (p["VpcConfig"] != nil) != dials {
+			t.Errorf("%s in the VPC: %v, want %t", id, p["VpcConfig"], dials)
+		}
+		if refers(p["KmsKeyArn"]) == "" {
+			t.Errorf("%s: its environment is not encrypted by the key", id)
+		}
+		role := tmpl.Resources[refers(p["Role"])].Properties
+		if role["PermissionsBoundary"] != "arn:aws:iam::123456789012:policy/boundary" {
+			t.Errorf("the role of %s has the boundary %v", id, role["PermissionsBoundary"])
+		}
+		if strings.HasPrefix(id, "TickringDispatch") && at(p, "Environment.Variables.TICKRING_REPORT_URL") != "https://jobs.example.com" {
+			t.Errorf("calls report to %v", at(p, "Environment.Variables.TICKRING_REPORT_URL"))
+		}
+	}
+	if n := len(tmpl.of(t, "AWS::EC2::VPCEndpoint")); n != 4 {
+		t.Errorf("%d endpoints: DynamoDB, SQS, SSM and Lambda are needed", n)
+	}
+	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
+		if refers(tmpl.Resources[id].Properties["KmsMasterKeyId"]) == "" {
+			t.Errorf("%s is not encrypted by the key", id)
+		}
+	}
+	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
+		if at(tmpl.Resources[id].Properties, "SSESpecification.SSEType") != "KMS" {
+			t.Errorf("%s is not encrypted by the key", id)
+		}
+	}
+	if n := len(tmpl.of(t, "AWS::Route53::RecordSet")); n != 2 {
+		t.Errorf("%d records of the domain", n)
+	}
+	if at(tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Stage")[0]].Properties, "AccessLogSettings.Format") == nil {
+		t.Error("no access log")
+	}
+	for _, w := range wild(&tmpl, t) {
+		if strings.HasPrefix(w, "Tickring") {
+			t.Error(w)
+		}
+	}
+	url := synth(t, infra.Props{FunctionUrl: true})
+	if refers(at(url.Resources[url.of(t, "AWS::Lambda::Url")[0]].Properties, "TargetFunctionArn")) != url.function(t, "api") {
+		t.Error("the function URL is of another function")
+	}
+	for _, r := range url.Resources {
+		if r.Type == "AWS::ApiGatewayV2::Api" {
+			t.Error("an HTTP API beside the function URL")
+		}
 	}
 }

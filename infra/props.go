@@ -50,7 +50,8 @@ type Props struct {
 	// MaxPartitions is how far the index of due jobs is parted under load: 16.
 	MaxPartitions *float64
 	// MaxConcurrency bounds the invocations that send at a time; nil: the account.
-	MaxConcurrency *float64
+	// SlowConcurrency bounds those that send to slow executors: 10.
+	MaxConcurrency, SlowConcurrency *float64
 	// LogRetentionDays is how long the functions' logs stay: 14.
 	LogRetentionDays *float64
 	// LogLevel of the functions' own lines: debug, info, warn, error; info if empty.
@@ -63,6 +64,8 @@ type Props struct {
 	// a tag.
 	Invoke    []string
 	InvokeTag *Tag
+	// Queues names SQS queues that may be executors, by ARN.
+	Queues []string
 	// NoToken lets apps without a token take executors without one.
 	NoToken bool
 
@@ -131,6 +134,8 @@ const (
 	maxInvoke      = 100
 )
 
+var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
+
 var functionArn = regexp.MustCompile(`^arn:aws[a-z-]*:lambda:[a-z0-9-]+:[0-9]{12}:function:[A-Za-z0-9_-]{1,64}(:[A-Za-z0-9_-]+|:\$LATEST)?$`)
 
 // Check says what in the props cannot be, each fault in a sentence.
@@ -145,6 +150,7 @@ func (p *Props) Check() error {
 	}
 	number("MaxPartitions", p.MaxPartitions, 1, maxPartitions)
 	number("MaxConcurrency", p.MaxConcurrency, minConcurrency, maxConcurrency)
+	number("SlowConcurrency", p.SlowConcurrency, minConcurrency, maxConcurrency)
 	number("AccountConcurrency", p.AccountConcurrency, 1, 1_000_000)
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
 		fault("LogRetentionDays is %v: logs are kept for %s days", *v, strings.Trim(fmt.Sprint(retentions), "[]"))
@@ -200,6 +206,14 @@ func (p *Props) Check() error {
 	for _, arn := range p.Invoke {
 		if !isToken(arn) && !functionArn.MatchString(arn) {
 			fault("Invoke has %q: it takes ARNs of Lambda functions, each in full and without *", arn)
+		}
+	}
+	if len(p.Queues) > maxInvoke {
+		fault("Queues names %d queues: at most %d are allowed", len(p.Queues), maxInvoke)
+	}
+	for _, arn := range p.Queues {
+		if !isToken(arn) && !queueArn.MatchString(arn) {
+			fault("Queues has %q: it takes ARNs of standard SQS queues, each in full and without *", arn)
 		}
 	}
 	if t := p.InvokeTag; t != nil && (t.Key == "" || t.Value == "" || strings.ContainsAny(t.Key+t.Value, "*?${}")) {

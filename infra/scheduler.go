@@ -21,7 +21,8 @@ type Scheduler struct {
 	constructs.Construct
 	// Tables and queues.
 	Jobs, Runs, State   awsdynamodb.TableV2
-	Fires, Checks, Dead awssqs.Queue
+	Fires, Slow, Checks awssqs.Queue
+	Results, Dead       awssqs.Queue
 	// Functions by name.
 	Functions map[string]awslambda.Function
 	// Url is the base of all its URLs.
@@ -29,6 +30,7 @@ type Scheduler struct {
 	// TokenParameter names the SSM parameter with the token of the API.
 	TokenParameter *string
 
+	schedule    awsscheduler.CfnSchedule
 	reportKey   *string
 	secretsMade awscdk.CustomResource
 	api         awsapigatewayv2.HttpApi
@@ -45,9 +47,12 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 		panic(fmt.Errorf("the scheduler %s cannot be: %w", id, err))
 	}
 	s := &Scheduler{Construct: constructs.NewConstruct(scope, &id), Functions: map[string]awslambda.Function{}}
-	names := []string{"tick", "dispatch", "api", "setup"}
+	names := []string{"tick", "dispatch", "api", "callback", "setup"}
+	if !p.NoCanary {
+		names = append(names, "canary")
+	}
 	if !p.FunctionUrl {
-		names = append(names, "callback", "registry")
+		names = append(names, "registry")
 	}
 	dir, err := build(&p, names)
 	if err != nil {
@@ -61,6 +66,15 @@ func NewScheduler(scope constructs.Construct, id string, props *Props) *Schedule
 	s.secrets(&p, dir)
 	s.doors(&p, dir)
 	s.workers(&p, dir)
+	if p.VpcEndpoints {
+		s.endpoints(&p)
+	}
+	if !p.NoAlarms {
+		s.alarms(&p)
+	}
+	if p.Dashboard {
+		s.dashboard()
+	}
 	return s
 }
 
@@ -71,9 +85,9 @@ func (s *Scheduler) arn(service, resource string) *string {
 // secrets has the token of the API and the key of reports made when it is
 // deployed: CloudFormation itself cannot make a parameter that is encrypted.
 func (s *Scheduler) secrets(p *Props, dir string) {
-	prefix := "/tickring/" + *awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
+	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
-	fn := s.function(p, dir, function{name: "setup", about: "makes the tokens at deployment", memory: 128, timeout: 60},
+	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60, plain: true},
 		allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, s.parameter(s.TokenParameter), s.parameter(s.reportKey)))
 	properties := map[string]any{"Secrets": []*string{s.TokenParameter, s.reportKey}}
 	if p.EncryptionKey != nil {
@@ -94,26 +108,25 @@ func (s *Scheduler) mayRead(names ...*string) awsiam.PolicyStatement {
 	for _, n := range names {
 		list = append(list, s.parameter(n))
 	}
-	return allow([]string{"ssm:GetParameters"}, list...)
+	return allow([]string{"ssm:GetParameter"}, list...)
 }
 
 // doors are the functions that are asked over HTTP, behind one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
-	ring := []awssqs.IQueue{s.Fires, s.Checks}
+	ring := s.ring().sends
 	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
 	if p.FunctionUrl {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
 			needs: managing.and(finishing, calledBack, registering, needs{sends: ring})}, s.mayRead(s.TokenParameter, s.reportKey))
-		s.Url = jsii.String(strings.TrimSuffix(*s.functionUrl(all), "/"))
+		s.callback(p, dir)
+		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
 		needs: managing.and(finishing, needs{sends: ring})}, s.mayRead(s.TokenParameter))
-	callback := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
-		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
-		needs: finishing.and(calledBack, needs{sends: ring})}, s.mayRead(s.reportKey))
+	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, needs: registering})
 
 	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
@@ -128,12 +141,39 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	}
 	route("Registry", registry, "/api/registry", "/api/registryRemove", "/xxl-job-admin/api/registry", "/xxl-job-admin/api/registryRemove")
 	route("Callback", callback, "/api/callback", "/xxl-job-admin/api/callback", "/v1/report/{run}")
+	for _, c := range *s.api.Node().FindAll(constructs.ConstructOrder_PREORDER) {
+		if r, ok := c.(awsapigatewayv2.CfnRoute); ok {
+			excuse(r, "AwsSolutions-APIG4", "Executors send the token of their app, people that of the API, reports a key in their URL: the functions compare them, in constant time, and answer strangers nothing.")
+		}
+	}
+	s.accessLogs(p)
 	s.Url = s.api.ApiEndpoint()
+	if p.Domain != nil {
+		s.domainName(p.Domain)
+	}
+}
+
+// ring is what whoever puts messages on the ring may do.
+func (s *Scheduler) ring() needs {
+	return needs{sends: []awssqs.IQueue{s.Fires, s.Slow, s.Checks}}
+}
+
+// callback is the function that takes results: over HTTP, where that goes to
+// several functions, and from the queue to which Lambda brings the ends of
+// functions that know nothing of tickring.
+func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
+	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
+		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
+		needs: finishing.and(calledBack, s.ring(), needs{sends: []awssqs.IQueue{s.Dead}, takes: []awssqs.IQueue{s.Results}})}, s.mayRead(s.reportKey))
+	takes(fn, "Results", s.Results, nil)
+	return fn
 }
 
 // functionUrl gives a function a URL that everybody may ask.
 func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
-	return fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
+	url := fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
+	// It ends with a slash, and is known only when it is deployed.
+	return awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
 }
 
 // workers are the functions that plan and send.
@@ -145,20 +185,54 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		}
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
-	ring := needs{sends: []awssqs.IQueue{s.Fires, s.Checks}}
 	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, loops: true, once: true,
-		needs: planning.and(finishing, ring)})
+		needs: planning.and(finishing, s.ring())}, s.executors(p, false)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
 		Roles:      &[]awsiam.IRole{tick.Role()},
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 	})
-	dispatch := s.function(p, dir, function{name: "dispatch", about: "sends fires to executors", memory: 256, timeout: sendTimeout, calls: true, loops: true,
-		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
-		needs: dispatching.and(finishing, ring, needs{sends: []awssqs.IQueue{s.Dead}, takes: []awssqs.IQueue{s.Fires, s.Checks}})}, s.mayRead(s.reportKey))
-	takes(dispatch, "Fires", s.Fires, p)
-	takes(dispatch, "Checks", s.Checks, p)
+	// The same code twice: what is slow must not take the places of the others.
+	if !p.NoCanary {
+		s.canary(p, dir)
+	}
+	sends := func(name, about string, from ...awssqs.IQueue) awslambda.Function {
+		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true, loops: true,
+			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
+			needs: dispatching.and(finishing, s.ring(), needs{sends: []awssqs.IQueue{s.Dead}, takes: from})}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
+	}
+	dispatch := sends("dispatch", "sends fires to executors", s.Fires, s.Checks, s.Dead)
+	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
+	takes(dispatch, "Checks", s.Checks, p.MaxConcurrency)
+	takes(dispatch, "Dead", s.Dead, nil)
+	slow := p.SlowConcurrency
+	if slow == nil {
+		slow = jsii.Number(10)
+	}
+	takes(sends("slow", "sends fires to slow executors", s.Slow), "Slow", s.Slow, slow)
 	s.wake(tick)
+	if !p.NoCanary {
+		s.canaryJob()
+	}
+}
+
+// canary is the executor of the job by which the deployment watches itself.
+func (s *Scheduler) canary(p *Props, dir string) {
+	s.function(p, dir, function{name: "canary", about: "the executor of its own job", memory: 128, timeout: 15, plain: true, once: true})
+}
+
+// canaryJob has that job made, by the API, once all that it needs is there.
+func (s *Scheduler) canaryJob() {
+	setup, api, canary := s.Functions["setup"], s.Functions["api"], s.Functions["canary"]
+	may := awsiam.NewPolicy(s.Construct, jsii.String("MakeCanary"), &awsiam.PolicyProps{
+		Roles:      &[]awsiam.IRole{setup.Role()},
+		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, api.FunctionArn()), s.mayRead(s.TokenParameter)},
+	})
+	job := awscdk.NewCustomResource(s.Construct, jsii.String("CanaryJob"), &awscdk.CustomResourceProps{
+		ResourceType: jsii.String("Custom::TickringCanary"), ServiceToken: setup.FunctionArn(), ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
+		Properties: &map[string]any{"Api": api.FunctionName(), "TokenParameter": s.TokenParameter, "Address": awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})},
+	})
+	job.Node().AddDependency(may, s.schedule)
 }
 
 // wake has tick invoked each minute. A wake-up that fails is not repeated: the
@@ -174,7 +248,7 @@ func (s *Scheduler) wake(tick awslambda.Function) {
 			Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 		})},
 	})
-	awsscheduler.NewCfnSchedule(wake, jsii.String("Schedule"), &awsscheduler.CfnScheduleProps{
+	s.schedule = awsscheduler.NewCfnSchedule(wake, jsii.String("Schedule"), &awsscheduler.CfnScheduleProps{
 		Description:        jsii.String("Wakes tickring's tick each minute"),
 		ScheduleExpression: jsii.String("rate(1 minute)"),
 		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},

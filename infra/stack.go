@@ -1,6 +1,10 @@
 package infra
 
 import (
+	"maps"
+	"slices"
+	"strings"
+
 	"github.com/aws/aws-cdk-go/awscdk/v2"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
@@ -42,10 +46,16 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	out("RunsTable", s.Runs.TableName(), "Table of runs")
 	out("StateTable", s.State.TableName(), "Table of all else")
 	out("FiresQueue", s.Fires.QueueUrl(), "Queue of fires")
+	out("SlowQueue", s.Slow.QueueUrl(), "Queue of fires to slow executors")
 	out("ChecksQueue", s.Checks.QueueUrl(), "Queue of checks")
+	out("ResultsQueue", s.Results.QueueUrl(), "Queue of the ends of Lambda functions")
+	out("ResultsQueueArn", s.Results.QueueArn(), "Destination of Lambda functions that are executors and know nothing of tickring")
 	out("DeadQueue", s.Dead.QueueUrl(), "Queue of dead letters")
-	out("TickFunction", s.Functions["tick"].FunctionName(), "Function that plans")
-	out("DispatchFunction", s.Functions["dispatch"].FunctionName(), "Function that sends")
+	for _, name := range slices.Sorted(maps.Keys(s.Functions)) {
+		title := strings.ToUpper(name[:1]) + name[1:]
+		out(title+"Function", s.Functions[name].FunctionName(), "Function "+name)
+	}
+	out("WakeSchedule", s.schedule.Ref(), "EventBridge schedule that wakes tick")
 	if s.api != nil {
 		out("HttpApi", s.api.ApiId(), "Identifier of the HTTP API")
 	}

@@ -90,12 +90,14 @@ func (s *Scheduler) queues(id string, p *Props) {
 		if p.EncryptionKey != nil {
 			props.Encryption, props.EncryptionMasterKey = awssqs.QueueEncryption_KMS, p.EncryptionKey
 		}
-		q := awssqs.NewQueue(s.Construct, &name, props)
+		q := awssqs.NewQueue(s.Construct, jsii.String(name+"Queue"), props)
 		fixed(id, q, name)
 		return q
 	}
 	s.Dead = queue("Dead", nil)
 	dead := &awssqs.DeadLetterQueue{Queue: s.Dead, MaxReceiveCount: jsii.Number(maxReceives)}
 	s.Fires = queue("Fires", dead)
+	s.Slow = queue("Slow", dead)
 	s.Checks = queue("Checks", dead)
+	s.Results = queue("Results", dead)
 }

@@ -94,10 +94,12 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 
 // Result of a pass.
 type Result struct {
-	Held    []int // partitions that it worked on
-	Free    int   // partitions that no live ticker holds
-	Behind  bool  // more was due than a pass takes
-	Due     int   // items read
+	Held   []int // partitions that it worked on
+	Free   int   // partitions that no live ticker holds
+	Behind bool  // more was due than a pass takes
+	Due    int   // items read
+	// Lag is how long after its time the oldest of them was read.
+	Lag     time.Duration
 	Fires   int   // put on the ring
 	Moved   int   // jobs advanced
 	Skipped int64 // instants recorded as skipped
@@ -160,6 +162,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Resul
 			break
 		}
 		res.Due += len(items)
+		res.Lag = max(res.Lag, now.Sub(items[0].PlanAt.Time())) // they come in the order of their time
 		after = items[len(items)-1]
 		if err := t.items(ctx, g, p, items, res); err != nil {
 			return err

@@ -28,6 +28,7 @@ type handler struct {
 	letter func(context.Context, core.Letter) error
 	dead   string
 	log    *slog.Logger
+	told   func() // at the end of a batch; may be nil
 }
 
 // queueName is the last part of the URL of a queue, and of its ARN.
@@ -55,6 +56,9 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	}
 	if h.dead != "" && queueName(e.Records[0].EventSourceARN) == h.dead {
 		return h.letters(ctx, e.Records)
+	}
+	if h.told != nil {
+		defer h.told()
 	}
 	if h.look != nil {
 		if err := h.look(ctx); err != nil {

@@ -33,7 +33,8 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	e = engine.Fenced(e, c.Deployment)
 	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
-	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Health: e.Health, Log: log})
+	late := &late{}
+	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Health: e.Health, Sent: late.sent, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	dead := dispatch.NewDead(e.Dispatch, e.Tick, e.Dead, e.Ring, nil, log)
 	letter := func(ctx context.Context, l core.Letter) error {
@@ -43,5 +44,5 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		_, err := dead.Record(ctx, &l)
 		return err
 	}
-	return &handler{letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{told: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -1,10 +1,11 @@
 // Command setup is the function that CloudFormation calls when a deployment is
 // made, changed or removed. It makes the tokens, which CloudFormation itself
-// could not keep secret, and takes them away again. A token that is there is
-// left as it is.
+// could not keep secret, and takes them away again; a token that is there is
+// left as it is. And it makes the job by which a deployment watches itself.
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -18,6 +19,7 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 
@@ -26,6 +28,7 @@ import (
 
 // parameters is what setup calls of SSM.
 type parameters interface {
+	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
 	PutParameter(context.Context, *ssm.PutParameterInput, ...func(*ssm.Options)) (*ssm.PutParameterOutput, error)
 	DeleteParameter(context.Context, *ssm.DeleteParameterInput, ...func(*ssm.Options)) (*ssm.DeleteParameterOutput, error)
 }
@@ -34,8 +37,14 @@ func main() {
 	log := slog.New(slog.NewJSONHandler(os.Stdout, nil))
 	sdk, err := config.LoadDefaultConfig(context.Background())
 	boot.Must(log, err)
-	awslambda.Start(cfn.LambdaWrap(wire(ssm.NewFromConfig(sdk), log)))
+	awslambda.Start(cfn.LambdaWrap(wire(ssm.NewFromConfig(sdk), lambda.NewFromConfig(sdk), log)))
 }
+
+// kinds of what it sets up.
+const (
+	kindSecrets = "Custom::TickringSecrets"
+	kindCanary  = "Custom::TickringCanary"
+)
 
 // answerBy is how long before the end of an invocation its work ends: whoever
 // does not answer CloudFormation keeps it waiting for an hour.
@@ -43,33 +52,49 @@ const answerBy = 5 * time.Second
 
 // wire makes the handler; what it returns as an error is CloudFormation's reason
 // for failing the deployment.
-func wire(params parameters, log *slog.Logger) cfn.CustomResourceFunction {
+func wire(params parameters, functions functions, log *slog.Logger) cfn.CustomResourceFunction {
 	return func(ctx context.Context, e cfn.Event) (string, map[string]any, error) {
 		if end, ok := ctx.Deadline(); ok {
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithDeadline(ctx, end.Add(-answerBy))
 			defer cancel()
 		}
-		s, err := readSecrets(e.ResourceProperties)
+		var id string
+		var err error
+		switch e.ResourceType {
+		case kindSecrets:
+			id, err = setSecrets(ctx, params, &e)
+		case kindCanary:
+			id, err = setCanary(ctx, params, functions, &e)
+		default:
+			err = fmt.Errorf("resource type %q: %s and %s are known", e.ResourceType, kindSecrets, kindCanary)
+		}
 		if err != nil {
-			return e.PhysicalResourceID, nil, err
+			log.Error("not set up", "request", e.RequestType, "resource", e.LogicalResourceID, "err", err)
 		}
-		// One identifier for ever: another would have CloudFormation delete the old one.
-		id := s.names[0]
-		for _, name := range s.names {
-			switch e.RequestType {
-			case cfn.RequestDelete:
-				err = remove(ctx, params, name)
-			default:
-				err = put(ctx, params, name, s.key)
-			}
-			if err != nil {
-				log.Error("secret not set up", "request", e.RequestType, "parameter", name, "err", err)
-				return id, nil, err
-			}
-		}
-		return id, nil, nil
+		// Without an identifier CloudFormation would take the stream of the log.
+		return cmp.Or(id, e.PhysicalResourceID, e.LogicalResourceID), nil, err
 	}
+}
+
+// setSecrets makes and removes secrets. They have one identifier for ever: with
+// another CloudFormation would delete the old ones.
+func setSecrets(ctx context.Context, params parameters, e *cfn.Event) (id string, err error) {
+	s, err := readSecrets(e.ResourceProperties)
+	if err != nil {
+		return "", err
+	}
+	for _, name := range s.names {
+		if e.RequestType == cfn.RequestDelete {
+			err = remove(ctx, params, name)
+		} else {
+			err = put(ctx, params, name, s.key)
+		}
+		if err != nil {
+			return s.names[0], err
+		}
+	}
+	return s.names[0], nil
 }
 
 type secrets struct {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/boot"
 )
 
 // beats is one invocation: passes once a second until one finds nothing to
@@ -26,6 +27,7 @@ type beats struct {
 	phase   time.Duration
 	reserve time.Duration // how long before its deadline it ends: 10 s
 	log     *slog.Logger
+	tell    func(map[string]float64) // metrics; may be nil
 }
 
 type task struct {
@@ -77,6 +79,7 @@ func (b *beats) passes(ctx context.Context) error {
 		if err != nil {
 			b.log.Error("pass failed", "pass", n, "err", err)
 		} else {
+			b.told(res)
 			b.log.Debug("pass", "pass", n, "due", res.Due, "fires", res.Fires, "moved", res.Moved, "skipped", res.Skipped, "took", time.Since(began))
 		}
 		if !invoked && err == nil && res.Free > 0 && b.another != nil {
@@ -96,6 +99,21 @@ func (b *beats) passes(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// lagFrom is the lag that is told: two wake-ups can be 119 s apart, and what was
+// due just after the first is planned by the second.
+const lagFrom = 2 * time.Minute
+
+func (b *beats) told(res tick.Result) {
+	if b.tell == nil {
+		return
+	}
+	lag := 0.0
+	if res.Lag > lagFrom {
+		lag = res.Lag.Seconds()
+	}
+	b.tell(map[string]float64{boot.DueLag: lag, boot.Recovered: float64(res.Recovered)})
 }
 
 // untilPhase is how long it is until a pass is to begin.

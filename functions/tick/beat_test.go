@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/boot"
 )
 
 // trace is what one invocation did, and when.
@@ -351,4 +352,35 @@ func TestPhase(t *testing.T) {
 			t.Error("its time was over before the first pass, and nobody was told")
 		}
 	})
+}
+
+// Only what is not as it should be is told: a lag that two wake-ups cannot have
+// made, and fires that were lost.
+func TestBeatsTell(t *testing.T) {
+	for name, c := range map[string]struct {
+		res       tick.Result
+		lag, lost float64
+	}{
+		"idle":         {},
+		"two wake-ups": {res: tick.Result{Due: 1, Lag: 119 * time.Second}},
+		"behind":       {res: tick.Result{Due: 1, Lag: 150 * time.Second}, lag: 150},
+		"lost":         {res: tick.Result{Due: 1, Recovered: 2}, lost: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var tr trace
+				b := beating(&tr, func(_ context.Context, n int) (tick.Result, error) {
+					if n == 1 {
+						return c.res, nil
+					}
+					return tick.Result{}, nil
+				})
+				lag, lost := 0.0, 0.0
+				b.tell = func(v map[string]float64) { lag, lost = lag+v[boot.DueLag], lost+v[boot.Recovered] }
+				if err := b.run(t.Context()); err != nil || lag != c.lag || lost != c.lost {
+					t.Errorf("lag %v, lost %v, %v; want %v, %v", lag, lost, err, c.lag, c.lost)
+				}
+			})
+		})
+	}
 }

@@ -54,7 +54,8 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			return nil // a replica that stands by is no failure
 		}
 		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, SlowLane: true, Log: log})
-		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log}
+		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log,
+			tell: func(values map[string]float64) { c.Metrics.Put(time.Now(), values) }}
 		if ev.Chain == 0 { // the one that the clock woke
 			b.minutely = []task{
 				{"watchdog", func(ctx context.Context) error { // judges by heartbeats: an outage is noted first

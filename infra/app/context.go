@@ -31,6 +31,7 @@ type settings struct {
 	// Of another's resources: names, from which references are made in a stack.
 	vpc, subnets, groups, key, boundary, topic string
 	domain, certificate, zone, zoneName        string
+	emulator                                   bool
 }
 
 type setting struct {
@@ -89,6 +90,7 @@ func numbers(v string, n int) ([]float64, error) {
 
 var all = []setting{
 	{"name", "name of the stack", text(func(s *settings) *string { return &s.name })},
+	{"emulator", "true: for an emulator of AWS on this machine, never for an account", flag(func(s *settings) *bool { return &s.emulator })},
 	{"functions", "folder of functions built elsewhere", text(func(s *settings) *string { return &s.props.Functions })},
 	{"source", "folder of tickring's source", text(func(s *settings) *string { return &s.props.Source })},
 	{"architecture", "arm64 or x86_64", func(s *settings, v string) error {
@@ -151,6 +153,8 @@ var all = []setting{
 	{"logLevel", "debug, info, warn or error", text(func(s *settings) *string { return &s.props.LogLevel })},
 	{"allow", "networks of executors: 10.0.0.0/8,192.168.0.0/16", list(func(s *settings) *[]string { return &s.props.Allow })},
 	{"invoke", "ARNs of Lambda functions that may be executors", list(func(s *settings) *[]string { return &s.props.Invoke })},
+	{"slowConcurrency", "number", number(func(s *settings) **float64 { return &s.props.SlowConcurrency })},
+	{"queues", "ARNs of SQS queues that may be executors", list(func(s *settings) *[]string { return &s.props.Queues })},
 	{"invokeTag", "key=value of Lambda functions that may be executors", func(s *settings, v string) error {
 		k, v, _ := strings.Cut(v, "=")
 		s.props.InvokeTag = &infra.Tag{Key: k, Value: v}
@@ -236,6 +240,10 @@ func readContext(context any) (*settings, error) {
 // stackProps are those of the stack, in the account and Region that cdk works for.
 func (s *settings) stackProps() *infra.StackProps {
 	p := &infra.StackProps{StackProps: awscdk.StackProps{Description: jsii.String("tickring, a job scheduler")}, Props: s.props, Refer: s.refer}
+	if s.emulator {
+		// It knows no conditions of the roles that cdk bootstrap makes.
+		p.Synthesizer = awscdk.NewCliCredentialsStackSynthesizer(nil)
+	}
 	if account := os.Getenv("CDK_DEFAULT_ACCOUNT"); account != "" {
 		p.Env = &awscdk.Environment{Account: &account, Region: jsii.String(os.Getenv("CDK_DEFAULT_REGION"))}
 	}

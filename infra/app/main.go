@@ -28,7 +28,10 @@ func run() (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	infra.NewTickringStack(app, c.name, c.stackProps())
+	stack := infra.NewTickringStack(app, c.name, c.stackProps())
+	if c.emulator {
+		emulate(stack)
+	}
 	app.Synth(nil)
 	return 0
 }

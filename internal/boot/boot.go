@@ -47,6 +47,9 @@ type Config struct {
 	Deployment string          // whose data the tables are: Region and state table, so that a copy and a replica are another's
 	Results    string          // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
 
+	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
+	Metrics *Metrics
+
 	// Functions and SQS send to lambda: and queue: executors; Open makes them.
 	Functions send.Functions
 	SQS       send.Queues
@@ -142,6 +145,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		}
 	}
 	c.Function = getenv("AWS_LAMBDA_FUNCTION_NAME")
+	c.Metrics = NewMetrics(getenv("TICKRING_METRICS"), os.Stdout)
 	return c, errors.Join(errs...)
 }
 

@@ -2,52 +2,45 @@ package boot
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
+	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
 
 // parameters is what is called of SSM.
 type parameters interface {
-	GetParameters(context.Context, *ssm.GetParametersInput, ...func(*ssm.Options)) (*ssm.GetParametersOutput, error)
+	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
 }
 
 // secretsWithin bounds how long a start waits for its secrets.
 const secretsWithin = 5 * time.Second
 
-// readSecrets reads what the configuration names, all in one request.
+// readSecrets reads what the configuration names.
 func (c *Config) readSecrets(ctx context.Context, params parameters) error {
 	ctx, cancel := context.WithTimeout(ctx, secretsWithin)
 	defer cancel()
-	into := map[string]*string{}
-	var names []string
 	for _, p := range []struct {
 		name string
 		into *string
 	}{{c.Params.AdminToken, &c.AdminToken}, {c.Params.ReportKey, &c.reportKey}} {
-		if p.name != "" {
-			names, into[p.name] = append(names, p.name), p.into
+		if p.name == "" {
+			continue
 		}
-	}
-	out, err := params.GetParameters(ctx, &ssm.GetParametersInput{Names: names, WithDecryption: aws.Bool(true)})
-	if err != nil {
-		return fmt.Errorf("read the parameters %s: %w", strings.Join(names, ", "), err)
-	}
-	for _, p := range out.Parameters {
-		if to := into[aws.ToString(p.Name)]; to != nil {
-			*to = aws.ToString(p.Value)
+		out, err := params.GetParameter(ctx, &ssm.GetParameterInput{Name: &p.name, WithDecryption: aws.Bool(true)})
+		var missing *types.ParameterNotFound
+		switch {
+		case errors.As(err, &missing):
+			return fmt.Errorf("the parameter %s does not exist: the deployment makes it", p.name)
+		case err != nil:
+			return fmt.Errorf("read the parameter %s: %w", p.name, err)
+		case out.Parameter == nil || !isToken(aws.ToString(out.Parameter.Value)):
+			return fmt.Errorf("the parameter %s: %s", p.name, whatTokensAre)
 		}
-	}
-	for _, name := range names {
-		switch v := *into[name]; {
-		case v == "":
-			return fmt.Errorf("the parameter %s does not exist: the deployment makes it", name)
-		case !isToken(v):
-			return fmt.Errorf("the parameter %s: %s", name, whatTokensAre)
-		}
+		*p.into = *out.Parameter.Value
 	}
 	return nil
 }

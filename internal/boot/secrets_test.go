@@ -20,24 +20,18 @@ type fakeParams struct {
 	asked  []string
 }
 
-func (f *fakeParams) GetParameters(_ context.Context, in *ssm.GetParametersInput, _ ...func(*ssm.Options)) (*ssm.GetParametersOutput, error) {
-	f.asked = in.Names
-	if f.err != nil {
+func (f *fakeParams) GetParameter(_ context.Context, in *ssm.GetParameterInput, _ ...func(*ssm.Options)) (*ssm.GetParameterOutput, error) {
+	f.asked = append(f.asked, *in.Name)
+	v, there := f.values[*in.Name]
+	switch {
+	case f.err != nil:
 		return nil, f.err
+	case !there:
+		return nil, &types.ParameterNotFound{}
+	case !aws.ToBool(in.WithDecryption):
+		v = "AQICAHh="
 	}
-	out := &ssm.GetParametersOutput{}
-	for _, name := range in.Names {
-		v, there := f.values[name]
-		if there && !aws.ToBool(in.WithDecryption) {
-			v = "AQICAHh"
-		}
-		if there {
-			out.Parameters = append(out.Parameters, types.Parameter{Name: &name, Value: &v})
-		} else {
-			out.InvalidParameters = append(out.InvalidParameters, name)
-		}
-	}
-	return out, nil
+	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Name: in.Name, Value: &v}}, nil
 }
 
 // A function asks for the secrets that it is told of and for no others.
@@ -77,7 +71,7 @@ func TestSecretsMissing(t *testing.T) {
 	}{
 		"not there":   {fakeParams{}, "the parameter /t/admin-token does not exist"},
 		"short":       {fakeParams{values: map[string]string{"/t/admin-token": "x"}}, "the parameter /t/admin-token: a token is 8 to 512 characters"},
-		"not allowed": {fakeParams{err: errors.New("AccessDenied")}, "read the parameters /t/admin-token: AccessDenied"},
+		"not allowed": {fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := Config{Params: Params{AdminToken: "/t/admin-token"}}

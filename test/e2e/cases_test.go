@@ -185,6 +185,25 @@ func (s *stack) call(t *testing.T) {
 	}
 }
 
+// canary: the job that the deployment made for itself runs, on a function that
+// reports by the public address.
+func (s *stack) canary(t *testing.T) {
+	if err := rig.Eventually(2*woken, func() error {
+		var page struct{ Runs []rig.Run }
+		out := s.OK(t, "", "runs", "tickring-canary/alive", "--state", "succeeded", "-o", "json")
+		if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) == 0 {
+			return fmt.Errorf("no run of the canary has succeeded: %s", s.OK(t, "", "runs", "tickring-canary/alive"))
+		}
+		r := page.Runs[0]
+		if r.Cause != "schedule" || r.Message != "alive" || !strings.HasPrefix(r.Address, "lambda:") {
+			t.Errorf("%+v", r)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+}
+
 // strangers get nothing: neither without the token of the API nor with that of
 // another app.
 func (s *stack) strangers(t *testing.T) {

@@ -90,6 +90,7 @@ func TestStack(t *testing.T) {
 		t.Run("each second for two minutes", func(t *testing.T) { t.Parallel(); s.eachSecond(t) })
 		t.Run("by hand", func(t *testing.T) { t.Parallel(); s.byHand(t) })
 		t.Run("call", func(t *testing.T) { t.Parallel(); s.call(t) })
+		t.Run("canary", func(t *testing.T) { t.Parallel(); s.canary(t) })
 		t.Run("strangers", func(t *testing.T) { t.Parallel(); s.strangers(t) })
 	})
 	if t.Failed() || *destroy == "" {

@@ -1,0 +1,58 @@
+// Command canary is the executor of the job that a deployment makes for itself:
+// it is invoked with a run each minute and reports it as any endpoint does. That
+// it is invoked says that fires are planned and sent; an error, that a result
+// cannot be brought. It knows nothing else of tickring.
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	awslambda "github.com/aws/aws-lambda-go/lambda"
+)
+
+// reportWithin bounds one report.
+const reportWithin = 10 * time.Second
+
+func main() {
+	awslambda.Start(wire(&http.Client{Timeout: reportWithin}))
+}
+
+// wire makes the handler.
+func wire(client *http.Client) func(context.Context, json.RawMessage) error {
+	return func(ctx context.Context, raw json.RawMessage) error {
+		var run struct {
+			Tickring struct {
+				Job       string `json:"job"`
+				ReportURL string `json:"reportUrl"`
+			} `json:"tickring"`
+		}
+		if err := json.Unmarshal(raw, &run); err != nil {
+			return fmt.Errorf("the event is no run: %w", err)
+		}
+		if run.Tickring.ReportURL == "" {
+			return errors.New("the event is no run that can be reported: it has no tickring.reportUrl")
+		}
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL, bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))
+		if err != nil {
+			return fmt.Errorf("report a run of %s: the URL is unusable", run.Tickring.Job)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		resp, err := client.Do(req)
+		if err != nil {
+			return fmt.Errorf("report a run of %s: %w", run.Tickring.Job, err)
+		}
+		defer resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			b, _ := io.ReadAll(io.LimitReader(resp.Body, 500))
+			return fmt.Errorf("report a run of %s: %s: %s", run.Tickring.Job, resp.Status, b)
+		}
+		return nil
+	}
+}

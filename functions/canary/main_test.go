@@ -1,0 +1,42 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// It reports what it is invoked with, and fails where it cannot: an alarm is on
+// that.
+func TestReports(t *testing.T) {
+	var got string
+	status := http.StatusOK
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		got = r.Method + " " + r.URL.String() + " " + string(b)
+		w.WriteHeader(status)
+	}))
+	defer srv.Close()
+	h := wire(srv.Client())
+	event := json.RawMessage(fmt.Sprintf(`{"logId":7,"tickring":{"job":"a/b","reportUrl":"%s/v1/report/7?key=k"}}`, srv.URL))
+	if err := h(t.Context(), event); err != nil || got != `POST /v1/report/7?key=k {"state":"succeeded","message":"alive"}` {
+		t.Errorf("%v, %q", err, got)
+	}
+	status = http.StatusUnauthorized
+	if err := h(t.Context(), event); err == nil || !strings.Contains(err.Error(), "report a run of a/b: 401") {
+		t.Errorf("refused: %v", err)
+	}
+	srv.Close()
+	if err := h(t.Context(), event); err == nil {
+		t.Error("nobody there, and no error")
+	}
+	for _, bad := range []string{`[`, `{}`, `{"tickring":{"reportUrl":"http://%"}}`} {
+		if err := h(t.Context(), json.RawMessage(bad)); err == nil {
+			t.Errorf("%s: no error", bad)
+		}
+	}
+}

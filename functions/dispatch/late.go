@@ -1,0 +1,43 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/boot"
+)
+
+// lateFrom is the lateness that is told: a second is what a queue takes by itself.
+const lateFrom = time.Second
+
+// late collects how late the sends of an invocation were.
+type late struct {
+	mu    sync.Mutex
+	most  time.Duration
+	fires int
+}
+
+// sent is told of each send.
+func (l *late) sent(r *core.Run, at time.Time, _ dispatch.AnswerKind) {
+	if r.Slot == 0 || r.Cause == core.CauseManual || r.Cause == core.CauseAPI {
+		return
+	}
+	by := at.Sub(r.Slot.Time())
+	if by <= lateFrom {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.fires = max(l.most, by), l.fires+1
+}
+
+// take answers the metrics of what was collected, and begins anew.
+func (l *late) take() map[string]float64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	values := map[string]float64{boot.Lateness: l.most.Seconds(), boot.LateFires: float64(l.fires)}
+	l.most, l.fires = 0, 0
+	return values
+}

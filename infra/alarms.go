@@ -1,0 +1,156 @@
+package infra
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatch"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awscloudwatchactions"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsdynamodb"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/internal/boot"
+)
+
+// own is one of the metrics that the functions write.
+func (s *Scheduler) own(name, statistic string) awscloudwatch.IMetric {
+	return metric(boot.MetricNamespace, name, statistic, map[string]*string{boot.MetricDimension: s.name()})
+}
+
+func metric(namespace, name, statistic string, dimensions map[string]*string) awscloudwatch.IMetric {
+	p := &awscloudwatch.MetricProps{Namespace: &namespace, MetricName: &name, Statistic: &statistic, Period: awscdk.Duration_Minutes(jsii.Number(5))}
+	if len(dimensions) > 0 {
+		p.DimensionsMap = &dimensions
+	}
+	return awscloudwatch.NewMetric(p)
+}
+
+// name tells this scheduler from others in the account, in its metrics and the
+// names of its parameters.
+func (s *Scheduler) name() *string {
+	return awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
+}
+
+// sum adds metrics up. CloudWatch charges an alarm for each of them.
+func sum(list map[string]awscloudwatch.IMetric, label string) awscloudwatch.IMetric {
+	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
+		Expression: jsii.String(strings.Join(slices.Sorted(maps.Keys(list)), " + ")), UsingMetrics: &list, Label: &label, Period: awscdk.Duration_Minutes(jsii.Number(5)),
+	})
+}
+
+// of is a metric of some functions.
+func (s *Scheduler) of(name string, functions ...string) map[string]awscloudwatch.IMetric {
+	list := map[string]awscloudwatch.IMetric{}
+	for _, f := range functions {
+		if fn := s.Functions[f]; fn != nil {
+			list[f] = metric("AWS/Lambda", name, "Sum", map[string]*string{"FunctionName": fn.FunctionName()})
+		}
+	}
+	return list
+}
+
+func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric {
+	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
+}
+
+func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
+	list := map[string]awscloudwatch.IMetric{}
+	for name, t := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+		list[name] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": t.TableName()})
+	}
+	list["due"] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": s.Jobs.TableName(), "GlobalSecondaryIndexName": jsii.String(due)})
+	return list
+}
+
+// alarms tell what a person has to look at; docs/operations.md says of each what
+// it means and what to do.
+func (s *Scheduler) alarms(p *Props) {
+	account := 1000.0
+	if p.AccountConcurrency != nil {
+		account = *p.AccountConcurrency
+	}
+	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))
+	alarm := func(id, about string, m awscloudwatch.IMetric, above float64, periods float64, missing awscloudwatch.TreatMissingData, compare awscloudwatch.ComparisonOperator) {
+		a := awscloudwatch.NewAlarm(scope, &id, &awscloudwatch.AlarmProps{
+			AlarmDescription: jsii.String("tickring: " + about), Metric: m, Threshold: &above, ComparisonOperator: compare,
+			EvaluationPeriods: &periods, DatapointsToAlarm: &periods, TreatMissingData: missing,
+		})
+		if p.AlarmTopic != nil {
+			action := awscloudwatchactions.NewSnsAction(p.AlarmTopic)
+			a.AddAlarmAction(action)
+			a.AddOkAction(action)
+		}
+	}
+	over := func(id, about string, m awscloudwatch.IMetric, above, periods float64) {
+		alarm(id, about, m, above, periods, awscloudwatch.TreatMissingData_NOT_BREACHING, awscloudwatch.ComparisonOperator_GREATER_THAN_THRESHOLD)
+	}
+	silent := func(id, about string, m awscloudwatch.IMetric) {
+		alarm(id, about, m, 1, 2, awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
+	}
+	// A fire waits on the ring for 15 minutes at most.
+	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails", queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
+	// They are taken at once and kept where people find them: what came is counted.
+	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"), 0, 1)
+	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails", s.own(boot.DueLag, "Maximum"), 180, 2)
+	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
+	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api", "canary"), "errors"), 2, 2)
+	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", "tick", "dispatch"), "throttles"), 0, 2)
+	over("TableThrottles", "DynamoDB throttles writes", sum(s.throttledTables(), "throttled writes"), 0, 2)
+	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
+		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
+	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])
+	if !p.NoCanary {
+		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent", s.of("Invocations", "canary")["canary"])
+	}
+}
+
+// dashboard answers three questions: is it on time, is it keeping up, what does
+// it cost.
+func (s *Scheduler) dashboard() {
+	graph := func(title string, lists ...map[string]awscloudwatch.IMetric) awscloudwatch.IWidget {
+		var left []awscloudwatch.IMetric
+		for _, l := range lists {
+			for _, name := range slices.Sorted(maps.Keys(l)) {
+				left = append(left, l[name])
+			}
+		}
+		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: &title, Left: &left, Width: jsii.Number(8), Height: jsii.Number(6)})
+	}
+	heading := func(text string) awscloudwatch.IWidget {
+		return awscloudwatch.NewTextWidget(&awscloudwatch.TextWidgetProps{Markdown: &text, Width: jsii.Number(24), Height: jsii.Number(1)})
+	}
+	one := func(m awscloudwatch.IMetric) map[string]awscloudwatch.IMetric {
+		return map[string]awscloudwatch.IMetric{"": m}
+	}
+	queues := func(name, statistic string) map[string]awscloudwatch.IMetric {
+		list := map[string]awscloudwatch.IMetric{}
+		for q, queue := range map[string]awssqs.IQueue{"fires": s.Fires, "slow": s.Slow, "checks": s.Checks, "results": s.Results} {
+			list[q] = queueMetric(queue, name, statistic)
+		}
+		return list
+	}
+	units := func(name string) map[string]awscloudwatch.IMetric {
+		list := map[string]awscloudwatch.IMetric{}
+		for t, table := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+			list[t] = metric("AWS/DynamoDB", name, "Sum", map[string]*string{"TableName": table.TableName()})
+		}
+		return list
+	}
+	all := slices.Sorted(maps.Keys(s.Functions))
+	awscloudwatch.NewDashboard(s.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{Widgets: &[]*[]awscloudwatch.IWidget{
+		{heading("## Is it on time")},
+		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(boot.Lateness, "Maximum"))), graph("Fires sent more than a second late", one(s.own(boot.LateFires, "Sum"))),
+			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.DueLag, "Maximum")))},
+		{heading("## Is it keeping up")},
+		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")), graph("Dead letters", one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"))),
+			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},
+		{heading("## What does it cost")},
+		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")), graph("Milliseconds of functions", s.of("Duration", all...))},
+		{graph("Invocations", s.of("Invocations", all...)), graph("Messages sent", queues("NumberOfMessagesSent", "Sum")), graph("Empty receives", queues("NumberOfEmptyReceives", "Sum"))},
+	}})
+}

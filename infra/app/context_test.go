@@ -1,0 +1,52 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Each setting is read, and one that is not known is told with those that are.
+func TestContext(t *testing.T) {
+	s, err := readContext(map[string]any{
+		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256", "tickring:provisioned": "5,100,5,400",
+		"tickring:alarms": "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes", "tickring:removalPolicy": "destroy",
+		"tickring:environment": "A=1,B=x=y", "tickring:deletionProtection": "false", "@aws-cdk/core:target-partitions": []any{"aws"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := s.props
+	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary || !p.Dashboard || *p.MaxConcurrency != 50 ||
+		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection {
+		t.Errorf("%+v", p)
+	}
+	for key, c := range map[string]struct{ value, want string }{
+		"colour":       {"red", "tickring:colour is not known; tickring: takes name, "},
+		"memory":       {"512", `tickring:memory=512: MB of single functions: dispatch=512,api=256: "512"`},
+		"provisioned":  {"5,100", "4 numbers are wanted"},
+		"architecture": {"mips", "arm64 and x86_64 are allowed"},
+		"alarms":       {"perhaps", "true and false are allowed"},
+		"environment":  {"A", `"A": NAME=value is allowed`},
+		"subnets":      {"subnet-1", "tickring:vpc is missing"},
+		"zone":         {"Z1", "tickring:domain is missing"},
+	} {
+		if _, err := readContext(map[string]any{prefix + key: c.value}); !strings.Contains(fmt.Sprint(err), c.want) {
+			t.Errorf("%s=%s: %v; want %s", key, c.value, err, c.want)
+		}
+	}
+}
+
+// docs/deploy.md has the same settings in the same words.
+func TestDocumented(t *testing.T) {
+	b, err := os.ReadFile("../../docs/deploy.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range all {
+		if line := fmt.Sprintf("| `%s` | %s |\n", o.key, o.takes); !strings.Contains(string(b), line) {
+			t.Errorf("docs/deploy.md has no line %s", line)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package infra
+
+import (
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsapigatewayv2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsec2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awslogs"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awsroute53targets"
+	"github.com/aws/constructs-go/constructs/v10"
+	"github.com/aws/jsii-runtime-go"
+)
+
+// endpoints are those of the VPC that functions in it need: without them, or a
+// way to the internet, they reach neither tables nor queues.
+func (s *Scheduler) endpoints(p *Props) {
+	scope := constructs.NewConstruct(s.Construct, jsii.String("Endpoint"))
+	awsec2.NewGatewayVpcEndpoint(scope, jsii.String("DynamoDB"), &awsec2.GatewayVpcEndpointProps{Vpc: p.Vpc, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB()})
+	for _, of := range []struct {
+		id      string
+		service awsec2.InterfaceVpcEndpointAwsService
+	}{{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS()}, {"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM()}, {"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA()}} {
+		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets, Open: jsii.Bool(false)})
+		for _, name := range []string{"tick", "dispatch", "slow", "api"} {
+			e.Connections().AllowDefaultPortFrom(s.Functions[name], jsii.String("tickring's "+name))
+		}
+	}
+}
+
+// domainName puts a name in front of the HTTP API, which then answers by it alone.
+func (s *Scheduler) domainName(d *Domain) {
+	scope := constructs.NewConstruct(s.Construct, jsii.String("Domain"))
+	name := awsapigatewayv2.NewDomainName(scope, jsii.String("Name"), &awsapigatewayv2.DomainNameProps{
+		DomainName: &d.Name, Certificate: d.Certificate, SecurityPolicy: awsapigatewayv2.SecurityPolicy_TLS_1_2,
+	})
+	awsapigatewayv2.NewApiMapping(scope, jsii.String("Mapping"), &awsapigatewayv2.ApiMappingProps{Api: s.api, DomainName: name, Stage: s.api.DefaultStage()})
+	if d.Zone != nil {
+		target := awsroute53.RecordTarget_FromAlias(awsroute53targets.NewApiGatewayv2DomainProperties(name.RegionalDomainName(), name.RegionalHostedZoneId()))
+		awsroute53.NewARecord(scope, jsii.String("Ipv4"), &awsroute53.ARecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."), Target: target})
+		awsroute53.NewAaaaRecord(scope, jsii.String("Ipv6"), &awsroute53.AaaaRecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."), Target: target})
+	}
+	s.Url = jsii.String("https://" + d.Name)
+}
+
+// accessLogs has the HTTP API write a line for each request: who, what, how
+// long, and nothing of what was sent.
+func (s *Scheduler) accessLogs(p *Props) {
+	stage := s.api.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
+	if !p.AccessLogs {
+		excuse(stage, "AwsSolutions-APIG1", "Off by default, for a line for each callback would cost more than the callback; the prop AccessLogs turns it on.")
+		return
+	}
+	logs := awslogs.NewLogGroup(s.Construct, jsii.String("AccessLog"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	stage.SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
+		DestinationArn: logs.LogGroupArn(),
+		Format: jsii.String(`{"time":"$context.requestTime","ip":"$context.identity.sourceIp","request":"$context.requestId","method":"$context.httpMethod",` +
+			`"path":"$context.path","status":"$context.status","bytes":"$context.responseLength","ms":"$context.responseLatency","error":"$context.integrationErrorMessage"}`),
+	})
+}
+
+// excuse says to cdk-nag why a finding is as it is to be.
+func excuse(c awscdk.CfnResource, rule, reason string) {
+	c.AddMetadata(jsii.String("cdk_nag"), map[string]any{"rules_to_suppress": []map[string]any{{"id": rule, "reason": reason}}})
+}

@@ -1,0 +1,238 @@
+package infra_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/infra"
+)
+
+// A statement of a policy, and whose it is.
+type statement struct {
+	role      string // logical ID
+	Effect    string
+	Action    any
+	Resource  any
+	Condition any
+}
+
+func list(v any) []any {
+	if l, ok := v.([]any); ok {
+		return l
+	}
+	return []any{v}
+}
+
+// statements are those of all roles, inline or in policies beside.
+func (tmpl *template) statements(t *testing.T) []statement {
+	t.Helper()
+	var all []statement
+	add := func(role string, doc any) {
+		for _, raw := range list(at(doc, "Statement")) {
+			b, err := json.Marshal(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := statement{role: role}
+			if err := json.Unmarshal(b, &s); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, s)
+		}
+	}
+	for id, r := range tmpl.Resources {
+		switch r.Type {
+		case "AWS::IAM::Role":
+			if managed := r.Properties["ManagedPolicyArns"]; managed != nil {
+				t.Errorf("%s has policies of others: %v", id, managed)
+			}
+			for _, p := range list(r.Properties["Policies"]) {
+				if p != nil {
+					add(id, at(p, "PolicyDocument"))
+				}
+			}
+		case "AWS::IAM::Policy":
+			for _, role := range r.Properties["Roles"].([]any) {
+				add(refers(role), r.Properties["PolicyDocument"])
+			}
+		}
+	}
+	if len(all) < 20 {
+		t.Fatalf("only %d statements are found", len(all))
+	}
+	return all
+}
+
+// A wildcard is one that cannot be narrower, with the reason.
+var wildcards = []struct {
+	action   func(string) bool
+	resource string // as it begins, in words
+	why      string
+}{
+	{is("logs:CreateLogStream", "logs:PutLogEvents"), "the log group of the function", "streams are named by Lambda when it starts a process"},
+	{is("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
+		"*", "Lambda checks for just this, before it knows the interfaces that it makes"},
+	{is("lambda:InvokeFunction", "lambda:GetFunctionConfiguration"), "functions by tag", "the tag is in the condition"},
+}
+
+func is(names ...string) func(string) bool {
+	return func(a string) bool { return slices.Contains(names, a) }
+}
+
+// inWords says what of a resource is wild; empty if nothing is.
+func inWords(s statement, resource any) string {
+	if resource == "*" {
+		return "*"
+	}
+	b, _ := json.Marshal(resource)
+	text := string(b)
+	if !strings.ContainsAny(text, "*?") {
+		// CloudFormation gives the ARN of a log group with ":*" at its end.
+		if get, ok := at(resource, "Fn::GetAtt").([]any); ok && strings.Contains(fmt.Sprint(get[0]), "Log") {
+			return "the log group of the function"
+		}
+		return ""
+	}
+	if strings.Contains(text, ":function:*") && strings.Contains(fmt.Sprint(s.Condition), "aws:ResourceTag/") {
+		return "functions by tag"
+	}
+	return text
+}
+
+// wild names the wildcards of a template that no reason is listed for.
+func wild(tmpl *template, t *testing.T) []string {
+	t.Helper()
+	var found []string
+	for _, s := range tmpl.statements(t) {
+		if s.Effect != "Allow" {
+			continue
+		}
+		for _, a := range list(s.Action) {
+			action := a.(string)
+			if strings.ContainsAny(action, "*?") {
+				found = append(found, fmt.Sprintf("%s may do %s", s.role, action))
+				continue
+			}
+			for _, r := range list(s.Resource) {
+				what := inWords(s, r)
+				if what == "" {
+					continue
+				}
+				if !slices.ContainsFunc(wildcards, func(w struct {
+					action   func(string) bool
+					resource string
+					why      string
+				}) bool {
+					return w.action(action) && w.resource == what
+				}) {
+					found = append(found, fmt.Sprintf("%s may do %s on %s", s.role, action, what))
+				}
+			}
+		}
+	}
+	return found
+}
+
+func allForms() map[string]infra.Props {
+	return map[string]infra.Props{
+		"HTTP API":     {},
+		"function URL": {FunctionUrl: true},
+		"executors": {Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"}, InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"},
+			Queues: []string{"arn:aws:sqs:us-east-1:123456789012:nightly"}},
+	}
+}
+
+// No role may do everything of a kind, or something to everything.
+func TestNoWildcards(t *testing.T) {
+	for form, p := range allForms() {
+		tmpl := synth(t, p)
+		for _, w := range wild(&tmpl, t) {
+			t.Errorf("%s: %s", form, w)
+		}
+	}
+}
+
+// Each function has a role that no other has.
+func TestRoleOfItsOwn(t *testing.T) {
+	tmpl := synth(t, infra.Props{})
+	users := map[string]string{}
+	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
+		role := refers(tmpl.Resources[id].Properties["Role"])
+		if other := users[role]; other != "" || role == "" {
+			t.Errorf("%s and %s are both %q", id, other, role)
+		}
+		users[role] = id
+	}
+}
+
+// Who calls strangers holds no more than it needs: of the secrets the key of
+// reports, and nobody but the API the token of the API.
+func TestSecretsOfRoles(t *testing.T) {
+	for form, p := range allForms() {
+		tmpl := synth(t, p)
+		readers := map[string][]string{}
+		for _, s := range tmpl.statements(t) {
+			for _, a := range list(s.Action) {
+				if !strings.HasPrefix(a.(string), "ssm:") && !strings.HasPrefix(a.(string), "secretsmanager:") && !strings.HasPrefix(a.(string), "kms:") {
+					continue
+				}
+				b, _ := json.Marshal(s.Resource)
+				for _, secret := range []string{"admin-token", "report-key"} {
+					if strings.Contains(string(b), "/"+secret) {
+						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring"))
+					}
+				}
+			}
+		}
+		want := map[string]string{
+			"admin-token ssm:GetParameter": "Api Setup", "report-key ssm:GetParameter": "Callback Dispatch Slow",
+			"admin-token ssm:PutParameter": "Setup", "report-key ssm:PutParameter": "Setup", "admin-token ssm:DeleteParameter": "Setup", "report-key ssm:DeleteParameter": "Setup",
+		}
+		if p.FunctionUrl {
+			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
+		}
+		for what, who := range readers {
+			slices.Sort(who)
+			if strings.Join(who, " ") != want[what] {
+				t.Errorf("%s: %s is allowed to %q, want %q", form, what, who, want[what])
+			}
+		}
+		if len(readers) != len(want) {
+			t.Errorf("%s: %v, want %v", form, readers, want)
+		}
+	}
+}
+
+// What others own may be used only as far as it was named.
+func TestExecutorsByName(t *testing.T) {
+	tmpl := synth(t, allForms()["executors"])
+	got := map[string]bool{}
+	for _, s := range tmpl.statements(t) {
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				if text, ok := r.(string); ok && (strings.HasSuffix(text, ":payroll") || strings.HasSuffix(text, ":nightly")) {
+					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+text[strings.LastIndex(text, ":")+1:]] = true
+				}
+			}
+		}
+	}
+	for _, fn := range []string{"Dispatch", "Slow", "Tick"} {
+		sends := fn != "Tick"
+		for what, want := range map[string]bool{
+			"lambda:InvokeFunction payroll": sends, "lambda:GetFunctionConfiguration payroll": true,
+			"sqs:SendMessage nightly": sends, "sqs:GetQueueAttributes nightly": true, "sqs:GetQueueUrl nightly": true,
+		} {
+			if got[fn+" "+what] != want {
+				t.Errorf("%s %s: %t, want %t", fn, what, got[fn+" "+what], want)
+			}
+		}
+	}
+	for what := range got {
+		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") {
+			t.Errorf("%s", what)
+		}
+	}
+}

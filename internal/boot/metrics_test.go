@@ -1,0 +1,48 @@
+package boot
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+	"time"
+)
+
+// A line is what CloudWatch takes for metrics, and there is none while all is well.
+func TestMetrics(t *testing.T) {
+	var out bytes.Buffer
+	now := time.UnixMilli(1_795_000_000_123)
+	m := NewMetrics("Tickring-Scheduler", &out)
+	m.Put(now, map[string]float64{Recovered: 0, DueLag: 0})
+	NewMetrics("", &out).Put(now, map[string]float64{Recovered: 1})
+	if out.Len() > 0 {
+		t.Errorf("written for nothing: %s", out.String())
+	}
+	m.Put(now, map[string]float64{Recovered: 0, DueLag: 181.5})
+	var line struct {
+		AWS struct {
+			Timestamp         int64
+			CloudWatchMetrics []struct {
+				Namespace  string
+				Dimensions [][]string
+				Metrics    []struct{ Name, Unit string }
+			}
+		} `json:"_aws"`
+		Scheduler string
+		DueLag    float64
+	}
+	if err := json.Unmarshal(out.Bytes(), &line); err != nil || bytes.Count(out.Bytes(), []byte("\n")) != 1 {
+		t.Fatalf("%v: %s", err, out.String())
+	}
+	d := line.AWS.CloudWatchMetrics[0]
+	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" || line.Scheduler != "Tickring-Scheduler" ||
+		len(d.Metrics) != 1 || d.Metrics[0].Name != "DueLag" || d.Metrics[0].Unit != "Seconds" || line.DueLag != 181.5 {
+		t.Errorf("%s", out.String())
+	}
+}
+
+// Each metric costs: there are few, and each has its unit.
+func TestFewMetrics(t *testing.T) {
+	if len(units) > 8 {
+		t.Errorf("%d metrics; at most 8 are allowed", len(units))
+	}
+}
