@@ -104,7 +104,7 @@ func TestInvoke(t *testing.T) {
 		"being changed":         {lambdaError(409, "ResourceConflictException", "The function is currently in the following state: Pending"), dispatch.AnswerBusy, "Pending"},
 		"credentials ran out":   {lambdaError(403, "ExpiredTokenException", "The security token included in the request is expired"), dispatch.AnswerBusy, "expired"},
 		"its own error":         {lambdaError(500, "ServiceException", "internal"), dispatch.AnswerUnconfirmed, "ServiceException"},
-		"a gateway":             {func(w http.ResponseWriter, _ *http.Request, _ []byte) { http.Error(w, "<html>", 502) }, dispatch.AnswerUnconfirmed, ""},
+		"a gateway":             {func(w http.ResponseWriter, _ *http.Request, _ []byte) { http.Error(w, "<html>", http.StatusBadGateway) }, dispatch.AnswerUnconfirmed, ""},
 		"cut":                   {func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }, dispatch.AnswerUnconfirmed, "no answer"},
 		"another way to say it": {func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }, dispatch.AnswerUnconfirmed, "not 202"},
 	} {
