@@ -16,7 +16,6 @@ import (
 // which may still be sent; a letter goes when all of it was.
 func TestRedrive(t *testing.T) {
 	f := newFixture(t)
-	now := core.InstantOf(start)
 	f.clock = start
 	ids := map[string]core.JobID{}
 	for _, name := range []string{"fine", "late", "paused", "changed", "gone", "mixed"} {
@@ -28,7 +27,7 @@ func TestRedrive(t *testing.T) {
 	}
 	f.fires()
 	f.clock = f.clock.Add(10 * time.Minute)
-	now = core.InstantOf(f.clock)
+	now := core.InstantOf(f.clock)
 	at := now - 300
 	fire := func(job core.JobID, at core.Instant) core.Fire {
 		return core.Fire{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule, Seq: 1}
