@@ -3,6 +3,7 @@ package arch_test
 import (
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -26,5 +27,30 @@ func TestSettingsAreDocumented(t *testing.T) {
 		if row := "| `" + s[1] + "` | " + s[2] + " |\n"; !strings.Contains(string(doc), row) {
 			t.Errorf("docs/deploy.md does not have the row\n%s", row)
 		}
+	}
+}
+
+// TestAlarmsAreDocumented: docs/operations.md says of each alarm of the construct
+// what it means and what to do, and names none that is not there.
+func TestAlarmsAreDocumented(t *testing.T) {
+	code, err := os.ReadFile("../../infra/alarms.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := regexp.MustCompile(`(?m)^\t+(?:over|silent)\("(\w+)"`).FindAllStringSubmatch(string(code), -1)
+	told := regexp.MustCompile("(?m)^\\| `(\\w+)` \\| [^|]{20,} \\| [^|]{20,} \\|$").FindAllStringSubmatch(string(doc), -1)
+	names := func(list [][]string) (out []string) {
+		for _, m := range list {
+			out = append(out, m[1])
+		}
+		slices.Sort(out)
+		return out
+	}
+	if m, d := names(made), names(told); len(m) < 8 || !slices.Equal(m, d) {
+		t.Errorf("there are the alarms %v, docs/operations.md has %v", m, d)
 	}
 }
