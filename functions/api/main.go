@@ -1,5 +1,6 @@
 // Command api is the function that people and programs ask: jobs, apps, runs,
-// executors. core/manage is what it drives. With TICKRING_DOORS=all it is the one
+// executors; and who pulls from a queue asks it whether to go on. core/manage is
+// what it drives. With TICKRING_DOORS=all it is the one
 // function behind a function URL, and takes what callback and registry take too.
 package main
 
@@ -53,7 +54,10 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan, Reachable: sender.Reachable})
-	return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
+	mux := http.NewServeMux()
+	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
+	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
+	mux.Handle("/", api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
 		facts.Gather(ctx, data, time.Now(), &f)
 		return f
@@ -65,7 +69,8 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 			log.Warn("the last tick could not be read", "err", err)
 		}
 		return api.Status{Now: time.Now().UTC(), LastTick: last}
-	}})
+	}}))
+	return mux
 }
 
 // all adds the doors of executors to the API.
@@ -74,7 +79,6 @@ func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) h
 	mux := http.NewServeMux()
 	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
 		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
-	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
 	mux.Handle("/", api)
 	return mux

@@ -19,7 +19,6 @@ import (
 
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doors"
@@ -37,8 +36,6 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	mux := http.NewServeMux()
 	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
-	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
-	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
 	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))

@@ -32,7 +32,7 @@ import (
 // dispatch invokes a function that reports by itself, to a server or with
 // nothing but what it was invoked with, one that knows nothing of
 // tickring, whose records come to callback from its queue, and one that is not
-// there; and sends to a queue that the SDK pulls from, which asks callback.
+// there; and sends to a queue that the SDK pulls from, which asks api.
 func TestExecutorsOfAWS(t *testing.T) {
 	db, client := clients(t)
 	n := fresh(t)
@@ -41,7 +41,14 @@ func TestExecutorsOfAWS(t *testing.T) {
 		t.Fatal(err)
 	}
 	callback := newSandbox(t, "callback", n, "TICKRING_ADMIN_TOKEN="+adminToken)
-	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { front(t, callback, w, r) }))
+	api := newSandbox(t, "api", n)
+	door := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v1/queue/") {
+			front(t, api, w, r)
+			return
+		}
+		front(t, callback, w, r)
+	}))
 	defer door.Close()
 
 	// What the functions do.
