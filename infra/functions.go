@@ -50,6 +50,7 @@ type function struct {
 type needs struct {
 	jobs, due, runs, state []string // actions of DynamoDB
 	sends, takes           []awssqs.IQueue
+	counts                 []awssqs.IQueue // asks how much is on them
 }
 
 // functionNames are those that there may be.
@@ -87,6 +88,7 @@ var (
 	registering = needs{state: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
 	managing    = needs{
 		jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		due:   []string{"Query"}, // since when a job waits to be planned: for doctor
 		runs:  []string{"BatchGetItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
 		state: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
 	}
@@ -96,7 +98,7 @@ var (
 func (n needs) and(more ...needs) needs {
 	for _, m := range more {
 		n.jobs, n.due, n.runs, n.state = union(n.jobs, m.jobs), union(n.due, m.due), union(n.runs, m.runs), union(n.state, m.state)
-		n.sends, n.takes = append(n.sends, m.sends...), append(n.takes, m.takes...)
+		n.sends, n.takes, n.counts = append(n.sends, m.sends...), append(n.takes, m.takes...), append(n.counts, m.counts...)
 	}
 	return n
 }
@@ -122,6 +124,9 @@ func (s *Scheduler) statements(n needs) []awsiam.PolicyStatement {
 	}
 	if len(n.takes) > 0 {
 		list = append(list, allow([]string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"}, arns(n.takes)...))
+	}
+	if len(n.counts) > 0 {
+		list = append(list, allow([]string{"sqs:GetQueueAttributes"}, arns(n.counts)...))
 	}
 	return list
 }

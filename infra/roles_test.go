@@ -236,3 +236,33 @@ func TestExecutorsByName(t *testing.T) {
 		}
 	}
 }
+
+// Who judges by the age of the ring, or tells of it, may ask each queue of fires
+// how much is on it, and the API the index of what is due.
+func TestAgeOfTheRing(t *testing.T) {
+	tmpl := synth(t, infra.Props{})
+	got := map[string]bool{}
+	for _, s := range tmpl.statements(t) {
+		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				b, _ := json.Marshal(r)
+				for _, what := range []string{"TickringFires", "TickringSlow", "TickringChecks", "/index/due"} {
+					if strings.Contains(string(b), what) {
+						got[role+" "+a.(string)+" "+what] = true
+					}
+				}
+			}
+		}
+	}
+	for _, fn := range []string{"Tick", "Dispatch", "Api"} {
+		for _, q := range []string{"TickringFires", "TickringSlow", "TickringChecks"} {
+			if what := fn + " sqs:GetQueueAttributes " + q; !got[what] {
+				t.Errorf("%s: not allowed", what)
+			}
+		}
+	}
+	if !got["Api dynamodb:Query /index/due"] || got["Callback sqs:GetQueueAttributes TickringFires"] {
+		t.Errorf("%v", got)
+	}
+}

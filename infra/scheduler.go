@@ -119,13 +119,13 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-			needs: managing.and(finishing, calledBack, registering, needs{sends: ring})}, s.mayRead(s.TokenParameter, s.reportKey))
+			needs: managing.and(finishing, calledBack, registering, needs{sends: ring}, s.counting())}, s.mayRead(s.TokenParameter, s.reportKey))
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		needs: managing.and(finishing, needs{sends: ring})}, s.mayRead(s.TokenParameter))
+		needs: managing.and(finishing, needs{sends: ring}, s.counting())}, s.mayRead(s.TokenParameter))
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, needs: registering})
 
@@ -158,6 +158,12 @@ func (s *Scheduler) ring() needs {
 	return needs{sends: []awssqs.IQueue{s.Fires, s.Slow, s.Checks}}
 }
 
+// counting is what whoever judges by the age of the ring may do: what is lost,
+// and what an audit finds, is not while a message may be on its way.
+func (s *Scheduler) counting() needs {
+	return needs{counts: []awssqs.IQueue{s.Fires, s.Slow, s.Checks}}
+}
+
 // callback is the function that takes results: over HTTP, where that goes to
 // several functions, and from the queue to which Lambda brings the ends of
 // functions that know nothing of tickring.
@@ -186,7 +192,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
 	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, loops: true, once: true,
-		needs: planning.and(finishing, s.ring())}, s.executors(p, false)...)
+		needs: planning.and(finishing, s.ring(), s.counting())}, s.executors(p, false)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
 		Roles:      &[]awsiam.IRole{tick.Role()},
@@ -199,7 +205,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	sends := func(name, about string, from ...awssqs.IQueue) awslambda.Function {
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true, loops: true,
 			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
-			needs: dispatching.and(finishing, s.ring(), needs{sends: []awssqs.IQueue{s.Dead}, takes: from})}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
+			needs: dispatching.and(finishing, s.ring(), s.counting(), needs{sends: []awssqs.IQueue{s.Dead}, takes: from})}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
 	}
 	dispatch := sends("dispatch", "sends fires to executors", s.Fires, s.Checks, s.Dead)
 	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
