@@ -272,6 +272,23 @@ func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 	return list
 }
 
+// logs lets a function read what the functions that are executors write, where
+// each is named: into the log group that Lambda makes for it.
+func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
+	var groups []*string
+	for _, arn := range p.Invoke {
+		if isToken(arn) {
+			continue
+		}
+		a := strings.Split(arn, ":")
+		groups = append(groups, jsii.String("arn:"+a[1]+":logs:"+a[3]+":"+a[4]+":log-group:/aws/lambda/"+a[6]+":*"))
+	}
+	if len(groups) == 0 {
+		return nil
+	}
+	return []awsiam.PolicyStatement{allow([]string{"logs:FilterLogEvents"}, groups...)}
+}
+
 // retention of logs.
 func (p *Props) retention() awslogs.RetentionDays {
 	days := 14.0

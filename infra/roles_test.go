@@ -73,6 +73,7 @@ var wildcards = []struct {
 	why      string
 }{
 	{is("logs:CreateLogStream", "logs:PutLogEvents"), "the log group of the function", "streams are named by Lambda when it starts a process"},
+	{is("logs:FilterLogEvents"), "the log group of an executor", "streams are named by Lambda when it starts a process"},
 	{is("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
 		"*", "Lambda checks for just this, before it knows the interfaces that it makes"},
 	{is("lambda:InvokeFunction", "lambda:GetFunctionConfiguration"), "functions by tag", "the tag is in the condition"},
@@ -95,6 +96,9 @@ func inWords(s statement, resource any) string {
 			return "the log group of the function"
 		}
 		return ""
+	}
+	if strings.Contains(text, ":log-group:/aws/lambda/payroll:*") {
+		return "the log group of an executor"
 	}
 	if strings.Contains(text, ":function:*") && strings.Contains(fmt.Sprint(s.Condition), "aws:ResourceTag/") {
 		return "functions by tag"
@@ -234,6 +238,16 @@ func TestExecutorsByName(t *testing.T) {
 		if !strings.HasPrefix(what, "Dispatch ") && !strings.HasPrefix(what, "Slow ") && !strings.HasPrefix(what, "Tick ") {
 			t.Errorf("%s", what)
 		}
+	}
+	// Only who is asked for logs reads them.
+	var readers []string
+	for _, s := range tmpl.statements(t) {
+		if slices.Contains(list(s.Action), any("logs:FilterLogEvents")) {
+			readers = append(readers, strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+fmt.Sprint(s.Resource))
+		}
+	}
+	if len(readers) != 1 || !strings.HasPrefix(readers[0], "Api ") || !strings.Contains(readers[0], ":log-group:/aws/lambda/payroll:*") {
+		t.Errorf("logs of executors are read by %q", readers)
 	}
 }
 

@@ -119,13 +119,13 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-			needs: managing.and(finishing, calledBack, registering, needs{sends: ring}, s.counting())}, s.mayRead(s.TokenParameter, s.reportKey))
+			needs: managing.and(finishing, calledBack, registering, needs{sends: ring}, s.counting())}, append(s.logs(p), s.mayRead(s.TokenParameter, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		needs: managing.and(finishing, needs{sends: ring}, s.counting())}, s.mayRead(s.TokenParameter))
+		needs: managing.and(finishing, needs{sends: ring}, s.counting())}, append(s.logs(p), s.mayRead(s.TokenParameter))...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, needs: registering})
 
