@@ -58,9 +58,10 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
 }
 
+// throttledTables are those that every fire writes.
 func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
 	list := map[string]awscloudwatch.IMetric{}
-	for name, t := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+	for name, t := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs} {
 		list[name] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": t.TableName()})
 	}
 	list["due"] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": s.Jobs.TableName(), "GlobalSecondaryIndexName": jsii.String(due)})
@@ -98,8 +99,8 @@ func (s *Scheduler) alarms(p *Props) {
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"), 0, 1)
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails", s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
-	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api", "canary"), "errors"), 2, 2)
-	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", "tick", "dispatch"), "throttles"), 0, 2)
+	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"), "errors"), 2, 2)
+	over("Throttles", "functions are throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)
 	over("TableThrottles", "DynamoDB throttles writes", sum(s.throttledTables(), "throttled writes"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)

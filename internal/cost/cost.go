@@ -69,15 +69,14 @@ type Deployment struct {
 	Keep      time.Duration // how long runs stay
 	RunBytes  int           // of a run, as DynamoDB counts them
 	Executors int           // that beat; those at fixed addresses do not
-	Alarms    int
-	Queues    int // that a mapping polls
-	Pollers   int // that ask each of them for messages, for 20 s at a time
+	Alarms    int           // metrics that alarms look at
+	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
 	MemoryMB  struct{ Tick, Dispatch, Callback, Registry int }
 }
 
 // Standard is a stack as it is deployed without any choices.
 func Standard() Deployment {
-	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 480, Queues: 4, Pollers: 2}
+	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 480, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry = 256, 256, 128, 128
 	return d
 }
@@ -103,7 +102,7 @@ func Idle(d Deployment) Usage {
 	u := Usage{
 		WriteUnits:    minutes * (writesOfWake + writesOfBeats*float64(d.Executors)),
 		ReadUnits:     minutes * (readsOfWake + readsOfBeats*float64(d.Executors)),
-		QueueRequests: minutes * 3 * float64(d.Queues*d.Pollers),
+		QueueRequests: minutes * 3 * float64(d.Pollers),
 		Invocations:   minutes + beats,
 		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.Registry),
 		Wakes:         minutes,
