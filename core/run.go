@@ -79,8 +79,9 @@ type Run struct {
 
 	// The claim. Owner is the nonce of the invocation that may send it, empty
 	// when none may; Until is when that invocation can no longer send. Without an
-	// owner it is when the trigger was changed last, zero never: a claim names the
-	// Until that it read, so none is made by what was read before a change.
+	// owner it is that of the last one, or when the trigger was changed last, zero
+	// neither: a claim names the Until that it read, so none is made by what was read
+	// before another claim or a change.
 	Owner     string
 	Until     time.Time
 	Address   string

@@ -122,3 +122,54 @@ func TestChangedTrigger(t *testing.T) {
 		})
 	}
 }
+
+// busy refuses all for a passing reason.
+type busy struct{ noted }
+
+func (b *busy) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	b.sent = append(b.sent, *s.Run.Params)
+	return dispatch.Answer{Kind: dispatch.AnswerBusy}
+}
+
+// TestChangedTriggerGivenBack: between the look of one dispatch and its claim the
+// trigger is changed, and another dispatch claims it and gives it back: nobody owns
+// it, as before, and what was read before the change claims it all the same not.
+func TestChangedTriggerGivenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, to, full := &before{Store: memory.New(memory.Options{})}, &noted{}, &busy{}
+		log := slog.New(slog.DiscardHandler)
+		end := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
+		d := dispatch.New(s, s, to, end, dispatch.Options{Log: log})
+		other := dispatch.New(s.Store, s, full, end, dispatch.Options{Log: log})
+		ctx, now, was, is := t.Context(), core.InstantOf(time.Now()), "old", "new"
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
+			First: core.NumberedRun(7, 1), Params: &was}
+		entry := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
+		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}),
+			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.PutTriggered(ctx, run, entry)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		m := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		s.do = func() {
+			next := run
+			next.Params, next.Until = &is, time.Now()
+			if err := s.ChangeTriggered(ctx, manage.Triggered{Run: next, Entry: entry}); err != nil {
+				t.Error(err)
+			}
+			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != "[new]" {
+				t.Errorf("the other sent %q, %v", full.sent, v.Err)
+			}
+		}
+		if v := d.Handle(ctx, m)[0]; !v.Ack {
+			t.Errorf("not acked: %v", v.Err)
+		}
+		if want := "[new to " + firstAddress + "]"; fmt.Sprint(to.sent) != want {
+			t.Errorf("sent %q, want %s", to.sent, want)
+		}
+	})
+}

@@ -66,8 +66,9 @@ type Readdress struct {
 	Tries   []core.Try // all so far
 }
 
-// GiveBack empties owner and until; the address too unless KeepAddress (a run
-// that may have been sent keeps its address for ever). State becomes planned.
+// GiveBack empties the owner; the address too unless KeepAddress (a run that may
+// have been sent keeps its address for ever). Until stays: what was read before the
+// claim that is given back names another, and claims nothing. State becomes planned.
 type GiveBack struct {
 	Run         core.RunID
 	Owner       string

@@ -366,7 +366,6 @@ func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error
 		w.where(openTest)
 		w.ownerIs(g.Owner)
 		w.remove("owner")
-		w.remove("until")
 		w.set("state", text(string(core.Planned)))
 		if !g.KeepAddress {
 			w.remove("address")

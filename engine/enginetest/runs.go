@@ -256,9 +256,9 @@ func giveBack(t *testing.T, h Harness) {
 	give := []dispatch.GiveBack{{Run: a.ID, Owner: a.Owner}, {Run: b.ID, Owner: b.Owner, KeepAddress: true}, {Run: c.ID, Owner: "nonce-x"},
 		{Run: shut.ID, Owner: shut.Owner}, {Run: id[4], Owner: "nonce-1"}}
 	answers(t, e.Dispatch.GiveBack(ctx, give), "ok", "ok", "refused", "refused", "refused")
-	a.State, a.Owner, a.Until, a.Address = core.Planned, "", time.Time{}, ""
-	b.State, b.Owner, b.Until = core.Planned, "", time.Time{}
-	for _, r := range []core.Run{a, b, c, shut} { // the journal of the claim stays named
+	a.State, a.Owner, a.Address = core.Planned, "", ""
+	b.State, b.Owner = core.Planned, ""
+	for _, r := range []core.Run{a, b, c, shut} { // the journal of the claim stays named, and so does its until
 		sameRun(t, e, r)
 	}
 	refused(t, e.Dispatch.GiveBack(ctx, give[:1])[0])
@@ -472,7 +472,12 @@ func changed(t *testing.T, h Harness) {
 	c.Seen = take.NewUntil
 	refused(t, e.Manage.ChangeTriggered(ctx, c))
 	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: r.ID, Owner: "me"}})[0])
-	c.Seen = time.Time{}
+	// Its until stays, so that nobody takes what was read before for what is now.
+	for _, seen := range []time.Time{{}, r.Until} {
+		c.Seen = seen
+		refused(t, e.Manage.ChangeTriggered(ctx, c))
+	}
+	c.Seen = take.NewUntil
 	ok(t, e.Manage.ChangeTriggered(ctx, c))
 	r = c.Run
 	r.Journal = take.Journal

@@ -116,7 +116,7 @@ func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error
 		if r == nil || r.Owner != g.Owner {
 			return core.ErrRefused
 		}
-		r.Owner, r.Until, r.State = "", time.Time{}, core.Planned
+		r.Owner, r.State = "", core.Planned
 		if !g.KeepAddress {
 			r.Address = ""
 		}

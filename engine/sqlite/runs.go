@@ -415,7 +415,7 @@ func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 // GiveBack implements dispatch.Store.
 func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
 	return batch(ctx, s, true, gives, func(tx *tx, gives []dispatch.GiveBack, answers []error) error {
-		return eachRow(tx, `UPDATE runs SET jnonce = coalesce(jnonce, owner), owner = NULL, until = 0, state = 1,
+		return eachRow(tx, `UPDATE runs SET jnonce = coalesce(jnonce, owner), owner = NULL, state = 1,
 address = CASE WHEN ?1 THEN address END WHERE key = ?2 AND state <= 3 AND owner IS ?3`, gives, answers, func(st *sqlite.Stmt, g *dispatch.GiveBack) error {
 			st.BindBool(1, g.KeepAddress)
 			st.BindInt64(2, key(g.Run))
