@@ -888,6 +888,9 @@ func (t *truth) pausedBy(app string, p core.Pause, rev int64) {
 	t.trace(bg, 0, "pause of %q from %s to %s", app, p.From.Format("15:04:05.000"), p.To.Format("15:04:05.000"))
 	for i := range t.pauses {
 		if o := &t.pauses[i]; o.app == app && o.pause.From.Equal(p.From) {
+			if !o.pause.To.IsZero() && (p.To.IsZero() || p.To.After(o.pause.To)) {
+				o.acked = time.Time{} // nobody was told of what it covers now
+			}
 			o.pause, o.rev = p, rev
 			return
 		}
