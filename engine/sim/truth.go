@@ -490,7 +490,8 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 	came := map[core.RunID]*ring.Message{}
 	for i := range inv.got {
 		for _, f := range inv.got[i].Message.Fires {
-			if m := &inv.got[i].Message; m.Slow {
+			// Of copies that were put back the one or the other counts.
+			if m := &inv.got[i].Message; m.Slow && (came[f.Run] == nil || m.Try < came[f.Run].Try) {
 				came[f.Run] = m
 			}
 		}
