@@ -13,11 +13,10 @@ import (
 // Fenced is e for the processes of one deployment: whoever reads the item that
 // concerns everything, as each tick, each dispatch and each judgement of the
 // watchdog does before it acts, gets an error unless the data is that
-// deployment's, and so does whoever draws numbers, makes what an ended run owes, or
-// changes a job: what they put on the ring of a deployment that does not work would
-// wait there for ever, and count as sent. It costs no read but for those. The first
-// tick binds data that is nobody's to its deployment, so that
-// a copy of it is nobody else's.
+// deployment's; and so do who draws numbers, and who makes what an ended run owes:
+// on the ring of a deployment that does not work it would wait for ever, and count
+// as sent. It costs no read but for those. The first tick binds data that is
+// nobody's to its deployment, so that a copy of it is nobody else's.
 //
 // What was read before a fence is acted on until the invocation ends.
 func Fenced(e *Engine, deployment string) *Engine {
@@ -120,11 +119,4 @@ func (f fencedManage) NewJobIDs(ctx context.Context, n int) (core.JobID, error) 
 		return 0, err
 	}
 	return f.Store.NewJobIDs(ctx, n)
-}
-
-func (f fencedManage) UpdateJobs(ctx context.Context, updates []manage.Update) []error {
-	if _, err := f.Global(ctx); err != nil {
-		return all(err, len(updates))
-	}
-	return f.Store.UpdateJobs(ctx, updates)
 }
