@@ -870,4 +870,28 @@ func letters(t *testing.T, h Harness) {
 	page, err = e.Dead.Letters(ctx, "", 10)
 	ok(t, err)
 	same(t, "the letters that are left", page, []core.Letter{list[0], list[2]})
+
+	// No letter has the ID of one that is gone: who goes on behind that would go by
+	// it, and who removes that a second time would remove it.
+	ok(t, e.Dead.DropLetter(ctx, list[0].ID))
+	ok(t, e.Ring.Bury(ctx, ring.Message{Kind: ring.KindCheck, Slot: at(1), Check: &ring.Check{Runs: ids(1)}}, "one more"))
+	eventually(t, h, func() string {
+		if q, is := e.Dead.(interface {
+			TakeLetters(ctx context.Context, wait time.Duration) (int, error)
+		}); is {
+			_, err := q.TakeLetters(ctx, 0)
+			ok(t, err)
+		}
+		page, err = e.Dead.Letters(ctx, "", 10)
+		ok(t, err)
+		if len(page) != 2 {
+			return "it is not there"
+		}
+		return ""
+	})
+	for _, l := range page {
+		if l.Reason == "one more" && (l.ID == list[0].ID || l.ID == list[1].ID) {
+			t.Errorf("a letter with the ID of one that is gone: %+v", l)
+		}
+	}
 }

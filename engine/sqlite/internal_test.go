@@ -121,6 +121,14 @@ func TestOlderFile(t *testing.T) {
 	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
 		t.Fatal(err)
 	}
+	m := ring.Message{Kind: ring.KindFires, Slot: 1_800_000_000, Fires: []core.Fire{{Run: r.ID, Rev: 1, At: 1_800_000_000, Slot: 1_800_000_000, Cause: core.CauseManual}}}
+	if err := s.Bury(t.Context(), m, "why"); err != nil {
+		t.Fatal(err)
+	}
+	was, err := s.Letters(t.Context(), "", 10)
+	if err != nil || len(was) != 1 {
+		t.Fatal(was, err)
+	}
 	raw(t, s, "DROP TABLE pulled")
 	raw(t, s, "DROP INDEX runs_owes")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
@@ -133,6 +141,9 @@ func TestOlderFile(t *testing.T) {
 	}
 	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
 		t.Errorf("%+v, %v", found[r.ID], err)
+	}
+	if is, err := s.Letters(t.Context(), "", 10); err != nil || len(is) != 1 || is[0] != was[0] {
+		t.Errorf("%+v, %v; it was %+v", is, err, was)
 	}
 	if n := ask(t, s, "SELECT count(*) FROM sqlite_schema WHERE name = 'runs_owes'"); n != 1 {
 		t.Error("the index of what owes was not made")

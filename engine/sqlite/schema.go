@@ -96,6 +96,13 @@ CREATE TABLE pulled (
 CREATE UNIQUE INDEX pulled_run ON pulled (app, queue, run);
 CREATE INDEX pulled_visible ON pulled (app, queue, visible, id);
 `,
+	// 5: no dead letter has the number of one that was removed
+	`
+ALTER TABLE dead RENAME TO old_dead;
+CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, reason TEXT NOT NULL, body BLOB NOT NULL);
+INSERT INTO dead SELECT id, at, reason, body FROM old_dead ORDER BY id;
+DROP TABLE old_dead;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.
