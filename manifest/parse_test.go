@@ -181,7 +181,7 @@ func TestErrors(t *testing.T) {
 			"m:7:20: jobs[0].schedule.cron: \"nope\": at offset 4: has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]\n" +
 			"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
 			"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h 30d"},
-		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n", `m:6:12: jobs[0].handler: "run": the handler of a call: executor is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
+		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n", `m:6:12: jobs[0].handler: "run": the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
 		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"), "m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)\n" +
 			"m:4:35: apps[0].executors[2]: \"http://h:1\" is named twice\n" +
 			"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"},
