@@ -31,7 +31,15 @@ func (w *World) judge() {
 		w.sleep(bg, time.Until(w.truth.latest())) // what was changed by a clock that was ahead
 	}
 	w.sleep(bg, 10*time.Second)
-	for _, t := range []manage.Target{{All: true}, {App: "alpha"}, {App: "beta"}, {App: "gamma"}} {
+	paused := []manage.Target{{All: true}}
+	apps, err := w.people.Apps(bg)
+	if err != nil {
+		w.fail(0, "read apps: %v", err)
+	}
+	for _, a := range apps {
+		paused = append(paused, manage.Target{App: a.Name})
+	}
+	for _, t := range paused {
 		if _, err := w.people.Resume(bg, god, t, ""); err != nil {
 			w.fail(0, "resume: %v", err)
 		}
