@@ -28,81 +28,105 @@ const (
 	settles = 30 * time.Second
 )
 
-// eachSecond: the schedule wakes the tick, which plans onto the ring, from which
-// dispatch sends to a real executor, which calls back.
-func (s *stack) eachSecond(t *testing.T) {
-	app := s.app(t, "second", "")
-	var mu sync.Mutex
-	got := map[int64]int{} // runs by their second
-	early, slowest := 0, time.Duration(0)
-	first := make(chan time.Time, 1)
+// seconds counts the runs of a job that fires each second, by their second.
+type seconds struct {
+	mu      sync.Mutex
+	got     map[int64]int
+	early   int
+	slowest time.Duration
+	first   chan time.Time
+}
+
+// fires makes a job that fires each second to an executor of an app, in this
+// process, and counts what that receives. It begins with a whole second after
+// the first.
+func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, from time.Time) {
+	t.Helper()
+	c = &seconds{got: map[int64]int{}, first: make(chan time.Time, 1)}
 	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
 		now := time.Now()
 		at, planned := core.RunID(run.ID).Planned()
 		if !planned {
 			return fmt.Errorf("run %d has no instant", run.ID)
 		}
-		mu.Lock()
-		defer mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
 		late := now.Sub(at.Time())
-		if got[at.Time().Unix()]++; late < 0 {
-			early++
+		if c.got[at.Time().Unix()]++; late < 0 {
+			c.early++
 		}
-		slowest = max(slowest, late)
+		c.slowest = max(c.slowest, late)
 		select {
-		case first <- at.Time():
+		case c.first <- at.Time():
 		default:
 		}
 		return nil
 	})
-	s.OK(t, "", "create", app+"/each", "--cron", "* * * * * ?", "--handler", "work")
-	var from time.Time
+	s.OK(t, "", append([]string{"create", app + "/each", "--cron", "* * * * * ?", "--handler", "work"}, more...)...)
 	limit := time.NewTimer(woken)
 	defer limit.Stop()
 	select {
-	case at := <-first:
+	case at := <-c.first:
 		from = time.Now().Truncate(time.Second).Add(2 * time.Second)
 		t.Logf("the first instant sent is %s, at %s", at.Format(time.TimeOnly), time.Now().UTC().Format(time.TimeOnly))
 	case <-limit.C:
 		t.Fatalf("nothing was sent within %s", woken)
 	}
-	to := from.Add(proof)
-	wait(t, time.Until(to))
-	missing := func() (none, many int) {
-		mu.Lock()
-		defer mu.Unlock()
-		for at := from; at.Before(to); at = at.Add(time.Second) {
-			switch n := got[at.Unix()]; {
-			case n == 0:
-				none++
-			case n > 1:
-				many++
-			}
+	return c, from
+}
+
+// in counts the seconds of [from, to) that none came of, and those that more came of.
+func (c *seconds) in(from, to time.Time) (none, many int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for at := from; at.Before(to); at = at.Add(time.Second) {
+		switch n := c.got[at.Unix()]; {
+		case n == 0:
+			none++
+		case n > 1:
+			many++
 		}
-		return none, many
 	}
+	return none, many
+}
+
+// hold looks whether each second of [from, to), which has passed, came once and
+// was called back, and pauses the job.
+func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, settles time.Duration) {
+	t.Helper()
+	count := int(to.Sub(from) / time.Second)
 	if err := rig.Eventually(settles, func() error {
-		if none, _ := missing(); none > 0 {
-			return fmt.Errorf("%d of %d instants reached no executor", none, int(proof/time.Second))
+		if none, _ := c.in(from, to); none > 0 {
+			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
-	}
-	if _, many := missing(); many > 0 {
-		t.Errorf("%d instants reached the executor more than once", many)
 	}
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Before an audit of what the queue may still hold.
 	if err := rig.Eventually(settles, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
 		t.Error(err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
-	if early > 0 {
-		t.Errorf("%d runs came before their instant", early)
+	if _, many := c.in(from, to); many > 0 {
+		t.Errorf("%d instants reached the executor more than once", many)
 	}
-	t.Logf("%d instants, the latest run %s after its instant", int(proof/time.Second), slowest)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.early > 0 {
+		t.Errorf("%d runs came before their instant", c.early)
+	}
+	t.Logf("%d instants, the latest run %s after its instant", count, c.slowest)
+}
+
+// eachSecond: the schedule wakes the tick, which plans onto the ring, from which
+// dispatch sends to a real executor, which calls back.
+func (s *stack) eachSecond(t *testing.T) {
+	app := s.app(t, "second", "")
+	c, from := s.fires(t, app)
+	to := from.Add(proof)
+	wait(t, time.Until(to))
+	c.hold(t, s, app, from, to, settles)
 }
 
 // succeeded looks whether every second of [from, to) has a run that was called back.

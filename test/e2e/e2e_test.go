@@ -36,7 +36,11 @@ type outputs struct {
 	FiresQueue     string
 	ChecksQueue    string
 	DeadQueue      string
-	TickFunction   string
+	ResultsQueue   string
+	// Functions of the stack.
+	TickFunction, DispatchFunction, SlowFunction                    string
+	ApiFunction, CallbackFunction, RegistryFunction, CanaryFunction string
+	ResultsQueueArn                                                 string
 }
 
 // stack is what was deployed.
@@ -45,6 +49,7 @@ type stack struct {
 	*rig.Server
 	sdk   aws.Config
 	began time.Time
+	older string // folder of the functions of an older build
 }
 
 // deployed finds the stack. The suite is only run where there is one, so a
@@ -91,8 +96,14 @@ func TestStack(t *testing.T) {
 		t.Run("by hand", func(t *testing.T) { t.Parallel(); s.byHand(t) })
 		t.Run("call", func(t *testing.T) { t.Parallel(); s.call(t) })
 		t.Run("canary", func(t *testing.T) { t.Parallel(); s.canary(t) })
+		t.Run("lambda with the SDK", func(t *testing.T) { t.Parallel(); s.lambdaSDK(t) })
+		t.Run("lambda without", func(t *testing.T) { t.Parallel(); s.lambdaPlain(t) })
+		t.Run("queue", func(t *testing.T) { t.Parallel(); s.queue(t) })
+		t.Run("redrive", func(t *testing.T) { t.Parallel(); s.redrive(t) })
 		t.Run("strangers", func(t *testing.T) { t.Parallel(); s.strangers(t) })
+		t.Run("older functions", func(t *testing.T) { t.Parallel(); s.buildOlder(t) })
 	})
+	t.Run("redeployed", s.redeployed)
 	if t.Failed() || *destroy == "" {
 		return
 	}

@@ -1,0 +1,195 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/executor"
+	"github.com/tickring/tickring/executor/queueexec"
+)
+
+// Executors that are no part of the stack, as localstack/deploy allows them.
+const (
+	sdkFunction   = "tickring-e2e-sdk"
+	plainFunction = "tickring-e2e-plain"
+	queueName     = "tickring-e2e"
+)
+
+// function makes a function of a package of a module, and removes it at the end.
+func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]string) {
+	t.Helper()
+	dir := t.TempDir()
+	compile(t, source, pkg, dir, "-ldflags", "-s -w")
+	arch := types.ArchitectureX8664
+	if runtime.GOARCH == "arm64" {
+		arch = types.ArchitectureArm64
+	}
+	cl := lambda.NewFromConfig(s.sdk)
+	remove := func(ctx context.Context) error {
+		_, err := cl.DeleteFunction(ctx, &lambda.DeleteFunctionInput{FunctionName: &name})
+		return err
+	}
+	_ = remove(t.Context()) // what a suite that was interrupted left
+	// The role of the canary may write a log and nothing else.
+	canary, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &s.CanaryFunction})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.CreateFunction(t.Context(), &lambda.CreateFunctionInput{
+		FunctionName: &name, Runtime: types.RuntimeProvidedal2023, Handler: aws.String("bootstrap"), Architectures: []types.Architecture{arch},
+		Role: canary.Role, Timeout: aws.Int32(20),
+		Code: &types.FunctionCode{ZipFile: zipped(t, dir)}, Environment: &types.Environment{Variables: env},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		defer cancel()
+		if err := remove(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	s.active(t, name)
+}
+
+// lambdaSDK: the example of the documentation is deployed as a function. It is
+// told nothing but its app, and calls back by itself.
+func (s *stack) lambdaSDK(t *testing.T) {
+	app := s.app(t, "sdk", `, executors: ["lambda:`+sdkFunction+`"]`)
+	s.function(t, sdkFunction, filepath.Join("..", ".."), "./executor/examples/lambda", map[string]string{"TICKRING_APP": app})
+	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
+	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
+	if r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", settles); r.Address != "lambda:"+sdkFunction {
+		t.Errorf("it ran at %s", r.Address)
+	}
+	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", settles); !strings.Contains(r.Message, "nobody") {
+		t.Errorf("the failure says %q", r.Message)
+	}
+}
+
+// lambdaPlain: a function that knows nothing of tickring. Its ends are what
+// Lambda puts on the results queue. The emulator does so of failures alone; of
+// successes the record is one that Lambda made, about this invocation.
+func (s *stack) lambdaPlain(t *testing.T) {
+	events := make(chan json.RawMessage, 10)
+	srv := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		events <- b
+	}))
+	defer srv.Close()
+	app := s.app(t, "plain", `, executors: ["lambda:`+plainFunction+`"]`)
+	s.function(t, plainFunction, ".", "./plain", map[string]string{"BOOKS": srv.URL})
+	results := &types.OnSuccess{Destination: &s.ResultsQueueArn}
+	if _, err := lambda.NewFromConfig(s.sdk).PutFunctionEventInvokeConfig(t.Context(), &lambda.PutFunctionEventInvokeConfigInput{
+		FunctionName: aws.String(plainFunction), MaximumRetryAttempts: aws.Int32(0), MaximumEventAgeInSeconds: aws.Int32(300),
+		DestinationConfig: &types.DestinationConfig{OnSuccess: results, OnFailure: &types.OnFailure{Destination: &s.ResultsQueueArn}},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	s.OK(t, "", "create", app+"/pay", "--handler", "pay")
+
+	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", settles); r.Reason != "handler" || !strings.Contains(r.Message, "no such account") {
+		t.Errorf("the failure is %s: %q", r.Reason, r.Message)
+	}
+	id := s.Trigger(t, app+"/pay", "--params", "good")
+	limit := time.NewTimer(settles)
+	defer limit.Stop()
+	select {
+	case event := <-events:
+		if r := s.GetRun(t, id); r.State != "running" && r.State != "sending" {
+			t.Errorf("before anything is on the results queue the run is %s", r.State)
+		}
+		if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.ResultsQueue, MessageBody: aws.String(succeededRecord(t, event, `{"paid":3}`))}); err != nil {
+			t.Fatal(err)
+		}
+	case <-limit.C:
+		t.Fatal("the function was not invoked")
+	}
+	if r := s.WaitState(t, id, "succeeded", settles); r.Message != `{"paid":3}` {
+		t.Errorf("the function returned %q", r.Message)
+	}
+}
+
+// succeededRecord is a record of Lambda about a function that was invoked with
+// event, and returned what it did.
+func succeededRecord(t *testing.T, event json.RawMessage, returned string) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", "..", "functions", "callback", "testdata", "records", "success.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var record map[string]json.RawMessage
+	if err := json.Unmarshal(b, &record); err != nil {
+		t.Fatal(err)
+	}
+	record["requestPayload"], record["responsePayload"] = event, json.RawMessage(returned)
+	if b, err = json.Marshal(record); err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// queue: an SQS queue from which a program pulls its runs, and reports.
+func (s *stack) queue(t *testing.T) {
+	cl := sqs.NewFromConfig(s.sdk)
+	made, err := cl.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: aws.String(queueName)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		defer cancel()
+		if _, err := cl.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}); err != nil {
+			t.Error(err)
+		}
+	})
+	app := s.app(t, "queue", `, executors: ["queue:`+queueName+`"]`)
+	s.OK(t, "", "create", app+"/work", "--handler", "work")
+	first := s.Trigger(t, app+"/work", "--params", "3") // it waits until somebody pulls
+	mux := executor.NewMux()
+	mux.Register("work", func(_ context.Context, run *executor.Run) error {
+		run.Printf("at work on %s", run.Params)
+		if run.Params == "bad" {
+			return fmt.Errorf("no such report")
+		}
+		return nil
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	done, dir := make(chan error, 1), t.TempDir()
+	go func() {
+		done <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *made.QueueUrl, Client: cl, App: app, Servers: []string{s.URL}, Token: app + "-executor-token",
+			Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
+			Change: func(o *executor.Options) { o.Dir, o.InMemory = dir, true }})
+	}()
+	t.Cleanup(func() { // before the queue goes
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the executor that pulls: %v", err)
+		}
+	})
+	if r := s.WaitState(t, first, "succeeded", settles); r.Address != "queue:"+queueName {
+		t.Errorf("it ran at %s", r.Address)
+	}
+	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "at work on 3") {
+		t.Errorf("its log is %q", log)
+	}
+	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", settles); !strings.Contains(r.Message, "no such report") {
+		t.Errorf("the failure says %q", r.Message)
+	}
+}

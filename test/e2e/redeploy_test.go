@@ -1,0 +1,208 @@
+package e2e_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/tickring/tickring/test/rig"
+)
+
+const (
+	// around is how long it fires before, between and after two deployments.
+	around = 10 * time.Second
+	// givenUp is how long what a function held when it was replaced may take: the
+	// emulator kills functions at work, and their messages are hidden for a minute.
+	givenUp = 150 * time.Second
+)
+
+// code is of which folder of functions/ each function of the stack is made.
+func (s *stack) code() map[string]string {
+	all := map[string]string{
+		s.TickFunction: "tick", s.DispatchFunction: "dispatch", s.SlowFunction: "dispatch",
+		s.ApiFunction: "api", s.CallbackFunction: "callback", s.RegistryFunction: "registry",
+	}
+	delete(all, "") // with one function URL there is no registry
+	return all
+}
+
+// buildOlder builds the functions as they were before the last commit that
+// changed them. A tree without that history has them built otherwise.
+func (s *stack) buildOlder(t *testing.T) {
+	dir := filepath.Join(s.Dir, "older") // it outlives this case
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	source, flags := older(t, filepath.Join(dir, "source")), []string{"-ldflags", "-s -w"}
+	if source == "" {
+		t.Log("there is no older commit here: another build of the same source takes its place")
+		source, flags = filepath.Join("..", ".."), nil
+	}
+	built := map[string]bool{}
+	for _, name := range s.code() {
+		if built[name] {
+			continue
+		}
+		built[name] = true
+		compile(t, source, "./functions/"+name, filepath.Join(dir, name), flags...)
+	}
+	s.older = dir
+}
+
+// older has the source before the last change to what functions are made of;
+// empty if it is not known.
+func older(t *testing.T, dir string) string {
+	git := func(args ...string) (string, error) {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
+		return strings.TrimSpace(string(out)), err
+	}
+	last, err := git("rev-list", "-1", "HEAD", "--", "core", "engine", "functions", "send", "wire", "wirehttp", ":(exclude)*_test.go", ":(exclude)*/testdata/*", ":(exclude)*.md")
+	if err != nil || last == "" {
+		return ""
+	}
+	commit, err := git("rev-parse", "--verify", "--quiet", last+"^")
+	if err != nil {
+		return ""
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := dir + ".tar"
+	if _, err := git("archive", "-o", file, commit); err != nil {
+		t.Fatalf("the source of %s: %v", commit, err)
+	}
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xf", file, "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("unpack the source of %s: %v\n%s", commit, err, out)
+	}
+	subject, _ := git("log", "-1", "--format=%h %s", commit)
+	t.Logf("the older functions are those of %s", subject)
+	return dir
+}
+
+// compile makes a function of a package: to/bootstrap.
+func compile(t *testing.T, source, pkg, to string, flags ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-o", filepath.Join(to, "bootstrap")}, flags...), pkg)...)
+	cmd.Dir = source
+	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOWORK=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", pkg, err, out)
+	}
+}
+
+// zipped is a function as Lambda takes it.
+func zipped(t *testing.T, dir string) []byte {
+	t.Helper()
+	program, err := os.ReadFile(filepath.Join(dir, "bootstrap"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	h := &zip.FileHeader{Name: "bootstrap", Method: zip.Deflate}
+	h.SetMode(0o755)
+	w, err := z.CreateHeader(h)
+	if err == nil {
+		_, err = w.Write(program)
+	}
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// redeployed: while a job fires each second, other functions take the places of
+// those at work, and these come back. No fire is lost, and none comes twice.
+func (s *stack) redeployed(t *testing.T) {
+	if s.older == "" {
+		s.buildOlder(t)
+	}
+	now, before := map[string][]byte{}, map[string][]byte{}
+	for fn, name := range s.code() {
+		now[fn], before[fn] = s.deployedCode(t, fn), zipped(t, filepath.Join(s.older, name))
+	}
+	app := s.app(t, "redeployed", "")
+	c, from := s.fires(t, app, "--misfire", "all") // what is late by more than a minute is wanted, too
+	wait(t, around)
+	older := s.deploy(t, before)
+	wait(t, around)
+	newer := s.deploy(t, now)
+	for fn, hash := range older {
+		if newer[fn] == hash {
+			t.Errorf("%s is the same code in both deployments", s.code()[fn])
+		}
+	}
+	wait(t, around)
+	c.hold(t, s, app, from, time.Now().Truncate(time.Second), givenUp)
+}
+
+// deployedCode is what a function is made of.
+func (s *stack) deployedCode(t *testing.T, fn string) []byte {
+	t.Helper()
+	out, err := lambda.NewFromConfig(s.sdk).GetFunction(t.Context(), &lambda.GetFunctionInput{FunctionName: &fn})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.Get(*out.Code.Location)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatalf("the code of %s: %s, %v", fn, resp.Status, err)
+	}
+	return b
+}
+
+// deploy puts code into functions at work, and answers its hashes once it is there.
+func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]string) {
+	t.Helper()
+	cl := lambda.NewFromConfig(s.sdk)
+	hashes = map[string]string{}
+	for fn, z := range code {
+		out, err := cl.UpdateFunctionCode(t.Context(), &lambda.UpdateFunctionCodeInput{FunctionName: &fn, ZipFile: z})
+		if err != nil {
+			t.Fatalf("put code into %s: %v", fn, err)
+		}
+		hashes[fn] = *out.CodeSha256
+	}
+	for fn := range code {
+		s.active(t, fn)
+	}
+	return hashes
+}
+
+// active waits until a function may be invoked.
+func (s *stack) active(t *testing.T, fn string) {
+	t.Helper()
+	cl := lambda.NewFromConfig(s.sdk)
+	if err := rig.Eventually(settles, func() error {
+		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+		if err != nil {
+			return err
+		}
+		if out.State != "Active" || out.LastUpdateStatus == "InProgress" {
+			return fmt.Errorf("%s is %s, its update %s", fn, out.State, out.LastUpdateStatus)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
