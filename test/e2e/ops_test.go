@@ -3,8 +3,10 @@ package e2e_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -76,4 +78,55 @@ func (s *stack) redrive(t *testing.T) {
 	if run := <-ran; run != int64(id) || len(ran) > 0 {
 		t.Errorf("run %d and %d more reached the executor, want %d alone", run, len(ran), id)
 	}
+}
+
+// unshown is what MiniStack cannot show to doctor, which so finds fault with it.
+var unshown = []string{
+	"may be stopped as a runaway loop", // takes RecursiveLoop of a template, and does not set it
+	"has no point-in-time recovery",    // the same with recovery
+	"has no time to live",              // and with the time to live of these tables
+	"can be deleted by one command",    // and with deletion protection
+}
+
+// doctor looks at the deployment with the credentials of AWS and the name of the
+// stack alone.
+func (s *stack) doctor(t *testing.T) {
+	// For how long messages have been due it knows only once it has seen none due,
+	// and fires of jobs that were paused still come due each second.
+	if err := rig.Eventually(settles, func() error { return s.examined(t) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// examined is one examination: an error is what it misses, or finds wrong that is
+// not the emulator's.
+func (s *stack) examined(t *testing.T) error {
+	var said struct {
+		Findings []struct{ Check, Level, Says string }
+	}
+	out, code := s.CLI(t, "", "doctor", "--stack", "Tickring", "--region", s.sdk.Region, "--all", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		return fmt.Errorf("exit code %d: %w: %s", code, err, out)
+	}
+	var errs []error
+	checked := map[string]bool{}
+	for _, f := range said.Findings {
+		checked[f.Check] = true
+		if f.Check == "executors" { // of apps that a suite which was interrupted left
+			continue
+		}
+		if f.Level != "ok" && !slices.ContainsFunc(unshown, func(u string) bool { return strings.Contains(f.Says, u) }) {
+			errs = append(errs, fmt.Errorf("%s: %s: %s", f.Level, f.Check, f.Says))
+		}
+	}
+	for _, want := range []string{
+		"server", "generation", "clock", "last tick", "planning", "messages", "table jobs", "table runs", "table state", "queue fires", "queue slow",
+		"queue checks", "queue results", "queue dead", "dead letters", "function tick", "function dispatch", "function slow", "function api",
+		"function callback", "schedule", "account concurrency", "table quota",
+	} {
+		if !checked[want] {
+			errs = append(errs, fmt.Errorf("nothing is said of: %s", want))
+		}
+	}
+	return errors.Join(errs...)
 }
