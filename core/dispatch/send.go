@@ -185,13 +185,20 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 // sendOne sends one run, moving on to further addresses as long as each proves
 // not to have it (tables D and E). It answers how long the last answer took.
 func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
+	cut := ctx
+	if d, ok := ctx.Deadline(); ok {
+		// A call that lasts is let go while there is time to journal that it was.
+		var cancel context.CancelFunc
+		cut, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
+		defer cancel()
+	}
 	for {
 		if !b.mayBegin(ctx, it) {
 			return 0 // stays mine: given back, and put on the ring again
 		}
 		b.set(it, sending)
 		at := b.now()
-		a := b.d.sender.Send(ctx, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		a := b.d.sender.Send(cut, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
 		b.d.health.note(it.fire.Run.Job(), it.run.Address, &a, b.now())
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(&it.run, at, a.Kind)

@@ -587,6 +587,12 @@ func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
 			}
 		}
 	}
+	if len(out) == 1 && out[0].Message.Check != nil && out[0].Message.Check.Journal != nil {
+		errs := []error{errUnknown}
+		defer journalling(ctx, &errs[0])()
+		copy(errs, writes(p, ctx, "Enqueue", out, p.truth.Enqueue))
+		return errs
+	}
 	return writes(p, ctx, "Enqueue", out, p.truth.Enqueue)
 }
 
@@ -617,18 +623,30 @@ func (p *port) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []er
 // PutJournal notes how long the journal took, and that it was not taken; also
 // of a process that dies while it waits for the answer.
 func (p *port) PutJournal(ctx context.Context, j core.Journal) error {
-	began := time.Now()
 	err := errUnknown // to who dies under it
-	defer func() {
-		if inv := invocationOf(ctx); inv != nil {
-			inv.mu.Lock()
-			inv.journal = max(inv.journal, time.Since(began))
-			inv.trouble = inv.trouble || err != nil
-			inv.mu.Unlock()
-		}
-	}()
+	defer journalling(ctx, &err)()
 	err = write(p, ctx, "PutJournal", j, p.truth.PutJournal)
 	return err
+}
+
+// journalling notes a write of a journal, or of the check that tells of it, for
+// the invocation whose answers it holds.
+func journalling(ctx context.Context, err *error) (done func()) {
+	inv := invocationOf(ctx)
+	if inv == nil {
+		return func() {}
+	}
+	began := time.Now()
+	inv.mu.Lock()
+	inv.writing = began
+	inv.mu.Unlock()
+	return func() {
+		inv.mu.Lock()
+		defer inv.mu.Unlock()
+		inv.writing = time.Time{}
+		inv.journal = max(inv.journal, time.Since(began))
+		inv.trouble = inv.trouble || *err != nil
+	}
 }
 
 func (p *port) CloseRuns(ctx context.Context, closes []finish.Close) []error {

@@ -206,6 +206,7 @@ type invocation struct {
 	trouble bool
 	paused  bool
 	journal time.Duration // of its slowest write
+	writing time.Time     // since when a write of the journal has no answer
 	// The same of all its calls, for ends that are closed and not journalled.
 	rough   bool
 	slowest time.Duration

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -171,12 +172,20 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 		}
 		return
 	}
+	// Until it was taken from the first: what it hears and writes later comes late.
 	end := st.looked[len(st.looked)-1]
+	if i := slices.IndexFunc(st.looked, func(at time.Time) bool { return at.After(first.at) }); i >= 0 {
+		end = st.looked[i]
+	}
 	if in := first.inv.in; in.dead.Load() && in.died.Before(end) {
 		end = in.died
 	}
 	first.inv.mu.Lock()
-	trouble, paused, slack := first.inv.trouble, first.inv.paused, 2*first.inv.journal
+	journal := first.inv.journal
+	if w := first.inv.writing; !w.IsZero() { // it may still be on its way
+		journal = max(journal, end.Sub(w))
+	}
+	trouble, paused, slack := first.inv.trouble, first.inv.paused, 2*journal
 	if first.kind == dispatch.AnswerEnded { // closed by three or four calls, not journalled
 		trouble, slack = trouble || first.inv.rough, 8*first.inv.slowest
 	}

@@ -1,0 +1,72 @@
+package dispatch_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// told is a store that knows when a journal said that a run is unconfirmed.
+type told struct {
+	*memory.Store
+	at time.Time
+}
+
+func (s *told) PutJournal(ctx context.Context, j core.Journal) error {
+	err := s.Store.PutJournal(ctx, j)
+	if err == nil && len(j.Entries) == 1 && j.Entries[0].Outcome == core.Unconfirmed && s.at.IsZero() {
+		s.at = time.Now()
+	}
+	return err
+}
+
+// endless is a call that is not answered.
+type endless struct{}
+
+func (endless) Send(ctx context.Context, _ dispatch.Shipment) dispatch.Answer {
+	<-ctx.Done()
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}
+}
+
+func (endless) Beat(context.Context, *core.App, string) error { return nil }
+
+// TestCallIsLetGoInTime: a call that outlasts the invocation is on the journal
+// before its time is over. Else whoever comes after until sends it again, though
+// this process knew by then that it may be at work.
+func TestCallIsLetGoInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &told{Store: memory.New(memory.Options{})}
+		log := slog.New(slog.DiscardHandler)
+		f := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
+		d := dispatch.New(s, s, endless{}, f, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: log})
+		if err := s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}); err != nil {
+			t.Fatal(err)
+		}
+		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: time.Hour}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		if err := s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		now := core.InstantOf(time.Now())
+		deadline := time.Now().Add(28 * time.Second)
+		ctx, cancel := context.WithDeadline(t.Context(), deadline)
+		defer cancel()
+		v := d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+		if !v[0].Ack {
+			t.Errorf("the message comes again: %v", v[0].Err)
+		}
+		if s.at.IsZero() || !s.at.Before(deadline.Add(-time.Second)) {
+			t.Errorf("stored as unconfirmed %s before the deadline, want a second at least", deadline.Sub(s.at))
+		}
+	})
+}
