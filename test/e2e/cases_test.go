@@ -32,6 +32,7 @@ const (
 type seconds struct {
 	mu      sync.Mutex
 	got     map[int64]int
+	sent    map[int64]int // how often each run was sent
 	early   int
 	slowest time.Duration
 	first   chan time.Time
@@ -42,7 +43,7 @@ type seconds struct {
 // the first.
 func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, from time.Time) {
 	t.Helper()
-	c = &seconds{got: map[int64]int{}, first: make(chan time.Time, 1)}
+	c = &seconds{got: map[int64]int{}, sent: map[int64]int{}, first: make(chan time.Time, 1)}
 	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
 		now := time.Now()
 		at, planned := core.RunID(run.ID).Planned()
@@ -61,6 +62,10 @@ func (s *stack) fires(t *testing.T, app string, more ...string) (c *seconds, fro
 		default:
 		}
 		return nil
+	}, func(run int64) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.sent[run]++
 	})
 	s.OK(t, "", append([]string{"create", app + "/each", "--cron", "* * * * * ?", "--handler", "work"}, more...)...)
 	limit := time.NewTimer(woken)
@@ -127,6 +132,13 @@ func (s *stack) eachSecond(t *testing.T) {
 	to := from.Add(proof)
 	wait(t, time.Until(to))
 	c.hold(t, s, app, from, to, settles)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for run, n := range c.sent {
+		if n > 1 {
+			t.Errorf("run %d was sent %d times", run, n)
+		}
+	}
 }
 
 // succeeded looks whether every second of [from, to) has a run that was called back.
@@ -154,7 +166,7 @@ func (s *stack) byHand(t *testing.T) {
 			return fmt.Errorf("cause %s, params %q", run.Cause, run.Params)
 		}
 		return nil
-	})
+	}, nil)
 	s.OK(t, "", "create", app+"/job", "--handler", "work")
 	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", settles)
 	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", settles); !strings.Contains(r.Message, `params "bad"`) {

@@ -3,15 +3,20 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,25 +116,47 @@ func TestStack(t *testing.T) {
 	t.Run("removed", s.removed)
 }
 
-// executes starts an executor of an app, in this process, whose handler is h.
-func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler) {
+// executes starts an executor of an app, in this process, whose handler is h. sent
+// is told each run that is sent to it, the executor only those that it has not had;
+// it may be nil.
+func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, sent func(run int64)) {
 	t.Helper()
 	mux := executor.NewMux()
 	mux.Register(handler, h)
-	token := app + "-executor-token"
-	e, err := executor.New(mux, executor.Options{
-		App: app, Token: token, Servers: []string{s.URL}, Listen: "127.0.0.1:0", InMemory: true, Dir: t.TempDir(),
+	var e *executor.Executor
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if sent != nil && strings.HasSuffix(r.URL.Path, "/run") {
+			var run struct {
+				LogID int64 `json:"logId"`
+			}
+			body, err := io.ReadAll(r.Body)
+			if err == nil {
+				err = json.Unmarshal(body, &run)
+			}
+			if err != nil {
+				t.Errorf("what was sent to %s: %v", app, err)
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			sent(run.LogID)
+		}
+		e.ServeHTTP(w, r)
+	}))
+	t.Cleanup(srv.Close)
+	var err error
+	e, err = executor.New(mux, executor.Options{
+		App: app, Token: app + "-executor-token", Servers: []string{s.URL}, Address: srv.URL, InMemory: true, Dir: t.TempDir(),
 		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- e.ListenAndServe(ctx) }()
+	if err := e.Start(); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil && ctx.Err() == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		defer cancel()
+		if err := e.Stop(ctx); err != nil {
 			t.Errorf("executor of %s: %v", app, err)
 		}
 	})

@@ -27,7 +27,7 @@ func (s *stack) redrive(t *testing.T) {
 	s.executes(t, app, "work", func(_ context.Context, run *executor.Run) error {
 		ran <- run.ID
 		return nil
-	})
+	}, nil)
 	s.OK(t, "", "create", app+"/yearly", "--cron", "0 0 0 1 1 ?", "--handler", "work")
 	var job struct {
 		ID  core.JobID `json:"id"`
