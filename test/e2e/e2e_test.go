@@ -109,6 +109,7 @@ func TestStack(t *testing.T) {
 		t.Run("older functions", func(t *testing.T) { t.Parallel(); s.buildOlder(t) })
 	})
 	t.Run("redeployed", s.redeployed)
+	t.Run("throttled", s.throttled)
 	t.Run("doctor", s.doctor)
 	if t.Failed() || *destroy == "" {
 		return
