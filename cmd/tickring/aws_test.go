@@ -16,9 +16,8 @@ import (
 // API is at api, `broken`, of which much is wrong, and `other`, which is not ours.
 // It takes requests of the key AKIDTEST only, signed for the service that is asked.
 func testAWS(api string) *httptest.Server {
-	var s *httptest.Server
 	var denied atomic.Bool // asked about broken last
-	s = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		auth := r.Header.Get("Authorization")
 		_, scope, _ := strings.Cut(auth, "Credential=AKIDTEST/")
@@ -47,7 +46,7 @@ func testAWS(api string) *httptest.Server {
 					outputs[k] = name + "-" + strings.ToLower(k)
 				}
 				for _, k := range []string{"FiresQueue", "ChecksQueue", "DeadQueue"} {
-					outputs[k] = s.URL + "/1/" + name + "-" + strings.ToLower(k)
+					outputs[k] = "http://" + r.Host + "/1/" + name + "-" + strings.ToLower(k)
 				}
 				outputs["Url"], outputs["TokenParameter"] = api, "/tickring/"+name+"/token"
 			case "other":
@@ -133,7 +132,6 @@ func testAWS(api string) *httptest.Server {
 			refuse(w, 400, "UnknownOperationException", service+" "+target)
 		}
 	}))
-	return s
 }
 
 func answer(w http.ResponseWriter, v any) { json.NewEncoder(w).Encode(v) }
