@@ -448,23 +448,15 @@ func (f *RunFilter) takes(r *core.Run) bool {
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To))
 }
 
-func list[T ~string](words []T) string {
-	texts := make([]string, len(words))
-	for i, w := range words {
-		texts[i] = string(w)
-	}
-	return strings.Join(texts, ", ")
-}
-
 func (f *RunFilter) check() (limit int, err error) {
 	for _, s := range f.States {
 		if !slices.Contains(core.States, s) {
-			return 0, core.Invalid("state", string(s), "allowed are "+list(core.States))
+			return 0, core.Invalid("state", string(s), "allowed are "+core.Words(core.States))
 		}
 	}
 	for _, c := range f.Causes {
 		if !slices.Contains(core.Causes, c) {
-			return 0, core.Invalid("cause", string(c), "allowed are "+list(core.Causes))
+			return 0, core.Invalid("cause", string(c), "allowed are "+core.Words(core.Causes))
 		}
 	}
 	if !f.From.IsZero() && !f.To.IsZero() && f.From.After(f.To) {

@@ -15,12 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -128,23 +122,6 @@ func (s *Store) Engine() *engine.Engine {
 		Ring: s, Queue: s, Health: s, Dead: s, Upkeep: s, Close: func() error { return nil },
 	}
 }
-
-var (
-	_ tick.Store           = (*Store)(nil)
-	_ tick.Leases          = (*Store)(nil)
-	_ dispatch.Store       = (*Store)(nil)
-	_ finish.Store         = (*Store)(nil)
-	_ finish.Watch         = (*Store)(nil)
-	_ registry.Store       = (*Store)(nil)
-	_ manage.Store         = (*Store)(nil)
-	_ engine.Ring          = (*Store)(nil)
-	_ engine.Queue         = (*Store)(nil)
-	_ dispatch.Healths     = (*Store)(nil)
-	_ dispatch.DeadLetters = (*Store)(nil)
-	_ engine.Upkeep        = (*Store)(nil)
-
-	_ ring.Kind = ring.KindFires
-)
 
 // parallel calls f for 0 … n-1, a bounded number at a time, and waits for all.
 func (s *Store) parallel(n int, f func(i int)) {

@@ -10,12 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -100,21 +95,6 @@ type (
 		run core.RunID
 		at  time.Time
 	}
-)
-
-var (
-	_ tick.Store           = (*Store)(nil)
-	_ tick.Leases          = (*Store)(nil)
-	_ dispatch.Store       = (*Store)(nil)
-	_ finish.Store         = (*Store)(nil)
-	_ finish.Watch         = (*Store)(nil)
-	_ registry.Store       = (*Store)(nil)
-	_ manage.Store         = (*Store)(nil)
-	_ engine.Ring          = (*Store)(nil)
-	_ engine.Queue         = (*Store)(nil)
-	_ dispatch.Healths     = (*Store)(nil)
-	_ dispatch.DeadLetters = (*Store)(nil)
-	_ engine.Upkeep        = (*Store)(nil)
 )
 
 // New makes an empty store.

@@ -21,11 +21,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -103,21 +98,6 @@ type Store struct {
 
 	sweepJournal atomic.Int64 // row after which the next look at journals goes on
 }
-
-var (
-	_ tick.Store           = (*Store)(nil)
-	_ tick.Leases          = (*Store)(nil)
-	_ dispatch.Store       = (*Store)(nil)
-	_ finish.Store         = (*Store)(nil)
-	_ finish.Watch         = (*Store)(nil)
-	_ registry.Store       = (*Store)(nil)
-	_ manage.Store         = (*Store)(nil)
-	_ engine.Ring          = (*Store)(nil)
-	_ engine.Queue         = (*Store)(nil)
-	_ dispatch.Healths     = (*Store)(nil)
-	_ dispatch.DeadLetters = (*Store)(nil)
-	_ engine.Upkeep        = (*Store)(nil)
-)
 
 var errClosed = core.Errorf(core.CodeUnavailable, "the engine is closed")
 

@@ -20,17 +20,16 @@ type Counts struct {
 	Advances int           // of jobs
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most ten messages of one second
-	Awake    time.Duration // of the tick
 	Held     time.Duration // by dispatch until the second has come, all batches together
 }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Sends + o.Sends, c.Takes + o.Takes, max(c.Awake, o.Awake), c.Held + o.Held}
+	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Sends), t(c.Takes), time.Duration(float64(c.Awake) * n), time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -103,9 +102,6 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 		counts := m >= span
 		for beat := time.Duration(0); beat < awakeMost; beat += time.Second {
 			now := begin.Add(m + wokenAt + beat)
-			if counts {
-				c.Awake += time.Second
-			}
 			due := q.due(core.InstantOf(now))
 			if len(due) == 0 {
 				break
