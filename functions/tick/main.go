@@ -1,5 +1,4 @@
-// Command tick is the function that plans: woken each minute, it beats once a
-// second until nothing is due to be planned. core/tick is what it drives.
+// Command tick is the function that plans: it wires one invocation of core/tick.
 package main
 
 import (
@@ -22,9 +21,6 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/send"
 )
-
-// maxLeases is how many partitions one invocation plans.
-const maxLeases = 2
 
 func main() {
 	ctx := context.Background()
@@ -53,23 +49,25 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxLeases: maxLeases, MaxPartitions: c.Partitions, AuditAfter: 2 * time.Minute, SlowLane: true, Log: log})
-		b := &beats{pass: t.Pass, release: t.Release, every: time.Second, phase: c.Plan.Cut.Phase(core.Early{}, time.Now()), reserve: 10 * time.Second, log: log,
-			tell: func(values map[string]float64) { c.Metrics.Put(time.Now(), values) }}
-		if ev.Chain == 0 { // the one that the clock woke
-			b.minutely = []task{
-				{"watchdog", func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
-					if err := pulse.Beat(ctx); err != nil {
-						return fmt.Errorf("sign of life: %w", err)
-					}
-					_, err := watch.Pass(ctx)
-					return err
-				}},
+		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxPartitions: c.Partitions, SlowLane: true, Log: log}))
+		o := tick.Invocation{
+			Chain: ev.Chain,
+			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
+				if err := pulse.Beat(ctx); err != nil {
+					return fmt.Errorf("sign of life: %w", err)
+				}
+				_, err := watch.Pass(ctx)
+				return err
+			}}},
+			Tell: func(lag time.Duration, recovered int) {
+				c.Metrics.Put(time.Now(), map[string]float64{boot.DueLag: lag.Seconds(), boot.Recovered: float64(recovered)})
+			},
+		}
+		if c.Function != "" {
+			o.Another = func(ctx context.Context, chain int) error {
+				return invoke(ctx, fmt.Appendf(nil, `{"chain":%d}`, chain))
 			}
 		}
-		if ev.Chain < c.Partitions && c.Function != "" {
-			b.another = func(ctx context.Context) error { return invoke(ctx, fmt.Appendf(nil, `{"chain":%d}`, ev.Chain+1)) }
-		}
-		return b.run(ctx)
+		return t.Beats(o).Run(ctx)
 	}
 }

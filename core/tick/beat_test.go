@@ -1,4 +1,4 @@
-package main
+package tick
 
 import (
 	"context"
@@ -8,9 +8,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/internal/boot"
 )
 
 // trace is what one invocation did, and when.
@@ -24,10 +21,10 @@ type trace struct {
 func (tr *trace) at() time.Duration { return time.Since(tr.began) }
 
 // beating makes beats whose n-th pass (from 1) answers what pass says.
-func beating(tr *trace, pass func(ctx context.Context, n int) (tick.Result, error)) *beats {
+func beating(tr *trace, pass func(ctx context.Context, n int) (Result, error)) *Beats {
 	tr.began = time.Now()
-	return &beats{
-		pass: func(ctx context.Context) (tick.Result, error) {
+	return &Beats{
+		pass: func(ctx context.Context) (Result, error) {
 			tr.passes = append(tr.passes, tr.at())
 			return pass(ctx, len(tr.passes))
 		},
@@ -35,17 +32,17 @@ func beating(tr *trace, pass func(ctx context.Context, n int) (tick.Result, erro
 			tr.released = append(tr.released, tr.at())
 			return ctx.Err()
 		},
-		every: time.Second, reserve: 10 * time.Second, log: slog.New(slog.DiscardHandler),
+		o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, log: slog.New(slog.DiscardHandler),
 	}
 }
 
 // due answers that something was due in the first n passes.
-func due(n int) func(context.Context, int) (tick.Result, error) {
-	return func(_ context.Context, pass int) (tick.Result, error) {
+func due(n int) func(context.Context, int) (Result, error) {
+	return func(_ context.Context, pass int) (Result, error) {
 		if pass <= n {
-			return tick.Result{Due: 1}, nil
+			return Result{Due: 1}, nil
 		}
-		return tick.Result{}, nil
+		return Result{}, nil
 	}
 }
 
@@ -76,7 +73,7 @@ func TestBeatsUntilNothingIsDue(t *testing.T) {
 		var tr trace
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if err := beating(&tr, due(3)).run(ctx); err != nil {
+		if err := beating(&tr, due(3)).Run(ctx); err != nil {
 			t.Error(err)
 		}
 		same(t, "passes", tr.passes, seconds(0, 1, 2, 3))
@@ -88,7 +85,7 @@ func TestBeatsUntilNothingIsDue(t *testing.T) {
 func TestBeatsOnceWhenIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
-		if err := beating(&tr, due(0)).run(t.Context()); err != nil {
+		if err := beating(&tr, due(0)).Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 		same(t, "passes", tr.passes, seconds(0))
@@ -102,11 +99,11 @@ func TestBeatsCountFromTheStartOfAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
 		took := seconds(0.7, 2.5, 0, 0)
-		b := beating(&tr, func(_ context.Context, n int) (tick.Result, error) {
+		b := beating(&tr, func(_ context.Context, n int) (Result, error) {
 			wait(took[n-1])
-			return tick.Result{Due: max(4-n, 0)}, nil
+			return Result{Due: max(4-n, 0)}, nil
 		})
-		if err := b.run(t.Context()); err != nil {
+		if err := b.Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 		same(t, "passes", tr.passes, seconds(0, 1, 3.5, 4.5))
@@ -123,8 +120,8 @@ func wait(d time.Duration) {
 func TestBeatsWhileBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace
-		b := beating(&tr, func(_ context.Context, n int) (tick.Result, error) { return tick.Result{Behind: n < 3}, nil })
-		if err := b.run(t.Context()); err != nil {
+		b := beating(&tr, func(_ context.Context, n int) (Result, error) { return Result{Behind: n < 3}, nil })
+		if err := b.Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 		same(t, "passes", tr.passes, seconds(0, 1, 2))
@@ -143,7 +140,7 @@ func TestBeatsEndBeforeTheDeadline(t *testing.T) {
 			leases = release(ctx)
 			return leases
 		}
-		if err := b.run(ctx); err != nil {
+		if err := b.Run(ctx); err != nil {
 			t.Error(err)
 		}
 		same(t, "passes", tr.passes, seconds(0, 1, 2, 3, 4))
@@ -172,16 +169,16 @@ func TestBeatsCutOff(t *testing.T) {
 				var tr trace
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()
-				err := beating(&tr, func(ctx context.Context, n int) (tick.Result, error) {
+				err := beating(&tr, func(ctx context.Context, n int) (Result, error) {
 					switch n {
 					case c.hangs:
 						<-ctx.Done()
-						return tick.Result{}, ctx.Err()
+						return Result{}, ctx.Err()
 					case c.bad:
-						return tick.Result{}, errors.New("throttled")
+						return Result{}, errors.New("throttled")
 					}
-					return tick.Result{Due: 1}, nil
-				}).run(ctx)
+					return Result{Due: 1}, nil
+				}).Run(ctx)
 				if (err != nil) != c.fails {
 					t.Errorf("%v; want an error: %t", err, c.fails)
 				}
@@ -207,12 +204,12 @@ func TestBeatsAfterAFailure(t *testing.T) {
 				var tr trace
 				ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second)
 				defer cancel()
-				err := beating(&tr, func(_ context.Context, n int) (tick.Result, error) {
+				err := beating(&tr, func(_ context.Context, n int) (Result, error) {
 					if c.bad(n) {
-						return tick.Result{}, boom
+						return Result{}, boom
 					}
-					return tick.Result{}, nil
-				}).run(ctx)
+					return Result{}, nil
+				}).Run(ctx)
 				if errors.Is(err, boom) != c.fails {
 					t.Errorf("%v; want the error: %t", err, c.fails)
 				}
@@ -242,7 +239,7 @@ func TestBeatsWakeAnother(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var tr trace
-				b := beating(&tr, func(ctx context.Context, n int) (tick.Result, error) {
+				b := beating(&tr, func(ctx context.Context, n int) (Result, error) {
 					res, _ := due(4)(ctx, n)
 					res.Free = c.free(n)
 					if n == c.bad {
@@ -254,7 +251,7 @@ func TestBeatsWakeAnother(t *testing.T) {
 					tr.invoked = append(tr.invoked, tr.at())
 					return c.err
 				}
-				if err := b.run(t.Context()); err != nil {
+				if err := b.Run(t.Context()); err != nil {
 					t.Error(err)
 				}
 				same(t, "another woken", tr.invoked, c.want)
@@ -274,7 +271,7 @@ func TestBeatsMinutelyTasks(t *testing.T) {
 		b := beating(&tr, due(2))
 		var ended []time.Duration
 		boom := errors.New("no journal")
-		b.minutely = []task{
+		b.o.Minutely = []Task{
 			{"watchdog", func(ctx context.Context) error {
 				wait(7 * time.Second)
 				ended = append(ended, tr.at())
@@ -282,7 +279,7 @@ func TestBeatsMinutelyTasks(t *testing.T) {
 			}},
 			{"sign of life", func(context.Context) error { return nil }},
 		}
-		err := b.run(ctx)
+		err := b.Run(ctx)
 		if !errors.Is(err, boom) || !strings.Contains(err.Error(), "watchdog: ") || strings.Contains(err.Error(), "sign of life") {
 			t.Errorf("%v; want the watchdog's error and its name", err)
 		}
@@ -299,11 +296,11 @@ func TestBeatsCutTasks(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		b := beating(&tr, due(0))
-		b.minutely = []task{{"watchdog", func(ctx context.Context) error {
+		b.o.Minutely = []Task{{"watchdog", func(ctx context.Context) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}}}
-		if err := b.run(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		if err := b.Run(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%v; want that the watchdog did not end", err)
 		}
 		same(t, "leases given back", tr.released, seconds(20))
@@ -316,7 +313,7 @@ func TestBeatsReleaseRefused(t *testing.T) {
 		var tr trace
 		b := beating(&tr, due(0))
 		b.release = func(context.Context) error { return errors.New("throttled") }
-		if err := b.run(t.Context()); err != nil {
+		if err := b.Run(t.Context()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -328,14 +325,14 @@ func TestPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // of the bubble
 		var at []time.Duration
-		b := &beats{every: time.Second, phase: 820 * time.Millisecond, reserve: 10 * time.Second, log: slog.New(slog.DiscardHandler),
-			pass: func(context.Context) (tick.Result, error) {
+		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, log: slog.New(slog.DiscardHandler),
+			pass: func(context.Context) (Result, error) {
 				now := time.Now()
 				at = append(at, now.Sub(now.Truncate(time.Second)))
 				time.Sleep(time.Duration(len(at)) * 300 * time.Millisecond)
-				return tick.Result{Due: 4 - len(at)}, nil
+				return Result{Due: 4 - len(at)}, nil
 			}, release: func(context.Context) error { return nil }}
-		if err := b.run(t.Context()); err != nil {
+		if err := b.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if len(at) != 4 {
@@ -348,7 +345,7 @@ func TestPhase(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second+100*time.Millisecond)
 		defer cancel()
-		if err := b.run(ctx); err == nil {
+		if err := b.Run(ctx); err == nil {
 			t.Error("its time was over before the first pass, and nobody was told")
 		}
 	})
@@ -358,26 +355,27 @@ func TestPhase(t *testing.T) {
 // made, and fires that were lost.
 func TestBeatsTell(t *testing.T) {
 	for name, c := range map[string]struct {
-		res       tick.Result
-		lag, lost float64
+		res  Result
+		lag  time.Duration
+		lost int
 	}{
 		"idle":         {},
-		"two wake-ups": {res: tick.Result{Due: 1, Lag: 119 * time.Second}},
-		"behind":       {res: tick.Result{Due: 1, Lag: 150 * time.Second}, lag: 150},
-		"lost":         {res: tick.Result{Due: 1, Recovered: 2}, lost: 2},
+		"two wake-ups": {res: Result{Due: 1, Lag: 119 * time.Second}},
+		"behind":       {res: Result{Due: 1, Lag: 150 * time.Second}, lag: 150 * time.Second},
+		"lost":         {res: Result{Due: 1, Recovered: 2}, lost: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var tr trace
-				b := beating(&tr, func(_ context.Context, n int) (tick.Result, error) {
+				b := beating(&tr, func(_ context.Context, n int) (Result, error) {
 					if n == 1 {
 						return c.res, nil
 					}
-					return tick.Result{}, nil
+					return Result{}, nil
 				})
-				lag, lost := 0.0, 0.0
-				b.tell = func(v map[string]float64) { lag, lost = lag+v[boot.DueLag], lost+v[boot.Recovered] }
-				if err := b.run(t.Context()); err != nil || lag != c.lag || lost != c.lost {
+				lag, lost := time.Duration(0), 0
+				b.o.Tell = func(l time.Duration, recovered int) { lag, lost = lag+l, lost+recovered }
+				if err := b.Run(t.Context()); err != nil || lag != c.lag || lost != c.lost {
 					t.Errorf("lag %v, lost %v, %v; want %v, %v", lag, lost, err, c.lag, c.lost)
 				}
 			})
