@@ -20,6 +20,10 @@ type DynamoDB struct {
 	Faults Faults
 	// Lag is how far the index is behind a write; nil is not at all.
 	Lag func() time.Duration
+	// TTL is how long after the time in its attribute "expires" an item is
+	// removed; nil is never. DynamoDB takes up to 48 h and promises no time: until
+	// then the item is read like any other.
+	TTL func() time.Duration
 	// PageBytes is how much a page of a query reads: 1 MB.
 	PageBytes int
 	// PageItems is how many items a page of a query reads at most; 0 is no bound.
@@ -29,6 +33,7 @@ type DynamoDB struct {
 	meter  meter
 
 	mu         sync.Mutex
+	expiries   expiries
 	tables     map[string]*table
 	conds      map[string]*cond
 	updates    map[string]*update
@@ -172,6 +177,7 @@ func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 	index := 0.0
 	if !w.check {
 		index = w.table.put(w.at, is, time.Now(), d.lag())
+		d.watchExpiry(w, was, is)
 	}
 	d.meter.add(0, times*writeUnits(max(sizeOf(was), sizeOf(is))), index)
 }
@@ -227,7 +233,7 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 		if err := understood(in, "TableName", "Key", "ConsistentRead"); err != nil {
 			return err
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		t, err := d.table(in.TableName)
 		if err != nil {
@@ -267,7 +273,7 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueAllOld {
 			return strange("ReturnValues %s of a put", in.ReturnValues)
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		w, err := d.prepare(in.TableName, nil, in.Item, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
 		if err != nil {
@@ -292,7 +298,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueUpdatedNew {
 			return strange("ReturnValues %s of an update", in.ReturnValues)
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		w, err := d.prepare(in.TableName, in.Key, nil, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
 		if err != nil {
@@ -324,7 +330,7 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 		if err := understood(in, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
 			return err
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		w, err := d.prepare(in.TableName, in.Key, nil, nil, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
 		if err != nil {
@@ -366,7 +372,7 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 				f.Between()
 			}
 			err := func() error {
-				d.mu.Lock()
+				d.lock()
 				defer d.mu.Unlock()
 				t, err := d.table(&name)
 				if err != nil {
@@ -424,7 +430,7 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 		if n := len(list); n < 1 || n > 25 {
 			return invalid("1 validation error detected: %d writes", n)
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		t, err := d.table(&name)
 		if err != nil {
@@ -479,7 +485,7 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 		if n := len(in.TransactItems); n < 1 || n > 100 {
 			return invalid("Member must have length less than or equal to 100: %d actions", n)
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		type spot struct {
 			t *table
@@ -591,7 +597,7 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 		if n := len(in.Statements); n < 1 || n > 25 {
 			return invalid("1 validation error detected: Value at 'statements' failed to satisfy constraint: %d statements", n)
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		type spot struct {
 			t *table
@@ -731,7 +737,7 @@ func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func
 			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead"); err != nil {
 			return err
 		}
-		d.mu.Lock()
+		d.lock()
 		defer d.mu.Unlock()
 		out, err = d.query(in, f)
 		return err

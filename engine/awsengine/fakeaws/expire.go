@@ -1,0 +1,72 @@
+package fakeaws
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// expiring is the attribute by which the tables forget: seconds since 1970.
+const expiring = "expires"
+
+// expiry is one item that is to be removed, unless its time is changed until then.
+type expiry struct {
+	due  time.Time
+	says int64 // what its attribute said
+	t    *table
+	of   place
+}
+
+// expiries are ordered by when they are due.
+type expiries []expiry
+
+func (x expiries) Len() int           { return len(x) }
+func (x expiries) Less(i, j int) bool { return x[i].due.Before(x[j].due) }
+func (x expiries) Swap(i, j int)      { x[i], x[j] = x[j], x[i] }
+func (x *expiries) Push(v any)        { *x = append(*x, v.(expiry)) }
+func (x *expiries) Pop() any {
+	last := (*x)[len(*x)-1]
+	*x = (*x)[:len(*x)-1]
+	return last
+}
+
+// saysExpires is the time that an item says; false if it has none.
+func saysExpires(it item) (int64, bool) {
+	if n, ok := it[expiring].(*types.AttributeValueMemberN); ok {
+		return intOf(n), true
+	}
+	return 0, false
+}
+
+// watchExpiry notes when an item is to be removed, if that is new.
+func (d *DynamoDB) watchExpiry(w *write, was, is item) {
+	if d.TTL == nil {
+		return
+	}
+	says, has := saysExpires(is)
+	if old, had := saysExpires(was); !has || had && old == says {
+		return
+	}
+	heap.Push(&d.expiries, expiry{due: time.Unix(says, 0).Add(d.TTL()), says: says, t: w.table, of: w.at})
+}
+
+// expire removes what is due. An item that says another time by now, or none, stays.
+func (d *DynamoDB) expire(now time.Time) {
+	for len(d.expiries) > 0 && !d.expiries[0].due.After(now) {
+		x := heap.Pop(&d.expiries).(expiry)
+		e := x.t.get(x.of)
+		if e == nil {
+			continue
+		}
+		if says, has := saysExpires(e.it); has && says == x.says {
+			x.t.put(x.of, nil, now, d.lag())
+		}
+	}
+}
+
+// lock takes the tables as they are now.
+func (d *DynamoDB) lock() {
+	d.mu.Lock()
+	d.expire(time.Now())
+}
