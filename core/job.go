@@ -81,6 +81,16 @@ type Sched struct {
 	PlanError string
 }
 
+// NextRev is the revision after old, made at now, and its instant: neither goes
+// back with a clock.
+func NextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
+	at = now
+	if at.Before(oldAt) {
+		at = oldAt
+	}
+	return max(Millis(at), old+1), at
+}
+
 // Advance moves a job on after its fires are on the ring. It applies only
 // while Rev and Next (and for a fixed delay Tail) are as they were read.
 type Advance struct {
@@ -95,10 +105,11 @@ type Advance struct {
 	NewPartition int
 	NewTail      RunID
 	NewState     JobState
-	// NewRev and NewRevAt are set when the advance is a change, such as the end
-	// of a pause; zero leaves the revision.
+	// NewRev, NewRevAt and Change are set when the advance is a change: the end of
+	// a pause. Its record is stored with the advance, both or neither.
 	NewRev    int64
 	NewRevAt  time.Time
+	Change    *Change
 	PlanError string
 }
 

@@ -25,7 +25,7 @@ type edit struct {
 // newEdit begins a change of a job as read: want is a copy with the next revision.
 func newEdit(old *core.Job, actor Actor, verb, why string, now time.Time) *edit {
 	e := &edit{old: old, want: *old, verb: verb, by: actor.Name, why: why, at: now}
-	e.want.Sched.Rev, e.want.Sched.RevAt = nextRev(old.Sched.Rev, old.Sched.RevAt, now)
+	e.want.Sched.Rev, e.want.Sched.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 	return e
 }
 

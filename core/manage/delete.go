@@ -45,7 +45,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		now := m.now()
 		d := &old.Def
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
-		t.Rev, t.RevAt = nextRev(old.Sched.Rev, old.Sched.RevAt, now)
+		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
 			switch err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; {
 			case judge(err) == failed || ctx.Err() != nil:

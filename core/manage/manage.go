@@ -111,16 +111,6 @@ func checkWhy(why string) error {
 	return nil
 }
 
-// nextRev is the revision after old, made at now, and its instant: neither
-// goes back with a clock.
-func nextRev(old int64, oldAt, now time.Time) (rev int64, at time.Time) {
-	at = now
-	if at.Before(oldAt) {
-		at = oldAt
-	}
-	return max(core.Millis(at), old+1), at
-}
-
 // What became of one thing that was to be changed.
 const (
 	Created   = "created"

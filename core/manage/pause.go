@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -157,7 +158,6 @@ func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.J
 // on top of the pause would erase it. With some, all are to be read again.
 func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, err error) {
 	var moves []core.Advance
-	var changes []core.Change
 	for _, j := range jobs {
 		s := j.Sched
 		if s.State != core.Paused || s.PauseUntil == 0 || s.PauseUntil > core.InstantOf(m.o.Now()) {
@@ -167,25 +167,12 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 		if err != nil {
 			continue // it demands nothing: the change is how it is mended
 		}
-		after := s
-		after.State = core.Started
-		after.Rev, after.RevAt = nextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
-		after = m.started(after, sch)
-		move := s.Stay()
-		move.NewNext, move.NewPlanAt, move.NewState, move.NewTail = after.Next, after.PlanAt, after.State, after.Tail
-		move.NewRev, move.NewRevAt = after.Rev, after.RevAt
-		moves = append(moves, move)
-		changes = append(changes, core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
-			Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()})
+		moves = append(moves, plan.EndPause(s, sch, m.o.Plan))
 	}
 	if len(moves) == 0 {
 		return false, nil
 	}
-	errs := []error{m.store.PutChanges(ctx, changes)} // one that is there already is well
-	if errs[0] == nil {
-		errs = m.store.Advance(ctx, moves)
-	}
-	for _, err := range errs {
+	for _, err := range m.store.Advance(ctx, moves) {
 		switch {
 		case judge(err) == failed:
 			return false, passing(err)

@@ -65,6 +65,16 @@ func TestPauseEndedThenChanged(t *testing.T) {
 						t.Errorf("%s, again: %v", what, err)
 					}
 				}
+				changes, cerr := f.m.Changes(ctx, "", j.Def.ID.String(), 100)
+				ends := 0
+				for _, ch := range changes {
+					if ch.By == "tickring" {
+						ends++
+					}
+				}
+				if cerr != nil || ends != 1 {
+					t.Errorf("%s: %d records of the end of the pause, %v", what, ends, cerr)
+				}
 				skips := f.skips(j.Def.ID)
 				first, last := until+60, until+10*60 // 12:06 to 12:15
 				if c.reason == "" {

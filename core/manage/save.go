@@ -404,7 +404,7 @@ func (m *Manage) createOf(s *saving, actor Actor, now time.Time) (*edit, error) 
 	e.want.Def.ID, e.want.Def.Created = s.id, now
 	n := &e.want.Sched
 	n.ID = s.id
-	n.Rev, n.RevAt = nextRev(0, time.Time{}, now)
+	n.Rev, n.RevAt = core.NextRev(0, time.Time{}, now)
 	if err := s.never(e); err != nil {
 		return nil, err
 	}

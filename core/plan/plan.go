@@ -201,6 +201,20 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return s
 }
 
+// EndPause is the advance that starts a paused job at the end its pause had, and
+// its record: instants after that moment are demanded, however late that is seen.
+func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
+	after := s
+	after.Rev, after.RevAt = core.NextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
+	after = Start(after, sch, o)
+	a := s.Stay()
+	a.NewNext, a.NewPlanAt, a.NewState, a.NewTail = after.Next, after.PlanAt, after.State, after.Tail
+	a.NewRev, a.NewRevAt = after.Rev, after.RevAt
+	a.Change = &core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
+		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
+	return a
+}
+
 // PlanAt is when a tick is to plan the instant next of a job: the start of the
 // window that holds its slot less Lead, or, if the job fires less than once a
 // window (the gap to the instant after it is a window or more, or there is

@@ -51,7 +51,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 	slots := make(chan struct{}, t.o.AuditTogether)
 	for i := range plans {
 		s := scheds[plans[i].Advance.Job]
-		if s.State != core.Started || plans[i].change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
+		if s.State != core.Started || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
 			continue
 		}
 		slots <- struct{}{}

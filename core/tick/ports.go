@@ -21,7 +21,8 @@ type Store interface {
 	// PutSkips stores records of skipped instants; a stored one of the same
 	// (Job, First, Reason) is only lengthened.
 	PutSkips(ctx context.Context, skips []core.Skip) []error
-	// Advance moves jobs on; condition: Rev, Next and Tail as read.
+	// Advance moves jobs on; condition: Rev, Next and Tail as read. A Change is
+	// stored with its advance, both or neither.
 	Advance(ctx context.Context, moves []core.Advance) []error
 	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
@@ -40,8 +41,6 @@ type Store interface {
 	// OldestMessage is when the oldest message of fires was due, or its slot if
 	// that is earlier (it was put back); zero if none is due by either.
 	OldestMessage(ctx context.Context) (time.Time, error)
-	// PutChanges stores change records.
-	PutChanges(ctx context.Context, changes []core.Change) error
 }
 
 // Leases are the locks of the partitions and the signs of life of the tickers.

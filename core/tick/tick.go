@@ -220,8 +220,7 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
-	change    *core.Change // the end of a pause
-	recovered int          // of its fires, those of instants that were lost
+	recovered int // of its fires, those of instants that were lost
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
@@ -238,7 +237,7 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 	}
 	switch s.State {
 	case core.Paused:
-		return resume(s, sch, o), true
+		return planned{Result: plan.Result{Advance: plan.EndPause(s, sch, o)}}, true
 	case core.Ended:
 		move := s.Stay()
 		move.NewPlanAt = 0
@@ -283,26 +282,6 @@ func (t *Ticker) setAside(s core.Sched, now time.Time, why string) planned {
 		move.PlanError = why[:300]
 	}
 	return planned{Result: plan.Result{Advance: move}}
-}
-
-// resume starts a job whose pause had an end: instants after that moment are
-// demanded, however late this pass is.
-func resume(s core.Sched, sch *schedule.Schedule, o plan.Options) planned {
-	after := s
-	after.State = core.Started
-	after.RevAt = s.PlanAt.Time()
-	if after.RevAt.Before(s.RevAt) {
-		after.RevAt = s.RevAt // it does not go back with a clock
-	}
-	after.Rev = max(s.Rev+1, after.RevAt.UnixMilli())
-	after = plan.Start(after, sch, o)
-	move := s.Stay()
-	move.NewNext, move.NewPlanAt, move.NewState = after.Next, after.PlanAt, after.State
-	move.NewTail = after.Tail
-	move.NewRev, move.NewRevAt = after.Rev, after.RevAt
-	c := core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
-		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
-	return planned{Result: plan.Result{Advance: move}, change: &c}
 }
 
 // forgotten is the age from which a run that is not found may have been one
@@ -399,7 +378,6 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 	bad := make([]bool, len(plans))
 	var skips []core.Skip
 	var skipOf []int
-	var changes []core.Change
 	var fires []core.Fire
 	jobs := make(map[core.JobID]int, len(plans))
 	for i := range plans {
@@ -407,17 +385,7 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 		for _, s := range plans[i].Skips {
 			skips, skipOf = append(skips, s), append(skipOf, i)
 		}
-		if c := plans[i].change; c != nil {
-			changes = append(changes, *c)
-		}
 		fires = append(fires, plans[i].Fires...)
-	}
-	if len(changes) > 0 {
-		if err := t.store.PutChanges(ctx, changes); err != nil {
-			for i := range plans {
-				bad[i] = bad[i] || plans[i].change != nil
-			}
-		}
 	}
 	if len(skips) > 0 {
 		for k, err := range t.store.PutSkips(ctx, skips) {

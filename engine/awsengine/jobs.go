@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -434,40 +435,60 @@ func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after
 }
 
 // Advance implements the ports: one statement each, 3 units (the item, and its
-// old and new place in the index).
+// old and new place in the index). One that is a change is a transaction with its
+// record.
 func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
-	list := make([]statement, len(moves))
+	errs := make([]error, len(moves))
+	list, at := make([]statement, 0, len(moves)), make([]int, 0, len(moves))
+	var noted []int
 	for i := range moves {
-		list[i] = s.advance(&moves[i])
+		if moves[i].Change != nil {
+			noted = append(noted, i)
+			continue
+		}
+		list, at = append(list, s.advance(&moves[i])), append(at, i)
 	}
-	return s.execute(ctx, list)
+	for k, err := range s.execute(ctx, list) {
+		errs[at[k]] = err
+	}
+	s.parallel(len(noted), func(k int) { errs[noted[k]] = s.advanceNoted(ctx, &moves[noted[k]]) })
+	return errs
+}
+
+// attribute is one that is set, or without a value removed.
+type attribute struct {
+	name  string
+	value types.AttributeValue
+}
+
+// advanced is what an advance makes of the item.
+func advanced(a *core.Advance) []attribute {
+	list := []attribute{{"next", number(a.NewNext)}, {"seq", number(a.NewSeq)}, {"tail", number(a.NewTail)}, {"partition", number(a.NewPartition)},
+		{"planAt", nil}, {"planError", nil}}
+	if a.NewPlanAt != 0 {
+		list[4].value = text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job}))
+	}
+	if a.PlanError != "" {
+		list[5].value = text(a.PlanError)
+	}
+	if a.NewState != "" {
+		list = append(list, attribute{"state", text(string(a.NewState))})
+	}
+	if a.NewRev != 0 {
+		list = append(list, attribute{"rev", number(a.NewRev)}, attribute{"revAt", number(millis(a.NewRevAt))},
+			attribute{"pauseUntil", nil}, attribute{"pauseBy", nil}, attribute{"pauseWhy", nil})
+	}
+	return list
 }
 
 func (s *Store) advance(a *core.Advance) statement {
 	w := writer{table: s.o.Names.Jobs}
-	w.set("next", number(a.NewNext))
-	w.set("seq", number(a.NewSeq))
-	w.set("tail", number(a.NewTail))
-	w.set("partition", number(a.NewPartition))
-	if a.NewPlanAt != 0 {
-		w.set("planAt", text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job})))
-	} else {
-		w.remove("planAt")
-	}
-	if a.NewState != "" {
-		w.set("state", text(string(a.NewState)))
-	}
-	if a.NewRev != 0 {
-		w.set("rev", number(a.NewRev))
-		w.set("revAt", number(millis(a.NewRevAt)))
-		w.remove("pauseUntil")
-		w.remove("pauseBy")
-		w.remove("pauseWhy")
-	}
-	if a.PlanError != "" {
-		w.set("planError", text(a.PlanError))
-	} else {
-		w.remove("planError")
+	for _, v := range advanced(a) {
+		if v.value != nil {
+			w.set(v.name, v.value)
+		} else {
+			w.remove(v.name)
+		}
 	}
 	w.where(`"id" = ?`, text("job#"+a.Job.String()))
 	w.where(`"part" = ?`, text("sched"))
@@ -475,6 +496,30 @@ func (s *Store) advance(a *core.Advance) statement {
 	w.where(`"next" = ?`, number(a.Next))
 	w.where(`"tail" = ?`, number(a.Tail))
 	return w.statement(a.Job.String())
+}
+
+// advanceNoted writes an advance and its change record, both or neither.
+func (s *Store) advanceNoted(ctx context.Context, a *core.Advance) error {
+	var set, gone []string
+	names := map[string]string{"#rev": "rev", "#next": "next", "#tail": "tail"}
+	values := item{":wasRev": number(a.Rev), ":wasNext": number(a.Next), ":wasTail": number(a.Tail)}
+	for _, v := range advanced(a) {
+		names["#"+v.name] = v.name
+		if v.value == nil {
+			gone = append(gone, "#"+v.name)
+			continue
+		}
+		set = append(set, "#"+v.name+" = :"+v.name)
+		values[":"+v.name] = v.value
+	}
+	does := "SET " + strings.Join(set, ", ")
+	if len(gone) > 0 {
+		does += " REMOVE " + strings.Join(gone, ", ")
+	}
+	return s.transact(ctx, append(s.changeActions(a.Change), types.TransactWriteItem{Update: &types.Update{
+		TableName: &s.o.Names.Jobs, Key: schedKey(a.Job), UpdateExpression: &does,
+		ConditionExpression:      aws.String("#rev = :wasRev AND #next = :wasNext AND #tail = :wasTail"),
+		ExpressionAttributeNames: names, ExpressionAttributeValues: values}}))
 }
 
 // PutEntries implements finish.Store.

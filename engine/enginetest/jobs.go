@@ -3,6 +3,7 @@ package enginetest
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine"
 )
 
 func jobs(t *testing.T, h Harness) {
@@ -247,13 +249,30 @@ func advance(t *testing.T, h Harness) {
 
 	resume := paused.Sched.Stay()
 	resume.NewState, resume.NewRev, resume.NewRevAt = core.Started, 300, base.Add(7*time.Millisecond)
-	answers(t, e.Manage.Advance(ctx, []core.Advance{resume}), "ok")
+	resume.Change = &core.Change{ID: 300, At: resume.NewRevAt, By: "tickring", Verb: core.VerbResumed, App: "shop", Job: 6, Old: "{}", New: `{"a":1}`}
+	same(t, "record and advance: both or neither", records(t, e, 6), nil)
+	stale = resume
+	stale.Rev--
+	answers(t, e.Manage.Advance(ctx, []core.Advance{move(want.Sched), stale}), "ok", "refused")
+	same(t, "record and advance: both or neither", records(t, e, 6), nil)
+	answers(t, e.Tick.Advance(ctx, []core.Advance{resume}), "ok")
 	paused.Sched = paused.Sched.Moved(resume)
 	same(t, "resumed", mustJob(t, e, 6), paused)
-	refused(t, e.Manage.Advance(ctx, []core.Advance{resume})[0])
+	again := resume
+	again.Change = &core.Change{ID: 301, Verb: core.VerbResumed, App: "shop", Job: 6}
+	refused(t, e.Manage.Advance(ctx, []core.Advance{again})[0])
+	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*resume.Change})
 
 	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
 	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})
+}
+
+// records is what was recorded of a job since it was made.
+func records(t *testing.T, e *engine.Engine, job core.JobID) []core.Change {
+	t.Helper()
+	list, err := e.Manage.Changes(t.Context(), "", job, 10)
+	ok(t, err)
+	return slices.DeleteFunc(list, func(c core.Change) bool { return c.Verb == core.VerbCreated })
 }
 
 func entries(t *testing.T, h Harness) {
@@ -320,8 +339,8 @@ func changes(t *testing.T, h Harness) {
 	}
 	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
 	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
-	ok(t, e.Tick.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
-	ok(t, e.Tick.PutChanges(ctx, all[:1])) // a repeat
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
+	ok(t, e.Manage.PutChanges(ctx, all[:1])) // a repeat
 	read := func(app string, job core.JobID, limit int, want ...int) {
 		t.Helper()
 		eventually(t, h, func() string {

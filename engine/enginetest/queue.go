@@ -694,7 +694,7 @@ func empty(t *testing.T, h Harness) {
 	ok(t, err)
 	_, err = e.Dispatch.Journals(ctx, nil)
 	ok(t, err)
-	ok(t, e.Tick.PutChanges(ctx, nil))
+	ok(t, e.Manage.PutChanges(ctx, nil))
 	ok(t, e.Watch.PutRevisits(ctx, 1, nil))
 }
 

@@ -184,6 +184,9 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 		}
 		j.Sched = j.Sched.Moved(*a)
 		j.Sched.RevAt = milli(j.Sched.RevAt)
+		if a.Change != nil {
+			s.change(*a.Change)
+		}
 		if d, ok := dueOf(j); ok {
 			s.index(d)
 		}

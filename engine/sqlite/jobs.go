@@ -412,8 +412,14 @@ WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			if err := rows(b, nil); err != nil {
 				return err
 			}
-			if answers[i] = judged(tx.Conn); answers[i] == nil {
-				tx.edits = append(tx.edits, edit{a.Job, a})
+			if answers[i] = judged(tx.Conn); answers[i] != nil {
+				continue
+			}
+			tx.edits = append(tx.edits, edit{a.Job, a})
+			if a.Change != nil {
+				if err := putChange(tx, a.Change); err != nil {
+					return err
+				}
 			}
 		}
 		return nil
