@@ -637,6 +637,36 @@ func TestJobCache(t *testing.T) {
 	}
 }
 
+// What a tick has planned is in memory when its second comes.
+func TestPlannedJobsAreKept(t *testing.T) {
+	dir := t.TempDir()
+	o := Options{Gather: -1, Synchronous: "OFF"}
+	s := testStore(t, dir, o)
+	ids := []core.JobID{1, 2}
+	for _, id := range ids {
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
+		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.Close()
+	s = testStore(t, dir, o)
+	if found, _, err := s.Scheds(t.Context(), ids); err != nil || len(found) != 2 {
+		t.Fatalf("%d jobs, %v", len(found), err)
+	}
+	if err := s.Advance(t.Context(), []core.Advance{{Job: 1, Rev: 1, NewNext: 7}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	read := s.Stats().JobMisses
+	found, _, err := s.Jobs(t.Context(), ids)
+	if err != nil || found[1].Def.Name != "j1" || found[1].Sched.Next != 7 || found[2].Def.Name != "j2" {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	if n := s.Stats().JobMisses - read; n != 0 {
+		t.Errorf("%d jobs were read again", n)
+	}
+}
+
 // The log stays bounded under load, and is emptied when idle.
 func TestLogBounded(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{Gather: -1, Synchronous: "OFF"})

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"zombiezen.com/go/sqlite"
@@ -67,10 +68,16 @@ func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core
 		return nil, nil, err
 	}
 	found := make(map[core.JobID]core.Job, len(ids))
-	missing, clock := s.cache.get(ids, func(id core.JobID, j *core.Job) { found[id] = copyJob(j) })
-	s.stats.hits.Add(int64(len(found)))
+	err := s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = copyJob(j) })
+	return found, nil, err
+}
+
+// jobs hands out jobs as they are kept in memory, and keeps what it has to read.
+func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobID, *core.Job)) error {
+	missing, clock := s.cache.get(ids, found)
+	s.stats.hits.Add(int64(len(ids) - len(missing)))
 	if len(missing) == 0 {
-		return found, nil, nil
+		return nil
 	}
 	s.stats.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
@@ -79,7 +86,7 @@ func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core
 			if err := query(c, jobQuery+"sched.id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
 				j, err := scanJob(st)
 				if err == nil {
-					found[id] = copyJob(j)
+					found(id, j)
 					read = append(read, j)
 				}
 				return err
@@ -90,43 +97,25 @@ func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core
 		return nil
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("read jobs: %w", err)
+		return fmt.Errorf("read jobs: %w", err)
 	}
 	s.cache.add(read, clock)
-	return found, nil, nil
+	return nil
 }
 
-// Scheds implements the ports.
+// Scheds implements the ports. Whom a tick plans, a dispatch is to send within
+// seconds: the whole job is read and kept, so that a burst reads none in its second.
 func (s *Store) Scheds(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Sched, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
 	found := make(map[core.JobID]core.Sched, len(ids))
-	missing, _ := s.cache.get(ids, func(id core.JobID, j *core.Job) {
+	err := s.jobs(ctx, ids, func(id core.JobID, j *core.Job) {
 		c := j.Sched
-		c.Schedule.Any = append([]core.When(nil), c.Schedule.Any...)
+		c.Schedule.Any = slices.Clone(c.Schedule.Any)
 		found[id] = c
 	})
-	if len(missing) == 0 {
-		return found, nil, nil
-	}
-	err := s.read(ctx, func(c *sqlite.Conn) error {
-		for _, id := range missing {
-			if err := query(c, "SELECT "+schedColumns+" FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
-				var x core.Sched
-				err := scanSched(st, &x)
-				found[id] = x
-				return err
-			}); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, nil, fmt.Errorf("read jobs: %w", err)
-	}
-	return found, nil, nil
+	return found, nil, err
 }
 
 // Tombstones implements the ports.

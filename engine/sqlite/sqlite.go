@@ -36,7 +36,7 @@ type Options struct {
 	// Gather is how long small writes wait for company when commits come faster
 	// than every 4 ms; 2 ms if 0, none if negative.
 	Gather time.Duration
-	// CachedJobs is how many jobs are kept in memory, about 1 KB each; 20,000 if 0.
+	// CachedJobs is how many jobs are kept in memory, about 1 KB each; 64,000 if 0.
 	CachedJobs int
 	// CachedMessages is how many messages of each queue are kept in memory; the
 	// later ones are read again in time. 20,000 if 0.
@@ -122,7 +122,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 		o.Gather = 2 * time.Millisecond
 	}
 	if o.CachedJobs <= 0 {
-		o.CachedJobs = 20000
+		o.CachedJobs = 64_000
 	}
 	if o.CachedMessages <= 0 {
 		o.CachedMessages = 20000
