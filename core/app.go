@@ -2,6 +2,7 @@ package core
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -15,6 +16,7 @@ type App struct {
 	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
 	Rev       int64
 	Pause     Pause // the last one
+	Past      Past  // those before it; the store keeps it (Past.After)
 	Created   time.Time
 }
 
@@ -32,9 +34,50 @@ func (p Pause) Covers(t time.Time) bool {
 	return !p.From.IsZero() && !t.Before(p.From) && (p.To.IsZero() || t.Before(p.To))
 }
 
+// MaxPast bounds the pauses that are kept beside the last one.
+const MaxPast = 16
+
+// Past is what is kept of the pauses before the last one, for fires that come
+// late: no instant of an acknowledged pause is sent, however late.
+type Past struct {
+	Pauses []Pause // the oldest first, at most MaxPast, without who and why
+	// From is the end of the newest one that was forgotten. Of an instant before it
+	// nobody can say whether it was demanded; zero: none was.
+	From time.Time
+}
+
+// Covers reports whether t lies in one of the pauses.
+func (p Past) Covers(t time.Time) bool {
+	return slices.ContainsFunc(p.Pauses, func(x Pause) bool { return x.Covers(t) })
+}
+
+// After is the past once next stands in the place of last. One that is widened,
+// or given an end, keeps its beginning, and is not past. Where next begins before
+// last is over, which takes a clock that was set, last ends with that.
+func (p Past) After(last, next Pause) Past {
+	if last.From.IsZero() || next.From.IsZero() || last.From.Equal(next.From) {
+		return p
+	}
+	if last.To.IsZero() || last.To.After(next.From) {
+		last.To = next.From
+	}
+	if !last.To.After(last.From) {
+		return p
+	}
+	list := append(slices.Clone(p.Pauses), Pause{From: last.From, To: last.To})
+	if len(list) > MaxPast {
+		if list[0].To.After(p.From) {
+			p.From = list[0].To
+		}
+		list = list[1:]
+	}
+	return Past{Pauses: list, From: p.From}
+}
+
 // Global is the one item that concerns everything.
 type Global struct {
 	Pause Pause
+	Past  Past // as that of an app
 	// Partitions is how many parts the due index has; Readable how many may
 	// still hold jobs, at least as many.
 	Partitions int

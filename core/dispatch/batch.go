@@ -269,7 +269,8 @@ func (b *batch) read(ctx context.Context) {
 				it.bury("there is no record of run " + it.fire.Run.String())
 			}
 		}
-		b.pauses(it, global.Pause, app.Pause, now)
+		b.pauses(it, global.Pause, global.Past, now)
+		b.pauses(it, app.Pause, app.Past, now)
 	}
 }
 

@@ -29,29 +29,28 @@ func (b *batch) judgeGone(it *item, stones map[core.JobID]core.Tombstone) {
 }
 
 // pauses judges a fire by the pauses of everything and of its app.
-func (b *batch) pauses(it *item, global, app core.Pause, now time.Time) {
-	if it.status != pending || it.fire.Cause == core.CauseManual {
+func (b *batch) pauses(it *item, p core.Pause, past core.Past, now time.Time) {
+	if it.status != pending || it.fire.Cause == core.CauseManual || p.From.IsZero() {
 		return
 	}
-	for _, p := range []core.Pause{global, app} {
-		if p.From.IsZero() {
-			continue
-		}
-		at := it.fire.At.Time()
-		switch {
-		case !it.fire.Cause.Planned():
-			if p.Covers(now) {
-				it.intent, it.reason = fallsRecord, core.ReasonPaused
-			}
-		case p.Covers(at) && it.job.Sched.Tail == it.fire.Run && !p.Covers(now):
-			// The pause is over, and nothing else would end the chain of a fixed
-			// delay: it goes on from here.
-			it.intent, it.reason = fallsRecord, core.ReasonPaused
-		case p.Covers(at):
-			it.intent = fallsSilent
-		case p.Covers(now) && at.Before(p.From) && it.intent != fallsSilent:
+	at := it.fire.At.Time()
+	inside := p.Covers(at) || past.Covers(at)
+	switch {
+	case !it.fire.Cause.Planned():
+		if p.Covers(now) {
 			it.intent, it.reason = fallsRecord, core.ReasonPaused
 		}
+	case inside && it.job.Sched.Tail == it.fire.Run && !p.Covers(now):
+		// The pause is over, and nothing else would end the chain of a fixed
+		// delay: it goes on from here.
+		it.intent, it.reason = fallsRecord, core.ReasonPaused
+	case inside:
+		it.intent = fallsSilent
+	case it.intent == fallsSilent:
+	case p.Covers(now) && at.Before(p.From), at.Before(past.From):
+		// Before past.From nobody knows the pauses any more: what may lie in one is
+		// not sent, and as it may have been demanded it is not silent.
+		it.intent, it.reason = fallsRecord, core.ReasonPaused
 	}
 }
 

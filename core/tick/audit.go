@@ -3,6 +3,7 @@ package tick
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -57,7 +58,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, []core.Pause{g.Pause, apps[s.App].Pause}, now)
+			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, pausesOf(g, apps[s.App]), now)
 			if err != nil {
 				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
 				return
@@ -72,13 +73,27 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 	all.Wait()
 }
 
-var errUnclear = errors.New("a pause began inside the window: what came before it is not known here")
+var errUnclear = errors.New("of the pauses in the window the first are not known any more")
+
+// pauses are those of everything and of an app that are kept; known is from when on they are all.
+type pauses struct {
+	list  []core.Pause
+	known time.Time
+}
+
+func pausesOf(g core.Global, a core.App) pauses {
+	p := pauses{list: slices.Concat(g.Past.Pauses, a.Past.Pauses, []core.Pause{g.Pause, a.Pause}), known: g.Past.From}
+	if a.Past.From.After(p.known) {
+		p.known = a.Past.From
+	}
+	return p
+}
 
 // lost is the fires of the job's last finished window that never became runs.
 // Of a job that fires less than once a window it is what was due after its
 // newest run. Where the number of groups has changed since, a part of a window
 // may be in neither comparison; replan takes it.
-func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, pauses []core.Pause, now time.Time) ([]core.Fire, error) {
+func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, paused pauses, now time.Time) ([]core.Fire, error) {
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
 		return nil, err
@@ -126,7 +141,7 @@ func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, pauses 
 			}
 		}
 		id := core.PlannedRun(s.ID, at)
-		if !have[id] && !covered(pauses, at) {
+		if !have[id] && !covered(paused.list, at) {
 			frequent := more && next-at < core.Instant(o.Window/time.Second)
 			lost = append(lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
 		}
@@ -135,10 +150,8 @@ func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, pauses 
 	if len(lost) == 0 {
 		return nil, nil
 	}
-	for _, p := range pauses { // the item holds the last pause only
-		if p.From.After(from.Time()) {
-			return nil, errUnclear
-		}
+	if paused.known.After(from.Time()) {
+		return nil, errUnclear
 	}
 	skips, err := t.store.Skips(ctx, s.ID, lost[0].At, lost[len(lost)-1].At)
 	if err != nil {

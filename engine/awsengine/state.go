@@ -26,6 +26,10 @@ type (
 		By   string `json:"by,omitempty" dynamodbav:"by,omitempty"`
 		Why  string `json:"why,omitempty" dynamodbav:"why,omitempty"`
 	}
+	storedPast struct {
+		Pauses [][2]int64 `json:"pauses,omitempty"` // from, to
+		From   int64      `json:"from,omitempty"`
+	}
 	storedApp struct {
 		Title     string         `json:"title,omitempty"`
 		Set       string         `json:"set,omitempty"`
@@ -33,10 +37,12 @@ type (
 		Executors []string       `json:"executors,omitempty"`
 		Allow     []netip.Prefix `json:"allow,omitempty"`
 		Pause     storedPause    `json:"pause"`
+		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
 	}
 	storedGlobal struct {
 		Pause      storedPause `json:"pause"`
+		Past       *storedPast `json:"past,omitempty"`
 		Partitions int         `json:"partitions"`
 		Readable   int         `json:"readable"`
 		Groups     int         `json:"groups,omitempty"`
@@ -56,10 +62,32 @@ func (p storedPause) decode() core.Pause {
 	return core.Pause{From: fromMillis(p.From), To: fromMillis(p.To), By: p.By, Why: p.Why}
 }
 
+func encodePast(p core.Past) *storedPast {
+	if len(p.Pauses) == 0 {
+		return nil
+	}
+	v := &storedPast{From: millis(p.From)}
+	for _, x := range p.Pauses {
+		v.Pauses = append(v.Pauses, [2]int64{millis(x.From), millis(x.To)})
+	}
+	return v
+}
+
+func (p *storedPast) decode() (past core.Past) {
+	if p == nil {
+		return past
+	}
+	past.From = fromMillis(p.From)
+	for _, x := range p.Pauses {
+		past.Pauses = append(past.Pauses, core.Pause{From: fromMillis(x[0]), To: fromMillis(x[1])})
+	}
+	return past
+}
+
 func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
-	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Pause: encodePause(a.Pause), Created: millis(a.Created)}))
+	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
 
@@ -70,7 +98,7 @@ func decodeApp(it item) (core.App, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow, Rev: rev,
-		Pause: v.Pause.decode(), Created: fromMillis(v.Created)}, err
+		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
 // Apps implements the ports.
@@ -105,6 +133,18 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 
 // PutApp implements manage.Store.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	old, err := s.one(ctx, stateKey("app", a.Name))
+	if err != nil {
+		return err
+	}
+	a.Past = core.Past{}
+	if old != nil { // the condition tells whether it still is
+		was, err := decodeApp(old)
+		if err != nil {
+			return err
+		}
+		a.Past = was.Past.After(was.Pause, a.Pause)
+	}
 	put := &types.Put{TableName: &s.o.Names.State, Item: encodeApp(&a)}
 	if seen == 0 {
 		put.ConditionExpression, put.ExpressionAttributeNames = aws.String("attribute_not_exists(#rev)"), map[string]string{"#rev": "rev"}
@@ -231,15 +271,20 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 		return core.Global{}, fmt.Errorf("read the global item: %w", err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.Global{Pause: v.Pause.decode(), Partitions: v.Partitions, Readable: v.Readable, Groups: v.Groups, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt),
+	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Groups: v.Groups, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt),
 		Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Rev: rev, Early: early}, err
 }
 
 // PutGlobal implements the ports.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	old, err := s.Global(ctx) // the condition tells whether it still is
+	if err != nil {
+		return err
+	}
+	g.Past = old.Past.After(old.Pause, g.Pause)
 	it := stateKey("global", "-")
 	it["rev"] = number(g.Rev)
-	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Partitions: g.Partitions, Readable: g.Readable, Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt),
+	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt),
 		Holder: g.Holder, Generation: g.Generation, Opening: g.Opening}))
 	if !g.Early.At.IsZero() { // as read; what was noted meanwhile is noted again in a minute
 		it["earlyAt"], it["early"] = number(millis(g.Early.At)), text(encodeEarly(&g.Early))

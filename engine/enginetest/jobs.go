@@ -377,6 +377,23 @@ func apps(t *testing.T, h Harness) {
 	same(t, "unchanged app", readApp(t, h, e, "orders"), &a)
 	ok(t, e.Manage.PutApp(ctx, 5, b, core.Change{ID: 6, At: base, Verb: "updated", App: "orders"}))
 	same(t, "changed app", readApp(t, h, e, "orders"), &b)
+	for i := range core.MaxPast + 2 { // the store keeps the pauses that were, whatever it is given as past
+		seen := b.Rev
+		b.Rev, b.Past = b.Rev+1, core.Past{}
+		want := b.Past
+		for k := max(0, i-core.MaxPast); k < i; k++ {
+			from := base.Add(time.Duration(k) * 24 * time.Hour)
+			want.Pauses = append(want.Pauses, core.Pause{From: from, To: from.Add(time.Hour)})
+		}
+		if n := i - core.MaxPast; n > 0 {
+			want.From = base.Add(time.Duration(n-1)*24*time.Hour + time.Hour)
+		}
+		b.Pause.From = base.Add(time.Duration(i) * 24 * time.Hour)
+		b.Pause.To = b.Pause.From.Add(time.Hour)
+		ok(t, e.Manage.PutApp(ctx, seen, b, core.Change{ID: b.Rev, At: base, Verb: "paused", App: "orders"}))
+		b.Past = want
+		same(t, "app with its pauses", readApp(t, h, e, "orders"), &b)
+	}
 	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "billing", Rev: 1}, core.Change{ID: 1, At: base, App: "billing"}))
 	list, err := e.Manage.ListApps(ctx)
 	ok(t, err)
@@ -386,17 +403,17 @@ func apps(t *testing.T, h Harness) {
 	}
 	cs, err := e.Manage.Changes(ctx, "orders", 0, 10)
 	ok(t, err)
-	if len(cs) != 2 || cs[0].ID != 6 || cs[1].ID != 5 {
+	if n := len(cs); n != 10 || cs[0].ID != b.Rev {
 		t.Fatalf("changes of the app: %+v", cs)
 	}
 
 	createJobs(t, e, job(1))
-	refused(t, e.Manage.DeleteApp(ctx, 6, "orders", ch)) // it has a job
+	refused(t, e.Manage.DeleteApp(ctx, b.Rev, "orders", ch)) // it has a job
 	refused(t, e.Manage.DeleteApp(ctx, 9, "billing", ch))
 	refused(t, e.Manage.DeleteApp(ctx, 1, "none", ch))
 	ok(t, e.Manage.DeleteJob(ctx, 100, core.Tombstone{Job: 1, App: "orders", Name: "job-1", Rev: 101, RevAt: base}, change(job(1), 101)))
 	ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "orders", Address: "http://10.0.0.1:9999/", Beat: base, Since: base}))
-	ok(t, e.Manage.DeleteApp(ctx, 6, "orders", core.Change{ID: 7, At: base, Verb: "deleted", App: "orders"}))
+	ok(t, e.Manage.DeleteApp(ctx, b.Rev, "orders", core.Change{ID: b.Rev + 1, At: base, Verb: "deleted", App: "orders"}))
 	same(t, "deleted app", readApp(t, h, e, "orders"), nil)
 	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
 	ok(t, err)
@@ -447,11 +464,17 @@ func global(t *testing.T, h Harness) {
 	ok(t, err)
 	same(t, "global", got, one)
 	two := one
-	two.Rev, two.Pause = one.Rev+5, core.Pause{}
+	two.Rev, two.Pause = one.Rev+5, core.Pause{From: base.Add(time.Hour), By: "bob"}
 	ok(t, e.Manage.PutGlobal(ctx, one.Rev, two))
+	two.Past = core.Past{Pauses: []core.Pause{{From: base, To: base.Add(time.Hour)}}} // it had no end
 	got, err = e.Finish.Global(ctx)
 	ok(t, err)
 	same(t, "global", got, two)
+	two.Rev, two.Past = two.Rev+1, core.Past{}
+	ok(t, e.Tick.PutGlobal(ctx, two.Rev-1, two))
+	if got, err = e.Finish.Global(ctx); err != nil || len(got.Past.Pauses) != 1 {
+		t.Fatalf("the past of everything after another change: %+v, %v", got.Past, err)
+	}
 }
 
 // early is noted beside the rest of the global item.

@@ -365,10 +365,13 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 // PutApp implements manage.Store.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	return s.one(ctx, func() error {
-		if old, ok := s.apps[a.Name]; ok != (seen != 0) || old.Rev != seen {
+		old, ok := s.apps[a.Name]
+		if ok != (seen != 0) || old.Rev != seen {
 			return core.ErrRefused
 		}
-		s.apps[a.Name] = copyApp(a)
+		a = copyApp(a)
+		a.Past = old.Past.After(old.Pause, a.Pause)
+		s.apps[a.Name] = a
 		s.change(c)
 		return nil
 	})
@@ -440,7 +443,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 			return core.ErrRefused
 		}
 		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
-		g.Early = s.global.Early
+		g.Early, g.Past = s.global.Early, s.global.Past.After(s.global.Pause, g.Pause)
 		s.global = g
 		return nil
 	})

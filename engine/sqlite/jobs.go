@@ -643,16 +643,24 @@ func milliPause(p core.Pause) core.Pause {
 // PutApp implements manage.Store.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	a.Created, a.Pause = milli(a.Created), milliPause(a.Pause)
-	body, err := json.Marshal(a)
-	if err != nil {
-		return err
-	}
 	var answer error
 	q := "UPDATE apps SET rev = ?2, body = ?3 WHERE name = ?1 AND rev = ?4"
 	if seen == 0 {
 		q = "INSERT INTO apps (name, rev, body) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING"
 	}
-	err = s.write(ctx, false, 2, func(tx *tx) error {
+	err := s.write(ctx, false, 2, func(tx *tx) error {
+		var old core.App
+		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, a.Name) }, func(st *sqlite.Stmt) error {
+			return json.Unmarshal(columnBytes(st, 0), &old)
+		}); err != nil {
+			return err
+		}
+		a := a // of each try
+		a.Past = old.Past.After(old.Pause, a.Pause)
+		body, err := json.Marshal(a)
+		if err != nil {
+			return err
+		}
 		if err := query(tx.Conn, q, func(st *sqlite.Stmt) {
 			st.BindText(1, a.Name)
 			st.BindInt64(2, a.Rev)
@@ -758,7 +766,7 @@ func global(c *sqlite.Conn) (g core.Global, err error) {
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	g.Pause, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
 	return s.changeGlobal(ctx, func(old core.Global) (core.Global, bool) {
-		g.Early = old.Early
+		g.Early, g.Past = old.Early, old.Past.After(old.Pause, g.Pause)
 		return g, old.Rev == seen && g.Rev > seen
 	})
 }
