@@ -33,7 +33,7 @@ type function struct {
 	about   string
 	memory  float64
 	timeout float64
-	// calls executors: it lives in the VPC, and is told which networks are allowed.
+	// calls executors: it lives in the VPC.
 	calls bool
 	// loops puts messages back on the ring or wakes itself: what Lambda would
 	// take for a runaway loop and stop.
@@ -181,7 +181,7 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	}
 	env := map[string]*string{}
 	if !f.plain {
-		env = s.environment(p, f.calls)
+		env = s.environment(p)
 	}
 	maps.Copy(env, f.env)
 	for k, v := range p.Environment {
@@ -305,8 +305,9 @@ func (p *Props) retention() awslogs.RetentionDays {
 	}[days]
 }
 
-// environment is what all functions of the scheduler are told.
-func (s *Scheduler) environment(p *Props, calls bool) map[string]*string {
+// environment is what all functions of the scheduler are told: who takes an address
+// must judge it as who calls it does.
+func (s *Scheduler) environment(p *Props) map[string]*string {
 	env := map[string]*string{
 		"TICKRING_TABLE_JOBS": s.Jobs.TableName(), "TICKRING_TABLE_RUNS": s.Runs.TableName(), "TICKRING_TABLE_STATE": s.State.TableName(),
 		"TICKRING_QUEUE_FIRES": s.Fires.QueueUrl(), "TICKRING_QUEUE_SLOW": s.Slow.QueueUrl(), "TICKRING_QUEUE_CHECKS": s.Checks.QueueUrl(),
@@ -322,7 +323,7 @@ func (s *Scheduler) environment(p *Props, calls bool) map[string]*string {
 	if p.NoToken {
 		env["TICKRING_ALLOW_NO_TOKEN"] = jsii.String("1")
 	}
-	if calls && len(p.Allow) > 0 {
+	if len(p.Allow) > 0 {
 		env["TICKRING_ALLOW"] = jsii.String(strings.Join(p.Allow, ","))
 	}
 	return env

@@ -3,6 +3,7 @@ package infra_test
 import (
 	"encoding/json"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -350,9 +351,8 @@ func TestEnvironment(t *testing.T) {
 			if c.AdminToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)
 			}
-			dials := strings.HasPrefix(id, "TickringDispatch") || strings.HasPrefix(id, "TickringSlow") || strings.HasPrefix(id, "TickringTick") || strings.HasPrefix(id, "TickringApi")
-			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || dials != (len(c.Policy.Allow) == 1)) {
-				t.Errorf("%s is told %d partitions, %v", id, c.Partitions, c.Policy)
+			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || len(c.Policy.Allow) != 1 || c.Policy.Check(netip.MustParseAddr("10.0.3.17")) != nil) {
+				t.Errorf("%s is told %d partitions, %v: an executor at 10.0.3.17 could not register, or not be called", id, c.Partitions, c.Policy)
 			}
 			if strings.HasPrefix(id, "TickringDispatch") && (c.ReportURL == "" || c.Params.ReportKey == "" || c.Params.AdminToken != "") {
 				t.Errorf("%s: %s reports at %q with %+v", form, id, c.ReportURL, c.Params)

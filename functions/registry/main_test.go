@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"testing"
@@ -21,9 +22,13 @@ func TestRegistrations(t *testing.T) {
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{ID: 1, App: "billing"}); err != nil {
 		t.Fatal(err)
 	}
-	h := awslambda.NewHandler(boot.HTTP(wire(&boot.Config{Policy: safedial.Policy{AllowPrivate: true}}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
+	door := func(p safedial.Policy) awslambda.Handler {
+		return awslambda.NewHandler(boot.HTTP(wire(&boot.Config{Policy: p}, e, slog.New(slog.DiscardHandler)), slog.New(slog.DiscardHandler)))
+	}
+	// A private address needs a network that is allowed: its environment names them.
+	narrow, h := door(safedial.Policy{}), door(safedial.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}})
 	// ask sends a document, changed, and answers the reply; code 200 says that it is stored.
-	ask := func(name string, replace ...string) string {
+	ask := func(h awslambda.Handler, name string, replace ...string) string {
 		t.Helper()
 		doc, err := os.ReadFile("testdata/" + name)
 		if err != nil {
@@ -47,6 +52,9 @@ func TestRegistrations(t *testing.T) {
 		}
 		return len(list["billing"])
 	}
+	if got := ask(narrow, "httpapi.json"); !strings.Contains(got, `"code":500`) || there() != 0 {
+		t.Errorf("in no network that is allowed: %s", got)
+	}
 	for _, c := range []struct {
 		what, doc string
 		replace   []string
@@ -60,7 +68,7 @@ func TestRegistrations(t *testing.T) {
 		{"its next heartbeat", "httpapi.json", nil, `"code":200`, 1},
 		{"its removal", "url.json", nil, `"code":200`, 0},
 	} {
-		if got := ask(c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
+		if got := ask(h, c.doc, c.replace...); !strings.Contains(got, c.want) || there() != c.after {
 			t.Errorf("%s: %s, %d registered; want %s, %d", c.what, got, there(), c.want, c.after)
 		}
 	}
