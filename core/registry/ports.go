@@ -14,4 +14,5 @@ type Store interface {
 	PutExecutor(ctx context.Context, e core.Executor) error
 	// RemoveExecutor removes exactly that (app, address); not there is well.
 	RemoveExecutor(ctx context.Context, app, address string) error
+	Global(ctx context.Context) (core.Global, error)
 }

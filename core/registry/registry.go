@@ -34,7 +34,7 @@ type Options struct {
 	BeatWrite time.Duration
 }
 
-// MaxExecutors is how many registrations one app has at most.
+// MaxExecutors is how many registrations of one app live, and are stored, at most.
 const MaxExecutors = core.MaxAddresses
 
 // New makes a registry on a store.
@@ -99,13 +99,13 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 	}
 	now := r.o.Now()
 	next := core.Executor{App: g.App, Address: g.Address, Beat: now, Since: now, Dialect: g.Dialect}
-	stored := 0
+	var others []core.Executor
 	for _, e := range all[g.App] {
 		if e.Fixed {
 			continue
 		}
-		stored++
 		if e.Address != g.Address {
+			others = append(others, e)
 			continue
 		}
 		if next.Dialect == "" {
@@ -117,14 +117,37 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 		if !e.Since.IsZero() && !e.Beat.Add(core.BeatExpiry).Before(now) {
 			next.Since = e.Since
 		}
-		stored = 0
+		others = nil // it has its place
 		break
 	}
-	if stored >= MaxExecutors {
-		return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors, more are not taken", g.App, stored)
+	if len(others) >= MaxExecutors {
+		if err := r.makeRoom(ctx, g.App, others, now); err != nil {
+			return err
+		}
 	}
 	if err := r.store.PutExecutor(ctx, next); err != nil {
 		return passing(err)
+	}
+	return nil
+}
+
+// makeRoom takes those that died off, the longest dead first, until there is a
+// place for one more: addresses die without a goodbye (kill, spot, a host that
+// went), and only what lives counts. Were they left to the keeping of the store,
+// an app could have any number of them read at each beat and each batch.
+func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Executor, now time.Time) error {
+	g, err := r.store.Global(ctx)
+	if err != nil {
+		return passing(err)
+	}
+	slices.SortFunc(stored, func(a, b core.Executor) int { return a.Beat.Compare(b.Beat) })
+	for _, e := range stored[:len(stored)-MaxExecutors+1] {
+		if !e.Silent(g, now, core.BeatExpiry) {
+			return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors that live, more are not taken", app, MaxExecutors)
+		}
+		if err := r.store.RemoveExecutor(ctx, app, e.Address); err != nil {
+			return passing(err)
+		}
 	}
 	return nil
 }

@@ -143,6 +143,66 @@ func TestRegister(t *testing.T) {
 	}
 }
 
+// TestTheDeadMakeRoom: addresses that died without a goodbye keep nobody out, and
+// no more than 1,000 are ever stored; those that live do.
+func TestTheDeadMakeRoom(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	clock := begin
+	e := memory.Open(memory.Options{})
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }})
+	address := func(i int) string { return fmt.Sprintf("http://10.%d.%d.%d:9999", i/62500, i/250%250, i%250) }
+	register := func(i int) error {
+		return r.Register(ctx, registry.Registration{App: "shop", Address: address(i), Token: "secret"})
+	}
+	there := func() map[string]bool {
+		all, err := e.Registry.Executors(ctx, []string{"shop"})
+		ok(err)
+		is := map[string]bool{}
+		for _, x := range all["shop"] {
+			is[x.Address] = true
+		}
+		return is
+	}
+	for i := range registry.MaxExecutors { // each lives, the last ones longest
+		clock = begin.Add(time.Duration(i) * time.Millisecond)
+		ok(register(i))
+	}
+	if err := register(5000); code(err) != core.CodeTooLarge {
+		t.Errorf("beside 1,000 that live: %v", err)
+	}
+	ok(register(0)) // who is there has its place
+	clock = begin.Add(core.BeatExpiry + 9*time.Millisecond + time.Microsecond)
+	for i := range 10 { // the first ten are silent by now
+		ok(register(5000 + i))
+		if is := there(); len(is) != registry.MaxExecutors || is[address(i)] || !is[address(i+1)] || !is[address(5000+i)] {
+			t.Fatalf("%d are stored; the longest dead is there: %t", len(is), is[address(i)])
+		}
+	}
+	if err := register(6000); code(err) != core.CodeTooLarge {
+		t.Errorf("beside 1,000 that live: %v", err)
+	}
+	// We were away ourselves: nobody is dead who had no time to beat again.
+	clock = begin.Add(time.Hour)
+	ok(e.Manage.PutGlobal(ctx, 0, core.Global{Rev: 1, DownAt: begin.Add(time.Minute), UpSince: clock.Add(-time.Second)}))
+	if err := register(6000); code(err) != core.CodeTooLarge {
+		t.Errorf("after an outage of ours: %v", err)
+	}
+	clock = clock.Add(core.BeatExpiry)
+	ok(register(6000))
+	ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: "http://x", Beat: begin})) // two at once were let in
+	ok(register(6001))
+	if is := there(); len(is) != registry.MaxExecutors {
+		t.Errorf("%d are stored", len(is))
+	}
+}
+
 // Polling is the heartbeat of a queue that is an address of the app, written as
 // seldom as any.
 func TestPolled(t *testing.T) {

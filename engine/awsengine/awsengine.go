@@ -57,7 +57,8 @@ type Options struct {
 	Visibility time.Duration
 	// KeepRuns is how long runs, skipped and change records stay that no job's
 	// keep says more of: 30 days; no run goes before 15, the longest that its
-	// message can live. KeepJournals is that of journals: 20 days.
+	// message can live. KeepJournals is that of journals, and of
+	// executors since their last beat: 20 days.
 	KeepRuns, KeepJournals time.Duration
 	// Parallel is how many requests of one call are under way at a time: 16.
 	Parallel int

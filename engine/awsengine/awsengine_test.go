@@ -81,7 +81,7 @@ var weathers = []struct {
 // bubble of its own.
 func TestEngine(t *testing.T) {
 	for _, w := range weathers {
-		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 5 * time.Second, Open: func(t *testing.T) *engine.Engine {
+		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second, Open: func(t *testing.T) *engine.Engine {
 			f := newFakes(t, awsengine.Options{})
 			f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
 			w.change(f)

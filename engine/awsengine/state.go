@@ -212,6 +212,7 @@ type executorItem struct {
 	Since   int64  `dynamodbav:"since,omitempty"`
 	Fixed   bool   `dynamodbav:"fixed,omitempty"`
 	Dialect string `dynamodbav:"dialect,omitempty"`
+	Expires int64  `dynamodbav:"expires"`
 }
 
 // Executors implements the ports.
@@ -240,7 +241,8 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 
 // PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect})
+	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect,
+		Expires: s.o.Now().Add(s.o.KeepJournals).Unix()})
 	if err != nil {
 		return fmt.Errorf("write an executor: %w", err)
 	}

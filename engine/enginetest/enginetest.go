@@ -38,6 +38,8 @@ type Harness struct {
 	Coarse time.Duration
 	// Expires says that the store removes by itself what is past its keeping.
 	Expires bool
+	// Wait lets time pass for a store that does; nil if nobody can.
+	Wait func(time.Duration)
 }
 
 func (h Harness) visibility() time.Duration {
@@ -73,7 +75,7 @@ var Cases = []Case{
 	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
-	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
+	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepExecutors", sweepExecutors}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen},
 }
 

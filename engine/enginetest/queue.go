@@ -486,6 +486,45 @@ func sweepNeeded(t *testing.T, h Harness) {
 }
 
 // sweepJournals: a journal goes when nobody can ask it anything, and not before.
+// sweepExecutors: who has not beaten for as long as journals are kept is forgotten.
+func sweepExecutors(t *testing.T, h Harness) {
+	if h.Expires && h.Wait == nil {
+		t.Skip("this store sweeps itself, and time cannot be let pass")
+	}
+	const keep, day = 20 * 24 * time.Hour, 24 * time.Hour
+	e, ctx, now := h.Open(t), t.Context(), time.Now()
+	pass := func(d time.Duration) {
+		if now = now.Add(d); h.Expires {
+			h.Wait(d)
+		} else {
+			sweepAll(t, e, now, keep, keep)
+		}
+	}
+	beat := func(address string) {
+		ok(t, e.Registry.PutExecutor(ctx, core.Executor{App: "a", Address: address, Beat: now, Since: now}))
+	}
+	there := func(want ...string) {
+		t.Helper()
+		found, err := e.Registry.Executors(ctx, []string{"a"})
+		ok(t, err)
+		var is []string
+		for _, x := range found["a"] {
+			is = append(is, x.Address)
+		}
+		slices.Sort(is)
+		same(t, "executors", is, want)
+	}
+	beat("http://died")
+	beat("http://lives")
+	pass(keep - day)
+	there("http://died", "http://lives")
+	beat("http://lives")
+	pass(2 * day)
+	there("http://lives")
+	pass(keep)
+	there()
+}
+
 func sweepJournals(t *testing.T, h Harness) {
 	if h.Expires {
 		t.Skip("this store sweeps itself")
