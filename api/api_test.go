@@ -384,6 +384,42 @@ func TestJobs(t *testing.T) {
 	}
 }
 
+// A job declared in code is the code's until anybody else changes or deletes
+// it, and again once it is given back.
+func TestDeclared(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	const path, theirs = "/v1/jobs/shop/clean", `{"handler":"clean","params":"theirs"}`
+	declare := func(params string, want int, text string) {
+		t.Helper()
+		if status, answer := f.ask("PUT", path, `{"handler":"clean","declared":true,"params":"`+params+`"}`); status != want || !strings.Contains(answer, text) {
+			t.Errorf("declared with %s: %d %s", params, status, answer)
+		}
+	}
+	declare("one", 200, "created")
+	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"code"`) {
+		t.Errorf("a declared job: %s", text)
+	}
+	f.must("POST", "/v1/apply", `{"jobs":[{"app":"shop","name":"clean","handler":"clean","params":"theirs"}]}`)
+	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"taken"`) {
+		t.Errorf("a job that was changed: %s", text)
+	}
+	declare("two", 409, "once it is given back")
+	f.must("POST", path+"/give-back", "")
+	declare("two", 200, "updated")
+	f.must("DELETE", path, "")
+	if text := f.must("GET", "/v1/apps/shop", ""); !strings.Contains(text, `"withheld":["clean"]`) {
+		t.Errorf("the app: %s", text)
+	}
+	declare("three", 409, "deleted by somebody else")
+	f.must("POST", path+"/give-back", "")
+	declare("three", 200, "created")
+	f.must("PUT", path, theirs)
+	if status, answer := f.ask("POST", "/v1/jobs/shop/none/give-back", ""); status != 404 {
+		t.Errorf("of a job that was never there: %d %s", status, answer)
+	}
+}
+
 func TestRuns(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -198,7 +198,10 @@ func wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {
 		j.Sched = old.Sched
-		j.Def.ID, j.Def.Created = old.Def.ID, old.Def.Created
+		j.Def.ID, j.Def.Created, j.Def.Declared = old.Def.ID, old.Def.Created, old.Def.Declared
+		if old.Def.Declared != "" && !spec.Declared {
+			j.Def.Declared = core.DeclaredTaken
+		}
 		if j.Def.Set == "" {
 			j.Def.Set = old.Def.Set
 		}

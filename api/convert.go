@@ -21,7 +21,7 @@ func JobOf(j *core.Job) Job {
 		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
 		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
 		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
-		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Problem: s.PlanError,
+		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared), Problem: s.PlanError,
 	}
 	if s.State == core.Paused {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
@@ -53,7 +53,7 @@ func JobSpecOf(spec manage.JobSpec) JobSpec {
 		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
 		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
 		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
-		Paused: spec.Paused, IfRev: spec.IfRev,
+		Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared,
 	}
 }
 
@@ -65,7 +65,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days, Log: core.KeepLog(j.Keep.Log)},
 			Retry: core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 		},
-		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev,
+		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}
 	for _, state := range j.Retry.On {
 		spec.Def.Retry.On = append(spec.Def.Retry.On, core.State(state))
@@ -105,7 +105,7 @@ func CoreJob(j Job) (core.Job, error) {
 		State: core.JobState(j.State), Rev: j.Rev, RevAt: j.RevAt,
 		Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline, PlanError: j.Problem,
 	}}
-	job.Def.ID, job.Def.Created = core.JobID(j.ID), j.CreatedAt
+	job.Def.ID, job.Def.Created, job.Def.Declared = core.JobID(j.ID), j.CreatedAt, core.Declared(j.Declared)
 	if j.Pause != nil && (j.Pause.Of == "" || j.Pause.Of == ofJob) {
 		job.Sched.PauseBy, job.Sched.PauseWhy = j.Pause.By, j.Pause.Reason
 		if !j.Pause.Until.IsZero() {
@@ -237,7 +237,7 @@ func pauseOf(p core.Pause) *Pause {
 
 // AppOf is an app in the words of the document: without its token.
 func AppOf(a *core.App) App {
-	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors,
+	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
 		Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause)}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
@@ -247,7 +247,7 @@ func AppOf(a *core.App) App {
 
 // CoreApp is the app as core has it, without its token.
 func CoreApp(a App) (core.App, error) {
-	app := core.App{Name: a.Name, Title: a.Title, Set: a.Set, Executors: a.Executors, Rev: a.Rev, Created: a.CreatedAt}
+	app := core.App{Name: a.Name, Title: a.Title, Set: a.Set, Executors: a.Executors, Withheld: a.Withheld, Rev: a.Rev, Created: a.CreatedAt}
 	for i, text := range a.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {

@@ -62,6 +62,9 @@ type ServerInterface interface {
 	// PutJob Make a job, or change it to be as the body says; what is left out gets its default.
 	// (PUT /v1/jobs/{app}/{name})
 	PutJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
+	// (POST /v1/jobs/{app}/{name}/give-back)
+	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
 	// KillJob End all runs of a job; its schedule goes on.
 	// (POST /v1/jobs/{app}/{name}/kill)
 	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
@@ -714,6 +717,41 @@ func (siw *ServerInterfaceWrapper) PutJob(w http.ResponseWriter, r *http.Request
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.PutJob(w, r, app, name)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GiveBackJob operation middleware
+func (siw *ServerInterfaceWrapper) GiveBackJob(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "app" -------------
+	var app PathApp
+
+	err = runtime.BindStyledParameterWithOptions("simple", "app", r.PathValue("app"), &app, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "app", Err: err})
+		return
+	}
+
+	// ------------- Path parameter "name" -------------
+	var name PathName
+
+	err = runtime.BindStyledParameterWithOptions("simple", "name", r.PathValue("name"), &name, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "name", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GiveBackJob(w, r, app, name)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1671,6 +1709,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPut+" "+options.BaseURL+"/v1/jobs/{app}/{name}", wrapper.PutJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/pause", wrapper.PauseJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/resume", wrapper.ResumeJob)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/give-back", wrapper.GiveBackJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/trigger", wrapper.TriggerJob)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/jobs/{app}/{name}/kill", wrapper.KillJob)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/jobs/{app}/{name}/waiting", wrapper.ListWaiting)

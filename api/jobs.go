@@ -133,6 +133,12 @@ func (s *server) DeleteJob(w http.ResponseWriter, r *http.Request, app, name str
 	s.reply(w, r, jobResult(res), err)
 }
 
+// GiveBackJob gives a job back to the code that declares it.
+func (s *server) GiveBackJob(w http.ResponseWriter, r *http.Request, app, name string) {
+	res, err := s.m.GiveBack(r.Context(), actor(r), app, name)
+	s.reply(w, r, jobResult(res), err)
+}
+
 func (s *server) pause(w http.ResponseWriter, r *http.Request, t manage.Target) {
 	var body PauseRequest
 	if err := decodeOrNone(w, r, &body); err != nil {

@@ -14,11 +14,17 @@ type App struct {
 	Token     string         // what its executors send; empty accepts none but where the server allows it
 	Executors []string       // fixed addresses; none: those that register
 	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
-	Rev       int64
-	Pause     Pause // the last one
-	Past      Past  // those before it; the store keeps it (Past.After)
-	Created   time.Time
+	// Withheld are the names of jobs that code had declared and somebody deleted:
+	// no declaration makes them again. In the order of their deletions.
+	Withheld []string
+	Rev      int64
+	Pause    Pause // the last one
+	Past     Past  // those before it; the store keeps it (Past.After)
+	Created  time.Time
 }
+
+// MaxWithheld bounds App.Withheld: an app is read with each of its fires.
+const MaxWithheld = 1000
 
 // Pause of an app or of everything: who, why, from when to when. It changes no
 // job; what fires in it falls when it is dispatched.

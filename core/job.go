@@ -43,15 +43,28 @@ type Def struct {
 	Retry     Retry             `json:"retry"`
 	LostAfter time.Duration     `json:"lostAfter"`
 	Keep      Keep              `json:"keep"`
+	Declared  Declared          `json:"declared,omitempty"`
 	Created   time.Time         `json:"created"`
 }
+
+// Declared says of a job that code has declared who made its definition last.
+// Empty: no code has ever made it.
+type Declared string
+
+const (
+	DeclaredCode  Declared = "code"  // the code: a declaration may change it
+	DeclaredTaken Declared = "taken" // somebody else: no declaration changes it
+)
+
+// Declareds lists them all.
+var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 
 // Equal reports whether two definitions say the same.
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
-		d.LostAfter == o.LostAfter && d.Keep == o.Keep
+		d.LostAfter == o.LostAfter && d.Keep == o.Keep && d.Declared == o.Declared
 }
 
 // Sched is the part of a job that planning reads and writes.

@@ -56,6 +56,7 @@ type AppRecord struct {
 	HasToken  bool           `json:"hasToken,omitempty"`
 	Executors []string       `json:"executors,omitempty"`
 	Allow     []netip.Prefix `json:"allow,omitempty"`
+	Withheld  []string       `json:"withheld,omitempty"`
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
@@ -66,7 +67,7 @@ type AppRecord struct {
 // AppRecordOf is the record of an app.
 func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
-	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow
+	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow, a.Withheld
 	return r
 }
 

@@ -14,9 +14,10 @@ import (
 )
 
 // A Job is a job declared in code. It is made on the server when the executor
-// starts, if it is not there. It is changed to be as declared for as long as
-// nobody else has created, changed or deleted it: what a person did stays.
-// Pausing it is no change.
+// starts, if it is not there, and changed to be as declared. The server knows
+// who made each job last: one that anybody else made or changed stays as it is,
+// and one that code had made and somebody deleted stays away, until a person
+// gives it back (tickring give-back). Pausing it is no change.
 //
 // It needs a tickring server and [Options].APIToken; the app must be there.
 type Job struct {
@@ -101,22 +102,11 @@ type (
 		Block    string            `json:"block,omitempty"`
 		Misfire  string            `json:"misfire,omitempty"`
 		Retry    *apiRetry         `json:"retry,omitempty"`
-		IfRev    *int64            `json:"ifRev,omitempty"`
+		Declared bool              `json:"declared"`
 	}
 	apiRetry struct {
 		Max   int    `json:"max"`
 		Delay string `json:"delay,omitempty"`
-	}
-	apiState struct {
-		Set string `json:"set"`
-		Rev int64  `json:"rev"`
-	}
-	apiChanges struct {
-		Changes []struct {
-			By   string `json:"by"`
-			Verb string `json:"verb"`
-			Job  string `json:"job"`
-		} `json:"changes"`
 	}
 	apiError struct {
 		Error struct {
@@ -127,7 +117,6 @@ type (
 	}
 	apiResult struct {
 		Change string `json:"change"`
-		apiError
 	}
 )
 
@@ -138,7 +127,7 @@ const actorHeader = "Tickring-Actor"
 func (e *Executor) actor() string { return "code-of-" + e.o.App }
 
 func (e *Executor) spec(j Job) apiJob {
-	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block, Misfire: j.Misfire}
+	s := apiJob{App: e.o.App, Name: j.Name, Title: j.Title, Set: e.actor(), Handler: j.Handler, Params: j.Params, Block: j.Block, Misfire: j.Misfire, Declared: true}
 	if j.Schedule.rule != "" {
 		s.Schedule = map[string]string{j.Schedule.rule: j.Schedule.text}
 		if j.Schedule.zone != "" {
@@ -160,8 +149,8 @@ func (e *Executor) spec(j Job) apiJob {
 // errAPI is an answer that another try does not better.
 var errAPI = errors.New("the server refuses it")
 
-// errMoved is the answer that the job was changed in between.
-var errMoved = errors.New("the job was changed meanwhile")
+// errTheirs is the answer that the job is somebody else's.
+var errTheirs = errors.New("it is somebody else's")
 
 // declare makes the declared jobs, and goes on trying while no server answers.
 func (e *Executor) declare(ctx context.Context) {
@@ -208,100 +197,58 @@ func (e *Executor) declareOne(ctx context.Context, j Job) error {
 }
 
 func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
-	path := "/v1/jobs/" + url.PathEscape(e.o.App) + "/" + url.PathEscape(j.Name)
-	var now apiState
-	status, err := e.api(ctx, http.MethodGet, base+path, nil, &now)
-	if err != nil {
-		return err
-	}
-	spec := e.spec(j)
-	spec.IfRev = &now.Rev // 0 if there is none
-	query := "?limit=1000&job=" + url.QueryEscape(e.o.App+"/"+j.Name)
-	if status == http.StatusNotFound {
-		query = "?limit=1000&app=" + url.QueryEscape(e.o.App)
-	}
-	var changes apiChanges
-	if _, err := e.api(ctx, http.MethodGet, base+"/v1/changes"+query, nil, &changes); err != nil {
-		return err
-	}
-	other := ""
-	if status != http.StatusNotFound && now.Set != e.actor() {
-		other = "somebody else made it"
-	}
-	for _, c := range changes.Changes {
-		if c.Job != e.o.App+"/"+j.Name || c.By == e.actor() {
-			continue
-		}
-		if c.Verb == "created" || c.Verb == "updated" || c.Verb == "deleted" {
-			other = c.Verb + " by " + c.By
-			break
-		}
-	}
-	if other != "" {
-		e.log.Info("A job declared in code is left as it is: it is somebody else's.", "app", e.o.App, "job", j.Name, "why", other)
-		return nil
-	}
 	var res apiResult
-	if _, err := e.api(ctx, http.MethodPut, base+path, spec, &res); err != nil {
+	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
+	switch {
+	case errors.Is(err, errTheirs):
+		e.log.Info("A job declared in code is left as it is.", "app", e.o.App, "job", j.Name, "why", err)
+		return nil
+	case err != nil:
 		return err
-	}
-	if res.Change == "refused" {
-		if res.Error.Code == "conflict" {
-			return errMoved
-		}
-		return fmt.Errorf("%w: %s %s", errAPI, res.Error.Field, oneLine(res.Error.Message, 500))
-	}
-	if res.Change != "unchanged" {
+	case res.Change != "unchanged":
 		e.log.Info("A job declared in code is on the server.", "app", e.o.App, "job", j.Name, "change", res.Change)
 	}
 	return nil
 }
 
-// api asks once. An answer that is neither 2xx nor 404 is an error.
-func (e *Executor) api(ctx context.Context, method, url string, in, out any) (status int, err error) {
+// put asks the API once. An answer that is not 2xx is an error.
+func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, e.o.RequestTimeout)
 	defer cancel()
-	var body io.Reader
-	if in != nil {
-		b, err := json.Marshal(in)
-		if err != nil {
-			return 0, err
-		}
-		body = bytes.NewReader(b)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, url, body)
+	body, err := json.Marshal(in)
 	if err != nil {
-		return 0, err
+		return err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(body))
+	if err != nil {
+		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", "Bearer "+e.o.APIToken)
 	req.Header.Set(actorHeader, e.actor())
 	res, err := e.o.Client.Do(req)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer res.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(res.Body, 4<<20))
 	if err != nil {
-		return 0, fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the answer: %w", err)
 	}
-	switch s := res.StatusCode; {
-	case s == http.StatusNotFound && method == http.MethodGet:
-		return s, nil
-	case s < 200 || s > 299:
+	if s := res.StatusCode; s < 200 || s > 299 {
 		var why apiError
 		_ = json.Unmarshal(b, &why) // what is no JSON has no message
-		err := fmt.Errorf("HTTP %d: %s", s, oneLine(why.Error.Message, 500))
+		err := fmt.Errorf("HTTP %d: %s %s", s, why.Error.Field, oneLine(why.Error.Message, 500))
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
-			return s, fmt.Errorf("%w: %w", errMoved, err)
+			return fmt.Errorf("%w: %w", errTheirs, err)
 		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusNotFound: // the app may be made later
-			return s, fmt.Errorf("%w: %w", errAPI, err)
+			return fmt.Errorf("%w: %w", errAPI, err)
 		}
-		return s, err
+		return err
 	}
 	if err := json.Unmarshal(b, out); err != nil {
-		return 0, fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the answer: %w", err)
 	}
-	return res.StatusCode, nil
+	return nil
 }

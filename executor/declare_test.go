@@ -16,36 +16,14 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-// A fakeAPI is the part of tickring's API that declared jobs need.
+// A fakeAPI is the part of tickring's API that declared jobs need: it knows
+// whose a job is.
 type fakeAPI struct {
-	mu      sync.Mutex
-	down    bool
-	meddle  func() // called before a PUT is looked at
-	rev     int64
-	jobs    map[string]map[string]any // by app/name
-	changes []map[string]string       // newest first
-	puts    int
-}
-
-func (a *fakeAPI) change(by, verb, job string) {
-	a.changes = append([]map[string]string{{"by": by, "verb": verb, "job": job}}, a.changes...)
-}
-
-// edit is what a person does.
-func (a *fakeAPI) edit(verb, job string, change func(map[string]any)) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.rev++
-	if verb == "deleted" {
-		delete(a.jobs, job)
-	} else {
-		if a.jobs[job] == nil {
-			a.jobs[job] = map[string]any{}
-		}
-		change(a.jobs[job])
-		a.jobs[job]["rev"] = a.rev
-	}
-	a.change("anna", verb, job)
+	mu     sync.Mutex
+	down   bool
+	rev    int64
+	jobs   map[string]map[string]any // by app/name
+	theirs map[string]bool           // somebody else's, also when it is gone
 }
 
 func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -61,68 +39,40 @@ func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.down {
+	switch {
+	case a.down:
 		return nil, fmt.Errorf("connection refused")
-	}
-	if r.Header.Get("Authorization") != "Bearer admin" {
+	case r.Header.Get("Authorization") != "Bearer admin" || r.Header.Get("Tickring-Actor") != "code-of-demo":
 		return fail(401, "unauthorized", "who are you")
-	}
-	if r.URL.Path == "/v1/changes" {
-		var list []map[string]string
-		for _, c := range a.changes {
-			if job := r.URL.Query().Get("job"); job == "" || job == c["job"] {
-				list = append(list, c)
-			}
-		}
-		return answer(200, map[string]any{"changes": list})
+	case r.Method != http.MethodPut:
+		return fail(405, "invalid", r.Method)
 	}
 	job := strings.TrimPrefix(r.URL.Path, "/v1/jobs/")
-	was := a.jobs[job]
-	switch r.Method {
-	case http.MethodGet:
-		if was == nil {
-			return fail(404, "not-found", "no job "+job)
-		}
-		return answer(200, was)
-	case http.MethodPut:
-		a.puts++
-		if a.meddle != nil {
-			a.meddle()
-		}
-		var spec map[string]any
-		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
-			return nil, err
-		}
-		rev, verb := 0.0, "created"
-		if was = a.jobs[job]; was != nil {
-			rev, verb = float64(was["rev"].(int64)), "updated"
-		}
-		if spec["ifRev"] != rev {
-			return fail(409, "conflict", "it has another revision")
-		}
-		delete(spec, "ifRev")
-		if s, ok := spec["schedule"].(map[string]any); ok && s["cron"] == "nonsense" {
-			return fail(400, "invalid", "that is no cron expression")
-		}
-		same, _ := json.Marshal(spec)
-		if was != nil {
-			old := map[string]any{}
-			for k, v := range was {
-				if k != "rev" {
-					old[k] = v
-				}
-			}
-			if b, _ := json.Marshal(old); string(b) == string(same) {
-				return answer(200, map[string]any{"change": "unchanged"})
-			}
-		}
-		a.rev++
-		spec["rev"] = a.rev
-		a.jobs[job] = spec
-		a.change(r.Header.Get("Tickring-Actor"), verb, job)
-		return answer(200, map[string]any{"change": verb})
+	var spec map[string]any
+	if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+		return nil, err
 	}
-	return fail(405, "invalid", r.Method)
+	if spec["declared"] != true {
+		return fail(400, "invalid", "a person, it seems")
+	}
+	if a.theirs[job] {
+		return fail(409, "conflict", "anna has changed it")
+	}
+	if s, ok := spec["schedule"].(map[string]any); ok && s["cron"] == "nonsense" {
+		return fail(400, "invalid", "that is no cron expression")
+	}
+	verb := "created"
+	if was := a.jobs[job]; was != nil {
+		verb = "updated"
+		before, _ := json.Marshal(was)
+		after, _ := json.Marshal(spec)
+		if string(before) == string(after) {
+			return answer(200, map[string]any{"change": "unchanged"})
+		}
+	}
+	a.rev++
+	a.jobs[job] = spec
+	return answer(200, map[string]any{"change": verb})
 }
 
 // declared starts an executor that declares jobs, and ends it once they are.
@@ -152,7 +102,7 @@ func TestDeclaredJobs(t *testing.T) {
 		other := Job{Name: "ok", Schedule: Every(time.Hour)}
 		declared(t, a, nightly, other)
 		b, _ := json.Marshal(a.jobs["demo/nightly"])
-		if string(b) != `{"app":"demo","handler":"ok","name":"nightly","params":"p","retry":{"delay":"1s","max":2},"rev":1,"schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"set":"code-of-demo","timeout":"1m0s"}` {
+		if string(b) != `{"app":"demo","declared":true,"handler":"ok","name":"nightly","params":"p","retry":{"delay":"1s","max":2},"schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"set":"code-of-demo","timeout":"1m0s"}` {
 			t.Errorf("made: %s", b)
 		}
 		if s := a.jobs["demo/ok"]["schedule"]; fmt.Sprint(s) != "map[every:1h0m0s]" {
@@ -168,21 +118,12 @@ func TestDeclaredJobs(t *testing.T) {
 		if a.jobs["demo/nightly"]["params"] != "q" || a.rev != 3 {
 			t.Errorf("it is not changed: %v", a.jobs["demo/nightly"])
 		}
-		// What a person changed, made or deleted stays.
-		a.edit("paused", "demo/ok", func(map[string]any) {})
-		a.edit("updated", "demo/nightly", func(j map[string]any) { j["params"] = "by hand" })
-		a.edit("created", "demo/hers", func(j map[string]any) { j["params"] = "hers" })
+		// What is somebody else's holds up no other, and is said.
+		a.theirs = map[string]bool{"demo/nightly": true}
 		nightly.Params, other.Params = "r", "s"
-		log := declared(t, a, nightly, other, Job{Name: "hers", Handler: "ok"})
-		if a.jobs["demo/nightly"]["params"] != "by hand" || a.jobs["demo/hers"]["params"] != "hers" || !strings.Contains(log, "updated by anna") {
+		log := declared(t, a, nightly, other)
+		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" || strings.Count(log, "anna has changed it") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
-		}
-		if a.jobs["demo/ok"]["params"] != "s" {
-			t.Error("a pause is a change")
-		}
-		a.edit("deleted", "demo/ok", nil)
-		if log := declared(t, a, other); a.jobs["demo/ok"] != nil || !strings.Contains(log, "deleted by anna") {
-			t.Errorf("it is made again: %v, log %s", a.jobs["demo/ok"], log)
 		}
 	})
 }
@@ -194,19 +135,6 @@ func TestDeclaredJobsInTheWay(t *testing.T) {
 		log := declared(t, a, Job{Name: "bad", Handler: "ok", Schedule: Cron("nonsense", "")}, Job{Name: "ok"})
 		if a.jobs["demo/ok"] == nil || strings.Count(log, "that is no cron expression") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
-		}
-		// A person is quicker: what she made stays.
-		a = &fakeAPI{jobs: map[string]map[string]any{}}
-		a.meddle = func() {
-			if a.puts == 1 {
-				a.rev++
-				a.jobs["demo/ok"] = map[string]any{"rev": a.rev, "params": "hers"}
-				a.change("anna", "created", "demo/ok")
-			}
-		}
-		declared(t, a, Job{Name: "ok"})
-		if a.jobs["demo/ok"]["params"] != "hers" {
-			t.Errorf("%v", a.jobs)
 		}
 		// The server comes later.
 		a = &fakeAPI{jobs: map[string]map[string]any{}, down: true}

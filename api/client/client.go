@@ -27,6 +27,9 @@ type App struct {
 	Rev       int64     `json:"rev"`
 	Set       string    `json:"set,omitempty,omitzero"`
 	Title     string    `json:"title,omitempty,omitzero"`
+
+	// Withheld Jobs that its code declared and somebody deleted: code does not make them again
+	Withheld []string `json:"withheld,omitempty,omitzero"`
 }
 
 // AppList defines model for AppList.
@@ -295,8 +298,11 @@ type Job struct {
 	Block     string    `json:"block,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 	Deadline  string    `json:"deadline,omitempty,omitzero"`
-	Grace     string    `json:"grace,omitempty,omitzero"`
-	Handler   string    `json:"handler,omitempty,omitzero"`
+
+	// Declared Of a job that code declared: who made it last, the code or somebody else
+	Declared string `json:"declared,omitempty,omitzero"`
+	Grace    string `json:"grace,omitempty,omitzero"`
+	Handler  string `json:"handler,omitempty,omitzero"`
 
 	// ID Its number, the wire's jobId
 	ID        int32             `json:"id"`
@@ -412,6 +418,9 @@ type JobSpec struct {
 	App      string `json:"app,omitempty,omitzero"`
 	Block    string `json:"block,omitempty,omitzero"`
 	Deadline string `json:"deadline,omitempty,omitzero"`
+
+	// Declared Code asks, which brings its jobs along: a conflict if anybody else made, changed or deleted the job, until it is given back
+	Declared bool   `json:"declared,omitempty,omitzero"`
 	Grace    string `json:"grace,omitempty,omitzero"`
 	Handler  string `json:"handler,omitempty,omitzero"`
 
@@ -1225,6 +1234,11 @@ type ClientInterface interface {
 	// Corresponds with PUT /v1/jobs/{app}/{name} (the `PutJob` operationId).
 	PutJob(ctx context.Context, app PathApp, name PathName, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
+	//
+	// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
+	GiveBackJob(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// KillJob End all runs of a job; its schedule goes on.
 	//
 	// Corresponds with POST /v1/jobs/{app}/{name}/kill (the `KillJob` operationId).
@@ -1776,6 +1790,21 @@ func (c *Client) PutJobWithBody(ctx context.Context, app PathApp, name PathName,
 // Corresponds with PUT /v1/jobs/{app}/{name} (the `PutJob` operationId).
 func (c *Client) PutJob(ctx context.Context, app PathApp, name PathName, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewPutJobRequest(c.Server, app, name, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
+//
+// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
+func (c *Client) GiveBackJob(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewGiveBackJobRequest(c.Server, app, name)
 	if err != nil {
 		return nil, err
 	}
@@ -3128,6 +3157,47 @@ func NewPutJobRequestWithBody(server string, app PathApp, name PathName, content
 	return req, nil
 }
 
+// NewGiveBackJobRequest constructs an http.Request for the GiveBackJob method
+func NewGiveBackJobRequest(server string, app PathApp, name PathName) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "app", app, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/jobs/%s/%s/give-back", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewKillJobRequest constructs an http.Request for the KillJob method
 func NewKillJobRequest(server string, app PathApp, name PathName) (*http.Request, error) {
 	var err error
@@ -4461,6 +4531,13 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with PUT /v1/jobs/{app}/{name} (the `PutJob` operationId).
 	PutJobWithResponse(ctx context.Context, app PathApp, name PathName, body PutJobJSONRequestBody, reqEditors ...RequestEditorFn) (*PutJobResponse, error)
 
+	// GiveBackJobWithResponse Let code that declares a job make or change it again, whoever changed or deleted it.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
+	GiveBackJobWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*GiveBackJobResponse, error)
+
 	// KillJobWithResponse End all runs of a job; its schedule goes on.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5469,6 +5546,54 @@ func (r PutJobResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r PutJobResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type GiveBackJobResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *JobResult
+	// JSONDefault the response for an HTTP default `application/json` response
+	JSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r GiveBackJobResponse) GetJSON200() *JobResult {
+	return r.JSON200
+}
+
+// GetJSONDefault returns the response for an HTTP default `application/json` response
+func (r GiveBackJobResponse) GetJSONDefault() *Problem {
+	return r.JSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r GiveBackJobResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r GiveBackJobResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r GiveBackJobResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r GiveBackJobResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -6906,6 +7031,19 @@ func (c *ClientWithResponses) PutJobWithResponse(ctx context.Context, app PathAp
 	return ParsePutJobResponse(rsp)
 }
 
+// GiveBackJobWithResponse Let code that declares a job make or change it again, whoever changed or deleted it.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
+func (c *ClientWithResponses) GiveBackJobWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*GiveBackJobResponse, error) {
+	rsp, err := c.GiveBackJob(ctx, app, name, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseGiveBackJobResponse(rsp)
+}
+
 // KillJobWithResponse End all runs of a job; its schedule goes on.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7865,6 +8003,39 @@ func ParsePutJobResponse(rsp *http.Response) (*PutJobResponse, error) {
 	}
 
 	response := &PutJobResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest JobResult
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseGiveBackJobResponse parses an HTTP response from a GiveBackJobWithResponse call
+func ParseGiveBackJobResponse(rsp *http.Response) (*GiveBackJobResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &GiveBackJobResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}

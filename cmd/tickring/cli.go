@@ -68,6 +68,7 @@ type grammar struct {
 	Get    getCmd    `cmd:"" help:"List jobs, or show one; -o yaml prints a file for apply." group:"Jobs"`
 	Desc   descCmd   `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
 	Delete deleteCmd `cmd:"" help:"Delete a job, or an app without jobs." group:"Jobs"`
+	Give   giveCmd   `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
 	Pause  pauseCmd  `cmd:"" aliases:"stop" help:"Stop the schedule of a job, of an app, or of everything." group:"Jobs"`
 	Resume resumeCmd `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
 	Execs  execsCmd  `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`

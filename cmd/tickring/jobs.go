@@ -781,6 +781,12 @@ func (c *descCmd) Run(e *Env) error {
 			break
 		}
 	}
+	switch core.Declared(j.Declared) {
+	case core.DeclaredCode:
+		add("declared", "in code, which made it last")
+	case core.DeclaredTaken:
+		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
+	}
 	add("handler", j.Handler)
 	add("params", e.firstLine(j.Params))
 	add("misfire", j.Misfire)
@@ -878,6 +884,7 @@ func (c *descCmd) app(e *Env) error {
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
 	add("set", a.Set)
+	add("withheld", strings.Join(a.Withheld, ", "))
 	for _, x := range list.Executors {
 		add("executor", x.Address+"   "+liveText(e, &x))
 	}
@@ -939,6 +946,30 @@ func (c *deleteCmd) Run(e *Env) error {
 		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil}}})
 	}
 	e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d\n", res.App, res.Name, res.ID, res.ID)
+	return nil
+}
+
+type giveCmd struct {
+	Job string `arg:"" placeholder:"JOB" help:"The job, as app/name; it may be deleted."`
+}
+
+func (c *giveCmd) Run(e *Env) error {
+	app, name, ok := strings.Cut(c.Job, "/")
+	if !ok {
+		return usagef("a job that may be gone is named as app/name, not as %s", c.Job)
+	}
+	cl, err := e.api()
+	if err != nil {
+		return err
+	}
+	res, err := client.Decode[api.JobResult](cl.GiveBackJob(e.Ctx, app, name))
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil}}})
+	}
+	e.printf("%s/%s is its code's: the next executor that starts with a declaration of it makes or changes it\n", res.App, res.Name)
 	return nil
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // SaveApp makes or changes an app. One that is already as wanted is left alone;
-// its pause is never touched.
+// its pause and what is withheld from its code are never touched.
 func (m *Manage) SaveApp(ctx context.Context, actor Actor, spec AppSpec) (AppResult, error) {
 	if err := actor.check(); err != nil {
 		return AppResult{}, err
@@ -63,7 +63,7 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 		next.Rev = max(core.Millis(now), old.Rev+1)
 		c := core.Change{ID: next.Rev, At: now, By: actor.Name, Verb: core.VerbCreated, App: spec.Name}
 		if found {
-			next.Pause, next.Created = old.Pause, old.Created
+			next.Withheld, next.Pause, next.Created = old.Withheld, old.Pause, old.Created
 			if next.Set == "" {
 				next.Set = old.Set
 			}

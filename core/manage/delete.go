@@ -10,7 +10,7 @@ import (
 )
 
 // Delete removes a job; its runs stay. Triggers and retries of it that wait are
-// closed as skipped: deleted.
+// closed as skipped: deleted. One that code had declared is withheld from it.
 func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int64) (SaveResult, error) {
 	if err := actor.check(); err != nil {
 		return SaveResult{}, err
@@ -42,8 +42,14 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		} else if some {
 			continue
 		}
-		now := m.now()
 		d := &old.Def
+		if d.Declared != "" {
+			// First: whoever finds no job finds its name withheld.
+			if err := m.withhold(ctx, actor, d.App, d.Name, true); err != nil {
+				return SaveResult{}, err
+			}
+		}
+		now := m.now()
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {

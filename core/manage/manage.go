@@ -123,7 +123,7 @@ const (
 // MaxSave is how many jobs one Save takes.
 const MaxSave = 100_000
 
-// JobSpec is a job as its owner wants it. Of Def, ID and Created are ignored:
+// JobSpec is a job as its owner wants it. Of Def, ID, Declared and Created are ignored:
 // the app and the name say which job is meant. What is left out gets the
 // default, whatever the job had before.
 type JobSpec struct {
@@ -137,6 +137,9 @@ type JobSpec struct {
 	// IfRev refuses the edit as a conflict unless the job has this revision; 0:
 	// unless there is no such job.
 	IfRev *int64
+	// Declared says that code asks, which brings its jobs along: refused as a
+	// conflict if anybody else made, changed or deleted the job, but see GiveBack.
+	Declared bool
 }
 
 // SaveResult is what became of one JobSpec.

@@ -16,13 +16,22 @@ func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveR
 	if err := actor.check(); err != nil {
 		return refuseAll(specs, err)
 	}
-	return m.save(ctx, actor, specs, true)
+	return m.save(ctx, actor, specs, store)
 }
 
 // Check says what Save would answer, and changes nothing.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult {
-	return m.save(ctx, Actor{}, specs, false)
+	return m.save(ctx, Actor{}, specs, check)
 }
+
+// purpose is what a save is for.
+type purpose int
+
+const (
+	check    purpose = iota // nothing is written
+	store                   // made or changed as the specs say
+	giveBack                // as they are, the jobs become their code's
+)
 
 func refuseAll(specs []JobSpec, err error) []SaveResult {
 	results := make([]SaveResult, len(specs))
@@ -48,7 +57,7 @@ func (s *saving) refuse(err error) {
 	s.result.Change, s.result.Err = Refused, err
 }
 
-func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write bool) []SaveResult {
+func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purpose) []SaveResult {
 	if len(specs) > MaxSave {
 		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(specs), MaxSave))
 	}
@@ -63,7 +72,7 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write b
 		results[i] = SaveResult{App: d.App, Name: d.Name, Change: Refused}
 		s := &saving{spec: spec, result: &results[i], job: core.Job{Def: *d, Sched: core.Sched{
 			Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}}
-		s.job.Def.ID = 0
+		s.job.Def.ID, s.job.Def.Declared = 0, ""
 		s.job.Normalize()
 		if err := s.job.Validate(); err != nil {
 			s.refuse(err)
@@ -124,7 +133,7 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write b
 				}
 				break
 			}
-			part = m.saveRound(ctx, actor, part, global, write)
+			part = m.saveRound(ctx, actor, part, global, to)
 		}
 	}
 	return results
@@ -132,7 +141,8 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, write b
 
 // saveRound reads, compares and writes once, and answers those that have no
 // clear answer yet.
-func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, global core.Global, write bool) []*saving {
+func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, global core.Global, to purpose) []*saving {
+	write := to != check
 	stored, err := m.stored(ctx, part)
 	if err != nil {
 		for _, s := range part {
@@ -183,7 +193,7 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 			fresh = append(fresh, s)
 			continue
 		}
-		e, err := m.editOf(s, old, actor, now)
+		e, err := m.editOf(s, old, actor, to, now)
 		switch {
 		case err != nil:
 			s.refuse(err)
@@ -195,6 +205,7 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 			edits, of = append(edits, e), append(of, s)
 		}
 	}
+	fresh = m.notWithheld(ctx, fresh)
 	if err := m.number(ctx, fresh, write); err != nil {
 		for _, s := range fresh {
 			s.refuse(err)
@@ -314,7 +325,7 @@ func (s *saving) never(e *edit) error {
 }
 
 // editOf is the edit that makes of a job what is wanted; nil if it is so.
-func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, now time.Time) (*edit, error) {
+func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, to purpose, now time.Time) (*edit, error) {
 	want := s.job
 	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
 	if want.Def.Set == "" {
@@ -325,11 +336,21 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, now time.Time) (*
 	if s.spec.Paused != nil {
 		toPause = *s.spec.Paused
 	}
+	want.Def.Declared = old.Def.Declared
+	if to == giveBack {
+		want.Def.Declared = core.DeclaredCode
+	}
 	o, w := &old.Sched, &want.Sched
 	rules := w.Schedule.Equal(o.Schedule)
 	same := rules && want.Def.Equal(old.Def) && w.Misfire == o.Misfire && w.Grace == o.Grace && w.Deadline == o.Deadline
-	if same && toPause == isPaused {
+	switch {
+	case same && toPause == isPaused:
 		return nil, nil
+	case same, to == giveBack: // a pause is no change of what code declares
+	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
+		return nil, core.Errorf(core.CodeConflict, "job %s was made or changed by somebody else: code changes it once it is given back", old.Name())
+	case !s.spec.Declared && old.Def.Declared != "":
+		want.Def.Declared = core.DeclaredTaken
 	}
 	if err := s.compile(old.Def.ID); err != nil {
 		return nil, err
@@ -402,6 +423,9 @@ func (m *Manage) createOf(s *saving, actor Actor, now time.Time) (*edit, error) 
 	}
 	e := &edit{want: s.job, sch: s.sch, verb: core.VerbCreated, by: actor.Name, at: now}
 	e.want.Def.ID, e.want.Def.Created = s.id, now
+	if s.spec.Declared {
+		e.want.Def.Declared = core.DeclaredCode
+	}
 	n := &e.want.Sched
 	n.ID = s.id
 	n.Rev, n.RevAt = core.NextRev(0, time.Time{}, now)

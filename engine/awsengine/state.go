@@ -36,6 +36,7 @@ type (
 		Token     string         `json:"token,omitempty"`
 		Executors []string       `json:"executors,omitempty"`
 		Allow     []netip.Prefix `json:"allow,omitempty"`
+		Withheld  []string       `json:"withheld,omitempty"`
 		Pause     storedPause    `json:"pause"`
 		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
@@ -87,7 +88,8 @@ func (p *storedPast) decode() (past core.Past) {
 func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
-	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
+	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Withheld: a.Withheld,
+		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
 
@@ -97,7 +99,7 @@ func decodeApp(it item) (core.App, error) {
 		return core.App{}, fmt.Errorf("read app %q: %w", stringOf(it, "key"), err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow, Rev: rev,
+	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow, Withheld: v.Withheld, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 

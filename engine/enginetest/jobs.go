@@ -82,7 +82,13 @@ func jobConditions(t *testing.T, h Harness) {
 		t.Fatal("an update made a job")
 	}
 	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
-	renamed := update(1, 101, 102)
+	taken := us[0].Job // nothing else of the definition changes
+	taken.Sched.Rev, taken.Def.Declared = 102, core.DeclaredTaken
+	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 101, Job: taken, Change: change(taken, 102)}}))
+	if d := mustJob(t, e, 1).Def.Declared; d != core.DeclaredTaken { // not by Def.Equal, which may be what forgets it
+		t.Fatalf("who made it last is %q", d)
+	}
+	renamed := update(1, 102, 103)
 	renamed.Job.Def.Name = "renamed"
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{renamed}))
 	// An advance between the read of an edit and its write keeps the revision: the
@@ -364,7 +370,7 @@ func changes(t *testing.T, h Harness) {
 func apps(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a := core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
-		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Rev: 5, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
 	ch := core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
 	refused(t, e.Manage.PutApp(ctx, 4, a, ch))
 	same(t, "no app", readApp(t, h, e, "orders"), nil)
@@ -372,7 +378,7 @@ func apps(t *testing.T, h Harness) {
 	refused(t, e.Manage.PutApp(ctx, 0, a, ch))
 	same(t, "app", readApp(t, h, e, "orders"), &a)
 	b := a
-	b.Rev, b.Title, b.Pause, b.Executors, b.Allow = 6, "New", core.Pause{From: base, To: base.Add(time.Hour)}, nil, nil
+	b.Rev, b.Title, b.Pause, b.Executors, b.Allow, b.Withheld = 6, "New", core.Pause{From: base, To: base.Add(time.Hour)}, nil, nil, nil
 	refused(t, e.Manage.PutApp(ctx, 6, b, ch))
 	same(t, "unchanged app", readApp(t, h, e, "orders"), &a)
 	ok(t, e.Manage.PutApp(ctx, 5, b, core.Change{ID: 6, At: base, Verb: "updated", App: "orders"}))

@@ -31,6 +31,7 @@ func copySched(j *core.Job) core.Sched {
 func copyApp(a core.App) core.App {
 	a.Executors = slices.Clone(a.Executors)
 	a.Allow = slices.Clone(a.Allow)
+	a.Withheld = slices.Clone(a.Withheld)
 	a.Pause = copyPause(a.Pause)
 	a.Created = milli(a.Created)
 	return a

@@ -1,0 +1,109 @@
+package manage
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+)
+
+// notWithheld refuses of new jobs those that code declares and somebody deleted.
+// The apps are read after the jobs, for a deletion withholds first.
+func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
+	var names []string
+	for _, s := range fresh {
+		if app := s.job.Def.App; s.spec.Declared && !slices.Contains(names, app) {
+			names = append(names, app)
+		}
+	}
+	if len(names) == 0 {
+		return fresh
+	}
+	apps := make(map[string]core.App, len(names))
+	for part := range chunks(names, batch) {
+		found, left, err := m.store.Apps(ctx, part)
+		if err := unread(left, err); err != nil {
+			for _, s := range fresh {
+				s.refuse(err)
+			}
+			return nil
+		}
+		for name, app := range found {
+			apps[name] = app
+		}
+	}
+	return slices.DeleteFunc(fresh, func(s *saving) bool {
+		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)
+		if is {
+			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code makes it once it is given back", s.job.Name()))
+		}
+		return is
+	})
+}
+
+// withhold has an app say whether a job is withheld from its code.
+func (m *Manage) withhold(ctx context.Context, actor Actor, app, name string, is bool) error {
+	for range tries {
+		old, found, err := m.app(ctx, app)
+		if err != nil {
+			return err
+		}
+		if !found || slices.Contains(old.Withheld, name) == is {
+			return nil
+		}
+		now := m.now()
+		next, why := old, "job "+name+" is given back to its code"
+		next.Rev = max(core.Millis(now), old.Rev+1)
+		next.Withheld = slices.DeleteFunc(slices.Clone(old.Withheld), func(n string) bool { return n == name })
+		if is {
+			if len(old.Withheld) >= core.MaxWithheld {
+				return core.Errorf(core.CodeTooLarge, "app %s has %d jobs that were deleted and that its code may not make again, and no more are kept: "+
+					"give back those that no code declares any more, such as %s", app, core.MaxWithheld, old.Withheld[0])
+			}
+			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
+		}
+		c := core.Change{ID: next.Rev, At: now, By: actor.Name, Verb: core.VerbUpdated, App: app, Why: why,
+			Old: core.AppRecordOf(&old).String(), New: core.AppRecordOf(&next).String()}
+		switch judge(m.store.PutApp(ctx, old.Rev, next, c)) {
+		case done:
+			return nil
+		case failed:
+			return passing(core.ErrThrottled)
+		}
+		if ctx.Err() != nil {
+			return passing(ctx.Err())
+		}
+	}
+	return core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: try again", app)
+}
+
+// GiveBack lets code make or change a job again that somebody else changed or
+// deleted, or made. The job stays as it is until an executor declares it.
+func (m *Manage) GiveBack(ctx context.Context, actor Actor, app, name string) (SaveResult, error) {
+	if err := actor.check(); err != nil {
+		return SaveResult{}, err
+	}
+	a, err := m.App(ctx, app)
+	if err != nil {
+		return SaveResult{}, err
+	}
+	withheld := slices.Contains(a.Withheld, name)
+	j, err := m.Job(ctx, app+"/"+name)
+	switch gone := core.CodeOf(err) == core.CodeNotFound && err != nil; {
+	case gone && withheld:
+		return SaveResult{App: app, Name: name, Change: Updated}, m.withhold(ctx, actor, app, name, false)
+	case err != nil:
+		return SaveResult{}, err
+	case j.Def.Declared == "" && j.Def.Set != "":
+		return SaveResult{}, core.Errorf(core.CodeRefused, "job %s belongs to the set %q: take it out of that first", j.Name(), j.Def.Set)
+	}
+	if withheld {
+		if err := m.withhold(ctx, actor, app, name, false); err != nil {
+			return SaveResult{}, err
+		}
+	}
+	s := &j.Sched
+	res := m.save(ctx, actor, []JobSpec{{Def: j.Def, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace, Deadline: s.Deadline,
+		IfRev: &s.Rev}}, giveBack)[0]
+	return res, res.Err
+}

@@ -1,0 +1,192 @@
+package manage_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+var program = manage.Actor{Name: "code-of-shop"}
+
+// declare has code declare shop/clean; what became of it.
+func (f *fixture) declare(params string) manage.SaveResult {
+	f.t.Helper()
+	s := spec("clean", every(time.Hour))
+	s.Def.Params, s.Def.Set, s.Declared = params, "code-of-shop", true
+	return f.m.Save(ctx, program, []manage.JobSpec{s})[0]
+}
+
+func (f *fixture) giveBack(name string) manage.SaveResult {
+	f.t.Helper()
+	r, err := f.m.GiveBack(ctx, ann, "shop", name)
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return r
+}
+
+func (f *fixture) withheld() []string {
+	f.t.Helper()
+	a, err := f.m.App(ctx, "shop")
+	if err != nil {
+		f.t.Fatal(err)
+	}
+	return a.Withheld
+}
+
+// A declaration from code makes a job and follows the code, and never overrides
+// what a person changed or deleted, however long ago: no record of changes is
+// asked.
+func TestDeclared(t *testing.T) {
+	f := newFixture(t)
+	is := func(params string, d core.Declared) {
+		t.Helper()
+		if j := f.job("shop/clean"); j.Def.Params != params || j.Def.Declared != d {
+			t.Errorf("params %q, declared %q, want %q and %q", j.Def.Params, j.Def.Declared, params, d)
+		}
+	}
+	changes := func(params, want string) {
+		t.Helper()
+		if r := f.declare(params); r.Change != want || r.Err != nil {
+			t.Errorf("declared with %s: %+v, want %s", params, r, want)
+		}
+	}
+	left := func(params, why string) {
+		t.Helper()
+		if r := f.declare(params); r.Change != manage.Refused || core.CodeOf(r.Err) != core.CodeConflict || !strings.Contains(r.Err.Error(), why) {
+			t.Errorf("declared with %s: %+v, want a conflict: %s", params, r, why)
+		}
+	}
+	changes("one", manage.Created)
+	changes("one", manage.Unchanged)
+	changes("two", manage.Updated)
+	is("two", core.DeclaredCode)
+
+	// A pause is no change; neither is what a person saves as it is.
+	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	same := spec("clean", every(time.Hour))
+	same.Def.Params = "two"
+	if r := f.save(same)[0]; r.Change != manage.Unchanged {
+		t.Fatalf("%+v", r)
+	}
+	changes("three", manage.Updated)
+
+	// A change of the schedule alone is one.
+	hers := spec("clean", every(2*time.Hour))
+	hers.Def.Params = "three"
+	if r := f.save(hers)[0]; r.Change != manage.Updated {
+		t.Fatalf("%+v", r)
+	}
+	is("three", core.DeclaredTaken)
+	left("four", "made or changed by somebody else")
+	f.giveBack("clean")
+	is("three", core.DeclaredCode)
+	if r := f.giveBack("clean"); r.Change != manage.Unchanged {
+		t.Errorf("given back twice: %+v", r)
+	}
+	changes("four", manage.Updated)
+
+	// What was deleted stays away, also when a person had changed it before and
+	// when she made and deleted one of that name herself.
+	hers.Def.Params = "hers"
+	f.save(hers)
+	for range 2 {
+		if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
+			t.Fatal(err)
+		}
+		left("five", "deleted by somebody else")
+		f.create(hers)
+		left("five", "made or changed by somebody else")
+	}
+	if w := f.withheld(); !slices.Equal(w, []string{"clean"}) {
+		t.Errorf("withheld: %v", w)
+	}
+	f.must(f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "The shop"}))
+	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
+		t.Fatal(err)
+	}
+	left("five", "deleted by somebody else")
+	f.giveBack("clean")
+	changes("five", manage.Created)
+	if w := f.withheld(); len(w) != 0 {
+		t.Errorf("withheld after it was given back: %v", w)
+	}
+}
+
+// What no code has declared is no matter of code's when it is deleted; what a
+// person made becomes the code's when she gives it, and a manifest's does not.
+func TestGiveBack(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("clean", every(time.Minute)))
+	if r := f.declare("code's"); core.CodeOf(r.Err) != core.CodeConflict {
+		t.Errorf("%+v", r)
+	}
+	f.giveBack("clean")
+	if r := f.declare("code's"); r.Change != manage.Updated {
+		t.Errorf("%+v", r)
+	}
+	f.create(spec("other", every(time.Minute)))
+	if _, err := f.m.Delete(ctx, ann, "shop/other", nil); err != nil {
+		t.Fatal(err)
+	}
+	if w := f.withheld(); len(w) != 0 {
+		t.Errorf("withheld: %v", w)
+	}
+	set := spec("listed", every(time.Minute))
+	set.Def.Set = "prod"
+	f.create(set)
+	for name, want := range map[string]core.Code{"other": core.CodeNotFound, "listed": core.CodeRefused} {
+		if _, err := f.m.GiveBack(ctx, ann, "shop", name); core.CodeOf(err) != want {
+			t.Errorf("%s: %v, want %s", name, err, want)
+		}
+	}
+	if _, err := f.m.GiveBack(ctx, ann, "nobody", "x"); core.CodeOf(err) != core.CodeNotFound {
+		t.Errorf("no app: %v", err)
+	}
+}
+
+// The list of what is withheld is bounded, and nothing falls out of it unseen.
+func TestWithheldIsBounded(t *testing.T) {
+	f := newFixture(t)
+	f.declare("one")
+	app, err := f.m.App(ctx, "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := app
+	full.Rev++
+	for i := range core.MaxWithheld {
+		full.Withheld = append(full.Withheld, fmt.Sprintf("gone-%d", i))
+	}
+	if err := f.e.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
+		t.Errorf("deleted: %v", err)
+	}
+	f.job("shop/clean")
+	f.giveBack("gone-0")
+	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A deletion withholds first: one that is killed before it is done leaves a job
+// that is there, and never one that is gone and may come back.
+func TestWithheldFirst(t *testing.T) {
+	f := newFixture(t)
+	f.declare("one")
+	m := f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, kill: true})
+	if _, err := m.Delete(ctx, ann, "shop/clean", nil); err == nil || f.faults.last != "PutApp" {
+		t.Errorf("the first write was %s, %v", f.faults.last, err)
+	}
+	f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
+	f.job("shop/clean")
+}
