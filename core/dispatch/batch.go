@@ -67,8 +67,9 @@ type batch struct {
 	msgs     []ring.Message
 	idx      []int
 	nonce    string
-	deadline time.Time // nothing is begun after it
-	until    time.Time // this process cannot send after it
+	began    time.Time // by the clock that nobody sets, as the deadline
+	deadline time.Time // all work ends by it
+	until    time.Time // this process cannot send after it; by the wall clock, for others compare it
 	key      core.JournalKey
 	items    []*item
 	apps     map[string]core.App
@@ -95,7 +96,7 @@ type beat struct {
 type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
-	b := &batch{d: d, msgs: msgs, idx: idx, nonce: d.o.Nonce()}
+	b := &batch{d: d, msgs: msgs, idx: idx, nonce: d.o.Nonce(), began: time.Now()}
 	h := fnv.New32a()
 	h.Write([]byte(b.nonce))
 	b.key = core.JournalKey{Minute: d.o.Now().Unix() / 60, Suffix: int(h.Sum32() % core.JournalSuffixes), Nonce: b.nonce}
@@ -122,6 +123,27 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 
 func (b *batch) now() time.Time { return b.d.o.Now() }
 
+// ends sets the deadline, which a clock that is set while it works does not move.
+// What others are told of it they compare with clocks of their own.
+func (b *batch) ends(deadline time.Time) {
+	left := time.Until(deadline)
+	b.deadline = time.Now().Add(left)
+	b.until = b.now().Add(left + untilAfter).Round(0)
+}
+
+// untilAfter is how long after its deadline an invocation's claims are its own.
+const untilAfter = time.Second
+
+// inTime reports that the deadline is further away than margin: what was begun may
+// be stored and given back, whatever the wall clock says.
+func (b *batch) inTime(margin time.Duration) bool { return time.Until(b.deadline) > margin }
+
+// owns reports that, besides, until is to come by the wall clock, with the same
+// margin: what is past until others may take, so nothing is claimed or sent any more.
+func (b *batch) owns(margin time.Duration) bool {
+	return b.inTime(margin) && b.now().Before(b.until.Add(-untilAfter-margin))
+}
+
 // run takes the batch through all steps. The deadline is that of ctx, or the
 // option's where ctx has none.
 func (b *batch) run(ctx context.Context) {
@@ -129,10 +151,7 @@ func (b *batch) run(ctx context.Context) {
 	if !own {
 		deadline = time.Now().Add(b.d.o.Invocation)
 	}
-	// Deadlines of contexts follow the wall clock of the runtime; until is told
-	// to others by this process's clock.
-	b.deadline = b.now().Add(time.Until(deadline))
-	b.until = b.deadline.Add(time.Second)
+	b.ends(deadline)
 	read, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 
@@ -141,8 +160,7 @@ func (b *batch) run(ctx context.Context) {
 		if longest := b.longestCall(); longest > 0 {
 			cancel()
 			deadline = time.Now().Add(max(b.d.o.Invocation, longest+b.d.o.Reserve+time.Second))
-			b.deadline = b.now().Add(time.Until(deadline))
-			b.until = b.deadline.Add(time.Second)
+			b.ends(deadline)
 		}
 	}
 	work, cancel2 := context.WithDeadline(ctx, deadline)
@@ -352,7 +370,7 @@ func (b *batch) finalJournal(ctx context.Context) {
 	if stored {
 		return
 	}
-	for try := 0; ctx.Err() == nil && b.now().Before(b.deadline.Add(-b.d.o.Reserve/2)); try++ {
+	for try := 0; ctx.Err() == nil && b.inTime(b.d.o.Reserve/2); try++ {
 		if b.writeJournal(ctx) {
 			return
 		}
@@ -384,8 +402,12 @@ func (b *batch) tell(ctx context.Context, j core.Journal) error {
 
 // late reports that the watchdog may have walked over the minute of the claims,
 // or be about to: a journal that is stored now for the first time is not read.
-func (b *batch) late() bool {
-	return b.now().Sub(time.Unix(b.key.Minute*60+60, 0)) > b.d.o.Behind/2
+func (b *batch) late() bool { return b.since() > b.d.o.Behind/2 }
+
+// since is how long after the claims it is at least for the watchdog, which goes by
+// the wall: that shows where the machine slept, but not where it was set back.
+func (b *batch) since() time.Duration {
+	return max(time.Since(b.began), b.now().Round(0).Sub(time.Unix(b.key.Minute*60+60, 0)))
 }
 
 // journalled reports whether anything needs the journal.

@@ -45,7 +45,7 @@ func (b *batch) create(ctx context.Context, runs []core.Run, of []*item) {
 	if len(runs) == 0 {
 		return
 	}
-	if !b.now().Before(b.deadline) {
+	if !b.owns(0) {
 		return // not begun; what is pending is looked at, and not done
 	}
 	for k, err := range b.d.store.Create(ctx, runs) {
@@ -173,7 +173,7 @@ func (b *batch) look(ctx context.Context) {
 		if len(open) == 0 {
 			return
 		}
-		if round == lookRounds || ctx.Err() != nil || !b.now().Before(b.deadline) {
+		if round == lookRounds || ctx.Err() != nil || !b.owns(0) {
 			for _, it := range open {
 				it.status, it.err = notDone, fmt.Errorf("run %d could not be judged in time", it.fire.Run)
 			}
@@ -335,7 +335,7 @@ func (b *batch) take(it *item, run *core.Run, now time.Time) TakeOver {
 }
 
 func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) {
-	if len(skips) == 0 || !b.now().Before(b.deadline) {
+	if len(skips) == 0 || !b.owns(0) {
 		return
 	}
 	for k, err := range b.d.store.SkipUnsent(ctx, skips) {
@@ -352,7 +352,7 @@ func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) 
 }
 
 func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item, now time.Time) {
-	if len(takes) == 0 || !b.now().Before(b.deadline) {
+	if len(takes) == 0 || !b.owns(0) {
 		return
 	}
 	for k, err := range b.d.store.TakeOver(ctx, takes) {

@@ -263,3 +263,68 @@ func TestBusyBesideLongCall(t *testing.T) {
 		}
 	})
 }
+
+// TestClockSetWhileCallIsAwaited: set ahead, set back: the journal that is due while
+// it is awaited is stored in time, and so is the answer. A copy of the message that
+// comes after it finds that, though until is past, and sends nothing.
+func TestClockSetWhileCallIsAwaited(t *testing.T) {
+	for _, by := range []time.Duration{0, 2 * time.Hour, -50 * time.Minute} {
+		t.Run(by.String(), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newClocked(t)
+				id, fire := c.job(7, func(j *core.Job) { j.Sched.Misfire = core.MisfireAll })
+				outcome := func() core.Outcome {
+					run := c.run(id)
+					journals, err := c.s.Journals(t.Context(), []core.JournalKey{run.Journal})
+					c.must(err)
+					j := journals[run.Journal]
+					e, _ := j.Find(id)
+					return e.Outcome
+				}
+				c.send = func(dispatch.Shipment) dispatch.Answer {
+					c.set(by)
+					wait(90 * time.Second)
+					if got := outcome(); got != core.Begun {
+						t.Errorf("after 90 s its journal says %v", got)
+					}
+					wait(3 * time.Minute)
+					return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+				}
+				msgs := []ring.Message{{Kind: ring.KindFires, Slot: fire.Slot, Fires: []core.Fire{fire}}}
+				for range 2 {
+					if v := c.d.Handle(t.Context(), msgs); !v[0].Ack {
+						t.Errorf("not acked: %v", v[0].Err)
+					}
+					if got := outcome(); got != core.Accepted {
+						t.Errorf("its journal says %v", got)
+					}
+				}
+				if n := c.times(id); n != 1 {
+					t.Errorf("sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingBegunPastUntil: what others may take by now is neither claimed nor sent.
+func TestNothingBegunPastUntil(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		c.send = func(dispatch.Shipment) dispatch.Answer {
+			c.set(2 * time.Hour)
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+		}
+		var fires []core.Fire
+		for id := range core.JobID(100) { // more than are sent at once
+			_, f := c.job(id+1, nil)
+			fires = append(fires, f)
+		}
+		c.enqueue(fires[:50]...)
+		c.enqueue(fires[50:]...)
+		c.deliver()
+		if n := len(c.sent); n == 0 || n > 32 {
+			t.Errorf("%d were sent after the clock had passed until", n)
+		}
+	})
+}

@@ -228,14 +228,14 @@ func (d *Dispatcher) lives(owner string) bool {
 	return d.underWay[owner]
 }
 
-// hold waits until the slot by this process's clock.
+// hold waits until the slot by this process's clock, which may be set meanwhile.
 func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 	for {
 		wait := slot.Time().Sub(d.o.Now())
 		if wait <= 0 {
 			return ctx.Err()
 		}
-		t := time.NewTimer(wait)
+		t := time.NewTimer(min(wait, time.Second))
 		select {
 		case <-t.C:
 		case <-ctx.Done():

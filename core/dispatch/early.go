@@ -37,7 +37,7 @@ func (d *Dispatcher) measure(msgs []ring.Message, now time.Time) (lonely, herd [
 	if m.since.IsZero() {
 		m.since = now
 	}
-	if now.Sub(m.since) >= d.o.EarlyEvery {
+	if now.Sub(m.since).Abs() >= d.o.EarlyEvery {
 		lonely, herd = m.lonely, m.herd
 		m.since, m.lonely, m.herd = now, nil, nil
 	}

@@ -54,7 +54,7 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, of := range []string{address, jobName(job)} {
-		if p := h.of[of]; p != nil && p.slow && now.Sub(p.at) < forgetSlow {
+		if p := h.of[of]; p != nil && p.slow && now.Sub(p.at).Abs() < forgetSlow {
 			return true
 		}
 	}
@@ -92,7 +92,7 @@ func (h *healths) note(job core.JobID, address string, a *Answer, now time.Time)
 
 func (p *pulse) answered(o *Options, well, timedOut bool, now time.Time) {
 	if p.slow {
-		if now.Sub(p.at) < o.ProbeEvery {
+		if now.Sub(p.at).Abs() < o.ProbeEvery {
 			return
 		}
 		p.slow, p.at, p.told = !well, now, false
@@ -108,7 +108,7 @@ func (p *pulse) answered(o *Options, well, timedOut bool, now time.Time) {
 	if timedOut {
 		p.timeouts++
 	}
-	p.late = append(slices.DeleteFunc(p.late, func(t time.Time) bool { return now.Sub(t) > o.SlowWithin }), now)
+	p.late = append(slices.DeleteFunc(p.late, func(t time.Time) bool { return now.Sub(t).Abs() > o.SlowWithin }), now)
 	if len(p.late) > o.SlowCount || p.timeouts >= o.SlowTimeouts {
 		p.slow, p.at, p.told = true, now, false
 		p.late, p.timeouts = nil, 0
@@ -122,7 +122,7 @@ func (h *healths) room(now time.Time) {
 		return
 	}
 	for of, p := range h.of {
-		if now.Sub(p.used) > h.o.SlowWithin && !p.slow {
+		if now.Sub(p.used).Abs() > h.o.SlowWithin && !p.slow {
 			delete(h.of, of)
 		}
 	}
@@ -187,7 +187,7 @@ func (h *healths) adopt(list []core.Health, now time.Time) {
 	defer h.mu.Unlock()
 	for _, x := range list {
 		p := h.of[x.Of]
-		if now.Sub(x.At) > forgetSlow || p == nil && !x.Slow || p != nil && !x.At.After(p.at) {
+		if now.Sub(x.At).Abs() > forgetSlow || p == nil && !x.Slow || p != nil && !x.At.After(p.at) {
 			continue
 		}
 		if p == nil {

@@ -107,9 +107,6 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 	every := b.d.o.JournalEvery
 	t := time.NewTimer(every)
 	defer t.Stop()
-	// Well before the watchdog comes, by the clock that it goes by: a machine
-	// that slept is late at once.
-	soon := b.now().Round(0).Add(b.d.o.Behind / 10)
 	for {
 		select {
 		case <-stop:
@@ -119,7 +116,7 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 		case <-t.C:
 		}
 		b.mu.Lock()
-		due := b.dirty || b.blocked || b.v == 0 && !b.now().Before(soon)
+		due := b.dirty || b.blocked || b.v == 0 && b.since() >= b.d.o.Behind/10 // well before the watchdog comes
 		b.mu.Unlock()
 		next := every
 		if due && !b.writeJournal(ctx) {
@@ -165,14 +162,13 @@ func (b *batch) told() []*item {
 // the slot by this clock, and whether the journal is being refused.
 func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 	for {
-		now := b.now()
-		if ctx.Err() != nil || now.After(b.deadline.Add(-b.d.o.Reserve)) {
+		if ctx.Err() != nil || !b.owns(b.d.o.Reserve) {
 			return false
 		}
 		b.mu.Lock()
 		blocked := b.blocked
 		b.mu.Unlock()
-		early := it.fire.Slot.Time().Sub(now) // a clock that was set back since the hold
+		early := it.fire.Slot.Time().Sub(b.now()) // a clock that was set back since the hold
 		if !blocked && early <= 0 {
 			return true
 		}
@@ -253,7 +249,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 // run is as well off, so nothing is done about a failure; a run that has ended
 // by now is left alone.
 func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
-	if a.Request == "" || !b.now().Before(b.deadline.Add(-b.d.o.Reserve)) {
+	if a.Request == "" || !b.inTime(b.d.o.Reserve) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.d.o.Reserve)
@@ -268,7 +264,7 @@ func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 // moveOn is the failover on the way (table E): the claim names the new address
 // before anything is sent there.
 func (b *batch) moveOn(ctx context.Context, it *item, to string) bool {
-	if !b.now().Before(b.deadline.Add(-b.d.o.Reserve)) {
+	if !b.inTime(b.d.o.Reserve) {
 		b.set(it, passing)
 		return false
 	}
@@ -352,7 +348,7 @@ func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
 // closeEnded closes what failed for good, and what its answer ended (step 8).
 func (b *batch) closeEnded(ctx context.Context) {
 	of, errs := b.end(ctx)
-	for try := 0; len(of) > 0 && try < 8 && b.now().Before(b.deadline.Add(-b.d.o.Reserve)); try++ {
+	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve); try++ {
 		if !sleep(ctx, 50*time.Millisecond<<min(try, 5)) {
 			break
 		}
