@@ -156,7 +156,7 @@ func (b *Beats) told(res Result) {
 // untilPhase is how long it is until a pass is to begin.
 func (b *Beats) untilPhase(now time.Time) time.Duration {
 	at := now.Truncate(b.o.Every).Add(b.phase)
-	if at.Before(now) {
+	if !at.After(now) { // a pass that took no time is not made again at once
 		at = at.Add(b.o.Every)
 	}
 	return at.Sub(now)

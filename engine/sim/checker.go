@@ -17,7 +17,7 @@ func keysOf[K comparable, V any](m map[K]V) iter.Seq[K] { return maps.Keys(m) }
 
 // judge lets a world come to rest and counts what became of everything.
 func (w *World) judge() {
-	for _, p := range w.procs {
+	for _, p := range w.processes() {
 		p.mu.Lock()
 		p.down, p.frozen = time.Time{}, time.Time{}
 		clear(p.storms)
@@ -326,7 +326,7 @@ func (w *World) slack() time.Duration {
 func (w *World) untrue(k *core.Skip, revs []revision, i int, at core.Instant, sch *schedule.Schedule) string {
 	r := &revs[i]
 	next, _ := sch.Next(at)
-	slot := sch.Slot(k.Job, at, next, next != 0 && next-at < core.Instant(w.plan.Window/time.Second))
+	slot := sch.Slot(k.Job, at, next, next != 0 && next-at < core.Instant(w.deployed.plan.Window/time.Second))
 	late := k.Made.Add(w.slack()).Sub(slot.Time())
 	switch k.Reason {
 	case core.ReasonChanged, core.ReasonPaused, core.ReasonDeleted:

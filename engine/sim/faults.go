@@ -766,6 +766,19 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 	return kept, nil
 }
 
+func (p *port) LastAlive(ctx context.Context) (time.Time, error) {
+	return read(p, ctx, "LastAlive", p.truth.LastAlive)
+}
+
+func (p *port) Alive(ctx context.Context, now time.Time) (before time.Time, err error) {
+	err = write(p, ctx, "Alive", now, func(ctx context.Context, now time.Time) error {
+		var err error
+		before, err = p.truth.Alive(ctx, now)
+		return err
+	})
+	return before, err
+}
+
 func (p *port) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return writes(p, ctx, "Ack", done, p.truth.Ack)
 }

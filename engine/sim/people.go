@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -45,10 +46,8 @@ type changed struct {
 
 // setUp makes apps and jobs before anything runs.
 func (w *World) setUp(d *dice) {
-	g := core.Global{Partitions: 2, Readable: 2, Rev: 1}
-	if w.cfg.Rate == 0 {
-		g.Partitions, g.Readable = 4, 4
-	}
+	n := cmp.Or(w.cfg.Partitions, 2)
+	g := core.Global{Partitions: n, Readable: n, Rev: 1}
 	if err := w.truth.PutGlobal(bg, 0, g); err != nil {
 		panic(err)
 	}
@@ -95,7 +94,11 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 	if w.cfg.Machine {
 		return w.slowMix(d)
 	}
-	seconds := int(w.cfg.For / time.Second)
+	unit := time.Second // the shortest period
+	if w.cfg.Deployed {
+		unit = 15 * time.Second
+	}
+	units := int(w.cfg.For / unit)
 	var specs []manage.JobSpec
 	left := w.cfg.Fires
 	for i := 0; left > 0 || i < 16; i++ {
@@ -103,31 +106,34 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		n := 0
 		switch i % 16 {
 		case 0, 4, 8:
-			s, n = every(time.Second), seconds
+			s, n = every(unit), units
 		case 1:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * time.Second}}}, seconds/10
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 10 * unit}}}, units/10
 		case 2:
-			s, n = when(core.KindCron, "*/3 * * * * ?", "Europe/Berlin"), seconds/3
+			s, n = when(core.KindCron, "*/3 * * * * ?", "Europe/Berlin"), int(w.cfg.For/time.Second)/3
+			if w.cfg.Deployed {
+				s, n = when(core.KindCron, "*/30 * * * * ?", "Europe/Berlin"), units/2
+			}
 		case 3:
-			s, n = when(core.KindCron, "0 * * * * ?", "America/New_York"), seconds/60
+			s, n = when(core.KindCron, "0 * * * * ?", "America/New_York"), int(w.cfg.For/time.Minute)
 		case 5:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 2 * time.Second}}}, seconds/6
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 2 * unit}}}, units/6
 		case 6:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindAt, At: core.Ceil(time.Now().Add(d.between(5*time.Second, w.cfg.For)))}}}, 1
 		case 7:
-			s, n = when(core.KindCrontab, "* * * * *", "Asia/Kolkata"), seconds/60
+			s, n = when(core.KindCrontab, "* * * * *", "Asia/Kolkata"), int(w.cfg.For/time.Minute)
 		case 9:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 5 * time.Second}}, Jitter: 3 * time.Second}, seconds/5
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 5 * unit}}, Jitter: 3 * unit}, units/5
 		case 10:
-			s, n = every(2*time.Second), seconds/2
+			s, n = every(2*unit), units/2
 		case 11:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * time.Second}}}, seconds/12
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * unit}}}, units/12
 		case 12:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Second}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}}, seconds/9
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * unit}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}}, int(w.cfg.For/time.Second)/20+units/15
 		case 13:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, seconds/60
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, int(w.cfg.For/time.Minute)
 		case 14:
-			s, n = every(4*time.Second), seconds/4
+			s, n = every(4*unit), units/4
 		case 15:
 			s, n = core.Schedule{}, 0 // by hand only
 		}
@@ -172,7 +178,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 		spec.Def.Retry = core.Retry{Max: 1 + d.n(3), Delay: time.Duration(1+d.n(8)) * time.Second,
 			Backoff: core.Backoffs[d.n(2)], On: []core.State{core.Failed, core.TimedOut, core.Lost}[:1+d.n(3)]}
 		if d.n(3) == 0 {
-			spec.Def.Retry.Delay = w.plan.MaxAhead + 5*time.Second // waits in the due index
+			spec.Def.Retry.Delay = w.deployed.plan.MaxAhead + 5*time.Second // waits in the due index
 		}
 	}
 	if d.n(4) == 0 {
@@ -213,7 +219,7 @@ func (w *World) ask(p *process, do func(ctx context.Context, m *manage.Manage)) 
 	in.spawn(func() {
 		ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
 		defer cancel()
-		do(ctx, manage.New(in.port, in.port, w.finisher(in), sender{in}, manage.Options{Now: in.p.now, Plan: w.plan}))
+		do(ctx, manage.New(in.port, in.port, w.finisher(in), sender{in}, manage.Options{Now: in.p.now, Plan: w.deployed.plan}))
 		close(answer)
 	})
 	t := time.NewTimer(25 * time.Second)

@@ -27,11 +27,22 @@ func configOf(engine string, seed uint64, fires int) Config {
 		Failing: 0.1, Users: d.n(3), Far: d.chance(0.4)}
 	c.Late, c.Pauses, c.Skew = d.chance(0.5), d.chance(0.5), d.chance(0.5)
 	if engine == "aws" {
-		c.AWS, c.SDK = true, d.chance(0.7)
+		c.AWS, c.SDK, c.Far = true, d.chance(0.7), true
 	} else if d.chance(0.08) {
 		c.machine(12 * time.Minute)
 	}
+	if c.Far {
+		c.Partitions = []int{1, 2}[d.n(2)]
+		if d.chance(0.25) {
+			c.asDeployed(25 * time.Minute)
+		}
+	}
 	return c
+}
+
+// asDeployed makes it a world of functions with the durations of the real ones.
+func (c *Config) asDeployed(long time.Duration) {
+	c.Deployed, c.For, c.Rate = true, long, min(c.Rate, 1)
 }
 
 // machine makes it a world of one machine.

@@ -35,6 +35,7 @@ type Store interface {
 	manage.Store
 	engine.Ring
 	engine.Queue
+	engine.Upkeep
 }
 
 var (
@@ -46,7 +47,7 @@ var (
 // whose every answer is exact.
 func newStore(w *World) (Store, *cloud) {
 	if !w.cfg.AWS {
-		return memory.New(memory.Options{Visibility: visibility}), nil
+		return memory.New(memory.Options{Visibility: w.deployed.visibility}), nil
 	}
 	c := &cloud{w: w}
 	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }) // awsengine asked for what the fakes do not have
@@ -80,7 +81,7 @@ func newStore(w *World) (Store, *cloud) {
 		c.mu.Unlock()
 	}
 	c.db.Faults, c.sqs.Faults = c.fault, c.fault
-	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: visibility})
+	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility})
 	if err != nil {
 		panic(err)
 	}

@@ -179,7 +179,7 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
 		for _, rev := range t.jobs[r.ID.Job()] {
 			// Judged once, before the claim, which is tried until the deadline.
-			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+invocationFor+t.w.slack() {
+			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+t.w.deployed.invocation+t.w.slack() {
 				t.fail(r.ID, "run %d (instant %s) was claimed %s after its slot, with policy skip and grace %s", r.ID, at, late, rev.sched.Grace)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,24 +26,14 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
 
-// Numbers of a world. They keep the proportions of a deployment: an invocation
-// is shorter than the visibility of its messages, and both than the time after
-// which the watchdog comes.
-const (
-	invocationFor = 15 * time.Second
-	visibility    = 30 * time.Second
-	leaseFor      = 15 * time.Second
-	watchBehind   = 3 * time.Minute
-	maxStep       = time.Hour // of a machine's clock
-	tailCheck     = 30 * time.Second
-)
+// maxStep is by how far the clock of a machine is set.
+const maxStep = time.Hour
 
 // Config of a world.
 type Config struct {
@@ -55,7 +46,9 @@ type Config struct {
 	Late, Pauses, Skew bool
 	Failing            float64 // how often a handler fails
 	Users              int     // people who change things, at once
-	Far                bool    // plan minutes ahead, as on AWS; else seconds, as in serve
+	Far                bool    // functions, which plan minutes ahead; else tickers that live, and plan seconds ahead
+	Deployed           bool    // with Far: the durations of the real functions, not a sixth of them
+	Partitions         int     // of the due index in the beginning; 0: 2
 	AWS                bool    // the state is in awsengine over fakeaws; else in engine/memory
 	SDK                bool    // faults befall each request of awsengine too
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
@@ -87,21 +80,22 @@ type Report struct {
 
 // World is one deployment.
 type World struct {
-	cfg     Config
-	plan    plan.Options
-	truth   *truth
-	execs   *executors
-	people  *manage.Manage // without faults: for the setup and the end
-	procs   []*process
-	workers []*process // the dispatchers
-	fronts  []*process // the callback servers
-	log     *slog.Logger
-	began   time.Time
-	faulty  atomic.Bool
-	busy    atomic.Bool  // people are at work
-	offset  atomic.Int64 // of the machine's clock, in nanoseconds
-	done    chan struct{}
-	wg      sync.WaitGroup
+	cfg      Config
+	deployed deployment
+	truth    *truth
+	execs    *executors
+	people   *manage.Manage // without faults: for the setup and the end
+	procs    []*process     // guarded by mu: functions make more of them
+	ticks    *function      // nil where tickers live
+	workers  []*process     // the dispatchers
+	fronts   []*process     // the callback servers
+	log      *slog.Logger
+	began    time.Time
+	faulty   atomic.Bool
+	busy     atomic.Bool  // people are at work
+	offset   atomic.Int64 // of the machine's clock, in nanoseconds
+	done     chan struct{}
+	wg       sync.WaitGroup
 
 	mu     sync.Mutex
 	counts map[string]int
@@ -123,37 +117,47 @@ func Run(cfg Config) Report {
 	at := time.Date(2026, 11, 20, 2, 0, 0, 0, time.UTC).Add(d.between(0, 24*time.Hour))
 	w.sleep(bg, time.Until(at))
 	w.began = time.Now()
-	w.plan = plan.Local()
-	if cfg.Far {
-		w.plan.Window, w.plan.Lead, w.plan.MaxAhead = 60*time.Second, 20*time.Second, 120*time.Second
-		w.plan.LonelySpreadMin, w.plan.LonelySpreadMax = 30*time.Second, 80*time.Second
-		w.plan.Groups, w.plan.GroupEvery = 1, 6 // so that a tick makes more of them
-		w.plan.Cut = plan.AWS().Cut
-		w.plan.Cut.Every, w.plan.Cut.Max = 4, 6*time.Second // of an invocation of 15 s
-		w.plan.Cut.FollowEvery = 3 * time.Minute
+	switch {
+	case cfg.Far && cfg.Deployed:
+		w.deployed = functions()
+	case cfg.Far:
+		w.deployed = smallFunctions()
+	default:
+		w.deployed = small()
+		w.deployed.lane = !cfg.Machine
 	}
-	w.plan.TailCheck = tailCheck
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.plan, SlowLane: w.lanes(), RetryDelay: 5 * time.Second, Log: w.log}),
-		sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{Plan: w.plan})
+	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.deployed.plan, SlowLane: w.deployed.lane, RetryDelay: w.deployed.retryDelay, Log: w.log}),
+		sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{Plan: w.deployed.plan})
 	w.setUp(d)
+	if w.deployed.functions {
+		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}
+		w.ticks.handle = w.tick(w.ticks)
+	}
 	for i := range 3 {
-		w.process(fmt.Sprintf("ticker-%d", i), w.ticker)
+		if !w.deployed.functions {
+			w.process(fmt.Sprintf("ticker-%d", i), w.ticker)
+		}
 		w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
 	}
 	for i := range 2 {
 		w.fronts = append(w.fronts, w.process(fmt.Sprintf("callback-%d", i), idle))
 	}
-	w.process("watchdog-0", w.watchdog)
+	if !w.deployed.functions {
+		w.process("watchdog-0", w.watchdog)
+	}
 	users := w.process("user-0", idle)
 	w.process("registry-0", w.beats)
 	w.faulty.Store(true)
-	for _, p := range w.procs {
+	for _, p := range w.processes() {
 		p.start()
 	}
 	w.wg.Go(w.watch)
+	if w.ticks != nil {
+		w.wg.Go(func() { w.wakes(w.ticks) })
+	}
 	w.busy.Store(true)
 	var people sync.WaitGroup
 	for i := range cfg.Users {
@@ -174,7 +178,7 @@ func Run(cfg Config) Report {
 	people.Wait()
 	w.judge()
 	close(w.done)
-	for _, p := range w.procs {
+	for _, p := range w.processes() {
 		if in := p.living(); in != nil {
 			in.stop()
 		}
@@ -185,8 +189,17 @@ func Run(cfg Config) Report {
 
 func (w *World) process(name string, run func(in *incarnation)) *process {
 	p := &process{w: w, name: name, run: run, calls: map[string]uint64{}, storms: map[string]time.Time{}}
+	w.mu.Lock()
 	w.procs = append(w.procs, p)
+	w.mu.Unlock()
 	return p
+}
+
+// processes are those that there are by now.
+func (w *World) processes() []*process {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.procs)
 }
 
 func (p *process) kind() string {
@@ -251,11 +264,8 @@ func (w *World) watch() {
 // The processes.
 
 func (w *World) finisher(in *incarnation) *finish.Finish {
-	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.plan, SlowLane: w.lanes(), RetryDelay: 5 * time.Second, Log: w.log})
+	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.deployed.plan, SlowLane: w.deployed.lane, RetryDelay: w.deployed.retryDelay, Log: w.log})
 }
-
-// lanes reports whether there is a slow lane: one machine has none.
-func (w *World) lanes() bool { return !w.cfg.Machine }
 
 // ticker beats once a second.
 func (w *World) ticker(in *incarnation) {
@@ -266,10 +276,9 @@ func (w *World) ticker(in *incarnation) {
 	if w.cfg.Machine {
 		id = "serve" // all are
 	}
-	t := tick.New(in.port, in.port, in.port, w.finisher(in), tick.Options{
-		Now: in.p.now, ID: id, Plan: w.plan, LeaseFor: leaseFor, RenewEvery: leaseFor / 3, MaxPartitions: 4, Page: 200, Log: w.log,
-		PlanBackoff: 10 * time.Second, SlowLane: w.lanes(),
-	})
+	o := w.tickOptions(in)
+	o.ID = id
+	t := tick.New(in.port, in.port, in.port, w.finisher(in), o)
 	for !w.closing() && !in.dead.Load() {
 		ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
 		_, _ = t.Pass(ctx)
@@ -283,18 +292,21 @@ func (w *World) ticker(in *incarnation) {
 func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
 	var health dispatch.Healths
-	if w.lanes() {
+	if w.deployed.lane {
 		health = in.port
 	}
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
-		Health: health, SlowCount: 2, SlowWithin: 20 * time.Second, SlowTimeouts: 2, ProbeEvery: 10 * time.Second, HealthEvery: 2 * time.Second,
+		Health: health, SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation: invocationFor, SendsMin: 3, SendsMax: 6, BackoffMax: 8 * time.Second, Behind: watchBehind, MaxAhead: w.plan.MaxAhead, EarlyEvery: 20 * time.Second, Plan: w.plan, Log: w.log,
+		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax, Behind: w.deployed.behind, MaxAhead: w.deployed.plan.MaxAhead, EarlyEvery: w.deployed.earlyEvery, Plan: w.deployed.plan, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
 	in.p.mu.Unlock()
 	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
+	if w.deployed.functions {
+		in.spawn(func() { w.checks(in, w.newWatchdog(in, w.finisher(in))) })
+	}
 	w.takes(in, d, ring.KindFires)
 }
 
@@ -348,7 +360,7 @@ func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
 
 // handle is one invocation: dispatch, then ack or release, as a server does.
 func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery) {
-	inv := &invocation{in: in, got: got, until: time.Now().Add(invocationFor + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
+	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
 	msgs := make([]ring.Message, len(got))
 	for i := range got {
 		msgs[i] = got[i].Message
@@ -363,7 +375,7 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 	ctx := context.WithValue(in.ctx, invocationKey{}, inv)
 	if !w.cfg.Machine { // there it is as long as its calls
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, invocationFor)
+		ctx, cancel = context.WithTimeout(ctx, w.deployed.invocation)
 		defer cancel()
 	}
 	verdicts := d.Handle(ctx, msgs)
@@ -408,15 +420,20 @@ func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
 
 // watchdog walks the journals and takes checks.
 func (w *World) watchdog(in *incarnation) {
-	d := finish.NewWatchdog(w.finisher(in), in.port, sender{in}, finish.WatchOptions{Behind: watchBehind, BehindMax: 4 * time.Minute, IdleGap: 15 * time.Second})
+	d := w.newWatchdog(in, w.finisher(in))
 	in.spawn(func() {
 		for !w.closing() && !in.dead.Load() {
 			ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
 			_, _ = d.Pass(ctx)
 			cancel()
-			w.sleep(in.ctx, 20*time.Second)
+			w.sleep(in.ctx, w.deployed.watchEvery)
 		}
 	})
+	w.checks(in, d)
+}
+
+// checks brings checks to the watchdog.
+func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 	for !w.closing() && !in.dead.Load() {
 		got, err := in.port.Receive(in.ctx, ring.KindCheck, 5)
 		if err != nil {
@@ -515,13 +532,13 @@ func (w *World) machine(d *dice) {
 		case 0:
 			w.count("sleep of all", 1)
 			long := d.between(95*time.Second, 15*time.Minute)
-			for _, p := range w.procs {
+			for _, p := range w.processes() {
 				p.freeze(long)
 			}
 			w.sleep(bg, long)
 		case 1:
 			long := d.between(95*time.Second, 5*time.Minute)
-			w.procs[d.n(len(w.procs))].freeze(long)
+			w.someProcess(d).freeze(long)
 			w.sleep(bg, long)
 		case 2:
 			w.setClock(d.between(-maxStep, maxStep))
@@ -531,11 +548,17 @@ func (w *World) machine(d *dice) {
 	}
 }
 
+// someProcess is one of them.
+func (w *World) someProcess(d *dice) *process {
+	all := w.processes()
+	return all[d.n(len(all))]
+}
+
 // setClock sets the clock of the machine.
 func (w *World) setClock(offset time.Duration) {
 	w.offset.Store(int64(offset))
 	w.count("clock of all set", 1)
-	for _, p := range w.procs {
+	for _, p := range w.processes() {
 		p.stepped.Store(time.Now().UnixNano())
 	}
 }
@@ -552,7 +575,12 @@ func (w *World) disasters(d *dice) {
 			kind := []string{"ticker", "dispatcher"}[d.n(2)]
 			until := time.Now().Add(d.between(10*time.Second, 80*time.Second))
 			w.count("outage of all "+kind+"s", 1)
-			for _, p := range w.procs {
+			if w.ticks != nil && kind == "ticker" {
+				w.mu.Lock()
+				w.ticks.down = until
+				w.mu.Unlock()
+			}
+			for _, p := range w.processes() {
 				if p.kind() == kind {
 					p.mu.Lock()
 					p.down = until
@@ -563,7 +591,7 @@ func (w *World) disasters(d *dice) {
 				}
 			}
 		case 1, 2: // one kind of write is throttled for longer than an invocation
-			p := w.procs[d.n(len(w.procs))]
+			p := w.someProcess(d)
 			ops := []string{"PutJournal", "PutJournal", "CloseRuns", "Enqueue", "Advance", "Create", "Settle", "*", "*"}
 			p.mu.Lock()
 			p.storms[ops[d.n(len(ops))]] = time.Now().Add(d.between(3*time.Second, 25*time.Second))
@@ -581,7 +609,7 @@ func (w *World) disasters(d *dice) {
 			w.execs.mu.Unlock()
 			w.count("executor slow", 1)
 		case 4:
-			if in := w.procs[d.n(len(w.procs))].living(); in != nil {
+			if in := w.someProcess(d).living(); in != nil {
 				in.kill(in.p.kind())
 			}
 		case 5: // the index is parted, or the jobs are in groups anew
@@ -593,7 +621,7 @@ func (w *World) disasters(d *dice) {
 				if w.truth.PutGlobal(bg, seen, g) == nil {
 					w.count("groups change", 1)
 				}
-			} else if err == nil && g.Partitions == 2 {
+			} else if err == nil && g.Partitions == 2 && !w.deployed.functions {
 				seen := g.Rev
 				g.Partitions, g.Readable = 4, 4
 				g.Rev = max(seen+1, time.Now().UnixMilli())
@@ -603,7 +631,7 @@ func (w *World) disasters(d *dice) {
 			}
 		case 6:
 			if w.cfg.Skew {
-				p := w.procs[d.n(len(w.procs))]
+				p := w.someProcess(d)
 				p.step(time.Duration(d.n(5)-2) * time.Second)
 			}
 		}

@@ -1,0 +1,78 @@
+package sim
+
+import (
+	"time"
+
+	"github.com/tickring/tickring/core/plan"
+)
+
+// deployment is how a world is deployed: what its processes are and the durations
+// by which they work. All keep the proportions of the real ones: an invocation is
+// shorter than the visibility of its messages, and both than the time after which
+// the watchdog comes.
+type deployment struct {
+	plan plan.Options
+
+	// functions: the tick is a function that the clock wakes, and the watchdog is
+	// one of its tasks; else a ticker beats each second, and the watchdog beside it.
+	functions bool
+	// wake is how often the clock wakes the tick, tickFor how long an invocation
+	// of it may last, reserve how long before that it ends by itself.
+	wake, tickFor, reserve time.Duration
+	partitions             int // how far the index may be parted
+	advanceRate            int // advances a second that one partition takes; 0: the default
+	auditAfter             time.Duration
+
+	lease                  time.Duration
+	invocation, visibility time.Duration // of dispatch
+	backoffMax             time.Duration
+	behind, behindMax      time.Duration // of the watchdog
+	watchEvery, idleGap    time.Duration
+	retryDelay             time.Duration
+	planBackoff            time.Duration
+	lane                   bool // there is a slow lane
+	slowCount              int
+	slowWithin, probeEvery time.Duration
+	earlyEvery             time.Duration
+}
+
+// small is one machine, or several that share a store, a sixth as slow as it is.
+func small() deployment {
+	d := deployment{
+		plan: plan.Local(), partitions: 4, lease: 15 * time.Second,
+		invocation: 15 * time.Second, visibility: 30 * time.Second, backoffMax: 8 * time.Second,
+		behind: 3 * time.Minute, behindMax: 4 * time.Minute, watchEvery: 20 * time.Second, idleGap: 15 * time.Second,
+		retryDelay: 5 * time.Second, planBackoff: 10 * time.Second,
+		lane: true, slowCount: 2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second, earlyEvery: 20 * time.Second,
+	}
+	d.plan.TailCheck = tailCheck
+	return d
+}
+
+// tailCheck is that of the small deployments.
+const tailCheck = 30 * time.Second
+
+// smallFunctions is functions at a sixth of their durations.
+func smallFunctions() deployment {
+	d := small()
+	d.functions, d.wake, d.tickFor, d.reserve, d.lease, d.auditAfter = true, 10*time.Second, 10*time.Second, 2*time.Second, 8*time.Second, 20*time.Second
+	d.partitions = 2
+	p := &d.plan
+	p.Window, p.Lead, p.MaxAhead = 60*time.Second, 35*time.Second, 120*time.Second
+	p.LonelySpreadMin, p.LonelySpreadMax = 40*time.Second, 80*time.Second
+	p.Groups, p.GroupEvery = 1, 6 // so that a tick makes more of them
+	p.Cut = plan.AWS().Cut
+	p.Cut.Every, p.Cut.Max = 4, 6*time.Second // of an invocation of 15 s
+	p.Cut.FollowEvery = 3 * time.Minute
+	return d
+}
+
+// functions is what infra deploys.
+func functions() deployment {
+	return deployment{
+		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, partitions: 2,
+		invocation: 28 * time.Second, visibility: time.Minute, backoffMax: time.Minute, earlyEvery: time.Minute,
+		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute, lane: true,
+		retryDelay: 5 * time.Second,
+	}
+}

@@ -1,0 +1,164 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/boot"
+)
+
+// function is one that the cloud runs. Each invocation has an instance to itself,
+// which is a process: it is used again when it is free, and is ended at its deadline.
+type function struct {
+	w      *World
+	name   string
+	lasts  time.Duration
+	handle func(ctx context.Context, in *incarnation, chain int) error
+	free   []*process // idle instances; guarded by the mu of the world
+	made   int
+	down   time.Time // none can be invoked until then; guarded by the mu of the world
+}
+
+// instance is a process for one invocation; nil while the function is down.
+func (f *function) instance() *process {
+	w := f.w
+	w.mu.Lock()
+	if time.Now().Before(f.down) {
+		w.mu.Unlock()
+		return nil
+	}
+	for n := len(f.free); n > 0; n = len(f.free) {
+		p := f.free[n-1]
+		f.free = f.free[:n-1]
+		if p.living() != nil {
+			w.mu.Unlock()
+			return p
+		}
+	}
+	f.made++
+	n := f.made - 1
+	w.mu.Unlock()
+	p := w.process(fmt.Sprintf("%s-%d", f.name, n), idle)
+	p.start()
+	return p
+}
+
+// invoke has the function run once; it does not wait for that.
+func (f *function) invoke(chain int) {
+	w := f.w
+	p := f.instance()
+	if p == nil {
+		w.count("invocation refused", 1)
+		return
+	}
+	in := p.living()
+	if in == nil { // it died in this very moment
+		return
+	}
+	lasts := f.lasts
+	if d, _ := p.dice("invocation"); w.faulty.Load() && d.chance(0.05*w.cfg.Rate) {
+		lasts = d.between(lasts/6, lasts)
+		w.count("hurried invocation", 1)
+	}
+	w.count("invocation of "+f.name, 1)
+	var over atomic.Bool
+	in.spawn(func() {
+		ctx, cancel := context.WithTimeout(in.ctx, lasts)
+		defer cancel()
+		defer func() {
+			if over.Store(true); !in.dead.Load() {
+				w.mu.Lock()
+				f.free = append(f.free, p)
+				w.mu.Unlock()
+			}
+		}()
+		if err := f.handle(ctx, in, chain); err != nil {
+			w.count(f.name+" failed", 1)
+		}
+	})
+	w.after(lasts, func() {
+		if !over.Load() && !w.closing() {
+			w.count("killed at its deadline", 1)
+			in.kill(f.name)
+		}
+	})
+}
+
+// wakes has the tick invoked by the clock, which keeps the rate and no moment:
+// two of its wake-ups may be nearly twice the rate apart.
+func (w *World) wakes(f *function) {
+	d := w.dice("wakes")
+	for at := w.began; !w.closing(); at = at.Add(w.deployed.wake) {
+		late := d.between(0, 50*time.Millisecond)
+		switch {
+		case !w.faulty.Load() || w.cfg.Rate == 0:
+		case d.chance(0.2):
+			late = d.between(0, w.deployed.wake-time.Second)
+		}
+		w.sleep(bg, time.Until(at.Add(late)))
+		if w.closing() {
+			return
+		}
+		f.invoke(0)
+		if w.faulty.Load() && d.chance(0.02*w.cfg.Rate) {
+			w.count("woken twice", 1)
+			f.invoke(0)
+		}
+	}
+}
+
+// tick is one invocation of functions/tick.
+func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, chain int) error {
+	return func(ctx context.Context, in *incarnation, chain int) error {
+		end := w.finisher(in)
+		pulse := boot.NewPulse(in.engine(), w.log)
+		watch := w.newWatchdog(in, end)
+		o := w.tickOptions(in)
+		_, n := in.p.dice("beats")
+		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
+		d := &w.deployed
+		return tick.New(in.port, in.port, in.port, end, tick.Invoked(o)).Beats(tick.Invocation{
+			Chain: chain, Reserve: d.reserve,
+			Another: func(ctx context.Context, chain int) error {
+				return write(in.port, ctx, "Another", chain, func(ctx context.Context, chain int) error {
+					w.after(60*time.Millisecond, func() { f.invoke(chain) }) // until the cloud has begun it
+					return nil
+				})
+			},
+			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
+				if err := pulse.Beat(ctx); err != nil {
+					return fmt.Errorf("sign of life: %w", err)
+				}
+				_, err := watch.Pass(ctx)
+				return err
+			}}},
+		}).Run(ctx)
+	}
+}
+
+func (w *World) tickOptions(in *incarnation) tick.Options {
+	d := &w.deployed
+	return tick.Options{
+		Now: in.p.now, Plan: d.plan, LeaseFor: d.lease, MaxPartitions: d.partitions, AdvanceRate: d.advanceRate, AuditAfter: d.auditAfter, Page: w.page(), Log: w.log,
+		PlanBackoff: d.planBackoff, SlowLane: d.lane,
+	}
+}
+
+// page is small, so that a pass has several of them.
+func (w *World) page() int { return 200 }
+
+func (w *World) newWatchdog(in *incarnation, end *finish.Finish) *finish.Watchdog {
+	d := &w.deployed
+	return finish.NewWatchdog(end, in.port, sender{in}, finish.WatchOptions{Behind: d.behind, BehindMax: d.behindMax, IdleGap: d.idleGap})
+}
+
+// engine is the ports of a process as one.
+func (in *incarnation) engine() *engine.Engine {
+	p := in.port
+	return &engine.Engine{Tick: p, Leases: p, Dispatch: p, Finish: p, Watch: p, Registry: p, Manage: p, Ring: p, Queue: p, Health: p, Upkeep: p}
+}
