@@ -89,12 +89,13 @@ func Asks(next core.Instant, tail, run, first core.RunID) bool {
 // Upkeep keeps the store small.
 type Upkeep interface {
 	// Sweep removes what is past its keeping, at most limit things, and tells
-	// how many it removed: closed runs older than their job's keep (or than
-	// runs, if that is not zero), skipped records and change records of the
+	// how many it removed: runs that ended longer ago than their job's keep (or
+	// than runs, if that is not zero), skipped records and change records of the
 	// same age; journals, tombstones, dead letters and registered executors not
 	// heard of for longer than journals, and dead letters beyond the newest
-	// KeepDead; keys older than a day; revisits of minutes that the watchdog's
-	// cursor has passed.
+	// KeepDead; keys a day after their run ended; revisits of minutes that the
+	// watchdog's cursor has passed. A store that removes by itself does so by the
+	// same rules, later.
 	//
 	// A journal goes before that as soon as nobody can ask it anything: none of
 	// its runs is open or owes, for whoever finds a run closed reads no journal;
@@ -114,7 +115,7 @@ type Upkeep interface {
 	//   - a tombstone while a run of its job is open or owes, or an entry waits, or
 	//     a message of fires that may be its: a fire of neither job nor tombstone
 	//     is buried;
-	//   - a key whose run is open.
+	//   - a key whose run is open, or ended within a day.
 	Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error)
 	// Alive notes that the scheduler is alive at now, and answers the moment noted before.
 	Alive(ctx context.Context, now time.Time) (before time.Time, err error)

@@ -220,7 +220,7 @@ func retryable(s core.State) bool {
 // kill, and a failure that may be tried again owes the retry.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]core.Job) (Close, error) {
 	c := Close{Run: r.Run, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
-		Message: cut(r.Message), Data: r.Data, EndedAt: r.At}
+		Message: cut(r.Message), Data: r.Data, EndedAt: r.At, Seen: run}
 	if c.EndedAt.IsZero() {
 		c.EndedAt = f.o.Now()
 	}

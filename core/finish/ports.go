@@ -46,6 +46,9 @@ type Close struct {
 	EndedAt  time.Time
 	Owes     []core.Owed
 	Then     core.RunID // stored with the rest
+	// Seen is the run as it was read before, if whoever ends it has it at hand: a
+	// store that has to know what hangs on the run is saved a read.
+	Seen *core.Run
 }
 
 // Watch is what the watchdog reads and writes besides.
@@ -58,7 +61,8 @@ type Watch interface {
 	Cursor(ctx context.Context) (minute int64, err error)
 	// MoveCursor sets it; condition: it is seen.
 	MoveCursor(ctx context.Context, seen, minute int64) error
-	// PutRevisits asks for journals to be read again at a minute.
+	// PutRevisits asks for journals to be read again at a minute; they stay until
+	// then, however old they are.
 	PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error
 	// Revisits reads and DropRevisits forgets what was asked for a minute.
 	Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error)

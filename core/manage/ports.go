@@ -61,8 +61,9 @@ type Store interface {
 	// record, all or none; condition: planned, owner empty, not maybeSent, until
 	// is Seen.
 	ChangeTriggered(ctx context.Context, c Triggered) error
-	// PutKey binds an idempotency key of a job to a run for a day at least, and
-	// answers the run it is bound to, which is another where it was bound before.
+	// PutKey binds an idempotency key of a job to a run until a day after the run
+	// has ended, and answers the run it is bound to, which is another where it was
+	// bound before. Where no such run is stored it binds for a day.
 	PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error)
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 	// Entries reads the light entries of a job.

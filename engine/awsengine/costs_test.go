@@ -76,7 +76,7 @@ func TestCosts(t *testing.T) {
 	journal := core.Journal{V: 1}
 	for i := range runs {
 		runs[i] = oneRun(core.PlannedRun(1, core.InstantOf(base)+core.Instant(i)))
-		ends = append(ends, finish.Close{Run: runs[i].ID, State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
+		ends = append(ends, finish.Close{Run: runs[i].ID, State: core.Succeeded, Code: 200, Message: "done", EndedAt: base, Seen: &runs[i]})
 		journal.Key = runs[i].Journal
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
@@ -102,7 +102,20 @@ func TestCosts(t *testing.T) {
 	long := oneRun(core.NumberedRun(1, 7))
 	first(s.Create(ctx, []core.Run{long}))
 	row("CloseRuns", "one end with a message of 15 KB", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax), EndedAt: base}}))
+		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax), EndedAt: base, Seen: &long}}))
+	})
+	params := strings.Repeat("p", 2000)
+	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
+	given.Params = &params
+	first(s.Create(ctx, []core.Run{given}))
+	row("CloseRuns", "one end of a run with 2 KB of params of its own", func() {
+		first(s.CloseRuns(ctx, []finish.Close{{Run: given.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &given}}))
+	})
+	failed := oneRun(core.NumberedRun(1, 10))
+	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
+	first(s.Create(ctx, []core.Run{failed, retry}))
+	row("CloseRuns", "one end of a second attempt", func() {
+		first(s.CloseRuns(ctx, []finish.Close{{Run: retry.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &retry}}))
 	})
 	row("JournalsAt", "a minute with one journal", func() { _, err := s.JournalsAt(ctx, journal.Key.Minute); ok(t, err) })
 	row("RunSpan", "50 runs", func() {

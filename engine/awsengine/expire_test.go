@@ -1,7 +1,10 @@
 package awsengine_test
 
 import (
+	"context"
+	"errors"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +13,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
@@ -58,5 +64,121 @@ func TestFakeExpires(t *testing.T) {
 		there("later", false)
 		there("freed", true)
 		there("stays", true)
+	})
+}
+
+// items are those of a table under one hash key.
+func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) []map[string]types.AttributeValue {
+	t.Helper()
+	out, err := f.db.Query(t.Context(), &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("#h = :v"),
+		ExpressionAttributeNames: map[string]string{"#h": hash}, ExpressionAttributeValues: map[string]types.AttributeValue{":v": v}})
+	ok(t, err)
+	return out.Items
+}
+
+// TestNothingStays: what hangs on a run says no time while the run is open, and
+// goes when the run goes: what is long of it, its earlier attempts, its key.
+func TestNothingStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		long := strings.Repeat("long ", 100)
+		number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
+		left := func() []map[string]types.AttributeValue {
+			return append(f.items(t, fakeaws.Names.Runs, "job", &types.AttributeValueMemberN{Value: "1"}),
+				f.items(t, fakeaws.Names.State, "of", &types.AttributeValueMemberS{Value: "key#1"})...)
+		}
+		first, failover, given := oneRun(number(1)), oneRun(number(3)), oneRun(number(4))
+		first.Params, first.Key = &long, "k"
+		failover.Tries = []core.Try{{Address: "http://10.0.0.1:9999/", Message: long}}
+		given.Params, given.Owner, given.Until, given.State = &long, "", time.Time{}, core.Planned
+		second := oneRun(number(2))
+		second.First, second.Attempt, second.Params = first.ID, 2, &long
+		_, err := s.PutKey(ctx, 1, "k", first.ID)
+		ok(t, err)
+		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
+		ok(t, s.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID,
+			Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}, Seen: &first}})...)
+		ok(t, s.Create(ctx, []core.Run{second})...)
+		ok(t, s.Settle(ctx, []core.RunID{first.ID})...)
+		for _, it := range left() {
+			if it["expires"] != nil {
+				t.Errorf("it is open, or its next attempt is, and says when it goes: %v", it)
+			}
+		}
+		time.Sleep(24 * time.Hour)
+		ok(t, s.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: given.ID, Reason: core.ReasonPaused, EndedAt: time.Now()}})...)
+		ok(t, s.CloseRuns(ctx, []finish.Close{
+			{Run: second.ID, State: core.Succeeded, EndedAt: time.Now(), Seen: &second},
+			{Run: failover.ID, State: core.Succeeded, Message: long, EndedAt: time.Now(), Seen: &failover},
+		})...)
+		for _, it := range left() {
+			if it["expires"] == nil {
+				t.Errorf("all is over, and it never goes: %v", it)
+			}
+		}
+		time.Sleep(30*24*time.Hour - time.Second)
+		if n := len(left()); n != 9 { // four runs, what is long of each, and a key
+			t.Errorf("%d items, want 9, a moment before their time is over", n)
+		}
+		time.Sleep(time.Second)
+		if list := left(); len(list) > 0 {
+			t.Errorf("their time is over: %v", list)
+		}
+	})
+}
+
+// busy is an executor that runs a run until it is gone.
+type busy struct{ gone bool }
+
+func (b *busy) Beat(context.Context, *core.App, string) error {
+	if b.gone {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+func (b *busy) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
+func (b *busy) Limit(context.Context, string) (time.Duration, error)              { return 0, nil }
+
+// TestLongRunIsWatched: the watchdog finds a run for as long as it is open, also
+// when the first life of its journal is over long ago.
+func TestLongRunIsWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.db.TTL = func() time.Duration { return 0 }
+		s, ctx := f.store, t.Context()
+		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
+		ok(t, s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)...)
+		executor := &busy{}
+		w := finish.NewWatchdog(finish.New(s, s, finish.Options{}), s, executor, finish.WatchOptions{})
+		pass := func(d time.Duration) {
+			t.Helper()
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(time.Hour) {
+				_, err := w.Pass(ctx)
+				ok(t, err)
+			}
+		}
+		pass(time.Hour)
+		r := oneRun(core.PlannedRun(1, core.InstantOf(time.Now())))
+		r.SentAt, r.Until = time.Now(), time.Now().Add(30*time.Second)
+		r.Addresses = []string{r.Address} // given with the trigger: it is asked whether it is there
+		r.Journal.Minute = time.Now().Unix() / 60
+		ok(t, s.Create(ctx, []core.Run{r})...)
+		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1, Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
+		state := func() core.State {
+			found, _, err := s.Runs(ctx, []core.RunID{r.ID})
+			ok(t, err)
+			return found[r.ID].State
+		}
+		pass(45 * 24 * time.Hour)
+		if got := state(); got != core.Running {
+			t.Fatalf("after 45 days with a busy executor it is %q", got)
+		}
+		executor.gone = true
+		pass(5 * time.Hour)
+		if got := state(); got != core.Lost {
+			t.Fatalf("its executor is gone, and it is %q", got)
+		}
 	})
 }

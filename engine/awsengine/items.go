@@ -198,7 +198,7 @@ type runItem struct {
 	Late       string   `dynamodbav:"late,omitempty"`
 	Tries      string   `dynamodbav:"tries,omitempty"`
 	Rest       bool     `dynamodbav:"rest,omitempty"` // there is an item beside it
-	Expires    int64    `dynamodbav:"expires"`
+	Expires    int64    `dynamodbav:"expires,omitempty"`
 }
 
 // restItem is what is long of a run: each text is there or on the run itself.
@@ -209,7 +209,7 @@ type restItem struct {
 	Message string  `dynamodbav:"message,omitempty"`
 	Data    string  `dynamodbav:"data,omitempty"`
 	Tries   string  `dynamodbav:"tries,omitempty"`
-	Expires int64   `dynamodbav:"expires"`
+	Expires int64   `dynamodbav:"expires,omitempty"`
 }
 
 func triesText(tries []core.Try) string {
@@ -217,6 +217,11 @@ func triesText(tries []core.Try) string {
 		return ""
 	}
 	return jsonText(tries)
+}
+
+// hasRest reports whether something of a run is long.
+func hasRest(r *core.Run) bool {
+	return r.Params != nil && len(*r.Params) > inline || len(r.Message)+len(r.Data) > inline || len(triesText(r.Tries)) > inline
 }
 
 // encodeRun makes the items of a run; rest is nil if nothing of it is long.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
@@ -351,6 +352,10 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 	return s.transact(ctx, actions)
 }
 
+// keepTombs is how long the tombstone of a job stays: a trigger may wait in the
+// due index for a year.
+const keepTombs = 400 * 24 * time.Hour
+
 // DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
 	t := &s.o.Names
@@ -367,7 +372,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	}
 	tomb := stateKey("tomb", stone.Job.String())
 	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
-	tomb["expires"] = number(s.o.Now().Add(keyKept).Unix()) // a trigger may wait in the due index for a year
+	tomb["expires"] = number(s.o.Now().Add(keepTombs).Unix())
 	actions := []types.TransactWriteItem{
 		{Delete: &types.Delete{TableName: &t.Jobs, Key: schedKey(stone.Job), ConditionExpression: aws.String("#rev = :rev"),
 			ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -91,36 +92,34 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (cut 
 	return cut, err
 }
 
-// Create implements the ports: one statement each. What is long of a run is
-// put before it; it is the same whoever makes the run.
+// Create implements the ports: one statement each, and a transaction where
+// something of a run is long: what is refused must leave nothing beside the run
+// that is there.
 func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	errs := make([]error, len(runs))
 	var list []statement
-	var of []int
+	var of, long []int
+	rests := make([][]types.TransactWriteItem, len(runs))
 	for i := range runs {
 		it, rest, err := encodeRun(&runs[i], s.runExpiry(ctx, runs[i].ID.Job(), runs[i].State, len(runs[i].Owes) > 0 || runs[i].Then != 0))
-		if err == nil && rest != nil {
-			err = s.putRest(ctx, rest)
-		}
-		if err != nil {
+		switch {
+		case err != nil:
 			errs[i] = err
-			continue
+		case rest != nil:
+			rests[i] = []types.TransactWriteItem{s.putIfNone(s.o.Names.Runs, it, "run"), putAction(s.o.Names.Runs, rest)}
+			long = append(long, i)
+		default:
+			list = append(list, insert(s.o.Names.Runs, runs[i].ID.String(), it, runNames))
+			of = append(of, i)
 		}
-		list = append(list, insert(s.o.Names.Runs, runs[i].ID.String(), it, runNames))
-		of = append(of, i)
 	}
 	for k, err := range s.execute(ctx, list) {
 		errs[of[k]] = err
 	}
-	return errs
-}
-
-func (s *Store) putRest(ctx context.Context, rest item) error {
-	if err := ctx.Err(); err != nil {
-		return err
+	for wave := range runWaves(long, func(i int) core.RunID { return runs[i].ID }) {
+		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.transact(ctx, rests[wave[k]]) })
 	}
-	_, err := s.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.o.Names.Runs, Item: rest})
-	return answer("table "+s.o.Names.Runs, err)
+	return errs
 }
 
 // PutTriggered implements manage.Store.
@@ -140,9 +139,8 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
 	r := &c.Run
 	names := map[string]string{"#state": "state", "#owner": "owner", "#maybe": "maybeSent", "#until": "until", "#at": "at", "#slot": "slot",
-		"#params": "params", "#addresses": "addresses", "#sent": "sentAt", "#expires": "expires"}
-	values := item{":planned": text(string(core.Planned)), ":until": number(millis(r.Until)), ":at": number(r.At), ":slot": number(r.Slot),
-		":expires": number(s.runExpiry(ctx, r.ID.Job(), r.State, false))}
+		"#params": "params", "#addresses": "addresses", "#sent": "sentAt"}
+	values := item{":planned": text(string(core.Planned)), ":until": number(millis(r.Until)), ":at": number(r.At), ":slot": number(r.Slot)}
 	cond := "#state = :planned AND attribute_not_exists(#owner) AND attribute_not_exists(#maybe) AND "
 	if c.Seen.IsZero() {
 		cond += "attribute_not_exists(#until)"
@@ -150,7 +148,7 @@ func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
 		cond += "#until = :seen"
 		values[":seen"] = number(millis(c.Seen))
 	}
-	does, gone := "SET #until = :until, #at = :at, #slot = :slot, #expires = :expires", " REMOVE #sent"
+	does, gone := "SET #until = :until, #at = :at, #slot = :slot", " REMOVE #sent"
 	long := r.Params != nil && len(*r.Params) > inline
 	switch {
 	case long: // beside the run; what is on it would count
@@ -185,7 +183,7 @@ func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
 		}
 	}
 	if long {
-		u := s.restUpdate(ctx, r.ID, "params", *r.Params)
+		u := s.restUpdate(r.ID, "params", *r.Params)
 		actions = append(actions, types.TransactWriteItem{Update: &types.Update{TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
 			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues}})
 	}
@@ -253,20 +251,17 @@ func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 			}
 			continue
 		}
-		st, err := s.takeOver(ctx, &takes[i], &r)
-		if err != nil {
-			errs[i] = err
-			continue
-		}
-		list, of = append(list, st), append(of, i)
+		list, of = append(list, s.takeOver(&takes[i], &r)), append(of, i)
 	}
 	for k, err := range s.execute(ctx, list) {
-		errs[of[k]] = err
+		if errs[of[k]] = err; err == nil {
+			s.putLongTries(ctx, takes[of[k]].Run, takes[of[k]].Tries)
+		}
 	}
 	return errs
 }
 
-func (s *Store) takeOver(ctx context.Context, t *dispatch.TakeOver, r *core.Run) (statement, error) {
+func (s *Store) takeOver(t *dispatch.TakeOver, r *core.Run) statement {
 	w := s.edit(t.Run)
 	w.where(openTest)
 	w.ownerIs(t.Owner)
@@ -294,44 +289,37 @@ func (s *Store) takeOver(ctx context.Context, t *dispatch.TakeOver, r *core.Run)
 		w.where(`"sentAt" IS MISSING`)
 		w.setTime("sentAt", t.SentAt)
 	}
-	if err := s.setTries(ctx, w, t.Run, t.Tries); err != nil {
-		return statement{}, err
-	}
-	return w.statement(t.Run.String()), nil
+	w.setTries(t.Tries)
+	return w.statement(t.Run.String())
 }
 
-// setTries writes what addresses answered, beside the run if it is long. Of
-// what stands beside a run, what is on the run itself counts.
-func (s *Store) setTries(ctx context.Context, w *writer, id core.RunID, tries []core.Try) error {
-	t := triesText(tries)
-	switch {
+// setTries writes what addresses answered; what is long of it putLongTries
+// writes afterwards. Of what stands beside a run, what is on the run itself counts.
+func (w *writer) setTries(tries []core.Try) {
+	switch t := triesText(tries); {
 	case t == "":
-		return nil
 	case len(t) <= inline:
 		w.set("tries", text(t))
-		return nil
+	default:
+		w.remove("tries")
+		w.set("rest", yes)
 	}
-	if err := s.setRest(ctx, id, "tries", t); err != nil {
-		return err
-	}
-	w.remove("tries")
-	w.set("rest", yes)
-	return nil
 }
 
-// setRest writes one long text beside a run, leaving the others.
-func (s *Store) setRest(ctx context.Context, id core.RunID, name, value string) error {
-	if err := ctx.Err(); err != nil {
-		return err
+// putLongTries writes what is too long for the run itself beside it, once the
+// write of the run is known to have happened: one that is refused leaves
+// nothing. It is only told to people; where it cannot be stored it is not told.
+func (s *Store) putLongTries(ctx context.Context, id core.RunID, tries []core.Try) {
+	if t := triesText(tries); len(t) > inline && ctx.Err() == nil {
+		_, _ = s.db.UpdateItem(ctx, s.restUpdate(id, "tries", t))
 	}
-	_, err := s.db.UpdateItem(ctx, s.restUpdate(ctx, id, name, value))
-	return answer("table "+s.o.Names.Runs, err)
 }
 
-func (s *Store) restUpdate(ctx context.Context, id core.RunID, name, value string) *dynamodb.UpdateItemInput {
+// restUpdate writes one long text beside a run, leaving the others.
+func (s *Store) restUpdate(id core.RunID, name, value string) *dynamodb.UpdateItemInput {
 	return &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: restKey(id),
-		UpdateExpression: aws.String("SET #n = :v, #expires = :e"), ExpressionAttributeNames: map[string]string{"#n": name, "#expires": "expires"},
-		ExpressionAttributeValues: item{":v": text(value), ":e": number(s.runExpiry(ctx, id.Job(), core.Running, false))}}
+		UpdateExpression: aws.String("SET #n = :v"), ExpressionAttributeNames: map[string]string{"#n": name},
+		ExpressionAttributeValues: item{":v": text(value)}}
 }
 
 // Readdress implements dispatch.Store.
@@ -351,10 +339,13 @@ func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 	}
 	if len(m.Tries) == 0 {
 		w.remove("tries")
-	} else if err := s.setTries(ctx, w, m.Run, m.Tries); err != nil {
-		return err
 	}
-	return s.execute(ctx, []statement{w.statement(m.Run.String())})[0]
+	w.setTries(m.Tries)
+	err := s.execute(ctx, []statement{w.statement(m.Run.String())})[0]
+	if err == nil {
+		s.putLongTries(ctx, m.Run, m.Tries)
+	}
+	return err
 }
 
 // GiveBack implements dispatch.Store.
@@ -391,7 +382,26 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 		w.set("expires", number(s.runExpiry(ctx, k.Run.Job(), core.Skipped, false)))
 		list[i] = w.statement(k.Run.String())
 	}
-	return s.execute(ctx, list)
+	errs := s.execute(ctx, list)
+	var ended []core.RunID
+	for i := range skips {
+		if errs[i] == nil {
+			ended = append(ended, skips[i].Run)
+		}
+	}
+	s.readAndLetGo(ctx, ended)
+	return errs
+}
+
+// readAndLetGo is letGo of runs that nobody has at hand.
+func (s *Store) readAndLetGo(ctx context.Context, ids []core.RunID) {
+	if len(ids) == 0 {
+		return
+	}
+	found, _, err := s.Runs(ctx, ids)
+	if err == nil {
+		s.letGo(ctx, slices.Collect(maps.Values(found)))
+	}
 }
 
 // CloseRuns implements finish.Store. Message and data that are long are written
@@ -401,7 +411,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	var list []statement
 	var short, long []int
 	for i := range closes {
-		if len(closes[i].Message)+len(closes[i].Data) > inline {
+		if isLong(&closes[i]) {
 			long = append(long, i)
 		} else {
 			short = append(short, i)
@@ -411,17 +421,40 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	for k, err := range s.execute(ctx, list) {
 		errs[short[k]] = err
 	}
-	for wave := range runWaves(long, closes) {
+	for wave := range runWaves(long, func(i int) core.RunID { return closes[i].Run }) {
 		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.endLong(ctx, &closes[wave[k]]) })
 	}
+	var ended []core.Run
+	var unseen []core.RunID
+	for i := range closes {
+		switch c := &closes[i]; {
+		case errs[i] != nil || goesOn(c):
+		case c.Seen == nil:
+			unseen = append(unseen, c.Run)
+		default:
+			r := *c.Seen
+			if isLong(c) { // said of what is beside it together with its end
+				r.Params, r.Tries = nil, nil
+			}
+			ended = append(ended, r)
+		}
+	}
+	s.letGo(ctx, ended)
+	s.readAndLetGo(ctx, unseen)
 	return errs
 }
 
-// runWaves yields the indices of ends, each wave with no run twice.
-func runWaves(long []int, closes []finish.Close) func(yield func([]int) bool) {
+func isLong(c *finish.Close) bool { return len(c.Message)+len(c.Data) > inline }
+
+// goesOn reports whether something comes of a run after its end. What is owed
+// is the next attempt, so that where it is settled the chain goes on.
+func goesOn(c *finish.Close) bool { return len(c.Owes) > 0 || c.Then != 0 }
+
+// runWaves yields the indices, each wave with no run twice.
+func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) bool) {
 	list := make([]statement, len(long))
 	for k, i := range long {
-		list[k].key = closes[i].Run.String()
+		list[k].key = run(i).String()
 	}
 	return func(yield func([]int) bool) {
 		for wave := range waves(list) {
@@ -449,7 +482,9 @@ func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 		w.where(`"maybeSent" IS MISSING`)
 	}
 	w.set("state", text(string(c.State)))
-	w.set("expires", number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0)))
+	if !goesOn(c) {
+		w.set("expires", number(s.expiry(ctx, c.Run.Job())))
+	}
 	put := func(name, v string) {
 		if v == "" {
 			w.remove(name)
@@ -480,10 +515,10 @@ func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 }
 
 func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
-	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#data": "data", "#rest": "rest", "#expires": "expires"}
+	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#data": "data", "#rest": "rest"}
 	values := item{":planned": text(string(core.Planned)), ":queued": text(string(core.Queued)), ":running": text(string(core.Running)),
 		":state": text(string(c.State)), ":reason": text(string(c.Reason)), ":code": number(c.Code), ":ended": number(millis(c.EndedAt)),
-		":then": number(c.Then), ":yes": yes, ":expires": number(s.runExpiry(ctx, c.Run.Job(), c.State, len(c.Owes) > 0 || c.Then != 0))}
+		":then": number(c.Then), ":yes": yes}
 	cond := "#state IN (:planned, :queued, :running)"
 	if c.Unowned || c.Owner != "" {
 		names["#owner"] = "owner"
@@ -498,16 +533,23 @@ func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
 		names["#maybe"] = "maybeSent"
 		cond += " AND attribute_not_exists(#maybe)"
 	}
-	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes, #expires = :expires"
+	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes"
+	u := s.restUpdate(c.Run, "message", c.Message)
+	*u.UpdateExpression += ", #data = :data"
+	u.ExpressionAttributeNames["#data"], u.ExpressionAttributeValues[":data"] = "data", text(c.Data)
+	if !goesOn(c) {
+		at := number(s.expiry(ctx, c.Run.Job()))
+		names["#expires"], values[":expires"] = "expires", at
+		u.ExpressionAttributeNames["#expires"], u.ExpressionAttributeValues[":expires"] = "expires", at
+		does += ", #expires = :expires"
+		*u.UpdateExpression += ", #expires = :expires"
+	}
 	if len(c.Owes) > 0 {
 		does += ", #owes = :owes REMOVE #message, #data"
 		values[":owes"] = text(jsonText(c.Owes))
 	} else {
 		does += " REMOVE #message, #data, #owes"
 	}
-	u := s.restUpdate(ctx, c.Run, "message", c.Message)
-	u.UpdateExpression = aws.String(*u.UpdateExpression + ", #data = :data")
-	u.ExpressionAttributeNames["#data"], u.ExpressionAttributeValues[":data"] = "data", text(c.Data)
 	return s.transact(ctx, []types.TransactWriteItem{
 		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: &does, ConditionExpression: &cond,
 			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},
@@ -839,6 +881,9 @@ func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minu
 
 // PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	if err := s.keepJournals(ctx, minute, keys); err != nil {
+		return err
+	}
 	writes, texts := make([]types.WriteRequest, len(keys)), make([]string, len(keys))
 	for i, k := range keys {
 		texts[i] = journalText(k)
@@ -847,6 +892,28 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}
 	}
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, texts)...)
+}
+
+// keepJournals gives journals that are to be read again at a minute another life,
+// where the half of theirs will be over by then.
+func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.JournalKey) error {
+	old := slices.DeleteFunc(slices.Clone(keys), func(k core.JournalKey) bool {
+		return time.Duration(minute-k.Minute)*time.Minute < s.o.KeepJournals/2
+	})
+	errs := make([]error, len(old))
+	s.parallel(len(old), func(i int) {
+		if errs[i] = ctx.Err(); errs[i] != nil {
+			return
+		}
+		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: journalKey(old[i]),
+			UpdateExpression: aws.String("SET #expires = :at"), ConditionExpression: aws.String("attribute_exists(#v)"),
+			ExpressionAttributeNames:  map[string]string{"#expires": "expires", "#v": "v"},
+			ExpressionAttributeValues: item{":at": number(s.o.Now().Add(s.o.KeepJournals).Unix())}})
+		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
+			errs[i] = nil // it is gone
+		}
+	})
+	return errors.Join(errs...)
 }
 
 // Revisits implements finish.Watch.

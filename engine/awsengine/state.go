@@ -474,12 +474,9 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 	return list, err
 }
 
-// keyFor is how long an idempotency key binds at least; while its run is open it
-// binds on. keyKept is when DynamoDB may forget it: later than any trigger waits.
-const (
-	keyFor  = 24 * time.Hour
-	keyKept = 400 * 24 * time.Hour
-)
+// keyFor is how long an idempotency key binds after its run has ended, and if it
+// never had one, after it was bound.
+const keyFor = 24 * time.Hour
 
 // PutKey implements manage.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
@@ -488,7 +485,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	}
 	now := s.o.Now()
 	it := stateKey("key#"+job.String(), key)
-	it["run"], it["at"], it["expires"] = number(run), number(millis(now)), number(now.Add(keyKept).Unix())
+	it["run"], it["at"] = number(run), number(millis(now))
 	err := s.putIf(ctx, it, "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil)
 	if !errors.Is(err, core.ErrRefused) {
 		return run, err
@@ -502,7 +499,8 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 		return 0, err
 	}
 	at, err := intOf(bound, "at")
-	if err != nil || at >= millis(now.Add(-keyFor)) {
+	since := now.Add(-keyFor)
+	if err != nil || at >= millis(since) {
 		return core.RunID(id), err
 	}
 	old, unread, err := s.Runs(ctx, []core.RunID{core.RunID(id)})
@@ -512,7 +510,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	if err != nil {
 		return 0, err
 	}
-	if r, is := old[core.RunID(id)]; is && r.State.Open() {
+	if r, is := old[core.RunID(id)]; is && (r.State.Open() || r.EndedAt.After(since)) {
 		return core.RunID(id), nil
 	}
 	return run, s.putIf(ctx, it, "#run = :seen", map[string]string{"#run": "run"}, item{":seen": number(id)})

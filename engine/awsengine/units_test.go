@@ -53,7 +53,7 @@ func TestUnits(t *testing.T) {
 			r := oneRun(id)
 			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
 			f.cost(t, "an end", 1, 0, func() {
-				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base}})...)
+				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base, Seen: &r}})...)
 			})
 			journal := core.Journal{Key: r.Journal, V: 1}
 			for i := range 50 {
@@ -78,7 +78,7 @@ func TestBatches(t *testing.T) {
 	var moves []core.Advance
 	for i := range jobs {
 		r := oneRun(core.PlannedRun(jobs[i].Def.ID, core.InstantOf(base)))
-		runs, ends = append(runs, r), append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+		runs, ends = append(runs, r), append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &r})
 		a := jobs[i].Sched.Stay()
 		a.NewNext++
 		a.NewPlanAt++

@@ -75,7 +75,7 @@ var Cases = []Case{
 	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
-	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepExecutors", sweepExecutors}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
+	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen},
 }
 

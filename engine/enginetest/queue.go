@@ -261,12 +261,13 @@ func sweep(t *testing.T, h Harness) {
 	long.Def.Keep.Days = 100
 	createJobs(t, e, job(1), long)
 	var gone, stay []core.RunID
+	ended := func(r *core.Run) { r.State, r.EndedAt = core.Succeeded, now }
 	for i := range 30 {
-		put(t, e, core.NumberedRun(1, uint32(i)), closed)
+		put(t, e, core.NumberedRun(1, uint32(i)), ended)
 		gone = append(gone, core.NumberedRun(1, uint32(i)))
 	}
 	put(t, e, core.NumberedRun(1, 99), nil)
-	put(t, e, core.NumberedRun(2, 1), closed)
+	put(t, e, core.NumberedRun(2, 1), ended)
 	stay = append(stay, core.NumberedRun(1, 99), core.NumberedRun(2, 1))
 	minute := now.Unix() / 60
 	old, young := journal(minute-60, "old", 1, 2), journal(minute, "new", 1, 2)
@@ -337,7 +338,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	old := func(id core.RunID, change func(*core.Run)) core.RunID {
 		put(t, e, id, func(r *core.Run) {
 			closed(r)
-			r.Slot = slot
+			r.Slot, r.EndedAt = slot, now
 			change(r)
 		})
 		return id

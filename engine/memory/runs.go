@@ -350,8 +350,17 @@ func (s *Store) DropRevisits(ctx context.Context, minute int64) error {
 // caller says so.
 const keepDays = 30
 
+// keepKey is how long a key binds after its run has ended.
+const keepKey = 24 * time.Hour
+
+// bound reports whether the key of a run binds, however old it is.
+func (s *Store) bound(run core.RunID, now time.Time) bool {
+	rec := s.runs[run]
+	return rec != nil && (rec.run.State.Open() || now.Sub(rec.run.EndedAt) <= keepKey)
+}
+
 // Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
-// journals from their minute, of tombstones from RevAt).
+// runs from their end, of journals from their minute, of tombstones from RevAt).
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
 	err = s.one(ctx, func() error {
 		keep := func(job core.JobID) time.Duration {
@@ -373,7 +382,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			if removed >= limit || now.Sub(core.FromMillis(m.ms)) <= shortest {
 				break
 			}
-			if now.Sub(core.FromMillis(m.ms)) > keep(m.run.Job()) && !s.needed(&s.runs[m.run].run, oldest) {
+			r := &s.runs[m.run].run
+			if age := now.Sub(core.FromMillis(max(m.ms, core.Millis(r.EndedAt)))); age > keep(m.run.Job()) && !s.needed(r, oldest) {
 				gone = append(gone, m)
 				removed++
 			}
@@ -450,7 +460,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			}
 		}
 		for k, b := range s.keys {
-			if now.Sub(b.at) > 24*time.Hour && removed < limit && s.open(b.run) == nil {
+			if removed < limit && now.Sub(b.at) > keepKey && !s.bound(b.run, now) {
 				delete(s.keys, k)
 				removed++
 			}

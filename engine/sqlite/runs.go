@@ -854,7 +854,7 @@ const (
 )
 
 // Sweep implements engine.Upkeep. Age counts from when a thing was stored (of
-// journals from their minute, of tombstones from RevAt). One call looks at
+// runs from their end, of journals from their minute, of tombstones from RevAt). One call looks at
 // 50,000 runs at most and the next goes on from there, from the start again
 // after the end; so that it removed nothing does not mean that nothing is left.
 func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Duration, limit int) (removed int, err error) {
@@ -896,7 +896,7 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
 		{"revisits", "minute < ?3", 0}, // at the cursor they may just be read
 		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE minute > ?3)", old / 60000},
-		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND state <= 3)", core.Millis(now.Add(-24 * time.Hour))},
+		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"executors", "beat < ?1", old},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
@@ -968,13 +968,12 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
+	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL, ended FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
 		st.BindInt64(1, from)
 		st.BindInt64(2, sweepSlice)
 	}, func(st *sqlite.Stmt) error {
-		age := now.Sub(core.FromMillis(st.ColumnInt64(2)))
-		if age <= shortest {
-			return errEnough
+		if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
+			return errEnough // made after all those that may go
 		}
 		if len(gone) >= limit {
 			more = true
@@ -989,6 +988,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 		}
 		id := runOf(st.ColumnInt64(1))
 		o, err := jobOf(id.Job())
+		age := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8))))
 		if err != nil || age <= o.keep || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
 			return err
 		}

@@ -1,0 +1,134 @@
+package awsengine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+)
+
+// DynamoDB removes what says that its time is over, and asks nobody. So what is
+// open says nothing of the kind, and the write that ends a run does.
+
+// keeping remembers how many days the runs of a job are kept, which whoever
+// makes a run has just read with the job.
+type keeping struct {
+	mu   sync.Mutex
+	days map[core.JobID]int
+}
+
+// mostKept is how many jobs are remembered; beyond it all are forgotten, to be read again.
+const mostKept = 100_000
+
+func (k *keeping) note(d *core.Def) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.days) >= mostKept {
+		clear(k.days)
+	}
+	k.days[d.ID] = d.Keep.Days
+}
+
+func (k *keeping) of(job core.JobID) (days int, known bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	days, known = k.days[job]
+	return days, known
+}
+
+// runExpiry is the second from which on DynamoDB may remove a run in a state; 0
+// is never: it is open, or goesOn says that it owes something or has another
+// attempt behind it, and then letGo says it when its chain is over.
+func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State, goesOn bool) int64 {
+	if state.Open() || goesOn {
+		return 0
+	}
+	return s.expiry(ctx, job)
+}
+
+// messageLife is longer than a queue keeps a message: the record of a run must be
+// there when its message comes once more.
+const messageLife = 15 * 24 * time.Hour
+
+// expiry is the second from which on DynamoDB may remove what job left.
+func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
+	days, known := s.keep.of(job)
+	if !known {
+		if found, unread, err := s.Jobs(ctx, []core.JobID{job}); err == nil && len(unread) == 0 {
+			d := found[job].Def
+			d.ID = job // also of one that is gone: not to be asked for again
+			s.keep.note(&d)
+			days = d.Keep.Days
+		}
+	}
+	for_ := s.o.KeepRuns
+	if days > 0 {
+		for_ = time.Duration(days) * 24 * time.Hour
+	}
+	return s.o.Now().Add(max(for_, messageLife)).Unix()
+}
+
+// letGo gives what hangs on runs that have ended for good its time too: what is
+// long of them, their earlier attempts, and their keys; runs are as they were
+// while they were open. It comes after the end, for a run whose end was refused
+// may stay open for as long as it likes. Where it does not come to it these
+// items stay, and nobody is harmed.
+func (s *Store) letGo(ctx context.Context, runs []core.Run) {
+	var list []statement
+	var keyed []core.Run
+	for i := range runs {
+		for _, r := range append(s.earlier(ctx, &runs[i]), runs[i]) {
+			at := number(s.expiry(ctx, r.ID.Job()))
+			if r.ID != runs[i].ID {
+				list = append(list, s.expire(runKey(r.ID), at))
+			}
+			if hasRest(&r) {
+				list = append(list, s.expire(restKey(r.ID), at))
+			}
+			if r.Key != "" {
+				keyed = append(keyed, r)
+			}
+		}
+	}
+	s.execute(ctx, list)
+	s.parallel(len(keyed), func(i int) { s.letKeyGo(ctx, &keyed[i]) })
+}
+
+// expire is the statement that says until when an item of the runs table stays.
+func (s *Store) expire(key item, at types.AttributeValue) statement {
+	w := &writer{table: s.o.Names.Runs}
+	w.where(`"job" = ?`, key["job"])
+	w.where(`"run" = ?`, key["run"])
+	w.set("expires", at)
+	return w.statement(keyText([]string{"run"}, key))
+}
+
+// earlier are the attempts before a run, as far as they can be read.
+func (s *Store) earlier(ctx context.Context, r *core.Run) []core.Run {
+	var list []core.Run
+	for id := r.First; id != 0 && id != r.ID && len(list) <= core.MaxRetries; {
+		found, _, err := s.Runs(ctx, []core.RunID{id})
+		one, is := found[id]
+		if err != nil || !is || one.State.Open() {
+			break
+		}
+		list, id = append(list, one), one.Then
+	}
+	return list
+}
+
+// letKeyGo says until when the key of a run that has ended binds at the longest.
+func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
+	if ctx.Err() != nil {
+		return
+	}
+	_, _ = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("key#"+r.ID.Job().String(), r.Key),
+		UpdateExpression: aws.String("SET #expires = :at"), ConditionExpression: aws.String("#run = :run"), // it may be bound anew
+		ExpressionAttributeNames:  map[string]string{"#expires": "expires", "#run": "run"},
+		ExpressionAttributeValues: item{":at": number(s.expiry(ctx, r.ID.Job())), ":run": number(r.ID)}})
+}

@@ -1,0 +1,174 @@
+package enginetest
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/engine"
+)
+
+const day = 24 * time.Hour
+
+// passing is an engine on which time passes.
+type passing struct {
+	*engine.Engine
+	h   Harness
+	now time.Time
+}
+
+// pass lets a while pass and removes what is past its keeping by then; journals
+// are kept 20 days, and runs as their jobs say.
+func (p *passing) pass(t *testing.T, d time.Duration) {
+	t.Helper()
+	p.now = p.now.Add(d)
+	if p.h.Expires {
+		p.h.Wait(d)
+	} else {
+		sweepAll(t, p.Engine, p.now, 0, 20*day)
+	}
+}
+
+func (p *passing) bound(t *testing.T, key string, run, want core.RunID) {
+	t.Helper()
+	got, err := p.Manage.PutKey(t.Context(), run.Job(), key, run)
+	ok(t, err)
+	if got != want {
+		t.Errorf("the key %s is bound to %d, want %d", key, got, want)
+	}
+}
+
+// keeping: what is open stays for as long as it is, with all that hangs on it,
+// and after its end for as long as its job says.
+func keeping(t *testing.T, h Harness) {
+	if h.Expires && h.Wait == nil {
+		t.Skip("this store forgets by itself, and not in time")
+	}
+	p := &passing{Engine: h.Open(t), h: h, now: time.Now()}
+	ctx := t.Context()
+	createJobs(t, p.Engine, job(1)) // kept 7 days
+	number := func(n uint32) core.RunID { return core.NumberedRun(1, n) }
+	long := strings.Repeat("what it is to do ", 100)
+
+	waits := run(number(1)) // for a year and more
+	unowned(&waits)
+	waits.Params, waits.Key, waits.Cause = &long, "waits", core.CauseAPI
+	waits.At = core.InstantOf(p.now.Add(366 * day))
+	waits.Slot = waits.At
+	entry := core.DueItem{PlanAt: waits.Slot, Job: 1, Run: waits.ID}
+	p.bound(t, "waits", waits.ID, waits.ID)
+	ok(t, p.Manage.PutTriggered(ctx, waits, entry))
+	runs := put(t, p.Engine, number(2), func(r *core.Run) { r.Params, r.Key = &long, "runs" })
+	p.bound(t, "runs", runs.ID, runs.ID)
+	first := put(t, p.Engine, number(3), func(r *core.Run) { r.Params, r.Key = &long, "first" })
+	p.bound(t, "first", first.ID, first.ID)
+	owed := []core.Owed{{Run: number(4), Kind: core.CauseRetry, Slot: at(9)}}
+	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, Message: long, EndedAt: p.now, Owes: owed, Then: number(4)}}))
+	second := put(t, p.Engine, number(4), func(r *core.Run) { r.First, r.Attempt = first.ID, 2 })
+	allNil(t, p.Finish.Settle(ctx, []core.RunID{first.ID}))
+	first = mustRun(t, p.Engine, first.ID)
+	given := put(t, p.Engine, number(5), unowned)
+
+	minute := p.now.Unix() / 60
+	j := journal(minute, "n", 1, 2)
+	j.Entries[0].Run, j.Entries[1].Run = runs.ID, second.ID
+	ok(t, p.Dispatch.PutJournal(ctx, j))
+	cursor := minute
+	ok(t, p.Watch.MoveCursor(ctx, 0, cursor))
+	for range 80 { // as the watchdog does, but that it looks each four hours
+		next := p.now.Add(5*day).Unix() / 60
+		ok(t, p.Watch.PutRevisits(ctx, next, []core.JournalKey{j.Key}))
+		p.pass(t, 5*day)
+		if keys, err := p.Watch.Revisits(ctx, next); err != nil || len(keys) != 1 {
+			t.Fatalf("asked to be read again: %v, %v", keys, err)
+		}
+		found, err := p.Watch.Journals(ctx, []core.JournalKey{j.Key})
+		ok(t, err)
+		same(t, "journal of open runs", found[j.Key], j)
+		ok(t, p.Watch.MoveCursor(ctx, cursor, next))
+		ok(t, p.Watch.DropRevisits(ctx, next))
+		cursor = next
+	}
+	for _, r := range []core.Run{waits, runs, first, second, given} {
+		sameRun(t, p.Engine, r)
+	}
+	entries, err := p.Manage.Entries(ctx, 1)
+	ok(t, err)
+	same(t, "entries", entries, []core.DueItem{entry})
+	p.bound(t, "waits", number(9), waits.ID)
+	p.bound(t, "runs", number(9), runs.ID)
+	p.bound(t, "first", number(9), number(9)) // its run ended long ago
+
+	// All of them end, and stay for their time from then on.
+	read := mustRun(t, p.Engine, runs.ID)
+	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{
+		{Run: waits.ID, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true, Message: "cancelled", EndedAt: p.now},
+		{Run: runs.ID, State: core.Succeeded, Code: 200, Message: long, EndedAt: p.now, Seen: &read},
+		{Run: second.ID, State: core.Succeeded, Code: 200, EndedAt: p.now},
+	}))
+	allNil(t, p.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: given.ID, Reason: core.ReasonPaused, EndedAt: p.now}}))
+	allNil(t, p.Tick.RemoveEntries(ctx, []core.DueItem{entry}))
+	p.pass(t, 23*time.Hour)
+	p.bound(t, "waits", number(9), waits.ID)
+	p.bound(t, "runs", number(9), runs.ID)
+	p.pass(t, 2*time.Hour)
+	p.bound(t, "waits", number(9), number(9))
+	p.bound(t, "runs", number(9), number(9))
+	p.pass(t, 5*day)
+	for _, r := range []core.Run{waits, runs, second, given} {
+		if got := mustRun(t, p.Engine, r.ID); r.Params != nil && (got.Params == nil || *got.Params != long) {
+			t.Errorf("run %d lost its params", r.ID)
+		}
+	}
+	p.pass(t, 30*day)
+	for _, r := range []core.Run{waits, runs, first, second, given} {
+		if _, is := readRun(t, p.Engine, r.ID); is {
+			t.Errorf("run %d is still there", r.ID)
+		}
+	}
+	if list, err := p.Watch.JournalsAt(ctx, minute); err != nil || len(list) > 0 {
+		t.Errorf("journals of runs that have ended: %v, %v", list, err)
+	}
+}
+
+// copies: a write that comes once more, and is refused, changes nothing of the
+// run that is there, also of what is long of it.
+func copies(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	createJobs(t, e, job(1))
+	text := strings.Repeat("what it did. ", 100)
+	tries := func(say string) (list []core.Try) {
+		for range 20 {
+			list = append(list, core.Try{Address: "http://10.0.0.1:9999/", Message: "connect: connection refused, " + say})
+		}
+		return list
+	}
+	for i, end := range []finish.Close{
+		{State: core.Succeeded, Code: 200, Message: text, Data: "of use", EndedAt: base},
+		{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "short", EndedAt: base, Then: core.NumberedRun(1, 99)},
+	} {
+		params := text + "params"
+		id := core.NumberedRun(1, uint32(i+1))
+		claim := put(t, e, id, func(r *core.Run) { r.Tries, r.Params = tries("at first"), &params })
+		end.Run = id
+		unchanged := func() {
+			t.Helper()
+			again := claim
+			other := "other"
+			again.Tries, again.Params = tries("by a copy"), &other
+			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
+			again.Params = &params
+			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
+			refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: "nobody", Until: claim.Until, NewOwner: "me", Address: claim.Address, Tries: tries("by a copy")}})[0])
+			refused(t, e.Dispatch.Readdress(ctx, dispatch.Readdress{Run: id, Owner: "nobody", Address: claim.Address, To: "http://10.0.0.2:9999/", Tries: tries("by a copy")}))
+			sameRun(t, e, claim)
+		}
+		unchanged()
+		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{end}))
+		claim.State, claim.Reason, claim.Code, claim.Message, claim.Data, claim.EndedAt, claim.Then = end.State, end.Reason, end.Code, end.Message, end.Data, end.EndedAt, end.Then
+		unchanged()
+	}
+}
