@@ -87,7 +87,7 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 			return
 		}
 		addAudit(&out, sum.AuditCount)
-		out.Jobs, out.Partial = sum.Jobs, sum.Partial
+		out.Jobs, out.Partial, out.Behind = sum.Jobs, sum.Partial, sum.Behind
 		for _, m := range sum.Missing {
 			out.Missing = append(out.Missing, jobAudit(m))
 		}
@@ -103,8 +103,11 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 		}
 		addAudit(&out, part.AuditCount)
 		out.Partial = out.Partial || part.Partial
-		if part.Unaccounted > 0 {
+		if !part.Well() {
 			out.Missing = append(out.Missing, jobAudit(part))
+		}
+		if !part.Behind.IsZero() {
+			out.Behind = part.Behind
 		}
 		next = part.Next
 	}
@@ -119,7 +122,8 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	res, err := s.m.Replan(r.Context(), actor(r), body.Job, core.InstantOf(body.From), core.InstantOf(body.To))
-	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent, Partial: res.Partial}, err)
+	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent,
+		OutOfReach: res.OutOfReach, Partial: res.Partial}, err)
 }
 
 func addAudit(a *Audit, c manage.AuditCount) {
@@ -129,6 +133,8 @@ func addAudit(a *Audit, c manage.AuditCount) {
 	a.WorstMs = max(a.WorstMs, c.Worst.Milliseconds())
 	a.NotSent += c.NotSent()
 	a.Pending += c.Pending
+	a.Overdue += c.Overdue
+	a.OutOfReach += c.OutOfReach
 	a.Unaccounted += c.Unaccounted
 	for reason, n := range c.Skipped {
 		a.Skipped[string(reason)] += n
@@ -136,9 +142,9 @@ func addAudit(a *Audit, c manage.AuditCount) {
 }
 
 func jobAudit(r manage.AuditReport) JobAudit {
-	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
+	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing), Waiting: timesOf(r.Waiting),
 		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), NotSent: r.NotSent(), Pending: r.Pending,
-		Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
+		Overdue: r.Overdue, OutOfReach: r.OutOfReach, Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range r.Skipped {
 		out.Skipped[string(reason)] = n
 	}

@@ -98,7 +98,7 @@ func (s *Server) tellOutage(ctx context.Context, p *parts) {
 		if p.outage.from < p.outage.to {
 			r.Audit, err = p.manage.AuditAll(ctx, p.outage.from, p.outage.to)
 		}
-		if err == nil && (r.Audit.Pending == 0 && r.Audit.Unaccounted == 0 || try >= 40) {
+		if err == nil && (r.Audit.Pending == 0 && r.Audit.Well() || try >= 40) {
 			r.Down = p.upAt.Sub(p.downAt)
 			r.Sent, r.Worst = p.outage.count()
 			was, all := lookBack(ctx, p.manage, p.upAt, p.outage.from, p.outage.to)
@@ -198,8 +198,8 @@ func (r OutageReport) String() string {
 		if n := a.NotSent(); n > 0 {
 			fmt.Fprintf(&b, ", %d not sent (no executor)", n)
 		}
-		if a.Pending > 0 {
-			fmt.Fprintf(&b, ", %d still on their way", a.Pending)
+		if n := a.Pending + a.Overdue; n > 0 {
+			fmt.Fprintf(&b, ", %d still on their way", n)
 		}
 		fmt.Fprintf(&b, ", %d unaccounted for", a.Unaccounted)
 	}

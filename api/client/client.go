@@ -86,6 +86,8 @@ type ApplyResult struct {
 
 // Audit defines model for Audit.
 type Audit struct {
+	// Behind When the oldest message on the ring was due, if something unaccounted for was due after it: it may be on its way all the same
+	Behind   time.Time `json:"behind,omitempty,omitzero"`
 	Demanded int64     `json:"demanded"`
 	From     time.Time `json:"from"`
 	Jobs     int       `json:"jobs"`
@@ -93,22 +95,32 @@ type Audit struct {
 	// Late Sent more than 1 s after it was due
 	Late int64 `json:"late"`
 
-	// Missing Jobs with unaccounted instants, at most 100
+	// Missing Jobs with unaccounted or overdue instants, at most 100
 	Missing []JobAudit `json:"missing,omitempty,omitzero"`
 
 	// NotSent Failed, for no executor was there to send it to
 	NotSent int64 `json:"notSent"`
 
 	// OnTime Sent within 1 s after it was due
-	OnTime  int64 `json:"onTime"`
+	OnTime int64 `json:"onTime"`
+
+	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	OutOfReach int64 `json:"outOfReach"`
+
+	// Overdue Still to be sent or planned 15 minutes after it was due
+	Overdue int64 `json:"overdue"`
 	Partial bool  `json:"partial,omitempty,omitzero"`
+
+	// Pending On its way
 	Pending int64 `json:"pending"`
 
 	// Skipped By reason
-	Skipped     map[string]int64 `json:"skipped"`
-	To          time.Time        `json:"to"`
-	Unaccounted int64            `json:"unaccounted"`
-	WorstMs     int64            `json:"worstMs"`
+	Skipped map[string]int64 `json:"skipped"`
+	To      time.Time        `json:"to"`
+
+	// Unaccounted Neither a run nor a record; must be 0
+	Unaccounted int64 `json:"unaccounted"`
+	WorstMs     int64 `json:"worstMs"`
 }
 
 // AuditCount defines model for AuditCount.
@@ -122,13 +134,23 @@ type AuditCount struct {
 	NotSent int64 `json:"notSent"`
 
 	// OnTime Sent within 1 s after it was due
-	OnTime  int64 `json:"onTime"`
+	OnTime int64 `json:"onTime"`
+
+	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	OutOfReach int64 `json:"outOfReach"`
+
+	// Overdue Still to be sent or planned 15 minutes after it was due
+	Overdue int64 `json:"overdue"`
+
+	// Pending On its way
 	Pending int64 `json:"pending"`
 
 	// Skipped By reason
-	Skipped     map[string]int64 `json:"skipped"`
-	Unaccounted int64            `json:"unaccounted"`
-	WorstMs     int64            `json:"worstMs"`
+	Skipped map[string]int64 `json:"skipped"`
+
+	// Unaccounted Neither a run nor a record; must be 0
+	Unaccounted int64 `json:"unaccounted"`
+	WorstMs     int64 `json:"worstMs"`
 }
 
 // Change defines model for Change.
@@ -358,14 +380,27 @@ type JobAudit struct {
 	NotSent int64 `json:"notSent"`
 
 	// OnTime Sent within 1 s after it was due
-	OnTime  int64 `json:"onTime"`
+	OnTime int64 `json:"onTime"`
+
+	// OutOfReach Neither a run nor a record, and so old that they may be kept no more
+	OutOfReach int64 `json:"outOfReach"`
+
+	// Overdue Still to be sent or planned 15 minutes after it was due
+	Overdue int64 `json:"overdue"`
+
+	// Pending On its way
 	Pending int64 `json:"pending"`
 
 	// Skipped By reason
-	Skipped     map[string]int64 `json:"skipped"`
-	To          time.Time        `json:"to"`
-	Unaccounted int64            `json:"unaccounted"`
-	WorstMs     int64            `json:"worstMs"`
+	Skipped map[string]int64 `json:"skipped"`
+	To      time.Time        `json:"to"`
+
+	// Unaccounted Neither a run nor a record; must be 0
+	Unaccounted int64 `json:"unaccounted"`
+
+	// Waiting The first overdue instants, at most 100
+	Waiting []time.Time `json:"waiting,omitempty,omitzero"`
+	WorstMs int64       `json:"worstMs"`
 }
 
 // JobBase defines model for JobBase.
@@ -567,8 +602,11 @@ type ReplanResult struct {
 	From     time.Time `json:"from"`
 	Jobs     int       `json:"jobs"`
 
-	// Missing Instants with neither a run nor a record, and no longer on their way
+	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes
 	Missing int64 `json:"missing"`
+
+	// OutOfReach Instants whose run or record may be kept no more; they are left alone
+	OutOfReach int64 `json:"outOfReach"`
 
 	// Partial Some changes of the span are no longer kept
 	Partial bool `json:"partial,omitempty,omitzero"`

@@ -82,7 +82,7 @@ func (c *auditCmd) Run(e *Env) error {
 		return err
 	}
 	code := exitDone
-	if a.Unaccounted > 0 {
+	if a.Unaccounted > 0 || a.Overdue > 0 {
 		code = exitFailed
 	}
 	if e.json() {
@@ -111,12 +111,29 @@ func (c *auditCmd) Run(e *Env) error {
 	if a.NotSent > 0 {
 		nobody = fmt.Sprintf(", %d not sent (no executor)", a.NotSent)
 	}
-	e.printf("%d instants were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending, %d unaccounted for\n",
-		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, a.Unaccounted)
+	more := ""
+	if a.Overdue > 0 {
+		more += fmt.Sprintf(", %d overdue", a.Overdue)
+	}
+	if a.OutOfReach > 0 {
+		more += fmt.Sprintf(", %d out of reach", a.OutOfReach)
+	}
+	e.printf("%d instants were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending%s, %d unaccounted for\n",
+		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, more, a.Unaccounted)
 	for _, m := range a.Missing {
 		for _, at := range m.Missing {
 			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))
 		}
+		for _, at := range m.Waiting {
+			e.printf("overdue: %s   %s: tickring run %s@%s says why\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
+		}
+	}
+	if !a.Behind.IsZero() {
+		e.printf("a message that was due at %s is still on its way: what was due after it may be so too, or lost; "+
+			"tickring replan sends it again, and it runs once\n", e.full(a.Behind, zone))
+	}
+	if a.OutOfReach > 0 {
+		e.printf("out of reach: what became of them may be kept no more (keep.days of a job, 30 days of what has none)\n")
 	}
 	if a.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
@@ -156,6 +173,9 @@ func (c *replanCmd) Run(e *Env) error {
 	}
 	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
 	e.printf("%s, from %s to %s: %d instants were due, %d unaccounted for, %d sent again\n", what, e.full(res.From, zone), e.full(res.To, zone), res.Demanded, res.Missing, res.Sent)
+	if res.OutOfReach > 0 {
+		e.printf("%d were left alone: they may have run, and their runs may be kept no more\n", res.OutOfReach)
+	}
 	if res.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
 	}

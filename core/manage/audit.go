@@ -19,6 +19,10 @@ const (
 	// settling is how young an instant is when it is not yet expected to have a
 	// run.
 	settling = 2 * time.Second
+	day      = 24 * time.Hour
+	// keptRecords is how long what belongs to no job is kept: the change records
+	// of apps and of everything, and what a deleted job left.
+	keptRecords = 30 * day
 )
 
 func (c *AuditCount) skip(reason core.Reason, n int64) {
@@ -34,6 +38,8 @@ func (c *AuditCount) add(o *AuditCount) {
 	c.Late += o.Late
 	c.Worst = max(c.Worst, o.Worst)
 	c.Pending += o.Pending
+	c.Overdue += o.Overdue
+	c.OutOfReach += o.OutOfReach
 	c.Unaccounted += o.Unaccounted
 	for reason, n := range o.Skipped {
 		c.skip(reason, n)
@@ -43,7 +49,7 @@ func (c *AuditCount) add(o *AuditCount) {
 // NotSent is how many runs ended without having gone to anybody: no executor
 // was there. It is what the other counts leave of Demanded.
 func (c *AuditCount) NotSent() int64 {
-	n := c.Demanded - c.OnTime - c.Late - c.Pending - c.Unaccounted
+	n := c.Demanded - c.OnTime - c.Late - c.Pending - c.Overdue - c.OutOfReach - c.Unaccounted
 	for _, skipped := range c.Skipped {
 		n -= skipped
 	}
@@ -51,17 +57,14 @@ func (c *AuditCount) NotSent() int64 {
 }
 
 // run counts a run by how late it was sent. One that ended unsent is in no
-// count but NotSent.
-func (c *AuditCount) run(r *core.Run) {
+// count but NotSent. It answers false for one that is still to be sent.
+func (c *AuditCount) run(r *core.Run) bool {
 	switch {
 	case r.State == core.Skipped:
 		c.skip(r.Reason, 1)
-		return
-	case !r.Sent() && r.State.Open():
-		c.Pending++
-		return
+		return true
 	case !r.Sent():
-		return
+		return !r.State.Open()
 	}
 	late := r.SentAt.Sub(r.Slot.Time())
 	c.Worst = max(c.Worst, late)
@@ -70,21 +73,22 @@ func (c *AuditCount) run(r *core.Run) {
 	} else {
 		c.OnTime++
 	}
+	return true
 }
 
 // auditing is what all jobs of one audit share.
 type auditing struct {
 	now     time.Time
 	oldest  time.Time // due time of the oldest message on the ring; zero none
-	global  []core.Pause
-	apps    map[string][]core.Pause
+	global  pauses
+	apps    map[string]pauses
 	partial bool
 	// missed is told of each instant that is unaccounted for, if it is not nil.
 	missed func(w *walk, sch *schedule.Schedule, at core.Instant)
 }
 
 func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: m.o.Now(), apps: map[string][]core.Pause{}}
+	a := &auditing{now: m.o.Now(), apps: map[string]pauses{}}
 	var err error
 	if a.oldest, err = m.store.OldestMessage(ctx); err != nil {
 		return nil, passing(err)
@@ -93,54 +97,98 @@ func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, er
 	if err != nil {
 		return nil, err
 	}
-	a.global, err = m.pauses(ctx, a, "", g.Pause, from)
+	a.global, err = m.pauses(ctx, a, core.App{Pause: g.Pause}, from)
 	return a, err
 }
 
-// pauses is the pauses of an app, or of everything, that reach behind from. The
-// item holds the last; those before it are in the change records.
-func (m *Manage) pauses(ctx context.Context, a *auditing, app string, last core.Pause, from core.Instant) ([]core.Pause, error) {
-	if last.From.IsZero() {
-		return nil, nil
+// pauses is what is known of the pauses of an app, or of everything.
+type pauses struct {
+	list []core.Pause
+	// since is the instant up to which there may have been others, whose records
+	// are kept no more; 0 none.
+	since core.Instant
+}
+
+// at is the pause that an instant lies in.
+func (p *pauses) at(at core.Instant) (core.Pause, bool) {
+	t := at.Time()
+	i := slices.IndexFunc(p.list, func(p core.Pause) bool { return p.Covers(t) })
+	if i < 0 {
+		return core.Pause{}, false
 	}
-	if !last.From.After(from.Time()) {
-		return []core.Pause{last}, nil // those before it ended before it
+	return p.list[i], true
+}
+
+// pauses is the pauses of an app, or with no name of everything, that reach
+// behind from. The item holds the last; those before it are in the change
+// records, and so are those of an app of that name that was deleted.
+func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
+	last := app.Pause
+	there := app.Name == "" || !app.Created.IsZero() && !app.Created.After(from.Time())
+	switch {
+	case there && last.From.IsZero():
+		return pauses{}, nil
+	case there && !last.From.After(from.Time()):
+		return pauses{list: []core.Pause{last}}, nil // those before it ended before it
 	}
-	changes, err := m.store.Changes(ctx, app, 0, maxHistory)
+	changes, err := m.store.Changes(ctx, app.Name, 0, maxHistory)
 	if err != nil {
-		return nil, passing(err)
+		return pauses{}, passing(err)
 	}
 	if len(changes) == maxHistory && changes[maxHistory-1].At.After(from.Time()) {
 		a.partial = true
 	}
 	byFrom := map[int64]core.Pause{} // the newest word on each
 	revs := map[int64]int64{}
-	note := func(text string) {
-		r, ok := core.ParseAppRecord(text)
-		if ok && r.PauseFrom != 0 && r.Rev >= revs[r.PauseFrom] {
-			byFrom[r.PauseFrom], revs[r.PauseFrom] = r.Pause(), r.Rev
+	note := func(rev int64, p core.Pause) {
+		if from := core.Millis(p.From); from != 0 && rev >= revs[from] {
+			byFrom[from], revs[from] = p, rev
 		}
 	}
 	for _, c := range changes {
-		if c.Job == 0 && c.App == app {
-			note(c.Old)
-			note(c.New)
+		if c.Job != 0 || c.App != app.Name {
+			continue
+		}
+		for _, text := range []string{c.Old, c.New} {
+			if r, ok := core.ParseAppRecord(text); ok {
+				note(r.Rev, r.Pause())
+			}
+		}
+		if r, ok := core.ParseAppRecord(c.Old); ok && c.Verb == core.VerbDeleted {
+			p := r.Pause() // it went with its app
+			if p.To.IsZero() || p.To.After(c.At) {
+				p.To = c.At
+			}
+			note(c.ID, p)
 		}
 	}
-	byFrom[core.Millis(last.From)] = last
-	return slices.Collect(maps.Values(byFrom)), nil
+	if !last.From.IsZero() {
+		byFrom[core.Millis(last.From)] = last
+	}
+	p := pauses{list: slices.Collect(maps.Values(byFrom))}
+	if p.since = core.InstantOf(a.now.Add(-cmp.Or(m.o.KeepRuns, keptRecords))); p.since <= from {
+		p.since = 0
+	}
+	return p, nil
 }
 
-func (a *auditing) paused(app string, at core.Instant) bool {
-	t := at.Time()
-	covers := func(p core.Pause) bool { return p.Covers(t) }
-	return slices.ContainsFunc(a.global, covers) || slices.ContainsFunc(a.apps[app], covers)
-}
-
-// young reports whether an instant need not have a run yet: it has just been,
-// or a message as old as it is still on the ring.
-func (a *auditing) young(at core.Instant, jitter time.Duration) bool {
-	return at.Time().After(a.now.Add(-settling-jitter)) || !a.oldest.IsZero() && !at.Time().Add(jitter).Before(a.oldest)
+// pausesOf reads the pauses of an app once.
+func (m *Manage) pausesOf(ctx context.Context, a *auditing, name string, from core.Instant) (pauses, error) {
+	if p, known := a.apps[name]; known {
+		return p, nil
+	}
+	app, found, err := m.app(ctx, name)
+	if err != nil {
+		return pauses{}, err
+	}
+	if !found {
+		app = core.App{Name: name}
+	}
+	p, err := m.pauses(ctx, a, app, from)
+	if err == nil {
+		a.apps[name] = p
+	}
+	return p, err
 }
 
 // Audit says what was demanded of a job in from < instant <= to, from its
@@ -166,7 +214,7 @@ func (m *Manage) auditJob(ctx context.Context, a *auditing, ref string, id core.
 		return AuditReport{}, err
 	}
 	if j, ok := found[id]; ok {
-		return m.audit(ctx, a, id, j.Def.App, j.Def.Name, &j.Sched, from, to)
+		return m.audit(ctx, a, id, j.Def.App, j.Def.Name, &j, from, to)
 	}
 	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
 	if err != nil {
@@ -203,17 +251,20 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 
 func (m *Manage) auditAll(ctx context.Context, a *auditing, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
-	one := func(id core.JobID, app, name string, s *core.Sched) error {
+	one := func(id core.JobID, app, name string, j *core.Job) error {
 		sum.Jobs++
 		for start := from; ; {
-			r, err := m.audit(ctx, a, id, app, name, s, start, to)
+			r, err := m.audit(ctx, a, id, app, name, j, start, to)
 			if err != nil {
 				return err
 			}
 			sum.add(&r.AuditCount)
 			sum.Partial = sum.Partial || r.Partial
-			if r.Unaccounted > 0 && len(sum.Missing) < maxMissing {
+			if !r.Well() && len(sum.Missing) < maxMissing {
 				sum.Missing = append(sum.Missing, r)
+			}
+			if !r.Behind.IsZero() {
+				sum.Behind = r.Behind
 			}
 			if r.Next == 0 {
 				return nil
@@ -224,7 +275,7 @@ func (m *Manage) auditAll(ctx context.Context, a *auditing, from, to core.Instan
 	seen := map[core.JobID]bool{}
 	err := m.eachJob(ctx, "", func(j *core.Job) error {
 		seen[j.Def.ID] = true
-		return one(j.Def.ID, j.Def.App, j.Def.Name, &j.Sched)
+		return one(j.Def.ID, j.Def.App, j.Def.Name, j)
 	})
 	if err != nil {
 		return AuditSum{}, err
@@ -254,23 +305,33 @@ type revision struct {
 	last    bool         // the present one
 }
 
-// history is the revisions of a job that reach into the span, the oldest first.
-// s is the job as it stands, nil when it was deleted.
-func (m *Manage) history(ctx context.Context, id core.JobID, app string, s *core.Sched, from, to core.Instant) (list []revision, partial bool, err error) {
+// history is what is known of a job's revisions in a span.
+type history struct {
+	revs []revision // those that demand something, the oldest first
+	// swept is the instant up to which the runs may be gone by how long they were
+	// kept before its changes; keep is how long they are kept now.
+	swept   core.Instant
+	keep    time.Duration
+	partial bool
+}
+
+// history reads the revisions of a job that reach into the span; j is the job as
+// it stands, nil when it was deleted.
+func (m *Manage) history(ctx context.Context, id core.JobID, app string, j *core.Job, from, to core.Instant) (h history, err error) {
 	records := map[int64]core.JobRecord{}
-	if s != nil {
-		records[s.Rev] = core.RecordOf(s, nil)
+	if j != nil {
+		records[j.Sched.Rev] = core.RecordOf(&j.Sched, &j.Def)
 	}
-	if s == nil || s.RevAt.After(from.Time()) {
+	if j == nil || j.Sched.RevAt.After(from.Time()) {
 		changes, err := m.store.Changes(ctx, app, id, maxHistory)
 		if err != nil {
-			return nil, false, passing(err)
+			return h, passing(err)
 		}
 		complete := false
 		note := func(text string) {
 			// Both sides of each record, so that one that was lost is no gap.
 			if r, ok := core.ParseJobRecord(text); ok {
-				if _, known := records[r.Rev]; !known {
+				if known, is := records[r.Rev]; !is || known.Def == nil {
 					records[r.Rev] = r
 				}
 			}
@@ -286,43 +347,47 @@ func (m *Manage) history(ctx context.Context, id core.JobID, app string, s *core
 				oldest = r.RevAt
 			}
 		}
-		partial = !complete && oldest > core.Millis(from.Time())
+		h.partial = !complete && oldest > core.Millis(from.Time())
 	}
+	h.keep = keptRecords
 	revs := slices.Sorted(maps.Keys(records))
 	for i, rev := range revs {
 		r := revision{JobRecord: records[rev], end: to, last: i == len(revs)-1}
 		r.at = max(core.InstantOf(core.FromMillis(r.RevAt)), from)
+		if r.Def != nil && r.Def.Keep.Days > 0 { // where only planning changed something, it is as before
+			h.keep = time.Duration(r.Def.Keep.Days) * day
+		}
 		if !r.last {
-			r.end = min(to, core.InstantOf(core.FromMillis(records[revs[i+1]].RevAt)))
+			end := core.FromMillis(records[revs[i+1]].RevAt)
+			r.end = min(to, core.InstantOf(end))
+			h.swept = max(h.swept, core.InstantOf(end.Add(-h.keep)))
 		}
 		if r.at < r.end && !r.Deleted && r.State != core.Paused {
-			list = append(list, r)
+			h.revs = append(h.revs, r)
 		}
 	}
-	return list, partial, nil
+	if j == nil { // its runs stay as long as those of a job that does not say
+		h.keep = min(h.keep, keptRecords)
+	}
+	if m.o.KeepRuns > 0 {
+		h.keep, h.swept = m.o.KeepRuns, 0
+	}
+	return h, nil
 }
 
-// audit is the report of one job.
-func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, name string, s *core.Sched, from, to core.Instant) (AuditReport, error) {
+// audit is the report of one job, of j as it stands, nil when it was deleted.
+func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, name string, j *core.Job, from, to core.Instant) (AuditReport, error) {
 	rep := AuditReport{Job: id, App: app, Name: name, From: from, To: to}
-	if _, known := a.apps[app]; !known {
-		got, ok, err := m.app(ctx, app)
-		if err != nil {
-			return rep, err
-		}
-		a.apps[app] = nil
-		if ok {
-			if a.apps[app], err = m.pauses(ctx, a, app, got.Pause, from); err != nil {
-				return rep, err
-			}
-		}
-	}
-	revs, partial, err := m.history(ctx, id, app, s, from, to)
+	paused, err := m.pausesOf(ctx, a, app, from)
 	if err != nil {
 		return rep, err
 	}
-	rep.Partial = partial || a.partial
-	if len(revs) == 0 {
+	h, err := m.history(ctx, id, app, j, from, to)
+	if err != nil {
+		return rep, err
+	}
+	rep.Partial = h.partial || a.partial
+	if len(h.revs) == 0 {
 		return rep, nil
 	}
 	skips, err := m.store.Skips(ctx, id, from+1, to)
@@ -330,13 +395,13 @@ func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, nam
 		return rep, passing(err)
 	}
 	runs := &rising{m: m, job: id, next: from + 1, end: to}
-	for _, r := range revs {
-		w := walk{a: a, rep: &rep, app: app, rev: r, skips: skips, runs: runs}
-		if r.last {
-			w.now = s
+	for _, r := range h.revs {
+		w := walk{m: m, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
+		if r.last && j != nil {
+			w.now = &j.Sched
 		}
 		if _, fixed := r.Schedule.FixedDelay(); fixed {
-			err = m.auditDelay(ctx, &w)
+			err = w.delays(ctx)
 		} else {
 			err = w.instants(ctx)
 		}
@@ -349,22 +414,31 @@ func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, nam
 
 // walk is the audit of one revision.
 type walk struct {
-	a     *auditing
-	rep   *AuditReport
-	app   string
-	rev   revision
-	now   *core.Sched // of the present revision
-	skips []core.Skip
-	runs  *rising
+	m       *Manage
+	a       *auditing
+	rep     *AuditReport
+	pauses  pauses
+	history *history
+	rev     revision
+	sch     *schedule.Schedule // of rev
+	now     *core.Sched        // of the present revision
+	skips   []core.Skip
+	runs    *rising
+}
+
+func (w *walk) compile() (err error) {
+	if w.sch, err = schedule.Compile(w.rev.Schedule, w.rep.Job); err != nil {
+		return core.Errorf(core.CodeInternal, "the schedule of revision %d of job %d: %v", w.rev.Rev, w.rep.Job, err)
+	}
+	return nil
 }
 
 func (w *walk) instants(ctx context.Context) error {
-	sch, err := schedule.Compile(w.rev.Schedule, w.rep.Job)
-	if err != nil {
-		return core.Errorf(core.CodeInternal, "the schedule of revision %d of job %d: %v", w.rev.Rev, w.rep.Job, err)
+	if err := w.compile(); err != nil {
+		return err
 	}
-	for at, ok := sch.Next(w.rev.at); ok && at <= w.rev.end; at, ok = sch.Next(at) {
-		if w.a.paused(w.app, at) {
+	for at, ok := w.sch.Next(w.rev.at); ok && at <= w.rev.end; at, ok = w.sch.Next(at) {
+		if w.paused(at) {
 			continue
 		}
 		if w.rep.Demanded >= maxDemanded {
@@ -379,18 +453,21 @@ func (w *walk) instants(ctx context.Context) error {
 		}
 		switch {
 		case run != nil:
-			w.rep.run(run)
+			w.run(run)
 		case w.skipped(at):
-		case w.toPlan(at), w.a.young(at, w.rev.Schedule.Jitter):
-			w.rep.Pending++
+		case w.toPlan(at):
+			w.pending(at)
 		default:
-			w.missing(at)
-			if w.a.missed != nil {
-				w.a.missed(w, sch, at)
-			}
+			w.without(at)
 		}
 	}
 	return nil
+}
+
+func (w *walk) paused(at core.Instant) bool {
+	_, all := w.a.global.at(at)
+	_, app := w.pauses.at(at)
+	return all || app
 }
 
 // toPlan reports whether the instant is still in the plan.
@@ -398,11 +475,58 @@ func (w *walk) toPlan(at core.Instant) bool {
 	return w.now != nil && w.now.State == core.Started && w.now.Next != 0 && at >= w.now.Next
 }
 
-func (w *walk) missing(at core.Instant) {
+// run counts what has a run.
+func (w *walk) run(r *core.Run) {
+	if !w.rep.run(r) {
+		w.pending(max(r.At, r.Slot))
+	}
+}
+
+// pending counts what is still to be sent, or to be planned.
+func (w *walk) pending(at core.Instant) {
+	if at.Time().After(w.a.now.Add(-w.m.o.Patience)) {
+		w.rep.Pending++
+		return
+	}
+	w.rep.Overdue++
+	if len(w.rep.Waiting) < maxMissing {
+		w.rep.Waiting = append(w.rep.Waiting, at)
+	}
+}
+
+// without counts an instant that has left the plan, and has neither a run nor a
+// record. It may have just been, or be on a message as old as it, which excuses
+// it for so long; or it had both, and they are kept no more.
+func (w *walk) without(at core.Instant) {
+	slot := at.Time()
+	if _, fixed := w.sch.FixedDelay(); !fixed {
+		slot = slot.Add(w.rev.Schedule.Jitter)
+	}
+	behind := !w.a.oldest.IsZero() && !slot.Before(w.a.oldest)
+	switch {
+	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.m.o.Patience)):
+		w.rep.Pending++
+		return
+	case at <= w.reach():
+		w.rep.OutOfReach++
+		return
+	case behind:
+		w.rep.Behind = w.a.oldest
+	}
 	w.rep.Unaccounted++
 	if len(w.rep.Missing) < maxMissing {
 		w.rep.Missing = append(w.rep.Missing, at)
 	}
+	if _, fixed := w.sch.FixedDelay(); !fixed && w.a.missed != nil {
+		w.a.missed(w, w.sch, at)
+	}
+}
+
+// reach is the instant up to which it is not known any more what became of one:
+// a run is made, and a record too, when its instant has come or later, and kept
+// from then on.
+func (w *walk) reach() core.Instant {
+	return max(w.history.swept, core.InstantOf(w.m.o.Now().Add(-w.history.keep)), w.pauses.since, w.a.global.since)
 }
 
 func (w *walk) skipped(at core.Instant) bool {
@@ -415,13 +539,12 @@ func (w *walk) skipped(at core.Instant) bool {
 	return false
 }
 
-// auditDelay judges a fixed delay, whose instants follow from the ends of its
-// runs: each chain that closed demands the next.
-func (m *Manage) auditDelay(ctx context.Context, w *walk) error {
+// delays judges a fixed delay, whose instants follow from the ends of its runs:
+// each chain that closed demands the next.
+func (w *walk) delays(ctx context.Context) error {
 	delay, _ := w.rev.Schedule.FixedDelay()
-	sch, err := schedule.Compile(w.rev.Schedule, w.rep.Job)
-	if err != nil {
-		return core.Errorf(core.CodeInternal, "the schedule of revision %d of job %d: %v", w.rev.Rev, w.rep.Job, err)
+	if err := w.compile(); err != nil {
+		return err
 	}
 	for i := range w.skips {
 		if s := &w.skips[i]; s.First > w.rev.at && s.First <= w.rev.end {
@@ -429,8 +552,8 @@ func (m *Manage) auditDelay(ctx context.Context, w *walk) error {
 			w.rep.skip(s.Reason, s.Count)
 		}
 	}
-	covered := func(at core.Instant) bool {
-		return slices.ContainsFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) })
+	settled := func(at core.Instant) bool {
+		return slices.ContainsFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) }) || w.paused(at)
 	}
 	expected := core.Instant(0) // of the run before; 0 unknown
 	last := core.Instant(0)
@@ -446,14 +569,14 @@ func (m *Manage) auditDelay(ctx context.Context, w *walk) error {
 			w.rep.Next, w.rep.To = run.At-1, run.At-1
 			return nil
 		}
-		if expected != 0 && run.At > expected && !covered(expected) && !w.a.paused(w.app, expected) {
+		if expected != 0 && run.At > expected && !settled(expected) {
 			w.rep.Demanded++
-			w.missing(expected)
+			w.without(expected)
 		}
 		w.rep.Demanded++
-		w.rep.run(run)
+		w.run(run)
 		last = run.At
-		if expected, err = m.after(ctx, run, sch, delay); err != nil {
+		if expected, err = w.m.after(ctx, run, w.sch, delay); err != nil {
 			return err
 		}
 	}
@@ -467,18 +590,18 @@ func (m *Manage) auditDelay(ctx context.Context, w *walk) error {
 	}
 	switch {
 	case next > last && next > w.rev.at && next <= w.rev.end:
-		if covered(next) || w.a.paused(w.app, next) {
+		if settled(next) {
 			return nil
 		}
 		w.rep.Demanded++
-		w.rep.Pending++
-	case next > last, expected == 0, expected > w.rev.end, covered(expected), w.a.paused(w.app, expected):
-	case s.Tail != 0 || w.a.young(expected, 0):
+		w.pending(next)
+	case next > last, expected == 0, expected > w.rev.end, settled(expected):
+	case s.Tail != 0:
 		w.rep.Demanded++
-		w.rep.Pending++ // its chain has ended, and the tick moves it on
+		w.pending(expected) // its chain has ended, and the tick moves it on
 	default:
 		w.rep.Demanded++
-		w.missing(expected)
+		w.without(expected)
 	}
 	return nil
 }

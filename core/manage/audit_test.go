@@ -13,8 +13,15 @@ import (
 )
 
 func sum(c manage.AuditCount) string {
-	return fmt.Sprintf("demanded %d, on time %d, late %d (%s), skipped %v, pending %d, unaccounted %d",
+	text := fmt.Sprintf("demanded %d, on time %d, late %d (%s), skipped %v, pending %d, unaccounted %d",
 		c.Demanded, c.OnTime, c.Late, c.Worst, c.Skipped, c.Pending, c.Unaccounted)
+	if c.Overdue > 0 {
+		text += fmt.Sprintf(", overdue %d", c.Overdue)
+	}
+	if c.OutOfReach > 0 {
+		text += fmt.Sprintf(", out of reach %d", c.OutOfReach)
+	}
+	return text
 }
 
 // quiet lets no message on the ring excuse an instant.
@@ -312,7 +319,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 				}
 				want.Skipped[covered]++
 			case at >= planned && at.Time().After(revAt):
-				want.Pending++
+				want.Overdue++ // for an hour nobody planned it
 			default:
 				want.Unaccounted++
 				missing = append(missing, at)

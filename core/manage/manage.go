@@ -47,6 +47,12 @@ type Options struct {
 	ResumeAhead time.Duration
 	// Expiry is how long a heartbeat counts; core.BeatExpiry if 0.
 	Expiry time.Duration
+	// Patience is how late a fire may be on its way before that is worth a
+	// question: 15 min.
+	Patience time.Duration
+	// KeepRuns is what the store's sweep is told in place of each job's
+	// keep.days; 0 where it is told nothing.
+	KeepRuns time.Duration
 }
 
 // New makes the use cases on a store.
@@ -59,6 +65,9 @@ func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 	}
 	if o.Expiry == 0 {
 		o.Expiry = core.BeatExpiry
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Minute
 	}
 	return &Manage{store: store, ring: ring, finish: f, killer: killer, o: o}
 }
@@ -345,8 +354,13 @@ type AuditReport struct {
 	App, Name string
 	From, To  core.Instant // from < instant <= to
 	AuditCount
-	// Missing are the first unaccounted instants, at most 100.
+	// Missing are the first unaccounted instants, Waiting the first overdue ones,
+	// at most 100 of each.
 	Missing []core.Instant
+	Waiting []core.Instant
+	// Behind is when the oldest message on the ring was due, if something that is
+	// unaccounted for was due after it: it may be on its way all the same.
+	Behind time.Time
 	// Next is where to go on when the span held more than one report takes:
 	// From of the next; 0 all was looked at.
 	Next core.Instant
@@ -356,22 +370,33 @@ type AuditReport struct {
 
 // AuditCount is the sum over some instants.
 type AuditCount struct {
-	Demanded    int64
-	OnTime      int64
-	Late        int64 // sent more than OnTime after its slot
-	Worst       time.Duration
-	Skipped     map[core.Reason]int64
-	Pending     int64
+	Demanded int64
+	OnTime   int64
+	Late     int64 // sent more than OnTime after its slot
+	Worst    time.Duration
+	Skipped  map[core.Reason]int64
+	Pending  int64
+	// Overdue is what is pending for longer than Options.Patience: a run that
+	// could not be sent, or an instant that no tick has planned.
+	Overdue int64
+	// OutOfReach is what has neither a run nor a record, and is so old that both
+	// may be kept no more.
+	OutOfReach  int64
 	Unaccounted int64
 }
+
+// Well reports whether all that was demanded and can be known came about, or is
+// about to.
+func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
 
 // AuditSum is the sum over all jobs.
 type AuditSum struct {
 	From, To core.Instant
 	Jobs     int
 	AuditCount
-	// Missing are jobs with unaccounted instants, at most 100.
+	// Missing are jobs with unaccounted or overdue instants, at most 100.
 	Missing []AuditReport
+	Behind  time.Time // as in AuditReport
 	Partial bool
 }
 

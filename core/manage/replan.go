@@ -15,16 +15,20 @@ type ReplanResult struct {
 	Jobs     int
 	Demanded int64
 	// Missing is how many demanded instants had neither a run nor a record, and
-	// were no longer on their way; Sent how many of them are on the ring again.
+	// were no longer on their way or for too long; Sent how many of them are on the
+	// ring again.
 	Missing int64
 	Sent    int64
-	Partial bool // change records of the span were no longer there
+	// OutOfReach is how many may have had either, which is kept no more: they are
+	// left alone.
+	OutOfReach int64
+	Partial    bool // change records of the span were no longer there
 }
 
 // Replan sends again, with the same IDs, what an audit of the span finds
 // unaccounted for: of one job, or with an empty ref of all. The late rule
 // decides when it is dispatched, so an instant gets its run or a record that
-// says why not. What is still on its way is left alone, and an ID that turns
+// says why not. What is on its way and not late is left alone, and an ID that turns
 // out to have a run is decided already: to replan twice does nothing more.
 func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to core.Instant) (ReplanResult, error) {
 	if err := actor.check(); err != nil {
@@ -72,6 +76,7 @@ func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to c
 				return res, err
 			}
 			res.Demanded += r.Demanded
+			res.OutOfReach += r.OutOfReach
 			res.Partial = res.Partial || r.Partial
 			if start = r.Next; start == 0 {
 				break
@@ -82,7 +87,7 @@ func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to c
 		if err != nil {
 			return res, err
 		}
-		res.Jobs, res.Demanded, res.Partial = sum.Jobs, sum.Demanded, sum.Partial
+		res.Jobs, res.Demanded, res.OutOfReach, res.Partial = sum.Jobs, sum.Demanded, sum.OutOfReach, sum.Partial
 	}
 	flush()
 	if failed != nil {

@@ -282,15 +282,19 @@ func messages(f *Facts) []Finding {
 	}
 	d := f.Own.Fires
 	text := fmt.Sprintf("%d due, %d waiting for their time, %d in hand", d.Due, d.Waiting, d.InFlight)
+	old := f.Own.OldestMessage
+	age := f.Own.Now.Sub(old)
+	if old.IsZero() || age <= local(f, dueLocal, dueAWS) || f.Own.Fenced != "" {
+		return found(check, Well, text, "")
+	}
 	// On AWS the age is only known to be no more than that: since the queue was last
 	// seen empty. Where something fires each second a few messages are always due.
-	if old := f.Own.OldestMessage; !old.IsZero() && d.Due > local(f, 0, dueFew) && f.Own.Fenced == "" {
-		if age := f.Own.Now.Sub(old); age > local(f, dueLocal, dueAWS) {
-			return found(check, Wrong, fmt.Sprintf("%s; some have been due for up to %s: runs are late", text, span(age)),
-				local(f, "executors are slow or gone, or this machine does not keep up: tickring runs --state running", "look at the function dispatch below: throttles, errors, its mappings; then at slow executors: tickring runs --state running"))
-		}
+	if f.Cloud != nil && d.Due <= dueFew {
+		return found(check, Well, fmt.Sprintf("%s; one may be on its way for up to %s: tickring audit tells what is overdue", text, span(age)), "")
 	}
-	return found(check, Well, text, "")
+	return found(check, Wrong, fmt.Sprintf("%s; some have been due for up to %s: runs are late", text, span(age)),
+		local(f, "executors are slow, busy or gone, or this machine does not keep up: tickring audit tells what is overdue, tickring runs --state running what is under way",
+			"look at the function dispatch below: throttles, errors, its mappings; then at slow executors: tickring runs --state running"))
 }
 
 // mostNamed bounds how many of a kind are named in one line.

@@ -1,0 +1,240 @@
+package manage_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// sweep removes what is kept no longer.
+func (f *fixture) sweep() {
+	f.t.Helper()
+	if _, err := f.e.Upkeep.Sweep(ctx, f.clock, 0, 20*24*time.Hour, 100_000); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// hours runs a job at each full hour from the first after the clock on, n of
+// them, but those in lost, and leaves the clock a minute after the last.
+func (f *fixture) hours(job core.JobID, n int, lost ...int) (last core.Instant) {
+	f.t.Helper()
+	at := core.InstantOf(f.clock)/3600*3600 + 3600
+	for i := range n {
+		f.clock = at.Time().Add(20 * time.Millisecond)
+		gone := false
+		for _, l := range lost {
+			gone = gone || l == i
+		}
+		if !gone {
+			f.ran(job, at, 0)
+		}
+		at += 3600
+	}
+	pushNext(f, job, at)
+	f.clock = f.clock.Add(time.Minute)
+	return at - 3600
+}
+
+// TestAuditBeyondWhatIsKept: what ran and is kept no more is out of reach, not
+// unaccounted for, and a replan lets it be; what was lost within reach is found.
+func TestAuditBeyondWhatIsKept(t *testing.T) {
+	hourly := func(f *fixture, keep int) (manage.JobSpec, core.Job) {
+		s := spec("sweep", every(time.Hour))
+		s.Def.Keep.Days = keep
+		j := f.create(s)
+		f.fires()
+		f.quiet()
+		return s, j
+	}
+	for name, c := range map[string]struct {
+		do   func(f *fixture)
+		want string // of the last 70 hours
+		sent int64
+	}{
+		"kept for a day": {func(f *fixture) {
+			_, j := hourly(f, 1)
+			f.hours(j.Def.ID, 72)
+			f.sweep()
+		}, "demanded 70, on time 24, late 0 (0s), skipped map[], pending 0, unaccounted 0, out of reach 46", 0},
+		"and one was lost yesterday, one before": {func(f *fixture) {
+			_, j := hourly(f, 1)
+			f.hours(j.Def.ID, 72, 60, 20)
+			f.sweep()
+		}, "demanded 70, on time 23, late 0 (0s), skipped map[], pending 0, unaccounted 1, out of reach 46", 1},
+		"not swept yet": {func(f *fixture) {
+			_, j := hourly(f, 1)
+			f.hours(j.Def.ID, 72)
+		}, "demanded 70, on time 70, late 0 (0s), skipped map[], pending 0, unaccounted 0", 0},
+		"kept for longer since ten hours ago": {func(f *fixture) {
+			s, j := hourly(f, 1)
+			f.hours(j.Def.ID, 62)
+			f.sweep()
+			s.Def.Keep.Days = 30
+			f.save(s)
+			f.hours(j.Def.ID, 10, 0)
+			f.sweep()
+		}, "demanded 70, on time 33, late 0 (0s), skipped map[], pending 0, unaccounted 1, out of reach 36", 1},
+		"deleted": {func(f *fixture) {
+			_, j := hourly(f, 1)
+			f.hours(j.Def.ID, 72)
+			f.sweep()
+			if _, err := f.m.Delete(ctx, ann, "shop/sweep", nil); err != nil {
+				t.Fatal(err)
+			}
+		}, "demanded 70, on time 24, late 0 (0s), skipped map[], pending 0, unaccounted 0, out of reach 46", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			c.do(f)
+			from, to := core.InstantOf(f.clock.Add(-70*time.Hour)), core.InstantOf(f.clock)
+			all, err := f.m.AuditAll(ctx, from, to)
+			if err != nil || sum(all.AuditCount) != c.want || all.NotSent() != 0 || all.Well() != (c.sent == 0) {
+				t.Errorf("%s (%v)\nwant %s", sum(all.AuditCount), err, c.want)
+			}
+			r, err := f.m.Replan(ctx, ann, "", from, to)
+			if err != nil || r.Missing != c.sent || r.Sent != c.sent {
+				t.Errorf("replan: %+v %v, want %d sent", r, err, c.sent)
+			}
+		})
+	}
+}
+
+// TestAuditBeyondTheRecordsOfPauses: which pauses an app had longer ago than
+// change records are kept is not known, however long the runs of its jobs are.
+func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(24*time.Hour))
+	s.Def.Keep.Days = 90
+	j := f.create(s)
+	f.fires()
+	f.quiet()
+	shop := manage.Target{App: "shop"}
+	pause := func() {
+		if _, err := f.m.Pause(ctx, ann, shop, manage.PauseRequest{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resume := func() {
+		if _, err := f.m.Resume(ctx, ann, shop, ""); err != nil {
+			t.Fatal(err)
+		}
+		f.resumed()
+	}
+	from := core.InstantOf(f.clock)
+	first := j.Sched.Next
+	days := func(n int) { f.clock = f.clock.Add(time.Duration(n) * 24 * time.Hour) }
+	pause()
+	days(5)
+	resume()
+	days(40)
+	pause() // what is known of the first is in a record that is swept
+	resume()
+	pushNext(f, j.Def.ID, first+45*86400)
+	f.sweep()
+	r, err := f.m.Audit(ctx, "shop/sweep", from, core.InstantOf(f.clock))
+	if err != nil || r.Unaccounted != 30 || r.OutOfReach != r.Demanded-30 {
+		t.Errorf("%s %v", sum(r.AuditCount), err)
+	}
+	if len(r.Missing) == 0 || r.Missing[0].Time().Before(f.clock.Add(-30*24*time.Hour)) {
+		t.Errorf("missing from %v on", r.Missing)
+	}
+}
+
+// TestAuditOfWhatIsOverdue: an old message excuses what came after it for some
+// minutes, no longer; what no tick planned and what could not be sent for longer
+// is overdue, and neither is well.
+func TestAuditOfWhatIsOverdue(t *testing.T) {
+	begin := core.InstantOf(start)/600*600 + 600
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(10*time.Minute)))
+	f.fires() // the queue loses all that was planned
+	id := core.PlannedRun(j.Def.ID, begin)
+	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin, Attempt: 1, First: id, SentAt: begin.Time()}
+	if err := f.e.Finish.Create(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
+		t.Fatal(err)
+	}
+	pushNext(f, j.Def.ID, begin+5*600)
+	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60, Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
+	if err := f.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after   time.Duration // its first instant
+		want    string
+		behind  bool
+		missing int
+		waiting []core.Instant
+	}{
+		{14 * time.Minute, "demanded 2, on time 0, late 0 (0s), skipped map[], pending 2, unaccounted 0", false, 0, nil},
+		{16 * time.Minute, "demanded 2, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 0, overdue 1", false, 0, []core.Instant{begin}},
+		{26 * time.Minute, "demanded 3, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 1, overdue 1", true, 1, []core.Instant{begin}},
+		{67 * time.Minute, "demanded 7, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 4, overdue 2", true, 4, []core.Instant{begin, begin + 5*600}},
+	} {
+		f.clock = begin.Time().Add(c.after)
+		r, err := f.m.Audit(ctx, "shop/sweep", begin-1, core.InstantOf(f.clock))
+		if err != nil || sum(r.AuditCount) != c.want || r.Behind.Equal(begin.Time()) != c.behind || len(r.Missing) != c.missing ||
+			len(r.Waiting) != len(c.waiting) || len(c.waiting) > 0 && r.Waiting[len(c.waiting)-1] != c.waiting[len(c.waiting)-1] {
+			t.Errorf("after %s: %s (%v), behind %s, missing %v, waiting %v\nwant %s", c.after, sum(r.AuditCount), err, r.Behind, r.Missing, r.Waiting, c.want)
+		}
+		all, err := f.m.AuditAll(ctx, begin-1, core.InstantOf(f.clock))
+		if err != nil || sum(all.AuditCount) != c.want || all.Behind != r.Behind || all.Well() != (len(c.waiting) == 0) || len(all.Missing) == 0 != all.Well() {
+			t.Errorf("after %s, all: %s (%v), behind %s, missing %v", c.after, sum(all.AuditCount), err, all.Behind, all.Missing)
+		}
+	}
+	if r, err := f.m.Replan(ctx, ann, "", begin-1, core.InstantOf(f.clock)); err != nil || r.Sent != 4 {
+		t.Errorf("replan: %+v %v, want 4 sent", r, err)
+	}
+}
+
+// TestAuditOfADeletedAppAndItsHeir: the pauses of an app that was deleted excuse
+// what fell in them, until it was deleted; one made anew under its name has none
+// of them.
+func TestAuditOfADeletedAppAndItsHeir(t *testing.T) {
+	shop := manage.Target{App: "shop"}
+	at := func(m int) core.Instant { return core.InstantOf(start) + core.Instant(60*m) }
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(10*time.Minute)))
+	f.fires()
+	f.quiet()
+	pushNext(f, j.Def.ID, at(60)/600*600)
+	pause := func(m int) {
+		f.clock = at(m).Time()
+		_, err := f.m.Pause(ctx, ann, shop, manage.PauseRequest{})
+		must(err)
+	}
+	pause(1)
+	f.clock = at(35).Time()
+	_, err := f.m.Resume(ctx, ann, shop, "") // 10, 20 and 30 fell silently; 40 is lost
+	must(err)
+	pause(45) // 50 fell
+	f.clock = at(55).Time()
+	_, err = f.m.Delete(ctx, ann, "shop/sweep", nil)
+	must(err)
+	must(f.m.DeleteApp(ctx, ann, "shop"))
+	check := func(when, want string) {
+		t.Helper()
+		all, err := f.m.AuditAll(ctx, at(0), core.InstantOf(f.clock)-5)
+		if err != nil || sum(all.AuditCount) != want {
+			t.Errorf("%s: %s (%v)\nwant %s", when, sum(all.AuditCount), err, want)
+		}
+	}
+	f.clock = at(56).Time()
+	check("deleted", "demanded 1, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 1")
+	f.clock = at(57).Time()
+	_, err = f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "shop"})
+	must(err)
+	heir := f.create(spec("sweep", every(10*time.Minute)))
+	f.fires()
+	pushNext(f, heir.Def.ID, at(90)/600*600)
+	f.clock = at(81).Time() // 60, 70 and 80 were lost
+	check("made anew", "demanded 4, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 4")
+}
