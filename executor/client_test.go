@@ -152,6 +152,34 @@ func TestTooManyUnreported(t *testing.T) {
 	})
 }
 
+// Few results may be many bytes.
+func TestTooManyUnreportedBytes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		mux.Register("says", func(_ context.Context, r *Run) error { r.SetResult(Success, strings.Repeat("x", 1000)); return nil })
+		f := newFake()
+		f.answer = func(string, string, []byte) string { return "" }
+		dir := t.TempDir()
+		full := func(o *Options) { o.Dir, o.MaxUnreportedBytes = dir, 3000 }
+		e := start(t, mux, f, full)
+		for id := int64(1); id <= 3; id++ {
+			mustSend(t, e, order(1, id, "says"))
+			synctest.Wait()
+		}
+		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
+		pass(time.Second)
+		synctest.Wait()
+		dir = copyJournal(t, dir)
+		e = start(t, mux, f, full) // after a crash
+		refused(t, send(e, order(1, 4, "says")), wire.CodeBusy, "queue full: too many results wait for a server")
+		f.set(nil)
+		f.until(t, func() bool { return len(f.items) >= 3 })
+		synctest.Wait()
+		mustSend(t, e, order(1, 4, "says"))
+		f.want(t, 4, 200, strings.Repeat("x", 1000))
+	})
+}
+
 // A server that calls at D's path is told in D's shape.
 func TestTriggerTellsD(t *testing.T) {
 	f := newFake()

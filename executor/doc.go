@@ -30,11 +30,12 @@
 // before the answer. It is reported once it ends; if the process dies under
 // it, the next process with the same folder reports it as failed, or runs it
 // again where the handler was registered with [RunAgain]. A result stays in the
-// journal until a server took it. A server may so hear of one result twice,
+// journal until a server took it, but that of a run that came by
+// [Executor.Submit] where there are no servers. A server may so hear of one result twice,
 // and never of two different ones.
 //
 // A run is taken once: a second order with its ID is refused while it waits or
-// runs, and for [Options].Remember after its end.
+// runs, until a server took its result, and for [Options].Remember after its end.
 //
 // Runs of one job go one after another, in the order in which they came, in a
 // queue that is bounded. The job's block strategy says what becomes of a run

@@ -28,7 +28,8 @@ type Options struct {
 	// Servers are the base URLs of the servers, as xxl-job's executors take
 	// them: http://host:8080, or http://host:8080/xxl-job-admin for xxl-job.
 	// They are tried in order until one takes a request. Without any, nothing
-	// is registered and results stay in the journal.
+	// is registered and results stay in the journal, but those of runs that came
+	// by [Executor.Submit]: who submitted them has them.
 	Servers []string
 	// Token is sent to the servers and demanded of whoever calls; empty
 	// demands none, which is for tests and closed networks.
@@ -77,8 +78,10 @@ type Options struct {
 	// QueueSize is how many runs of one job may wait. 0: 1,000.
 	QueueSize int
 	// MaxUnreported is how many results may wait for a server before new runs
-	// are refused. 0: 100,000.
-	MaxUnreported int
+	// are refused, and MaxUnreportedBytes how large they may be together.
+	// 0: 100,000 and 64 MiB.
+	MaxUnreported      int
+	MaxUnreportedBytes int64
 	// Remember is how long the ID of an ended run is refused. 0: 1 h.
 	Remember time.Duration
 	// RememberMax is how many IDs of ended runs are remembered, so that
@@ -194,6 +197,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 	or(&o.LogMax, 10<<20)
 	or(&o.QueueSize, 1000)
 	or(&o.MaxUnreported, 100_000)
+	or(&o.MaxUnreportedBytes, 64<<20)
 	or(&o.Remember, time.Hour)
 	or(&o.RememberMax, 200_000)
 	or(&o.Heartbeat, 30*time.Second)
@@ -264,7 +268,9 @@ func (e *Executor) Start() error {
 	j, was, err := openJournal(dir, e.o.NoSync, e.o.journalMost, e.log)
 	if err != nil {
 		e.mu.Lock()
-		e.state = stateNew
+		if e.state == stateStarting {
+			e.state = stateNew
+		}
 		e.mu.Unlock()
 		return fmt.Errorf("executor: %w", err)
 	}
@@ -282,15 +288,27 @@ func (e *Executor) Start() error {
 	for _, it := range was.results {
 		e.reporter.add(pending{item: it})
 	}
-	e.base, e.quit = context.WithCancel(context.Background())
-	e.mu.Lock()
-	e.journal, e.state = j, stateRunning
-	e.recover(was.open)
-	e.mu.Unlock()
-
 	if e.o.Token == "" {
 		e.log.Warn("The executor has no token: whoever reaches it can start runs.", "app", e.o.App)
 	}
+	if !e.begin(j, was.open) {
+		j.close()
+		return errors.New("executor: it was stopped while it started")
+	}
+	return nil
+}
+
+// begin has the executor run, with all that a stop will end; false if it was
+// stopped already.
+func (e *Executor) begin(j *journal, open []*incoming) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.state != stateStarting {
+		return false
+	}
+	e.base, e.quit = context.WithCancel(context.Background())
+	e.journal, e.state = j, stateRunning
+	e.recover(open)
 	beat, endBeat := context.WithCancel(context.Background())
 	rest, endRest := context.WithCancel(context.Background())
 	e.sideEnd = [2]context.CancelFunc{endBeat, endRest}
@@ -304,7 +322,7 @@ func (e *Executor) Start() error {
 	if e.o.LogRetention > 0 {
 		e.side.Go(func() { e.sweeps(rest) })
 	}
-	return nil
+	return true
 }
 
 func (e *Executor) sweeps(ctx context.Context) {
@@ -328,7 +346,8 @@ func (e *Executor) sweeps(ctx context.Context) {
 // none takes is in the journal for the next start.
 //
 // When ctx ends Stop leaves out whatever waiting is left, and says so.
-// Stopping twice is no error.
+// Stopping twice is no error; a Stop during Start has Start give up, and does
+// not wait for it.
 func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Lock()
 	if e.state != stateRunning {
@@ -340,11 +359,7 @@ func (e *Executor) Stop(ctx context.Context) error {
 	e.mu.Unlock()
 
 	e.sideEnd[0]()
-	if e.registers() {
-		if err := e.client.toOne(ctx, wire.PathRegistryRemove, wire.AppendRegistration(nil, e.registration())); err != nil {
-			e.log.Warn("The address could not be removed; the servers forget it by themselves.", "address", e.o.Address, "error", err)
-		}
-	}
+	removed := e.unregister(ctx)
 
 	e.mu.Lock()
 	for _, w := range e.workers {
@@ -413,8 +428,36 @@ func (e *Executor) Stop(ctx context.Context) error {
 		e.log.Warn("Results of runs are left in the journal for the next start.", "results", left, "folder", e.o.Dir)
 	}
 	e.journal.close()
+	removed()
 	e.o.Client.CloseIdleConnections()
 	return err
+}
+
+// unregister removes the address from the servers, beside what else a stop
+// does, for those that do not answer must not use up its time. removed waits
+// for that: since the begin no longer than two servers may take to answer.
+func (e *Executor) unregister(ctx context.Context) (removed func()) {
+	if !e.registers() {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	most := time.NewTimer(2 * e.o.RequestTimeout)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := e.client.toOne(ctx, wire.PathRegistryRemove, wire.AppendRegistration(nil, e.registration())); err != nil {
+			e.log.Warn("The address could not be removed; the servers forget it by themselves.", "address", e.o.Address, "error", err)
+		}
+	}()
+	return func() {
+		select {
+		case <-done:
+		case <-most.C:
+		}
+		most.Stop()
+		cancel()
+		<-done
+	}
 }
 
 // Strays is how many handlers go on though their runs were ended: by a timeout,

@@ -30,7 +30,7 @@ type journal struct {
 	nosync bool
 	log    *slog.Logger
 	past   func() []remembered // the IDs to refuse, for the head of a file
-	most   int64               // size at which a new file is begun
+	most   int64               // size at which a new file is begun, if half of it is new
 
 	kick chan struct{} // write now
 	soon chan struct{} // write within gather
@@ -43,11 +43,13 @@ type journal struct {
 	next  *batch
 	live  map[int64]*entry
 	unrep int   // results in live
+	bytes int64 // of these
 	came  int64 // entries so far
 
 	// Of the writer alone.
 	f      *os.File
 	size   int64
+	head   int64 // of size, what the file was begun with
 	seq    int64
 	spare  []byte
 	failed error
@@ -211,7 +213,9 @@ func (j *journal) store(buf []byte) error {
 }
 
 func (j *journal) tryStore(buf []byte) error {
-	if j.f == nil || j.size > j.most {
+	// What was open when the file was begun may alone be larger than most: it is
+	// not written again before as much has come.
+	if j.f == nil || j.size > max(j.most, 2*j.head) {
 		return j.begin()
 	}
 	if len(buf) == 0 {
@@ -288,7 +292,7 @@ func (j *journal) begin() error {
 	if j.f != nil {
 		j.f.Close()
 	}
-	j.f, j.size, j.seq = f, int64(len(head)), seq
+	j.f, j.size, j.head, j.seq = f, int64(len(head)), int64(len(head)), seq
 	for _, o := range old {
 		os.Remove(o)
 	}
@@ -380,9 +384,15 @@ func (j *journal) result(it *wire.CallbackItem, at int64) {
 	}
 	if e.result == nil {
 		j.unrep++
+	} else {
+		j.bytes -= sizeOf(e.result)
 	}
+	j.bytes += sizeOf(it)
 	e.run, e.result, e.at = nil, it, at
 }
+
+// sizeOf is what a result takes, about.
+func sizeOf(it *wire.CallbackItem) int64 { return int64(200 + len(it.Msg) + len(it.Data)) }
 
 // taken forgets what a server has, or what was refused after all.
 func (j *journal) taken(ids ...int64) {
@@ -405,6 +415,7 @@ func (j *journal) forget(id int64) {
 	if e := j.live[id]; e != nil {
 		if e.result != nil {
 			j.unrep--
+			j.bytes -= sizeOf(e.result)
 		}
 		delete(j.live, id)
 	}
@@ -415,6 +426,13 @@ func (j *journal) has(id int64) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.live[id] != nil
+}
+
+// full says that as many results wait for a server as may, or as many bytes.
+func (j *journal) full(most int, bytes int64) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.unrep >= most || j.bytes >= bytes
 }
 
 // unreported is how many results wait for a server.

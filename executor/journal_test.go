@@ -303,6 +303,49 @@ func TestJournalRolls(t *testing.T) {
 	}
 }
 
+// What is open may alone be larger than a file is to be: it is written again
+// only when as much has come since.
+func TestJournalLargerThanAFile(t *testing.T) {
+	dir := t.TempDir()
+	const most = 100_000
+	j, _, err := openJournal(dir, true, most, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.start(func() []remembered { return nil })
+	msg := strings.Repeat("x", 10_000)
+	const large = 60
+	for id := range int64(large) { // six files' worth that no server has taken
+		<-j.end(&wire.CallbackItem{LogID: id + 1, Code: 500, Msg: msg}, 7).done
+	}
+	first := number(j.files()[0])
+	if first > 6 {
+		t.Errorf("%d files were begun while it grew to six times their size", first)
+	}
+	const small = 200
+	for id := range int64(small) {
+		<-j.accept(&incoming{Run: order(1, 1000+id, "h")}).done
+	}
+	if n := number(j.files()[0]) - first; n > 1 {
+		t.Errorf("%d small runs began %d files, each with all that is open", small, n)
+	}
+	for id := range int64(large) {
+		j.taken(id + 1)
+	}
+	for id := range int64(large) {
+		<-j.end(&wire.CallbackItem{LogID: 1000 + id, Code: 500, Msg: msg}, 7).done
+		j.taken(1000 + id)
+	}
+	j.close()
+	if size := j.size; size > 14*most {
+		t.Errorf("the file has %d bytes", size)
+	}
+	_, was, err := openJournal(dir, true, most, quiet)
+	if err != nil || len(was.open) != small-large || len(was.results) != 0 {
+		t.Errorf("%d open, %d results, %v", len(was.open), len(was.results), err)
+	}
+}
+
 func FuzzJournal(f *testing.F) {
 	run := order(1, 1, "h")
 	f.Add(frame(frame(nil, recAccept, wire.AppendRun(nil, &run)), recTaken, []byte{2}))

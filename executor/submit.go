@@ -19,7 +19,7 @@ var (
 	// a server.
 	ErrOpen = errors.New("the run is here already")
 	// ErrReported: a run with this ID has ended here and its result was taken
-	// by a server.
+	// by a server, or without servers by who submitted it.
 	ErrReported = errors.New("the run has ended and is reported")
 )
 
@@ -129,14 +129,14 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 		o(in)
 	}
 	e.mu.Lock()
-	open := e.open[in.LogID] != nil
+	started := e.journal != nil
+	open := started && (e.open[in.LogID] != nil || e.journal.has(in.LogID))
 	past := e.past.has(in.LogID, time.Now())
-	j := e.journal
 	e.mu.Unlock()
 	switch {
-	case j == nil:
+	case !started:
 		return nil, fmt.Errorf("%w: it is not started", ErrBusy)
-	case open, past && j.has(in.LogID):
+	case open:
 		return nil, ErrOpen
 	case past:
 		return nil, ErrReported
@@ -155,7 +155,7 @@ func (e *Executor) Submit(ctx context.Context, order []byte, opts ...SubmitOptio
 func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if e.open[in.LogID] != nil || e.past.has(in.LogID, time.Now()) { // it came twice at once
+	if e.known(in.LogID) { // it came twice at once
 		return nil, ErrOpen
 	}
 	t := e.newTask(in, nil, key{}, false)

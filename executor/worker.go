@@ -72,8 +72,9 @@ type task struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// Of Executor.mu.
+	// Of Executor.mu. Who sets ended has the run settled, and nobody else.
 	ended    bool   // the handler has returned, or is given up
+	returned bool   // it is the handler's return that ended it
 	kill     string // why it is being ended; empty if it is not
 	recorded bool   // it has its result
 }
@@ -106,10 +107,10 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 	case e.state != stateRunning:
 		e.mu.Unlock()
 		return wire.CodeBusy, wire.MsgQueueFull + ": the executor is stopping"
-	case e.open[run.LogID] != nil || e.past.has(run.LogID, time.Now()):
+	case e.known(run.LogID):
 		e.mu.Unlock()
 		return wire.CodeFailure, fmt.Sprintf("%s, logId:%d", wire.MsgRepeatTrigger, run.LogID)
-	case e.journal.unreported() >= e.o.MaxUnreported:
+	case e.awaited(run) && e.journal.full(e.o.MaxUnreported, e.o.MaxUnreportedBytes):
 		e.mu.Unlock()
 		return wire.CodeBusy, wire.MsgQueueFull + ": too many results wait for a server"
 	}
@@ -145,15 +146,25 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 		t.ended = true
 		w.queue = slices.DeleteFunc(w.queue, func(o *task) bool { return o == t })
 		delete(e.open, run.LogID)
+		e.journal.taken(run.LogID)
 		e.mu.Unlock()
 		t.cancel(nil)
-		e.journal.taken(run.LogID)
 		e.log.Error("A run is refused: it cannot be journaled.", "job", run.JobID, "run", run.LogID, "error", err)
 		return wire.CodeBusy, wire.MsgQueueFull + ": the run cannot be journaled"
 	}
 	w.wake()
 	return wire.CodeSuccess, ""
 }
+
+// known says that a run is here, or has ended here: also one that nobody
+// remembers but because no server took its result yet. Call it with mu held.
+func (e *Executor) known(id int64) bool {
+	return e.open[id] != nil || e.past.has(id, time.Now()) || e.journal.has(id)
+}
+
+// awaited says that the result of a run is for a server: of one that was
+// submitted only if there is any, for who submitted it has it.
+func (e *Executor) awaited(run *incoming) bool { return run.sub == nil || len(e.o.Servers) > 0 }
 
 func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
 	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
@@ -360,19 +371,22 @@ func (e *Executor) do(w *worker, t *task) {
 	if r.Again {
 		r.log.line("The process that had this run died or gave it back; it runs again.")
 	}
-	if err := e.setup(w, t.handler); err != nil {
+	err := e.setup(w, t.handler)
+	if err != nil {
 		r.log.line(err.Error())
-		e.mu.Lock()
-		gone, kill := t.ended, t.kill
-		t.ended = true
-		e.mu.Unlock()
-		switch {
-		case gone: // Stop gave it up
-		case kill != "":
-			e.settle(t, wire.CodeFailure, kill+suffixRunning, "")
-		default:
-			e.settle(t, wire.CodeFailure, firstLine(err.Error()), "")
-		}
+	}
+	e.mu.Lock()
+	gone, kill := t.ended, t.kill
+	t.ended = gone || err != nil
+	e.mu.Unlock()
+	switch {
+	case gone: // Stop gave it up
+		return
+	case err != nil && kill != "":
+		e.settle(t, wire.CodeFailure, kill+suffixRunning, "")
+		return
+	case err != nil:
+		e.settle(t, wire.CodeFailure, firstLine(err.Error()), "")
 		return
 	}
 	ctx, stop := t.ctx, context.CancelFunc(func() {})
@@ -386,7 +400,8 @@ func (e *Executor) do(w *worker, t *task) {
 	}
 
 	returned := make(chan struct{})
-	err, late := errGoexit, false
+	late := false
+	err = errGoexit
 	strays := w.strays
 	strays.Add(1)
 	go func() {
@@ -395,7 +410,7 @@ func (e *Executor) do(w *worker, t *task) {
 			late = errors.Is(context.Cause(ctx), errTimeout)
 			e.mu.Lock()
 			gone := t.ended
-			t.ended = true
+			t.ended, t.returned = true, !gone
 			e.mu.Unlock()
 			if gone {
 				e.strays.Add(-1)
@@ -417,13 +432,17 @@ func (e *Executor) do(w *worker, t *task) {
 	}
 
 	e.mu.Lock()
-	gone := !t.ended // for good: what the handler returns later counts no more
-	t.ended = true
-	kill := t.kill
+	unheeded, mine := !t.ended, t.returned
+	t.ended = true // for good: what the handler returns later counts no more
+	kill = t.kill
 	e.mu.Unlock()
-	if gone {
+	switch {
+	case unheeded:
 		w.stray = true
 		e.abandon(t, kill)
+		return
+	case !mine: // Stop gave it up
+		w.stray = true
 		return
 	}
 	<-returned
@@ -500,6 +519,10 @@ func (e *Executor) end(t *task, code int, msg, data string) {
 	b := e.journal.end(&it, now.UnixMilli())
 	e.closed(t)
 	e.past.add(t.wire.LogID, now.UnixMilli(), now)
+	if !e.awaited(t.wire) {
+		e.journal.taken(it.LogID)
+		return
+	}
 	e.reporter.add(pending{item: it, durable: b, sub: t.wire.sub})
 }
 

@@ -1,0 +1,200 @@
+package executor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+func submit(tb testing.TB, e *Executor, run wire.Run) *Submitted {
+	tb.Helper()
+	s, err := e.Submit(context.Background(), wire.AppendOrder(nil, &run))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+// A run that a stop gave up is settled once, also if its handler returns a
+// moment later: heeding the end of its context, but not in time.
+func TestGivenUpIsSettledOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mux := NewMux()
+		began := make(chan struct{}, 2)
+		mux.Register("slow", func(ctx context.Context, _ *Run) error {
+			began <- struct{}{}
+			<-ctx.Done()
+			pass(1500 * time.Millisecond)
+			return nil
+		})
+		f := newFake()
+		dir := t.TempDir()
+		e := start(t, mux, f, func(o *Options) { o.Dir = dir })
+		s := submit(t, e, order(1, 1, "slow"))
+		mustSend(t, e, order(2, 2, "slow"))
+		<-began
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := e.Stop(ctx); err == nil {
+			t.Error("no word of the handlers that go on")
+		}
+		<-s.Ended()
+		told := s.Result()
+		if e.Strays() != 2 {
+			t.Errorf("%d strays", e.Strays())
+		}
+		pass(time.Minute)
+		synctest.Wait()
+		if e.Strays() != 0 || s.Result() != told {
+			t.Errorf("%d strays, result %v", e.Strays(), s.Result())
+		}
+		start(t, mux, f, func(o *Options) { o.Dir = dir })
+		for id := int64(1); id <= 2; id++ {
+			f.want(t, id, 500, "web container destroy and kill the job. [job running, killed] (the handler has not returned and goes on)")
+		}
+	})
+}
+
+// A run that a stop gave up while its handler was made ready does not begin.
+func TestGivenUpDoesNotBegin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inits, free, ran := make(chan struct{}), make(chan struct{}), false
+		mux := NewMux()
+		mux.Register("h", func(context.Context, *Run) error { ran = true; return nil },
+			Init(func(context.Context) error { close(inits); <-free; return nil }))
+		e := start(t, mux, newFake(), nil)
+		s := submit(t, e, order(1, 1, "h"))
+		<-inits
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := e.Stop(ctx); err == nil {
+			t.Error("no word of what goes on")
+		}
+		<-s.Ended()
+		close(free)
+		synctest.Wait()
+		if ran {
+			t.Error("its handler was called after its run had been reported as ended")
+		}
+	})
+}
+
+// A stop that comes while the executor starts is not forgotten, and leaves its
+// folder to the next one.
+func TestStopDuringStart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		// Not whole: it says so while it reads, and there the stop comes.
+		if err := os.WriteFile(filepath.Join(dir, "journal-0000000000000001"), []byte("torn"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var e *Executor
+		said := 0
+		f := newFake()
+		e = prepare(t, okMux(), f, func(o *Options) {
+			o.Dir = dir
+			o.Log = slog.New(hook(func() {
+				if said++; said == 1 {
+					if err := e.Stop(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			}))
+		})
+		if err := e.Start(); err == nil || said == 0 {
+			t.Errorf("it started: %v, and said %d things", err, said)
+		}
+		refused(t, send(e, order(1, 1, "ok")), wire.CodeBusy, "queue full: the executor is stopping")
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		pass(time.Hour)
+		f.mu.Lock()
+		calls := f.calls
+		f.mu.Unlock()
+		if len(calls) != 0 {
+			t.Errorf("it called %v", calls)
+		}
+		mustSend(t, start(t, okMux(), f, func(o *Options) { o.Dir = dir }), order(1, 1, "ok"))
+		f.want(t, 1, 200, "")
+	})
+}
+
+// hook is a slog.Handler that calls itself at each line.
+type hook func()
+
+func (h hook) Enabled(context.Context, slog.Level) bool  { return true }
+func (h hook) Handle(context.Context, slog.Record) error { h(); return nil }
+func (h hook) WithAttrs([]slog.Attr) slog.Handler        { return h }
+func (h hook) WithGroup(string) slog.Handler             { return h }
+
+// Servers that do not answer take nothing of the time that runs have.
+func TestStopWithDeadServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWaiting()
+		mux := NewMux()
+		mux.Register("w", w.handle)
+		f := newFake()
+		f.answer = func(string, string, []byte) string { return silence }
+		ten := func(o *Options) {
+			o.Servers = nil
+			for i := range 10 {
+				o.Servers = append(o.Servers, fmt.Sprintf("http://dead-%d", i))
+			}
+		}
+		idle := start(t, mux, f, ten)
+		began := time.Now()
+		if err := idle.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if d := time.Since(began); d > 10*time.Second {
+			t.Errorf("an idle executor took %v to stop", d)
+		}
+
+		e := start(t, mux, f, ten)
+		at, waits := submit(t, e, order(1, 1, "w")), submit(t, e, order(1, 2, "w"))
+		<-w.began
+		began = time.Now()
+		stopped := make(chan error)
+		go func() { stopped <- e.Stop(t.Context()) }()
+		<-waits.Ended()
+		if d := time.Since(began); d != 0 {
+			t.Errorf("what waited was told after %v", d)
+		}
+		<-at.Ended()
+		if d := time.Since(began); d != 30*time.Second {
+			t.Errorf("what was at work had %v", d)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A server that comes behind one that does not answer hears of the stop.
+func TestStopBehindADeadServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		f.answer = func(host, _ string, _ []byte) string {
+			if host == "one" {
+				return silence
+			}
+			return taken
+		}
+		e := start(t, okMux(), f, func(o *Options) { o.Servers = []string{"http://one", "http://two"} })
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if last := f.calls[len(f.calls)-1]; last != "two"+wire.PathRegistryRemove {
+			t.Errorf("its last call was %s", last)
+		}
+	})
+}

@@ -1,0 +1,81 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// Without servers the result of a run that was submitted is for who submitted
+// it: nothing of it is kept but that it ended, so there is no end of such runs.
+func TestSubmittedForNobodyElse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		alone := func(o *Options) { o.Servers, o.MaxUnreported, o.Dir = nil, 3, dir }
+		f := newFake()
+		e := start(t, okMux(), f, alone)
+		// What a server sent is kept for one.
+		for id := int64(101); id <= 103; id++ {
+			mustSend(t, e, order(2, id, "ok"))
+		}
+		synctest.Wait()
+		refused(t, send(e, order(2, 104, "ok")), wire.CodeBusy, "queue full: too many results wait for a server")
+		for id := int64(1); id <= 20; id++ {
+			s := submit(t, e, order(1, id, "ok"))
+			<-s.Ended()
+			if s.Result().Outcome != Success {
+				t.Fatalf("run %d: %v", id, s.Result())
+			}
+		}
+		if n := e.Unreported(); n != 3 {
+			t.Errorf("%d results are kept, want the 3 that a server may take", n)
+		}
+		again := func(e *Executor) {
+			t.Helper()
+			run := order(1, 7, "ok")
+			if _, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run)); !errors.Is(err, ErrReported) {
+				t.Errorf("a run that has ended: %v", err)
+			}
+		}
+		again(e)
+		pass(time.Second)
+		synctest.Wait()
+		dir = copyJournal(t, dir)
+		e = start(t, okMux(), f, alone) // after a crash
+		again(e)
+		if n := e.Unreported(); n != 3 {
+			t.Errorf("%d results after a crash", n)
+		}
+	})
+}
+
+// A run whose result no server took is not taken again, however long it waits.
+func TestRepeatWhileUnreported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ran := 0
+		mux := NewMux()
+		mux.Register("h", func(context.Context, *Run) error { ran++; return nil })
+		f := newFake()
+		f.set(func(string, string, []byte) string { return "" })
+		e := start(t, mux, f, func(o *Options) { o.RememberMax = 1 })
+		mustSend(t, e, order(1, 1, "h"))
+		mustSend(t, e, order(1, 2, "h")) // the memory has room for one
+		pass(2 * time.Hour)
+		run := order(1, 1, "h")
+		refused(t, send(e, run), 500, "repeate trigger job")
+		if _, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run)); !errors.Is(err, ErrOpen) {
+			t.Errorf("submitted: %v", err)
+		}
+		f.set(nil)
+		f.want(t, 1, 200, "")
+		f.want(t, 2, 200, "")
+		synctest.Wait()
+		if ran != 2 {
+			t.Errorf("the handler was called %d times", ran)
+		}
+	})
+}
