@@ -30,16 +30,22 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 	return f
 }
 
-// restore makes a copy of the data fit to work with, before anything is planned.
+// restore makes a copy of the data fit to work with, before anything is planned
+// or anybody can ask for anything. It comes before the note that this server
+// lives: broken off it is begun again, from the same moment.
 func (s *Server) restore(ctx context.Context, p *parts) error {
-	if p.downAt.IsZero() {
+	last, err := p.engine.Upkeep.LastAlive(ctx)
+	if err != nil {
+		return fmt.Errorf("read the last sign of life: %w", err)
+	}
+	if last.IsZero() {
 		fmt.Fprintln(s.o.Notice, "restored: nothing ever worked on this data, so there is nothing to do")
 		return nil
 	}
 	e := p.engine
 	r := restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, restore.Options{})
 	var sum restore.Result
-	for req := (restore.Request{By: "serve --restored", From: p.downAt.Truncate(time.Second), Again: true}); ; {
+	for req := (restore.Request{By: "serve --restored", From: last.Truncate(time.Second), Again: true}); ; {
 		res, err := r.Do(ctx, req)
 		if err != nil {
 			return fmt.Errorf("restore: %w", err)
@@ -47,7 +53,7 @@ func (s *Server) restore(ctx context.Context, p *parts) error {
 		sum.Jobs, sum.Waiting, sum.Watched, sum.Full = sum.Jobs+res.Jobs, sum.Waiting+res.Waiting, sum.Watched+res.Watched, append(sum.Full, res.Full...)
 		if res.Next == 0 {
 			fmt.Fprintf(s.o.Notice, "restored: the data is of %s ago; numbers of new jobs begin %d higher, those of runs of %d jobs %d higher; %d runs that waited are sent, %d that may be with an executor are asked after\n",
-				span(p.upAt.Sub(p.downAt)), res.LiftJobs, sum.Jobs, res.LiftRuns, sum.Waiting, sum.Watched)
+				span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns, sum.Waiting, sum.Watched)
 			for _, id := range sum.Full {
 				fmt.Fprintf(s.o.Notice, "job %s has no run numbers left: make it anew\n", id)
 			}

@@ -64,7 +64,7 @@ type Options struct {
 
 	// Restored says that the data is a copy of an earlier moment: its numbers are
 	// lifted, and runs that were on their way found again, before anything is
-	// planned.
+	// planned and anybody is answered.
 	Restored bool
 
 	// Opened is called once the data is open and the doors too, before anything

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/miniexec"
 )
 
@@ -80,6 +81,76 @@ func TestRestored(t *testing.T) {
 	f := factsOf(t, s)
 	if f.Generation != 1 || f.Data == nil || f.Data.Folder != copied || f.Data.Bytes < 4096 || f.Data.Free <= 0 || time.Since(f.LastTick) > 5*time.Second || f.Fires == nil || len(f.Unread) > 0 {
 		t.Errorf("facts %+v, data %+v", f, f.Data)
+	}
+}
+
+// doorman asks for a run while a line of the server's is printed.
+type doorman struct {
+	lines
+	say    string
+	server *Server
+	status []int
+	then   func()
+}
+
+func (d *doorman) Write(p []byte) (int, error) {
+	if strings.Contains(string(p), d.say) {
+		r, err := http.NewRequest(http.MethodPost, d.server.URL()+"/v1/jobs/web/work/trigger", strings.NewReader("{}"))
+		if err != nil {
+			return 0, err
+		}
+		r.Header.Set("Authorization", "Bearer "+d.server.Token())
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			return 0, err
+		}
+		resp.Body.Close()
+		d.status = append(d.status, resp.StatusCode)
+		d.then()
+	}
+	return d.lines.Write(p)
+}
+
+// TestRestoredOpensAfterwards: nobody can ask for a number before the numbers
+// are lifted, and a restore that is broken off begins again from the same moment.
+func TestRestoredOpensAfterwards(t *testing.T) {
+	dir := t.TempDir()
+	s := start(t, Options{Dir: dir})
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "work", Handler: "work"}})
+	s.stop()
+	alive := func() time.Time {
+		t.Helper()
+		lock, err := sqlite.Lock(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := sqlite.Open(t.Context(), sqlite.Options{Lock: lock})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer e.Close()
+		at, err := e.Upkeep.LastAlive(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return at
+	}
+	before := alive()
+	ctx, cancel := context.WithCancel(t.Context())
+	door := &doorman{say: "restored: ", then: cancel}
+	srv, err := New(Options{Dir: dir, Restored: true, Notice: door, Listen: "127.0.0.1:0", Policy: LocalPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	door.server = srv
+	if err := srv.Run(ctx); err == nil {
+		t.Error("it was broken off, and says that all is well")
+	}
+	if len(door.status) != 1 || door.status[0] != http.StatusServiceUnavailable {
+		t.Errorf("while numbers are lifted a trigger is answered %v", door.status)
+	}
+	if at := alive(); !at.Equal(before) {
+		t.Errorf("the copy was of %s; a restore that was broken off makes it %s", before, at)
 	}
 }
 

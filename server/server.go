@@ -196,10 +196,7 @@ func (s *Server) Run(ctx context.Context) error {
 	s.mu.Lock()
 	p := s.parts
 	s.mu.Unlock()
-	if s.o.Restored {
-		err = s.restore(ctx, p)
-	}
-	if err == nil && s.o.Opened != nil {
+	if s.o.Opened != nil {
 		err = s.o.Opened(ctx, s)
 	}
 	if err == nil {
@@ -217,7 +214,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// begin makes the use cases on an open engine and opens the doors.
+// begin makes the use cases on an open engine and opens the doors; those of a
+// copy only when its numbers are lifted.
 func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	o := &s.o
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
@@ -259,6 +257,11 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
 	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
 
+	if o.Restored {
+		if err := s.restore(ctx, p); err != nil {
+			return err
+		}
+	}
 	before, err := eng.Upkeep.Alive(ctx, p.upAt)
 	if err != nil {
 		return fmt.Errorf("note that the server lives: %w", err)
