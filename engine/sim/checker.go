@@ -48,7 +48,7 @@ func (w *World) judge() {
 	w.pauseAll()
 	w.drain("after the faults")
 	w.chainsGoOn()
-	w.final()
+	w.audited(w.final())
 }
 
 func (w *World) fail(of core.RunID, format string, args ...any) {
@@ -167,12 +167,15 @@ func (w *World) chainsGoOn() {
 }
 
 // final counts every instant, every run and everything owed.
-func (w *World) final() {
+func (w *World) final() map[core.JobID]*tally {
 	t := w.truth
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	thens := map[core.RunID]core.RunID{}
+	tallies := map[core.JobID]*tally{}
 	for id, revs := range t.jobs {
+		of := &tally{}
+		tallies[id] = of
 		first, last := core.RunRange(id, 0, core.Horizon)
 		planned, _ := t.RunSpan(bg, first, last, 1<<30)
 		first, last = core.NumberedRange(id)
@@ -189,7 +192,7 @@ func (w *World) final() {
 			byID[all[i].ID] = &all[i]
 		}
 		for i := range revs {
-			w.demanded(revs, i, byAt, skips)
+			w.demanded(revs, i, byAt, skips, of)
 		}
 		for i := range all {
 			w.ended(&all[i], revs, byID, thens)
@@ -213,6 +216,7 @@ func (w *World) final() {
 	for _, d := range t.deadLetters() {
 		t.fail(0, "a message was buried: %s", d)
 	}
+	return tallies
 }
 
 // changedAsTold asserts that a trigger is what its last change made of it, where
@@ -251,12 +255,13 @@ func (w *World) changedAsTold(id core.RunID, of []*changed) {
 
 // demanded asserts that each instant that one revision of a job demands has one
 // run, or none and a record that covers it with a reason that is true.
-func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run, skips []core.Skip) {
+func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run, skips []core.Skip, of *tally) {
 	t, r := w.truth, &revs[i]
 	if r.deleted || r.sched.State == core.Paused {
 		return
 	}
 	if _, fixed := r.sched.Schedule.FixedDelay(); fixed {
+		of.fixed = true
 		return
 	}
 	if i+1 == len(revs) {
@@ -279,10 +284,17 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 		}
 		at = next
 		w.counts["fires"]++
-		if byAt[at] != nil {
-			continue
+		paused := w.inPause(r.def.App, at)
+		if !paused {
+			of.demanded++
 		}
-		if w.inPause(r.def.App, at) {
+		switch {
+		case byAt[at] != nil:
+			if !paused && !slices.ContainsFunc(skips, func(k core.Skip) bool { return k.Covers(at) }) {
+				of.had = append(of.had, at)
+			}
+			continue
+		case paused:
 			w.counts["not demanded: paused"]++
 			continue
 		}

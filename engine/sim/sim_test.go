@@ -33,7 +33,7 @@ func configOf(engine string, seed uint64, fires int) Config {
 	}
 	if c.Far {
 		c.Partitions = []int{1, 2}[d.n(2)]
-		if d.chance(0.25) {
+		if d.chance(0.1) {
 			c.asDeployed(25 * time.Minute)
 		}
 	}

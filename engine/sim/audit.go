@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// tally is what the checker counted of one job, without the product's help.
+type tally struct {
+	demanded int64          // instants outside of all pauses; not of a fixed delay
+	fixed    bool           // whose instants follow from the ends of its runs
+	had      []core.Instant // those of them that have a run
+}
+
+// audited asks the audit of the product about each job, and asserts that it says
+// what the checker found: all is accounted for, as many instants were demanded,
+// and nothing is pending or out of its reach in a world at rest. Then a run is
+// taken away by hand, and the audit has to name its instant and no other.
+func (w *World) audited(tallies map[core.JobID]*tally) {
+	w.ringIsEmpty()
+	from, to := core.InstantOf(w.began)-1, core.InstantOf(time.Now())
+	if w.cfg.Machine { // what was changed by a clock that was set back
+		from = from.Add(-2 * maxStep)
+	}
+	sum, err := w.people.AuditAll(bg, from, to)
+	if err != nil {
+		w.fail(0, "audit: %v", err)
+		return
+	}
+	if sum.Unaccounted != 0 || sum.Pending != 0 || sum.Partial {
+		w.fail(0, "the audit of a world at rest says %d unaccounted, %d pending, partial %v: %+v", sum.Unaccounted, sum.Pending, sum.Partial, sum.Missing)
+	}
+	d := w.dice("by hand")
+	var some []core.JobID // of which one run can be missed
+	for _, id := range slices.Sorted(keysOf(tallies)) {
+		t := tallies[id]
+		rep, err := w.people.Audit(bg, fmt.Sprint(id), from, to)
+		switch {
+		case err != nil:
+			w.fail(core.RunID(id), "audit of job %d: %v", id, err)
+		case rep.Unaccounted != 0 || rep.Pending != 0 || rep.Partial:
+			w.fail(core.RunID(id), "the audit of job %d says %d unaccounted (%v), %d pending, partial %v", id, rep.Unaccounted, rep.Missing, rep.Pending, rep.Partial)
+		case !t.fixed && rep.Demanded != t.demanded:
+			w.fail(core.RunID(id), "the audit of job %d says that %d instants were demanded, and they were %d", id, rep.Demanded, t.demanded)
+		case len(t.had) > 0:
+			some = append(some, id)
+		}
+	}
+	if len(some) == 0 {
+		return
+	}
+	id := some[d.n(len(some))]
+	at := tallies[id].had[d.n(len(tallies[id].had))]
+	blind := &without{Store: w.truth, run: core.PlannedRun(id, at)}
+	m := manage.New(blind, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.deployed.plan, Log: w.log}), nil, manage.Options{Plan: w.deployed.plan})
+	sum, err = m.AuditAll(bg, from, to)
+	if err != nil {
+		w.fail(0, "audit without a run: %v", err)
+		return
+	}
+	if sum.Unaccounted != 1 || len(sum.Missing) != 1 || sum.Missing[0].Job != id || !slices.Equal(sum.Missing[0].Missing, []core.Instant{at}) {
+		w.fail(blind.run, "run %d of instant %s was taken away, and the audit says %d unaccounted, %d pending: %+v", blind.run, at, sum.Unaccounted, sum.Pending, sum.Missing)
+	}
+}
+
+// ringIsEmpty waits until the ring says so, which it is. Where a queue tells no
+// ages, what was put back counts as there for as long as it may wait.
+func (w *World) ringIsEmpty() {
+	const limit = 40 * time.Minute
+	for began := time.Now(); ; w.sleep(bg, time.Minute) {
+		oldest, err := w.truth.OldestMessage(bg)
+		switch {
+		case err == nil && oldest.IsZero():
+			return
+		case time.Since(began) > limit:
+			w.fail(0, "%s after the last message was acked the oldest is said to be of %s: %v", limit, oldest, err)
+			return
+		}
+	}
+}
+
+// without is a store from which a run was taken away by hand.
+type without struct {
+	manage.Store
+	run core.RunID
+}
+
+func (s *without) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	found, unread, err := s.Store.Runs(ctx, runs)
+	delete(found, s.run)
+	return found, unread, err
+}
+
+func (s *without) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	runs, err := s.Store.RunSpan(ctx, first, last, limit)
+	return slices.DeleteFunc(runs, func(r core.Run) bool { return r.ID == s.run }), err
+}
