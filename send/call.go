@@ -55,7 +55,7 @@ func newCaller(o Options) *caller {
 	d := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second, ControlContext: o.Policy.ControlContext}
 	return &caller{o: o, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32, MaxConnsPerHost: o.MaxConns,
+			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32, // connections are bounded by the gates of dispatch, apart for each app
 			IdleConnTimeout: idleConn, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -45,7 +46,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	planners.Go(func() {
 		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
-	receivers.Go(func() { s.fireLoop(receive, handle, p) })
+	receivers.Go(func() { s.intake(p).Run(receive, handle) })
 	receivers.Go(func() { s.checkLoop(receive, handle, p) })
 
 	var err error
@@ -137,32 +138,14 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 	}
 }
 
-// fireLoop takes due messages of fires and hands them to dispatch, many
-// batches at a time: one that waits for a slow executor holds up no other.
-func (s *Server) fireLoop(receive, handle context.Context, p *parts) {
-	places := make(chan struct{}, s.o.Dispatches)
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	for {
-		select {
-		case places <- struct{}{}:
-		case <-receive.Done():
-			return
-		}
-		got, err := p.engine.Queue.Receive(receive, ring.KindFires, s.o.Messages)
-		if err != nil {
-			<-places
-			if receive.Err() != nil {
-				return
-			}
-			s.log.Error("receive failed", "err", err)
-			s.pause(receive)
-			continue
-		}
-		wg.Go(func() {
-			defer func() { <-places }()
-			s.dispatch(handle, p, got)
-		})
+// intake takes due messages of fires to dispatch.
+func (s *Server) intake(p *parts) *engine.Intake {
+	return &engine.Intake{
+		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: s.o.Messages, Places: s.o.Dispatches, Log: s.log,
+		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
+		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+			return p.disp.HandleFreeing(ctx, engine.Messages(got), free)
+		},
 	}
 }
 
@@ -172,42 +155,6 @@ func (s *Server) pause(ctx context.Context) {
 	select {
 	case <-t.C:
 	case <-ctx.Done():
-	}
-}
-
-func (s *Server) dispatch(ctx context.Context, p *parts, got []engine.Delivery) {
-	msgs := make([]ring.Message, len(got))
-	for i := range got {
-		msgs[i] = got[i].Message
-	}
-	if err := s.awake(ctx, p); err != nil {
-		s.log.Error("messages come again", "err", err)
-		s.back(ctx, p, got, time.Now().Add(time.Second))
-		return
-	}
-	var acks []engine.Delivery
-	for i, v := range p.disp.Handle(ctx, msgs) {
-		if v.Ack {
-			acks = append(acks, got[i])
-			continue
-		}
-		s.log.Debug("message comes again", "slot", got[i].Message.Slot, "err", v.Err)
-		at := v.RetryAt
-		if soon := time.Now().Add(time.Second); at.Before(soon) {
-			at = soon
-		}
-		s.back(ctx, p, got[i:i+1], at)
-	}
-	if len(acks) > 0 {
-		// What is not acked comes again, and is found done.
-		ack, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer cancel()
-		for _, err := range p.engine.Queue.Ack(ack, acks) {
-			if err != nil {
-				s.log.Warn("ack failed", "err", err)
-				break
-			}
-		}
 	}
 }
 

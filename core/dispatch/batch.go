@@ -54,6 +54,7 @@ type item struct {
 	status  status
 	run     core.Run  // once claimed or looked at
 	claimed bool      // owned by this invocation at some time
+	held    bool      // it counts among the fires in hand
 	order   []string  // addresses to try, the claimed one first
 	next    int       // index into order of the next to try
 	retryAt time.Time // of notDone: when it may be tried again
@@ -64,7 +65,6 @@ type item struct {
 // batch is one invocation: one nonce, one deadline, one journal.
 type batch struct {
 	d        *Dispatcher
-	msgs     []ring.Message
 	idx      []int
 	nonce    string
 	began    time.Time // by the clock that nobody sets, as the deadline
@@ -79,7 +79,9 @@ type batch struct {
 	beats    map[string]beat
 	silent   map[at]bool // queues that were polled, and are no more
 
-	mu      sync.Mutex // guards item status while sends are open, and the fields below
+	mu      sync.Mutex   // guards item status and items while sends are open, and the fields below
+	settled []core.Entry // of items that are gone: answered long ago, while others are awaited
+	of      map[int]bool // the messages that brought those
 	v       int
 	stored  bool // the last journal written is stored
 	watched bool // the watchdog will come to this journal: stored in time, or told of
@@ -96,7 +98,7 @@ type beat struct {
 type at struct{ app, address string }
 
 func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
-	b := &batch{d: d, msgs: msgs, idx: idx, nonce: d.o.Nonce(), began: time.Now()}
+	b := &batch{d: d, idx: idx, nonce: d.o.Nonce(), began: time.Now()}
 	h := fnv.New32a()
 	h.Write([]byte(b.nonce))
 	b.key = core.JournalKey{Minute: d.o.Now().Unix() / 60, Suffix: int(h.Sum32() % core.JournalSuffixes), Nonce: b.nonce}
@@ -144,9 +146,9 @@ func (b *batch) owns(margin time.Duration) bool {
 	return b.inTime(margin) && b.now().Before(b.until.Add(-untilAfter-margin))
 }
 
-// run takes the batch through all steps. The deadline is that of ctx, or the
-// option's where ctx has none.
-func (b *batch) run(ctx context.Context) {
+// run takes the batch through all steps, and calls free when it only waits for
+// executors any more. The deadline is that of ctx, or the option's where ctx has none.
+func (b *batch) run(ctx context.Context, free func()) {
 	deadline, own := ctx.Deadline()
 	if !own {
 		deadline = time.Now().Add(b.d.o.Invocation)
@@ -166,12 +168,12 @@ func (b *batch) run(ctx context.Context) {
 	work, cancel2 := context.WithDeadline(ctx, deadline)
 	defer cancel2()
 	b.judge()
-	b.claim(work)
-	b.look(work)
-	b.sendAll(work)
+	b.claim(work, b.items)
+	b.look(work, b.items)
+	b.sendAll(work, free)
 	b.closeEnded(work)
 	b.finalJournal(work)
-	b.checks(work)
+	b.checks(work, b.items)
 	b.putBackRest(work)
 }
 
@@ -328,13 +330,18 @@ func (b *batch) verdicts(out []Verdict) {
 		out[i] = Verdict{Ack: true}
 		ok[i] = &out[i]
 	}
+	if !b.stored {
+		for m := range b.of {
+			*ok[m] = Verdict{Err: errNotStored}
+		}
+	}
 	for _, it := range b.items {
 		var fault error
 		switch it.status {
 		case done:
 		case accepted, unconfirmed, left:
 			if !b.stored {
-				fault = errors.New("journal not stored")
+				fault = errNotStored
 			}
 		default:
 			fault = it.err
@@ -355,6 +362,8 @@ func (b *batch) verdicts(out []Verdict) {
 		}
 	}
 }
+
+var errNotStored = errors.New("journal not stored")
 
 // finalJournal stores what was accepted, unconfirmed or left; when that cannot
 // be done at all, a check carries it.
@@ -412,6 +421,9 @@ func (b *batch) since() time.Duration {
 
 // journalled reports whether anything needs the journal.
 func (b *batch) journalled() bool {
+	if len(b.settled) > 0 {
+		return true
+	}
 	for _, it := range b.items {
 		if it.status == accepted || it.status == unconfirmed || it.status == left {
 			return true
@@ -423,27 +435,63 @@ func (b *batch) journalled() bool {
 // journal is every run that this invocation claimed or left, as it stands.
 // Callers hold mu.
 func (b *batch) journal() core.Journal {
-	j := core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.items))}
+	j := core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.settled)+len(b.items))}
+	j.Entries = append(j.Entries, b.settled...)
 	for _, it := range b.items {
-		e := core.Entry{Run: it.fire.Run, Address: it.run.Address}
-		switch it.status {
-		case accepted:
-			e.Outcome = core.Accepted
-		case unconfirmed:
-			e.Outcome = core.Unconfirmed
-		case left:
-			e.Outcome, e.Address = core.Left, ""
-		case mine, sending, ending, passing:
-			if !it.claimed {
-				continue
-			}
-			e.Outcome = core.Begun
-		default:
-			continue
+		if e, ok := it.entry(); ok {
+			j.Entries = append(j.Entries, e)
 		}
-		j.Entries = append(j.Entries, e)
 	}
 	return j
+}
+
+// entry is what the journal says of a fire; none of what this invocation has
+// nothing to do with any more.
+func (it *item) entry() (e core.Entry, ok bool) {
+	e = core.Entry{Run: it.fire.Run, Address: it.run.Address}
+	switch it.status {
+	case accepted:
+		e.Outcome = core.Accepted
+	case unconfirmed:
+		e.Outcome = core.Unconfirmed
+	case left:
+		e.Outcome, e.Address = core.Left, ""
+	case mine, sending, ending, passing:
+		e.Outcome = core.Begun
+		return e, it.claimed
+	default:
+		return e, false
+	}
+	return e, true
+}
+
+// thin forgets of the fires that are settled what the end of the batch does not
+// need, for it may be an hour away: one call is awaited, and the batch was a
+// thousand fires.
+func (b *batch) thin(ctx context.Context) {
+	b.mu.Lock()
+	var answered []*item
+	kept := make([]*item, 0, len(b.items))
+	for _, it := range b.items {
+		switch it.status {
+		case accepted, unconfirmed, left:
+			e, _ := it.entry()
+			b.settled = append(b.settled, e)
+			if b.of == nil {
+				b.of = map[int]bool{}
+			}
+			for _, m := range it.msgs {
+				b.of[m] = true
+			}
+			answered = append(answered, it)
+		case done:
+		default:
+			kept = append(kept, it)
+		}
+	}
+	b.items = kept
+	b.mu.Unlock()
+	b.checks(ctx, answered)
 }
 
 // writeJournal stores the journal once (table F). Only one caller at a time.
@@ -480,9 +528,9 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 }
 
 // checks asks the watchdog to look at runs with a timeout soon after it.
-func (b *batch) checks(ctx context.Context) {
+func (b *batch) checks(ctx context.Context, items []*item) {
 	byTime := map[core.Instant][]core.RunID{}
-	for _, it := range b.items {
+	for _, it := range items {
 		if it.status != accepted && it.status != unconfirmed || it.job == nil || it.job.Def.Timeout <= 0 {
 			continue
 		}

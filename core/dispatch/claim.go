@@ -15,11 +15,11 @@ import (
 // claim is the first write of each fire that has no record of its own (table
 // A): a claim for what is to be sent, a skipped record for what falls. What has
 // a record of its own is looked at instead, as are all refused writes.
-func (b *batch) claim(ctx context.Context) {
+func (b *batch) claim(ctx context.Context, items []*item) {
 	now := b.now()
 	var runs []core.Run
 	var of []*item
-	for _, it := range b.items {
+	for _, it := range items {
 		if it.status != pending {
 			continue
 		}
@@ -118,7 +118,25 @@ func (b *batch) route(ctx context.Context, it *item) bool {
 		it.status = slowed
 		return false
 	}
+	return b.hold(it)
+}
+
+// hold takes a fire in hand that is about to be claimed.
+func (b *batch) hold(it *item) bool {
+	if !it.held && !b.d.gates.hold(it.job.Def.App) {
+		it.pass(fmt.Errorf("%s has as many fires in hand as it may", it.job.Def.App))
+		return false
+	}
+	it.held = true
 	return true
+}
+
+// letGo ends that: it has its answer, or gets none here.
+func (b *batch) letGo(it *item) {
+	if it.held {
+		it.held = false
+		b.d.gates.letGo(it.job.Def.App)
+	}
 }
 
 // askBeats keeps of the addresses those from the first that answers, and notes
@@ -161,11 +179,11 @@ func (b *batch) askBeats(ctx context.Context, it *item) []string {
 const lookRounds = 5
 
 // look reads the runs of what is still pending and judges each (table B).
-func (b *batch) look(ctx context.Context) {
+func (b *batch) look(ctx context.Context, items []*item) {
 	for round := 0; ; round++ {
 		var open []*item
 		var ids []core.RunID
-		for _, it := range b.items {
+		for _, it := range items {
 			if it.status == pending {
 				open, ids = append(open, it), append(ids, it.fire.Run)
 			}

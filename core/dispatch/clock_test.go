@@ -328,3 +328,41 @@ func TestNothingBegunPastUntil(t *testing.T) {
 		}
 	})
 }
+
+// TestSettledBesideLongCall: what was answered long ago does not wait for the call
+// beside it in the same message, neither for its check nor in memory, and the
+// journal names it to the end.
+func TestSettledBesideLongCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		long, first := c.job(7, nil)
+		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout = 3 * time.Second })
+		c.send = func(s dispatch.Shipment) dispatch.Answer {
+			if s.Run.ID == long {
+				wait(30 * time.Minute)
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+		}
+		c.enqueue(first, second)
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if n, acked := c.deliver(); n != 1 || acked != 1 {
+				t.Errorf("%d of %d acked", acked, n)
+			}
+		}()
+		wait(15 * time.Second)
+		if _, waiting, _, err := c.s.Depth(t.Context(), ring.KindCheck); err != nil || waiting != 1 {
+			t.Errorf("%d checks wait for the run with a timeout, %v", waiting, err)
+		}
+		<-ended
+		for _, id := range []core.RunID{long, quick} {
+			journals, err := c.s.Journals(t.Context(), []core.JournalKey{c.run(id).Journal})
+			c.must(err)
+			j := journals[c.run(id).Journal]
+			if e, ok := j.Find(id); !ok || e.Outcome != core.Accepted || len(j.Entries) != 2 {
+				t.Errorf("run %d in the journal: %+v of %+v", id, e, j.Entries)
+			}
+		}
+	})
+}

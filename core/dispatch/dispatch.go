@@ -6,6 +6,7 @@
 package dispatch
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -13,6 +14,7 @@ import (
 	mathrand "math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -69,9 +71,16 @@ type Options struct {
 	ProbeEvery   time.Duration // 60 s
 	// HealthEvery is how often it is read and told at most.
 	HealthEvery time.Duration // 5 s
-	// SendsMin and SendsMax bound the sends under way to one address.
-	SendsMin, SendsMax int // 32, 512
-	Log                *slog.Logger
+	// SendsMin and SendsMax bound the sends under way to one address of an app. An
+	// awaited call counts for its address for GateFor; what waits for its turn longer
+	// than GateWait comes again.
+	SendsMin, SendsMax int           // 32, 512
+	GateFor            time.Duration // 3 s
+	GateWait           time.Duration // 10 s
+	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed
+	// and have none. Of both an app may have as many as are free.
+	SendsAll, InHand int // 2048, 131072
+	Log              *slog.Logger
 	// Sent is told of each send that has an answer; it must not block.
 	Sent func(r *core.Run, at time.Time, a AnswerKind)
 }
@@ -102,6 +111,8 @@ func (o *Options) defaults() {
 	set(&o.CheckGrace, 5*time.Second)
 	set(&o.MaxAhead, 895*time.Second)
 	set(&o.HoldAhead, 21*time.Second)
+	set(&o.GateFor, 3*time.Second)
+	set(&o.GateWait, 10*time.Second)
 	set(&o.SlowAfter, 500*time.Millisecond)
 	set(&o.SlowWithin, time.Minute)
 	set(&o.ProbeEvery, time.Minute)
@@ -118,6 +129,8 @@ func (o *Options) defaults() {
 	if o.SendsMax == 0 {
 		o.SendsMax = 512
 	}
+	o.SendsAll = cmp.Or(o.SendsAll, 2048)
+	o.InHand = cmp.Or(o.InHand, 1<<17)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -142,9 +155,9 @@ type Dispatcher struct {
 // New makes a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, gates: newGates(o.SendsMin, o.SendsMax), plans: newSchedules(),
+	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
 		underWay: map[string]bool{}}
-	d.health = newHealths(&d.o)
+	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
 	return d
 }
 
@@ -162,6 +175,14 @@ type Verdict struct {
 // held until its second; what is further away than HoldAhead goes back on the
 // ring. It returns when every send has an answer or the deadline has come.
 func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict {
+	return d.HandleFreeing(ctx, msgs, func() {})
+}
+
+// HandleFreeing is Handle for who has a bounded number of places for batches: it
+// calls free once, as soon as nothing of the batch is left to do but to wait for
+// executors. What waits so is bounded by the options, and one app's costs no other
+// app anything.
+func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, free func()) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
 	lonely, herd := d.measure(msgs, d.o.Now())
@@ -175,22 +196,28 @@ func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict 
 		slot := max(m.Slot, now) // what is past or of this second goes together
 		bySlot[slot] = append(bySlot[slot], i)
 	}
-	if len(bySlot) == 1 {
-		for slot, idx := range bySlot {
-			d.slot(ctx, slot, msgs, idx, verdicts)
-		}
-		return verdicts
-	}
-	var wg sync.WaitGroup
+	var slots sync.WaitGroup
+	var busy atomic.Int32 // slots that are not free
+	busy.Store(int32(len(bySlot)))
 	for slot, idx := range bySlot {
-		wg.Go(func() { d.slot(ctx, slot, msgs, idx, verdicts) })
+		freed := sync.OnceFunc(func() {
+			if busy.Add(-1) == 0 {
+				free()
+			}
+		})
+		if len(bySlot) == 1 {
+			d.slot(ctx, slot, msgs, idx, verdicts, freed)
+			break
+		}
+		slots.Go(func() { d.slot(ctx, slot, msgs, idx, verdicts, freed) })
 	}
-	wg.Wait()
+	slots.Wait()
 	return verdicts
 }
 
 // slot handles the messages of one slot: one invocation with a nonce of its own.
-func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict) {
+func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Message, idx []int, verdicts []Verdict, freed func()) {
+	defer freed()
 	if wait := slot.Time().Sub(d.o.Now()); wait > d.o.HoldAhead {
 		d.putOff(ctx, slot, msgs, idx, verdicts)
 		return
@@ -204,7 +231,7 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 	b := newBatch(d, msgs, idx)
 	d.begun(b.nonce)
 	defer d.over(b.nonce)
-	b.run(ctx)
+	b.run(ctx, freed)
 	b.verdicts(verdicts)
 }
 

@@ -8,25 +8,37 @@ import (
 	"time"
 )
 
+func gatesOf(o Options) *gates {
+	o.defaults()
+	return newGates(&o)
+}
+
+const anHour = time.Hour
+
 // TestPlacesAreGivenInTurn: who waits longest gets the next place, and who goes
-// away while waiting takes none.
+// away while waiting, or has waited long enough, takes none.
 func TestPlacesAreGivenInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a := newGates(2, 9).of("http://a", time.Now())
+		a := gatesOf(Options{SendsMin: 2, SendsMax: 9}).of(at{"a", "http://a"})
 		var got []int
+		var in []*passage
 		gone, goAway := context.WithCancel(t.Context())
 		refused := 0
-		for i := range 6 {
-			ctx := t.Context()
+		for i := range 7 {
+			ctx, until := t.Context(), time.Now().Add(anHour)
 			if i == 3 {
 				ctx = gone
 			}
+			if i == 4 {
+				until = time.Now().Add(time.Second)
+			}
 			go func() {
-				if a.enter(ctx) != nil {
+				p, err := a.enter(ctx, until)
+				if err != nil {
 					refused++
 					return
 				}
-				got = append(got, i)
+				got, in = append(got, i), append(in, p)
 			}()
 			synctest.Wait()
 		}
@@ -34,15 +46,16 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 			t.Errorf("%v have a place, want the first two", got)
 		}
 		goAway()
+		time.Sleep(time.Second)
 		synctest.Wait()
-		for range 4 {
-			a.leave(time.Millisecond, time.Now())
+		for i := range 5 {
+			in[i].leave(time.Millisecond)
 			synctest.Wait()
 		}
-		if fmt.Sprint(got) != "[0 1 2 4 5]" || refused != 1 {
+		if fmt.Sprint(got) != "[0 1 2 5 6]" || refused != 2 {
 			t.Errorf("places were given to %v, %d were refused", got, refused)
 		}
-		if a.leave(0, time.Time{}); a.used != 0 || len(a.waiting) != 0 {
+		if a.used != 0 || len(a.waiting) != 0 || a.g.open.used != 0 {
 			t.Errorf("%d places in use, %d wait, when all have left", a.used, len(a.waiting))
 		}
 	})
@@ -53,43 +66,82 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 func TestPlaceOfOneWhoIsGoneIsPassedOn(t *testing.T) {
 	for range 200 {
 		synctest.Test(t, func(t *testing.T) {
-			a := newGates(1, 1).of("http://a", time.Now())
-			if a.enter(t.Context()) != nil {
+			a := gatesOf(Options{SendsMin: 1, SendsMax: 1}).of(at{"a", "http://a"})
+			until := time.Now().Add(anHour)
+			first, err := a.enter(t.Context(), until)
+			if err != nil {
 				t.Fatal("no place at an empty gate")
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			in := false
-			go func() { in = a.enter(ctx) == nil }()
+			var in *passage
+			go func() { in, _ = a.enter(ctx, until) }()
 			synctest.Wait()
 			cancel()
-			a.leave(0, time.Time{})
+			first.leave(0)
 			synctest.Wait()
-			if in {
-				a.leave(0, time.Time{})
+			if in != nil {
+				in.leave(0)
 			}
-			if a.used != 0 || len(a.waiting) != 0 {
-				t.Fatalf("it got in: %t; %d places in use, %d wait", in, a.used, len(a.waiting))
+			if a.used != 0 || len(a.waiting) != 0 || a.g.open.used != 0 {
+				t.Fatalf("it got in: %t; %d places in use, %d wait", in != nil, a.used, len(a.waiting))
 			}
 		})
+	}
+}
+
+// TestAwaitedSendsMakeRoom: one without an answer for long is out of its gate, and
+// still one of those without an answer; its place is given away once.
+func TestAwaitedSendsMakeRoom(t *testing.T) {
+	g := gatesOf(Options{SendsMin: 1, SendsMax: 1, SendsAll: 6})
+	a, b := g.of(at{"a", "call:http://h"}), g.of(at{"b", "call:http://h"})
+	var awaited []*passage
+	for i := range 3 { // half of six, as no other app has any
+		p, err := a.enter(t.Context(), time.Now())
+		if err != nil || !p.linger() || p.linger() {
+			t.Fatalf("number %d: %v", i, err)
+		}
+		awaited = append(awaited, p)
+	}
+	if _, err := a.enter(t.Context(), time.Now().Add(anHour)); err != errFull {
+		t.Errorf("half of all is one app's, and it gets more: %v", err)
+	}
+	// What is free is the other's to the half, and there is some left for a third.
+	p, err := b.enter(t.Context(), time.Now())
+	if err != nil || !p.linger() {
+		t.Fatalf("another app at the same address: %v", err)
+	}
+	q, err := b.enter(t.Context(), time.Now())
+	if err != nil {
+		t.Fatalf("and once more: %v", err)
+	}
+	if _, err := g.of(at{"c", "call:http://h"}).enter(t.Context(), time.Now()); err != nil {
+		t.Errorf("a third app: %v", err)
+	}
+	if !q.leave(time.Second) || p.leave(time.Second) || awaited[0].leave(time.Second) {
+		t.Error("who lingered says so when it leaves, and no other")
+	}
+	if a.used != 0 || b.used != 0 || g.open.used != 3 || g.open.of["a"] != 2 {
+		t.Errorf("%d and %d in the gates, without an answer %+v", a.used, b.used, g.open)
 	}
 }
 
 // TestGatesAreForgotten: addresses come from outside, so what is remembered of
 // them has a bound; a gate in use is none of what goes.
 func TestGatesAreForgotten(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	g := newGates(1, 1)
-	used := g.of("http://used", now)
-	used.offer(1, now, 1, 1)
-	if used.enter(t.Context()) != nil {
-		t.Fatal("no place at an empty gate")
-	}
-	for i := range maxGates - 1 {
-		g.of(fmt.Sprint("http://", i), now).offer(1, now, 1, 1)
-	}
-	later := now.Add(61 * time.Second)
-	g.of("http://new", later)
-	if len(g.byAddress) != 2 || g.of("http://used", later) != used {
-		t.Errorf("%d gates are remembered, want the one in use and the new one", len(g.byAddress))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		g := gatesOf(Options{})
+		used := g.of(at{"a", "http://used"})
+		used.offer(1)
+		if _, err := used.enter(t.Context(), time.Now()); err != nil {
+			t.Fatal("no place at an empty gate")
+		}
+		for i := range maxGates - 1 {
+			g.of(at{"a", fmt.Sprint("http://", i)}).offer(1)
+		}
+		time.Sleep(62 * time.Second)
+		g.of(at{"a", "http://new"})
+		if len(g.byAddress) != 2 || g.of(at{"a", "http://used"}) != used {
+			t.Errorf("%d gates are remembered, want the one in use and the new one", len(g.byAddress))
+		}
+	})
 }

@@ -2,22 +2,32 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"time"
 )
 
-// gates bounds the sends under way to each address, over all invocations of
-// this process: connections = offered rate x answer time, within bounds. Too
-// few starve a slow executor, too many drown a fast one.
+// gates bound what is under way over all invocations of this process. To each
+// address, apart for each app, connections = offered rate x answer time, within
+// bounds: too few starve a slow executor, too many drown a fast one. Of each app,
+// and in all, by two shares: of sends that have no answer yet, which are memory and
+// descriptors, and of fires in hand, which are memory. So what one app's executors
+// keep for themselves costs another app nothing.
 type gates struct {
-	low, high int
+	o     *Options
+	began time.Time
+
 	mu        sync.Mutex
-	byAddress map[string]*gate
+	byAddress map[at]*gate
+	open      share // sends without an answer
+	hand      share // fires that are claimed, or about to be, and have no answer
 }
 
+// gate is the way to one address of an app.
 type gate struct {
-	mu       sync.Mutex
+	g        *gates
+	app      string
 	used     int
 	limit    int
 	waiting  []chan struct{}
@@ -29,97 +39,191 @@ type gate struct {
 	lastUsed int64
 }
 
-func newGates(low, high int) *gates {
-	return &gates{low: low, high: high, byAddress: map[string]*gate{}}
+// share is a number of places of which an app may have as many as are free: the
+// first has half of them at most, a second one a third, and there is always room
+// for the next.
+type share struct {
+	most, used int
+	of         map[string]int
+}
+
+func (s *share) take(app string) bool {
+	if s.of[app] >= s.most-s.used {
+		return false
+	}
+	s.of[app]++
+	s.used++
+	return true
+}
+
+func (s *share) give(app string) {
+	s.used--
+	if s.of[app]--; s.of[app] == 0 {
+		delete(s.of, app)
+	}
+}
+
+func newGates(o *Options) *gates {
+	return &gates{o: o, began: time.Now(), byAddress: map[at]*gate{}, open: share{most: o.SendsAll, of: map[string]int{}}, hand: share{most: o.InHand, of: map[string]int{}}}
+}
+
+// hold takes a fire of an app in hand; false where the app has as many as it may.
+func (g *gates) hold(app string) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.hand.take(app)
+}
+
+// letGo ends that.
+func (g *gates) letGo(app string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.hand.give(app)
 }
 
 // maxGates bounds what is remembered; addresses come from outside.
 const maxGates = 10000
 
-func (g *gates) of(address string, now time.Time) *gate {
+func (g *gates) of(to at) *gate {
+	now := g.second()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	a := g.byAddress[address]
+	a := g.byAddress[to]
 	if a == nil {
 		if len(g.byAddress) >= maxGates {
 			for k, old := range g.byAddress {
-				if old.idle(now) {
+				if old.used == 0 && len(old.waiting) == 0 && now-old.lastUsed > 60 {
 					delete(g.byAddress, k)
 				}
 			}
 		}
-		a = &gate{limit: g.low}
-		g.byAddress[address] = a
+		a = &gate{g: g, app: to.app, limit: g.o.SendsMin}
+		g.byAddress[to] = a
 	}
 	return a
 }
 
-func (a *gate) idle(now time.Time) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.used == 0 && len(a.waiting) == 0 && now.Unix()-a.lastUsed > 60
-}
+// second counts seconds by the clock that nobody sets.
+func (g *gates) second() int64 { return int64(time.Since(g.began) / time.Second) }
 
 // offer tells the gate that n sends are wanted now, and answers how many may
 // be under way at once.
-func (a *gate) offer(n int, now time.Time, low, high int) int {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	s := now.Unix()
+func (a *gate) offer(n int) int {
+	s := a.g.second()
+	a.g.mu.Lock()
+	defer a.g.mu.Unlock()
 	if s != a.second {
-		past := float64(max(s-a.second, 1)) // a clock that was set back lets nothing grow
+		past := float64(s - a.second)
 		a.rate = max(a.offered*math.Pow(0.8, past-1), a.rate*math.Pow(0.8, past))
 		a.second, a.offered = s, 0
 	}
 	a.offered += float64(n)
 	a.lastUsed = s
-	want := int(2 * max(a.rate, a.offered) * a.best.Seconds())
-	a.limit = min(max(want, low), high)
+	want := int(2 * max(a.rate, a.offered) * min(a.best, a.g.o.GateFor).Seconds())
+	a.limit = min(max(want, a.g.o.SendsMin), a.g.o.SendsMax)
 	return a.limit
 }
 
-// enter waits for a place. It fails only when ctx ends.
-func (a *gate) enter(ctx context.Context) error {
-	a.mu.Lock()
-	if a.used < a.limit {
+var (
+	errGate = errors.New("as many sends to its address as may be are under way")
+	errFull = errors.New("its app has as many sends without an answer as it may")
+)
+
+// enter waits for a place, until a moment. It fails when that has come, when ctx
+// ends, and at once where the app has its share of what is under way.
+func (a *gate) enter(ctx context.Context, until time.Time) (*passage, error) {
+	a.g.mu.Lock()
+	if a.used >= a.limit {
+		place := make(chan struct{})
+		a.waiting = append(a.waiting, place)
+		a.g.mu.Unlock()
+		err := a.wait(ctx, place, until)
+		a.g.mu.Lock()
+		if err != nil {
+			a.giveUp(place)
+			a.g.mu.Unlock()
+			return nil, err
+		}
+	} else {
 		a.used++
-		a.mu.Unlock()
-		return nil
 	}
-	place := make(chan struct{})
-	a.waiting = append(a.waiting, place)
-	a.mu.Unlock()
+	defer a.g.mu.Unlock()
+	if !a.g.open.take(a.app) {
+		a.free()
+		return nil, errFull
+	}
+	return &passage{gate: a, inside: true}, nil
+}
+
+func (a *gate) wait(ctx context.Context, place chan struct{}, until time.Time) error {
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
 	select {
 	case <-place:
 		return nil
+	case <-t.C:
+		return errGate
 	case <-ctx.Done():
-		a.mu.Lock()
-		for i, w := range a.waiting {
-			if w == place {
-				a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
-				a.mu.Unlock()
-				return ctx.Err()
-			}
-		}
-		a.mu.Unlock()
-		a.leave(0, time.Time{}) // the place came at the same moment: pass it on
 		return ctx.Err()
 	}
 }
 
-// leave frees a place and notes how long the answer took (0: nothing to note).
-func (a *gate) leave(took time.Duration, now time.Time) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if took > 0 {
-		if s := now.Unix(); a.best == 0 || took < a.best || s-a.bestAt > 10 {
-			a.best, a.bestAt = took, s
+// giveUp ends a wait. Callers hold the lock.
+func (a *gate) giveUp(place chan struct{}) {
+	for i, w := range a.waiting {
+		if w == place {
+			a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
+			return
 		}
 	}
+	a.free() // the place came at the same moment: it is passed on
+}
+
+// free gives a place to who waits for one. Callers hold the lock.
+func (a *gate) free() {
 	a.used--
 	for a.used < a.limit && len(a.waiting) > 0 {
 		a.used++
 		close(a.waiting[0])
 		a.waiting = a.waiting[1:]
 	}
+}
+
+// passage is one send on its way.
+type passage struct {
+	gate   *gate
+	inside bool // it counts for its gate
+}
+
+// linger says that the send has no answer yet and is only awaited from now on: it
+// makes room at its gate. False if the answer was faster.
+func (p *passage) linger() bool {
+	p.gate.g.mu.Lock()
+	defer p.gate.g.mu.Unlock()
+	was := p.inside
+	if was {
+		p.inside = false
+		p.gate.free()
+	}
+	return was
+}
+
+// leave notes the answer and how long it took (0: nothing to note). False if the
+// send had lingered.
+func (p *passage) leave(took time.Duration) bool {
+	a := p.gate
+	a.g.mu.Lock()
+	defer a.g.mu.Unlock()
+	if took > 0 {
+		if s := a.g.second(); a.best == 0 || took < a.best || s-a.bestAt > 10 {
+			a.best, a.bestAt = took, s
+		}
+	}
+	a.g.open.give(a.app)
+	was := p.inside
+	if was {
+		p.inside = false
+		a.free()
+	}
+	return was
 }

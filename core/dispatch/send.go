@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -32,23 +33,29 @@ func (b *batch) longestCall() time.Duration {
 }
 
 func hasCall(addresses []string) bool {
-	return slices.ContainsFunc(addresses, func(a string) bool { return strings.HasPrefix(a, "call:") })
+	return slices.ContainsFunc(addresses, isCall)
 }
 
+func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
+
 // sendAll sends what is mine, address by address and many at a time, so that
-// one that hangs delays no other, and stores the journal while sends are open.
-func (b *batch) sendAll(ctx context.Context) {
-	byAddress := map[string][]*item{}
+// one that hangs delays no other, and stores the journal while sends are open. It
+// calls free when all of them have begun or wait for their turn.
+func (b *batch) sendAll(ctx context.Context, free func()) {
+	byAddress := map[at][]*item{}
 	for _, it := range b.items {
 		if it.status != mine {
+			b.letGo(it)
 			continue
 		}
 		if it.run.Address == "" {
+			b.letGo(it)
 			it.end = &Answer{State: core.Failed, Reason: core.ReasonNoExecutor, Message: noExecutor(it)}
 			it.status = ending
 			continue
 		}
-		byAddress[it.run.Address] = append(byAddress[it.run.Address], it)
+		to := at{it.job.Def.App, it.run.Address}
+		byAddress[to] = append(byAddress[to], it)
 	}
 	if len(byAddress) == 0 {
 		return
@@ -57,32 +64,10 @@ func (b *batch) sendAll(ctx context.Context) {
 	stop, answered := make(chan struct{}), make(chan struct{})
 	writer.Go(func() { b.keepJournal(ctx, stop) })
 	closer.Go(func() { b.settle(ctx, answered) })
-	for address, items := range byAddress {
-		now := b.now()
-		g := b.d.gates.of(address, now)
-		n := min(g.offer(len(items), now, b.d.o.SendsMin, b.d.o.SendsMax), len(items))
-		var mu sync.Mutex
-		rest := items
-		for range n {
-			senders.Go(func() {
-				for {
-					mu.Lock()
-					if len(rest) == 0 {
-						mu.Unlock()
-						return
-					}
-					it := rest[0]
-					rest = rest[1:]
-					mu.Unlock()
-					if g.enter(ctx) != nil {
-						continue // stays mine: given back at the end
-					}
-					took := b.sendOne(ctx, it)
-					g.leave(took, b.now())
-				}
-			})
-		}
+	for to, items := range byAddress {
+		b.sendTo(ctx, to, items, &senders)
 	}
+	free()
 	senders.Wait()
 	close(answered)
 	closer.Wait()
@@ -90,6 +75,67 @@ func (b *batch) sendAll(ctx context.Context) {
 	b.closeEnded(ctx)
 	close(stop)
 	writer.Wait()
+}
+
+// sendTo sends items to one address, in their order and as many at a time as its
+// gate lets through. What it keeps waiting comes again.
+func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.WaitGroup) {
+	gate := b.d.gates.of(to)
+	until := time.Now().Add(b.d.o.GateWait)
+	awaited := isCall(to.address)
+	var mu sync.Mutex
+	next := func() (it *item) {
+		mu.Lock()
+		defer mu.Unlock()
+		if len(items) > 0 {
+			it, items = items[0], items[1:]
+		}
+		return it
+	}
+	var work func()
+	work = func() {
+		for it := next(); it != nil; it = next() {
+			p, err := gate.enter(ctx, until)
+			if err != nil {
+				b.turnAway(ctx, it, err)
+				continue
+			}
+			if !awaited {
+				p.leave(b.sendOne(ctx, it))
+				b.letGo(it)
+				continue
+			}
+			// Once it is only awaited another goes on in the place of this one.
+			senders.Add(1)
+			t := time.AfterFunc(b.d.o.GateFor, func() {
+				defer senders.Done()
+				if p.linger() {
+					work()
+				}
+			})
+			took := b.sendOne(ctx, it)
+			b.letGo(it)
+			if t.Stop() {
+				senders.Done()
+			}
+			if !p.leave(took) {
+				return
+			}
+		}
+	}
+	for range min(gate.offer(len(items)), len(items)) {
+		senders.Go(work)
+	}
+}
+
+// turnAway has what was not let through its gate come again; what this invocation
+// has no time for any more stays as it is, and is given back at its end.
+func (b *batch) turnAway(ctx context.Context, it *item, why error) {
+	b.letGo(it)
+	if ctx.Err() == nil {
+		it.err = why
+		b.set(it, passing)
+	}
 }
 
 func noExecutor(it *item) string {
@@ -132,6 +178,7 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 	t := time.NewTicker(b.d.o.JournalEvery)
 	defer t.Stop()
+	thinned := time.Now()
 	for {
 		select {
 		case <-stop:
@@ -141,6 +188,10 @@ func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 		case <-t.C:
 			b.end(ctx)
 			b.putBack(ctx, b.told())
+			if time.Since(thinned) >= b.d.o.GateWait {
+				thinned = time.Now()
+				b.thin(ctx)
+			}
 		}
 	}
 }
@@ -193,8 +244,10 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			return 0 // stays mine: given back, and put on the ring again
 		}
 		b.set(it, sending)
-		at := b.now()
+		at, began := b.now(), time.Now()
 		a := b.d.sender.Send(cut, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		// Cut off by the end of the invocation, it did not answer in time either.
+		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(cut.Err(), context.DeadlineExceeded)
 		b.d.health.note(it.fire.Run.Job(), it.run.Address, &a, b.now())
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(&it.run, at, a.Kind)
@@ -213,7 +266,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		case AnswerEnded:
 			it.end = &a
 			b.set(it, ending)
-			return a.Took
+			return time.Since(began) // the call's work is what takes its place
 		case AnswerUnconfirmed:
 			b.set(it, unconfirmed)
 			return a.Took

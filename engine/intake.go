@@ -1,0 +1,132 @@
+package engine
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Intake takes due messages of fires from a queue to a dispatcher for as long as a
+// process lives, many batches at a time. A batch has a place until nothing is left
+// of it to do but to wait for executors; what waits so the dispatcher bounds, apart
+// for each app, so no place is ever held by what hangs. It decides nothing.
+type Intake struct {
+	Queue    Queue
+	Kind     ring.Kind // ring.KindFires, or ring.KindSlow
+	Messages int       // of a batch, at most
+	Places   int
+	// Handle is dispatch.Dispatcher.HandleFreeing, over the messages of what was received.
+	Handle func(ctx context.Context, got []Delivery, free func()) []dispatch.Verdict
+	// Ready is asked before each batch; with an error its messages come again. nil: always.
+	Ready func(ctx context.Context) error
+	Now   func() time.Time // the clock of the queue; nil: time.Now
+	Log   *slog.Logger
+}
+
+const (
+	// soonest is how soon a message that was not acked comes again at most.
+	soonest = time.Second
+	// returnIn is how long an ack or a return may take. Without it the message
+	// comes when its visibility ends, and is found done or handled again.
+	returnIn = 10 * time.Second
+)
+
+// Messages are those of deliveries.
+func Messages(got []Delivery) []ring.Message {
+	msgs := make([]ring.Message, len(got))
+	for i := range got {
+		msgs[i] = got[i].Message
+	}
+	return msgs
+}
+
+// Run takes batches until receive ends, then waits for those in hand, whose
+// context is handle.
+func (in *Intake) Run(receive, handle context.Context) {
+	places := make(chan struct{}, in.Places)
+	var batches sync.WaitGroup
+	defer batches.Wait()
+	for {
+		select {
+		case places <- struct{}{}:
+		case <-receive.Done():
+			return
+		}
+		got, err := in.Queue.Receive(receive, in.Kind, in.Messages)
+		if err != nil {
+			<-places
+			if receive.Err() != nil {
+				return
+			}
+			in.Log.Error("receive failed", "err", err)
+			sleep(receive, time.Second)
+			continue
+		}
+		batches.Go(func() {
+			free := sync.OnceFunc(func() { <-places })
+			defer free()
+			in.batch(handle, got, free)
+		})
+	}
+}
+
+func (in *Intake) batch(ctx context.Context, got []Delivery, free func()) {
+	if in.Ready != nil {
+		if err := in.Ready(ctx); err != nil {
+			in.Log.Error("messages come again", "err", err)
+			in.back(ctx, got, time.Time{})
+			return
+		}
+	}
+	var acks []Delivery
+	for i, v := range in.Handle(ctx, got, free) {
+		if v.Ack {
+			acks = append(acks, got[i])
+			continue
+		}
+		in.Log.Debug("message comes again", "slot", got[i].Message.Slot, "err", v.Err)
+		in.back(ctx, got[i:i+1], v.RetryAt)
+	}
+	if len(acks) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnIn)
+	defer cancel()
+	for _, err := range in.Queue.Ack(ctx, acks) {
+		if err != nil {
+			in.Log.Warn("ack failed", "err", err)
+			break
+		}
+	}
+}
+
+// back returns deliveries to the queue, for a moment that is not too near.
+func (in *Intake) back(ctx context.Context, d []Delivery, at time.Time) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnIn)
+	defer cancel()
+	now := time.Now
+	if in.Now != nil {
+		now = in.Now
+	}
+	if soon := now().Add(soonest); at.Before(soon) {
+		at = soon
+	}
+	for _, err := range in.Queue.Release(ctx, d, at) {
+		if err != nil {
+			in.Log.Warn("release failed: the message comes when its visibility ends", "err", err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}

@@ -1,0 +1,132 @@
+package engine_test
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// hung are calls of the app "deep" that are answered when it is over, beside those
+// of "fine", which are answered at once: at the same address.
+type hung struct {
+	over chan struct{}
+	mu   sync.Mutex
+	open int
+	most int
+	deep map[core.RunID]int
+	late map[core.Instant]time.Duration
+}
+
+func (h *hung) Beat(context.Context, *core.App, string) error { return nil }
+
+func (h *hung) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+	done := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
+	h.mu.Lock()
+	if s.App.Name == "fine" {
+		h.late[s.Run.At] = time.Since(s.Run.Slot.Time())
+		h.mu.Unlock()
+		return done
+	}
+	h.open++
+	h.most = max(h.most, h.open)
+	h.deep[s.Run.ID]++
+	h.mu.Unlock()
+	select {
+	case <-h.over:
+	case <-ctx.Done():
+		done = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}
+	}
+	h.mu.Lock()
+	h.open--
+	h.mu.Unlock()
+	return done
+}
+
+// TestHungCallsCostOthersNothing: more calls hang than there are places for
+// batches, and more than one app may have; another app's job at the same address
+// is sent to the second. What found no room is sent once there is some.
+func TestHungCallsCostOthersNothing(t *testing.T) {
+	const jobs, seconds, most = 200, 120, 100
+	synctest.Test(t, func(t *testing.T) {
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := memory.New(memory.Options{})
+		log := slog.New(slog.DiscardHandler)
+		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
+		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
+		in := &engine.Intake{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
+			Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+				return d.HandleFreeing(ctx, engine.Messages(got), free)
+			}}
+		now := core.InstantOf(time.Now())
+		fire := func(id core.JobID, at core.Instant) {
+			f := core.Fire{Run: core.PlannedRun(id, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
+			ok(s.Enqueue(t.Context(), []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}}})[0])
+		}
+		for _, app := range []string{"deep", "fine"} {
+			ok(s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{"call:http://h"}, Rev: 1}, core.Change{ID: 1, App: app}))
+		}
+		for i := range core.JobID(jobs + 1) {
+			j := core.Job{Def: core.Def{ID: i + 1, App: "deep", Name: "j" + (i + 1).String(), Handler: "/h", Timeout: time.Hour}}
+			if i == jobs {
+				j.Def.App = "fine"
+			}
+			j.Sched.Rev, j.Sched.RevAt, j.Sched.Misfire = 1, time.Now().Add(-time.Hour), core.MisfireAll
+			j.Normalize()
+			ok(s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: j.Def.App, Job: i + 1}})[0])
+			if i < jobs {
+				fire(i+1, now+core.Instant(i%10))
+			}
+		}
+		for i := range core.Instant(seconds) {
+			fire(jobs+1, now+1+i)
+		}
+		receive, stop := context.WithCancel(t.Context())
+		var run sync.WaitGroup
+		run.Go(func() { in.Run(receive, t.Context()) })
+		time.Sleep((seconds + 1) * time.Second)
+		h.mu.Lock()
+		if len(h.late) != seconds {
+			t.Errorf("%d of %d fires of the healthy job were sent", len(h.late), seconds)
+		}
+		for at, late := range h.late {
+			if late > 50*time.Millisecond {
+				t.Errorf("the healthy job's fire of %s was sent %s late", at, late)
+			}
+		}
+		if h.open != most/2 || h.most != most/2 {
+			t.Errorf("%d calls are under way, %d were, want half of %d", h.open, h.most, most)
+		}
+		h.mu.Unlock()
+		close(h.over)
+		time.Sleep(5 * time.Minute)
+		if len(h.deep) != jobs {
+			t.Errorf("%d of %d that found no room were sent in the end", len(h.deep), jobs)
+		}
+		for id, n := range h.deep {
+			if n != 1 {
+				t.Errorf("run %d was sent %d times", id, n)
+			}
+		}
+		stop()
+		run.Wait()
+		if due, waiting, flying, err := s.Depth(t.Context(), ring.KindFires); err != nil || due+waiting+flying != 0 {
+			t.Errorf("left on the ring: %d, %d, %d, %v", due, waiting, flying, err)
+		}
+	})
+}
