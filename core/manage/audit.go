@@ -97,7 +97,7 @@ func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, er
 	if err != nil {
 		return nil, err
 	}
-	a.global, err = m.pauses(ctx, a, core.App{Pause: g.Pause}, from)
+	a.global, err = m.pauses(ctx, a, core.App{Pause: g.Pause, Past: g.Past}, from)
 	return a, err
 }
 
@@ -109,34 +109,50 @@ type pauses struct {
 	since core.Instant
 }
 
-// at is the pause that an instant lies in.
-func (p *pauses) at(at core.Instant) (core.Pause, bool) {
+func (p *pauses) cover(at core.Instant) bool {
 	t := at.Time()
-	i := slices.IndexFunc(p.list, func(p core.Pause) bool { return p.Covers(t) })
-	if i < 0 {
-		return core.Pause{}, false
-	}
-	return p.list[i], true
+	return slices.ContainsFunc(p.list, func(p core.Pause) bool { return p.Covers(t) })
 }
 
 // pauses is the pauses of an app, or with no name of everything, that reach
-// behind from. The item holds the last; those before it are in the change
+// behind from. The item holds the last ones; those before it are in the change
 // records, and so are those of an app of that name that was deleted.
 func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
-	last := app.Pause
-	there := app.Name == "" || !app.Created.IsZero() && !app.Created.After(from.Time())
+	known := core.InstantOf(app.Past.From)
 	switch {
-	case there && last.From.IsZero():
-		return pauses{}, nil
-	case there && !last.From.After(from.Time()):
-		return pauses{list: []core.Pause{last}}, nil // those before it ended before it
+	case app.Name == "":
+	case app.Created.IsZero(): // it is not there
+		known = core.InstantOf(a.now)
+	default: // what was before it was another
+		known = max(known, core.InstantOf(app.Created))
 	}
-	changes, err := m.store.Changes(ctx, app.Name, 0, maxHistory)
+	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause)}
+	if known <= from {
+		return p, nil
+	}
+	recorded, since, err := m.recorded(ctx, app.Name)
 	if err != nil {
-		return pauses{}, passing(err)
+		return pauses{}, err
 	}
-	if len(changes) == maxHistory && changes[maxHistory-1].At.After(from.Time()) {
-		a.partial = true
+	a.partial = a.partial || since.After(from.Time())
+	for _, x := range recorded {
+		if !slices.ContainsFunc(p.list, func(y core.Pause) bool { return y.From.Equal(x.From) }) { // the item knows better
+			p.list = append(p.list, x)
+		}
+	}
+	p.since = min(known, core.InstantOf(a.now.Add(-cmp.Or(m.o.KeepRuns, keptRecords))))
+	return p, nil
+}
+
+// recorded is the pauses of an app, or with no name of everything, that the
+// change records tell of, and since when they were read.
+func (m *Manage) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
+	changes, err := m.store.Changes(ctx, app, 0, maxHistory)
+	if err != nil {
+		return nil, time.Time{}, passing(err)
+	}
+	if len(changes) == maxHistory {
+		since = changes[maxHistory-1].At
 	}
 	byFrom := map[int64]core.Pause{} // the newest word on each
 	revs := map[int64]int64{}
@@ -146,7 +162,7 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 		}
 	}
 	for _, c := range changes {
-		if c.Job != 0 || c.App != app.Name {
+		if c.Job != 0 || c.App != app {
 			continue
 		}
 		for _, text := range []string{c.Old, c.New} {
@@ -162,14 +178,7 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 			note(c.ID, p)
 		}
 	}
-	if !last.From.IsZero() {
-		byFrom[core.Millis(last.From)] = last
-	}
-	p := pauses{list: slices.Collect(maps.Values(byFrom))}
-	if p.since = core.InstantOf(a.now.Add(-cmp.Or(m.o.KeepRuns, keptRecords))); p.since <= from {
-		p.since = 0
-	}
-	return p, nil
+	return slices.Collect(maps.Values(byFrom)), since, nil
 }
 
 // pausesOf reads the pauses of an app once.
@@ -305,9 +314,11 @@ type revision struct {
 	last    bool         // the present one
 }
 
+func (r revision) demands() bool { return r.at < r.end && !r.Deleted && r.State != core.Paused }
+
 // history is what is known of a job's revisions in a span.
 type history struct {
-	revs []revision // those that demand something, the oldest first
+	revs []revision // the oldest first
 	// swept is the instant up to which the runs may be gone by how long they were
 	// kept before its changes; keep is how long they are kept now.
 	swept   core.Instant
@@ -362,9 +373,7 @@ func (m *Manage) history(ctx context.Context, id core.JobID, app string, j *core
 			r.end = min(to, core.InstantOf(end))
 			h.swept = max(h.swept, core.InstantOf(end.Add(-h.keep)))
 		}
-		if r.at < r.end && !r.Deleted && r.State != core.Paused {
-			h.revs = append(h.revs, r)
-		}
+		h.revs = append(h.revs, r)
 	}
 	if j == nil { // its runs stay as long as those of a job that does not say
 		h.keep = min(h.keep, keptRecords)
@@ -387,7 +396,7 @@ func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, nam
 		return rep, err
 	}
 	rep.Partial = h.partial || a.partial
-	if len(h.revs) == 0 {
+	if !slices.ContainsFunc(h.revs, revision.demands) {
 		return rep, nil
 	}
 	skips, err := m.store.Skips(ctx, id, from+1, to)
@@ -396,6 +405,9 @@ func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, nam
 	}
 	runs := &rising{m: m, job: id, next: from + 1, end: to}
 	for _, r := range h.revs {
+		if !r.demands() {
+			continue
+		}
 		w := walk{m: m, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
 		if r.last && j != nil {
 			w.now = &j.Sched
@@ -465,9 +477,7 @@ func (w *walk) instants(ctx context.Context) error {
 }
 
 func (w *walk) paused(at core.Instant) bool {
-	_, all := w.a.global.at(at)
-	_, app := w.pauses.at(at)
-	return all || app
+	return w.a.global.cover(at) || w.pauses.cover(at)
 }
 
 // toPlan reports whether the instant is still in the plan.

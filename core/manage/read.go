@@ -148,16 +148,25 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 // NextOf is the next instants of a job as it stands: none while it is paused,
 // and of a fixed delay at most the one that is known.
 func (m *Manage) NextOf(job *core.Job, count int) []core.Instant {
+	if job.Sched.State != core.Started {
+		return nil
+	}
 	return nextOf(&job.Sched, core.InstantOf(m.o.Now()), core.Horizon, min(count, MaxPage))
 }
 
-// nextOf is the instants of a job with after < instant <= end.
-func nextOf(s *core.Sched, after, end core.Instant, count int) []core.Instant {
-	if s.State != core.Started {
+// nextOf is the instants of a job with after < instant <= end that lie in none of
+// the pauses of its app and of everything, nor in one of its own.
+func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pause) []core.Instant {
+	switch {
+	case s.State == core.Started:
+	case s.State == core.Paused && s.PauseUntil != 0:
+		after = max(after, s.PauseUntil)
+	default:
 		return nil
 	}
 	if _, fixed := s.Schedule.FixedDelay(); fixed {
-		if s.Tail == 0 && s.Next > after && s.Next <= end && count > 0 {
+		paused := slices.ContainsFunc(pauses, func(p core.Pause) bool { return p.Covers(s.Next.Time()) })
+		if s.State == core.Started && s.Tail == 0 && s.Next > after && s.Next <= end && count > 0 && !paused {
 			return []core.Instant{s.Next}
 		}
 		return nil
@@ -167,8 +176,18 @@ func nextOf(s *core.Sched, after, end core.Instant, count int) []core.Instant {
 		return nil
 	}
 	var next []core.Instant
-	for at, ok := sch.Next(after); ok && at <= end && len(next) < count; at, ok = sch.Next(at) {
-		next = append(next, at)
+	at, ok := sch.Next(after)
+	for ok && at <= end && len(next) < count {
+		i := slices.IndexFunc(pauses, func(p core.Pause) bool { return p.Covers(at.Time()) })
+		switch {
+		case i < 0:
+			next = append(next, at)
+		case pauses[i].To.IsZero():
+			return next
+		default: // on to the first instant that is not in it
+			at = core.Ceil(pauses[i].To) - 1
+		}
+		at, ok = sch.Next(at)
 	}
 	return next
 }
@@ -377,28 +396,145 @@ func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
 		}
 	}
 	at := instants[0]
-	why := "its schedule as it stands does not name that instant"
-	if next := nextOf(&job.Sched, at-1, at, 1); len(next) == 1 {
-		now := m.o.Now()
-		switch {
-		case at > core.InstantOf(now):
-			why = "its time is to come"
-		case at.Time().Before(job.Def.Created):
-			why = "the job was made later, at " + job.Def.Created.UTC().Format(time.RFC3339)
-		case at <= core.InstantOf(job.Sched.RevAt):
-			why = "its schedule or state was changed later, at " + job.Sched.RevAt.UTC().Format(time.RFC3339) + ": tickring changes " + job.Name()
-		case now.Sub(at.Time()) < onItsWay:
-			why = "it is on its way"
-		default:
-			why = "it is kept no more, or was lost: tickring audit " + job.Name() + " tells which"
-		}
+	why, err := m.whyNone(ctx, &job, at)
+	if err != nil {
+		return RunView{}, err
 	}
 	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run of %s at %s: %s", job.Name(), at, why)
 }
 
-// onItsWay is how long a fire that is late may still be on the ring before that
-// is worth a question.
-const onItsWay = 15 * time.Minute
+// whyNone says why an instant of a job has neither a run nor a record.
+func (m *Manage) whyNone(ctx context.Context, job *core.Job, at core.Instant) (string, error) {
+	s := &job.Sched
+	if at.Time().Before(job.Def.Created) {
+		return "the job was made later, at " + text(job.Def.Created), nil
+	}
+	h, err := m.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
+	if err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(h.revs, func(r revision) bool { return r.at < at && at <= r.end })
+	if i < 0 {
+		return "its schedule or state was changed later, at " + text(s.RevAt) + ", and what it was before is not kept", nil
+	}
+	r := &h.revs[i]
+	switch names, err := r.names(s, at); {
+	case err != nil:
+		return "", err
+	case !names && r.last:
+		return "its schedule as it stands does not name that instant", nil
+	case !names:
+		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " + job.Name(), nil
+	}
+	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
+		return "the job " + m.told(pauseAt(h.revs, i)), nil
+	}
+	if why, err := m.fell(ctx, job.Def.App, at); err != nil || why != "" {
+		return why, err
+	}
+	now := m.o.Now()
+	switch {
+	case at > core.InstantOf(now):
+		return "its time is to come", nil
+	case now.Sub(at.Time()) < m.o.Patience:
+		return "it is on its way", nil
+	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
+		return "it could not be planned: " + s.PlanError, nil
+	case s.State == core.Started && s.Next != 0 && at >= s.Next:
+		return "it is late: nothing has planned it yet (tickring doctor)", nil
+	}
+	return "it is kept no more, or was lost: tickring audit " + job.Name() + " tells which", nil
+}
+
+// pauseAt is the pause that a revision of a job is of: an edit of a paused job is
+// one too.
+func pauseAt(revs []revision, i int) core.Pause {
+	first, last := i, i
+	for first > 0 && revs[first-1].State == core.Paused {
+		first--
+	}
+	for last+1 < len(revs) && revs[last+1].State == core.Paused {
+		last++
+	}
+	p := core.Pause{From: core.FromMillis(revs[first].RevAt), By: revs[i].PauseBy, Why: revs[i].PauseWhy}
+	if last+1 < len(revs) {
+		p.To = core.FromMillis(revs[last+1].RevAt)
+	} else if revs[last].PauseUntil != 0 {
+		p.To = revs[last].PauseUntil.Time()
+	}
+	return p
+}
+
+func text(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// names reports whether the schedule of a revision names an instant. Those of a
+// fixed delay follow from its runs: only the next is known, and a pause hides it.
+func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
+	if _, fixed := r.Schedule.FixedDelay(); fixed {
+		return r.State == core.Paused || r.last && len(nextOf(s, at-1, at, 1)) > 0, nil
+	}
+	sch, err := schedule.Compile(r.Schedule, s.ID)
+	if err != nil {
+		return false, core.Errorf(core.CodeInternal, "the schedule of revision %d of job %d: %v", r.Rev, s.ID, err)
+	}
+	next, ok := sch.Next(at - 1)
+	return ok && next == at, nil
+}
+
+// fell says in which pause of an app or of everything an instant lies; empty none.
+func (m *Manage) fell(ctx context.Context, name string, at core.Instant) (string, error) {
+	app, err := m.App(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	g, err := m.Global(ctx)
+	if err != nil {
+		return "", err
+	}
+	for _, of := range []struct {
+		what, app string
+		last      core.Pause
+		past      core.Past
+	}{{"everything", "", g.Pause, g.Past}, {"app " + name, name, app.Pause, app.Past}} {
+		if of.last.Covers(at.Time()) {
+			return of.what + " " + m.told(of.last), nil
+		}
+		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) {
+			continue
+		}
+		list, _, err := m.recorded(ctx, of.app) // they know who and why
+		if err != nil {
+			return "", err
+		}
+		for _, p := range append(list, of.past.Pauses...) {
+			if p.Covers(at.Time()) {
+				return of.what + " " + m.told(p), nil
+			}
+		}
+	}
+	return "", nil
+}
+
+// told says of something that was, or is, paused by whom, when and why.
+func (m *Manage) told(p core.Pause) string {
+	var b strings.Builder
+	b.WriteString("is paused")
+	if !p.To.IsZero() && !p.To.After(m.o.Now()) {
+		b.Reset()
+		b.WriteString("was paused")
+	}
+	if p.By != "" {
+		b.WriteString(" by " + p.By)
+	}
+	b.WriteString(", from " + text(p.From))
+	if !p.To.IsZero() {
+		b.WriteString(" to " + text(p.To))
+	}
+	if p.Why != "" {
+		b.WriteString(": " + p.Why)
+	}
+	return b.String()
+}
 
 // instantsOf reads a time as people write it: with an offset, or in the zone;
 // a time that the zone's clock shows twice is both.
@@ -627,7 +763,7 @@ func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int) (RunPage, 
 const maxUpcomingJobs = 50_000
 
 // Upcoming lists the instants of jobs from now on, the earliest first, without
-// those that fall to a pause of their app or of everything. When at most 100
+// those that fall to a pause of their own, of their app or of everything. When at most 100
 // jobs fit, their waiting triggers and retries are listed too.
 func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
@@ -679,11 +815,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 		if fit++; fit <= 100 {
 			few = append(few, *j)
 		}
-		next := nextOf(&j.Sched, after, end, limit+1)
-		for _, at := range next {
-			if g.Pause.Covers(at.Time()) || pauses[j.Def.App].Covers(at.Time()) {
-				continue
-			}
+		for _, at := range nextOf(&j.Sched, after, end, limit+1, g.Pause, pauses[j.Def.App]) {
 			res.Coming = append(res.Coming, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
 				Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
 		}

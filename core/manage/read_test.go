@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -176,5 +177,119 @@ func TestJobsAndUpcoming(t *testing.T) {
 	j := f.job("shop/job-1")
 	if next := f.m.NextOf(&j, 2); len(next) != 2 || next[0] != core.InstantOf(start)+60 {
 		t.Errorf("next: %v", next)
+	}
+}
+
+// TestRunAtOfAPause: an instant without a run says who paused, when and why,
+// whether it was the job, its app or everything, then or now.
+func TestRunAtOfAPause(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", every(10*time.Minute)))
+	f.fires()
+	job, app, all := manage.Target{Job: "shop/sweep"}, manage.Target{App: "shop"}, manage.Target{All: true}
+	at := func(m int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(m) * time.Minute) }
+	pause := func(m int, who manage.Target, why string, until ...time.Time) {
+		t.Helper()
+		f.clock = at(m)
+		r := manage.PauseRequest{Why: why}
+		if len(until) > 0 {
+			r.Until = &until[0]
+		}
+		if _, err := f.m.Pause(ctx, manage.Actor{Name: "bob"}, who, r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	resume := func(m int, who manage.Target) {
+		t.Helper()
+		f.clock = at(m)
+		if _, err := f.m.Resume(ctx, ann, who, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(m int, want string) {
+		t.Helper()
+		_, err := f.m.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
+		if code(err) != core.CodeNotFound || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("minute %d: %v\nwant %s", m, err, want)
+		}
+	}
+	pause(5, job, "release")
+	f.clock = at(8)
+	edited := spec("sweep", every(10*time.Minute))
+	edited.Def.Params = "edited while it is paused"
+	if r := f.save(edited)[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	says(10, "the job is paused by bob, from 2026-11-20T12:05:00Z: release")
+	says(100, "the job is paused by bob, from 2026-11-20T12:05:00Z: release")
+	says(15, "its schedule as it stands does not name that instant")
+	resume(25, job)
+	says(10, "the job was paused by bob, from 2026-11-20T12:05:00Z to 2026-11-20T12:25:00Z: release")
+	says(20, "the job was paused by bob, from 2026-11-20T12:05:00Z to 2026-11-20T12:25:00Z: release")
+	says(30, "its time is to come")
+
+	pause(35, app, "move")
+	resume(45, app)
+	f.resumed()
+	pause(55, app, "", at(65))
+	f.clock = at(56)
+	says(40, "app shop was paused by bob, from 2026-11-20T12:35:00Z to 2026-11-20T12:45:05Z: move")
+	says(60, "app shop is paused by bob, from 2026-11-20T12:55:00Z to 2026-11-20T13:05:00Z")
+	says(70, "its time is to come")
+
+	pause(75, all, "storm")
+	says(80, "everything is paused by bob, from 2026-11-20T13:15:00Z: storm")
+	resume(85, all)
+	f.resumed()
+	says(80, "everything was paused by bob, from 2026-11-20T13:15:00Z to 2026-11-20T13:25:05Z: storm")
+
+	pause(95, job, "nap", at(115))
+	says(110, "the job is paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
+	says(120, "its time is to come")
+	f.clock = at(121) // no tick has ended it yet
+	says(110, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
+	says(120, "it is on its way")
+
+	changed := spec("sweep", every(20*time.Minute))
+	if r := f.save(changed)[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	says(91, "its schedule of then did not name that instant; it was changed later, at 2026-11-20T14:01:00Z: tickring changes shop/sweep")
+	says(100, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
+	f.clock = at(240)
+	says(140, "it is late: nothing has planned it yet (tickring doctor)")
+}
+
+// TestUpcomingAfterAPause: a pause that ends hides what lies in it, not what comes
+// after it, however many instants that is.
+func TestUpcomingAfterAPause(t *testing.T) {
+	until := start.Add(10 * time.Minute)
+	for name, targets := range map[string][]manage.Target{
+		"of the app": {{App: "shop"}}, "of everything": {{All: true}}, "of the job": {{Job: "shop/beat"}},
+		"of all of them": {{App: "shop"}, {All: true}, {Job: "shop/beat"}},
+	} {
+		f := newFixture(t)
+		f.create(spec("beat", every(time.Second)))
+		for _, target := range targets {
+			if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		up, err := f.m.Upcoming(ctx, manage.JobFilter{App: "shop"}, time.Hour, 100)
+		first := core.Ceil(until) // of a job: the first after it
+		if name != "of the app" && name != "of everything" {
+			first = core.Ceil(until) + 1
+		}
+		if err != nil || len(up.Coming) != 100 || !up.Partial || up.Coming[0].At != first || up.Coming[99].At != first+99 {
+			t.Errorf("%s: %d, %+v (%v)", name, len(up.Coming), up.Coming[:min(1, len(up.Coming))], err)
+		}
+	}
+	f := newFixture(t)
+	f.create(spec("beat", every(time.Second)))
+	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	if up, err := f.m.Upcoming(ctx, manage.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
+		t.Errorf("paused without an end: %+v %v", up, err)
 	}
 }
