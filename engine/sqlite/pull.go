@@ -17,28 +17,65 @@ func bindQueue(st *sqlite.Stmt, q pull.Queue) {
 	st.BindText(2, q.Name)
 }
 
+// inQueue is how many runs a queue has. It is counted once, and then kept up: a
+// queue that nobody pulls from is not to slow the writer the more it fills.
+func (t *tx) inQueue(q pull.Queue) (n int, err error) {
+	if n, known := t.s.pulled[q]; known {
+		return n + t.pulled[q], nil
+	}
+	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) { bindQueue(st, q) }, func(st *sqlite.Stmt) error {
+		n = st.ColumnInt(0)
+		return nil
+	})
+	if err == nil {
+		t.s.pulled[q] = n - t.pulled[q]
+	}
+	return n, err
+}
+
+// moreInQueue notes that runs were put into a queue, or removed.
+func (t *tx) moreInQueue(q pull.Queue, n int) {
+	if t.pulled == nil {
+		t.pulled = map[pull.Queue]int{}
+	}
+	t.pulled[q] += n
+}
+
+// settlePulled takes over what a transaction did to queues, once it is committed.
+func (s *Store) settlePulled(more map[pull.Queue]int) {
+	for q, n := range more {
+		if was, known := s.pulled[q]; known && was+n > 0 {
+			s.pulled[q] = was + n
+		} else {
+			delete(s.pulled, q) // an empty one is counted in no time
+		}
+	}
+}
+
 // PutPulled implements pull.Store.
 func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	var answer error
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		answer = nil
-		n, there := 0, false
-		if err := query(tx.Conn, "SELECT count(*), coalesce(max(run = ?3), 0) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) {
+		there := false
+		if err := query(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3", func(st *sqlite.Stmt) {
 			bindQueue(st, it.Queue)
 			st.BindInt64(3, int64(it.Run))
-		}, func(st *sqlite.Stmt) error {
-			n, there = st.ColumnInt(0), st.ColumnInt(1) == 1
+		}, func(*sqlite.Stmt) error {
+			there = true
 			return nil
-		}); err != nil {
+		}); err != nil || there {
 			return err
 		}
-		switch {
-		case there:
-			return nil
-		case n >= most:
+		n, err := tx.inQueue(it.Queue)
+		if err != nil {
+			return err
+		}
+		if n >= most {
 			answer = pull.ErrFull
 			return nil
 		}
+		tx.moreInQueue(it.Queue, 1)
 		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)", func(st *sqlite.Stmt) {
 			bindQueue(st, it.Queue)
 			st.BindInt64(3, int64(it.Run))
@@ -108,18 +145,20 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 }
 
 // byReceipt runs a statement on the row of a receipt; ErrRefused if there is none.
-func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, more func(*sqlite.Stmt)) error {
+func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, bind func(*sqlite.Stmt), changes func(tx *tx, n int)) error {
 	changed := 0
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4", func(st *sqlite.Stmt) {
 			bindQueue(st, q)
 			st.BindInt64(3, int64(r.Run))
 			st.BindInt64(4, int64(r.N))
-			if more != nil {
-				more(st)
+			if bind != nil {
+				bind(st)
 			}
 		}, nil)
-		changed = tx.Changes()
+		if changed = tx.Changes(); err == nil && changes != nil {
+			changes(tx, changed)
+		}
 		return err
 	})
 	if err == nil && changed == 0 {
@@ -130,19 +169,22 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r
 
 // HidePulled implements pull.Store.
 func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(st *sqlite.Stmt) { st.BindInt64(5, until.UnixMilli()) })
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(st *sqlite.Stmt) { st.BindInt64(5, until.UnixMilli()) }, nil)
 }
 
 // DropPulled implements pull.Store.
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
-	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, nil)
+	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, nil, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
 }
 
 // RemovePulled implements pull.Store.
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, id) }, nil); err != nil {
+			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", func(st *sqlite.Stmt) { st.BindInt64(1, id) }, func(st *sqlite.Stmt) error {
+				tx.moreInQueue(pull.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
+				return nil
+			}); err != nil {
 				return err
 			}
 		}

@@ -21,6 +21,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -90,6 +91,7 @@ type Store struct {
 	stats   stats
 
 	// Only the writer touches these.
+	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
 	lastMsg   int64
 	lastRow   int64
@@ -134,6 +136,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{
 		lock: o.Lock, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
+		pulled: map[pull.Queue]int{},
 	}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {

@@ -11,6 +11,7 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pull"
 )
 
 const (
@@ -58,6 +59,8 @@ type tx struct {
 	edits []edit   // jobs that change
 	after []func() // once it is committed, before anybody is answered
 	names []string // apps numbered in it
+
+	pulled map[pull.Queue]int // runs that it puts into queues, less those that it removes
 
 	rows   []madeRow    // runs that it makes
 	closed []core.RunID // runs that it ends
@@ -275,6 +278,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		if err != nil {
 			rollback(c)
 			s.names.forget(t.names)
+			clear(s.pulled) // whether a commit that failed happened is not known
 			err = answer(err)
 		}
 	}()
@@ -295,6 +299,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		return commitError{err}
 	}
 	s.recent.apply(t.rows, t.closed)
+	s.settlePulled(t.pulled)
 	for _, f := range t.after {
 		f()
 	}

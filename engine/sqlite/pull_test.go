@@ -1,0 +1,129 @@
+package sqlite
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/pull"
+)
+
+// TestFullQueueSlowsNobody: the writer is everybody's, so neither a run that is
+// put into a long queue nor one that finds it full may cost more than the first.
+func TestFullQueueSlowsNobody(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF", Gather: -1})
+	const most = 10_000
+	raw(t, s, `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 9900)
+INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long', 4294967296 + i, 0, 0, zeroblob(400) FROM n`)
+	quickest := func(queue string, from int, want error) time.Duration {
+		t.Helper()
+		best := time.Hour
+		for i := range 100 {
+			it := pull.Item{Queue: pull.Queue{App: "a", Name: queue}, Run: core.NumberedRun(2, uint32(from+i)), Body: make([]byte, 400)}
+			start := time.Now()
+			if err := s.PutPulled(t.Context(), it, most); !errors.Is(err, want) {
+				t.Fatalf("put %d into %s: %v", i, queue, err)
+			}
+			best = min(best, time.Since(start))
+		}
+		return best
+	}
+	first := quickest("short", 0, nil)
+	for what, took := range map[string]time.Duration{"the last of 10,000": quickest("long", 0, nil), "one for which there is no room": quickest("long", 1000, pull.ErrFull)} {
+		if took > 4*first {
+			t.Errorf("%s takes %s, the first %s", what, took, first)
+		}
+	}
+}
+
+// TestQueueIsCounted: however puts and removals share transactions, with others
+// that fail, a queue takes as many as it may and not one more.
+func TestQueueIsCounted(t *testing.T) {
+	s := testStore(t, t.TempDir(), Options{Synchronous: "OFF"})
+	q, other := pull.Queue{App: "a", Name: "q"}, pull.Queue{App: "b", Name: "q"}
+	const most = 40
+	put := func(q pull.Queue, n int) error {
+		return s.PutPulled(t.Context(), pull.Item{Queue: q, Run: core.NumberedRun(1, uint32(n))}, most)
+	}
+	for round := range 12 {
+		var all sync.WaitGroup
+		for i := range 60 {
+			all.Go(func() {
+				if err := put(q, i); err != nil && !errors.Is(err, pull.ErrFull) {
+					t.Error(err)
+				}
+			})
+			if round%3 == 2 && i%20 == 0 { // it undoes what shares its transaction, to be done again alone
+				all.Go(func() {
+					if s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") }) == nil {
+						t.Error("a write that fails is answered with nil")
+					}
+				})
+			}
+			if i%6 == 0 {
+				all.Go(func() {
+					if err := put(other, 100*round+i); err != nil && !errors.Is(err, pull.ErrFull) {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		all.Wait()
+		if n := ask(t, s, "SELECT count(*) FROM pulled WHERE app = 'a'"); n != most {
+			t.Fatalf("round %d: %d runs in a queue for %d", round, n, most)
+		}
+		held, _, err := s.TakePulled(t.Context(), q, time.Now(), time.Now().Add(-time.Hour), 25)
+		if err != nil || len(held) != 25 {
+			t.Fatalf("%d taken, %v", len(held), err)
+		}
+		for _, h := range held {
+			all.Go(func() {
+				if err := s.DropPulled(t.Context(), q, h.Receipt); err != nil && !errors.Is(err, core.ErrRefused) { // removed as well
+					t.Error(err)
+				}
+			})
+		}
+		list, err := s.ListPulled(t.Context(), 0, 2*most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []int64
+		for _, l := range list[len(list)-12:] {
+			ids = append(ids, l.ID, l.ID) // twice: it is there once
+		}
+		all.Go(func() {
+			if err := s.RemovePulled(t.Context(), ids); err != nil {
+				t.Error(err)
+			}
+		})
+		all.Wait()
+		if round == 6 { // nobody knows whether a commit that failed happened
+			raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
+			_ = s.write(t.Context(), false, 1, func(*tx) error { return sqlite.ResultFull.ToError() })
+		}
+	}	// Counted for the first time by a transaction that has changed it already.
+	raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
+	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
+	if err := errors.Join(put(q, 1), put(q, 2), put(q, 3)); err != nil {
+		t.Fatal(err)
+	}
+	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
+	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
+		if err := query(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) }, nil); err != nil {
+			return err
+		}
+		tx.moreInQueue(q, -1)
+		for range 2 {
+			if n, err := tx.inQueue(q); n != 2 || err != nil {
+				t.Errorf("%d in the queue, %v; want 2", n, err)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
