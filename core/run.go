@@ -181,7 +181,7 @@ type Try struct {
 
 // Skip is one record for instants of one job that were skipped in a row. It
 // occupies no run ID; a run beats a record that covers its instant. A repeat
-// (same Job, First and Reason) may only lengthen it.
+// (same Job, First and Reason) may only lengthen it, and makes it young again.
 type Skip struct {
 	Job    JobID
 	First  Instant
@@ -189,7 +189,7 @@ type Skip struct {
 	Count  int64
 	Reason Reason
 	Rev    int64
-	Made   time.Time
+	Made   time.Time // not before Last: it is kept from then on
 }
 
 // Covers reports whether the record reaches over an instant.

@@ -442,7 +442,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 		k := &skips[i]
 		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("skip#"+k.Job.String(), skipKey(k)),
 			UpdateExpression: aws.String("SET #last = :last, #count = :count, #expires = :expires, #first = if_not_exists(#first, :first), " +
-				"#reason = if_not_exists(#reason, :reason), #rev = if_not_exists(#rev, :rev), #made = if_not_exists(#made, :made)"),
+				"#reason = if_not_exists(#reason, :reason), #rev = if_not_exists(#rev, :rev), #made = :made"),
 			ConditionExpression:      aws.String("attribute_not_exists(#last) OR #last < :last"),
 			ExpressionAttributeNames: map[string]string{"#last": "last", "#count": "count", "#expires": "expires", "#first": "first", "#reason": "reason", "#rev": "rev", "#made": "made"},
 			ExpressionAttributeValues: item{":last": number(k.Last), ":count": number(k.Count), ":expires": number(s.expiry(ctx, k.Job)), ":first": number(k.First),

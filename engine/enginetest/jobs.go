@@ -331,9 +331,10 @@ func skips(t *testing.T, h Harness) {
 	read(26, 26, b)
 	read(5, 5, a)
 	shorter, longer := skip(0, 5, core.ReasonMisfire), skip(20, 40, core.ReasonPaused)
+	shorter.Made, longer.Made = base.Add(time.Hour), base.Add(2*time.Hour)
 	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{shorter}))
 	allNil(t, e.Manage.PutSkips(ctx, []core.Skip{longer}))
-	b.Last, b.Count = longer.Last, longer.Count
+	b.Last, b.Count, b.Made = longer.Last, longer.Count, longer.Made
 	read(0, 100, a, c, b)
 	read(35, 36, b)
 }

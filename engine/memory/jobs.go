@@ -276,7 +276,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 		})
 		if found {
 			if n.Last > list[at].Last {
-				list[at].Last, list[at].Count = n.Last, n.Count
+				list[at].Last, list[at].Count, list[at].Made = n.Last, n.Count, milli(n.Made)
 			}
 			return nil
 		}

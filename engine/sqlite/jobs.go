@@ -519,7 +519,7 @@ func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueIte
 func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return batch(ctx, s, false, skips, func(tx *tx, skips []core.Skip, answers []error) error {
 		err := eachRow(tx, `INSERT INTO skips (job, first, reason, last, count, rev, made) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = excluded.count WHERE last < excluded.last`, skips, answers, func(st *sqlite.Stmt, k *core.Skip) error {
+ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = excluded.count, made = excluded.made WHERE last < excluded.last`, skips, answers, func(st *sqlite.Stmt, k *core.Skip) error {
 			st.BindInt64(1, int64(k.Job))
 			st.BindInt64(2, int64(k.First))
 			st.BindText(3, string(k.Reason))
