@@ -579,7 +579,8 @@ func (w *walk) delays(ctx context.Context) error {
 			w.rep.Next, w.rep.To = run.At-1, run.At-1
 			return nil
 		}
-		if expected != 0 && run.At > expected && !settled(expected) {
+		// A run of a later revision was made after an edit, by the delay of that one.
+		if expected != 0 && run.At > expected && run.Rev <= w.rev.Rev && !settled(expected) {
 			w.rep.Demanded++
 			w.without(expected)
 		}

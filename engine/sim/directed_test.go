@@ -495,3 +495,29 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 		t.Errorf("%d are recorded as skipped", r.Skipped)
 	}
 }
+
+// A fixed delay is edited between the end of a chain and the advance that moves it
+// on: the next instant is one of the new delay, and the audit misses none of the old.
+func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
+	delay := func(d time.Duration) manage.JobSpec {
+		return jobOf("alpha", "one", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: d}}})
+	}
+	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{delay(2 * time.Second)},
+		Script: func(c Call) Fate {
+			if (c.Op == "Advance" || c.Op == "Enqueue") && c.At > 10*time.Second && c.At < 25*time.Second {
+				return Throttled
+			}
+			return Fine
+		},
+		Act: func(w *World) {
+			w.sleep(bg, 20*time.Second)
+			res := w.people.Save(bg, god, []manage.JobSpec{delay(5 * time.Second)})[0]
+			if res.Err != nil {
+				w.fail(0, "save: %v", res.Err)
+			}
+			w.truth.acknowledged(res.ID, res.Rev)
+		}})
+	if n := r.Counts["state succeeded"]; n < 8 {
+		t.Errorf("%d runs in a minute", n)
+	}
+}
