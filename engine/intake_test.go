@@ -115,6 +115,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		h.mu.Unlock()
 		close(h.over)
 		time.Sleep(5 * time.Minute)
+		h.mu.Lock()
 		if len(h.deep) != jobs {
 			t.Errorf("%d of %d that found no room were sent in the end", len(h.deep), jobs)
 		}
@@ -123,6 +124,7 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 				t.Errorf("run %d was sent %d times", id, n)
 			}
 		}
+		h.mu.Unlock()
 		stop()
 		run.Wait()
 		if due, waiting, flying, err := s.Depth(t.Context(), ring.KindFires); err != nil || due+waiting+flying != 0 {

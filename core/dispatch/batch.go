@@ -56,6 +56,7 @@ type item struct {
 	claimed bool      // owned by this invocation at some time
 	held    bool      // it counts among the fires in hand
 	order   []string  // addresses to try, the claimed one first
+	choice  choice    // of what was asked, where the route asks
 	next    int       // index into order of the next to try
 	retryAt time.Time // of notDone: when it may be tried again
 	err     error
@@ -76,8 +77,7 @@ type batch struct {
 	live     map[string][]string // addresses by app
 	calls    map[string]bool     // apps with a call: among their addresses
 	outage   bool                // executors may be missing only because we were away
-	beats    map[string]beat
-	silent   map[at]bool // queues that were polled, and are no more
+	silent   map[at]bool         // queues that were polled, and are no more
 
 	mu      sync.Mutex   // guards item status and items while sends are open, and the fields below
 	settled []core.Entry // of items that are gone: answered long ago, while others are awaited
@@ -87,11 +87,6 @@ type batch struct {
 	watched bool // the watchdog will come to this journal: stored in time, or told of
 	blocked bool // the journal is refused: no further send is begun
 	dirty   bool // something was answered since the last journal
-}
-
-type beat struct {
-	err  error
-	says string
 }
 
 // at is an address of an app.
@@ -168,9 +163,10 @@ func (b *batch) run(ctx context.Context, free func()) {
 	work, cancel2 := context.WithDeadline(ctx, deadline)
 	defer cancel2()
 	b.judge()
+	asks := b.asking()
 	b.claim(work, b.items)
 	b.look(work, b.items)
-	b.sendAll(work, free)
+	b.sendAll(work, asks, free)
 	b.closeEnded(work)
 	b.finalJournal(work)
 	b.checks(work, b.items)

@@ -2,10 +2,8 @@ package dispatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -28,7 +26,7 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 		}
 		switch it.intent {
 		case send:
-			if !b.route(ctx, it) {
+			if !b.route(it) {
 				continue
 			}
 			runs, of = append(runs, b.claimed(it, now)), append(of, it)
@@ -94,14 +92,24 @@ func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
 	}
 }
 
-// route finds the addresses to try, in order. It answers false when the item
-// was decided without one: waiting for an executor after our own outage, or bound
-// for a slow address and not on the slow lane yet.
-func (b *batch) route(ctx context.Context, it *item) bool {
-	addresses := b.live[it.job.Def.App]
+// addresses are those that a fire may be sent to.
+func (b *batch) addresses(it *item) []string {
 	if len(it.run.Addresses) > 0 {
-		addresses = it.run.Addresses
+		return it.run.Addresses
 	}
+	return b.live[it.job.Def.App]
+}
+
+// slow reports that a fire is bound for a slow address and not on the slow lane yet.
+func (b *batch) slow(it *item) bool {
+	return b.d.health.on() && !it.slow && len(it.order) > 0 && b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now())
+}
+
+// route finds the addresses to try, in order. It answers false when the item
+// was decided without one: waiting for an executor after our own outage, or for an
+// answer, beyond its app's share, or slow.
+func (b *batch) route(it *item) bool {
+	addresses := b.addresses(it)
 	if len(addresses) == 0 {
 		if b.outage {
 			it.pass(fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App))
@@ -110,11 +118,16 @@ func (b *batch) route(ctx context.Context, it *item) bool {
 		it.order = nil
 		return true // claimed, then failed: no-executor
 	}
-	it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
-	if route.Asks(it.job.Def.Route) == route.AskBeat {
-		it.order = b.askBeats(ctx, it)
+	switch {
+	case route.Asks(it.job.Def.Route) != route.AskBeat:
+		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
+	case it.choice.err != nil:
+		it.pass(it.choice.err)
+		return false
+	default:
+		it.order, it.run.Tries = it.choice.order, it.choice.tries
 	}
-	if b.d.health.on() && !it.slow && len(it.order) > 0 && b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
+	if b.slow(it) {
 		it.status = slowed
 		return false
 	}
@@ -137,42 +150,6 @@ func (b *batch) letGo(it *item) {
 		it.held = false
 		b.d.gates.letGo(it.job.Def.App)
 	}
-}
-
-// askBeats keeps of the addresses those from the first that answers, and notes
-// on the run what each one said. An address is asked once in a batch; a function
-// is not asked but counts as there, a queue by when it was polled.
-func (b *batch) askBeats(ctx context.Context, it *item) []string {
-	if b.beats == nil {
-		b.beats = map[string]beat{}
-	}
-	it.run.Tries = nil
-	for i, a := range it.order {
-		r, asked := b.beats[a]
-		if !asked {
-			switch {
-			case strings.HasPrefix(a, "lambda:"):
-				r.says = "not asked: it refuses the run itself if it cannot take it"
-			case b.silent[at{it.job.Def.App, a}]:
-				r.err = errors.New("nobody polls it any more")
-			default:
-				r.err = b.d.sender.Beat(ctx, it.app, a)
-			}
-			if !strings.HasPrefix(a, "queue:") { // whose apps may be several
-				b.beats[a] = r
-			}
-		}
-		if r.err == nil {
-			t := core.Try{Address: a, Code: 200, Message: r.says}
-			if r.says != "" {
-				t.Code = 0
-			}
-			it.run.Tries = append(it.run.Tries, t)
-			return it.order[i:]
-		}
-		it.run.Tries = append(it.run.Tries, core.Try{Address: a, Message: r.err.Error()})
-	}
-	return nil
 }
 
 // lookRounds bounds how often an item is looked at in one invocation.
@@ -239,7 +216,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			case !planned:
 				it.bury("there is no record of run " + it.fire.Run.String())
 			case it.intent == send:
-				if b.route(ctx, it) {
+				if b.route(it) {
 					create, createOf = append(create, b.claimed(it, now)), append(createOf, it)
 				}
 			case it.intent == fallsSilent:
@@ -272,7 +249,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			switch it.intent {
 			case send:
 				it.run.Tries = tries
-				if b.route(ctx, it) {
+				if b.route(it) {
 					t := b.take(it, &run, now)
 					t.Tries = it.run.Tries
 					if len(it.order) > 0 {

@@ -77,6 +77,11 @@ type Options struct {
 	SendsMin, SendsMax int           // 32, 512
 	GateFor            time.Duration // 3 s
 	GateWait           time.Duration // 10 s
+	// AskFor bounds all that a batch asks of addresses before it chooses. After AskNext
+	// without an answer the next is asked beside. What one said holds for AskAgain;
+	// one that was silent is asked again after AskSilent.
+	AskFor, AskNext     time.Duration // 3 s, 100 ms
+	AskAgain, AskSilent time.Duration // 1 s, 10 s
 	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed
 	// and have none. Of both an app may have as many as are free.
 	SendsAll, InHand int // 2048, 131072
@@ -113,6 +118,10 @@ func (o *Options) defaults() {
 	set(&o.HoldAhead, 21*time.Second)
 	set(&o.GateFor, 3*time.Second)
 	set(&o.GateWait, 10*time.Second)
+	set(&o.AskFor, 3*time.Second)
+	set(&o.AskNext, 100*time.Millisecond)
+	set(&o.AskAgain, time.Second)
+	set(&o.AskSilent, 10*time.Second)
 	set(&o.SlowAfter, 500*time.Millisecond)
 	set(&o.SlowWithin, time.Minute)
 	set(&o.ProbeEvery, time.Minute)
@@ -147,6 +156,7 @@ type Dispatcher struct {
 	plans  *schedules
 	early  early
 	health *healths
+	probes *probes
 
 	mu       sync.Mutex
 	underWay map[string]bool // owners that are invocations of this Dispatcher
@@ -158,6 +168,7 @@ func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispa
 	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
 		underWay: map[string]bool{}}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
+	d.probes = &probes{o: &d.o, of: map[question]*probe{}}
 	return d
 }
 

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,7 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 		var in []*passage
 		gone, goAway := context.WithCancel(t.Context())
 		refused := 0
+		var mu sync.Mutex
 		for i := range 7 {
 			ctx, until := t.Context(), time.Now().Add(anHour)
 			if i == 3 {
@@ -34,6 +36,8 @@ func TestPlacesAreGivenInTurn(t *testing.T) {
 			}
 			go func() {
 				p, err := a.enter(ctx, until)
+				mu.Lock()
+				defer mu.Unlock()
 				if err != nil {
 					refused++
 					return

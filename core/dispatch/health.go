@@ -61,10 +61,10 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 	return false
 }
 
-// note counts the answer to a send for its job and its address. An answer that
+// note counts the answer to a send for its job and its address, or to a probe. An answer that
 // says nothing of how quickly the executor answers, as that of a call does in time
 // and a refused connection at all, is not late.
-func (h *healths) note(job core.JobID, address string, a *Answer, now time.Time) {
+func (h *healths) note(a *Answer, now time.Time, names ...string) {
 	if !h.on() {
 		return
 	}
@@ -75,7 +75,7 @@ func (h *healths) note(job core.JobID, address string, a *Answer, now time.Time)
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, of := range []string{address, jobName(job)} {
+	for _, of := range names {
 		p := h.of[of]
 		if p == nil {
 			if well {

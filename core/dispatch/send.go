@@ -40,10 +40,58 @@ func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 
 // sendAll sends what is mine, address by address and many at a time, so that
 // one that hangs delays no other, and stores the journal while sends are open. It
-// calls free when all of them have begun or wait for their turn.
-func (b *batch) sendAll(ctx context.Context, free func()) {
+// calls free when all of them have begun or wait for their turn. What asks before
+// it is claimed does so beside them, and is sent as soon as it knows.
+func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func()) {
+	ready := b.ready(b.items)
+	if len(ready)+len(asks) == 0 {
+		return
+	}
+	var senders, writer, closer sync.WaitGroup
+	stop, answered := make(chan struct{}), make(chan struct{})
+	writer.Go(func() { b.keepJournal(ctx, stop) })
+	closer.Go(func() { b.settle(ctx, answered) })
+	for to, items := range ready {
+		b.sendTo(ctx, to, items, &senders)
+	}
+	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
+	defer cancel()
+	for _, items := range asks {
+		senders.Go(func() { b.askThenSend(ctx, bound, items, &senders) })
+	}
+	free()
+	senders.Wait()
+	close(answered)
+	closer.Wait()
+	// The journal does not wait for ends that the store is slow to take.
+	b.closeEnded(ctx)
+	close(stop)
+	writer.Wait()
+}
+
+// askThenSend takes fires that ask the same through all steps; then they are among
+// those of the batch.
+func (b *batch) askThenSend(ctx, bound context.Context, items []*item, senders *sync.WaitGroup) {
+	c := b.choose(bound, items[0].app, items[0].order, senders)
+	for _, it := range items {
+		it.choice = c
+		it.choice.tries = slices.Clone(c.tries)
+	}
+	b.claim(ctx, items)
+	b.look(ctx, items)
+	ready := b.ready(items)
+	b.mu.Lock()
+	b.items = append(b.items, items...)
+	b.mu.Unlock()
+	for to, items := range ready {
+		b.sendTo(ctx, to, items, senders)
+	}
+}
+
+// ready is what of items can be sent, by address.
+func (b *batch) ready(items []*item) map[at][]*item {
 	byAddress := map[at][]*item{}
-	for _, it := range b.items {
+	for _, it := range items {
 		if it.status != mine {
 			b.letGo(it)
 			continue
@@ -57,24 +105,7 @@ func (b *batch) sendAll(ctx context.Context, free func()) {
 		to := at{it.job.Def.App, it.run.Address}
 		byAddress[to] = append(byAddress[to], it)
 	}
-	if len(byAddress) == 0 {
-		return
-	}
-	var senders, writer, closer sync.WaitGroup
-	stop, answered := make(chan struct{}), make(chan struct{})
-	writer.Go(func() { b.keepJournal(ctx, stop) })
-	closer.Go(func() { b.settle(ctx, answered) })
-	for to, items := range byAddress {
-		b.sendTo(ctx, to, items, &senders)
-	}
-	free()
-	senders.Wait()
-	close(answered)
-	closer.Wait()
-	// The journal does not wait for ends that the store is slow to take.
-	b.closeEnded(ctx)
-	close(stop)
-	writer.Wait()
+	return byAddress
 }
 
 // sendTo sends items to one address, in their order and as many at a time as its
@@ -248,7 +279,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		a := b.d.sender.Send(cut, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
 		// Cut off by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(cut.Err(), context.DeadlineExceeded)
-		b.d.health.note(it.fire.Run.Job(), it.run.Address, &a, b.now())
+		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(&it.run, at, a.Kind)
 		}

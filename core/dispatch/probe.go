@@ -1,0 +1,229 @@
+package dispatch
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
+)
+
+// question is what an address is asked before a run is sent to it.
+type question at
+
+// probe is one asking, for all who want to know it in that time.
+type probe struct {
+	asked   time.Time // by the clock that nobody sets
+	doubted bool      // it was silent the last time: it is not waited for while another says yes
+	done    chan struct{}
+
+	// Once it is done:
+	err    error // nil: yes
+	silent bool  // it let itself be waited for, and did not say yes
+	unsaid bool  // it was not asked after all
+}
+
+func (p *probe) over() bool {
+	select {
+	case <-p.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// said is a probe of what need not be asked.
+func said(err error) *probe {
+	p := &probe{done: make(chan struct{}), err: err}
+	close(p.done)
+	return p
+}
+
+// probes remember what was asked over all invocations of this process.
+type probes struct {
+	o  *Options
+	mu sync.Mutex
+	of map[question]*probe
+}
+
+// maxProbes bounds what is remembered; addresses come from outside.
+const maxProbes = 10_000
+
+// ask answers the probe that holds for now, or a new one, which the caller is to make.
+func (x *probes) ask(q question) (p *probe, mine bool) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	old := x.of[q]
+	if old != nil {
+		age := time.Since(old.asked)
+		if !old.over() || age < x.o.AskAgain || old.silent && age < x.o.AskSilent {
+			return old, false
+		}
+	}
+	if len(x.of) >= maxProbes {
+		clear(x.of) // who waits for one has it
+	}
+	p = &probe{asked: time.Now(), done: make(chan struct{}), doubted: old != nil && old.silent}
+	x.of[q] = p
+	return p, true
+}
+
+// make asks. It counts as a send for the address's gate and for the lanes.
+func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
+	p.err, p.unsaid = errors.New("not asked"), true
+	defer close(p.done)
+	until, _ := ctx.Deadline()
+	pass, err := b.d.gates.of(at(q)).enter(ctx, until)
+	if err != nil {
+		p.err = err
+		return
+	}
+	defer pass.leave(0)
+	began := time.Now()
+	err = b.d.sender.Beat(ctx, app, q.address)
+	a := Answer{Kind: AnswerAccepted, Took: time.Since(began)}
+	if err != nil {
+		p.silent = a.Took > b.d.o.SlowAfter
+		a.Kind, a.TimedOut = AnswerRefused, p.silent
+	}
+	// The end of what a batch may ask says nothing of who was asked just before.
+	p.err, p.unsaid = err, err != nil && ctx.Err() != nil && !p.silent
+	b.d.health.note(&a, b.now(), q.address)
+}
+
+// choice is what came of asking the addresses of a fire.
+type choice struct {
+	order []string // from the first that said yes
+	tries []core.Try
+	err   error // why nothing can be said yet
+}
+
+// asking takes the fires out whose route asks before it chooses, in groups that ask
+// the same. What needs no answer is claimed and sent without them.
+func (b *batch) asking() map[string][]*item {
+	groups := map[string][]*item{}
+	rest := make([]*item, 0, len(b.items))
+	for _, it := range b.items {
+		if it.status != pending || it.intent != send || route.Asks(it.job.Def.Route) != route.AskBeat {
+			rest = append(rest, it)
+			continue
+		}
+		addresses := b.addresses(it)
+		if len(addresses) == 0 {
+			rest = append(rest, it)
+			continue
+		}
+		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, 0)
+		if b.slow(it) {
+			it.status = slowed
+			rest = append(rest, it)
+			continue
+		}
+		key := it.job.Def.App + "\n" + strings.Join(it.order, "\n")
+		groups[key] = append(groups[key], it)
+	}
+	b.items = rest
+	return groups
+}
+
+// choose asks addresses, side by side: the next where those before have said no, or
+// are doubted, and more of them the longer no one says yes. It answers the first
+// in their order that does. bound is that of all that the batch asks.
+func (b *batch) choose(bound context.Context, app *core.App, order []string, open *sync.WaitGroup) choice {
+	var asked, made []*probe
+	answered := make(chan struct{}, len(order))
+	ask := func() {
+		q := question{app.Name, order[len(asked)]}
+		p, mine := (*probe)(nil), false
+		switch {
+		case strings.HasPrefix(q.address, "lambda:"):
+			p = said(nil)
+		case b.silent[at(q)]:
+			p = said(errors.New("nobody polls it any more"))
+		default:
+			p, mine = b.d.probes.ask(q)
+		}
+		asked = append(asked, p)
+		if mine {
+			made = append(made, p)
+			open.Go(func() { b.make(bound, p, q, app) })
+		}
+		if !p.over() {
+			open.Go(func() {
+				select {
+				case <-p.done:
+				case <-bound.Done():
+				}
+				answered <- struct{}{}
+			})
+		}
+	}
+	gap, step := time.NewTimer(b.d.o.AskNext), 1
+	defer gap.Stop()
+	for {
+		over := bound.Err() != nil
+		if over { // which ended what was asked here
+			for _, p := range made {
+				<-p.done
+			}
+		}
+		yes, waits, under := -1, false, 0
+		for i, p := range asked {
+			switch {
+			case !p.over():
+				under++
+				waits = waits || yes < 0 && !p.doubted
+			case p.err == nil && yes < 0:
+				yes = i
+			}
+		}
+		more := len(asked) < len(order)
+		if yes >= 0 && !waits || over || !more && under == 0 {
+			return chosen(order, asked, yes)
+		}
+		if !waits && more {
+			ask()
+			continue
+		}
+		select {
+		case <-answered:
+		case <-bound.Done():
+		case <-gap.C:
+			for range min(step, len(order)-len(asked)) {
+				ask()
+			}
+			step *= 2
+			gap.Reset(b.d.o.AskNext)
+		}
+	}
+}
+
+// chosen is the choice among what was asked; yes is negative if none said yes.
+func chosen(order []string, asked []*probe, yes int) (c choice) {
+	unsaid := len(asked) < len(order)
+	for i, p := range asked {
+		t := core.Try{Address: order[i]}
+		switch {
+		case i == yes && strings.HasPrefix(order[i], "lambda:"):
+			t.Message = "not asked: it refuses the run itself if it cannot take it"
+		case i == yes:
+			t.Code = 200
+		case !p.over():
+			t.Message, unsaid = "no answer yet", unsaid || !p.doubted
+		default:
+			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
+		}
+		c.tries = append(c.tries, t)
+		if i == yes {
+			c.order = order[i:]
+			return c
+		}
+	}
+	if unsaid {
+		c.err = errors.New("not all of its addresses could be asked in time")
+	}
+	return c
+}

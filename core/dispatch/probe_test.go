@@ -1,0 +1,247 @@
+package dispatch_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// prober is a dispatcher over a store with jobs; addresses that are silent answer
+// neither a probe nor a send.
+type prober struct {
+	t *testing.T
+	s *memory.Store
+	d *dispatch.Dispatcher
+
+	mu     sync.Mutex
+	silent map[string]bool
+	asked  map[string]int
+	open   map[string]int // probes and sends under way
+	most   map[string]int
+	sent   map[core.JobID]time.Time
+	to     map[core.JobID]string
+	jobs   core.JobID
+}
+
+func newProber(t *testing.T, o dispatch.Options) *prober {
+	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{}, most: map[string]int{},
+		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
+	o.Log, o.Plan = slog.New(slog.DiscardHandler), plan.AWS()
+	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: o.Plan, Log: o.Log}), o)
+	return p
+}
+
+// at is a request of 10 ms to an address, or of 3 s without an answer.
+func (p *prober) at(ctx context.Context, address string) error {
+	p.mu.Lock()
+	p.open[address]++
+	p.most[address] = max(p.most[address], p.open[address])
+	silent := p.silent[address]
+	p.mu.Unlock()
+	takes := 10 * time.Millisecond
+	if silent {
+		takes = 3 * time.Second
+	}
+	var err error
+	select {
+	case <-time.After(takes):
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if silent {
+		err = errors.New("no answer")
+	}
+	p.mu.Lock()
+	p.open[address]--
+	p.mu.Unlock()
+	return err
+}
+
+func (p *prober) Beat(ctx context.Context, _ *core.App, address string) error {
+	p.mu.Lock()
+	p.asked[address]++
+	p.mu.Unlock()
+	return p.at(ctx, address)
+}
+
+func (p *prober) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+	p.mu.Lock()
+	p.sent[s.Run.ID.Job()], p.to[s.Run.ID.Job()] = time.Now(), s.Address
+	p.mu.Unlock()
+	a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 10 * time.Millisecond}
+	if p.at(ctx, s.Address) != nil {
+		a = dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, TimedOut: true, Took: 3 * time.Second}
+	}
+	return a
+}
+
+func (p *prober) app(name string, addresses ...string) {
+	p.t.Helper()
+	must(p.t, p.s.PutApp(p.t.Context(), 0, core.App{Name: name, Executors: addresses, Rev: 1}, core.Change{ID: 1, App: name}))
+}
+
+// message is one fire of each of n new jobs of an app, due now.
+func (p *prober) message(app string, n int, r core.Route) (ring.Message, []core.JobID) {
+	p.t.Helper()
+	now := core.InstantOf(time.Now())
+	m := ring.Message{Kind: ring.KindFires, Slot: now}
+	var ids []core.JobID
+	for range n {
+		p.jobs++
+		j := core.Job{Def: core.Def{ID: p.jobs, App: app, Name: "j" + p.jobs.String(), Handler: "h", Route: r}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		must(p.t, p.s.CreateJobs(p.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: app, Job: p.jobs}})[0])
+		m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(p.jobs, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule})
+		ids = append(ids, p.jobs)
+	}
+	return m, ids
+}
+
+func (p *prober) handle(msgs ...ring.Message) {
+	p.t.Helper()
+	for _, v := range p.d.Handle(p.t.Context(), msgs) {
+		if !v.Ack {
+			p.t.Errorf("not acked: %v", v.Err)
+		}
+	}
+}
+
+// sentWithin checks that all jobs were sent to an address within d of began.
+func (p *prober) sentWithin(what string, ids []core.JobID, to string, began time.Time, d time.Duration) {
+	p.t.Helper()
+	for _, id := range ids {
+		if at, ok := p.sent[id]; !ok || at.Sub(began) > d || p.to[id] != to {
+			p.t.Errorf("%s: job %d was sent to %q after %s (%t), want %s within %s", what, id, p.to[id], at.Sub(began), ok, to, d)
+		}
+	}
+}
+
+// TestProbesHoldUpNobody: not fires that ask nothing, not those that ask others,
+// and of those that ask silent addresses only the first, and for one bound however
+// many are silent; each is asked once for all.
+func TestProbesHoldUpNobody(t *testing.T) {
+	for _, n := range []int{1, 9, 30} {
+		t.Run(fmt.Sprint(n, " silent"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newProber(t, dispatch.Options{})
+				var list []string
+				for i := range n {
+					list = append(list, fmt.Sprintf("http://10.0.0.%d:1", i+1))
+					p.silent[list[i]] = true
+				}
+				last := "http://10.0.0.99:1"
+				p.app("fails", append(list, last)...)
+				p.app("plain", "http://10.1.0.1:1")
+				p.app("asks", "http://10.2.0.1:1", "http://10.2.0.2:1")
+				for round, within := range []time.Duration{3*time.Second + 100*time.Millisecond, 100 * time.Millisecond} {
+					fails, slow := p.message("fails", 5, core.RouteFailover)
+					more, slower := p.message("fails", 5, core.RouteFailover)
+					plain, first := p.message("plain", 5, core.RouteRound)
+					asks, second := p.message("asks", 5, core.RouteFailover)
+					began := time.Now()
+					var both sync.WaitGroup
+					both.Go(func() { p.handle(fails, asks, plain) })
+					p.handle(more)
+					both.Wait()
+					what := fmt.Sprint("round ", round, ": ")
+					p.sentWithin(what+"asks nothing", first, "http://10.1.0.1:1", began, 0)
+					p.sentWithin(what+"asks others", second, "http://10.2.0.1:1", began, 20*time.Millisecond)
+					p.sentWithin(what+"asks silent ones", slices.Concat(slow, slower), last, began, within)
+				}
+				for a, times := range p.asked {
+					if times != 1 && (times != 2 || p.silent[a]) {
+						t.Errorf("%s was asked %d times", a, times)
+					}
+				}
+				// Once it answers again it is found, though nobody waited for it.
+				p.silent = map[string]bool{}
+				for range 2 {
+					time.Sleep(11 * time.Second)
+					m, _ := p.message("fails", 1, core.RouteFailover)
+					p.handle(m)
+				}
+				if p.to[p.jobs] != list[0] {
+					t.Errorf("when all answer again it is sent to %s", p.to[p.jobs])
+				}
+			})
+		})
+	}
+}
+
+// TestNobodyAnswers: a fire none of whose addresses answers in time fails. One
+// whose addresses could not be asked comes again.
+func TestNobodyAnswers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{SendsMin: 1, SendsMax: 1})
+		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
+		p.silent[a], p.silent[b] = true, true
+		p.app("fails", a, b)
+		p.app("busy", a)
+		m, ids := p.message("fails", 1, core.RouteFailover)
+		p.handle(m)
+		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
+		must(t, err)
+		if r := runs[m.Fires[0].Run]; r.State != core.Failed || r.Reason != core.ReasonNoExecutor || len(p.sent) != 0 {
+			t.Errorf("job %d: %s: %s, want that no executor answered", ids[0], r.State, r.Reason)
+		}
+
+		// A send that hangs has the only place at the gate: a probe counts there too.
+		hangs, _ := p.message("busy", 1, core.RouteRound)
+		asks, _ := p.message("busy", 1, core.RouteFailover)
+		p.handle(hangs, asks)
+		if p.most[a] != 1 {
+			t.Errorf("%d requests to the address at once, its gate lets one through", p.most[a])
+		}
+		runs, _, err = p.s.Runs(t.Context(), []core.RunID{asks.Fires[0].Run})
+		must(t, err)
+		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires)
+		if len(runs) != 0 || due+waiting != 1 || err != nil {
+			t.Errorf("what could not be asked: runs %+v, %d messages, %v", runs, due+waiting, err)
+		}
+	})
+}
+
+// TestSilentProbesAreSlow: they count for the lanes as sends do, so what would ask
+// a silent address goes on the slow lane, unasked and unclaimed.
+func TestSilentProbesAreSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		o := dispatch.Options{Log: slog.New(slog.DiscardHandler), Plan: plan.AWS(), Health: p.s}
+		p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: o.Plan, Log: o.Log}), o)
+		p.silent["http://10.0.0.1:1"] = true
+		p.app("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
+		for range 3 {
+			m, ids := p.message("fails", 1, core.RouteFailover)
+			p.handle(m)
+			if p.to[ids[0]] != "http://10.0.0.2:1" {
+				t.Fatalf("sent to %q", p.to[ids[0]])
+			}
+			time.Sleep(15 * time.Second)
+		}
+		m, ids := p.message("fails", 1, core.RouteFailover)
+		p.handle(m)
+		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindSlow)
+		if _, sent := p.sent[ids[0]]; sent || due+waiting != 1 || err != nil || p.asked["http://10.0.0.1:1"] != 3 {
+			t.Errorf("sent %t, %d messages on the slow lane, %v asked", sent, due+waiting, p.asked)
+		}
+		m.Slow = true
+		p.handle(m)
+		if p.to[ids[0]] != "http://10.0.0.2:1" {
+			t.Errorf("from the slow lane it was sent to %q", p.to[ids[0]])
+		}
+	})
+}
