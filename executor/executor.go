@@ -288,10 +288,12 @@ func (e *Executor) Start() error {
 	for _, it := range was.results {
 		e.reporter.add(pending{item: it})
 	}
+	// Before anybody hears that their runs have ended.
+	left := endGroups(was.open, e.o.CancelGrace)
 	if e.o.Token == "" {
 		e.log.Warn("The executor has no token: whoever reaches it can start runs.", "app", e.o.App)
 	}
-	if !e.begin(j, was.open) {
+	if !e.begin(j, was.open, left) {
 		j.close()
 		return errors.New("executor: it was stopped while it started")
 	}
@@ -299,8 +301,8 @@ func (e *Executor) Start() error {
 }
 
 // begin has the executor run, with all that a stop will end; false if it was
-// stopped already.
-func (e *Executor) begin(j *journal, open []*incoming) bool {
+// stopped already. left are the open runs whose programs go on.
+func (e *Executor) begin(j *journal, open []*incoming, left map[int64]bool) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.state != stateStarting {
@@ -308,7 +310,7 @@ func (e *Executor) begin(j *journal, open []*incoming) bool {
 	}
 	e.base, e.quit = context.WithCancel(context.Background())
 	e.journal, e.state = j, stateRunning
-	e.recover(open)
+	e.recover(open, left)
 	beat, endBeat := context.WithCancel(context.Background())
 	rest, endRest := context.WithCancel(context.Background())
 	e.sideEnd = [2]context.CancelFunc{endBeat, endRest}

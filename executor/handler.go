@@ -175,7 +175,8 @@ type Run struct {
 	// Again says that a process had this run before and died, or gave it back.
 	Again bool
 
-	log *runLog
+	log     *runLog
+	journal *journal // of the programs that it has started; nil: there is none
 
 	mu      sync.Mutex
 	outcome Outcome
@@ -247,6 +248,8 @@ type incoming struct {
 	sub   *Submitted
 	until time.Time // zero: no deadline
 	again bool
+
+	groups []group // of the journal: what it has started
 }
 
 // decodeRun reads a run as a queue or the journal has it, or the body of /run.

@@ -84,6 +84,7 @@ type found struct {
 
 const (
 	recAccept = 'A' // a run
+	recGroup  = 'G' // a program that it has started
 	recEnd    = 'E' // its result
 	recData   = 'R' // its result, with data
 	recTaken  = 'D' // IDs whose results a server took
@@ -258,6 +259,9 @@ func (j *journal) begin() error {
 	for _, e := range j.sorted() {
 		if e.run != nil {
 			head = frame(head, recAccept, wire.AppendOrder(rec[:0], &e.run.Run))
+			for _, g := range e.run.groups {
+				head = frame(head, recGroup, appendGroup(rec[:0], e.run.LogID, g))
+			}
 		} else {
 			head = frameResult(head, e.result, e.at)
 		}
@@ -351,6 +355,29 @@ func (j *journal) accept(run *incoming) *batch {
 		seal(j.buf[at:])
 	}
 	return j.wake()
+}
+
+// started records a program of a run that is open.
+func (j *journal) started(run int64, g group) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.join(run, g) {
+		return
+	}
+	if j.dir != "" {
+		j.buf = frame(j.buf, recGroup, appendGroup(nil, run, g))
+	}
+	j.wake()
+}
+
+// join gives a run that is open one more group; false if it is not open.
+func (j *journal) join(run int64, g group) bool {
+	e := j.live[run]
+	if e == nil || e.run == nil {
+		return false
+	}
+	e.run.groups = noted(e.run.groups, g)
+	return true
 }
 
 func (j *journal) put(run *incoming) {
@@ -505,6 +532,10 @@ func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 	case recAccept:
 		if run, err := decodeRun(rec); err == nil {
 			j.put(run)
+		}
+	case recGroup:
+		if run, g, ok := readGroup(rec); ok {
+			j.join(run, g)
 		}
 	case recEnd, recData:
 		if it, at, ok := readResult(rec, kind == recData); ok {

@@ -33,11 +33,14 @@ var (
 // child is the executor of TestKilled, in a process of its own that can be
 // killed. It answers false in the process of the tests.
 func child() bool {
-	server := os.Getenv("EXECUTOR_TEST_SERVER")
+	server, dir := os.Getenv("EXECUTOR_TEST_SERVER"), os.Getenv("EXECUTOR_TEST_DIR")
+	if program := os.Getenv("EXECUTOR_TEST_PROGRAM"); program != "" {
+		runProgram(dir, program, os.Getenv("EXECUTOR_TEST_PIPE"))
+		return true
+	}
 	if server == "" {
 		return false
 	}
-	dir := os.Getenv("EXECUTOR_TEST_DIR")
 	ran, err := os.OpenFile(filepath.Join(dir, "ran"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		panic(err)
@@ -68,6 +71,26 @@ func child() bool {
 		panic(err)
 	}
 	return true
+}
+
+// runProgram is an executor, in a process of its own, that has one run of a
+// program and waits to be killed.
+func runProgram(dir, program, pipe string) {
+	mux := NewMux()
+	mux.Register("p", Program{Path: "sh", Args: []string{"-c", program, "sh"}}.Handle)
+	e, err := New(mux, Options{App: "demo", Dir: dir, Log: quiet, LogMax: -1})
+	if err != nil {
+		panic(err)
+	}
+	if err := e.Start(); err != nil {
+		panic(err)
+	}
+	run := order(1, 77, "p")
+	run.Params = pipe
+	if r := send(e, run); !r.OK() {
+		panic(r.Msg)
+	}
+	<-time.After(time.Hour)
 }
 
 // A killWorld is the scheduler's side of TestKilled: it sends, and takes

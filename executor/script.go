@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +27,8 @@ const (
 // can have any command run under this process's user. A script gets params,
 // shard index and shard total as arguments; what it writes goes into the run's
 // log; exit code 0 is success. When its run is ended it is killed with all
-// processes of its group (on Unix; elsewhere alone).
+// processes of its group (on Unix; elsewhere alone), and what of it outlives a
+// process that is killed the next one ends: see [Program].
 type Scripts struct {
 	// Kinds that are allowed. Empty: none.
 	Kinds []string
@@ -135,6 +137,13 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // run's log, exit code 0 is success, and when its run is ended it is killed
 // with all processes of its group (on Unix; elsewhere alone).
 //
+// When this process is killed, the program is too, on Linux. What it started,
+// and elsewhere on Unix the program itself, goes on until the next process with
+// the same folder begins: that ends the group before it reports the run or runs
+// it again. On Unix but Linux it knows the group only by a first process that is
+// still there. Processes that left the group, and programs on other systems, go
+// on; so does all of it [Options].InMemory, but for the program on Linux.
+//
 // The run's params, if there are any, are its last argument. Its environment
 // has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,
 // TICKRING_SHARD_INDEX and TICKRING_SHARD_TOTAL; TICKRING_ATTEMPT,
@@ -193,7 +202,17 @@ func runCommand(ctx context.Context, r *Run, cmd *exec.Cmd, code, doing string) 
 	cmd.Stdout, cmd.Stderr = r.Output(), r.Output()
 	cmd.WaitDelay = 2 * time.Second // for children that hold the output open
 	ownGroup(cmd)
-	err := cmd.Run()
+	runtime.LockOSThread() // dieWithUs
+	defer runtime.UnlockOSThread()
+	err := cmd.Start()
+	if err == nil {
+		if r.journal != nil {
+			if g, ok := groupOf(cmd.Process.Pid); ok {
+				r.journal.started(r.ID, g)
+			}
+		}
+		err = cmd.Wait()
+	}
 	var exit *exec.ExitError
 	switch {
 	case ctx.Err() != nil:

@@ -23,6 +23,7 @@ const (
 	reasonCrash   = "the executor's process ended under the run (container destroy)."
 
 	suffixRunning = " [job running, killed]"
+	suffixGoesOn  = " (its program cannot be ended and goes on)"
 	suffixQueued  = " [job not executed, in the job queue, killed.]"
 
 	msgTimeout = "job execute timeout "
@@ -168,6 +169,9 @@ func (e *Executor) awaited(run *incoming) bool { return run.sub == nil || len(e.
 
 func (e *Executor) newTask(run *incoming, h *registered, k key, again bool) *task {
 	t := &task{wire: run, key: k, handler: h, run: newRun(run, e.logs.open(run.LogID, run.LogTime), again)}
+	if !e.o.InMemory {
+		t.run.journal = e.journal
+	}
 	t.ctx, t.cancel = context.WithCancelCause(e.base)
 	if run.sub != nil {
 		run.sub.t = t
@@ -191,19 +195,25 @@ func (e *Executor) enqueue(t *task) *worker {
 	return w
 }
 
-// recover deals with the runs of a process that died. Call it with mu held.
-func (e *Executor) recover(open []*incoming) {
+// recover deals with the runs of a process that died; left are those whose
+// programs could not be ended. Call it with mu held.
+func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 	again := 0
 	for _, run := range open {
 		h := e.mux.handlers[run.Handler]
-		if (run.GlueType == wire.GlueBean || run.GlueType == "") && h != nil && h.again {
+		if !left[run.LogID] && (run.GlueType == wire.GlueBean || run.GlueType == "") && h != nil && h.again {
 			e.enqueue(e.newTask(run, h, key{handler: run.Handler, glue: wire.GlueBean}, true))
 			again++
 			continue
 		}
 		t := e.newTask(run, h, key{}, true)
-		t.run.log.last("---- end: " + reasonCrash)
-		e.record(t, wire.CodeFailure, reasonCrash+suffixRunning)
+		why := reasonCrash + suffixRunning
+		if left[run.LogID] {
+			why = reasonCrash + suffixRunning + suffixGoesOn
+			e.log.Error("A program that a process which died has left cannot be ended.", "job", run.JobID, "run", run.LogID)
+		}
+		t.run.log.last("---- end: " + why)
+		e.record(t, wire.CodeFailure, why)
 		t.cancel(nil)
 	}
 	if len(open) > 0 {

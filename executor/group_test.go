@@ -1,0 +1,179 @@
+//go:build linux || darwin || freebsd || netbsd || openbsd || dragonfly
+
+package executor
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/wire"
+)
+
+// killedUnder has an executor that runs a program killed once the program has
+// said "started" and is in the journal. held ends when the last process of the
+// program is gone.
+func killedUnder(t *testing.T, dir, program string) (held *os.File) {
+	t.Helper()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), "EXECUTOR_TEST_PROGRAM="+program, "EXECUTOR_TEST_DIR="+dir, "EXECUTOR_TEST_PIPE="+pipe)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	held, err := os.Open(pipe)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { held.Close() })
+	if _, err := io.ReadFull(held, make([]byte, len("started\n"))); err != nil {
+		t.Fatal(err)
+	}
+	for { // on its way since before the program could say so
+		j := &journal{dir: dir, log: quiet, live: map[int64]*entry{}}
+		if j.replay(); j.live[77] != nil && len(j.live[77].run.groups) == 1 {
+			break
+		}
+		runtime.Gosched()
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	return held
+}
+
+// ended says, without waiting, whether nobody holds the other end of a pipe.
+func ended(t *testing.T, held *os.File) bool {
+	c, err := held.SyscallConn()
+	if err != nil {
+		t.Error(err)
+		return false
+	}
+	n, err2 := 0, error(nil)
+	err = c.Read(func(fd uintptr) bool {
+		n, err2 = syscall.Read(int(fd), make([]byte, 1))
+		return true
+	})
+	return err == nil && n == 0 && err2 == nil
+}
+
+// What a program left behind is ended before the next process says that its
+// run has crashed, for then the run may be sent again.
+func TestProgramIsEndedBeforeItsRunIsReported(t *testing.T) {
+	dir := t.TempDir()
+	held := killedUnder(t, dir, `exec 9>"$1"; sleep 1000 & echo started >&9; wait`)
+	if ended(t, held) {
+		t.Fatal("there is nothing left to end")
+	}
+	f := newFake()
+	told := false
+	f.answer = func(_, path string, _ []byte) string {
+		if path == wire.PathCallback && !told {
+			if told = true; !ended(t, held) {
+				t.Error("it is reported while a part of its program goes on")
+			}
+		}
+		return taken
+	}
+	start(t, okMux(), f, func(o *Options) { o.Dir = dir })
+	f.want(t, 77, 500, "the executor's process ended under the run (container destroy). [job running, killed]")
+}
+
+// On Linux a program does not even wait for that.
+func TestProgramDiesWithUs(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux can")
+	}
+	held := killedUnder(t, t.TempDir(), `exec 9>"$1"; echo started >&9; exec sleep 1000`)
+	if b, err := io.ReadAll(held); err != nil || len(b) > 0 {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+// Only the group that was noted is killed: not what has its number by now.
+func TestGroup(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), "sh", "-c", "sleep 1000 & echo started; sleep 1000")
+	ownGroup(cmd)
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("started\n"))); err != nil {
+		t.Fatal(err)
+	}
+	g, ok := groupOf(cmd.Process.Pid)
+	if !ok {
+		t.Fatal("it has no mark")
+	}
+	run, back, ok := readGroup(appendGroup(nil, 7, g))
+	if !ok || run != 7 || back != g {
+		t.Errorf("%v, %v of run %d", g, back, run)
+	}
+	for name, change := range map[string]func(g *group){
+		"another process":    func(g *group) { g.mark += "1" },
+		"in another boot":    func(g *group) { g.mark = "x" + g.mark },
+		"in another session": func(g *group) { g.session = 1 << 30 },
+	} {
+		if runtime.GOOS != "linux" && name == "in another session" {
+			continue
+		}
+		other := g
+		change(&other)
+		if other.kill() {
+			t.Errorf("killed %s", name)
+		}
+	}
+	if !g.kill() {
+		t.Error("nobody to kill")
+	}
+	// The first process has ended, and stays until it is waited for.
+	if left := endGroups([]*incoming{{Run: wire.Run{LogID: 7}, groups: []group{g}}}, time.Minute); left != nil {
+		t.Errorf("left: %v", left)
+	}
+	_ = cmd.Wait()
+	if g.kill() {
+		t.Error("killed what is gone")
+	}
+}
+
+func TestGroupsAreJournaled(t *testing.T) {
+	dir := t.TempDir()
+	j, _, err := openJournal(dir, true, 2000, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.start(func() []remembered { return nil })
+	j.accept(&incoming{Run: order(1, 1, "h")})
+	j.accept(&incoming{Run: order(1, 2, "h")})
+	var want []group
+	for pid := 2; pid < 100; pid++ { // several files
+		g := group{pid: pid, session: 1, mark: strings.Repeat("m", 50)}
+		j.started(1, g)
+		j.started(3, g) // not open
+		want = noted(want, g)
+	}
+	j.started(2, want[0])
+	<-j.end(&wire.CallbackItem{LogID: 2}, 7).done
+	j.close()
+	_, was, err := openJournal(dir, true, 2000, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(was.open) != 1 || !slices.Equal(was.open[0].groups, want) || len(want) != maxGroups {
+		t.Errorf("%v, want %v", was.open, want)
+	}
+}

@@ -1,0 +1,48 @@
+//go:build darwin || freebsd || netbsd || openbsd || dragonfly
+
+package executor
+
+import (
+	"context"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// dieWithUs does nothing: only Linux can have a process die with another.
+func dieWithUs(*exec.Cmd) {}
+
+// began is when a process began, to the second; empty if it is not there.
+func began(pid int) string {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "ps", "-o", "stat=", "-o", "lstart=", "-p", strconv.Itoa(pid))
+	cmd.Env = []string{"PATH=/bin:/usr/bin", "LC_ALL=C", "TZ=UTC"}
+	out, err := cmd.Output()
+	if err != nil {
+		return ""
+	}
+	f := strings.Fields(string(out))
+	if len(f) < 2 || f[0][0] == 'Z' {
+		return ""
+	}
+	return strings.Join(f[1:], " ")
+}
+
+// groupOf is the group that a process that was just started leads.
+func groupOf(pid int) (group, bool) {
+	mark := began(pid)
+	return group{pid: pid, mark: mark}, mark != ""
+}
+
+// kill kills the group; false: its first process is gone, and with it what
+// tells the others from processes of somebody else.
+func (g group) kill() bool {
+	if began(g.pid) != g.mark {
+		return false
+	}
+	_ = syscall.Kill(-g.pid, syscall.SIGKILL) // whether they ended is looked at
+	return true
+}
