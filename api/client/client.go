@@ -86,7 +86,7 @@ type ApplyResult struct {
 
 // Audit defines model for Audit.
 type Audit struct {
-	// Behind When the oldest message on the ring was due, if something unaccounted for was due after it: it may be on its way all the same
+	// Behind When the oldest message that is still on its way was due, or may have been, if something unaccounted for was due after it
 	Behind   time.Time `json:"behind,omitempty,omitzero"`
 	Demanded int64     `json:"demanded"`
 	From     time.Time `json:"from"`

@@ -129,7 +129,7 @@ func (c *auditCmd) Run(e *Env) error {
 		}
 	}
 	if !a.Behind.IsZero() {
-		e.printf("a message that was due at %s is still on its way: what was due after it may be so too, or lost; "+
+		e.printf("a message that is still on its way may have been due at %s: what came after it may be so too, or is lost; "+
 			"tickring replan sends it again, and it runs once\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {

@@ -25,7 +25,7 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 		"overdue": {api.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1, Missing: []api.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
 			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep", "tickring run shop/sweep@2026-11-20T12:10:00Z"}},
 		"behind a message": {api.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at, Missing: []api.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
-			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "is still on its way"}},
+			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "a message that is still on its way"}},
 		"out of reach": {api.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone, []string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
 	} {
 		t.Run(name, func(t *testing.T) {

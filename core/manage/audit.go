@@ -468,7 +468,7 @@ func (w *walk) instants(ctx context.Context) error {
 			w.run(run)
 		case w.skipped(at):
 		case w.toPlan(at):
-			w.pending(at)
+			w.pending(at, w.slot(at))
 		default:
 			w.without(at)
 		}
@@ -488,13 +488,13 @@ func (w *walk) toPlan(at core.Instant) bool {
 // run counts what has a run.
 func (w *walk) run(r *core.Run) {
 	if !w.rep.run(r) {
-		w.pending(max(r.At, r.Slot))
+		w.pending(r.At, r.Slot.Time())
 	}
 }
 
-// pending counts what is still to be sent, or to be planned.
-func (w *walk) pending(at core.Instant) {
-	if at.Time().After(w.a.now.Add(-w.m.o.Patience)) {
+// pending counts an instant that is still to be sent at its slot, or to be planned.
+func (w *walk) pending(at core.Instant, slot time.Time) {
+	if slot.After(w.a.now.Add(-w.m.o.Patience)) {
 		w.rep.Pending++
 		return
 	}
@@ -504,14 +504,19 @@ func (w *walk) pending(at core.Instant) {
 	}
 }
 
+// slot is when an instant is to be sent at the latest.
+func (w *walk) slot(at core.Instant) time.Time {
+	if _, fixed := w.sch.FixedDelay(); fixed {
+		return at.Time()
+	}
+	return at.Time().Add(w.rev.Schedule.Jitter)
+}
+
 // without counts an instant that has left the plan, and has neither a run nor a
 // record. It may have just been, or be on a message as old as it, which excuses
 // it for so long; or it had both, and they are kept no more.
 func (w *walk) without(at core.Instant) {
-	slot := at.Time()
-	if _, fixed := w.sch.FixedDelay(); !fixed {
-		slot = slot.Add(w.rev.Schedule.Jitter)
-	}
+	slot := w.slot(at)
 	behind := !w.a.oldest.IsZero() && !slot.Before(w.a.oldest)
 	switch {
 	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.m.o.Patience)):
@@ -605,11 +610,11 @@ func (w *walk) delays(ctx context.Context) error {
 			return nil
 		}
 		w.rep.Demanded++
-		w.pending(next)
+		w.pending(next, w.slot(next))
 	case next > last, expected == 0, expected > w.rev.end, settled(expected):
 	case s.Tail != 0:
 		w.rep.Demanded++
-		w.pending(expected) // its chain has ended, and the tick moves it on
+		w.pending(expected, w.slot(expected)) // its chain has ended, and the tick moves it on
 	default:
 		w.rep.Demanded++
 		w.without(expected)

@@ -158,10 +158,12 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 func TestAuditOfWhatIsOverdue(t *testing.T) {
 	begin := core.InstantOf(start)/600*600 + 600
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(10*time.Minute)))
+	jittered := spec("sweep", every(10*time.Minute))
+	jittered.Schedule.Jitter = time.Second
+	j := f.create(jittered)
 	f.fires() // the queue loses all that was planned
 	id := core.PlannedRun(j.Def.ID, begin)
-	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin, Attempt: 1, First: id, SentAt: begin.Time()}
+	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id, SentAt: begin.Time()}
 	if err := f.e.Finish.Create(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
 		t.Fatal(err)
 	}

@@ -358,8 +358,9 @@ type AuditReport struct {
 	// at most 100 of each.
 	Missing []core.Instant
 	Waiting []core.Instant
-	// Behind is when the oldest message on the ring was due, if something that is
-	// unaccounted for was due after it: it may be on its way all the same.
+	// Behind is when the oldest message on the ring was due, or may have been, if
+	// something that is unaccounted for was due after it: it may be on its way all
+	// the same.
 	Behind time.Time
 	// Next is where to go on when the span held more than one report takes:
 	// From of the next; 0 all was looked at.
