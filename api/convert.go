@@ -42,7 +42,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay), On: on},
-		Keep:  Keep{Days: d.Keep.Days, Log: string(d.Keep.Log)},
+		Keep:  Keep{Days: d.Keep.Days},
 	}
 }
 
@@ -62,7 +62,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
-			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days, Log: core.KeepLog(j.Keep.Log)},
+			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry: core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,

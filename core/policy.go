@@ -47,15 +47,6 @@ const (
 	BackoffExponential Backoff = "exponential" // doubled after each attempt
 )
 
-// KeepLog says when the log of a run is kept.
-type KeepLog string
-
-const (
-	KeepNever     KeepLog = "never"
-	KeepOnFailure KeepLog = "on-failure"
-	KeepAlways    KeepLog = "always"
-)
-
 // The lists of what is allowed, in the order in which messages name them.
 var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
@@ -64,7 +55,6 @@ var (
 	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteFailover}
 	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
 	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
-	KeepLogs    = []KeepLog{KeepNever, KeepOnFailure, KeepAlways}
 	RetryOns    = []State{Failed, TimedOut, Lost}
 )
 
@@ -100,8 +90,7 @@ func (r Retry) After(n int) time.Duration {
 	return min(d, limit)
 }
 
-// Keep says how long runs are kept, and their logs.
+// Keep says how long runs are kept.
 type Keep struct {
-	Days int     `json:"days"`
-	Log  KeepLog `json:"log"`
+	Days int `json:"days"`
 }

@@ -60,7 +60,6 @@ func (j *Job) Normalize() {
 	fill(&d.Block, BlockSerial)
 	fill(&d.LostAfter, 10*time.Minute)
 	fill(&d.Keep.Days, 30)
-	fill(&d.Keep.Log, KeepOnFailure)
 	fill(&d.Retry.Delay, 30*time.Second)
 	fill(&d.Retry.Backoff, BackoffConstant)
 	if len(d.Retry.On) == 0 {
@@ -138,7 +137,7 @@ func (j *Job) Validate() error {
 	if d.Keep.Days < 1 || d.Keep.Days > MaxKeepDays {
 		return Invalid("keep.days", strconv.Itoa(d.Keep.Days), fmt.Sprintf("allowed are 1 to %d", MaxKeepDays))
 	}
-	return oneOf("keep.log", d.Keep.Log, KeepLogs)
+	return nil
 }
 
 func (d *Def) validateTexts() error {

@@ -17,7 +17,7 @@ func goodJob() Job {
 
 func TestNormalize(t *testing.T) {
 	j := goodJob()
-	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30 on-failure} started "
+	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30} started "
 	got := fmt.Sprintln(j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline, j.Def.Route, j.Def.Block, j.Def.Timeout, j.Def.Retry, j.Def.LostAfter, j.Def.Keep, j.Sched.State, j.Sched.Schedule.Timezone)
 	if strings.TrimSpace(got) != strings.TrimSpace(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -75,7 +75,6 @@ func TestValidateJob(t *testing.T) {
 		"retry.on":        {func(j *Job) { j.Def.Retry.On = []State{Killed} }, "retry.on"},
 		"lostAfter":       {func(j *Job) { j.Def.LostAfter = time.Second }, "lostAfter"},
 		"keep.days":       {func(j *Job) { j.Def.Keep.Days = 3651 }, "keep.days"},
-		"keep.log":        {func(j *Job) { j.Def.Keep.Log = "x" }, "keep.log"},
 		"set":             {func(j *Job) { j.Def.Set = "\n" }, "set"},
 		"rules":           {func(j *Job) { j.Sched.Schedule.Any = make([]When, 17) }, "schedule"},
 		"expression":      {func(j *Job) { j.Sched.Schedule.Any = []When{{Kind: KindCron, Expr: strings.Repeat("*", 257)}} }, "schedule.cron"},

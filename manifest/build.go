@@ -70,7 +70,7 @@ func (b *builder) spec(job *value) manage.JobSpec {
 				Max: num[int](b.of(job, "retry", "max")), Delay: num[time.Duration](b.of(job, "retry", "delay")),
 				Backoff: core.Backoff(text(b.of(job, "retry", "backoff"))), MaxDelay: num[time.Duration](b.of(job, "retry", "maxDelay")),
 			},
-			Keep: core.Keep{Days: num[int](b.of(job, "keep", "days")), Log: core.KeepLog(text(b.of(job, "keep", "log")))},
+			Keep: core.Keep{Days: num[int](b.of(job, "keep", "days"))},
 		},
 		Schedule: b.schedule(job.get("schedule")),
 		Misfire:  core.Misfire(text(b.of(job, "misfire"))),

@@ -121,11 +121,8 @@ func (w writer) job(j *core.Job) *node {
 			return w.duration(d.LostAfter, def.LostAfter)
 		case "keep":
 			return keepObject.node(func(name string) *node {
-				switch name {
-				case "days":
+				if name == "days" {
 					return w.int(d.Keep.Days, def.Keep.Days)
-				case "log":
-					return w.text(string(d.Keep.Log), string(def.Keep.Log))
 				}
 				return nil
 			})

@@ -24,7 +24,7 @@ func fullJob() core.Job {
 		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"}, Set: "finance",
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
-			Keep:  core.Keep{Days: 90, Log: core.KeepAlways}, LostAfter: time.Hour},
+			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
 				Timezone: "Asia/Shanghai", From: "2026-12-01", Until: "2027-12-31T00:00:00+08:00", Jitter: 2 * time.Minute}},
@@ -76,7 +76,7 @@ jobs:
     timeout: 1m30s
     retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
     lostAfter: 1h
-    keep: {days: 90, log: always}
+    keep: {days: 90}
     paused: true
   - app: reports
     name: list
@@ -201,7 +201,7 @@ func genJob(t *rapid.T, name string) core.Job {
 			Timeout: seconds(0, 600_000),
 			Retry: core.Retry{Max: rapid.IntRange(0, 100).Draw(t, "max"), Delay: seconds(1, 100), Backoff: rapid.SampledFrom(core.Backoffs).Draw(t, "backoff"),
 				MaxDelay: seconds(100, 86400), On: rapid.SliceOf(rapid.SampledFrom(core.RetryOns)).Draw(t, "on")},
-			Keep: core.Keep{Days: rapid.IntRange(1, 3650).Draw(t, "days"), Log: rapid.SampledFrom(core.KeepLogs).Draw(t, "log")}, LostAfter: seconds(60, 2_000_000)},
+			Keep: core.Keep{Days: rapid.IntRange(1, 3650).Draw(t, "days")}, LostAfter: seconds(60, 2_000_000)},
 		Sched: core.Sched{State: rapid.SampledFrom([]core.JobState{core.Started, core.Paused}).Draw(t, "state"), Misfire: rapid.SampledFrom(core.Misfires).Draw(t, "misfire"),
 			Grace: seconds(1, 86400), Deadline: seconds(0, 100_000), Schedule: genSchedule(t)},
 	}
@@ -408,7 +408,7 @@ func TestSchema(t *testing.T) {
 		t.Error("the complete example is not yet valid")
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3", "misfire: lastest", "route: lru", "template: true",
-		"notify: {}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
+		"notify: {}", "keep: {log: always}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {
 			t.Errorf("%s: the parser takes it", s)

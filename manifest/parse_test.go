@@ -39,6 +39,7 @@ func read(t testing.TB, name string) []byte {
 
 // What the complete example has and this version does not.
 const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices come with a later version; leave it out
+example.yaml:7:107: defaults.keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:9:1: channels: not yet: channels of notices come with a later version; leave it out
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:25:5: apps[0].limits: not yet: limits of an app come with a later version; leave it out
@@ -48,6 +49,7 @@ example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a lat
 example.yaml:48:5: jobs[0].overlap: not yet: limits of overlap come with a later version; leave it out
 example.yaml:53:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
 example.yaml:55:5: jobs[0].notify: not yet: notices come with a later version; leave it out
+example.yaml:56:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:61:15: jobs[1].template: not yet: templates in params come with a later version; leave it out
 example.yaml:62:5: jobs[1].after: not yet: children come with a later version; leave it out
 example.yaml:67:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, failover
@@ -73,7 +75,7 @@ func TestAccepted(t *testing.T) {
 	token, yes, no := "s3cret", true, false
 	at := func(line int) Pos { return Pos{"accepted.yaml", line, 5} }
 	retry := core.Retry{Max: 1, Delay: 30 * time.Second}
-	keep := core.Keep{Days: 30, Log: core.KeepOnFailure}
+	keep := core.Keep{Days: 30}
 	want := &Document{
 		Set: "finance-prod",
 		Apps: []App{
@@ -84,7 +86,7 @@ func TestAccepted(t *testing.T) {
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Labels: map[string]string{"team": "finance"}, Set: "finance-prod",
 					Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
-					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 90, Log: core.KeepAlways},
+					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 90},
 					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 						On: []core.State{core.Failed, core.TimedOut}}},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Asia/Shanghai",

@@ -78,7 +78,7 @@ var (
 	)
 	keepObject = newObject("a keep", "keep",
 		&field{name: "days", kind: kInt, min: 1, max: core.MaxKeepDays, def: "30", doc: "How long runs are kept."},
-		&field{name: "log", kind: kWord, words: words(core.KeepLogs), def: string(core.KeepOnFailure), doc: "Whose log is kept."},
+		&field{name: "log", later: "keeping logs of runs comes with a later version"},
 	)
 	scheduleObject = newObject("a schedule", "schedule",
 		&field{name: "cron", kind: kText, doc: "Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday."},
@@ -106,7 +106,7 @@ var (
 	pauseField    = &field{name: "pauseAfter", later: "pausing after failures comes with a later version"}
 	lostField     = &field{name: "lostAfter", kind: kDuration, min: int64(core.MinLostAfter), max: int64(core.MaxLostAfter), def: "10m", doc: "When a run that nobody reports is looked after."}
 	notifyField   = &field{name: "notify", later: "notices come with a later version"}
-	keepField     = &field{name: "keep", kind: kObject, obj: keepObject, doc: "How long runs are kept, and their logs."}
+	keepField     = &field{name: "keep", kind: kObject, obj: keepObject, doc: "How long runs are kept."}
 
 	// defaultsObject is what a job takes from `defaults` where it says nothing.
 	defaultsObject = newObject("defaults", "defaults", timezoneField, misfireField, graceField, deadlineField, overlapField, blockField,

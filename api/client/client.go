@@ -484,8 +484,7 @@ type JobSpec struct {
 
 // Keep defines model for Keep.
 type Keep struct {
-	Days int    `json:"days,omitempty,omitzero"`
-	Log  string `json:"log,omitempty,omitzero"`
+	Days int `json:"days,omitempty,omitzero"`
 }
 
 // KillAnswer defines model for KillAnswer.

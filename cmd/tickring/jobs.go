@@ -801,7 +801,7 @@ func (c *descCmd) Run(e *Env) error {
 	}
 	add("retry", retry)
 	add("lost after", j.LostAfter)
-	add("kept", fmt.Sprintf("%d days, log %s", j.Keep.Days, j.Keep.Log))
+	add("kept", fmt.Sprintf("%d days", j.Keep.Days))
 	var labels []string
 	for key, value := range j.Labels {
 		labels = append(labels, key+"="+value)

@@ -89,7 +89,7 @@ func job(id core.JobID) core.Job {
 		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Labels: map[string]string{"team": "a"},
 			Handler: "demo", Params: "{}", Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
-			LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 7, Log: core.KeepAlways}, Declared: core.DeclaredCode, Created: base.Add(123 * time.Millisecond)},
+			LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode, Created: base.Add(123 * time.Millisecond)},
 		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}, Timezone: "Europe/Berlin", Jitter: time.Second},
 			Misfire:  core.MisfireLatest, Grace: time.Minute, Deadline: time.Hour, Next: at(60), PlanAt: at(55), Seq: 3},

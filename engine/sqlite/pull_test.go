@@ -105,7 +105,7 @@ func TestQueueIsCounted(t *testing.T) {
 			raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 			_ = s.write(t.Context(), false, 1, func(*tx) error { return sqlite.ResultFull.ToError() })
 		}
-	}	// Counted for the first time by a transaction that has changed it already.
+	} // Counted for the first time by a transaction that has changed it already.
 	raw(t, s, "DELETE FROM pulled WHERE app = 'a'")
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
 	if err := errors.Join(put(q, 1), put(q, 2), put(q, 3)); err != nil {

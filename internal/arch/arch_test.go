@@ -225,7 +225,7 @@ func sources(t *testing.T, dir string) map[string]*ast.File {
 // TestListsAreComplete: every constant of a closed list stands in that list.
 func TestListsAreComplete(t *testing.T) {
 	lists := map[string]string{"State": "States", "Cause": "Causes", "Misfire": "Misfires", "Route": "Routes", "Block": "Blocks", "Backoff": "Backoffs",
-		"KeepLog": "KeepLogs", "JobState": "JobStates", "Declared": "Declareds", "Kind": "Kinds", "Reason": "Reasons"}
+		"JobState": "JobStates", "Declared": "Declareds", "Kind": "Kinds", "Reason": "Reasons"}
 	constants := map[string][]string{}
 	members := map[string]map[string]bool{}
 	for _, f := range sources(t, "../../core") {
