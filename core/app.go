@@ -88,6 +88,9 @@ type Global struct {
 	// still hold jobs, at least as many.
 	Partitions int
 	Readable   int
+	// Busy is when there was last a need for so many partitions, as far as is
+	// known: when their number changed, or hours ago at most.
+	Busy time.Time
 	// Groups is how many groups of jobs plan their windows apart; it only grows.
 	// 0: as many as there are to begin with.
 	Groups int
@@ -160,10 +163,10 @@ type Executor struct {
 	Dialect string // what its bytes looked like; empty unknown
 }
 
-// Lease is the conditional-write lock of a partition, or the sign of life of a
-// ticker. It is for economy, not safety.
+// Lease is the conditional-write lock of a partition. It is for economy, not
+// safety. One that was given back has no owner, and Until says when that was.
 type Lease struct {
-	Name  string // "partition/3" or "ticker/<id>"
+	Name  string // "partition/3"
 	Owner string
 	Epoch int64
 	Until time.Time

@@ -28,7 +28,7 @@ const (
 // audit compares, for each job that is planned, its last finished window with
 // its runs, and adds the fires of instants that have neither a run nor a record.
 // It is a net below the ring: what cannot be compared now is left.
-func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID]core.Sched, plans []planned, now time.Time) {
+func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, now time.Time) {
 	if t.o.AuditAfter <= 0 || len(plans) == 0 {
 		return
 	}
@@ -38,7 +38,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 	}
 	names := map[string]bool{}
 	for i := range plans {
-		names[scheds[plans[i].Advance.Job].App] = true
+		names[plans[i].of.App] = true
 	}
 	list := make([]string, 0, len(names))
 	for n := range names {
@@ -51,8 +51,8 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, scheds map[core.JobID
 	var all sync.WaitGroup
 	slots := make(chan struct{}, t.o.AuditTogether)
 	for i := range plans {
-		s := scheds[plans[i].Advance.Job]
-		if s.State != core.Started || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
+		s := plans[i].of
+		if s.State != core.Started || plans[i].again || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
 			continue
 		}
 		slots <- struct{}{}

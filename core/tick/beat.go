@@ -15,20 +15,27 @@ import (
 // Invoked are the options of a ticker that lives for one invocation and shares
 // the partitions with those that it wakes.
 func Invoked(o Options) Options {
-	o.MaxLeases = cmp.Or(o.MaxLeases, 2)
+	o.PassFor = cmp.Or(o.PassFor, time.Second)
 	o.AuditAfter = cmp.Or(o.AuditAfter, 2*time.Minute)
 	return o
+}
+
+// Wake is what one tick tells another that it wakes; zero: the clock woke it.
+type Wake struct {
+	Round time.Time // when the clock woke the first one
+	Skip  int       // how many of the partitions that are free are left to others
 }
 
 // Invocation is what one invocation is told. The zero value of a field means its
 // default.
 type Invocation struct {
-	// Chain is how many ticks woke each other before this one; it is 0 for the
-	// one that the clock woke, and that one alone does the Minutely tasks.
-	Chain int
-	// Another invokes the function once more, for partitions that nobody holds;
-	// nil: it cannot. A chain has as many as there can be partitions.
-	Another  func(ctx context.Context, chain int) error
+	Wake Wake
+	// Another invokes the function once more, for partitions that nobody comes to;
+	// nil: it cannot. Only what the clock woke wakes others.
+	Another   func(ctx context.Context, w Wake) error
+	WakeEvery time.Duration // while partitions are free others are woken again: 5 s
+	MaxWoken  int           // at a time: 32
+	// Minutely is done by the one that the clock woke.
 	Minutely []Task
 	Every    time.Duration // between passes: 1 s
 	Reserve  time.Duration // how long before its deadline it ends: 10 s
@@ -48,8 +55,10 @@ type Task struct {
 type Beats struct {
 	pass    func(context.Context) (Result, error)
 	release func(context.Context) error
-	another func(context.Context) error // nil where none may be woken
 	o       Invocation
+	clock   bool // woke it, and not another tick
+	now     func() time.Time
+	woken   time.Time // when others were last woken
 	// phase is where in a second the first pass begins, 0 anywhere: a queue delays by
 	// whole seconds, so what is put on it late in a second comes just before its slot,
 	// and little is paid for holding it. A pass says the phase of the next.
@@ -61,10 +70,14 @@ type Beats struct {
 func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Every = cmp.Or(o.Every, time.Second)
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
-	b := &Beats{pass: t.Pass, release: t.Release, o: o, phase: t.o.Plan.Cut.Phase(core.Early{}, t.o.Now()), log: t.o.Log}
-	if o.Another != nil && o.Chain < t.o.MaxPartitions {
-		b.another = func(ctx context.Context) error { return o.Another(ctx, o.Chain+1) }
+	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
+	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
+	b := &Beats{pass: t.Pass, release: t.Release, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(core.Early{}, t.o.Now()), log: t.o.Log}
+	b.clock = o.Wake == Wake{}
+	if b.clock {
+		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)
 	}
+	t.join(b.o.Wake.Round, b.o.Wake.Skip)
 	return b
 }
 
@@ -78,7 +91,7 @@ func (b *Beats) Run(ctx context.Context) error {
 	defer cancel()
 	var beside sync.WaitGroup
 	var tasks []Task
-	if b.o.Chain == 0 {
+	if b.clock {
 		tasks = b.o.Minutely
 	}
 	errs := make([]error, len(tasks))
@@ -98,7 +111,6 @@ func (b *Beats) Run(ctx context.Context) error {
 }
 
 func (b *Beats) passes(ctx context.Context) error {
-	invoked := false
 	var before error
 	if b.phase > 0 && !lasts(ctx, b.untilPhase(time.Now())) {
 		return ctx.Err()
@@ -113,29 +125,57 @@ func (b *Beats) passes(ctx context.Context) error {
 		if b.phase > 0 && res.Phase > 0 {
 			b.phase = res.Phase
 		}
+		if err == nil || res.Lag > 0 {
+			b.told(res) // what could not be read is late too
+		}
 		if err != nil {
 			b.log.Error("pass failed", "pass", n, "err", err)
 		} else {
-			b.told(res)
 			b.log.Debug("pass", "pass", n, "due", res.Due, "fires", res.Fires, "moved", res.Moved, "skipped", res.Skipped, "took", time.Since(began))
 		}
-		if !invoked && err == nil && res.Free > 0 && b.another != nil {
-			invoked = true
-			if err := b.another(ctx); err != nil {
-				b.log.Warn("no further tick could be invoked: the next minute brings one", "err", err)
-			}
-		}
+		b.wake(ctx, res)
 		if err == nil && res.Due == 0 && !res.Behind {
-			return nil
+			if res.Unseen == 0 {
+				return nil
+			}
+			if len(res.Held) > 0 {
+				continue // nothing was put on the ring: there is no beat to keep
+			}
 		}
 		rest := b.o.Every - min(time.Since(began), b.o.Every)
 		if b.phase > 0 {
-			rest = b.untilPhase(time.Now())
+			now := time.Now()
+			from := now
+			if !from.After(began) {
+				from = began.Add(1) // not this beat again
+			}
+			rest = from.Sub(now) + b.untilPhase(from)
 		}
 		if !lasts(ctx, rest) {
 			return err
 		}
 	}
+}
+
+// wake invokes as many others as the partitions need that nobody comes to, each
+// for some of its own. It goes on by itself meanwhile, and again later: what it
+// woke may not have come.
+func (b *Beats) wake(ctx context.Context, res Result) {
+	now := b.now()
+	if !b.clock || b.o.Another == nil || res.Unseen == 0 || !b.woken.IsZero() && now.Sub(b.woken) < b.o.WakeEvery {
+		return
+	}
+	b.woken = now
+	each := max(len(res.Held), 1)
+	var all sync.WaitGroup
+	for i := range min((res.Unseen+each-1)/each, b.o.MaxWoken) {
+		all.Go(func() {
+			if err := b.o.Another(ctx, Wake{Round: b.o.Wake.Round, Skip: (i + 1) * each}); err != nil {
+				b.log.Warn("no further tick could be invoked: this one goes on alone", "err", err)
+			}
+		})
+	}
+	all.Wait()
 }
 
 // lagFrom is the lag that is told: two wake-ups can be 119 s apart, and what was

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,7 +34,7 @@ func beating(tr *trace, pass func(ctx context.Context, n int) (Result, error)) *
 			tr.released = append(tr.released, tr.at())
 			return ctx.Err()
 		},
-		o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, log: slog.New(slog.DiscardHandler),
+		o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, clock: true, now: time.Now, log: slog.New(slog.DiscardHandler),
 	}
 }
 
@@ -221,41 +223,69 @@ func TestBeatsAfterAFailure(t *testing.T) {
 	}
 }
 
-// Free partitions wake another tick, once, and not after a failed pass; one
-// that cannot be woken is no failure, for the clock wakes one.
-func TestBeatsWakeAnother(t *testing.T) {
+// Partitions that nobody comes to wake others, as many as they need and each for
+// some of its own, though the pass failed; and again, for what was woken may not
+// have come. The tick stays until all were looked at, and goes on at once while it
+// finds nothing to plan. What another tick woke wakes nobody.
+func TestBeatsWakeOthers(t *testing.T) {
+	round := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC) // when a bubble begins
+	skips := func(list ...int) (out []Wake) {
+		for _, n := range list {
+			out = append(out, Wake{Round: round, Skip: n})
+		}
+		return out
+	}
+	type pass struct{ due, held, unseen int }
 	for name, c := range map[string]struct {
-		free func(n int) int
-		bad  int
-		err  error
-		want []time.Duration
+		wake   Wake
+		passes []pass
+		bad    int // a pass that fails
+		err    error
+		want   []Wake
+		at     []time.Duration
 	}{
-		"free from the first": {free: func(int) int { return 2 }, want: seconds(0)},
-		"free later":          {free: func(n int) int { return n - 2 }, want: seconds(2)},
-		"none free":           {free: func(int) int { return 0 }},
-		"the pass failed":     {free: func(int) int { return 1 }, bad: 1, want: seconds(1)},
-		"refused":             {free: func(int) int { return 1 }, err: errors.New("429"), want: seconds(0)},
+		"all looked at":    {passes: []pass{{due: 1, held: 4}, {held: 4}}, at: seconds(0, 1)},
+		"one for each":     {passes: []pass{{due: 1, held: 1, unseen: 3}, {due: 1, held: 1}, {}}, want: skips(1, 2, 3), at: seconds(0, 1, 2)},
+		"one for some":     {passes: []pass{{due: 1, held: 4, unseen: 9}, {due: 1, held: 4}, {}}, want: skips(4, 8, 12), at: seconds(0, 1, 2)},
+		"they do not come": {passes: []pass{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {}}, want: skips(2, 2), at: seconds(0, 1, 2, 3, 4, 5, 6)},
+		"nothing to plan":  {passes: []pass{{held: 8, unseen: 8}, {held: 8}}, want: skips(8), at: seconds(0, 0)},
+		"none to be had":   {passes: []pass{{unseen: 1}, {}}, want: skips(1), at: seconds(0, 1)},
+		"the pass failed":  {passes: []pass{{due: 1, held: 1, unseen: 1}, {}}, bad: 1, want: skips(1), at: seconds(0, 1)},
+		"refused":          {passes: []pass{{due: 1, held: 1, unseen: 1}, {}}, err: errors.New("429"), want: skips(1), at: seconds(0, 1)},
+		"woken by another": {wake: Wake{Round: round, Skip: 2}, passes: []pass{{due: 1, held: 1, unseen: 3}, {}}, at: seconds(0, 1)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var tr trace
-				b := beating(&tr, func(ctx context.Context, n int) (Result, error) {
-					res, _ := due(4)(ctx, n)
-					res.Free = c.free(n)
+				b := beating(&tr, func(_ context.Context, n int) (Result, error) {
+					p := c.passes[n-1]
+					res := Result{Due: p.due, Held: make([]int, p.held), Unseen: p.unseen}
 					if n == c.bad {
 						return res, errors.New("bad")
 					}
 					return res, nil
 				})
-				b.another = func(context.Context) error {
-					tr.invoked = append(tr.invoked, tr.at())
+				var mu sync.Mutex
+				var woken []Wake
+				b.clock, b.now = c.wake == Wake{}, time.Now
+				b.o.Wake, b.o.WakeEvery, b.o.MaxWoken = c.wake, 5*time.Second, 32
+				if b.clock {
+					b.o.Wake.Round = time.Now().UTC()
+				}
+				b.o.Another = func(_ context.Context, w Wake) error {
+					mu.Lock()
+					defer mu.Unlock()
+					woken = append(woken, w)
 					return c.err
 				}
 				if err := b.Run(t.Context()); err != nil {
 					t.Error(err)
 				}
-				same(t, "another woken", tr.invoked, c.want)
-				same(t, "passes", tr.passes, seconds(0, 1, 2, 3, 4))
+				slices.SortFunc(woken, func(a, b Wake) int { return a.Skip - b.Skip })
+				if !slices.Equal(woken, c.want) {
+					t.Errorf("woken %v, want %v", woken, c.want)
+				}
+				same(t, "passes", tr.passes, c.at)
 			})
 		})
 	}
@@ -325,7 +355,7 @@ func TestPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // of the bubble
 		var at []time.Duration
-		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, log: slog.New(slog.DiscardHandler),
+		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, now: time.Now, log: slog.New(slog.DiscardHandler),
 			pass: func(context.Context) (Result, error) {
 				now := time.Now()
 				at = append(at, now.Sub(now.Truncate(time.Second)))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick/parts"
 )
 
 // Store is what a pass reads and writes. Writes answer as core.ErrRefused and
@@ -43,16 +44,8 @@ type Store interface {
 	OldestMessage(ctx context.Context) (time.Time, error)
 }
 
-// Leases are the locks of the partitions and the signs of life of the tickers.
-type Leases interface {
-	// Leases reads all of them.
-	Leases(ctx context.Context) ([]core.Lease, error)
-	// PutLease stores l; condition: the stored one has the Owner and Epoch of
-	// seen, or with seen zero: there is none.
-	PutLease(ctx context.Context, seen, l core.Lease) error
-	// DropLease removes one; condition: as seen.
-	DropLease(ctx context.Context, seen core.Lease) error
-}
+// Leases are the locks of the partitions.
+type Leases = parts.Leases
 
 // Ring takes messages.
 type Ring interface {

@@ -1,7 +1,7 @@
 // Package tick plans: it reads the jobs that are due to be planned, computes
-// their fires, puts those on the ring, and only then moves the jobs on. A lease
-// on each partition keeps tickers out of each other's way for economy; two in
-// one partition break nothing. It sends nothing to executors.
+// their fires, puts those on the ring, and only then moves the jobs on. Which
+// partitions of the due index a ticker looks at is said by parts. It sends
+// nothing to executors.
 package tick
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/core/tick/parts"
 )
 
 // Options of a Ticker. The zero value of a field means its default.
@@ -28,14 +29,23 @@ type Options struct {
 	Plan plan.Options
 	// LeaseFor is how long a lease holds without renewal, RenewEvery when it is renewed.
 	LeaseFor, RenewEvery time.Duration // 45 s, 15 s
-	MaxLeases            int           // 0: as many as are this ticker's share
-	Page                 int           // due items read at a time: 1000
-	MaxPages             int           // in one pass of one partition: 50
-	// MaxPartitions is how far the index is parted under load; AdvanceRate is
-	// how many advances a second one partition takes.
-	MaxPartitions int // 1
-	AdvanceRate   int // 400
-	MoveRate      int // jobs moved to their partition besides, in a pass: 50
+	// PassFor is how long a pass begins to look at partitions, where there are more
+	// than one: others take what it does not come to. 0: until it looked at all.
+	PassFor  time.Duration
+	Page     int // due items read at a time: 1000
+	MaxPages int // in one pass of one partition: 50
+	// Careful is how many jobs are tried at a time whose fires may be on the ring
+	// already: they wait for Overdue, or their advance was refused for want of
+	// capacity. It doubles with each success.
+	Careful int           // 50
+	Overdue time.Duration // 2 min
+	// SentFor is how long a ticker remembers what it put on the ring while the
+	// advance was not stored; MaxSent bounds for how many jobs it does.
+	SentFor time.Duration // 15 min
+	MaxSent int           // 20,000
+	// Rates say how many partitions there are.
+	Rates    parts.Rates
+	MoveRate int // jobs moved to their partition besides, in a pass: 50
 	// AuditAfter is how long after its slot an instant must have a run: when a
 	// job is planned, its last finished window is compared with its runs, and what
 	// has none is sent again. 0: never, which is right where a message cannot be
@@ -59,17 +69,19 @@ type Ticker struct {
 	ring   Ring
 	finish *finish.Finish
 	o      Options
-	mine   map[int]core.Lease // partitions held, as last stored
-	load   map[int]*load
+	hold   *parts.Hold
+	load   map[int]*parts.Load
+	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
+	sent   map[core.JobID]sent
 	groups map[group]int
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
 }
 
-// load is how busy a partition was of late.
-type load struct {
-	second   int64
-	advances int
-	over     int // seconds in a row over the rate
+// sent is the advance of a job whose fires are on the ring, and which was not
+// stored for certain.
+type sent struct {
+	move core.Advance
+	at   time.Time
 }
 
 // New makes a Ticker. It is used by one goroutine.
@@ -77,28 +89,42 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	o.LeaseFor = cmp.Or(o.LeaseFor, 45*time.Second)
-	o.RenewEvery = cmp.Or(o.RenewEvery, o.LeaseFor/3)
 	o.Page = cmp.Or(o.Page, 1000)
 	o.MaxPages = cmp.Or(o.MaxPages, 50)
-	o.MaxPartitions = cmp.Or(o.MaxPartitions, 1)
-	o.AdvanceRate = cmp.Or(o.AdvanceRate, 400)
+	o.Careful = cmp.Or(o.Careful, 50)
+	o.Overdue = cmp.Or(o.Overdue, 2*time.Minute)
+	o.SentFor = cmp.Or(o.SentFor, 15*time.Minute)
+	o.MaxSent = cmp.Or(o.MaxSent, 20_000)
+	o.Rates = o.Rates.Defaults()
 	o.MoveRate = cmp.Or(o.MoveRate, 50)
 	o.AuditTogether = cmp.Or(o.AuditTogether, 16)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, mine: map[int]core.Lease{}, load: map[int]*load{}, groups: map[group]int{}, herd: map[core.Instant]int{}}
+	t := &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
+		sent: map[core.JobID]sent{}, groups: map[group]int{}, herd: map[core.Instant]int{}}
+	t.join(time.Time{}, 0)
+	return t
 }
+
+// join makes the ticker one of those of a round; with a zero round it lives on,
+// and holds what partitions it can get.
+func (t *Ticker) join(round time.Time, skip int) {
+	t.hold = parts.New(t.leases, parts.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round, Skip: skip})
+}
+
+// Release gives all leases back, so that others need not wait for them to run out.
+func (t *Ticker) Release(ctx context.Context) error { return t.hold.Release(ctx) }
 
 // Result of a pass.
 type Result struct {
-	Held   []int // partitions that it worked on
-	Free   int   // partitions that no live ticker holds
+	Held   []int // partitions that it looked at
+	Unseen int   // partitions that nobody looked at in this round, and that nobody holds
 	Behind bool  // more was due than a pass takes
 	Due    int   // items read
-	// Lag is how long after its time the oldest of them was read.
+	// Lag is how long after its time the oldest of them was read, or for how long
+	// nobody looked at a partition though nobody holds it, if that is longer.
 	Lag     time.Duration
 	Fires   int   // put on the ring
 	Moved   int   // jobs advanced
@@ -110,31 +136,48 @@ type Result struct {
 	Phase time.Duration
 }
 
-// Pass renews what leases are this ticker's share and plans what is due in
-// their partitions. An error leaves the rest to the next pass; what was done
-// counts.
+// Pass plans what is due in the partitions that are this ticker's to look at. An
+// error leaves the rest to the next pass; what was done counts.
 func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	var res Result
 	g, err := t.store.Global(ctx)
 	if err != nil {
 		return res, fmt.Errorf("read global item: %w", err)
 	}
-	if res.Free, err = t.hold(ctx, max(g.Readable, g.Partitions, 1)); err != nil {
+	n := max(g.Readable, g.Partitions, 1)
+	order, err := t.hold.Turn(ctx, n)
+	if err != nil {
 		return res, err
 	}
 	now := t.o.Now()
 	res.Phase = t.o.Plan.Cut.Phase(g.Early, now)
 	maps.DeleteFunc(t.herd, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
-	for p := range t.mine {
-		res.Held = append(res.Held, p)
+	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
+	end := time.Time{}
+	if t.o.PassFor > 0 && n > 1 {
+		end = now.Add(t.o.PassFor)
 	}
-	slices.Sort(res.Held)
 	var errs []error
-	for _, p := range res.Held {
-		if err := t.partition(ctx, g, p, &res); err != nil {
-			errs = append(errs, fmt.Errorf("partition %d: %w", p, err))
+	for _, p := range order {
+		if ctx.Err() != nil || len(res.Held) > 0 && t.over(end) {
+			break
+		}
+		ok, err := t.hold.Take(ctx, p)
+		if ok {
+			res.Held = append(res.Held, p)
+			before := res.Due
+			if err = t.partition(ctx, g, p, end, &res); err != nil {
+				err = fmt.Errorf("partition %d: %w", p, err)
+			}
+			t.hold.Found(p, err != nil || res.Due > before)
+		}
+		if err != nil {
+			errs = append(errs, err)
 		}
 	}
+	slices.Sort(res.Held)
+	res.Unseen = t.hold.Rest(ctx)
+	res.Lag = max(res.Lag, t.hold.Alone(g.Busy))
 	if err := t.part(ctx, g, res.Held); err != nil {
 		errs = append(errs, err)
 	}
@@ -144,19 +187,23 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	return res, errors.Join(errs...)
 }
 
-// partition plans all that is due in one partition, page by page.
-func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Result) error {
+// over reports that a time is over; a zero one never is.
+func (t *Ticker) over(end time.Time) bool { return !end.IsZero() && !t.o.Now().Before(end) }
+
+// partition plans all that is due in one partition, page by page, or until end.
+func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.Time, res *Result) error {
 	now := t.o.Now()
 	upTo := core.InstantOf(now)
 	var after core.DueItem
+	var errs []error
 	for page := 0; ; page++ {
-		if page == t.o.MaxPages {
+		if page == t.o.MaxPages || page > 0 && t.over(end) {
 			res.Behind = true
 			break
 		}
 		items, err := t.store.Due(ctx, p, upTo, after, t.o.Page)
 		if err != nil {
-			return fmt.Errorf("read due index: %w", err)
+			return errors.Join(append(errs, fmt.Errorf("read due index: %w", err))...)
 		}
 		if len(items) == 0 {
 			break
@@ -164,15 +211,19 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, res *Resul
 		res.Due += len(items)
 		res.Lag = max(res.Lag, now.Sub(items[0].PlanAt.Time())) // they come in the order of their time
 		after = items[len(items)-1]
-		if err := t.items(ctx, g, p, items, res); err != nil {
-			return err
+		goOn, err := t.items(ctx, g, p, items, res)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if !goOn {
+			return errors.Join(errs...)
 		}
 	}
-	return t.move(ctx, g, p, upTo)
+	return errors.Join(append(errs, t.move(ctx, g, p, upTo))...)
 }
 
-// items plans one page.
-func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.DueItem, res *Result) error {
+// items plans one page; goOn is false where the next would not get through either.
+func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.DueItem, res *Result) (goOn bool, err error) {
 	var jobs []core.JobID
 	var entries []core.DueItem
 	for _, it := range items {
@@ -184,16 +235,16 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	}
 	if len(entries) > 0 {
 		if err := t.entries(ctx, entries, res); err != nil {
-			return err
+			return false, err
 		}
 	}
 	if len(jobs) == 0 {
-		return nil
+		return true, nil
 	}
 	// The index may be behind: plan from the strong read.
 	scheds, _, err := t.store.Scheds(ctx, jobs)
 	if err != nil {
-		return fmt.Errorf("read jobs: %w", err)
+		return false, fmt.Errorf("read jobs: %w", err)
 	}
 	due := make([]core.Sched, 0, len(scheds))
 	now := t.o.Now()
@@ -203,24 +254,78 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 		}
 	}
 	slices.SortFunc(due, func(a, b core.Sched) int { return cmp.Or(cmp.Compare(a.Next, b.Next), cmp.Compare(a.ID, b.ID)) })
+	return t.jobs(ctx, g, p, due, res)
+}
+
+// jobs plans the jobs of a page. What was not due for long is put on the ring at
+// once, whatever becomes of the advances. What is on the ring already is not put
+// there again, and what may be, since it is overdue and a ticker that has ended may
+// have put it there, goes a few at a time, until advances are stored.
+func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sched, res *Result) (goOn bool, err error) {
+	now := t.o.Now()
 	o := t.o.Plan.With(g.Groups)
-	t.grouped(o, p, due)
-	var plans []planned
+	var known, fresh []planned
+	var overdue []core.Sched
 	for _, s := range due {
-		pl, ok := t.plan(ctx, o, s, now)
-		if ok {
-			pl.Advance.NewPartition = core.PartitionOf(s.ID, g.Partitions)
-			plans = append(plans, pl)
+		if pl, ok := t.again(s); ok {
+			known = append(known, pl)
+		} else if now.Sub(s.PlanAt.Time()) > t.o.Overdue {
+			overdue = append(overdue, s)
+		} else if pl, ok := t.plan(ctx, o, s, now); ok && len(t.sent)+len(fresh) < t.o.MaxSent {
+			fresh = append(fresh, pl)
 		}
 	}
-	t.audit(ctx, g, scheds, plans, now)
-	return t.commit(ctx, p, plans, res)
+	var errs []error
+	commit := func(list []planned) (sent, moved int) {
+		for i := range list {
+			list[i].Advance.NewPartition = core.PartitionOf(list[i].of.ID, g.Partitions)
+		}
+		t.audit(ctx, g, list, now)
+		sent, moved, err := t.commit(ctx, g, p, list, res)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		return sent, moved
+	}
+	sent, _ := commit(fresh)
+	goOn = len(fresh) == 0 || sent > 0
+	for moved := 1; len(known)+len(overdue) > 0 && moved > 0; {
+		n := cmp.Or(t.pace[p], t.o.Careful)
+		some := known[:min(n, len(known))]
+		known = known[len(some):]
+		for some = slices.Clone(some); len(some) < n && len(overdue) > 0; overdue = overdue[1:] {
+			if pl, ok := t.plan(ctx, o, overdue[0], now); ok {
+				some = append(some, pl)
+			}
+		}
+		_, moved = commit(some)
+	}
+	if left := len(known) + len(overdue); left > 0 {
+		errs = append(errs, fmt.Errorf("%d jobs wait until advances are stored again", left))
+	}
+	return goOn, errors.Join(errs...)
+}
+
+// again is the advance of a job whose fires this ticker put on the ring before:
+// nothing of them is sent or judged a second time.
+func (t *Ticker) again(s core.Sched) (planned, bool) {
+	was, ok := t.sent[s.ID]
+	if !ok {
+		return planned{}, false
+	}
+	if m := was.move; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
+		delete(t.sent, s.ID) // it was stored after all, or the job was changed
+		return planned{}, false
+	}
+	return planned{Result: plan.Result{Advance: was.move}, of: s, again: true}, true
 }
 
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
-	recovered int // of its fires, those of instants that were lost
+	of        core.Sched
+	again     bool // its fires are on the ring already
+	recovered int  // of its fires, those of instants that were lost
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
@@ -230,6 +335,7 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 			t.o.Log.Error("planning panicked", "job", s.ID, "instant", s.Next, "panic", fmt.Sprint(r))
 			pl, ok = t.setAside(s, now, fmt.Sprint("internal error: ", r)), true
 		}
+		pl.of = s
 	}()
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
@@ -371,9 +477,10 @@ func (t *Ticker) chain(ctx context.Context, first core.RunID) (c chain, err erro
 
 // commit puts a page of plans into effect: skipped records, then all fires on
 // the ring, then the advances of those jobs whose fires are there.
-func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result) error {
+// It answers for how many all fires are there, and how many of them were moved on.
+func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []planned, res *Result) (sent, moved int, err error) {
 	if len(plans) == 0 {
-		return nil
+		return 0, 0, nil
 	}
 	bad := make([]bool, len(plans))
 	var skips []core.Skip
@@ -409,29 +516,58 @@ func (t *Ticker) commit(ctx context.Context, p int, plans []planned, res *Result
 			}
 		}
 	}
-	moves := make([]core.Advance, 0, len(plans))
+	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
 		if !bad[i] {
 			res.Recovered += plans[i].recovered
-			moves = append(moves, plans[i].Advance)
+			moves = append(moves, &plans[i])
 		}
 	}
-	failed := len(plans) - len(moves)
-	if len(moves) > 0 {
-		for _, err := range t.store.Advance(ctx, moves) {
-			switch {
-			case err == nil:
-				res.Moved++
-			case !errors.Is(err, core.ErrRefused): // refused: another ticker or an edit was faster
-				failed++
+	moved = len(moves) - t.advance(ctx, g, p, moves, res)
+	if left := len(plans) - moved; left > 0 {
+		err = fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans))
+	}
+	return len(moves), moved, err
+}
+
+// advance moves jobs on whose fires are on the ring, and answers how many it may
+// have left where they are. Only what moved counts as load.
+func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*planned, res *Result) (failed int) {
+	if len(list) == 0 {
+		return 0
+	}
+	moves := make([]core.Advance, len(list))
+	for i, pl := range list {
+		moves[i] = pl.Advance
+	}
+	now := t.o.Now()
+	moved := 0
+	for i, err := range t.store.Advance(ctx, moves) {
+		pl := list[i]
+		delete(t.sent, pl.of.ID)
+		switch {
+		case err == nil:
+			moved++
+			t.grouped(t.o.Plan.With(g.Groups), p, pl.of)
+		case errors.Is(err, core.ErrRefused): // another ticker or an edit was faster
+		default:
+			failed++
+			if pl.again || len(pl.Fires) > 0 {
+				t.sent[pl.of.ID] = sent{move: pl.Advance, at: now}
 			}
 		}
-		t.count(p, len(moves))
 	}
+	res.Moved += moved
+	if t.load[p] == nil {
+		t.load[p] = &parts.Load{}
+	}
+	t.load[p].Count(t.o.Rates, moved, now)
 	if failed > 0 {
-		return fmt.Errorf("%d of %d jobs are left to the next pass", failed, len(plans))
+		t.pace[p] = max(t.o.Careful, moved)
+	} else {
+		t.pace[p] = min(2*max(t.o.Careful, t.pace[p]), t.o.Page)
 	}
-	return nil
+	return failed
 }
 
 // cut is that of a slot with all its fires that this ticker has seen.

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/memory"
 )
@@ -25,6 +26,8 @@ type world struct {
 	t       *testing.T
 	eng     *engine.Engine
 	tickers map[string]*tick.Ticker
+
+	partitions int
 }
 
 func newWorld(t *testing.T, partitions int) *world {
@@ -35,7 +38,7 @@ func newWorld(t *testing.T, partitions int) *world {
 	if err := eng.Manage.PutGlobal(t.Context(), 0, g); err != nil {
 		t.Fatal(err)
 	}
-	return &world{t: t, eng: eng, tickers: map[string]*tick.Ticker{}}
+	return &world{t: t, eng: eng, tickers: map[string]*tick.Ticker{}, partitions: partitions}
 }
 
 func (w *world) join(id string, o tick.Options) {
@@ -59,12 +62,10 @@ func (w *world) pass() map[string][]int {
 	return held
 }
 
-// split checks that every partition has one holder, and that shares differ by one at most.
-func split(held map[string][]int, partitions int) error {
+// heldOnce checks that every partition has one holder.
+func heldOnce(held map[string][]int, partitions int) error {
 	owner := map[int]string{}
-	least, most := partitions, 0
 	for id, list := range held {
-		least, most = min(least, len(list)), max(most, len(list))
 		for _, p := range list {
 			if other := owner[p]; other != "" {
 				return fmt.Errorf("partition %d is held by %s and %s", p, other, id)
@@ -72,57 +73,56 @@ func split(held map[string][]int, partitions int) error {
 			owner[p] = id
 		}
 	}
-	if len(owner) != partitions || most-least > 1 {
-		return fmt.Errorf("%d partitions are held, shares of %d to %d: %v", len(owner), least, most, held)
+	if len(owner) != partitions {
+		return fmt.Errorf("%d partitions are held: %v", len(owner), held)
 	}
 	return nil
 }
 
-// TestLeases: live tickers split partitions evenly as they come and go, and a
-// dead one's are taken within one lease.
+// TestLeases: each partition has one holder; what a dead ticker held is taken
+// when its leases have run out, and what one gave back at once.
 func TestLeases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const partitions = 7
 		w := newWorld(t, partitions)
 		w.join("a", tick.Options{})
-		if err := split(w.pass(), partitions); err != nil {
+		if err := heldOnce(w.pass(), partitions); err != nil {
 			t.Fatal(err)
 		}
 		w.join("b", tick.Options{})
 		w.join("c", tick.Options{})
-		var err error
-		for range 5 {
-			if err = split(w.pass(), partitions); err == nil {
-				break
+		for range 60 {
+			if err := heldOnce(w.pass(), partitions); err != nil {
+				t.Fatalf("after two joined: %v", err)
 			}
 		}
-		if err != nil {
-			t.Fatalf("after two joined: %v", err)
-		}
-		delete(w.tickers, "b") // it is dead: nobody gives its leases back
+		delete(w.tickers, "a") // it is dead: nobody gives its leases back
 		lease := 45 * time.Second
 		died := time.Now()
-		for err = errors.New("not begun"); err != nil; {
-			err = split(w.pass(), partitions)
+		for err := errors.New("not begun"); err != nil; {
+			err = heldOnce(w.pass(), partitions)
 			if took := time.Since(died); took > lease+2*time.Second {
 				t.Fatalf("%s after a ticker died: %v", took, err)
 			}
 		}
-		if err := w.tickers["a"].Release(t.Context()); err != nil {
-			t.Fatal(err)
+		for id, tk := range w.tickers { // who says goodbye is not waited for
+			if err := tk.Release(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if id == "b" {
+				delete(w.tickers, id)
+			}
 		}
-		delete(w.tickers, "a") // it said goodbye: no wait
-		for range 3 {
-			err = split(w.pass(), partitions)
-		}
-		if err != nil {
+		if err := heldOnce(w.pass(), partitions); err != nil {
 			t.Errorf("after one released: %v", err)
 		}
 	})
 }
 
 // seed makes jobs that fire every second, all in partition 0.
-func (w *world) seed(n int, when core.When) {
+func (w *world) seed(n int, when core.When) { w.seedAs(n, when, plan.Local()) }
+
+func (w *world) seedAs(n int, when core.When, o plan.Options) {
 	w.t.Helper()
 	now := time.Now()
 	var jobs []core.Job
@@ -136,7 +136,8 @@ func (w *world) seed(n int, when core.When) {
 		if err != nil {
 			w.t.Fatal(err)
 		}
-		j.Sched = plan.Start(j.Sched, sch, plan.Local())
+		j.Sched = plan.Start(j.Sched, sch, o)
+		j.Sched.Partition = core.PartitionOf(j.Def.ID, w.partitions)
 		jobs, changes = append(jobs, j), append(changes, core.Change{ID: j.Sched.Rev, At: now, App: "app", Job: j.Def.ID})
 	}
 	if err := w.eng.Manage.PutApp(w.t.Context(), 0, core.App{Name: "app", Rev: 1}, core.Change{ID: 1, At: now, App: "app"}); err != nil {
@@ -178,8 +179,8 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 		w.seed(jobs, core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true})
 		from := core.InstantOf(time.Now()) + 1
 		// Each job advances about once in 5 s: 12 a second, over a rate of 5.
-		w.join("a", tick.Options{MaxPartitions: 4, AdvanceRate: 5})
-		w.join("b", tick.Options{MaxPartitions: 4, AdvanceRate: 5})
+		w.join("a", tick.Options{Rates: parts.Rates{Max: 4, Advance: 5}})
+		w.join("b", tick.Options{Rates: parts.Rates{Max: 4, Advance: 5}})
 		seen := map[core.RunID]bool{}
 		for range 240 {
 			w.pass()
@@ -213,24 +214,18 @@ func TestPartitionsGrowUnderLoad(t *testing.T) {
 	})
 }
 
-// TestPartitionsShrink: when fewer are wanted the others are read until they
-// are empty, and then forgotten.
+// TestPartitionsShrink: when fewer are needed the others are read until they are
+// empty and everybody knows, and then forgotten.
 func TestPartitionsShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
 		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
-		w.join("a", tick.Options{MaxPartitions: 4})
-		for range 30 {
+		w.join("a", tick.Options{Rates: parts.Rates{Max: 4, ShrinkAfter: 20 * time.Second, SettleFor: 10 * time.Second}})
+		for range 18 {
 			w.pass()
 		}
-		g, err := w.eng.Tick.Global(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		next := g
-		next.Partitions, next.Rev = 1, time.Now().UnixMilli()
-		if err := w.eng.Manage.PutGlobal(t.Context(), g.Rev, next); err != nil {
-			t.Fatal(err)
+		if g, err := w.eng.Tick.Global(t.Context()); err != nil || g.Partitions != 4 {
+			t.Fatalf("before anybody can know that there is no need: %+v, %v", g, err)
 		}
 		seen := map[core.RunID]bool{}
 		from := core.InstantOf(time.Now()) + 10
@@ -240,8 +235,8 @@ func TestPartitionsShrink(t *testing.T) {
 				seen[id] = true
 			}
 		}
-		g, err = w.eng.Tick.Global(t.Context())
-		if err != nil || g.Readable != 1 {
+		g, err := w.eng.Tick.Global(t.Context())
+		if err != nil || g.Partitions != 1 || g.Readable != 1 {
 			t.Errorf("after shrinking: %+v, %v", g, err)
 		}
 		for j := range 40 {

@@ -46,6 +46,7 @@ type (
 		Past       *storedPast `json:"past,omitempty"`
 		Partitions int         `json:"partitions"`
 		Readable   int         `json:"readable"`
+		Busy       int64       `json:"busy,omitempty"`
 		Groups     int         `json:"groups,omitempty"`
 		UpSince    int64       `json:"upSince,omitempty"`
 		DownAt     int64       `json:"downAt,omitempty"`
@@ -275,8 +276,8 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 		return core.Global{}, fmt.Errorf("read the global item: %w", err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Groups: v.Groups, UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt),
-		Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Rev: rev, Early: early}, err
+	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Busy: fromMillis(v.Busy), Groups: v.Groups,
+		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Rev: rev, Early: early}, err
 }
 
 // PutGlobal implements the ports.
@@ -288,8 +289,8 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	g.Past = old.Past.After(old.Pause, g.Pause)
 	it := stateKey("global", "-")
 	it["rev"] = number(g.Rev)
-	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt),
-		Holder: g.Holder, Generation: g.Generation, Opening: g.Opening}))
+	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Busy: millis(g.Busy),
+		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening}))
 	if !g.Early.At.IsZero() { // as read; what was noted meanwhile is noted again in a minute
 		it["earlyAt"], it["early"] = number(millis(g.Early.At)), text(encodeEarly(&g.Early))
 	}

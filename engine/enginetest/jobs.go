@@ -462,7 +462,7 @@ func global(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	g, err := e.Tick.Global(ctx)
 	ok(t, err)
-	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
+	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute), Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
 		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1}
 	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
 	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
@@ -527,6 +527,14 @@ func leases(t *testing.T, h Harness) {
 	ok(t, e.Leases.PutLease(ctx, renewed, b))      // a taker
 	refused(t, e.Leases.PutLease(ctx, a, renewed)) // the old owner is late
 	refused(t, e.Leases.DropLease(ctx, a))
+	back := b
+	back.Owner, back.Until = "", base.Add(time.Minute) // it is kept
+	ok(t, e.Leases.PutLease(ctx, b, back))
+	refused(t, e.Leases.PutLease(ctx, b, renewed)) // a late renewal by whom it was
+	read(back)
+	again := core.Lease{Name: b.Name, Owner: "b", Epoch: 3, Until: b.Until}
+	ok(t, e.Leases.PutLease(ctx, back, again))
+	b = again
 	read(b)
 	other := core.Lease{Name: "ticker/x", Owner: "a", Epoch: 1, Until: base}
 	ok(t, e.Leases.PutLease(ctx, core.Lease{}, other))

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 )
@@ -18,7 +19,7 @@ type function struct {
 	w      *World
 	name   string
 	lasts  time.Duration
-	handle func(ctx context.Context, in *incarnation, chain int) error
+	handle func(ctx context.Context, in *incarnation, wake tick.Wake) error
 	free   []*process // idle instances; guarded by the mu of the world
 	made   int
 	down   time.Time // none can be invoked until then; guarded by the mu of the world
@@ -49,7 +50,7 @@ func (f *function) instance() *process {
 }
 
 // invoke has the function run once; it does not wait for that.
-func (f *function) invoke(chain int) {
+func (f *function) invoke(wake tick.Wake) {
 	w := f.w
 	p := f.instance()
 	if p == nil {
@@ -77,7 +78,7 @@ func (f *function) invoke(chain int) {
 				w.mu.Unlock()
 			}
 		}()
-		if err := f.handle(ctx, in, chain); err != nil {
+		if err := f.handle(ctx, in, wake); err != nil {
 			w.count(f.name+" failed", 1)
 		}
 	})
@@ -104,17 +105,17 @@ func (w *World) wakes(f *function) {
 		if w.closing() {
 			return
 		}
-		f.invoke(0)
+		f.invoke(tick.Wake{})
 		if w.faulty.Load() && d.chance(0.02*w.cfg.Rate) {
 			w.count("woken twice", 1)
-			f.invoke(0)
+			f.invoke(tick.Wake{})
 		}
 	}
 }
 
 // tick is one invocation of functions/tick.
-func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, chain int) error {
-	return func(ctx context.Context, in *incarnation, chain int) error {
+func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wake tick.Wake) error {
+	return func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 		end := w.finisher(in)
 		pulse := boot.NewPulse(in.engine(), w.log)
 		watch := w.newWatchdog(in, end)
@@ -123,10 +124,10 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, cha
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
 		d := &w.deployed
 		return tick.New(in.port, in.port, in.port, end, tick.Invoked(o)).Beats(tick.Invocation{
-			Chain: chain, Reserve: d.reserve,
-			Another: func(ctx context.Context, chain int) error {
-				return write(in.port, ctx, "Another", chain, func(ctx context.Context, chain int) error {
-					w.after(60*time.Millisecond, func() { f.invoke(chain) }) // until the cloud has begun it
+			Wake: wake, Reserve: d.reserve,
+			Another: func(ctx context.Context, wake tick.Wake) error {
+				return write(in.port, ctx, "Another", wake, func(ctx context.Context, wake tick.Wake) error {
+					w.after(60*time.Millisecond, func() { f.invoke(wake) }) // until the cloud has begun it
 					return nil
 				})
 			},
@@ -144,8 +145,8 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, cha
 func (w *World) tickOptions(in *incarnation) tick.Options {
 	d := &w.deployed
 	return tick.Options{
-		Now: in.p.now, Plan: d.plan, LeaseFor: d.lease, MaxPartitions: d.partitions, AdvanceRate: d.advanceRate, AuditAfter: d.auditAfter, Page: w.page(), Log: w.log,
-		PlanBackoff: d.planBackoff, SlowLane: d.lane,
+		Now: in.p.now, Plan: d.plan, LeaseFor: d.lease, AuditAfter: d.auditAfter, Page: w.page(), Log: w.log, PlanBackoff: d.planBackoff, SlowLane: d.lane,
+		Rates: parts.Rates{Max: d.partitions, Advance: d.advanceRate, ShrinkAfter: 15 * time.Minute, SettleFor: 10 * time.Minute},
 	}
 }
 

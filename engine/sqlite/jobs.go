@@ -764,7 +764,7 @@ func global(c *sqlite.Conn) (g core.Global, err error) {
 
 // PutGlobal implements the ports. A Rev that is not higher is refused.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
-	g.Pause, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
+	g.Pause, g.Busy, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.Busy), milli(g.UpSince), milli(g.DownAt)
 	return s.changeGlobal(ctx, func(old core.Global) (core.Global, bool) {
 		g.Early, g.Past = old.Early, old.Past.After(old.Pause, g.Pause)
 		return g, old.Rev == seen && g.Rev > seen

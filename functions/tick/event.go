@@ -3,16 +3,21 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/tick"
 )
 
 // event is what wakes the function: the schedule sends anything that is a JSON
-// object, another tick sends how many were before it.
+// object, another tick sends in which round it is, in milliseconds, and how many
+// of the free partitions are for others.
 type event struct {
-	Chain int `json:"chain"`
+	Round int64 `json:"round"`
+	Skip  int   `json:"skip"`
 }
 
-// maxChain bounds how many ticks wake each other.
-const maxChain = 256
+// maxSkip is as many partitions as there can be.
+const maxSkip = 256
 
 func readEvent(raw json.RawMessage) (event, error) {
 	var e event
@@ -22,8 +27,17 @@ func readEvent(raw json.RawMessage) (event, error) {
 	if err := json.Unmarshal(raw, &e); err != nil {
 		return e, fmt.Errorf("the event is not a JSON object: %w", err)
 	}
-	if e.Chain < 0 || e.Chain > maxChain {
-		return e, fmt.Errorf("chain is %d; 0 to %d are allowed", e.Chain, maxChain)
+	if e.Skip < 0 || e.Skip > maxSkip {
+		return e, fmt.Errorf("skip is %d; 0 to %d are allowed", e.Skip, maxSkip)
+	}
+	if e.Round < 0 {
+		return e, fmt.Errorf("round is %d; milliseconds since 1970 are allowed", e.Round)
 	}
 	return e, nil
+}
+
+func (e event) wake() tick.Wake { return tick.Wake{Round: core.FromMillis(e.Round), Skip: e.Skip} }
+
+func encode(w tick.Wake) []byte {
+	return fmt.Appendf(nil, `{"round":%d,"skip":%d}`, core.Millis(w.Round), w.Skip)
 }

@@ -14,20 +14,21 @@ func TestReadEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		raw   string
-		chain int
-		why   string
+		raw  string
+		want event
+		why  string
 	}{
 		"of the schedule":  {raw: string(schedule)},
-		"of another tick":  {raw: `{"chain":3}`, chain: 3},
-		"the last":         {raw: `{"chain":256}`, chain: 256},
+		"of another tick":  {raw: `{"round":1795000000123,"skip":3}`, want: event{1795000000123, 3}},
+		"of an older one":  {raw: `{"chain":3}`},
 		"by hand, nothing": {raw: ""},
 		"by hand, null":    {raw: "null"},
-		"not JSON":         {raw: `{"chain":`, why: "not a JSON object"},
+		"not JSON":         {raw: `{"skip":`, why: "not a JSON object"},
 		"a list":           {raw: `[1]`, why: "not a JSON object"},
-		"a text":           {raw: `{"chain":"3"}`, why: "not a JSON object"},
-		"below":            {raw: `{"chain":-1}`, why: "chain is -1; 0 to 256"},
-		"beyond":           {raw: `{"chain":257}`, why: "chain is 257; 0 to 256"},
+		"a text":           {raw: `{"skip":"3"}`, why: "not a JSON object"},
+		"below":            {raw: `{"skip":-1}`, why: "skip is -1; 0 to 256"},
+		"beyond":           {raw: `{"skip":257}`, why: "skip is 257; 0 to 256"},
+		"before all time":  {raw: `{"round":-1}`, why: "round is -1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e, err := readEvent(json.RawMessage(c.raw))
@@ -37,8 +38,11 @@ func TestReadEvent(t *testing.T) {
 				}
 				return
 			}
-			if err != nil || e.Chain != c.chain {
-				t.Errorf("chain %d, %v; want %d", e.Chain, err, c.chain)
+			if err != nil || e != c.want {
+				t.Errorf("%+v, %v; want %+v", e, err, c.want)
+			}
+			if again, err := readEvent(encode(e.wake())); err != nil || again != c.want {
+				t.Errorf("what it tells another is read as %+v, %v", again, err)
 			}
 		})
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/send"
@@ -49,9 +50,9 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, MaxPartitions: c.Partitions, SlowLane: true, Log: log}))
+		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, Rates: parts.Rates{Max: c.Partitions}, SlowLane: true, Log: log}))
 		o := tick.Invocation{
-			Chain: ev.Chain,
+			Wake: ev.wake(),
 			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
 				if err := pulse.Beat(ctx); err != nil {
 					return fmt.Errorf("sign of life: %w", err)
@@ -64,9 +65,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			},
 		}
 		if c.Function != "" {
-			o.Another = func(ctx context.Context, chain int) error {
-				return invoke(ctx, fmt.Appendf(nil, `{"chain":%d}`, chain))
-			}
+			o.Another = func(ctx context.Context, w tick.Wake) error { return invoke(ctx, encode(w)) }
 		}
 		return t.Beats(o).Run(ctx)
 	}

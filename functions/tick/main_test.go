@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,39 +17,53 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
 )
 
+// slow takes as long for a look at a partition as a busy one takes.
+type slow struct{ tick.Store }
+
+func (s slow) Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	<-time.After(400 * time.Millisecond)
+	return s.Store.Due(ctx, partition, upTo, after, limit)
+}
+
 // The handler as main makes it: woken by the schedule it passes, leaves a sign
-// of life and gives its leases back; where more partitions are free than it
-// takes, it wakes another, as many as there can be partitions and no more.
+// of life and gives its leases back; where it does not come to all partitions in
+// a second it wakes others, and looks at all of them in the end.
 func TestWired(t *testing.T) {
 	schedule, err := os.ReadFile("testdata/schedule.json")
 	if err != nil {
 		t.Fatal(err)
 	}
+	other := fmt.Sprintf(`{"round":%d,"skip":3}`, time.Date(2000, 1, 1, 0, 0, 1, 0, time.UTC).UnixMilli())
 	for name, c := range map[string]struct {
 		event      string
 		partitions int
 		function   string
-		woken      []string
+		woken      int
 		alive      bool
 	}{
-		"one partition":            {event: string(schedule), partitions: 1, function: "tick", alive: true},
-		"five":                     {event: string(schedule), partitions: 5, function: "tick", woken: []string{`{"chain":1}`}, alive: true},
-		"five, in the chain":       {event: `{"chain":3}`, partitions: 5, function: "tick", woken: []string{`{"chain":4}`}},
-		"five, at the chain's end": {event: `{"chain":16}`, partitions: 5, function: "tick"},
-		"five, not on Lambda":      {event: string(schedule), partitions: 5, alive: true},
+		"one partition":        {event: string(schedule), partitions: 1, function: "tick", alive: true},
+		"three":                {event: string(schedule), partitions: 3, function: "tick", alive: true},
+		"eight":                {event: string(schedule), partitions: 8, function: "tick", woken: 2, alive: true},
+		"eight, woken by one":  {event: other, partitions: 8, function: "tick"},
+		"eight, not on Lambda": {event: string(schedule), partitions: 8, alive: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := memory.Open(memory.Options{})
+				e.Tick = slow{e.Tick}
 				if err := e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: c.partitions, Readable: c.partitions, Rev: 1}); err != nil {
 					t.Fatal(err)
 				}
+				var mu sync.Mutex
 				var woken []string
 				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, func(_ context.Context, payload []byte) error {
+					mu.Lock()
+					defer mu.Unlock()
 					woken = append(woken, string(payload))
 					return nil
 				}, slog.New(slog.DiscardHandler)))
@@ -57,12 +73,12 @@ func TestWired(t *testing.T) {
 				if _, err := h.Invoke(ctx, []byte(c.event)); err != nil {
 					t.Error(err)
 				}
-				if !slices.Equal(woken, c.woken) {
-					t.Errorf("woken %q, want %q", woken, c.woken)
+				if len(woken) != c.woken {
+					t.Errorf("woken %q, want %d", woken, c.woken)
 				}
 				leases, err := e.Leases.Leases(ctx)
-				if err != nil || slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
-					t.Errorf("leases held after the end: %+v, %v", leases, err)
+				if err != nil || len(leases) != c.partitions || slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
+					t.Errorf("leases of partitions that were looked at, and that nobody holds: %+v, %v", leases, err)
 				}
 				before, err := e.Upkeep.Alive(ctx, time.Now())
 				if err != nil || before.Equal(began) != c.alive {
@@ -77,7 +93,7 @@ func TestWired(t *testing.T) {
 func TestWiredBadEvent(t *testing.T) {
 	e := memory.Open(memory.Options{})
 	h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16}, e, nil, slog.New(slog.DiscardHandler)))
-	for _, raw := range []string{`[]`, `{"chain":257}`, `{`} {
+	for _, raw := range []string{`[]`, `{"skip":257}`, `{`} {
 		if _, err := h.Invoke(t.Context(), json.RawMessage(raw)); err == nil || errors.Is(err, context.Canceled) {
 			t.Errorf("%s: %v", raw, err)
 		}

@@ -29,7 +29,7 @@ var layers = [][]string{
 	{"internal/doors", "internal/facts", "internal/doctor"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/memory", "engine/sqlite", "engine/awsengine"},
 	{"engine"},
-	{"core/tick", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/pull", "core/restore"},
+	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/pull", "core/restore"},
 	{"core/finish"},
 	{"core/plan"},
 	{"core/schedule", "core/ring", "core/route"},

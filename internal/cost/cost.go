@@ -46,13 +46,13 @@ const (
 	writesOfRun     = 2
 	writesOfAdvance = 3
 	writesOfJournal = 1
-	writesOfWake    = 6 // leases, the sign of life, the watchdog's cursor
+	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
 
 	readsOfRun      = 5.05 // its job, its end and whose it is, and a look of the watchdog
 	readsOfDispatch = 2.9  // the app, its executors, what holds for all; the journal later
 	readsOfAdvance  = 1.4
-	readsOfWake     = 6.5
+	readsOfWake     = 5.5
 	readsOfBeats    = 5 // a minute of one executor
 
 	secondsOfWake     = 0.9 // most of it waits for the beat

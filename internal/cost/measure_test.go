@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
@@ -161,33 +162,20 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the tick, as functions/tick does it.
 func (d *deployment) wake(ctx context.Context, end *finish.Finish) {
-	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, end, tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o, MaxLeases: 2, MaxPartitions: 16, AuditAfter: 2 * time.Minute})
-	if _, err := d.e.Upkeep.LastAlive(ctx); err != nil && ctx.Err() == nil {
-		d.t.Error(err)
-	}
-	if _, err := d.e.Upkeep.Alive(ctx, time.Now()); err != nil && ctx.Err() == nil {
-		d.t.Error(err)
-	}
+	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, end, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
+		Rates: parts.Rates{Max: 16}}))
 	watch := finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
-	if _, err := watch.Pass(ctx); err != nil && ctx.Err() == nil {
-		d.t.Error(err)
-	}
-	for ctx.Err() == nil {
-		now := time.Now()
-		at := now.Truncate(time.Second).Add(820 * time.Millisecond)
-		if at.Before(now) {
-			at = at.Add(time.Second)
+	err := ticker.Beats(tick.Invocation{Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
+		if _, err := d.e.Upkeep.LastAlive(ctx); err != nil {
+			return err
 		}
-		time.Sleep(at.Sub(now))
-		res, err := ticker.Pass(ctx)
-		if err != nil && ctx.Err() == nil {
-			d.t.Error(err)
+		if _, err := d.e.Upkeep.Alive(ctx, time.Now()); err != nil {
+			return err
 		}
-		if res.Due == 0 && !res.Behind {
-			break
-		}
-	}
-	if err := ticker.Release(ctx); err != nil && ctx.Err() == nil {
+		_, err := watch.Pass(ctx)
+		return err
+	}}}}).Run(ctx)
+	if err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}
 }

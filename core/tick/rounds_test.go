@@ -1,0 +1,360 @@
+package tick_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/parts"
+)
+
+// locks is tick.Leases under a name that does not hide its method.
+type locks = tick.Leases
+
+// fleet is a deployment on Lambda: a tick is woken each minute, and some wake
+// others.
+type fleet struct {
+	*world
+	store  tick.Store
+	leases tick.Leases
+	rates  parts.Rates
+	lives  time.Duration // of an invocation
+	wakes  bool
+	n      int
+	all    sync.WaitGroup
+	mu     sync.Mutex
+	told   time.Duration // the longest lag
+}
+
+func newFleet(t *testing.T, partitions, jobs int, when core.When) *fleet {
+	w := newWorld(t, partitions)
+	w.seedAs(jobs, when, plan.AWS())
+	return &fleet{world: w, store: w.eng.Tick, leases: w.eng.Leases, rates: parts.Rates{Max: 16}, lives: time.Minute, wakes: true}
+}
+
+// wake begins an invocation. One whose context ends does nothing more, as Lambda
+// has it: what it held it still holds.
+func (f *fleet) wake(w tick.Wake) {
+	f.mu.Lock()
+	f.n++
+	id := fmt.Sprint("t", f.n)
+	f.mu.Unlock()
+	f.all.Go(func() {
+		time.Sleep(60 * time.Millisecond) // of the bubble: until Lambda has begun it
+		ctx, cancel := context.WithTimeout(context.Background(), f.lives)
+		defer cancel()
+		log := slog.New(slog.DiscardHandler)
+		end := finish.New(f.eng.Finish, f.eng.Ring, finish.Options{Plan: plan.AWS(), Log: log})
+		t := tick.New(f.store, f.leases, f.eng.Ring, end, tick.Invoked(tick.Options{ID: id, Plan: plan.AWS(), Rates: f.rates, Log: log}))
+		o := tick.Invocation{Wake: w, Tell: func(lag time.Duration, _ int) {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			f.told = max(f.told, lag)
+		}}
+		if f.wakes {
+			o.Another = func(_ context.Context, w tick.Wake) error {
+				f.wake(w)
+				return nil
+			}
+		}
+		_ = t.Beats(o).Run(ctx)
+	})
+}
+
+// minutes lets the clock wake a tick each minute, and counts the copies of each
+// fire that came on the ring.
+func (f *fleet) minutes(n int, fires map[core.RunID]int) {
+	for range n {
+		f.wake(tick.Wake{})
+		time.Sleep(time.Minute)
+		for _, id := range f.ringIDs() {
+			fires[id]++
+		}
+	}
+}
+
+// lookedAt notes when each partition was last looked at, and takes a while for it.
+type lookedAt struct {
+	tick.Store
+	takes time.Duration
+	meet  func(partition int) error
+	mu    sync.Mutex
+	at    map[int]time.Time
+	worst map[int]time.Duration
+}
+
+func (s *lookedAt) Due(ctx context.Context, p int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
+	time.Sleep(s.takes)
+	if s.meet != nil {
+		if err := s.meet(p); err != nil {
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	s.mu.Lock()
+	s.worst[p] = max(s.worst[p], now.Sub(s.at[p]))
+	s.at[p] = now
+	s.mu.Unlock()
+	return s.Store.Due(ctx, p, upTo, after, limit)
+}
+
+// dying has tickers that are gone with their leases: nothing that they ask for
+// is answered any more.
+type dying struct {
+	locks
+	mu   sync.Mutex
+	dead map[string]bool
+	each int // every so manieth take kills its ticker
+	took int
+}
+
+func (d *dying) PutLease(ctx context.Context, seen, l core.Lease) error {
+	d.mu.Lock()
+	owner := l.Owner
+	if owner == "" {
+		owner = seen.Owner
+	}
+	if d.dead[owner] {
+		d.mu.Unlock()
+		return errors.New("killed")
+	}
+	if l.Owner != seen.Owner && l.Owner != "" {
+		if d.took++; d.each > 0 && d.took%d.each == 0 {
+			defer func() { d.mu.Lock(); d.dead[owner] = true; d.mu.Unlock() }()
+		}
+	}
+	d.mu.Unlock()
+	return d.locks.PutLease(ctx, seen, l)
+}
+
+// Every partition is looked at in every round, whatever ticks do: that is within
+// two minutes, for a tick is woken each. What died with a partition in its hands,
+// or refuses it, holds up that partition alone, and no longer than to the next.
+func TestEveryPartitionInEveryRound(t *testing.T) {
+	const partitions = 16
+	const minute = time.Minute
+	every := func(p int) time.Duration { return 2 * minute }
+	for name, c := range map[string]struct {
+		takes  time.Duration // a look
+		wakes  bool          // others can be woken
+		lives  time.Duration
+		meet   func(n *int) func(int) error
+		leases func(tick.Leases) tick.Leases
+		within func(partition int) time.Duration
+	}{
+		"as on a good day":               {takes: 15 * time.Millisecond, wakes: true, within: every},
+		"slow":                           {takes: 700 * time.Millisecond, wakes: true, within: every},
+		"slow and alone":                 {takes: 700 * time.Millisecond, within: every},
+		"one partition cannot be read":   {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return refuses(3) }, within: butOf(3, every)},
+		"one partition takes all time":   {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return hangs(0) }, within: butOf(0, every)},
+		"in a hurry":                     {takes: 15 * time.Millisecond, lives: 11500 * time.Millisecond, within: every},
+		"every fifth read is throttled":  {takes: 15 * time.Millisecond, wakes: true, meet: throttles, within: every},
+		"each dies of its seventh lease": {takes: 15 * time.Millisecond, leases: func(l tick.Leases) tick.Leases { return &dying{locks: l, dead: map[string]bool{}, each: 7} }, within: func(int) time.Duration { return 4 * minute }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(t, partitions, 20*partitions, core.When{Kind: core.KindEvery, Every: minute, Aligned: true})
+				store := &lookedAt{Store: f.store, takes: c.takes, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
+				for p := range partitions {
+					store.at[p] = time.Now()
+				}
+				if c.meet != nil {
+					store.meet = c.meet(new(int))
+				}
+				if c.leases != nil {
+					f.leases = c.leases(f.leases)
+				}
+				if c.lives != 0 {
+					f.lives = c.lives
+				}
+				f.store, f.wakes = store, c.wakes
+				f.minutes(60, map[core.RunID]int{})
+				ended := time.Now()
+				f.all.Wait()
+				for p := range partitions {
+					worst := max(store.worst[p], ended.Sub(store.at[p]))
+					if worst > c.within(p) {
+						t.Errorf("partition %d was left alone for %s, %s are allowed", p, worst, c.within(p))
+					}
+				}
+				if f.n > 60*(partitions+1) {
+					t.Errorf("%d ticks in an hour", f.n)
+				}
+			})
+		})
+	}
+}
+
+func butOf(p int, of func(int) time.Duration) func(int) time.Duration {
+	return func(q int) time.Duration {
+		if q == p {
+			return 10 * time.Hour
+		}
+		return of(q)
+	}
+}
+
+func refuses(p int) func(int) error {
+	return func(q int) error {
+		if q == p {
+			return errors.New("no such index")
+		}
+		return nil
+	}
+}
+
+func hangs(p int) func(int) error {
+	return func(q int) error {
+		if q == p {
+			time.Sleep(time.Hour)
+		}
+		return nil
+	}
+}
+
+func throttles(n *int) func(int) error {
+	return func(int) error {
+		if *n++; *n%5 == 0 {
+			return core.ErrThrottled
+		}
+		return nil
+	}
+}
+
+// An idle deployment is looked after by one tick a minute, however many partitions
+// it has.
+func TestIdlePartitionsWakeNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 16, 16, core.When{Kind: core.KindCron, Expr: "0 0 5 1 1 ?"})
+		f.store = &lookedAt{Store: f.store, takes: 15 * time.Millisecond, at: map[int]time.Time{}, worst: map[int]time.Duration{}}
+		f.minutes(30, map[core.RunID]int{})
+		f.all.Wait()
+		if f.n != 30 {
+			t.Errorf("%d ticks in 30 minutes", f.n)
+		}
+		leases, err := f.eng.Leases.Leases(t.Context())
+		if err != nil || len(leases) != 16 {
+			t.Errorf("leases of others than the partitions are left: %+v, %v", leases, err)
+		}
+	})
+}
+
+// stingy refuses the advances of a while for want of capacity.
+type stingy struct {
+	tick.Store
+	until time.Time
+	tried int
+}
+
+func (s *stingy) Advance(ctx context.Context, moves []core.Advance) []error {
+	if !time.Now().Before(s.until) {
+		return s.Store.Advance(ctx, moves)
+	}
+	s.tried += len(moves)
+	errs := make([]error, len(moves))
+	for i := range errs {
+		errs[i] = core.ErrThrottled
+	}
+	return errs
+}
+
+// While advances are refused for want of capacity a fire is not put on the ring
+// again with each pass: by one ticker once, and by those that come later and know
+// nothing a few times and then no more, but for a few. It is on the ring all the
+// same, and nothing of it counts as load.
+func TestRefusedAdvancesAreNoStorm(t *testing.T) {
+	for name, partitions := range map[string]int{"one partition": 1, "four": 4} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const jobs, minutes = 1500, 8
+				f := newFleet(t, partitions, jobs, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
+				f.rates = parts.Rates{Max: 16, Advance: 20, GrowAfter: 10 * time.Second}
+				store := &stingy{Store: f.store}
+				f.store = store
+				f.minutes(20, map[core.RunID]int{})
+				fires := map[core.RunID]int{}
+				for planned := false; !planned; { // until the advances of all are due
+					f.minutes(1, fires)
+					planned = len(fires) > 0 && len(f.due(partitions, time.Now().Add(time.Minute))) > 0
+				}
+				clear(fires)
+				store.until = time.Now().Add(minutes * time.Minute)
+				f.minutes(minutes, fires)
+				f.all.Wait()
+				copies := 0
+				for _, n := range fires {
+					copies += n
+				}
+				if most := 4*len(fires) + minutes*partitions*50*10; copies > most || len(fires) < jobs*(minutes-4) {
+					t.Errorf("%d copies of %d fires; %d are allowed", copies, len(fires), most)
+				}
+				if most := minutes * 60 * partitions * (jobs/partitions + 50) / 3; store.tried > most {
+					t.Errorf("%d advances were tried, of a table that takes none", store.tried)
+				}
+				clear(fires)
+				f.minutes(20, fires)
+				f.all.Wait()
+				if due := f.due(partitions, time.Now().Add(-2*time.Minute)); len(due) > 0 {
+					t.Errorf("%d jobs are not planned", len(due))
+				}
+				if g, err := f.eng.Tick.Global(t.Context()); err != nil || g.Partitions != partitions {
+					t.Errorf("what did not happen was counted as load: %+v, %v", g, err)
+				}
+			})
+		})
+	}
+}
+
+// due is what is due until then.
+func (f *fleet) due(partitions int, until time.Time) (list []core.DueItem) {
+	f.t.Helper()
+	for p := range partitions {
+		some, err := f.eng.Tick.Due(f.t.Context(), p, core.InstantOf(until), core.DueItem{}, 10_000)
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		list = append(list, some...)
+	}
+	return list
+}
+
+// keeps has a lease that nobody gets.
+type keeps struct{ locks }
+
+func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
+	if l.Name == "partition/1" && l.Owner != "" {
+		return core.ErrThrottled
+	}
+	return k.locks.PutLease(ctx, seen, l)
+}
+
+// The lag that is told is also that of a partition that nobody comes to.
+func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 2, 10, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
+		f.minutes(5, map[core.RunID]int{})
+		f.told = 0 // of the beginning
+		f.minutes(15, map[core.RunID]int{})
+		if f.told != 0 {
+			t.Fatalf("%s are told of a good day", f.told)
+		}
+		f.leases = keeps{f.leases}
+		f.minutes(10, map[core.RunID]int{})
+		f.all.Wait()
+		if f.told < 8*time.Minute {
+			t.Errorf("nobody looked at a partition for ten minutes; %s are told", f.told)
+		}
+	})
+}
