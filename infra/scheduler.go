@@ -168,7 +168,7 @@ func (s *Scheduler) counting() needs {
 // several functions, and from the queue to which Lambda brings the ends of
 // functions that know nothing of tickring.
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
-	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
+	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout, loops: true,
 		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
 		needs: finishing.and(calledBack, s.ring(), needs{sends: []awssqs.IQueue{s.Dead}, takes: []awssqs.IQueue{s.Results}})}, s.mayRead(s.reportKey))
 	takes(fn, "Results", s.Results, nil)
