@@ -74,7 +74,7 @@ var (
 		state: []string{"GetItem", "PutItem", "UpdateItem"},
 	}
 	planning = needs{
-		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
+		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record
 		due:   []string{"Query"},
 		runs:  []string{"BatchGetItem", "Query"},
 		state: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},

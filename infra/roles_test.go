@@ -280,3 +280,30 @@ func TestAgeOfTheRing(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// The end of a pause is a transaction of the job and its change record: whoever
+// plans may do both parts of it.
+func TestEndOfAPauseIsAllowed(t *testing.T) {
+	tmpl := synth(t, infra.Props{})
+	got := map[string]bool{}
+	for _, s := range tmpl.statements(t) {
+		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				b, _ := json.Marshal(r)
+				for _, table := range []string{"TickringJobs", "TickringState"} {
+					if strings.Contains(string(b), table) && !strings.Contains(string(b), "/index/") {
+						got[role+" "+a.(string)+" "+table] = true
+					}
+				}
+			}
+		}
+	}
+	for _, fn := range []string{"Tick", "Api"} {
+		for _, what := range []string{"dynamodb:UpdateItem TickringJobs", "dynamodb:PutItem TickringState"} {
+			if !got[fn+" "+what] {
+				t.Errorf("%s %s: not allowed", fn, what)
+			}
+		}
+	}
+}
