@@ -2,6 +2,8 @@ package api
 
 import (
 	"context"
+	"fmt"
+	"math"
 	"net/http"
 
 	"github.com/tickring/tickring/core"
@@ -114,8 +116,8 @@ func (s *server) GetRunByKey(w http.ResponseWriter, r *http.Request, app, name, 
 
 // GetLog reads a piece of a log.
 func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, params GetLogParams) {
-	if params.From < 0 {
-		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), "lines count from 1"))
+	if params.From < 0 || params.From > math.MaxInt32 { // as executors count them
+		s.fail(w, r, core.Invalid("from", r.URL.Query().Get("from"), fmt.Sprintf("lines count from 1, to %d", math.MaxInt32)))
 		return
 	}
 	if _, err := core.ParseRunID(run); err != nil {

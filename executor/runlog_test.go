@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -68,6 +69,11 @@ func TestLogPages(t *testing.T) {
 	}
 	if r := l.read(ask(l, from), false); !r.End || r.Content != "" || r.ToLine != from-1 || r.FromLine != from {
 		t.Errorf("after the end: %+v", r)
+	}
+	for _, far := range []int32{math.MaxInt32, math.MaxInt32 - 1} {
+		if r := l.read(ask(l, far), false); !r.End || r.Content != "" || r.ToLine != far-1 || r.FromLine != far {
+			t.Errorf("from line %d: %+v", far, r)
+		}
 	}
 	// From anywhere, also backwards.
 	lines := strings.SplitAfter(got.String(), "\n")

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
 
@@ -293,10 +294,13 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 		}
 		return strings.TrimRight(run.Message, "\n") + "\n", 2, true, nil
 	}
+	if from > math.MaxInt32 { // executors count to there, and no log is so long
+		return "", from, !run.State.Open(), nil
+	}
 	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt), FromLine: int32(max(from, 1))})
 	if o.Kind != wirehttp.Accepted {
 		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, errOf(o))
 	}
-	next = max(int(res.ToLine)+1, from)
+	next = min(max(int(res.ToLine)+1, from), math.MaxInt32)
 	return res.Content, next, res.End || !run.State.Open() && int(res.ToLine) < from, nil
 }

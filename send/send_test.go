@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -273,6 +274,34 @@ func TestKillWithoutConnection(t *testing.T) {
 		}
 		if err := s.Beat(t.Context(), app, address); err == nil {
 			t.Errorf("%s is said to be there", address)
+		}
+	}
+}
+
+// TestLogFromFar: executors count lines in 32 bits. A line beyond is never asked
+// for as another one, and an answer leads to none beyond.
+func TestLogFromFar(t *testing.T) {
+	last := int32(0)
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		q, err := wire.DecodeLogRequest(body)
+		if err != nil || q.FromLine < last {
+			t.Errorf("asked %s after line %d, %v", body, last, err)
+		}
+		last = q.FromLine
+		w.Write(wire.AppendLogReply(nil, wire.DialectD, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: math.MaxInt32, Content: "a line\n"}))
+	}))
+	defer srv.Close()
+	s := newSender(t, Options{})
+	run := shipment(srv.URL, "work").Run
+	run.Address, run.State = srv.URL, core.Running
+	for _, from := range []int{1, 7, math.MaxInt32, math.MaxInt32 + 1, 1<<32 + 1, math.MaxInt64} {
+		text, next, end, err := s.Log(t.Context(), &core.App{Name: "web"}, run, from)
+		if err != nil || end {
+			t.Errorf("from %d: end %t, %v", from, end, err)
+		}
+		if from > math.MaxInt32 && (text != "" || next != from) || from <= math.MaxInt32 && (text == "" || next != math.MaxInt32) {
+			t.Errorf("from %d: %q, go on from %d", from, text, next)
 		}
 	}
 }
