@@ -134,7 +134,14 @@ func (b *busy) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 // TestChangedTriggerGivenBack: between the look of one dispatch and its claim the
 // trigger is changed, and another dispatch claims it and gives it back: nobody owns
 // it, as before, and what was read before the change claims it all the same not.
+// Nor where the one who gave it back and one who did so before have the same until.
 func TestChangedTriggerGivenBack(t *testing.T) {
+	for _, twice := range []bool{false, true} {
+		t.Run(fmt.Sprint("given back before: ", twice), func(t *testing.T) { changedGivenBack(t, twice) })
+	}
+}
+
+func changedGivenBack(t *testing.T, twice bool) {
 	synctest.Test(t, func(t *testing.T) {
 		s, to, full := &before{Store: memory.New(memory.Options{})}, &noted{}, &busy{}
 		log := slog.New(slog.DiscardHandler)
@@ -155,13 +162,28 @@ func TestChangedTriggerGivenBack(t *testing.T) {
 			}
 		}
 		m := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		sent := "[new]"
+		if twice {
+			if v := other.Handle(ctx, m)[0]; !v.Ack {
+				t.Errorf("not acked: %v", v.Err)
+			}
+			sent = "[old new]"
+			found, _, err := s.Runs(ctx, []core.RunID{run.ID})
+			if err != nil {
+				t.Fatal(err)
+			}
+			run = found[run.ID]
+		}
 		s.do = func() {
 			next := run
 			next.Params, next.Until = &is, time.Now()
-			if err := s.ChangeTriggered(ctx, manage.Triggered{Run: next, Entry: entry}); err != nil {
+			if !next.Until.After(run.Until) {
+				next.Until = run.Until.Add(time.Millisecond)
+			}
+			if err := s.ChangeTriggered(ctx, manage.Triggered{Seen: run.Until, Run: next, Entry: entry}); err != nil {
 				t.Error(err)
 			}
-			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != "[new]" {
+			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != sent {
 				t.Errorf("the other sent %q, %v", full.sent, v.Err)
 			}
 		}

@@ -325,8 +325,14 @@ func ownOrder(address string) []string {
 	return []string{address}
 }
 
+// take is a take-over of a run as read. Its until is later than the one read, so
+// that none is written twice: what was read before names a state that is gone.
 func (b *batch) take(it *item, run *core.Run, now time.Time) TakeOver {
-	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: b.until, Journal: b.key, Address: run.Address, SentAt: now}
+	until := b.until
+	if !until.After(run.Until) {
+		until = run.Until.Add(time.Millisecond)
+	}
+	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: until, Journal: b.key, Address: run.Address, SentAt: now}
 }
 
 func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) {
@@ -355,7 +361,7 @@ func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item, now 
 		if err != nil {
 			continue // look again; after the last round it is not done
 		}
-		it.run.State, it.run.Owner, it.run.Until, it.run.Journal = core.Running, b.nonce, b.until, b.key
+		it.run.State, it.run.Owner, it.run.Until, it.run.Journal = core.Running, b.nonce, t.NewUntil, b.key
 		it.run.MaybeSent = it.run.MaybeSent || t.Owner != ""
 		if it.run.Address == "" {
 			it.run.Address = t.Address

@@ -41,7 +41,7 @@ type Store interface {
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 }
 
-// TakeOver: condition: open, owner and until as read. Sets owner, until,
+// TakeOver: condition: open, owner and until as read. Sets owner, a later until,
 // journal and state running; maybeSent if the old owner was not empty; address
 // only if it was empty; SentAt only if it was zero.
 type TakeOver struct {

@@ -231,6 +231,8 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		}
 	}
 	c.NotMaybe = r.Killed && run.KillAt.IsZero()
+	// Who records a kill meanwhile was told so: it is read again, and decided by it.
+	c.Unkilled = retryable(c.State) && run.KillAt.IsZero()
 	if run.Retries <= 0 || !retryable(c.State) {
 		return c, nil
 	}

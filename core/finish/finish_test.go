@@ -18,6 +18,24 @@ import (
 
 var id = core.PlannedRun(1, core.InstantOf(begin)-1)
 
+// TestKilledMeanwhile: a kill that is recorded between the read of a run and its
+// close is what ends it: a failure then owes no retry.
+func TestKilledMeanwhile(t *testing.T) {
+	for _, state := range []core.State{core.Failed, core.Lost} {
+		r := newRig(t)
+		r.job(1, nil)
+		run := r.run(core.NumberedRun(1, 1), nil)
+		r.s.faults["close"] = []fault{{between: func() { r.must(r.s.MarkKilled(t.Context(), run.ID, "ann", core.Millis(begin))) }}}
+		r.must(r.end(finish.Result{Run: run.ID, State: state, Reason: core.ReasonHandler}))
+		if got := r.stored(run.ID); got.State != core.Killed || got.Reason != core.ReasonPerson || len(got.Owes) > 0 {
+			t.Errorf("%s: ended as %s: %s, and owes %v", state, got.State, got.Reason, got.Owes)
+		}
+		if m := r.messages(ring.KindFires); len(m) > 0 {
+			t.Errorf("%s: a retry was sent: %v", state, m)
+		}
+	}
+}
+
 func TestEndClosesOnce(t *testing.T) {
 	r := newRig(t)
 	r.job(1, nil)

@@ -38,6 +38,7 @@ type Close struct {
 	Owner    string // if not empty: condition owner = Owner
 	NotMaybe bool   // condition: not maybeSent
 	Unowned  bool   // condition: owner empty, not maybeSent
+	Unkilled bool   // condition: nobody's kill is recorded
 	State    core.State
 	Reason   core.Reason
 	Code     int

@@ -397,7 +397,7 @@ const forgotten = 30 * 24 * time.Hour
 // tail looks at the open chain of a fixed delay: what a close missed is
 // repaired, and a fire that never became a run is sent again.
 func (t *Ticker) tail(ctx context.Context, s core.Sched, sch *schedule.Schedule, now time.Time) (planned, bool) {
-	c, err := t.chain(ctx, s.Tail)
+	c, err := t.chain(ctx, s, now)
 	if err != nil {
 		t.o.Log.Warn("chain of a fixed delay could not be read", "job", s.ID, "err", err)
 		return planned{}, false
@@ -443,9 +443,10 @@ type chain struct {
 	ended time.Time // when the last attempt ended
 }
 
-// chain reads the runs from first on to the last attempt.
-func (t *Ticker) chain(ctx context.Context, first core.RunID) (c chain, err error) {
+// chain reads the runs from the tail on to the last attempt.
+func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chain, err error) {
 	var last core.Run
+	first := s.Tail
 	for id, n := first, 0; n < 200; n++ {
 		runs, unread, err := t.store.Runs(ctx, []core.RunID{id})
 		if err == nil && len(unread) > 0 {
@@ -457,8 +458,10 @@ func (t *Ticker) chain(ctx context.Context, first core.RunID) (c chain, err erro
 		run, ok := runs[id]
 		switch {
 		case ok && run.State.Open():
-			// A retry has a message of its own.
-			return chain{begun: true, open: true, out: run.Owner != "" || id != first}, nil
+			// A retry has a message of its own. So has a claim of this revision; that
+			// of an older one falls silently, and its owner may be dead.
+			fallen := run.Rev < s.Rev && run.Expired(now)
+			return chain{begun: true, open: true, out: run.Owner != "" && !fallen || id != first}, nil
 		case !ok && id == first:
 			return chain{open: true}, nil
 		case !ok && len(last.Owes) == 0:

@@ -292,6 +292,51 @@ func (w *world) update(seen int64, j core.Job) {
 	}
 }
 
+// TestClaimedTail: a fire of a fixed delay that was claimed before the job was
+// changed is sent again under the new revision when its owner can no longer
+// send: its own message falls silently, and nothing else would bring it.
+func TestClaimedTail(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		older int64         // how much older than the job's the claim's revision is
+		until time.Duration // from now
+		again bool
+	}{
+		{"before the change, its owner dead", 1, -time.Second, true},
+		{"before the change, its owner alive", 1, time.Hour, false},
+		{"after it, its owner dead: its message takes it over", 0, -time.Second, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				time.Sleep(time.Until(time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)))
+				w := newWorld(t, 1)
+				w.seed(1, core.When{Kind: core.KindFixedDelay, Every: time.Minute})
+				found, _, err := w.eng.Tick.Scheds(t.Context(), []core.JobID{1})
+				if err != nil {
+					t.Fatal(err)
+				}
+				at, s := core.InstantOf(time.Now()), found[1]
+				tail := core.PlannedRun(1, at)
+				move := s.Stay()
+				move.NewNext, move.NewTail, move.NewPlanAt = at, tail, at
+				if err := w.eng.Tick.Advance(t.Context(), []core.Advance{move})[0]; err != nil {
+					t.Fatal(err)
+				}
+				claimed := core.Run{ID: tail, First: tail, State: core.Running, Cause: core.CauseSchedule, Rev: s.Rev - c.older, At: at, Slot: at,
+					Owner: "gone", Until: time.Now().Add(c.until), FixedDelay: true}
+				if err := w.eng.Dispatch.Create(t.Context(), []core.Run{claimed})[0]; err != nil {
+					t.Fatal(err)
+				}
+				w.join("a", tick.Options{})
+				w.pass()
+				if sent := slices.Contains(w.ringIDs(), tail); sent != c.again {
+					t.Errorf("sent again: %t, want %t", sent, c.again)
+				}
+			})
+		})
+	}
+}
+
 // TestTailWithoutRuns: a fire of a fixed delay that never became a run is sent
 // again, but not one whose runs may have been forgotten: then the job goes on.
 func TestTailWithoutRuns(t *testing.T) {

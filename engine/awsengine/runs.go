@@ -481,6 +481,9 @@ func (s *Store) end(ctx context.Context, c *finish.Close) statement {
 	if c.Unowned || c.NotMaybe {
 		w.where(`"maybeSent" IS MISSING`)
 	}
+	if c.Unkilled {
+		w.where(`"killAt" IS MISSING`)
+	}
 	w.set("state", text(string(c.State)))
 	if !goesOn(c) {
 		w.set("expires", number(s.expiry(ctx, c.Run.Job())))
@@ -532,6 +535,10 @@ func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
 	if c.Unowned || c.NotMaybe {
 		names["#maybe"] = "maybeSent"
 		cond += " AND attribute_not_exists(#maybe)"
+	}
+	if c.Unkilled {
+		names["#killAt"] = "killAt"
+		cond += " AND attribute_not_exists(#killAt)"
 	}
 	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes"
 	u := s.restUpdate(c.Run, "message", c.Message)

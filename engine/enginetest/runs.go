@@ -283,12 +283,15 @@ func skipUnsent(t *testing.T, h Harness) {
 
 func closeRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	id := ids(12)
+	id := ids(14)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
+	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", base }
 	freed := func(r *core.Run) { r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true }
 	for i, change := range []func(*core.Run){nil, nil, nil, maybe, maybe, nil, unowned, freed, closed, unowned} {
 		put(t, e, id[i], change)
 	}
+	put(t, e, id[12], killed)
+	put(t, e, id[13], killed)
 	end := func(i int) finish.Close {
 		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day", EndedAt: base.Add(time.Minute),
 			Owes: []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
@@ -298,8 +301,11 @@ func closeRuns(t *testing.T, h Harness) {
 	notMaybe.NotMaybe = true
 	notOwned.Unowned, free.Unowned, freedMaybe.Unowned = true, true, true
 	queuedDone.NotMaybe = true
-	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone}
-	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok"}
+	unkilled, unkilledLong := end(12), end(13)
+	unkilled.Unkilled, unkilledLong.Unkilled, unkilledLong.Message = true, true, strings.Repeat("m", core.MessageMax)
+	owned.Unkilled = true
+	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled, unkilledLong}
+	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
 		if r, is := readRun(t, e, c.Run); is {

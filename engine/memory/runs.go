@@ -140,7 +140,8 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	return each(ctx, s, closes, func(c *finish.Close) error {
 		r := s.open(c.Run)
-		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" {
+		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" ||
+			c.Unkilled && !r.KillAt.IsZero() {
 			return core.ErrRefused
 		}
 		r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt = c.State, c.Reason, c.Code, c.Message, c.Data, milli(c.EndedAt)

@@ -457,7 +457,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			}
 		}()
 		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7, data = ?12
-WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
+WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL) AND (?13 OR kill_at IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
 			bindWord(st, 1, c.State, states)
 			bindWord(st, 2, c.Reason, reasons)
 			st.BindInt64(3, int64(c.Code))
@@ -469,6 +469,7 @@ WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) A
 			bindText(st, 10, c.Owner)
 			st.BindBool(11, !c.Unowned)
 			bindText(st, 12, c.Data)
+			st.BindBool(13, !c.Unkilled)
 			return bindJSON(st, 6, c.Owes, len(c.Owes) == 0)
 		})
 	})
