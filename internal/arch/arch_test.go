@@ -54,6 +54,7 @@ var free = map[string][]string{
 	"internal/safedial": {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
+	"internal/model":    {},
 	"internal/miniexec": {"wire"},
 	"wiretest":          {"wire", "wirehttp"},
 	"executor/...":      {"wire", "executor/..."}, // executor itself: its own TestImports

@@ -1,0 +1,283 @@
+package model
+
+// callbacks makes the steps of executors and of the callback under way: section
+// 5 of the page.
+func (g *gen) callbacks(s *state) {
+	if s.callback.at != endIdle {
+		g.ends(s, "the callback", func(t *state) *ender { return &t.callback })
+		return
+	}
+	for f := range g.w.Fires {
+		m := &s.seen[f]
+		t := *s
+		switch {
+		case m.exec == running:
+			t.seen[f].exec, t.callback = reported, ender{at: endRead, fire: uint8(f), what: endFailed, id: 1}
+			g.emit(&t, false, "the executor reports the end of %s", fireName(f))
+			t = *s
+			t.seen[f].exec = reported
+			g.emit(&t, true, "the executor dies with %s, and reports nothing", fireName(f))
+		case m.exec == reported && s.left.second > 0:
+			t.left.spend(&t.left.second)
+			t.callback = ender{at: endRead, fire: uint8(f), what: endFailed, id: 1}
+			g.emit(&t, true, "the executor reports the end of %s once more", fireName(f))
+		}
+		if m.reports == 1 {
+			t = *s
+			t.seen[f].reports, t.callback = 0, ender{at: endRead, fire: uint8(f), what: endKilled, id: 1}
+			g.emit(&t, false, "the executor reports %s as killed", fireName(f))
+		}
+	}
+}
+
+// ends makes the next step of whoever closes a run; of finds it in a state.
+func (g *gen) ends(s *state, who string, of func(*state) *ender) {
+	e := of(s)
+	switch e.at {
+	case endRead:
+		g.readToClose(*s, who, of)
+	case endClose:
+		g.closeRun(*s, who, of)
+	case endCreate, endSend, endNote:
+		g.follow(*s, who, of)
+	case endChain:
+		g.write(*s, who+" moves the job on after "+fireName(int(e.fire)), g.putChainEnded(int(e.fire)), func(t *state, _ answer) { *of(t) = ender{} }, late{})
+	}
+	if s.left.crash > 0 {
+		t := *s
+		*of(&t) = ender{}
+		g.dies(t, who)
+	}
+}
+
+// readToClose is what is read before F1.
+func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
+	e := of(&s)
+	f := int(e.fire)
+	r := &s.runs[f]
+	words := "it is open"
+	switch e.kill = r.kill; {
+	case r.is == absent:
+		g.breaks("1: a report finds no run")
+		*e = ender{}
+		words = "there is none"
+	case r.is != open && r.owes != 0:
+		e.at, e.id, words = endCreate, r.owes, "it is closed, and owes"
+	case r.is != open && g.w.Kind == FixedDelay && s.job.tail == uint8(f+1):
+		e.at, words = endChain, "it is closed"
+	case r.is != open:
+		*e, words = ender{}, "it is closed"
+	case e.what == endKilled && r.maybeSent == 1 && r.kill == 0 && !g.w.KilledCloses:
+		*e, words = ender{}, "it may have been sent twice, so this is not its end"
+	default:
+		e.at = endClose
+	}
+	g.emit(&s, false, "%s reads %s: %s", who, fireName(f), words)
+}
+
+// closeRun is F1.
+func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
+	e := *of(&s)
+	f := int(e.fire)
+	is, owes := g.result(e)
+	g.write(s, who+" closes "+fireName(f)+" as "+runName(is), func(t *state) bool {
+		r := &t.runs[f]
+		switch {
+		case r.is != open, e.what == endLeft && (r.owner != 0 || r.maybeSent == 1):
+			return false
+		case e.what == endKilled && e.kill == 0 && r.maybeSent == 1 && !g.w.KilledCloses:
+			return false
+		case owes != 0 && r.kill != e.kill && !g.w.KillIsNotSeen:
+			return false
+		}
+		if owes != 0 && r.kill == 1 {
+			g.breaks("5: a retry of what a person killed")
+		}
+		if is == killed && r.kill == 0 && t.seen[f].exec == running {
+			g.breaks("5: a 'killed' of our own making closes a run that runs")
+		}
+		r.is, r.owes = is, owes
+		return true
+	}, func(t *state, a answer) {
+		e := of(t)
+		switch {
+		case a == ok && owes != 0:
+			e.at = endCreate
+		case a == ok && g.w.Kind == FixedDelay:
+			e.at = endChain
+		case a == ok:
+			*e = ender{}
+		case a == throttled, a == refusedAnswer && e.what == endLeft:
+			*e = ender{}
+		case a == unknown && g.w.OwnIDs && owes != 0:
+			e.at = endCreate
+		default:
+			e.at = endRead
+		}
+	}, late{})
+}
+
+// result is how an ender closes a run, and what that owes.
+func (g *gen) result(e ender) (is, owes uint8) {
+	switch {
+	case e.what == endLeft:
+		return skipped, 0
+	case e.kill == 1 || e.what == endKilled:
+		return killed, 0
+	case e.what == endLost:
+		is = lost
+	default:
+		is = failed
+	}
+	if g.w.Kind == FixedDelay {
+		return is, 0 // no retries here: its chain goes on
+	}
+	return is, e.id
+}
+
+// follow is F2, F3 and F4.
+func (g *gen) follow(s state, who string, of func(*state) *ender) {
+	e := *of(&s)
+	f := int(e.fire)
+	step, next := [...]func(int, uint8) func(*state) bool{g.create, g.sendOwed, g.noteOwed}[e.at-endCreate], e.at+1
+	if g.w.OwesNotedFirst && e.at == endSend {
+		step = g.noteOwed
+	}
+	if e.at == endNote {
+		next = endIdle
+	}
+	g.write(s, who+" "+owedName(e.at-endCreate)+" the retry of "+fireName(f), step(f, e.id), func(t *state, a answer) {
+		x := of(t)
+		switch {
+		case a == unknown: // again
+		case a == throttled:
+			*x = ender{}
+		case next == endIdle:
+			*x = ender{}
+		default:
+			x.at = next
+		}
+	}, late{})
+}
+
+func owedName(step uint8) string { return [...]string{"creates", "sends", "notes"}[step] }
+
+// create is F2; condition: no item.
+func (g *gen) create(f int, id uint8) func(*state) bool {
+	return func(s *state) bool {
+		r := &s.runs[f]
+		if r.retries&(1<<id) != 0 {
+			return true // refused, for it exists: as well
+		}
+		r.retries |= 1 << id
+		if r.retries&(r.retries-1) != 0 {
+			g.breaks("5: two retries of one run")
+		}
+		return true
+	}
+}
+
+// sendOwed is F3.
+func (g *gen) sendOwed(f int, _ uint8) func(*state) bool {
+	return func(s *state) bool {
+		s.runs[f].sent = 1
+		return true
+	}
+}
+
+// noteOwed is F4; condition: closed.
+func (g *gen) noteOwed(f int, _ uint8) func(*state) bool {
+	return func(s *state) bool {
+		r := &s.runs[f]
+		if r.retries == 0 || r.sent == 0 {
+			g.breaks("5: nothing is owed any more, and the retry is not on its way")
+		}
+		r.owes = 0
+		return true
+	}
+}
+
+// putChainEnded moves a fixed delay on; condition: rev, next and tail as read,
+// and the tail is the chain's first run. It reads again what is refused, so that
+// the read and the write are one step.
+func (g *gen) putChainEnded(f int) func(*state) bool {
+	return func(s *state) bool {
+		if s.job.tail != uint8(f+1) && !g.w.ChainIgnoresTail {
+			return true
+		}
+		g.leaveTail(s)
+		s.job.next, s.job.tail = max(s.job.next, uint8(f))+1, 0
+		return true
+	}
+}
+
+// leaveTail asserts that a chain has ended when its job is moved on.
+func (g *gen) leaveTail(s *state) {
+	if tail := s.job.tail; tail != 0 && s.runs[tail-1].is <= open {
+		g.breaks("a job leaves a chain that has not ended")
+	}
+}
+
+// closeFailed is step 8: F1 by a dispatcher; condition: open, owner = mine.
+func (g *gen) closeFailed(s state, k, f int) {
+	nonce := s.disp[k].nonce
+	owes := uint8(3)
+	if g.w.Kind == FixedDelay {
+		owes = 0
+	}
+	g.write(s, dispName(k)+" closes "+fireName(f)+" as failed", func(t *state) bool {
+		r := &t.runs[f]
+		if r.is != open || r.owner != nonce {
+			return false
+		}
+		r.is, r.owes = failed, owes
+		if r.kill == 1 {
+			r.is, r.owes = killed, 0
+		}
+		return true
+	}, func(t *state, a answer) {
+		i := &t.disp[k].of[f]
+		switch {
+		case a == ok && t.runs[f].owes != 0:
+			i.is = owing2
+		case a == ok:
+			i.is = g.afterSkip()
+		case a != throttled:
+			i.is = toLook
+		}
+	}, late{})
+}
+
+// owe is F2 to F4 by a dispatcher, for its own close or for what it finds owed.
+func (g *gen) owe(s state, k, f int) {
+	i, r := &s.disp[k].of[f], &s.runs[f]
+	if r.owes == 0 {
+		i.is = done
+		g.emit(&s, false, "%s finds that %s owes nothing", dispName(k), fireName(f))
+		return
+	}
+	is := i.is
+	step := [...]func(int, uint8) func(*state) bool{g.create, g.sendOwed, g.noteOwed}[is-owing2]
+	g.write(s, dispName(k)+" "+owedName(is-owing2)+" the retry of "+fireName(f), step(f, r.owes), func(t *state, a answer) {
+		i := &t.disp[k].of[f]
+		switch {
+		case a == unknown:
+		case a == throttled:
+			i.is = isLeft
+		case is == owing4:
+			i.is = done
+		default:
+			i.is++
+		}
+	}, late{})
+}
+
+// chainGoesOn moves a fixed delay on after a record that this dispatcher made;
+// what fails here the tick repairs.
+func (g *gen) chainGoesOn(s state, k, f int) {
+	g.write(s, dispName(k)+" moves the job on after "+fireName(f), g.putChainEnded(f), func(t *state, _ answer) { t.disp[k].of[f].is = done }, late{})
+}
+
+func runName(is uint8) string {
+	return [...]string{"absent", "open", "failed", "skipped", "lost", "killed"}[is]
+}

@@ -1,0 +1,124 @@
+package model
+
+// unnamed finds an open run that breaks promise 1 of section 7: no message, no
+// journal, no check, no entry and no invocation that holds its message names it.
+func (w *World) unnamed(s *state) (f int, found bool) {
+	for f := range w.Fires {
+		if s.runs[f].is != open || s.seen[f].known != 0 || s.check.says[f] != nothing || s.entry != 0 {
+			continue
+		}
+		if w.Kind == FixedDelay && s.job.tail == uint8(f+1) {
+			continue // the tick looks at the tail
+		}
+		if !w.named(s, uint8(1)<<f) {
+			return f, true
+		}
+	}
+	return 0, false
+}
+
+func (w *World) named(s *state, bit uint8) bool {
+	for i := range s.ring {
+		if s.ring[i].at == onRing && s.ring[i].fires&bit != 0 {
+			return true
+		}
+	}
+	for k := range s.disp {
+		if s.disp[k].at != unborn && s.disp[k].fires&bit != 0 {
+			return true
+		}
+	}
+	for k := range s.people {
+		if s.people[k].at == toSendTrigger {
+			return true
+		}
+	}
+	return false
+}
+
+// good reports whether a state is a good end.
+func (w *World) good(s *state) bool {
+	_, why := w.rest(s)
+	return why == ""
+}
+
+// rest says what a state lacks of a good end, and how far it is from rest: what
+// ends by itself tells least of what hinders the end.
+func (w *World) rest(s *state) (far int, why string) {
+	for i := range s.ring {
+		if s.ring[i].at == onRing {
+			return 0, "a message is on the ring"
+		}
+	}
+	for k := range s.disp {
+		if s.disp[k].at != unborn {
+			return 0, "an invocation lives"
+		}
+	}
+	for f := range w.Fires {
+		if s.runs[f].is == open {
+			return 1, fireName(f) + " is open"
+		}
+	}
+	switch {
+	case s.check.nonce != 0 || s.late.what != lateNone || s.entry != 0:
+		return 1, "something is on its way"
+	case w.Kind != Trigger && !s.paused() && s.job.next < uint8(w.Fires):
+		return 2, "the schedule is not planned to its end"
+	case s.alleged != 0:
+		return 3, "a change is on record that was never made"
+	}
+	for f := range w.Fires {
+		if why := w.lacks(s, f); why != "" {
+			return 3, fireName(f) + " " + why
+		}
+	}
+	return 4, ""
+}
+
+// lacks says what a fire lacks of a good end.
+func (w *World) lacks(s *state, f int) string {
+	r := &s.runs[f]
+	switch {
+	case r.owes != 0:
+		return "owes its retry"
+	case r.is == absent && w.demanded(s, f) && s.covered&(1<<f) == 0:
+		return "was demanded, and has neither run nor record"
+	case w.Kind != FixedDelay && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
+		return "has no retry"
+	case r.is == lost && s.seen[f].tried == 0 && w.stillDemanded(s, f):
+		return "was demanded, and closed as lost though nobody tried to send it"
+	}
+	return ""
+}
+
+// demanded reports whether the revision of its time demanded a fire: the last
+// one by whose revAt it was not due yet.
+func (w *World) demanded(s *state, f int) bool {
+	switch w.Kind {
+	case Trigger:
+		return true
+	case FixedDelay:
+		return false // it demands what its chain comes to: to be planned to the end
+	}
+	kind := uint8(edit)
+	for rev := uint8(2); rev <= s.job.rev; rev++ {
+		if c := s.changes[rev-2]; uint8(f) >= c.due {
+			kind = c.kind
+		}
+	}
+	return kind != pause
+}
+
+// stillDemanded reports whether the present revision demands a fire.
+func (w *World) stillDemanded(s *state, f int) bool {
+	switch {
+	case w.Kind == Trigger:
+		return true
+	case s.paused():
+		return false
+	case w.Kind == FixedDelay:
+		return s.covered&(1<<f) == 0
+	}
+	return uint8(f) >= s.due()
+}

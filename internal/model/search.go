@@ -1,0 +1,305 @@
+package model
+
+import (
+	"hash/maphash"
+	"sync"
+)
+
+// Report is what a search found.
+type Report struct {
+	States, Steps int
+	// Complete is false where the bound of states ended it; what cannot end well
+	// is not judged then.
+	Complete bool
+	Windows  map[string]int // of section 8: how often a step went through one
+	Broken   *Trace         // the shortest that breaks a promise
+	Stuck    *Trace         // the shortest to a state that cannot end well
+	StuckAll int            // how many there are
+}
+
+// Trace is a way from the start, in words.
+type Trace struct {
+	Why   string
+	Steps []string
+}
+
+// String has one step on each line.
+func (t *Trace) String() string {
+	text := t.Why
+	for i, s := range t.Steps {
+		text += "\n  " + number(i+1) + " " + s
+	}
+	return text
+}
+
+func number(n int) string { return string([]byte{byte('0' + n/10%10), byte('0' + n%10)}) }
+
+// shards are searched by one goroutine each; block is how many states they
+// expand before they put together what they found.
+const (
+	shards = 2
+	block  = 1 << 15
+)
+
+// id names a state: its place in its shard, and the shard in the lowest bit.
+type id uint32
+
+// set is one shard of the states that were seen. Two states are told apart by
+// 64 bits of hash.
+type set struct {
+	table  []uint32 // 1 + place, by hash
+	hashes []uint64
+	parent []id
+	fresh  []found // of the next level
+	from   []id    // of steps without fault, with to
+	to     []id
+	levels []int // len(hashes) when each level began
+	ends   []id  // good ones
+}
+
+type found struct {
+	id id
+	s  state
+}
+
+// arrival is a step that was made and is not known to the set yet.
+type arrival struct {
+	hash  uint64
+	from  id
+	fault bool
+	s     state
+}
+
+// search is one search under way.
+type search struct {
+	w      *World
+	seed   maphash.Seed
+	sets   [shards]set
+	report Report
+	broken []breach // of this level
+	// made is what a block came to, by who made it and by whose it is; it is
+	// kept for the next block.
+	made [shards][shards][]arrival
+}
+
+type breach struct {
+	from id
+	why  string
+}
+
+// Search looks at every state, or at about most of them. It ends with the first
+// promise that is broken: no shorter way breaks one.
+func (w *World) Search(most int) Report {
+	x := &search{w: w, seed: maphash.MakeSeed(), report: Report{Windows: map[string]int{}}}
+	for i := range x.sets {
+		x.sets[i].table = make([]uint32, 1<<12)
+	}
+	s := w.start()
+	x.add([]arrival{{hash: maphash.Comparable(x.seed, s), s: s}}, true)
+	for x.next() {
+		if len(x.broken) > 0 {
+			x.report.Broken = x.trace(x.broken[0].from, x.broken[0].why)
+			break
+		}
+		if x.states() > most {
+			break
+		}
+	}
+	x.report.States = x.states()
+	x.report.Complete = x.report.Broken == nil && x.frontier() == 0
+	if x.report.Complete {
+		x.liveness()
+	}
+	return x.report
+}
+
+func (x *search) states() (n int) {
+	for i := range x.sets {
+		n += len(x.sets[i].hashes)
+	}
+	return n
+}
+
+func (x *search) frontier() (n int) {
+	for i := range x.sets {
+		n += len(x.sets[i].fresh)
+	}
+	return n
+}
+
+// next expands one level; false if there is none.
+func (x *search) next() bool {
+	if x.frontier() == 0 {
+		return false
+	}
+	var level []found
+	for i := range x.sets {
+		level = append(level, x.sets[i].fresh...)
+		x.sets[i].fresh = nil
+		x.sets[i].levels = append(x.sets[i].levels, len(x.sets[i].hashes))
+	}
+	for len(level) > 0 {
+		n := min(block, len(level))
+		x.expand(level[:n])
+		level = level[n:]
+	}
+	return true
+}
+
+// expand makes all steps from some states, and adds where they lead.
+func (x *search) expand(states []found) {
+	var told [shards]Report
+	var broken [shards][]breach
+	var all sync.WaitGroup
+	for me := range shards {
+		all.Go(func() {
+			g := &gen{w: x.w}
+			told[me].Windows = map[string]int{}
+			for to := range shards {
+				x.made[me][to] = x.made[me][to][:0]
+			}
+			half := states[len(states)*me/shards : len(states)*(me+1)/shards]
+			for i := range half {
+				steps := g.from(&half[i].s)
+				for j := range steps {
+					m := &steps[j]
+					told[me].Steps++
+					if m.window != "" {
+						told[me].Windows[m.window]++
+					}
+					if m.broken != "" {
+						broken[me] = append(broken[me], breach{half[i].id, m.broken})
+					}
+					h := maphash.Comparable(x.seed, m.to)
+					to := h % shards
+					x.made[me][to] = append(x.made[me][to], arrival{h, half[i].id, m.fault, m.to})
+				}
+			}
+		})
+	}
+	all.Wait()
+	for me := range shards {
+		x.report.Steps += told[me].Steps
+		for w, n := range told[me].Windows {
+			x.report.Windows[w] += n
+		}
+		x.broken = append(x.broken, broken[me]...)
+	}
+	for me := range shards {
+		all.Go(func() {
+			for who := range shards {
+				x.put(x.made[who][me], me)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// add puts arrivals that may be of any shard.
+func (x *search) add(of []arrival, first bool) {
+	for _, a := range of {
+		a.fault = a.fault || first
+		x.put([]arrival{a}, int(a.hash%shards))
+	}
+}
+
+// put adds arrivals that are of one shard.
+func (x *search) put(of []arrival, shard int) {
+	s := &x.sets[shard]
+	for i := range of {
+		a := &of[i]
+		place, known := s.place(a.hash)
+		to := id(place)<<1 | id(shard)
+		if !known {
+			s.parent = append(s.parent, a.from)
+			s.fresh = append(s.fresh, found{to, a.s})
+			if x.w.good(&a.s) {
+				s.ends = append(s.ends, to)
+			}
+		}
+		if !a.fault {
+			s.from, s.to = append(s.from, a.from), append(s.to, to)
+		}
+	}
+}
+
+// place finds the place of a hash, or gives it one.
+func (s *set) place(hash uint64) (place uint32, known bool) {
+	if len(s.hashes)*2 >= len(s.table) {
+		s.grow()
+	}
+	mask := uint64(len(s.table) - 1)
+	for i := (hash >> 1) & mask; ; i = (i + 1) & mask {
+		switch p := s.table[i]; {
+		case p == 0:
+			s.hashes = append(s.hashes, hash)
+			s.table[i] = uint32(len(s.hashes))
+			return uint32(len(s.hashes) - 1), false
+		case s.hashes[p-1] == hash:
+			return p - 1, true
+		}
+	}
+}
+
+func (s *set) grow() {
+	s.table = make([]uint32, 2*len(s.table))
+	mask := uint64(len(s.table) - 1)
+	for p, hash := range s.hashes {
+		i := (hash >> 1) & mask
+		for s.table[i] != 0 {
+			i = (i + 1) & mask
+		}
+		s.table[i] = uint32(p + 1)
+	}
+}
+
+func (x *search) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }
+
+// walk goes from the start to a state again, and calls f with each on the way;
+// f also hears which step led there.
+func (x *search) walk(to id, f func(m *move, s *state)) {
+	var way []id
+	for i := to; ; i = x.sets[i&1].parent[i>>1] {
+		way = append(way, i)
+		if x.hashOf(i) == maphash.Comparable(x.seed, x.w.start()) {
+			break
+		}
+	}
+	s := x.w.start()
+	f(nil, &s)
+	g := &gen{w: x.w, say: true}
+	for i := len(way) - 2; i >= 0; i-- {
+		for _, m := range g.from(&s) {
+			if maphash.Comparable(x.seed, m.to) == x.hashOf(way[i]) {
+				s = m.to
+				f(&m, &s)
+				break
+			}
+		}
+	}
+}
+
+// trace tells the way to a state, and the step from there that breaks something.
+func (x *search) trace(to id, broken string) *Trace {
+	t := &Trace{Why: broken}
+	var names namer
+	var last state
+	x.walk(to, func(m *move, s *state) {
+		last = *s
+		if m != nil {
+			t.Steps = append(t.Steps, names.tell(m))
+		}
+	})
+	if broken == "" {
+		t.Why = x.hindrance(&last)
+		return t
+	}
+	g := &gen{w: x.w, say: true}
+	for _, m := range g.from(&last) {
+		if m.broken == broken {
+			t.Steps = append(t.Steps, names.tell(&m))
+			break
+		}
+	}
+	return t
+}

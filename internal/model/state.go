@@ -1,0 +1,236 @@
+package model
+
+// maxFires and maxMessages bound the arrays of a state.
+const (
+	maxFires    = 2
+	maxMessages = 3
+)
+
+// state is one state of the world. All of it are bytes, so it is its own
+// encoding: comparable, and hashed as it lies. What tells nothing any more is
+// zero (see canonical), so that states which differ in nothing are one.
+type state struct {
+	job      job
+	changes  [2]change // that made revisions 2 and 3
+	covered  uint8     // fires inside a stored skipped range
+	alleged  uint8     // change records that stand before the write which makes them true
+	entry    uint8     // of the trigger in the due index: 1 + the slot it names; 0: none
+	pause    uint8     // 1: the app of the trigger is paused
+	tickers  [2]ticker
+	ring     [maxMessages]message
+	runs     [maxFires]run
+	seen     [maxFires]seen
+	disp     [2]invocation
+	people   [2]person
+	callback ender
+	watchdog ender
+	check    check
+	late     late
+	left     budget
+}
+
+// job is the sched item. next is the index of the first fire that is not
+// provably on the ring; tail is 1 + the fire that is the open chain's first run.
+type job struct{ rev, next, tail uint8 }
+
+// change is what a revision changed: kind, and how many fires were due by then.
+type change struct{ kind, due uint8 }
+
+// Kinds of changes; as bits they say which a world allows.
+const (
+	edit   = 1 // the instants after it stay demanded
+	pause  = 2 // or a removal: nothing after it is demanded
+	resume = 4
+)
+
+type message struct{ fires, rev, slot, at uint8 }
+
+// Places of a message.
+const (
+	nowhere = iota
+	onRing
+	acked // but still held by somebody
+)
+
+// run is the item of a run. Owners and untils are tokens: each claim, take-over
+// and change of a trigger draws one that nobody used. past says that the until
+// of the owner has passed. journal is what the journal that the claim names says
+// of the run once the invocation which writes it is gone.
+type run struct {
+	is, owner, until, past, address, maybeSent, journal, kill uint8
+	rev                                                       uint8 // of its claim; of a fixed delay
+	slot, params                                              uint8 // how often the trigger's were changed
+	owes, retries, sent                                       uint8 // the owed ID; bits of the IDs that were created; its message was sent
+}
+
+// States of a run.
+const (
+	absent = iota
+	open
+	failed
+	skipped
+	lost
+	killed
+)
+
+// What a journal says of a run.
+const (
+	nothing = iota
+	begun
+	accepted
+	unconfirmed
+	left
+)
+
+// seen is what the outside saw of a fire; no step of the protocol reads it but
+// that an executor runs what arrived, and the watchdog what journals named.
+type seen struct {
+	arrived  uint8 // bits of the addresses that a send reached
+	recorded uint8 // bits: see record
+	tried    uint8 // 1: somebody began to send
+	exec     uint8 // of the executor: see below
+	reports  uint8 // 1: a 'killed' of an earlier copy is on its way
+	known    uint8 // bits: begun, accepted or unconfirmed, left, in any stored journal or consumed check
+}
+
+const (
+	idle = iota
+	running
+	reported
+)
+
+// Bits of known.
+const (
+	knownBegun   = 1
+	knownSettled = 2
+	knownLeft    = 4
+)
+
+// invocation is one Handle call of a dispatcher with one message.
+type invocation struct {
+	at, message, fires, rev, slot, read, nonce, past, told uint8
+	of                                                     [maxFires]item
+}
+
+// Stations of an invocation.
+const (
+	unborn = iota
+	received
+	working
+)
+
+// item is one fire in the hands of an invocation; owner and until are those that
+// a look saw.
+type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored uint8 }
+
+// What an item is.
+const (
+	none = iota
+	toClaim
+	toRecord // as skipped
+	toLook
+	toLookUnknown // after a claim without an answer
+	judged        // broken: journal read, until not compared yet
+	readPast      // foreign, until past: its journal is to be read
+	readLive
+	toTake
+	mine
+	checked // own until compared: the send comes next
+	refused
+	movedUnknown
+	failing
+	owing2
+	owing3
+	owing4
+	chained // closed: the chain of a fixed delay is to go on
+	passing
+	givenBack
+	putBack
+	isAccepted
+	isUnconfirmed
+	isLeft
+	done
+	notDone
+)
+
+// How a fire falls.
+const (
+	sends = iota
+	fallsSilent
+	fallsRecorded
+)
+
+// ticker is one pass under way.
+type ticker struct{ at, rev, next, tail, slot uint8 }
+
+// Stations of a ticker.
+const (
+	tickIdle = iota
+	tickRead
+	tickSent
+	tickEntry // has read an entry of the due index
+	tickEntryRun
+	tickEntrySent
+	tickResume
+)
+
+// person is somebody at work on the job or on a trigger.
+type person struct{ at, kind, rev, next, tail, due, until, slot, params uint8 }
+
+// Stations of a person.
+const (
+	away = iota
+	toCover
+	toChange
+	toChangeTrigger
+	toSendTrigger
+	toRemoveEntry
+	toKill
+)
+
+// ender is a callback or the watchdog at work on a run.
+type ender struct{ at, fire, what, id, kill uint8 }
+
+// Stations of an ender.
+const (
+	endIdle = iota
+	endRead
+	endClose
+	endCreate
+	endSend
+	endNote
+	endChain
+)
+
+// What an ender wants.
+const (
+	endFailed = iota + 1
+	endKilled
+	endLost
+	endLeft // as skipped, unless somebody owns or sent it
+)
+
+// check is a check that carries the entries of a journal that could not be stored.
+type check struct {
+	nonce uint8
+	says  [maxFires]uint8
+}
+
+// late is a write that is still on its way to the store.
+type late struct {
+	what, fire, nonce, until, owner, address, rev uint8
+	says                                          [maxFires]uint8
+}
+
+// Writes that may arrive late.
+const (
+	lateNone = iota
+	lateClaim
+	lateGiveBack
+	lateMove
+	lateJournal
+	lateTake
+)
+
+// budget is how many faults may still come: of each kind, and in all.
+type budget struct{ crash, write, busy, second, slow, all, changes, kills uint8 }

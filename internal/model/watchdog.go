@@ -1,0 +1,81 @@
+package model
+
+// watch makes the steps of the watchdog: section 6 of the page. It comes when no
+// invocation holds the fire and nothing executes it; of what is left, when no
+// message is on the ring and the tick is past the instant.
+func (g *gen) watch(s *state) {
+	if s.watchdog.at != endIdle {
+		g.ends(s, "the watchdog", func(t *state) *ender { return &t.watchdog })
+		return
+	}
+	for f := range g.w.Fires {
+		what, looks := g.verdict(s, f)
+		if !looks {
+			continue
+		}
+		t := *s
+		t.watchdog = ender{at: endRead, fire: uint8(f), what: what, id: 2}
+		g.emit(&t, false, "the watchdog looks at %s", fireName(f))
+	}
+}
+
+// verdict is the table of section 6: what the watchdog wants of a run, if it is
+// to look at it at all.
+func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
+	r, m := &s.runs[f], &s.seen[f]
+	if m.known == 0 || m.exec == running || m.reports == 1 || g.busy(s, f) {
+		return 0, false
+	}
+	switch {
+	case r.is != open:
+		return endLost, r.owes != 0
+	case m.known&knownSettled != 0, g.w.BegunIsJudged:
+	case m.known&knownLeft == 0, g.onRing(s, f):
+		return 0, false
+	case !s.paused() && s.job.next <= uint8(f) && g.w.Kind != Trigger:
+		return 0, false // a message of the new revision may be on its way
+	}
+	if r.owner == 0 && r.maybeSent == 0 {
+		return endLeft, m.known&knownLeft != 0
+	}
+	return endLost, true
+}
+
+func (g *gen) busy(s *state, f int) bool {
+	for k := range s.disp {
+		if s.disp[k].at != unborn && s.disp[k].fires&(1<<f) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *gen) onRing(s *state, f int) bool {
+	for i := range s.ring {
+		if s.ring[i].at == onRing && s.ring[i].fires&(1<<f) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// consumeCheck stores the entries that a check carries as the journal that they
+// are, and only then looks.
+func (g *gen) consumeCheck(s state) {
+	c := s.check
+	s.check = check{}
+	if g.w.CheckOnlyNames {
+		for f := range g.w.Fires {
+			if c.says[f] != nothing {
+				s.seen[f].note(c.says[f], s.runs[f].owner == c.nonce && s.runs[f].past == 0)
+			}
+		}
+		g.emit(&s, false, "the check is consumed, and names the runs alone")
+		return
+	}
+	g.write(s, "the consumer of the check stores its journal", g.putJournal(c.nonce, c.says), func(t *state, a answer) {
+		if a != ok && a != refusedAnswer {
+			t.check = c
+		}
+	}, late{})
+}

@@ -1,0 +1,22 @@
+package model
+
+import "strings"
+
+// namer keeps the names in a trace where canonical exchanges pairs.
+type namer struct{ swaps }
+
+func (n *namer) tell(m *move) string {
+	words := m.words
+	for _, pair := range []struct {
+		swapped bool
+		a, b    string
+	}{{n.disp, "D1", "D2"}, {n.tickers, "T1", "T2"}, {n.people, "P1", "P2"}} {
+		if pair.swapped {
+			words = strings.NewReplacer(pair.a, pair.b, pair.b, pair.a).Replace(words)
+		}
+	}
+	n.disp = n.disp != m.swapped.disp
+	n.tickers = n.tickers != m.swapped.tickers
+	n.people = n.people != m.swapped.people
+	return words
+}

@@ -1,0 +1,320 @@
+package model
+
+import "fmt"
+
+// Kind is what sort of fire a world has.
+type Kind int
+
+const (
+	// Scheduled fires are planned in one window and share a message.
+	Scheduled Kind = iota
+	// Trigger is one run by hand, with a record and an entry of its own.
+	Trigger
+	// FixedDelay is a chain: each fire is made by the end of the one before.
+	FixedDelay
+)
+
+// World says what there is, what may happen, and how often something may go wrong.
+type World struct {
+	Kind    Kind
+	Fires   int // at most 2
+	Tickers int // 1 or 2
+	People  int // at work at the same time; 0: one
+
+	Changes int   // by people, in all
+	Allowed uint8 // bits of their kinds
+	Due     int   // of Fires, how many were due before each change; -1: any number
+	EndsBy  bool  // a pause has an end, which a tick stores
+
+	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
+	Kills      int  // by people
+	AppPauses  bool // of the trigger's app
+
+	// Faults are all together at most All, and of each kind at most as many.
+	// Busy are refusals for a passing reason, Seconds are receipts of a message
+	// that another holds, and repeated reports.
+	Crashes, Writes, Busy, Seconds, Slow, All int
+	Late                                      bool // one write may arrive at any later moment
+	Checks                                    bool // a journal may be impossible to store
+	BetweenCheckAndSend                       bool // slow owners may be stopped there too
+	Few                                       bool // a send is accepted or without answer, a journal is stored at the end only
+
+	Rules
+}
+
+// Rules are the rules of the protocol that can be broken, each by its name. The
+// zero value is the protocol as it is written.
+type Rules struct {
+	NoRangeAtChange       bool // V1
+	GiveBackForgets       bool // V2: that an earlier owner may have sent it
+	SilentFallIsDone      bool // V3: without a look
+	SilentFallMayBeDone   bool // V4: where no run is found
+	FallTakesOver         bool // V5, V6
+	ClosedIsDone          bool // V7: whatever it owes
+	UnconfirmedIsNotDone  bool // V8
+	JournalBeforeUntil    bool // V9
+	JournalWithoutVersion bool // V10
+	BegunIsJudged         bool // V11: by the watchdog
+	GiveBackDeletes       bool // V12
+	CheckOnlyNames        bool // V13: it carries no entries
+
+	GiveBackEmptiesUntil bool // before decision 016
+	ChangeKeepsUntil     bool // of a trigger: decision 010
+	UntilComesTwice      bool // a take-over may write one that another has read
+	SkipIgnoresUntil     bool
+	RecordBeforeWrite    bool // of a change
+	ResumePlansAll       bool // also what lay in the pause
+	AdvanceIgnoresRev    bool
+	EntryRemovedFirst    bool // before the message is sent
+	EntryRemovedBlindly  bool // whatever time it names by now
+	ChainIgnoresTail     bool // a run that is not the tail moves the job on
+	NoLookAtTail         bool // by the tick
+	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
+	KilledCloses         bool // also a run that may have been sent twice
+	KillIsNotSeen        bool // by a close that read the run before the kill
+	OwnIDs               bool // a close without answer goes on with its own
+	OwesNotedFirst       bool // before the owed run is sent
+}
+
+// move is one step from a state.
+type move struct {
+	to      state
+	words   string // only where gen.say
+	fault   bool   // the good end must be reachable without it
+	broken  string // the promise that this step breaks
+	window  string // the window of section 8 that it goes through
+	swapped swaps
+}
+
+// gen makes the steps from a state.
+type gen struct {
+	w      *World
+	say    bool
+	out    []move
+	broken string // of the step that is being made
+	window string
+}
+
+func (g *gen) breaks(what string) {
+	if g.broken == "" {
+		g.broken = what
+	}
+}
+
+// emit adds a step to s, as it is after it.
+func (g *gen) emit(s *state, fault bool, words string, args ...any) {
+	m := move{fault: fault}
+	if g.say {
+		m.words = fmt.Sprintf(words, args...)
+	}
+	m.swapped = g.w.canonical(s)
+	m.to = *s
+	if f, ok := g.w.unnamed(s); ok {
+		g.breaks("1: an open run that nothing names: " + fireName(f))
+	}
+	m.broken, m.window = g.broken, g.window
+	g.broken, g.window = "", ""
+	g.out = append(g.out, m)
+}
+
+// answer of a write.
+type answer int
+
+const (
+	ok answer = iota
+	refusedAnswer
+	throttled
+	unknown
+)
+
+// write makes all that can become of one write: do makes it and answers whether
+// its condition held, then says what its writer does next. on is how it is if
+// it arrives late.
+func (g *gen) write(s state, what string, do func(*state) bool, then func(*state, answer), on late) {
+	t := s
+	if do(&t) {
+		then(&t, ok)
+		g.emit(&t, false, "%s: ok", what)
+	} else {
+		t = s
+		g.broken, g.window = "", ""
+		then(&t, refusedAnswer)
+		g.emit(&t, false, "%s: refused", what)
+	}
+	if s.left.write == 0 {
+		return
+	}
+	s.left.spend(&s.left.write)
+	t = s
+	then(&t, throttled)
+	g.emit(&t, true, "%s: throttled", what)
+	t = s
+	if do(&t) {
+		then(&t, unknown)
+		g.emit(&t, true, "%s: done, but the answer is lost", what)
+	}
+	g.broken, g.window = "", ""
+	t = s
+	then(&t, unknown)
+	g.emit(&t, true, "%s: nothing happened, and the answer is lost", what)
+	if g.w.Late && on.what != lateNone && s.late.what == lateNone {
+		t = s
+		t.late = on
+		then(&t, unknown)
+		g.emit(&t, true, "%s: no answer, and it is still on its way", what)
+	}
+}
+
+// dies is a crash: s is how it is without whoever died.
+func (g *gen) dies(s state, who string) {
+	s.left.spend(&s.left.crash)
+	g.emit(&s, true, "%s dies", who)
+}
+
+// from makes all steps from s.
+func (g *gen) from(s *state) []move {
+	g.out = g.out[:0]
+	for k := range g.w.Tickers {
+		g.tick(s, k)
+	}
+	for k := range s.disp {
+		g.dispatch(s, k)
+	}
+	g.callbacks(s)
+	g.watch(s)
+	for k := range max(g.w.People, 1) {
+		g.people(s, k)
+	}
+	g.untils(s)
+	if s.check.nonce != 0 {
+		g.consumeCheck(*s)
+	}
+	if s.late.what != lateNone {
+		g.arriveLate(*s)
+	}
+	return g.out
+}
+
+// untils lets the untils of owners pass: of dead ones, and of slow ones within
+// their bound.
+func (g *gen) untils(s *state) {
+	for f := range g.w.Fires {
+		r := &s.runs[f]
+		if r.is != open || r.owner == 0 || r.past == 1 {
+			continue
+		}
+		t := *s
+		for o := range g.w.Fires { // all claims of an invocation share it
+			if t.runs[o].owner == r.owner {
+				t.runs[o].past = 1
+			}
+		}
+		k, alive := s.alive(r.owner)
+		switch {
+		case !alive:
+			g.emit(&t, false, "until of the dead owner of %s passes", fireName(f))
+		case s.left.slow > 0 && (g.w.BetweenCheckAndSend || !s.disp[k].aboutToSend()):
+			t.left.spend(&t.left.slow)
+			t.disp[k].past = 1
+			g.emit(&t, true, "until of %s passes while its owner D%d is slow", fireName(f), k+1)
+		}
+	}
+}
+
+// spend takes a fault of one kind from what is left.
+func (b *budget) spend(kind *uint8) {
+	*kind--
+	b.all--
+}
+
+func (d *invocation) aboutToSend() bool {
+	for f := range d.of {
+		if d.of[f].is == checked {
+			return true
+		}
+	}
+	return false
+}
+
+// alive finds the invocation with a nonce.
+func (s *state) alive(nonce uint8) (k int, is bool) {
+	for k := range s.disp {
+		if s.disp[k].at != unborn && s.disp[k].nonce == nonce {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// arriveLate lets a write arrive that was under way.
+func (g *gen) arriveLate(s state) {
+	l := s.late
+	s.late = late{}
+	f := int(l.fire)
+	var what string
+	switch l.what {
+	case lateClaim:
+		what = "claim"
+		g.putClaim(f, l.nonce, l.address, l.rev)(&s)
+	case lateGiveBack:
+		what = "give-back"
+		g.putGiveBack(f, l.nonce)(&s)
+	case lateMove:
+		what = "failover"
+		g.putMove(f, l.nonce, l.address)(&s)
+	case lateTake:
+		what = "take-over"
+		g.putTake(f, l.owner, l.until, l.nonce, l.address)(&s)
+	case lateJournal:
+		what = "journal"
+		g.putJournal(l.nonce, l.says)(&s)
+	}
+	g.emit(&s, false, "the %s that was on its way arrives", what)
+}
+
+func (w *World) start() state {
+	s := state{job: job{rev: 1}}
+	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), busy: uint8(w.Busy), second: uint8(w.Seconds), slow: uint8(w.Slow),
+		all: uint8(w.All), changes: uint8(w.Changes), kills: uint8(w.Kills)}
+	if w.Kind == Trigger {
+		// Its record and its entry are one write; who made it sends it next.
+		s.runs[0].is, s.entry = open, 1
+		s.people[0] = person{at: toSendTrigger}
+	}
+	w.canonical(&s)
+	return s
+}
+
+// paused reports whether the job's present revision demands nothing.
+func (s *state) paused() bool { return s.job.rev > 1 && s.changes[s.job.rev-2].kind == pause }
+
+// due is how many fires were due by the present revision's revAt.
+func (s *state) due() uint8 {
+	if s.job.rev == 1 {
+		return 0
+	}
+	return s.changes[s.job.rev-2].due
+}
+
+func (w *World) all() uint8 { return 1<<w.Fires - 1 }
+
+// freeMessage finds a place for a message.
+func (s *state) freeMessage() (i int, found bool) {
+	// One place stays for what is acked while another holds it still.
+	n := 0
+	for j := range s.ring {
+		if s.ring[j].at == nowhere {
+			i, found = j, true
+		}
+		if s.ring[j].at == onRing {
+			n++
+		}
+	}
+	return i, found && n < maxMessages-1
+}
+
+func fireName(f int) string      { return [...]string{"f1", "f2"}[f] }
+func addressName(a uint8) string { return [...]string{"none", "A", "B"}[a] }
+func firesName(m uint8) string {
+	return [...]string{"nothing", "f1", "f2", "f1 and f2"}[m]
+}
