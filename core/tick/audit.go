@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// maxBehind is the age of the oldest message up to which the ring counts as
-	// keeping up: behind it, what has no run may be on its way.
-	maxBehind = time.Minute
 	// maxRecovered bounds the instants of one job that a pass sends again; the
 	// next window's comparison goes on, and replan takes all.
 	maxRecovered = 1000
@@ -27,14 +24,19 @@ const (
 
 // audit compares, for each job that is planned, its last finished window with
 // its runs, and adds the fires of instants that have neither a run nor a record.
+// It does so while messages are due or in flight too: what was due before the
+// oldest of them is on none.
 // It is a net below the ring: what cannot be compared now is left.
 func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, now time.Time) {
 	if t.o.AuditAfter <= 0 || len(plans) == 0 {
 		return
 	}
-	oldest, err := t.store.OldestMessage(ctx)
-	if err != nil || !oldest.IsZero() && now.Sub(oldest) > maxBehind {
+	upTo := now.Add(-t.o.AuditAfter)
+	switch oldest, err := t.store.OldestMessage(ctx); {
+	case err != nil:
 		return
+	case !oldest.IsZero() && oldest.Before(upTo): // what is due from there on may be on its way
+		upTo = oldest.Add(-1)
 	}
 	names := map[string]bool{}
 	for i := range plans {
@@ -58,7 +60,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, now 
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, pausesOf(g, apps[s.App]), now)
+			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, pausesOf(g, apps[s.App]), upTo)
 			if err != nil {
 				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
 				return
@@ -91,9 +93,10 @@ func pausesOf(g core.Global, a core.App) pauses {
 
 // lost is the fires of the job's last finished window that never became runs.
 // Of a job that fires less than once a window it is what was due after its
-// newest run. Where the number of groups has changed since, a part of a window
-// may be in neither comparison; replan takes it.
-func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, paused pauses, now time.Time) ([]core.Fire, error) {
+// newest run. Where the number of groups has changed since, or the ring was behind
+// by more than a part of a window and has caught up, some may be in no comparison;
+// replan takes it.
+func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, paused pauses, until time.Time) ([]core.Fire, error) {
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
 		return nil, err
@@ -101,11 +104,14 @@ func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, paused 
 	if _, fixed := sch.FixedDelay(); fixed {
 		return nil, nil
 	}
-	upTo := core.InstantOf(now.Add(-t.o.AuditAfter - s.Schedule.Jitter))
+	upTo := core.InstantOf(until.Add(-s.Schedule.Jitter))
 	if s.Next != 0 {
 		upTo = min(upTo, s.Next-1) // from there on it is being planned
 	}
 	since := core.InstantOf(s.RevAt) // instants after it are demanded
+	if upTo <= since {
+		return nil, nil
+	}
 	end := o.WindowStart(s.ID, upTo) - 1
 	from := o.WindowStart(s.ID, end) - 1
 	if at, ok := sch.Next(from); !ok || at > end { // lonely
