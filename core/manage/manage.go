@@ -231,7 +231,7 @@ type TriggerRequest struct {
 	Params    *string    // in place of the job's
 	Addresses []string   // in place of the app's executors
 	At        *time.Time // later than now; nil is now
-	Key       string     // the same key of a job answers the same run
+	Key       string     // the same key of a job answers the same run, until a day after it has ended
 	Retries   *int       // in place of the job's retry.max
 }
 
