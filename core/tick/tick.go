@@ -597,7 +597,10 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		run, ok := runs[e.Run]
 		switch {
 		case !ok && slices.Contains(unread, e.Run):
-		case !ok || !run.State.Open():
+		case !ok: // what is open stays in the store, so it has ended long ago
+			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "instant", e.PlanAt)
+			drop = append(drop, e)
+		case !run.State.Open():
 			drop = append(drop, e)
 		case run.Slot.Add(-t.o.Plan.Lead) > now:
 			// The trigger was put off, and this entry is no longer there: an index
