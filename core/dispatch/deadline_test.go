@@ -70,3 +70,29 @@ func TestCallIsLetGoInTime(t *testing.T) {
 		}
 	})
 }
+
+// TestCallsCutOffAreSlow: a call that outlasts the invocation has had no answer in
+// time, as one that outlasts its job's timeout: after three it is on the slow lane.
+func TestCallsCutOffAreSlow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := memory.New(memory.Options{})
+		log := slog.New(slog.DiscardHandler)
+		d := dispatch.New(s, s, endless{}, finish.New(s, s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Plan: plan.AWS(), Health: s, Log: log})
+		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}))
+		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h"}} // no timeout: 60 s
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		must(t, s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0])
+		for n := range 4 {
+			now := core.InstantOf(time.Now())
+			ctx, cancel := context.WithTimeout(t.Context(), 28*time.Second)
+			d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+			cancel()
+			due, waiting, _, err := s.Depth(t.Context(), ring.KindSlow)
+			if err != nil || (due+waiting == 1) != (n == 3) {
+				t.Errorf("after %d calls that were cut off %d messages are on the slow lane, %v", n, due+waiting, err)
+			}
+			time.Sleep(5 * time.Second)
+		}
+	})
+}
