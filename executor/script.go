@@ -142,7 +142,7 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 // the same folder begins: that ends the group before it reports the run or runs
 // it again. On Unix but Linux it knows the group only by a first process that is
 // still there. Processes that left the group, and programs on other systems, go
-// on; so does all of it [Options].InMemory, but for the program on Linux.
+// on; so does all of it with [Options].InMemory, but for the program on Linux.
 //
 // The run's params, if there are any, are its last argument. Its environment
 // has TICKRING_RUN, TICKRING_JOB, TICKRING_HANDLER, TICKRING_PARAMS,

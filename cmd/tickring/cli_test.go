@@ -30,11 +30,15 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
-		"tickring": func() {
-			os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
-		},
-	})
+	testscript.Main(m, programs)
+}
+
+// programs are what this test's program is under other names.
+var programs = map[string]func(){
+	"tickring": func() {
+		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
+	},
+	"tickring-main": main, // with its signals
 }
 
 // TestScripts runs the scripts in testdata/script, each against a server of its

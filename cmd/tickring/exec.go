@@ -1,12 +1,17 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tickring/tickring/executor"
@@ -21,7 +26,7 @@ type execCmd struct {
 	Listen   string        `default:":9999" placeholder:"ADDRESS" help:"Where to listen for runs (default: :9999)."`
 	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
-	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop."`
+	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop; a second one ends them."`
 	Again    bool          `help:"Run again what a crash of this process cut off, instead of reporting it as failed."`
 
 	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
@@ -34,6 +39,10 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	if len(command) == 0 || len(c.Handler) == 0 {
 		return usagef("say which handler runs which program: tickring exec --app reports --handler nightly -- ./report.sh")
+	}
+	if firstProcess() {
+		code, err := reap("/proc/self/exe", os.Args)
+		return cmp.Or(err, exitWith(code))
 	}
 	servers := c.Server
 	if len(servers) == 0 {
@@ -58,13 +67,15 @@ func (c *execCmd) Run(e *Env) error {
 		}
 		dir = filepath.Join(data, "executors", c.App)
 	}
+	hard, end := afterSecond()
+	defer end()
 	mux := executor.NewMux()
 	var opts []executor.HandlerOption
 	if c.Again {
 		opts = append(opts, executor.RunAgain())
 	}
 	for _, h := range c.Handler {
-		mux.Register(h, executor.Program{Path: command[0], Args: command[1:], Env: withoutTokens()}.Handle, opts...)
+		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:], Env: withoutTokens()}.Handle), opts...)
 	}
 	if c.Grace <= 0 {
 		c.Grace = -1 // none; 0 would be the default
@@ -77,6 +88,45 @@ func (c *execCmd) Run(e *Env) error {
 		return &exitError{exitUsage, err}
 	}
 	return x.ListenAndServe(e.Ctx)
+}
+
+var errSecond = errors.New("a second signal to stop has ended the executor")
+
+// afterSecond is a context that ends at the second signal to stop. A third one
+// ends the process.
+func afterSecond() (hard context.Context, end func()) {
+	hard, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for range 2 {
+			select {
+			case <-signals:
+			case <-over:
+				return
+			}
+		}
+		cancel(errSecond)
+		signal.Reset(os.Interrupt, syscall.SIGTERM)
+	}()
+	return hard, func() {
+		signal.Stop(signals)
+		close(over)
+		<-done
+		cancel(nil)
+	}
+}
+
+// until has the runs of a handler end with hard, too.
+func until(hard context.Context, h executor.Handler) executor.Handler {
+	return func(ctx context.Context, r *executor.Run) error {
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
+		return h(ctx, r)
+	}
 }
 
 // withoutTokens is the environment but for what opens the scheduler: what a

@@ -1,0 +1,54 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// firstProcess says that this one is the first of a container: what loses its
+// parent there becomes its child, and stays a zombie unless it is waited for.
+func firstProcess() bool { return os.Getpid() == 1 }
+
+// reap runs a program as a child, hands on the signals that end it, and waits
+// for all children, its own and those that others left, until the program has
+// ended: its exit code. The program has a group of its own, so that a terminal
+// does not tell both.
+func reap(path string, args []string) (code int, err error) {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer signal.Stop(signals)
+	pid, err := syscall.ForkExec(path, args, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2},
+		Sys: &syscall.SysProcAttr{Setpgid: true}})
+	if err != nil {
+		return 0, fmt.Errorf("start %s as a child of the first process: %w", path, err)
+	}
+	over := make(chan struct{})
+	defer close(over)
+	go func() {
+		for {
+			select {
+			case s := <-signals:
+				_ = syscall.Kill(pid, s.(syscall.Signal)) // it may have ended just now
+			case <-over:
+				return
+			}
+		}
+	}()
+	for {
+		var status syscall.WaitStatus
+		got, err := syscall.Wait4(-1, &status, 0, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return 0, fmt.Errorf("wait for children: %w", err)
+		case got != pid:
+		case status.Exited():
+			return status.ExitStatus(), nil
+		case status.Signaled():
+			return 128 + int(status.Signal()), nil
+		}
+	}
+}
