@@ -54,8 +54,9 @@ type Close struct {
 
 // Watch is what the watchdog reads and writes besides.
 type Watch interface {
-	// JournalsAt reads the journals of a minute of claims.
-	JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error)
+	// JournalsAt reads journals of a minute of claims in an order of the store's,
+	// those after one of that minute (zero: from the first), at most limit.
+	JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error)
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Cursor reads the last minute that the watchdog has walked; 0 none yet.
@@ -65,9 +66,13 @@ type Watch interface {
 	// PutRevisits asks for journals to be read again at a minute; they stay until
 	// then, however old they are.
 	PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error
-	// Revisits reads and DropRevisits forgets what was asked for a minute.
-	Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error)
+	// Revisits reads what was asked for a minute, in an order and pages as
+	// JournalsAt does; DropRevisits forgets it.
+	Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error)
 	DropRevisits(ctx context.Context, minute int64) error
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// with last < first downwards from first to last.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	// OldestMessage is when the oldest message of fires was due, or its slot if

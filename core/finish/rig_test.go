@@ -114,6 +114,20 @@ func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core
 	return s.Store.Jobs(ctx, ids)
 }
 
+func (s *store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	if f := s.next("apps"); f.err != nil {
+		return nil, names, nil
+	}
+	return s.Store.Apps(ctx, names)
+}
+
+func (s *store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	if f := s.next("span"); f.err != nil {
+		return nil, f.err
+	}
+	return s.Store.RunSpan(ctx, first, last, limit)
+}
+
 // rig is a Finish over a store, with a clock that the test moves.
 type rig struct {
 	t      *testing.T

@@ -521,3 +521,122 @@ func (p passing) PutRevisits(ctx context.Context, minute int64, keys []core.Jour
 	p.do()
 	return p.store.PutRevisits(ctx, minute, keys)
 }
+
+// TestLaterRuns: an executor that is busy with a job may be busy with others of its
+// runs. What came to it later and ended there proves that an earlier one is not
+// there any more; nothing else does.
+func TestLaterRuns(t *testing.T) {
+	at := func(d time.Duration) core.Instant { return core.InstantOf(begin.Add(d)) }
+	planned := func(d time.Duration) core.RunID { return core.PlannedRun(1, at(d)) }
+	const arrived = 30 * time.Second // until then the run may have been sent
+	// later is a run that was sent to the address a moment after the first could be
+	// known to be before it, and that ended when the walk looks for 10 minutes.
+	later := func(x *core.Run) {
+		x.State, x.SentAt, x.EndedAt, x.Code = core.Succeeded, begin.Add(arrived+time.Minute+time.Millisecond), begin.Add(20*time.Minute), 200
+	}
+	is := func(s core.State, reason core.Reason, code int) func(*core.Run) {
+		return func(x *core.Run) { x.State, x.Reason, x.Code = s, reason, code }
+	}
+	for _, c := range []struct {
+		name   string
+		id     core.RunID
+		change func(*core.Run)
+		set    func(*watchRig)
+		want   core.State
+	}{
+		{"it ended", planned(2 * time.Minute), nil, nil, core.Lost},
+		{"triggered by hand", core.NumberedRun(1, 7), nil, nil, core.Lost},
+		{"its handler failed", planned(2 * time.Minute), is(core.Failed, core.ReasonHandler, 500), nil, core.Lost},
+		{"it crashed with its executor", planned(2 * time.Minute), is(core.Failed, core.ReasonCrashed, 500), nil, core.Lost},
+		{"its executor says that it timed out", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 502), nil, core.Lost},
+		{"its executor says that it was replaced", planned(2 * time.Minute), is(core.Killed, core.ReasonReplaced, 500), nil, core.Lost},
+		{"we say that it timed out", planned(2 * time.Minute), is(core.TimedOut, core.ReasonTimeout, 0), nil, core.Running},
+		{"it was lost", planned(2 * time.Minute), is(core.Lost, core.ReasonForgotten, 0), nil, core.Running},
+		{"it was refused", planned(2 * time.Minute), is(core.Failed, core.ReasonNotAccepted, 500), nil, core.Running},
+		{"it was skipped", planned(2 * time.Minute), is(core.Skipped, core.ReasonOverlap, 500), nil, core.Running},
+		{"it runs", planned(2 * time.Minute), func(x *core.Run) { x.State, x.EndedAt, x.Code = core.Running, time.Time{}, 0 }, nil, core.Running},
+		{"it ended only now", planned(2 * time.Minute), func(x *core.Run) { x.EndedAt = x.EndedAt.Add(time.Minute) }, nil, core.Running},
+		{"elsewhere", planned(2 * time.Minute), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" }, nil, core.Running},
+		{"it came with it", planned(2 * time.Minute), func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
+		{"another job's", core.PlannedRun(2, at(2*time.Minute)), nil, nil, core.Running},
+		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} }, core.Running},
+		{"nobody knows what it does", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newWatchRig(t)
+			r.job(1, nil)
+			r.job(2, nil)
+			r.sent(func(x *core.Run) { x.Until = begin.Add(arrived) })
+			r.run(c.id, func(x *core.Run) {
+				later(x)
+				if c.change != nil {
+					c.change(x)
+				}
+			})
+			r.now = begin.Add(30 * time.Minute)
+			r.registered(0)
+			if c.set != nil {
+				c.set(r)
+			}
+			r.must(r.check(true))
+			if got := r.stored(id); !got.State.Open() || r.s.calls["span"] > 0 {
+				t.Errorf("a check, which may read no later runs: it is %s", got.State)
+			}
+			r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+			if _, err := r.w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := r.stored(id); got.State != c.want || c.want == core.Lost && got.Reason != core.ReasonForgotten {
+				t.Errorf("it is %s: %s, want %s", got.State, got.Reason, c.want)
+			}
+		})
+	}
+}
+
+// TestLaterRunsAtAQueue prove nothing: many pull from it, each at its pace.
+func TestLaterRunsAtAQueue(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.fixed("queue:q")
+	r.sent(func(x *core.Run) { x.Address = "queue:q" })
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+120), func(x *core.Run) {
+		x.Address, x.State, x.SentAt, x.EndedAt, x.Code = "queue:q", core.Succeeded, begin.Add(2*time.Minute), begin.Add(3*time.Minute), 200
+	})
+	r.now = begin.Add(30 * time.Minute)
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	if _, err := r.w.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.stored(id); !got.State.Open() || r.p.idles == 0 {
+		t.Errorf("it is %s: %s", got.State, got.Reason)
+	}
+}
+
+// TestUnreadIsNotGone: what a throttled table did not answer is not taken for
+// deleted, and is looked at again soon.
+func TestUnreadIsNotGone(t *testing.T) {
+	for _, what := range []string{"jobs", "apps", "runs"} {
+		r := newWatchRig(t)
+		r.job(1, nil)
+		r.run(id, func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} })
+		r.journal(key, core.Left)
+		r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+		r.now = begin.Add(11*time.Minute + time.Second)
+		r.s.faults[what] = []fault{{err: core.ErrThrottled, done: true}}
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.stored(id); !got.State.Open() || len(r.s.faults[what]) > 0 {
+			t.Errorf("%s were not read: it is %s: %s", what, got.State, got.Reason)
+		}
+		for range 25 {
+			r.now = r.now.Add(time.Minute)
+			if _, err := r.w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := r.stored(id); got.State != core.Skipped || got.Reason != core.ReasonChanged {
+			t.Errorf("%s were not read once: it is %s: %s", what, got.State, got.Reason)
+		}
+	}
+}

@@ -232,7 +232,7 @@ func TestRuns(t *testing.T) {
 	if len(due) != 4 {
 		t.Errorf("%d entries", len(due))
 	}
-	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60)
+	journals, err := f.e.Watch.JournalsAt(ctx, f.now.Unix()/60, core.JournalKey{}, 1000)
 	f.ok(err)
 	seen := map[core.RunID]core.Outcome{}
 	for _, j := range journals {

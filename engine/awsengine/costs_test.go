@@ -117,7 +117,7 @@ func TestCosts(t *testing.T) {
 	row("CloseRuns", "one end of a second attempt", func() {
 		first(s.CloseRuns(ctx, []finish.Close{{Run: retry.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &retry}}))
 	})
-	row("JournalsAt", "a minute with one journal", func() { _, err := s.JournalsAt(ctx, journal.Key.Minute); ok(t, err) })
+	row("JournalsAt", "a minute with one journal", func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
 	row("RunSpan", "50 runs", func() {
 		_, err := s.RunSpan(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)

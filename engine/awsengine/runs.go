@@ -829,17 +829,25 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 }
 
 // JournalsAt implements finish.Watch.
-func (s *Store) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
+func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
 	var list []core.Journal
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)), ExclusiveStartKey: startAfter(journalsOf(minute), after),
 		KeyConditionExpression: aws.String("#of = :of AND begins_with(#key, :minute)"), ExpressionAttributeNames: map[string]string{"#of": "of", "#key": "key"},
 		ExpressionAttributeValues: item{":of": text(journalsOf(minute)), ":minute": text(strconv.FormatInt(minute, 10) + ".")}},
 		func(it item) (bool, error) {
 			j, err := decodeJournal(it)
 			list = append(list, j)
-			return true, err
+			return len(list) < limit, err
 		})
 	return list, err
+}
+
+// startAfter is where a query among the keys of journals goes on; nil at their first.
+func startAfter(of string, after core.JournalKey) item {
+	if after.IsZero() {
+		return nil
+	}
+	return stateKey(of, journalText(after))
 }
 
 // all reads the items of the state table about one thing, strongly and in order.
@@ -924,13 +932,16 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 }
 
 // Revisits implements finish.Watch.
-func (s *Store) Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error) {
+func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
 	var list []core.JournalKey
-	err := s.all(ctx, revisitOf(minute), func(it item) error {
-		k, err := parseJournalText(stringOf(it, "key"))
-		list = append(list, k)
-		return err
-	})
+	of := revisitOf(minute)
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)), ExclusiveStartKey: startAfter(of, after),
+		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"}, ExpressionAttributeValues: item{":of": text(of)}},
+		func(it item) (bool, error) {
+			k, err := parseJournalText(stringOf(it, "key"))
+			list = append(list, k)
+			return len(list) < limit, err
+		})
 	return list, err
 }
 

@@ -82,7 +82,7 @@ func keeping(t *testing.T, h Harness) {
 		next := p.now.Add(5*day).Unix() / 60
 		ok(t, p.Watch.PutRevisits(ctx, next, []core.JournalKey{j.Key}))
 		p.pass(t, 5*day)
-		if keys, err := p.Watch.Revisits(ctx, next); err != nil || len(keys) != 1 {
+		if keys, err := p.Watch.Revisits(ctx, next, core.JournalKey{}, 10); err != nil || len(keys) != 1 {
 			t.Fatalf("asked to be read again: %v, %v", keys, err)
 		}
 		found, err := p.Watch.Journals(ctx, []core.JournalKey{j.Key})
@@ -129,7 +129,7 @@ func keeping(t *testing.T, h Harness) {
 			t.Errorf("run %d is still there", r.ID)
 		}
 	}
-	if list, err := p.Watch.JournalsAt(ctx, minute); err != nil || len(list) > 0 {
+	if list, err := p.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 10); err != nil || len(list) > 0 {
 		t.Errorf("journals of runs that have ended: %v, %v", list, err)
 	}
 }

@@ -285,12 +285,12 @@ func sweep(t *testing.T, h Harness) {
 	for _, id := range slices.Concat(gone, stay) {
 		mustRun(t, e, id)
 	}
-	js, err := e.Watch.JournalsAt(ctx, minute-60)
+	js, err := e.Watch.JournalsAt(ctx, minute-60, core.JournalKey{}, 1000)
 	ok(t, err)
 	if len(js) != 0 {
 		t.Fatalf("old journals: %v", js)
 	}
-	js, err = e.Watch.JournalsAt(ctx, minute)
+	js, err = e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 	ok(t, err)
 	if len(js) != 1 {
 		t.Fatalf("new journals: %v", js)
@@ -467,7 +467,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	stored := func(want int, why string) {
 		t.Helper()
 		all()
-		list, err := e.Watch.JournalsAt(ctx, minute)
+		list, err := e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 		ok(t, err)
 		if len(list) != want {
 			t.Errorf("%d journals, want %d; %s", len(list), want, why)
@@ -481,7 +481,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	stored(1, "it is to be read again")
 	ok(t, e.Watch.MoveCursor(ctx, minute+19, minute+21))
 	stored(0, "it was read again")
-	if keys, err := e.Watch.Revisits(ctx, minute+20); err != nil || len(keys) > 0 {
+	if keys, err := e.Watch.Revisits(ctx, minute+20, core.JournalKey{}, 1000); err != nil || len(keys) > 0 {
 		t.Errorf("revisits of a minute that is over: %v, %v", keys, err)
 	}
 }
@@ -776,7 +776,7 @@ func reopen(t *testing.T, h Harness) {
 	}
 	refused(t, e.Dispatch.Create(ctx, []core.Run{run(id[0])})[0])
 	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(490), Job: 1})
-	js, err := e.Watch.JournalsAt(ctx, 9)
+	js, err := e.Watch.JournalsAt(ctx, 9, core.JournalKey{}, 1000)
 	ok(t, err)
 	same(t, "journals", js, []core.Journal{journal(9, "n", 1, 3)})
 	cursor, err := e.Watch.Cursor(ctx)

@@ -701,7 +701,7 @@ func journals(t *testing.T, h Harness) {
 	other := journal(1000, "n1", 2, 1)
 	other.Key.Suffix = 4
 	ok(t, e.Dispatch.PutJournal(ctx, other))
-	list, err := e.Watch.JournalsAt(ctx, 1000)
+	list, err := e.Watch.JournalsAt(ctx, 1000, core.JournalKey{}, 1000)
 	ok(t, err)
 	got := map[core.JournalKey]core.Journal{}
 	for _, j := range list {
@@ -709,7 +709,7 @@ func journals(t *testing.T, h Harness) {
 	}
 	same(t, "journals of a minute", got, map[core.JournalKey]core.Journal{five.Key: five, other.Key: other,
 		{Minute: 1000, Suffix: 3, Nonce: "n2"}: journal(1000, "n2", 1, 0)})
-	list, err = e.Watch.JournalsAt(ctx, 999)
+	list, err = e.Watch.JournalsAt(ctx, 999, core.JournalKey{}, 1000)
 	ok(t, err)
 	same(t, "journals of another minute", list, nil)
 }
@@ -738,7 +738,7 @@ func watch(t *testing.T, h Harness) {
 	ok(t, e.Watch.PutRevisits(ctx, 120, []core.JournalKey{k("d")}))
 	revisits := func(minute int64, want ...string) {
 		t.Helper()
-		got, err := e.Watch.Revisits(ctx, minute)
+		got, err := e.Watch.Revisits(ctx, minute, core.JournalKey{}, 1000)
 		ok(t, err)
 		var nonces []string
 		for _, key := range got {
@@ -757,4 +757,61 @@ func watch(t *testing.T, h Harness) {
 	ok(t, e.Watch.DropRevisits(ctx, 110))
 	revisits(110)
 	revisits(120, "d")
+}
+
+// watchPages: journals, and those to be read again, come in pages, each once,
+// in an order that stays when more are written; none of a neighbour comes.
+func watchPages(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	want := map[core.JournalKey]bool{}
+	var keys []core.JournalKey
+	for i := range 23 {
+		j := journal(1000, fmt.Sprintf("n%d", i), 1, 1)
+		j.Key.Suffix = i % 16
+		ok(t, e.Dispatch.PutJournal(ctx, j))
+		keys = append(keys, j.Key)
+		want[j.Key] = true
+	}
+	ok(t, e.Dispatch.PutJournal(ctx, journal(999, "before", 1, 1)))
+	ok(t, e.Dispatch.PutJournal(ctx, journal(1001, "after", 1, 1)))
+	ok(t, e.Watch.PutRevisits(ctx, 1010, keys))
+	ok(t, e.Watch.PutRevisits(ctx, 1011, keys[:1]))
+	pages := func(what string, read func(after core.JournalKey, limit int) []core.JournalKey) {
+		t.Helper()
+		for _, limit := range []int{1, 7, 23, 24} {
+			seen, after := map[core.JournalKey]bool{}, core.JournalKey{}
+			for {
+				page := read(after, limit)
+				for _, k := range page {
+					if seen[k] || !want[k] {
+						t.Fatalf("%s by %d: %s came twice, or is another's", what, limit, k)
+					}
+					seen[k] = true
+				}
+				if len(page) < limit {
+					break
+				}
+				if len(page) > limit {
+					t.Fatalf("%s by %d: %d came", what, limit, len(page))
+				}
+				after = page[len(page)-1]
+			}
+			if len(seen) != len(want) {
+				t.Fatalf("%s by %d: %d of %d came", what, limit, len(seen), len(want))
+			}
+		}
+	}
+	pages("journals", func(after core.JournalKey, limit int) (page []core.JournalKey) {
+		list, err := e.Watch.JournalsAt(ctx, 1000, after, limit)
+		ok(t, err)
+		for _, j := range list {
+			page = append(page, j.Key)
+		}
+		return page
+	})
+	pages("revisits", func(after core.JournalKey, limit int) []core.JournalKey {
+		page, err := e.Watch.Revisits(ctx, 1010, after, limit)
+		ok(t, err)
+		return page
+	})
 }

@@ -266,10 +266,16 @@ func noteKey(at map[int64]map[core.JournalKey]struct{}, minute int64, k core.Jou
 	at[minute][k] = struct{}{}
 }
 
-func sortedKeys(of map[core.JournalKey]struct{}) []core.JournalKey {
-	return slices.SortedFunc(maps.Keys(of), func(a, b core.JournalKey) int {
+// keysAfter are the keys behind one, sorted, at most limit.
+func keysAfter(of map[core.JournalKey]struct{}, after core.JournalKey, limit int) []core.JournalKey {
+	order := func(a, b core.JournalKey) int {
 		return cmp.Or(cmp.Compare(a.Minute, b.Minute), cmp.Compare(a.Suffix, b.Suffix), cmp.Compare(a.Nonce, b.Nonce))
-	})
+	}
+	keys := slices.SortedFunc(maps.Keys(of), order)
+	for len(keys) > 0 && order(keys[0], after) <= 0 {
+		keys = keys[1:]
+	}
+	return keys[:min(len(keys), limit)]
 }
 
 // AllJournals are the stored journals, for who looks on from outside.
@@ -289,10 +295,10 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 }
 
 // JournalsAt implements finish.Watch.
-func (s *Store) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
+func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
 	var list []core.Journal
 	err := s.one(ctx, func() error {
-		for _, k := range sortedKeys(s.minutes[minute]) {
+		for _, k := range keysAfter(s.minutes[minute], after, limit) {
 			list = append(list, copyJournal(s.journals[k]))
 		}
 		return nil
@@ -331,9 +337,9 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 }
 
 // Revisits implements finish.Watch.
-func (s *Store) Revisits(ctx context.Context, minute int64) (keys []core.JournalKey, err error) {
+func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
 	err = s.one(ctx, func() error {
-		keys = sortedKeys(s.revisits[minute])
+		keys = keysAfter(s.revisits[minute], after, limit)
 		return nil
 	})
 	return keys, err

@@ -110,7 +110,7 @@ func (t *truth) describe(id core.RunID) string {
 	text := fmt.Sprintf("run %d: %s owner %q until %s address %q maybe %v journal %s sent %s; %d sends, %d refused, %d arrivals, %d take-overs;", id, r.State, r.Owner,
 		r.Until.Format("15:04:05.000"), r.Address, r.MaybeSent, r.Journal, r.SentAt.Format("15:04:05.000"), st.sends, st.refused, len(st.arrivals), st.takes)
 	for m := r.At.Time().Unix()/60 - 1; m < r.At.Time().Unix()/60+40; m++ {
-		list, _ := t.Store.JournalsAt(bg, m)
+		list, _ := t.Store.JournalsAt(bg, m, core.JournalKey{}, 1<<20)
 		for _, j := range list {
 			if e, ok := j.Find(id); ok {
 				text += fmt.Sprintf(" journal %s v%d says %s;", j.Key, j.V, e.Outcome)

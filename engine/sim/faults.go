@@ -467,16 +467,20 @@ func (p *port) Journals(ctx context.Context, keys []core.JournalKey) (map[core.J
 	return found, err
 }
 
-func (p *port) JournalsAt(ctx context.Context, minute int64) ([]core.Journal, error) {
-	return read(p, ctx, "JournalsAt", func(ctx context.Context) ([]core.Journal, error) { return p.truth.JournalsAt(ctx, minute) })
+func (p *port) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
+	return read(p, ctx, "JournalsAt", func(ctx context.Context) ([]core.Journal, error) {
+		return p.truth.JournalsAt(ctx, minute, after, limit)
+	})
 }
 
 func (p *port) Cursor(ctx context.Context) (int64, error) {
 	return read(p, ctx, "Cursor", p.truth.Cursor)
 }
 
-func (p *port) Revisits(ctx context.Context, minute int64) ([]core.JournalKey, error) {
-	return read(p, ctx, "Revisits", func(ctx context.Context) ([]core.JournalKey, error) { return p.truth.Revisits(ctx, minute) })
+func (p *port) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
+	return read(p, ctx, "Revisits", func(ctx context.Context) ([]core.JournalKey, error) {
+		return p.truth.Revisits(ctx, minute, after, limit)
+	})
 }
 
 func (p *port) OldestMessage(ctx context.Context) (time.Time, error) {

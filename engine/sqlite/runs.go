@@ -774,6 +774,12 @@ func bindKey(st *sqlite.Stmt, at int, k core.JournalKey) {
 	st.BindText(at+2, k.Nonce)
 }
 
+func bindPage(st *sqlite.Stmt, minute int64, after core.JournalKey, limit int) {
+	st.BindInt64(1, minute)
+	bindKey(st, 2, after)
+	st.BindInt64(5, int64(limit))
+}
+
 func columnKey(st *sqlite.Stmt, at int) core.JournalKey {
 	return core.JournalKey{Minute: st.ColumnInt64(at), Suffix: st.ColumnInt(at + 1), Nonce: st.ColumnText(at + 2)}
 }
@@ -803,10 +809,10 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 }
 
 // JournalsAt implements finish.Watch.
-func (s *Store) JournalsAt(ctx context.Context, minute int64) (list []core.Journal, err error) {
+func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) (list []core.Journal, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? ORDER BY suffix, nonce",
-			func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, func(st *sqlite.Stmt) error {
+		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER BY suffix, nonce LIMIT ?",
+			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
 				j, err := columnJournal(st)
 				list = append(list, j)
 				return err
@@ -828,10 +834,10 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 }
 
 // Revisits implements finish.Watch.
-func (s *Store) Revisits(ctx context.Context, minute int64) (keys []core.JournalKey, err error) {
+func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? ORDER BY claimed, suffix, nonce",
-			func(st *sqlite.Stmt) { st.BindInt64(1, minute) }, func(st *sqlite.Stmt) error {
+		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY claimed, suffix, nonce LIMIT ?",
+			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
 				keys = append(keys, columnKey(st, 0))
 				return nil
 			})

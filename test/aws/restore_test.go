@@ -342,7 +342,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	// An open run is looked after: a journal names it.
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
-		journals, err := d.Watch.JournalsAt(ctx, minute)
+		journals, err := d.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,336 @@
+package finish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// step is a part of what is to be done that nothing else waits for. It answers
+// the journals of what it did not come to.
+type step struct {
+	turn uint32
+	keys []core.JournalKey // of all that it is about
+	do   func(ctx context.Context) (undone []core.JournalKey)
+}
+
+// endsAtOnce is how many runs are closed by one step.
+const endsAtOnce = 100
+
+// act does what was found, side by side, and answers the journals of what was
+// not done: those are to be read again soon. Executors are asked last, for they
+// may not answer, and beginning each minute elsewhere among them: however many
+// are silent, each has its turn. walked: this is the walk, not a check.
+func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undone []core.JournalKey) {
+	steps := w.steps(found, walked)
+	if len(steps) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, w.o.ActFor)
+	defer cancel()
+	var mu sync.Mutex
+	var lanes sync.WaitGroup
+	next := 0
+	take := func() *step {
+		mu.Lock()
+		defer mu.Unlock()
+		if next == len(steps) {
+			return nil
+		}
+		next++
+		return &steps[next-1]
+	}
+	for range min(w.o.Asked, len(steps)) {
+		lanes.Go(func() {
+			for s := take(); s != nil; s = take() {
+				left := s.keys
+				if ctx.Err() == nil {
+					left = s.do(ctx)
+				}
+				mu.Lock()
+				undone = append(undone, left...)
+				mu.Unlock()
+			}
+		})
+	}
+	lanes.Wait()
+	return slices.DeleteFunc(distinct(undone), core.JournalKey.IsZero)
+}
+
+func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
+	for some := range slices.Chunk(found.ends, endsAtOnce) {
+		s := step{do: func(ctx context.Context) []core.JournalKey { return w.end(ctx, some) }}
+		for i := range some {
+			s.keys = append(s.keys, some[i].key)
+		}
+		steps = append(steps, s)
+	}
+	for i := range found.owing {
+		o := &found.owing[i]
+		keys := []core.JournalKey{o.key}
+		steps = append(steps, step{keys: keys, do: func(ctx context.Context) []core.JournalKey {
+			if w.f.Mend(ctx, &o.run) != nil {
+				return keys
+			}
+			return nil
+		}})
+	}
+	first := len(steps)
+	for at, t := range found.talks {
+		s := step{turn: turn(found.minute, at.app+" "+at.address), do: func(ctx context.Context) []core.JournalKey { return w.talk(ctx, t, found.minute, walked) }}
+		for i := range t.asks {
+			s.keys = append(s.keys, t.asks[i].key)
+		}
+		steps = append(steps, s)
+	}
+	slices.SortFunc(steps[first:], func(a, b step) int { return cmp.Compare(a.turn, b.turn) })
+	return steps
+}
+
+// turn is the place of a name in the order of a minute. The beginning moves by
+// the golden ratio of the circle, so that in any n minutes in turn each of the
+// names stands once among the first of them, about two nths.
+func turn(minute int64, name string) uint32 {
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	return h.Sum32()*0x9E3779B1 - uint32(minute)*0x9E3779B9
+}
+
+// end closes runs.
+func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.JournalKey) {
+	results := make([]Result, len(ends))
+	for i := range ends {
+		results[i] = ends[i].result
+	}
+	for i, err := range w.f.End(ctx, results) {
+		if err != nil && !errors.Is(err, core.ErrRefused) { // taken meanwhile: looked at again with its new journal
+			w.f.o.Log.Warn("run could not be closed", "run", results[i].Run, "job", results[i].Run.Job(), "err", err)
+			undone = append(undone, ends[i].key)
+		}
+	}
+	return undone
+}
+
+// talk asks at one address about all runs there, and does what follows. One
+// question without an answer settles the address for now.
+func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey) {
+	c := &conversation{w: w, t: t, walked: walked}
+	asking, cancel := context.WithTimeout(ctx, w.o.AddressFor)
+	switch {
+	case strings.HasPrefix(t.at.address, "lambda:"):
+		c.function(asking)
+	default:
+		c.executor(asking, minute)
+	}
+	cancel()
+	undone = append(c.undone, w.end(ctx, c.ends)...)
+	if len(c.idle) == 0 {
+		return undone
+	}
+	at := w.f.o.Now().Add(w.o.IdleGap)
+	var out []ring.Out
+	for some := range slices.Chunk(distinct(c.idle), endsAtOnce) {
+		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at), Check: &ring.Check{Runs: some, Idle: true}}})
+	}
+	for _, err := range w.f.ring.Enqueue(ctx, out) {
+		if err != nil {
+			w.f.o.Log.Warn("the second look at idle executors could not be asked for", "address", t.at.address, "err", err)
+			return append(undone, c.idleKeys...)
+		}
+	}
+	return undone
+}
+
+// conversation is what comes of asking at one address.
+type conversation struct {
+	w        *Watchdog
+	t        *talk
+	walked   bool
+	ends     []ending
+	idle     []core.RunID // seem to be forgotten: a second look is due
+	idleKeys []core.JournalKey
+	undone   []core.JournalKey
+}
+
+func (c *conversation) end(a *ask, res *Result) {
+	if res != nil {
+		c.ends = append(c.ends, ending{*res, a.key})
+	}
+}
+
+// left notes that these were not asked about.
+func (c *conversation) left(asks []ask) {
+	for i := range asks {
+		c.undone = append(c.undone, asks[i].key)
+	}
+}
+
+// silent notes an error instead of an answer. Where our own time was over it says
+// nothing of the other side, and the runs are asked about another time.
+func (c *conversation) silent(ctx context.Context, asks []ask, err error) (ours bool) {
+	if ctx.Err() != nil {
+		c.left(asks)
+		return true
+	}
+	c.w.f.o.Log.Info("an executor gave no answer about open runs", "address", c.t.at.address, "app", c.t.at.app, "runs", len(asks), "err", err)
+	return false
+}
+
+// function: nobody can be asked, and nothing can end a run but its own timeout.
+func (c *conversation) function(ctx context.Context) {
+	limit, err := c.w.probe.Limit(ctx, c.t.at.address)
+	if err != nil {
+		c.silent(ctx, c.t.asks, err)
+		return
+	}
+	for i := range c.t.asks {
+		a := &c.t.asks[i]
+		if a.age < limit+c.w.o.FunctionGrace {
+			continue
+		}
+		message := "nothing was reported, and the function's own timeout of " + limit.String() + " is over"
+		res := &Result{Run: a.run, State: core.Lost, Reason: core.ReasonNoReport, Message: message}
+		if a.timedOut {
+			res.State, res.Reason = core.TimedOut, core.ReasonTimeout
+		}
+		c.end(a, res)
+	}
+}
+
+// executor asks whether anything is there, and then whether it has anything of
+// each job, beginning each minute with another.
+func (c *conversation) executor(ctx context.Context, minute int64) {
+	asks := c.t.asks
+	if c.t.beat {
+		if err := c.w.probe.Beat(ctx, &c.t.app, c.t.at.address); err != nil {
+			if !c.silent(ctx, asks, err) {
+				for i := range asks {
+					c.end(&asks[i], asks[i].gone(c.nobody(err)))
+				}
+			}
+			return
+		}
+	}
+	slices.SortStableFunc(asks, func(a, b ask) int {
+		x, y := a.run.Job(), b.run.Job()
+		return cmp.Or(cmp.Compare(turn(minute, x.String()), turn(minute, y.String())), cmp.Compare(x, y))
+	})
+	for len(asks) > 0 {
+		job := asks[0].run.Job()
+		n := 1
+		for n < len(asks) && asks[n].run.Job() == job {
+			n++
+		}
+		idle, err := c.w.probe.Idle(ctx, &c.t.app, c.t.at.address, job)
+		switch {
+		case err != nil:
+			c.silent(ctx, asks, err)
+			return
+		case idle:
+			c.found(asks[:n])
+		case c.walked:
+			c.busy(ctx, asks[:n])
+		}
+		asks = asks[n:]
+	}
+}
+
+func (c *conversation) nobody(err error) string {
+	if strings.HasPrefix(c.t.at.address, "queue:") {
+		return err.Error()
+	}
+	return "the executor does not answer"
+}
+
+// found takes that the executor has nothing of the job of these runs.
+func (c *conversation) found(asks []ask) {
+	message := "the executor runs nothing of this job and never reported"
+	if strings.HasPrefix(c.t.at.address, "queue:") {
+		message = "the queue holds nothing of this run, and nobody reported: it was deleted, or is among the dead letters"
+	}
+	for i := range asks {
+		if a := &asks[i]; a.idle {
+			c.end(a, a.forgotten(message))
+		} else {
+			c.idle, c.idleKeys = append(c.idle, a.run), append(c.idleKeys, a.key)
+		}
+	}
+}
+
+// laterRuns is how many runs of a job are read in search of one that proves
+// something of those before it.
+const laterRuns = 100
+
+// busy takes that the executor works on the job of these runs: perhaps on others.
+// Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
+func (c *conversation) busy(ctx context.Context, asks []ask) {
+	if strings.HasPrefix(c.t.at.address, "queue:") {
+		return // many pull from it, each at its pace
+	}
+	before, err := c.overtaken(ctx, asks)
+	if err != nil {
+		c.silent(ctx, asks, fmt.Errorf("read later runs: %w", err))
+		return
+	}
+	for i := range asks {
+		if a := &asks[i]; a.arrived.Before(before) {
+			c.end(a, a.forgotten("a run of this job that came to the executor later has ended, and this one was never reported"))
+		}
+	}
+}
+
+// overtaken is a moment: what came to the executor before it is there no more.
+// That is so where a run of the job was sent there IdleGap later and ended, as
+// the executor reported, LostAfter ago: it works off the runs of a job in the
+// order in which they came, or ends the one before, and had the time to report.
+func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.Time, err error) {
+	job, o, now := asks[0].run.Job(), &c.w.o, c.w.f.o.Now()
+	first, after := asks[0].sent, asks[0].after
+	for i := range asks {
+		if asks[i].sent.Before(first) {
+			first = asks[i].sent
+		}
+		after = max(after, asks[i].after)
+	}
+	planned, numbered := [2]core.RunID{}, [2]core.RunID{}
+	planned[0], planned[1] = core.RunRange(job, core.InstantOf(first), core.InstantOf(now.Add(-after)))
+	numbered[0], numbered[1] = core.NumberedRange(job)
+	for _, span := range [][2]core.RunID{planned, numbered} {
+		if span[1] < span[0] || !before.IsZero() {
+			continue
+		}
+		runs, err := c.w.w.RunSpan(ctx, span[1], span[0], laterRuns)
+		if err != nil {
+			return before, err
+		}
+		for i := range runs {
+			r := &runs[i]
+			if sent := r.SentAt.Add(-o.IdleGap); r.Address == c.t.at.address && reported(r) && now.Sub(r.EndedAt) >= after && sent.After(before) {
+				before = sent
+			}
+		}
+	}
+	return before, nil
+}
+
+// reported says that the executor took the run and said how it ended.
+func reported(r *core.Run) bool {
+	switch r.State {
+	case core.Succeeded:
+		return true
+	case core.Failed:
+		return r.Reason == core.ReasonHandler || r.Reason == core.ReasonCrashed
+	case core.TimedOut, core.Killed:
+		return r.Code != 0 // the watchdog has none
+	}
+	return false
+}

@@ -1,0 +1,335 @@
+package finish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// subject is a run that is looked at.
+type subject struct {
+	run     core.RunID
+	outcome core.Outcome    // of the journal that names it; 0 in a check
+	key     core.JournalKey // of that journal
+	idle    bool            // its executor was found idle once already
+}
+
+func subjectsOf(list []core.Journal) (subjects []subject) {
+	for i := range list {
+		for _, e := range list[i].Entries {
+			subjects = append(subjects, subject{run: e.Run, outcome: e.Outcome, key: list[i].Key})
+		}
+	}
+	return subjects
+}
+
+// look is how looking at the runs of a journal ended.
+type look int
+
+const (
+	decided   look = iota // nothing is open or owed any more
+	undecided             // something was left open, or is to be done
+	missed                // something could not be read
+)
+
+// findings are what is to be done about runs that were looked at.
+type findings struct {
+	minute int64 // at which they were found
+	ends   []ending
+	owing  []owing
+	talks  map[place]*talk
+}
+
+// ending is a run that nobody needs to be asked about.
+type ending struct {
+	result Result
+	key    core.JournalKey
+}
+
+// owing is a closed run whose follow-ups are not proven made.
+type owing struct {
+	run core.Run
+	key core.JournalKey
+}
+
+// place is an address of an app.
+type place struct{ app, address string }
+
+// talk is what is to be asked at one address.
+type talk struct {
+	app  core.App
+	at   place
+	beat bool // whether anything answers there, first
+	asks []ask
+}
+
+// ask is a run whose executor is asked about it.
+type ask struct {
+	run      core.RunID
+	key      core.JournalKey
+	sent     time.Time
+	after    time.Duration // since then it is lost where nobody is there
+	age      time.Duration // since then
+	arrived  time.Time     // no send of it began later
+	timedOut bool
+	idle     bool
+}
+
+// atOnce bounds how many runs are judged together.
+const atOnce = 5000
+
+// look judges runs as claim protocol section 6 says, by what is stored: an entry
+// of the journal that brought the run says what is known of it, otherwise the
+// journal that the run names. It answers how it ended for each of the journals,
+// and adds to found what is to be done.
+func (w *Watchdog) look(ctx context.Context, subjects []subject, found *findings) (map[core.JournalKey]look, error) {
+	looks := map[core.JournalKey]look{}
+	for some := range slices.Chunk(subjects, atOnce) {
+		ids := make([]core.RunID, len(some))
+		for i := range some {
+			ids[i] = some[i].run
+		}
+		runs, left, err := w.f.store.Runs(ctx, ids)
+		if err != nil {
+			return nil, fmt.Errorf("read runs: %w", err)
+		}
+		e, err := w.environment(ctx, some, runs)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range left {
+			e.unread[id] = true
+		}
+		for i := range some {
+			s := &some[i]
+			if r := runs[s.run]; e.unread[s.run] {
+				looks[s.key] = missed
+			} else if r.State.Open() || len(r.Owes) > 0 {
+				looks[s.key] = max(looks[s.key], undecided)
+				e.judge(s, &r, found)
+			}
+		}
+	}
+	return looks, nil
+}
+
+// environment is what judging needs besides the runs.
+type environment struct {
+	o        *WatchOptions
+	unread   map[core.RunID]bool // that cannot be judged: they, or what is theirs
+	jobs     map[core.JobID]core.Job
+	apps     map[string]core.App
+	live     map[string][]core.Executor
+	journals map[core.JournalKey]core.Journal // that runs name, besides those that brought them
+	global   core.Global
+	oldest   time.Time
+	now      time.Time
+}
+
+func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map[core.RunID]core.Run) (*environment, error) {
+	e := &environment{o: &w.o, now: w.f.o.Now(), unread: map[core.RunID]bool{}, live: map[string][]core.Executor{}}
+	var open []core.Run
+	var jobs []core.JobID
+	var apps []string
+	var named []core.JournalKey
+	for i := range subjects {
+		r, ok := runs[subjects[i].run]
+		if !ok || !r.State.Open() {
+			continue
+		}
+		open, jobs, apps = append(open, r), append(jobs, r.ID.Job()), append(apps, r.App)
+		if !r.Journal.IsZero() && r.Journal != subjects[i].key {
+			named = append(named, r.Journal)
+		}
+	}
+	if len(open) == 0 {
+		return e, nil
+	}
+	var err error
+	if len(named) > 0 {
+		if e.journals, err = w.w.Journals(ctx, distinct(named)); err != nil {
+			return nil, fmt.Errorf("read journals: %w", err)
+		}
+	}
+	var noJobs []core.JobID
+	var noApps []string
+	if e.jobs, noJobs, err = w.f.store.Jobs(ctx, distinct(jobs)); err != nil {
+		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	apps = distinct(apps)
+	if e.apps, noApps, err = w.w.Apps(ctx, apps); err != nil {
+		return nil, fmt.Errorf("read apps: %w", err)
+	}
+	for i := range open { // what was not read is not gone
+		if r := &open[i]; slices.Contains(noJobs, r.ID.Job()) || slices.Contains(noApps, r.App) {
+			e.unread[r.ID] = true
+		}
+	}
+	executors, err := w.w.Executors(ctx, apps)
+	if err != nil {
+		return nil, fmt.Errorf("read executors: %w", err)
+	}
+	if e.global, err = w.f.store.Global(ctx); err != nil {
+		return nil, fmt.Errorf("read global item: %w", err)
+	}
+	for _, name := range apps {
+		app := e.apps[name]
+		e.live[name] = app.Candidates(executors[name], e.global, e.now, w.o.Expiry)
+	}
+	if e.oldest, err = w.w.OldestMessage(ctx); err != nil {
+		return nil, fmt.Errorf("read age of the oldest message: %w", err)
+	}
+	return e, nil
+}
+
+// distinct is each element once, in order.
+func distinct[T comparable](list []T) []T {
+	seen := make(map[T]bool, len(list))
+	return slices.DeleteFunc(list, func(x T) bool {
+		again := seen[x]
+		seen[x] = true
+		return again
+	})
+}
+
+// judge adds to found what is to be done about a run that is open or owes;
+// nothing where it is to be looked at again.
+func (e *environment) judge(s *subject, r *core.Run, found *findings) {
+	if !r.State.Open() {
+		found.owing = append(found.owing, owing{*r, s.key})
+		return
+	}
+	outcome := s.outcome
+	if r.Journal != s.key {
+		j := e.journals[r.Journal]
+		if entry, ok := j.Find(r.ID); ok && (entry.Outcome == core.Accepted || entry.Outcome == core.Unconfirmed || outcome == 0) {
+			outcome = entry.Outcome
+		}
+	}
+	end := func(res Result) { found.ends = append(found.ends, ending{res, s.key}) }
+	switch outcome {
+	case core.Begun, 0:
+		// An unacked message still has it, unless this is the second look at what
+		// another's journal left, and no message is as old as the claim.
+		if !s.idle || r.Owner != "" && !r.Expired(e.now) || !e.oldest.IsZero() && !e.oldest.After(r.SentAt) {
+			return
+		}
+	case core.Left:
+		if e.awaited(s, r) {
+			return
+		}
+		if r.Owner == "" && !r.MaybeSent {
+			end(Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r.ID.Job()), Unowned: true})
+			return
+		}
+	}
+	if res := e.lost(s, r, found); res != nil {
+		end(*res)
+	}
+}
+
+// awaited reports whether somebody may yet take a run that was left.
+func (e *environment) awaited(s *subject, r *core.Run) bool {
+	// A message of the new revision may be on its way to take it.
+	claimed := e.now
+	if !s.key.IsZero() {
+		claimed = time.Unix(s.key.Minute*60+60, 0)
+	}
+	if !e.oldest.IsZero() && !e.oldest.After(claimed) {
+		return true
+	}
+	job, known := e.jobs[r.ID.Job()]
+	if known && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started {
+		return true
+	}
+	return r.Owner != "" && !r.Expired(e.now)
+}
+
+func (e *environment) whyLeft(id core.JobID) core.Reason {
+	job, known := e.jobs[id]
+	switch {
+	case !known:
+		return core.ReasonDeleted
+	case job.Sched.State == core.Paused:
+		return core.ReasonPaused
+	}
+	return core.ReasonChanged
+}
+
+// lost applies the rules of DESIGN 11 as far as nobody is asked: time since the
+// send alone closes no run of an executor that can be asked, which is added to
+// what is asked.
+func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
+	job, known := e.jobs[r.ID.Job()]
+	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle}
+	if known && job.Def.LostAfter > 0 {
+		a.after = job.Def.LostAfter
+	}
+	if r.Until.After(a.arrived) {
+		a.arrived = r.Until
+	}
+	a.timedOut = known && job.Def.Timeout > 0 && a.age >= job.Def.Timeout+e.o.TimeoutGrace
+	if !s.idle && a.age < a.after && !a.timedOut {
+		return nil
+	}
+	if strings.HasPrefix(r.Address, "call:") {
+		// After a 202 nobody can be asked: at the job's timeout, else at lostAfter.
+		if known && job.Def.Timeout > 0 && !a.timedOut {
+			return nil
+		}
+		return &Result{Run: r.ID, State: core.Lost, Reason: core.ReasonNoReport, Message: "nothing was reported after the call was accepted"}
+	}
+	app := e.apps[r.App]
+	app.Name = r.App
+	fixed := slices.Contains(app.Executors, r.Address) || slices.Contains(r.Addresses, r.Address)
+	i := slices.IndexFunc(e.live[r.App], func(x core.Executor) bool { return x.Address == r.Address })
+	beat := false
+	switch {
+	case strings.HasPrefix(r.Address, "lambda:"):
+	case strings.HasPrefix(r.Address, "queue:"):
+		// Waiting for an executor to poll is merely long, where one does.
+		if beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
+			return a.gone("nobody polls " + r.Address + " any more")
+		}
+	case fixed:
+		beat = true
+	case i < 0:
+		return a.gone("the executor is no longer registered")
+	}
+	found.ask(&app, r.Address, beat, a)
+	return nil
+}
+
+// gone is the end of a run where nobody is there any more; nil before its time.
+func (a *ask) gone(message string) *Result {
+	if a.age < a.after {
+		return nil
+	}
+	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonGone, Message: message}
+}
+
+// forgotten is the end of a run that its executor does not have.
+func (a *ask) forgotten(message string) *Result {
+	if a.timedOut {
+		return &Result{Run: a.run, State: core.TimedOut, Reason: core.ReasonTimeout, Message: message}
+	}
+	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonForgotten, Message: message}
+}
+
+func (f *findings) ask(app *core.App, address string, beat bool, a ask) {
+	at := place{app.Name, address}
+	if f.talks == nil {
+		f.talks = map[place]*talk{}
+	}
+	t := f.talks[at]
+	if t == nil {
+		t = &talk{app: *app, at: at}
+		f.talks[at] = t
+	}
+	t.beat = t.beat || beat
+	t.asks = append(t.asks, a)
+}

@@ -1,0 +1,463 @@
+package finish_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// executors answer by how their addresses begin. Whoever asks waits for 3 s at
+// most, as send.Sender does, but at one that hangs for as long as its context.
+type executors struct {
+	mu          sync.Mutex
+	asked       map[string]int
+	now, most   int           // questions under way, at a time
+	before      func()        // each question
+	slow        time.Duration // at http://slow
+	busy        map[core.JobID]bool
+	beatFailing bool
+}
+
+func (x *executors) ask(ctx context.Context, address string) error {
+	x.mu.Lock()
+	if x.asked == nil {
+		x.asked = map[string]int{}
+	}
+	x.asked[address]++
+	x.now++
+	x.most = max(x.most, x.now)
+	x.mu.Unlock()
+	if x.before != nil {
+		x.before()
+	}
+	defer func() {
+		x.mu.Lock()
+		x.now--
+		x.mu.Unlock()
+	}()
+	takes, err := time.Millisecond, error(nil)
+	switch {
+	case strings.HasPrefix(address, "http://deaf"):
+		takes, err = 3*time.Second, errors.New("no answer within 3 s")
+	case strings.HasPrefix(address, "http://slow"):
+		takes = x.slow
+	case strings.HasPrefix(address, "http://hung"):
+		takes = 100 * time.Hour
+	}
+	t := time.NewTimer(takes)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (x *executors) Beat(ctx context.Context, _ *core.App, address string) error {
+	return x.ask(ctx, address)
+}
+
+func (x *executors) Idle(ctx context.Context, _ *core.App, address string, job core.JobID) (bool, error) {
+	return !x.busy[job] && !strings.HasPrefix(address, "http://slow"), x.ask(ctx, address)
+}
+
+func (x *executors) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
+
+func (x *executors) questions(address string) int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.asked[address]
+}
+
+// slowStore reads so many runs a second.
+type slowStore struct {
+	*memory.Store
+	rate int
+}
+
+func (s *slowStore) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	if s.rate > 0 {
+		t := time.NewTimer(time.Duration(len(ids)) * time.Second / time.Duration(s.rate))
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+	return s.Store.Runs(ctx, ids)
+}
+
+// walkRig is a Watchdog in a bubble, woken as functions/tick wakes it.
+type walkRig struct {
+	t      *testing.T
+	s      *slowStore
+	x      *executors
+	w      *finish.Watchdog
+	beats  []string // addresses that send heartbeats
+	n      int
+	claims map[core.RunID]time.Time
+	closed map[core.RunID]time.Time
+}
+
+const walked = "orders" // the app
+
+func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
+	time.Sleep(time.Until(begin))
+	r := &walkRig{t: t, s: &slowStore{Store: memory.New(memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{}, closed: map[core.RunID]time.Time{}}
+	f := finish.New(r.s, r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
+		Closed: func(run *core.Run) {
+			r.x.mu.Lock()
+			defer r.x.mu.Unlock()
+			r.closed[run.ID] = time.Now()
+		}})
+	r.w = finish.NewWatchdog(f, r.s, r.x, o)
+	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: walked, Rev: 1}, core.Change{ID: 1, App: walked}))
+	r.pass()
+	return r
+}
+
+func (r *walkRig) must(err error) {
+	r.t.Helper()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *walkRig) job(id core.JobID) {
+	r.t.Helper()
+	j := core.Job{Def: core.Def{ID: id, App: walked, Name: "j" + id.String(), Handler: "h"}}
+	j.Sched.Rev, j.Sched.RevAt = 1, begin
+	j.Normalize()
+	r.must(r.s.CreateJobs(r.t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: walked, Job: id}})[0])
+}
+
+// sent stores runs that were accepted at addresses now, in one journal.
+func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
+	r.t.Helper()
+	now := time.Now()
+	r.n++
+	key := core.JournalKey{Minute: now.Unix() / 60, Suffix: r.n % 16, Nonce: fmt.Sprintf("n%d", r.n)}
+	j := core.Journal{Key: key, V: 1}
+	var list []core.Run
+	for job, address := range runs {
+		at := core.InstantOf(now)
+		id := core.PlannedRun(job, at)
+		r.claims[id] = now
+		list = append(list, core.Run{ID: id, App: walked, State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, Owner: key.Nonce,
+			Until: now.Add(30 * time.Second), Address: address, SentAt: now, Attempt: 1, First: id, Journal: key})
+		j.Entries = append(j.Entries, core.Entry{Run: id, Address: address, Outcome: core.Accepted})
+		ids = append(ids, id)
+	}
+	for _, err := range r.s.Create(r.t.Context(), list) {
+		r.must(err)
+	}
+	r.must(r.s.PutJournal(r.t.Context(), j))
+	return ids
+}
+
+// pass is one of an invocation of functions/tick: 60 s, 10 of them for the leases.
+func (r *walkRig) pass() {
+	r.t.Helper()
+	for _, address := range r.beats {
+		r.must(r.s.PutExecutor(r.t.Context(), core.Executor{App: walked, Address: address, Beat: time.Now(), Since: begin}))
+	}
+	ctx, cancel := context.WithTimeout(r.t.Context(), 50*time.Second)
+	defer cancel()
+	if _, err := r.w.Pass(ctx); err != nil {
+		r.t.Fatalf("%s: %v", time.Since(begin), err)
+	}
+	if ctx.Err() != nil {
+		r.t.Fatalf("%s: the pass took its 50 s", time.Since(begin))
+	}
+}
+
+// checks brings the checks that are due to the watchdog, as functions/dispatch does.
+func (r *walkRig) checks() {
+	r.t.Helper()
+	for {
+		due, _, _, err := r.s.Depth(r.t.Context(), ring.KindCheck)
+		r.must(err)
+		if due == 0 {
+			return
+		}
+		got, err := r.s.Receive(r.t.Context(), ring.KindCheck, 10)
+		r.must(err)
+		for _, m := range got {
+			r.must(r.w.Check(r.t.Context(), m.Message.Check))
+		}
+		for _, err := range r.s.Ack(r.t.Context(), got) {
+			r.must(err)
+		}
+	}
+}
+
+// behind is how long ago the oldest minute of claims began that is not walked.
+func (r *walkRig) behind() time.Duration {
+	r.t.Helper()
+	at, err := r.s.Cursor(r.t.Context())
+	r.must(err)
+	return time.Since(time.Unix((at+1)*60, 0))
+}
+
+func (r *walkRig) state(id core.RunID) core.Run {
+	r.t.Helper()
+	found, _, err := r.s.Store.Runs(r.t.Context(), []core.RunID{id})
+	r.must(err)
+	return found[id]
+}
+
+// walkBound is what claim protocol section 6 promises.
+const walkBound = 14 * time.Minute
+
+// TestADayOfSilence: executors that hang, are deaf or slow hold up nobody. Every
+// minute of claims is walked within the bound, and what is lost elsewhere closed.
+func TestADayOfSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{})
+		r.s.rate, r.x.slow = 20_000, 2900*time.Millisecond
+		const silent = 12
+		r.beats = []string{"http://well"}
+		for i := range silent {
+			address := fmt.Sprintf("http://%s%d", []string{"deaf", "hung", "slow"}[i%3], i)
+			r.beats = append(r.beats, address)
+			r.job(core.JobID(1 + i))
+		}
+		r.job(100)
+		r.job(101)
+		var gone, forgotten []core.RunID
+		for minute := 0; time.Since(begin) < 24*time.Hour; minute++ {
+			woken := time.Now()
+			bad := map[core.JobID]string{}
+			for i := range silent { // one more long run at each, each fifth minute
+				if minute%5 == 0 {
+					bad[core.JobID(1+i)] = r.beats[1+i]
+				}
+			}
+			r.sent(bad)
+			if minute%7 == 0 {
+				gone = append(gone, r.sent(map[core.JobID]string{100: "http://gone"})...)
+				forgotten = append(forgotten, r.sent(map[core.JobID]string{101: "http://well"})...)
+			}
+			r.pass()
+			if d := r.behind(); d > walkBound {
+				t.Fatalf("after %s the walk is %s behind", time.Since(begin), d)
+			}
+			for s := 0; s < 2; s++ { // checks come to the second
+				time.Sleep(time.Until(woken.Add(time.Duration(25*(s+1)) * time.Second)))
+				r.checks()
+			}
+			next := time.Minute // two wake-ups can be 119 s apart
+			if minute%5 == 4 {
+				next = 61 * time.Second
+			} else if minute%5 == 3 {
+				next = 119 * time.Second
+			}
+			time.Sleep(time.Until(woken.Add(next)))
+		}
+		within := func(what string, ids []core.RunID, bound time.Duration) {
+			n := 0
+			for _, id := range ids {
+				if time.Since(r.claims[id]) < bound {
+					continue
+				}
+				n++
+				if at, ok := r.closed[id]; !ok || at.Sub(r.claims[id]) > bound {
+					t.Fatalf("%s: run sent at %s is %s after %s", what, r.claims[id], r.state(id).State, at.Sub(r.claims[id]))
+				}
+			}
+			t.Logf("%s: %d runs closed in time", what, n)
+		}
+		within("gone", gone, walkBound)
+		within("forgotten", forgotten, walkBound+3*time.Minute) // the second look a minute later, when somebody takes the check
+		for i := range silent {
+			if at := r.state(core.PlannedRun(core.JobID(1+i), core.InstantOf(begin))); !at.State.Open() {
+				t.Errorf("at %s: a long run of which nobody knows anything is %s: %s", r.beats[1+i], at.State, at.Reason)
+			}
+		}
+	})
+}
+
+// TestOneSilenceSettles: of all the runs at an address that gives no answer one is
+// asked about in a pass, and other addresses beside it, so many at a time.
+func TestOneSilenceSettles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{Asked: 7})
+		runs := map[core.JobID]string{}
+		for i := range 70 {
+			r.job(core.JobID(1 + i))
+			address := fmt.Sprintf("http://deaf%d", i%14)
+			runs[core.JobID(1+i)] = address
+			r.beats = append(r.beats, address)
+		}
+		r.sent(runs)
+		time.Sleep(11*time.Minute + time.Second)
+		began := time.Now()
+		r.pass()
+		if took := time.Since(began); took != 6*time.Second || r.x.most != 7 {
+			t.Errorf("14 addresses, 7 at a time: it took %s, %d were asked at a time", took, r.x.most)
+		}
+		for _, address := range r.beats {
+			if n := r.x.questions(address); n != 1 {
+				t.Errorf("%s was asked %d questions", address, n)
+			}
+		}
+	})
+}
+
+// TestStoredBeforeItAsks: whoever dies while it asks has stored what it learnt.
+func TestStoredBeforeItAsks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{})
+		r.job(1)
+		r.beats = []string{"http://well"}
+		minute := time.Now().Unix() / 60
+		id := r.sent(map[core.JobID]string{1: "http://well"})[0]
+		time.Sleep(11*time.Minute + time.Second)
+		ctx, die := context.WithCancel(t.Context())
+		r.x.before = func() {
+			at, err := r.s.Cursor(t.Context())
+			r.must(err)
+			keys, err := r.s.Revisits(t.Context(), minute+10, core.JournalKey{}, 10)
+			r.must(err)
+			if at != minute || len(keys) != 1 {
+				t.Errorf("it asks: the cursor is at %d, want %d; %v are to be read again", at, minute, keys)
+			}
+			die()
+		}
+		r.must(r.s.PutExecutor(t.Context(), core.Executor{App: walked, Address: "http://well", Beat: time.Now(), Since: begin}))
+		_, _ = r.w.Pass(ctx)
+		if n := r.x.questions("http://well"); n != 1 {
+			t.Fatalf("%d questions", n)
+		}
+		r.x.before = nil
+		for range 14 {
+			time.Sleep(time.Minute)
+			r.pass()
+			r.checks()
+		}
+		if got := r.state(id); got.State != core.Lost {
+			t.Errorf("it is %s", got.State)
+		}
+	})
+}
+
+// TestOurOwnTimeIsNoAnswer: a fixed executor that does not answer loses its runs,
+// but not where our time was over.
+func TestOurOwnTimeIsNoAnswer(t *testing.T) {
+	for address, want := range map[string]core.State{"http://deaf": core.Lost, "http://hung": core.Running} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newWalkRig(t, finish.WatchOptions{})
+			r.must(r.s.PutApp(t.Context(), 1, core.App{Name: walked, Rev: 2, Executors: []string{address}}, core.Change{ID: 2, App: walked}))
+			r.job(1)
+			id := r.sent(map[core.JobID]string{1: address})[0]
+			for range 60 {
+				time.Sleep(time.Minute)
+				r.pass()
+			}
+			if got := r.state(id); got.State != want {
+				t.Errorf("%s: it is %s, want %s", address, got.State, want)
+			}
+			if n := r.x.questions(address); want.Open() && n < 4 {
+				t.Errorf("%s: asked %d times in an hour", address, n)
+			}
+		})
+	}
+}
+
+// TestAllHaveTheirTurn: with more silent addresses than a pass can ask, each is
+// asked within a few, and so is the one that answers.
+func TestAllHaveTheirTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{Asked: 10, ActFor: 10 * time.Second}) // 30 to 40 in a pass
+		r.job(1)
+		const silent = 100
+		for i := range silent {
+			r.job(core.JobID(2 + i))
+			r.beats = append(r.beats, fmt.Sprintf("http://deaf%d", i))
+		}
+		r.beats = append(r.beats, "http://well")
+		var lost []core.RunID
+		for minute := range 3 * 60 {
+			woken := time.Now()
+			runs := map[core.JobID]string{}
+			for i := range silent {
+				runs[core.JobID(2+i)] = r.beats[i]
+			}
+			r.sent(runs)
+			if minute%10 == 0 {
+				lost = append(lost, r.sent(map[core.JobID]string{1: "http://well"})...)
+			}
+			r.pass()
+			time.Sleep(time.Until(woken.Add(time.Minute)))
+			r.checks()
+		}
+		for _, id := range lost {
+			const bound = walkBound + 3*time.Minute + 2*20*time.Minute // three times the addresses of a pass
+			if at, ok := r.closed[id]; time.Since(r.claims[id]) > bound && (!ok || at.Sub(r.claims[id]) > bound) {
+				t.Errorf("sent at %s it is %s after %s", r.claims[id].Sub(begin), r.state(id).State, at.Sub(r.claims[id]))
+			}
+		}
+		asked := make([]int, silent)
+		for i := range asked {
+			asked[i] = r.x.questions(r.beats[i])
+		}
+		slices.Sort(asked)
+		if asked[0] < asked[silent-1]/4 {
+			t.Errorf("one was asked %d times, another %d", asked[0], asked[silent-1])
+		}
+	})
+}
+
+// TestMoreThanCanBeRead: a minute of claims whose runs cannot be read in a pass
+// holds up no other, and all of it is judged in the end.
+func TestMoreThanCanBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newWalkRig(t, finish.WatchOptions{PageJournals: 5})
+		r.s.rate = 20
+		var all []core.RunID
+		for i := range 1000 { // 50 s of reading
+			r.job(core.JobID(1 + i))
+		}
+		for i := range 100 {
+			runs := map[core.JobID]string{}
+			for k := range 10 {
+				runs[core.JobID(1+10*i+k)] = "http://gone"
+			}
+			all = append(all, r.sent(runs)...)
+		}
+		r.job(5000)
+		time.Sleep(time.Minute)
+		after := r.sent(map[core.JobID]string{5000: "http://gone"})[0]
+		for range 70 {
+			woken := time.Now()
+			r.pass()
+			if d := r.behind(); d > walkBound {
+				t.Fatalf("after %s the walk is %s behind", time.Since(begin), d)
+			}
+			time.Sleep(time.Until(woken.Add(time.Minute)))
+		}
+		if at := r.closed[after].Sub(r.claims[after]); r.closed[after].IsZero() || at > walkBound {
+			t.Errorf("the run of the minute after it was closed after %s", at)
+		}
+		for _, id := range all {
+			if got := r.state(id); got.State != core.Lost {
+				t.Fatalf("%d of %d are closed", len(r.closed), len(all)+1)
+			}
+		}
+	})
+}
