@@ -273,8 +273,8 @@ const laterRuns = 100
 // busy takes that the executor works on the job of these runs: perhaps on others.
 // Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
 func (c *conversation) busy(ctx context.Context, asks []ask) {
-	if strings.HasPrefix(c.t.at.address, "queue:") {
-		return // many pull from it, each at its pace
+	if c.t.beat || strings.HasPrefix(c.t.at.address, "queue:") {
+		return // several may stand behind a fixed address, and pull from a queue, each at its pace
 	}
 	before, err := c.overtaken(ctx, asks)
 	if err != nil {

@@ -560,6 +560,7 @@ func TestLaterRuns(t *testing.T) {
 		{"it came with it", planned(2 * time.Minute), func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
 		{"another job's", core.PlannedRun(2, at(2*time.Minute)), nil, nil, core.Running},
 		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} }, core.Running},
+		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
 		{"nobody knows what it does", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
