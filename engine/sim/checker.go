@@ -142,6 +142,8 @@ func (w *World) chainsGoOn() {
 	limit := 30 * time.Minute // a chain may be in a retry that waits for long
 	if w.cfg.Machine {
 		limit += 2 * maxStep
+	} else if w.cfg.Deployed {
+		limit *= 6
 	}
 	for began := time.Now(); len(fixed) > 0; {
 		w.sleep(bg, 10*time.Second)
@@ -196,6 +198,9 @@ func (w *World) final() map[core.JobID]*tally {
 		}
 		for i := range all {
 			w.ended(&all[i], revs, byID, thens)
+			if _, planned := all[i].ID.Planned(); !planned {
+				w.runInTime(&all[i], time.Time{}, t.owing[all[i].ID])
+			}
 		}
 		w.chains(revs, planned, byID)
 		w.counts["fires"] += len(numbered)
@@ -277,6 +282,10 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 		end = core.InstantOf(revs[i+1].revAt)
 	}
 	sch := t.schedule(&r.sched)
+	since := r.stored // until then nobody could know of it
+	if r.ended {
+		since = r.revAt
+	}
 	for at := core.InstantOf(r.revAt); ; {
 		next, ok := sch.Next(at)
 		if !ok || next > end {
@@ -290,6 +299,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 		}
 		switch {
 		case byAt[at] != nil:
+			w.runInTime(byAt[at], since, 0)
 			if !paused && !slices.ContainsFunc(skips, func(k core.Skip) bool { return k.Covers(at) }) {
 				of.had = append(of.had, at)
 			}
@@ -313,6 +323,14 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 			continue
 		}
 		w.counts["skipped"]++
+		if covered := t.covering(r.sched.ID, at); !covered.IsZero() {
+			after, _ := sch.Next(at)
+			due := sch.Slot(r.sched.ID, at, after, after != 0 && after-at < core.Instant(w.deployed.plan.Window/time.Second)).Time()
+			if since.After(due) {
+				due = since
+			}
+			w.inTime("the record of", []core.RunID{core.PlannedRun(r.sched.ID, at)}, "", moment, due, covered, false)
+		}
 	}
 }
 

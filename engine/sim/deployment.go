@@ -56,7 +56,7 @@ const tailCheck = 30 * time.Second
 func smallFunctions() deployment {
 	d := small()
 	d.functions, d.wake, d.tickFor, d.reserve, d.lease, d.auditAfter = true, 10*time.Second, 10*time.Second, 2*time.Second, 8*time.Second, 20*time.Second
-	d.partitions = 2
+	d.partitions, d.advanceRate = 32, 4
 	p := &d.plan
 	p.Window, p.Lead, p.MaxAhead = 60*time.Second, 35*time.Second, 120*time.Second
 	p.LonelySpreadMin, p.LonelySpreadMax = 40*time.Second, 80*time.Second
@@ -70,7 +70,7 @@ func smallFunctions() deployment {
 // functions is what infra deploys.
 func functions() deployment {
 	return deployment{
-		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, partitions: 2,
+		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, partitions: 32,
 		invocation: 28 * time.Second, visibility: time.Minute, backoffMax: time.Minute, earlyEvery: time.Minute,
 		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute, lane: true,
 		retryDelay: 5 * time.Second,

@@ -142,6 +142,12 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 			s.in.end()
 		}
 		a.Took = time.Since(began)
+		switch {
+		case a.Kind == dispatch.AnswerBusy:
+			w.troubleOf(time.Now(), time.Now().Add(w.deployed.aftermath().again), sh.Run.ID)
+		case a.Took > 500*time.Millisecond: // others wait for its place
+			w.troubleAt(sh.Address, began, time.Now())
+		}
 		w.truth.answered(inv, sh.Run.ID, a.Kind)
 		return a
 	}

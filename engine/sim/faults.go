@@ -68,6 +68,9 @@ func (p *port) begin(ctx context.Context, op string, write bool) (Fate, dice, ti
 	if fate == Fine && w.faulty.Load() {
 		fate, delay = w.fateOf(pr, op, write, &d)
 	}
+	if fate != Fine || delay > 50*time.Millisecond {
+		w.trouble(ctx, p.in, op, delay)
+	}
 	switch fate {
 	case Kill:
 		p.in.kill(pr.kind())
@@ -234,7 +237,9 @@ func writes[T any](p *port, ctx context.Context, op string, items []T, do func(c
 	for i := range fates {
 		fates[i] = fate
 		if (fate == Fine || fate == Slow) && w.faulty.Load() {
-			fates[i] = w.itemFate(&d, len(items))
+			if fates[i] = w.itemFate(&d, len(items)); fates[i] != Fine {
+				w.trouble(ctx, p.in, op, map[Fate]time.Duration{Late: 20 * time.Second, Later: 35 * time.Second, Lost: 6 * time.Second}[fates[i]])
+			}
 		}
 	}
 	_ = p.wait(ctx, first)
@@ -338,6 +343,7 @@ func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []
 				}
 			}
 			w.count("short read", 1)
+			w.trouble(context.WithoutCancel(ctx), p.in, op, 0)
 		}
 	}
 	type answer struct {
@@ -369,7 +375,13 @@ func (p *port) Due(ctx context.Context, partition int, upTo core.Instant, after 
 	fresh := slices.Clone(items)
 	if d.chance(0.1 * w.cfg.Rate) {
 		w.count("stale index", 1)
-		items = slices.DeleteFunc(items, func(core.DueItem) bool { return d.chance(0.3) })
+		items = slices.DeleteFunc(items, func(it core.DueItem) bool {
+			hidden := d.chance(0.3)
+			if hidden { // where that was all, the invocation ends
+				w.troublePlanning(time.Now().Add(w.deployed.aftermath().planning+2*w.deployed.wake), it.Job)
+			}
+			return hidden
+		})
 		for _, old := range w.truth.oldDue(partition) {
 			if after.Less(old) && old.PlanAt <= upTo && !slices.Contains(items, old) && len(items) < limit {
 				items = append(items, old)
@@ -736,7 +748,14 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		return nil, errUnknown
 	}
 	got, err := p.truth.Receive(p.asks(ctx, "Receive", true), kind, limit)
+	came := time.Now()
+	p.truth.received(p.in, got)
 	p.in.p.thaw()
+	if p.in.dead.Load() || fate == KillAfter || time.Since(came) > 0 {
+		for i := range got {
+			p.in.p.w.troubleOf(came, time.Now().Add(p.in.p.w.deployed.visibility), runsOn(&got[i])...)
+		}
+	}
 	if p.in.dead.Load() {
 		p.in.end() // they come again when their visibility is over
 	}
@@ -753,12 +772,16 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		switch {
 		case d.chance(0.02 * w.cfg.Rate):
 			w.count("reordered", 1)
+			w.troubleOf(time.Now(), time.Now().Add(5*time.Second), runsOn(&m)...)
 			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(d.between(100*time.Millisecond, 4*time.Second)))
 		case kind != ring.KindCheck && d.chance(0.001*w.cfg.Rate):
 			w.count("15 minutes late", 1)
+			w.troubleOf(time.Now(), time.Now().Add(15*time.Minute+w.deployed.visibility), runsOn(&m)...)
+			w.troubleLeft(time.Now().Add(15*time.Minute + w.deployed.visibility))
 			p.truth.Release(context.Background(), []engine.Delivery{m}, time.Now().Add(15*time.Minute))
 		case d.chance(0.002 * w.cfg.Rate):
 			w.count("lost delivery", 1) // comes again after its visibility
+			w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), runsOn(&m)...)
 		default:
 			kept = append(kept, m)
 			if kind != ring.KindCheck && !w.cfg.Machine && d.chance(0.03*w.cfg.Rate) {
@@ -781,6 +804,15 @@ func (p *port) Alive(ctx context.Context, now time.Time) (before time.Time, err 
 		return err
 	})
 	return before, err
+}
+
+// runsOn are the runs of a message.
+func runsOn(d *engine.Delivery) []core.RunID {
+	ids := make([]core.RunID, len(d.Message.Fires))
+	for i, f := range d.Message.Fires {
+		ids[i] = f.Run
+	}
+	return ids
 }
 
 func (p *port) Ack(ctx context.Context, done []engine.Delivery) []error {

@@ -65,6 +65,7 @@ func (f *function) invoke(wake tick.Wake) {
 	if d, _ := p.dice("invocation"); w.faulty.Load() && d.chance(0.05*w.cfg.Rate) {
 		lasts = d.between(lasts/6, lasts)
 		w.count("hurried invocation", 1)
+		w.troublePlanning(time.Now().Add(f.lasts + 2*w.deployed.wake))
 	}
 	w.count("invocation of "+f.name, 1)
 	var over atomic.Bool

@@ -98,6 +98,7 @@ func (in *incarnation) kill(why string) {
 	back = max(back, time.Until(p.down))
 	p.mu.Unlock()
 	p.w.count("kill "+why, 1)
+	p.w.gone(p, time.Now().Add(back))
 	p.w.truth.buryLive(in)
 	in.cancel()
 	p.w.after(back, p.start)
@@ -117,6 +118,7 @@ func (p *process) step(offset time.Duration) {
 	p.offset.Store(int64(offset))
 	p.stepped.Store(time.Now().UnixNano())
 	p.w.count("clock step", 1)
+	p.w.troubleForAll(time.Now().Add(max(-offset, 0)))
 }
 
 // steppedWithin reports that the clock was set within d before now, or now.
@@ -132,15 +134,20 @@ func (p *process) freeze(d time.Duration) {
 	p.frozen = time.Now().Add(d)
 	p.mu.Unlock()
 	p.w.count("pause of a process", 1)
+	p.w.gone(p, time.Now().Add(d))
 	p.w.truth.notePause(p)
+}
+
+func (p *process) frozenUntil() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.frozen
 }
 
 // thaw waits until the process is not frozen.
 func (p *process) thaw() {
 	for {
-		p.mu.Lock()
-		d := time.Until(p.frozen)
-		p.mu.Unlock()
+		d := time.Until(p.frozenUntil())
 		if d <= 0 || p.w.closing() {
 			return
 		}

@@ -32,7 +32,7 @@ func configOf(engine string, seed uint64, fires int) Config {
 		c.machine(12 * time.Minute)
 	}
 	if c.Far {
-		c.Partitions = []int{1, 2}[d.n(2)]
+		c.Partitions = []int{1, 2, 2, 4, 8, 16, 32}[d.n(7)]
 		if d.chance(0.1) {
 			c.asDeployed(25 * time.Minute)
 		}

@@ -161,12 +161,23 @@ func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 	}
 }
 
-// fault draws what becomes of one request.
+// fault draws what becomes of one request, and notes what it is in the way of.
 func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) {
 	a, _ := ctx.Value(askingKey{}).(*asking)
 	if a == nil || !c.w.faulty.Load() {
 		return f
 	}
+	f = c.draw(ctx, a, call)
+	if f.Before != nil || f.After != nil || f.Part != nil {
+		c.w.trouble(ctx, a.in, a.op, f.Wait)
+	}
+	if f.Stale > 0 {
+		c.w.stale(f.Stale)
+	}
+	return f
+}
+
+func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakeaws.Fault) {
 	if c.w.cfg.Request != nil {
 		return c.w.cfg.Request(time.Since(c.w.began), call)
 	}

@@ -16,6 +16,9 @@ type story struct {
 	takes    int         // take-overs from a foreign owner
 	looked   []time.Time // when each of them was made
 	closed   time.Time
+	born     time.Time // when it was asked for, or made; zero: by its schedule
+	decided  time.Time // when it was first sent, or closed
+	left     bool      // and that by the watchdog: who claimed it died, and then it fell
 }
 
 // arrival is one request for a run that reached an executor and was taken.
@@ -47,6 +50,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 	defer t.mu.Unlock()
 	id, clock := sh.Run.ID, in.p.now()
 	t.story(id).sends++
+	t.decided(id)
 	t.trace(contextOf(inv), id, "sent to %s, job revision %d, maybe %v", sh.Address, sh.Job.Sched.Rev, sh.Run.MaybeSent)
 	if clock.Before(sh.Run.Slot.Time()) && !in.p.steppedWithin(0) {
 		t.fail(id, "run %d was sent %s before its slot by the clock of %s", id, sh.Run.Slot.Time().Sub(clock), in.p.name)

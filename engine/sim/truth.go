@@ -34,9 +34,10 @@ type truth struct {
 	open     map[core.RunID]struct{}
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
-	fires    map[core.RunID]int        // unacked messages that name it
-	slots    map[fireAt]int            // the same, of one slot
-	moved    map[core.RunID]bool       // triggers that were changed
+	covers   map[core.JobID][]cover
+	fires    map[core.RunID]int  // unacked messages that name it
+	slots    map[fireAt]int      // the same, of one slot
+	moved    map[core.RunID]bool // triggers that were changed
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
 	entries  map[core.RunID]int
@@ -69,6 +70,8 @@ type revision struct {
 	def     core.Def
 	deleted bool
 	acked   time.Time // when its author was told; zero: never
+	stored  time.Time
+	ended   bool // it is the end of a pause, which the tick brought
 }
 
 // pauseOf is one pause of an app (or of everything, if empty), in each form
@@ -86,7 +89,7 @@ func newTruth(w *World) *truth {
 	return &truth{
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
-		fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
@@ -169,6 +172,11 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	t.known[r.ID] = true
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
+	} else {
+		t.decided(r.ID)
+	}
+	if _, planned := r.ID.Planned(); !planned {
+		t.story(r.ID).born = time.Now()
 	}
 	if r.Cause == core.CauseRetry {
 		if _, ok := t.owing[r.ID]; !ok {
@@ -209,6 +217,7 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	}) {
 		t.known[run.ID] = true
 		t.open[run.ID] = struct{}{}
+		t.story(run.ID).born = time.Now()
 		t.entries[run.ID]++
 		t.named[run.ID] = true
 	}
@@ -236,6 +245,7 @@ func (t *truth) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
 		return r.Until.Equal(c.Run.Until) && !before.Until.Equal(r.Until)
 	}) {
 		t.moved[c.Run.ID] = true
+		t.story(c.Run.ID).born = time.Now()
 		t.w.count("trigger changed", 1)
 		if before.State != core.Planned || before.Owner != "" || before.MaybeSent || core.Millis(before.Until) != core.Millis(c.Seen) {
 			t.fail(c.Run.ID, "run %d was changed as one that waits, and was %s, of %q until %s", c.Run.ID, before.State, before.Owner, before.Until)
@@ -325,6 +335,9 @@ func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	errs := t.Store.PutSkips(ctx, skips)
 	for i, err := range errs {
 		k := &skips[i]
+		if t.took(core.RunID(k.Job), "a record", err, func() bool { return t.covered(k.Job, k.First) && t.covered(k.Job, k.Last) }) {
+			t.covers[k.Job] = append(t.covers[k.Job], cover{k.First, k.Last, time.Now()})
+		}
 		t.trace(ctx, core.RunID(k.Job), "skipped %s to %s: %s: %v", k.First, k.Last, k.Reason, err)
 	}
 	return errs
@@ -359,6 +372,7 @@ func (t *truth) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 		t.trace(ctx, skips[i].Run, "skip unsent %s: %v", skips[i].Reason, err)
 		if t.took(skips[i].Run, "a skip", err, func() bool { return t.shut(skips[i].Run) }) {
 			delete(t.open, skips[i].Run)
+			t.decided(skips[i].Run)
 		}
 	}
 	return errs
@@ -397,6 +411,8 @@ func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			t.w.count("long message", 1)
 		}
 		t.story(c.Run).closed = time.Now()
+		t.story(c.Run).left = t.story(c.Run).decided.IsZero() && invocationOf(ctx) == nil
+		t.decided(c.Run)
 		if len(c.Owes) > 0 {
 			t.owes[c.Run] = struct{}{}
 			for _, o := range c.Owes {
@@ -530,6 +546,17 @@ func (t *truth) came(ctx context.Context, m *ring.Message, notBefore time.Time) 
 	}
 }
 
+// received notes who took messages.
+func (t *truth) received(in *incarnation, got []engine.Delivery) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range got {
+		for _, f := range got[i].Message.Fires {
+			t.trace(bg, f.Run, "message %d comes to %s.%d", got[i].ID, in.p.name, in.n)
+		}
+	}
+}
+
 func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -624,6 +651,7 @@ func (t *truth) RemoveEntries(ctx context.Context, entries []core.DueItem) []err
 }
 
 func (t *truth) recount(run core.RunID) {
+	t.w.entered(run.Job())
 	all, _ := t.Store.Entries(bg, run.Job())
 	n := 0
 	for _, d := range all {
@@ -676,10 +704,12 @@ func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
 		if s.Rev != m.Rev || s.Next != m.Next || s.Tail != m.Tail {
 			t.fail(core.RunID(m.Job), "job %d was advanced from revision %d, next %s, tail %d, and is of revision %d, next %s, tail %d", m.Job, m.Rev, m.Next, m.Tail, s.Rev, s.Next, s.Tail)
 		}
+		t.w.entered(m.Job)
 		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail, m.NewTail)
 		if m.NewRev != 0 {
 			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
 			t.revised(found[m.Job], false)
+			t.jobs[m.Job][len(t.jobs[m.Job])-1].ended = true
 			continue
 		}
 		if _, fixed := s.Schedule.FixedDelay(); fixed {
@@ -759,11 +789,12 @@ func (t *truth) schedule(s *core.Sched) *schedule.Schedule {
 // revised notes a revision. Callers hold mu.
 func (t *truth) revised(j core.Job, deleted bool) {
 	list := t.jobs[j.Sched.ID]
+	t.w.entered(j.Sched.ID)
 	t.trace(bg, core.RunID(j.Sched.ID), "revision %d at %s: %s next %s tail %d deleted %v", j.Sched.Rev, j.Sched.RevAt.Format("15:04:05.000"), j.Sched.State, j.Sched.Next, j.Sched.Tail, deleted)
 	if n := len(list); n > 0 && list[n-1].rev >= j.Sched.Rev {
 		t.fail(0, "job %d has revision %d after %d", j.Sched.ID, j.Sched.Rev, list[n-1].rev)
 	}
-	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted})
+	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted, stored: time.Now()})
 }
 
 // CreateJobs fails where an engine lets a create that arrives late bring a job

@@ -103,6 +103,7 @@ type World struct {
 	serial int                // of jobs made by people
 	jobs   []string           // app/name of those that people know
 	asked  []asked
+	faults *troubles
 	// changes are what people asked of triggers that waited.
 	changes map[core.RunID][]*changed
 }
@@ -110,7 +111,7 @@ type World struct {
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, changes: map[core.RunID][]*changed{},
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")
@@ -372,6 +373,12 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 		}
 	}
 	w.truth.hold(inv)
+	switch until := in.p.frozenUntil(); {
+	case in.dead.Load(): // since they were received
+		w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), inv.all...)
+	case until.After(time.Now()):
+		w.gone(in.p, until)
+	}
 	ctx := context.WithValue(in.ctx, invocationKey{}, inv)
 	if !w.cfg.Machine { // there it is as long as its calls
 		var cancel context.CancelFunc
@@ -556,7 +563,8 @@ func (w *World) someProcess(d *dice) *process {
 
 // setClock sets the clock of the machine.
 func (w *World) setClock(offset time.Duration) {
-	w.offset.Store(int64(offset))
+	before := time.Duration(w.offset.Swap(int64(offset)))
+	w.troubleForAll(time.Now().Add(max(before-offset, 0) + w.deployed.aftermath().again)) // one that was set back waits as long
 	w.count("clock of all set", 1)
 	for _, p := range w.processes() {
 		p.stepped.Store(time.Now().UnixNano())
@@ -579,6 +587,11 @@ func (w *World) disasters(d *dice) {
 				w.mu.Lock()
 				w.ticks.down = until
 				w.mu.Unlock()
+			}
+			if kind == "dispatcher" {
+				w.troubleForAll(until.Add(w.deployed.aftermath().again))
+			} else {
+				w.troublePlanning(until.Add(w.deployed.aftermath().lease))
 			}
 			for _, p := range w.processes() {
 				if p.kind() == kind {
@@ -621,7 +634,7 @@ func (w *World) disasters(d *dice) {
 				if w.truth.PutGlobal(bg, seen, g) == nil {
 					w.count("groups change", 1)
 				}
-			} else if err == nil && g.Partitions == 2 && !w.deployed.functions {
+			} else if err == nil && g.Partitions == 2 {
 				seen := g.Rev
 				g.Partitions, g.Readable = 4, 4
 				g.Rev = max(seen+1, time.Now().UnixMilli())

@@ -1,0 +1,294 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// The rule of liveness: every instant that is due is decided, which is to say that
+// its run is sent or closed, or a record covers it, within a bound that the world's
+// faults justify. So is every retry and every trigger.
+//
+// A fault is noted where it happens, with what it is in the way of and until when
+// its consequences may last by the durations that are deployed (aftermath). What
+// is no fault justifies nothing: invocations that end, overlap and are woken late,
+// partitions, what executors of other addresses do, queues that wait for others.
+
+// trouble is one fault: from, and until when its consequences may last.
+type trouble struct{ from, until time.Time }
+
+// bound is until when something that is due has to be decided: a moment later, or
+// after the last of the troubles that follow each other in its way. Troubles are in
+// the order of their beginnings.
+func bound(due time.Time, moment time.Duration, troubles []trouble) time.Time {
+	limit := due.Add(moment)
+	for _, t := range troubles {
+		if t.from.After(limit) {
+			break
+		}
+		if until := t.until.Add(moment); t.until.After(due) && until.After(limit) {
+			limit = until
+		}
+	}
+	return limit
+}
+
+// aftermath is how long the consequences of a fault of a call last.
+type aftermath struct {
+	planning  time.Duration // until a job is planned that one pass left
+	lease     time.Duration // until a partition is planned whose ticker is gone
+	again     time.Duration // until a message comes again and its run can be claimed
+	finishing time.Duration // until a report that failed is made again
+}
+
+func (d *deployment) aftermath() aftermath {
+	a := aftermath{planning: 2 * time.Second, lease: d.lease + 2*time.Second, again: d.visibility + d.invocation + d.backoffMax*5/4, finishing: 20 * time.Second}
+	if d.functions {
+		a.lease += 2 * d.wake
+	}
+	return a
+}
+
+// moment is how long a decision may take where nothing is in its way: the way of a
+// message, and the calls of an invocation, none of which is slow.
+const moment = 5 * time.Second
+
+// troubles are the faults of a world, by what they are in the way of.
+type troubles struct {
+	all, planning, finishing []trouble
+	left                     []trouble // for what waits for the watchdog
+	jobs                     map[core.JobID][]trouble
+	runs                     map[core.RunID][]trouble
+	at                       map[string][]trouble     // an address
+	moved                    map[core.JobID]time.Time // when the index was last told of a job
+}
+
+func newTroubles() *troubles {
+	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, at: map[string][]trouble{}, moved: map[core.JobID]time.Time{}}
+}
+
+// trouble notes that a call of a process goes wrong, or takes long.
+func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes time.Duration) {
+	a := w.deployed.aftermath()
+	now := time.Now()
+	until := func(d time.Duration) trouble { return trouble{now, now.Add(takes + d)} }
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.faults
+	switch in.p.kind() {
+	case "ticker":
+		d := a.planning
+		if op == "DropLease" || op == "PutLease" || op == "Leases" || op == "Another" {
+			d = a.lease
+		}
+		f.planning = append(f.planning, until(d))
+		f.finishing = append(f.finishing, until(a.finishing))
+	case "dispatcher":
+		inv := invocationOf(ctx)
+		if inv == nil {
+			f.all = append(f.all, until(time.Second))
+			break
+		}
+		for _, id := range inv.all {
+			f.runs[id] = append(f.runs[id], until(a.again))
+		}
+	case "user": // what was to be planned at once is left to the tick
+		f.planning = append(f.planning, until(a.lease))
+	default:
+		f.finishing = append(f.finishing, until(a.finishing))
+	}
+}
+
+// gone notes that a process does nothing until a moment.
+func (w *World) gone(p *process, until time.Time) {
+	a := w.deployed.aftermath()
+	now := time.Now()
+	w.truth.mu.Lock()
+	var runs []core.RunID
+	for in, invs := range w.truth.held {
+		if in.p == p {
+			for inv := range invs {
+				runs = append(runs, inv.all...)
+			}
+		}
+	}
+	w.truth.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.faults
+	switch p.kind() {
+	case "ticker":
+		f.planning = append(f.planning, trouble{now, until.Add(a.lease)})
+		f.finishing = append(f.finishing, trouble{now, until.Add(a.lease)})
+	case "dispatcher":
+		for _, id := range runs {
+			f.runs[id] = append(f.runs[id], trouble{now, until.Add(a.again)})
+		}
+	case "user":
+		f.planning = append(f.planning, trouble{now, until.Add(a.lease)})
+	default:
+		f.finishing = append(f.finishing, trouble{now, until.Add(a.finishing)})
+	}
+}
+
+// troubleOf notes what concerns some runs only, troubleAt an address, troubleForAll all.
+func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, id := range runs {
+		w.faults.runs[id] = append(w.faults.runs[id], trouble{from, until})
+	}
+}
+
+// troubleLeft notes a message that is late: while it is on the ring, what was left
+// is not judged, for it may be its message.
+func (w *World) troubleLeft(until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.left = append(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
+}
+
+func (w *World) troubleAt(address string, from, until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.at[address] = append(w.faults.at[address], trouble{from, until})
+}
+
+func (w *World) troubleForAll(until time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.all = append(w.faults.all, trouble{time.Now(), until})
+}
+
+func (w *World) troublePlanning(until time.Time, jobs ...core.JobID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(jobs) == 0 {
+		w.faults.planning = append(w.faults.planning, trouble{time.Now(), until})
+	}
+	for _, id := range jobs {
+		w.faults.jobs[id] = append(w.faults.jobs[id], trouble{time.Now(), until})
+	}
+}
+
+// stale notes a look at an index that is behind: it does not show the jobs that
+// were moved meanwhile, and where that was all, the invocation ends.
+func (w *World) stale(behind time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := time.Now()
+	for id, at := range w.faults.moved {
+		if now.Sub(at) <= behind+time.Second {
+			w.faults.jobs[id] = append(w.faults.jobs[id], trouble{now, now.Add(w.deployed.aftermath().planning + 2*w.deployed.wake)})
+		} else if now.Sub(at) > time.Minute {
+			delete(w.faults.moved, id)
+		}
+	}
+}
+
+// entered notes that the due index is to say something new of a job.
+func (w *World) entered(id core.JobID) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.moved[id] = time.Now()
+}
+
+// watched is when the watchdog has closed a run at the latest that nobody works on:
+// it looks at ages that double, so at twice the age at the most from which on it may
+// be said, one walk and one second look later.
+func (d *deployment) watched() time.Duration {
+	const functionLimit, grace = 3 * time.Minute, time.Minute // the longest that is waited for, of the world's executors
+	age := max(d.behind, functionLimit+grace)
+	return 2*age + d.behind + 2*time.Minute + d.idleGap
+}
+
+// inTheWay is all that was in the way of a run, in the order of its beginnings.
+func (w *World) inTheWay(runs []core.RunID, address string, finishing bool) []trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.faults
+	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.at[address])
+	for _, id := range runs {
+		list = append(list, f.runs[id]...)
+	}
+	if finishing { // what is owed and not made at once, the watchdog makes
+		list = slices.Concat(list, f.left)
+		for _, t := range slices.Concat(f.finishing, f.runs[runs[len(runs)-1]]) {
+			t.until = t.until.Add(w.deployed.behind + 2*time.Minute)
+			list = append(list, t)
+		}
+	}
+	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })
+	return list
+}
+
+// decided notes when a run was decided first. Callers hold mu.
+func (t *truth) decided(id core.RunID) {
+	if st := t.story(id); st.decided.IsZero() {
+		st.decided = time.Now()
+	}
+}
+
+// covering is when a record was first made that covers an instant.
+func (t *truth) covering(job core.JobID, at core.Instant) time.Time {
+	var first time.Time
+	for _, c := range t.covers[job] {
+		if c.first <= at && at <= c.last && (first.IsZero() || c.at.Before(first)) {
+			first = c.at
+		}
+	}
+	return first
+}
+
+// cover is a record of skipped instants, and when it was stored.
+type cover struct {
+	first, last core.Instant
+	at          time.Time
+}
+
+// inTime asserts that what was due was decided within its bound. Callers hold mu
+// of the truth.
+func (w *World) inTime(what string, runs []core.RunID, address string, moment time.Duration, due, decided time.Time, finishing bool) {
+	moment += w.slack()
+	if decided.Sub(due) <= moment {
+		return
+	}
+	limit := bound(due, moment, w.inTheWay(runs, address, finishing))
+	if decided.After(limit) {
+		for _, t := range w.inTheWay(runs, address, finishing) {
+			if t.until.After(due) && t.from.Before(decided) {
+				w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
+			}
+		}
+		w.truth.fail(runs[0], "%s %d was due at %s and decided %s later: %s after all that was in its way", what, runs[0], due.Format("15:04:05.000"), decided.Sub(due), decided.Sub(limit))
+	}
+	w.counts["late, and justified"]++
+}
+
+// runInTime asserts it of a run that is there.
+func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
+	st := w.truth.story(r.ID)
+	if st.decided.IsZero() {
+		return // said elsewhere
+	}
+	due := r.Slot.Time()
+	for _, t := range []time.Time{since, st.born} {
+		if t.After(due) {
+			due = t
+		}
+	}
+	ids := []core.RunID{r.ID}
+	if parent != 0 {
+		ids = append(ids, parent)
+	}
+	within := moment
+	if st.left {
+		within = w.deployed.watched()
+	}
+	what := cmp.Or(string(r.Cause), "run")
+	w.inTime(what, ids, r.Address, within, due, st.decided, st.left || r.Cause == core.CauseRetry || r.FixedDelay)
+}
