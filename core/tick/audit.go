@@ -22,21 +22,30 @@ const (
 	lookBack = 24 * time.Hour
 )
 
+// gone is the time up to which no message is on the ring any more; zero where that
+// is not known, or not to be compared.
+func (t *Ticker) gone(ctx context.Context) time.Time {
+	if t.o.AuditAfter <= 0 {
+		return time.Time{}
+	}
+	upTo := t.o.Now().Add(-t.o.AuditAfter)
+	switch oldest, err := t.store.OldestMessage(ctx); {
+	case err != nil:
+		return time.Time{}
+	case !oldest.IsZero() && oldest.Before(upTo): // what is due from there on may be on its way
+		return oldest.Add(-1)
+	}
+	return upTo
+}
+
 // audit compares, for each job that is planned, its last finished window with
 // its runs, and adds the fires of instants that have neither a run nor a record.
 // It does so while messages are due or in flight too: what was due before the
 // oldest of them is on none.
 // It is a net below the ring: what cannot be compared now is left.
-func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, now time.Time) {
-	if t.o.AuditAfter <= 0 || len(plans) == 0 {
+func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo time.Time) {
+	if upTo.IsZero() || len(plans) == 0 {
 		return
-	}
-	upTo := now.Add(-t.o.AuditAfter)
-	switch oldest, err := t.store.OldestMessage(ctx); {
-	case err != nil:
-		return
-	case !oldest.IsZero() && oldest.Before(upTo): // what is due from there on may be on its way
-		upTo = oldest.Add(-1)
 	}
 	names := map[string]bool{}
 	for i := range plans {
@@ -68,8 +77,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, now 
 			for _, f := range fires {
 				t.o.Log.Error("an instant had neither a run nor a record: it is sent again", "job", s.ID, "run", f.Run, "instant", f.At)
 			}
-			plans[i].Fires = append(plans[i].Fires, fires...)
-			plans[i].recovered = len(fires)
+			plans[i].lost = fires
 		})
 	}
 	all.Wait()

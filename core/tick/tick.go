@@ -280,7 +280,6 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 		for i := range list {
 			list[i].Advance.NewPartition = core.PartitionOf(list[i].of.ID, g.Partitions)
 		}
-		t.audit(ctx, g, list, now)
 		sent, moved, err := t.commit(ctx, g, p, list, res)
 		if err != nil {
 			errs = append(errs, err)
@@ -323,9 +322,9 @@ func (t *Ticker) again(s core.Sched) (planned, bool) {
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
-	of        core.Sched
-	again     bool // its fires are on the ring already
-	recovered int  // of its fires, those of instants that were lost
+	of    core.Sched
+	again bool        // its fires are on the ring already
+	lost  []core.Fire // of instants before that the ring has lost
 }
 
 // plan computes one job; what goes wrong concerns that job alone.
@@ -506,23 +505,20 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 			}
 		}
 	}
-	if len(fires) > 0 {
-		out := plan.Pack(fires, ring.MaxFires, t.cut)
-		for k, err := range t.ring.Enqueue(ctx, out) {
-			for _, f := range out[k].Message.Fires {
-				if err != nil {
-					bad[jobs[f.Run.Job()]] = true
-				} else {
-					res.Fires++
-					t.herd[f.Slot]++
-				}
-			}
-		}
+	upTo := t.gone(ctx) // before these are on the ring
+	t.enqueue(ctx, fires, jobs, bad, res)
+	// After them, for it takes a while, and what is put on a queue of whole seconds
+	// late is held for longer.
+	t.audit(ctx, g, plans, upTo)
+	fires = nil
+	for i := range plans {
+		fires = append(fires, plans[i].lost...)
 	}
+	t.enqueue(ctx, fires, jobs, bad, res)
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
 		if !bad[i] {
-			res.Recovered += plans[i].recovered
+			res.Recovered += len(plans[i].lost)
 			moves = append(moves, &plans[i])
 		}
 	}
@@ -531,6 +527,24 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		err = fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans))
 	}
 	return len(moves), moved, err
+}
+
+// enqueue puts fires on the ring; bad are the jobs whose are not all there.
+func (t *Ticker) enqueue(ctx context.Context, fires []core.Fire, jobs map[core.JobID]int, bad []bool, res *Result) {
+	if len(fires) == 0 {
+		return
+	}
+	out := plan.Pack(fires, ring.MaxFires, t.cut)
+	for k, err := range t.ring.Enqueue(ctx, out) {
+		for _, f := range out[k].Message.Fires {
+			if err != nil {
+				bad[jobs[f.Run.Job()]] = true
+			} else {
+				res.Fires++
+				t.herd[f.Slot]++
+			}
+		}
+	}
 }
 
 // advance moves jobs on whose fires are on the ring, and answers how many it may
@@ -555,7 +569,7 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 		case errors.Is(err, core.ErrRefused): // another ticker or an edit was faster
 		default:
 			failed++
-			if pl.again || len(pl.Fires) > 0 {
+			if pl.again || len(pl.Fires)+len(pl.lost) > 0 {
 				t.sent[pl.of.ID] = sent{move: pl.Advance, at: now}
 			}
 		}

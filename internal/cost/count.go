@@ -41,7 +41,7 @@ const (
 	// How long after the beginning of a pass its first message is on the queue, and
 	// how much later the last one for each job.
 	way    = 40 * time.Millisecond
-	wayJob = 280 * time.Microsecond
+	wayJob = 100 * time.Microsecond
 	taken  = 30 * time.Millisecond // until a visible message is in hand
 )
 
