@@ -210,18 +210,11 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		w.count("send blocked", 1)
 		return finished(dispatch.Answer{Kind: dispatch.AnswerBlocked, Code: 500, Message: "block strategy effect：Discard Later"})
 	}
-	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}
 	x.mu.Unlock()
 	if others > 0 && sh.Job.Def.Block == core.BlockCoverEarly {
 		x.endAll(sh.Address, sh.Job.Def.ID, "block strategy effect：Cover Early [job running, killed]")
 	}
-	x.mu.Lock()
-	e.tasks[t.run] = t
-	if e.jobs[t.job] == nil {
-		e.jobs[t.job] = map[*task]struct{}{}
-	}
-	e.jobs[t.job][t] = struct{}{}
-	x.mu.Unlock()
+	t := x.takes(&sh)
 	w.truth.arrived(inv, s.in, &sh, began, false)
 
 	if call && w.cfg.Machine && odd && sh.Job.Def.Timeout >= time.Minute && d.chance(0.4) {
@@ -295,6 +288,20 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		a.Request, a.Log = "request", "group" // which is one write more
 	}
 	return finished(a)
+}
+
+// takes has an executor work on a run.
+func (x *executors) takes(sh *dispatch.Shipment) *task {
+	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	e := x.at[sh.Address]
+	e.tasks[t.run] = t
+	if e.jobs[t.job] == nil {
+		e.jobs[t.job] = map[*task]struct{}{}
+	}
+	e.jobs[t.job][t] = struct{}{}
+	return t
 }
 
 // end ends a task; false if that was done already.

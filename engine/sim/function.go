@@ -8,7 +8,6 @@ import (
 
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 )
@@ -103,6 +102,10 @@ func (w *World) wakes(f *function) {
 			late = d.between(0, w.deployed.wake-time.Second)
 		}
 		w.sleep(bg, time.Until(at.Add(late)))
+		for w.still.Load() && !w.closing() {
+			w.sleep(bg, w.deployed.wake)
+			at = time.Now()
+		}
 		if w.closing() {
 			return
 		}
@@ -147,7 +150,7 @@ func (w *World) tickOptions(in *incarnation) tick.Options {
 	d := &w.deployed
 	return tick.Options{
 		Now: in.p.now, Plan: d.plan, LeaseFor: d.lease, AuditAfter: d.auditAfter, Page: w.page(), Log: w.log, PlanBackoff: d.planBackoff, SlowLane: d.lane,
-		Rates: parts.Rates{Max: d.partitions, Advance: d.advanceRate, ShrinkAfter: 15 * time.Minute, SettleFor: 10 * time.Minute},
+		Rates: d.rates,
 	}
 }
 

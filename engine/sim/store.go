@@ -65,6 +65,14 @@ func newStore(w *World) (Store, *cloud) {
 		})
 		return lag
 	}
+	c.db.TTL = func() (late time.Duration) {
+		throw(func(d *dice) {
+			if d.chance(0.3) {
+				late = d.between(0, 48*time.Hour)
+			}
+		})
+		return late
+	}
 	c.sqs.Shuffle = func(n int, swap func(i, j int)) {
 		throw(func(d *dice) {
 			for i := n - 1; i > 0; i-- {

@@ -93,6 +93,7 @@ type World struct {
 	began    time.Time
 	faulty   atomic.Bool
 	busy     atomic.Bool  // people are at work
+	still    atomic.Bool  // nothing runs: no need to look each second
 	offset   atomic.Int64 // of the machine's clock, in nanoseconds
 	done     chan struct{}
 	wg       sync.WaitGroup
@@ -251,10 +252,37 @@ func (w *World) count(what string, n int) {
 	w.mu.Unlock()
 }
 
+// stands lets time pass in which nothing of the deployment runs, so that days cost
+// nothing; what is stored goes on to expire.
+func (w *World) stands(d time.Duration) {
+	w.still.Store(true)
+	until := time.Now().Add(d)
+	if w.ticks != nil {
+		w.mu.Lock()
+		w.ticks.down = until
+		w.mu.Unlock()
+	}
+	for _, p := range w.processes() {
+		p.mu.Lock()
+		p.down = until
+		p.mu.Unlock()
+		if in := p.living(); in != nil {
+			in.kill(p.kind())
+		}
+	}
+	w.troubleForAll(until.Add(w.deployed.aftermath().again))
+	w.sleep(bg, d)
+	w.still.Store(false)
+	w.sleep(bg, 10*time.Second) // until all are there
+}
+
 // watch asserts each second what must hold at any moment.
 func (w *World) watch() {
 	for n := 1; !w.closing(); n++ {
 		w.sleep(bg, time.Second)
+		for w.still.Load() && !w.closing() {
+			w.sleep(bg, 10*time.Minute)
+		}
 		if n%sweepEvery == 0 {
 			w.truth.sweep()
 		}

@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+)
+
+const day = 24 * time.Hour
+
+// A trigger 70 days ahead is there when its time has come.
+func TestTriggerFarAhead(t *testing.T) {
+	for _, aws := range []bool{false, true} {
+		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 71 * day, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: func(w *World) {
+			at := time.Now().Add(70 * day)
+			if _, err := w.people.Trigger(bg, god, manage.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
+				w.fail(0, "trigger: %v", err)
+			}
+			w.stands(70*day - 20*time.Minute)
+			w.sleep(bg, 30*time.Minute)
+			w.stands(time.Until(w.began.Add(71 * day)))
+		}})
+		r.want(t, "state succeeded", 1)
+		if runs := r.runs(t, 1); len(runs) == 1 && runs[0].SentAt.Sub(runs[0].Slot.Time()) > time.Second {
+			t.Errorf("sent at %s, due at %s", runs[0].SentAt, runs[0].Slot)
+		}
+	}
+}
+
+// A run that is open for 30 days is watched all the time: the one that reports ends
+// as it says, and the one whose executor forgot it is lost soon after.
+func TestRunOpenForAMonth(t *testing.T) {
+	for _, aws := range []bool{false, true} {
+		var forgets time.Time
+		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"), byHand("alpha", "two")},
+			Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+				forgets = time.Now().Add(30 * day)
+				t := w.execs.takes(sh)
+				w.after(30*day, func() {
+					if w.execs.end(w.execs.at[sh.Address], t); sh.Job.Def.Name == "one" {
+						w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200})
+					}
+				})
+				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+			},
+			Act: func(w *World) {
+				trigger("alpha/one", "alpha/two")(w)
+				for w.busy.Load() { // what happens in between is little
+					w.sleep(bg, 15*time.Minute)
+					if left := time.Until(w.began.Add(31 * day)); left > 0 {
+						w.stands(min(4*time.Hour, left))
+					}
+				}
+			}})
+		r.want(t, "state succeeded", 1)
+		r.want(t, "state lost", 1)
+		for n := range core.JobID(2) {
+			for _, run := range r.runs(t, n+1) {
+				if late := run.EndedAt.Sub(forgets); late < 0 || late > 5*time.Hour {
+					t.Errorf("run %d ended as %s at %s, %s after its executor ended it", run.ID, run.State, run.EndedAt, late)
+				}
+			}
+		}
+	}
+}
