@@ -73,11 +73,11 @@ type batch struct {
 	until    time.Time // this process cannot send after it; by the wall clock, for others compare it
 	key      core.JournalKey
 	items    []*item
-	apps     map[string]core.App
-	live     map[string][]string // addresses by app
-	calls    map[string]bool     // apps with a call: among their addresses
-	outage   bool                // executors may be missing only because we were away
-	silent   map[at]bool         // queues that were polled, and are no more
+	apps     map[string]*core.App // one for all its fires
+	live     map[string][]string  // addresses by app
+	calls    map[string]bool      // apps with a call: among their addresses
+	outage   bool                 // executors may be missing only because we were away
+	silent   map[at]bool          // queues that were polled, and are no more
 
 	mu      sync.Mutex   // guards item status and items while sends are open, and the fields below
 	settled []core.Entry // of items that are gone: answered long ago, while others are awaited
@@ -240,11 +240,13 @@ func (b *batch) read(ctx context.Context) {
 	}
 	now := b.now()
 	b.outage = !global.UpSince.IsZero() && now.Before(global.UpSince.Add(b.d.o.Expiry))
-	b.apps = apps
+	b.apps = make(map[string]*core.App, len(names))
 	b.live = make(map[string][]string, len(names))
 	b.calls, b.silent = map[string]bool{}, map[at]bool{}
 	for _, name := range names {
 		app := apps[name]
+		app.Name = name
+		b.apps[name] = &app
 		for _, e := range app.Candidates(executors[name], global, now, b.d.o.Expiry) {
 			b.live[name] = append(b.live[name], e.Address)
 			if strings.HasPrefix(e.Address, "queue:") && e.Silent(global, now, b.d.o.Expiry) {
@@ -269,9 +271,7 @@ func (b *batch) read(ctx context.Context) {
 			continue
 		}
 		it.job = &job
-		app := apps[job.Def.App]
-		app.Name = job.Def.App
-		it.app = &app
+		it.app = b.apps[job.Def.App]
 		if _, planned := it.fire.Run.Planned(); !planned {
 			run, ok := runs[it.fire.Run]
 			switch {
@@ -286,7 +286,7 @@ func (b *batch) read(ctx context.Context) {
 			}
 		}
 		b.pauses(it, global.Pause, global.Past, now)
-		b.pauses(it, app.Pause, app.Past, now)
+		b.pauses(it, it.app.Pause, it.app.Past, now)
 	}
 }
 
