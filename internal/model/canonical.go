@@ -10,6 +10,9 @@ func (w *World) canonical(s *state) (swapped swaps) {
 	if l.all == 0 {
 		l.crash, l.write, l.busy, l.second, l.slow = 0, 0, 0, 0, 0
 	}
+	if l.changes == 0 {
+		s.over = 0
+	}
 	for f := range w.Fires {
 		w.forgetClosed(s, f)
 	}

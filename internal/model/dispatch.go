@@ -133,7 +133,8 @@ func (g *gen) afterSkip() uint8 {
 
 func (g *gen) claim(s state, k, f int) {
 	a, nonce := firstAddress(&s, f), s.disp[k].nonce
-	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), g.putClaim(f, nonce, a, s.disp[k].rev), func(t *state, ans answer) {
+	put := g.putClaim(f, nonce, a, s.disp[k].rev)
+	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
 		i.address = a
 		i.is = [...]uint8{mine, toLook, toLookUnknown, toLookUnknown}[ans]
@@ -470,7 +471,7 @@ func (g *gen) arrive(s *state, k, f int) {
 	case m.arrived&^bit != 0:
 		g.breaks("3: two addresses")
 	case stopped && (m.arrived != 0 || r.is != open):
-		g.window = "an owner that was stopped between check and send"
+		g.window = windowStopped
 	case m.arrived == 0 && r.is != open && i.maybeSent == 0:
 		g.breaks("3: a first send of a closed run")
 	case m.arrived == 0:
@@ -479,9 +480,9 @@ func (g *gen) arrive(s *state, k, f int) {
 	case m.recorded&recordedInTime != 0:
 		g.breaks("3: a re-send of what a stored journal says was answered")
 	case r.is != open:
-		g.window = "a callback between take-over and re-send"
+		g.window = windowCallback
 	case m.recorded&recordedLate != 0:
-		g.window = "an answer that was stored late, or is in a check"
+		g.window = windowStored
 	}
 	if g.w.Kind == Trigger && r.is == open && i.params != r.params {
 		g.breaks("a trigger is sent as it was before its change")
@@ -493,7 +494,7 @@ func (g *gen) arrive(s *state, k, f int) {
 		if r.rev == s.runs[o].rev {
 			g.breaks("a fixed delay runs twice at once")
 		}
-		g.window = "a fixed delay that was changed between its fire and the advance"
+		g.window = windowChain
 	}
 	m.arrived |= bit
 	if g.w.CoverEarly && m.exec == running {

@@ -41,7 +41,8 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 	case endCreate, endSend, endNote:
 		g.follow(*s, who, of)
 	case endChain:
-		g.write(*s, who+" moves the job on after "+fireName(int(e.fire)), g.putChainEnded(int(e.fire)), func(t *state, _ answer) { *of(t) = ender{} }, late{})
+		g.write(*s, who+" moves the job on after "+fireName(int(e.fire)), g.putChainEnded(int(e.fire)),
+			func(t *state, _ answer) { *of(t) = ender{} }, late{})
 	}
 	if s.left.crash > 0 {
 		t := *s
@@ -275,7 +276,8 @@ func (g *gen) owe(s state, k, f int) {
 // chainGoesOn moves a fixed delay on after a record that this dispatcher made;
 // what fails here the tick repairs.
 func (g *gen) chainGoesOn(s state, k, f int) {
-	g.write(s, dispName(k)+" moves the job on after "+fireName(f), g.putChainEnded(f), func(t *state, _ answer) { t.disp[k].of[f].is = done }, late{})
+	g.write(s, dispName(k)+" moves the job on after "+fireName(f), g.putChainEnded(f),
+		func(t *state, _ answer) { t.disp[k].of[f].is = done }, late{})
 }
 
 func runName(is uint8) string {

@@ -59,6 +59,9 @@ func (w *World) rest(s *state) (far int, why string) {
 		if s.runs[f].is == open {
 			return 1, fireName(f) + " is open"
 		}
+		if s.runs[f].owes != 0 {
+			return 1, fireName(f) + " owes its retry"
+		}
 	}
 	switch {
 	case s.check.nonce != 0 || s.late.what != lateNone || s.entry != 0:
@@ -80,8 +83,6 @@ func (w *World) rest(s *state) (far int, why string) {
 func (w *World) lacks(s *state, f int) string {
 	r := &s.runs[f]
 	switch {
-	case r.owes != 0:
-		return "owes its retry"
 	case r.is == absent && w.demanded(s, f) && s.covered&(1<<f) == 0:
 		return "was demanded, and has neither run nor record"
 	case w.Kind != FixedDelay && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):

@@ -59,7 +59,7 @@ func (g *gen) begin(s *state, k int) {
 		if kind == edit && s.paused() {
 			continue
 		}
-		for due := s.due(); due <= uint8(g.w.Fires); due++ {
+		for due := max(s.due(), s.over); due <= uint8(g.w.Fires); due++ {
 			if g.w.Due >= 0 && int(due) != g.w.Due {
 				continue
 			}

@@ -13,6 +13,7 @@ type state struct {
 	job      job
 	changes  [2]change // that made revisions 2 and 3
 	covered  uint8     // fires inside a stored skipped range
+	over     uint8     // fires that the watchdog has come to: due before any later change
 	alleged  uint8     // change records that stand before the write which makes them true
 	entry    uint8     // of the trigger in the due index: 1 + the slot it names; 0: none
 	pause    uint8     // 1: the app of the trigger is paused
@@ -60,7 +61,8 @@ type run struct {
 	is, owner, until, past, address, maybeSent, journal, kill uint8
 	rev                                                       uint8 // of its claim; of a fixed delay
 	slot, params                                              uint8 // how often the trigger's were changed
-	owes, retries, sent                                       uint8 // the owed ID; bits of the IDs that were created; its message was sent
+	// The owed ID; bits of the IDs that were created; 1: its message was sent.
+	owes, retries, sent uint8
 }
 
 // States of a run.

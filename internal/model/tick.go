@@ -40,7 +40,7 @@ func (g *gen) tickReads(s *state, k int) {
 	case g.w.Kind == Trigger:
 	case s.paused():
 		if g.w.EndsBy && s.left.changes > 0 && s.job.rev < 3 {
-			due := s.changes[s.job.rev-2].due
+			due := max(s.due(), s.over)
 			for ; due <= uint8(g.w.Fires); due++ {
 				t = *s
 				t.tickers[k] = ticker{at: tickResume, rev: s.job.rev, next: s.job.next, tail: s.job.tail, slot: due}
@@ -52,7 +52,8 @@ func (g *gen) tickReads(s *state, k int) {
 		}
 	case s.job.tail != 0:
 		*x = ticker{at: tickRead, rev: s.job.rev, next: s.job.next, tail: s.job.tail}
-		g.emit(&t, false, "%s reads the job: revision %d, the chain of %s is its tail", tickName(k), s.job.rev, fireName(int(s.job.tail-1)))
+		g.emit(&t, false, "%s reads the job: revision %d, the chain of %s is its tail", tickName(k), s.job.rev,
+			fireName(int(s.job.tail-1)))
 	case s.job.next < uint8(g.w.Fires):
 		*x = ticker{at: tickRead, rev: s.job.rev, next: s.job.next}
 		g.emit(&t, false, "%s reads the job: revision %d, next is %s", tickName(k), s.job.rev, fireName(int(s.job.next)))

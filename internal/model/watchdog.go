@@ -14,6 +14,9 @@ func (g *gen) watch(s *state) {
 			continue
 		}
 		t := *s
+		if g.w.Kind != Trigger {
+			t.over = max(s.over, uint8(f+1))
+		}
 		t.watchdog = ender{at: endRead, fire: uint8(f), what: what, id: 2}
 		g.emit(&t, false, "the watchdog looks at %s", fireName(f))
 	}
@@ -23,7 +26,7 @@ func (g *gen) watch(s *state) {
 // to look at it at all.
 func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 	r, m := &s.runs[f], &s.seen[f]
-	if m.known == 0 || m.exec == running || m.reports == 1 || g.busy(s, f) {
+	if m.known == 0 || m.exec == running || m.reports == 1 || g.busy(s, f) || s.changing(f) {
 		return 0, false
 	}
 	switch {
@@ -44,6 +47,22 @@ func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 func (g *gen) busy(s *state, f int) bool {
 	for k := range s.disp {
 		if s.disp[k].at != unborn && s.disp[k].fires&(1<<f) != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// changing reports whether a change is being stored whose revAt lies before a
+// fire's instant: none takes the minutes after which the watchdog comes.
+func (s *state) changing(f int) bool {
+	for i := range s.people {
+		if p := &s.people[i]; (p.at == toCover || p.at == toChange) && int(p.due) <= f {
+			return true
+		}
+	}
+	for i := range s.tickers {
+		if x := &s.tickers[i]; x.at == tickResume && int(x.slot) <= f {
 			return true
 		}
 	}

@@ -95,6 +95,14 @@ type gen struct {
 	window string
 }
 
+// The windows of section 8, in its order; the second and the third are one here.
+const (
+	windowStopped  = "an owner that was stopped between check and send"
+	windowStored   = "an answer that was stored late, or is in a check"
+	windowCallback = "a callback between take-over and re-send"
+	windowChain    = "a fixed delay that was changed between its fire and the advance"
+)
+
 func (g *gen) breaks(what string) {
 	if g.broken == "" {
 		g.broken = what
