@@ -170,6 +170,33 @@ func (w *world) ringIDs() []core.RunID {
 	}
 }
 
+// A server that was stopped while its clock was ahead, or killed, plans at once
+// when it is started again under the right time.
+func TestLeasesOfAClockThatWasAhead(t *testing.T) {
+	for what, stop := range map[string]func(*tick.Ticker) error{
+		"stopped": func(t *tick.Ticker) error { return t.Release(context.Background()) },
+		"killed":  func(*tick.Ticker) error { return nil },
+	} {
+		for _, next := range []string{"serve", "another"} {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, 2)
+				w.join("serve", tick.Options{Now: func() time.Time { return time.Now().Add(time.Hour) }})
+				if held := w.pass(); len(held["serve"]) != 2 {
+					t.Fatalf("%v are held", held)
+				}
+				if err := stop(w.tickers["serve"]); err != nil {
+					t.Fatal(err)
+				}
+				delete(w.tickers, "serve")
+				w.join(next, tick.Options{})
+				if held := w.pass(); len(held[next]) != 2 {
+					t.Errorf("%s an hour ahead: %s holds %v", what, next, held[next])
+				}
+			})
+		}
+	}
+}
+
 // TestPartitionsGrowUnderLoad: a partition that is over its rate for long is
 // parted, jobs move, and none misses an instant on the way.
 func TestPartitionsGrowUnderLoad(t *testing.T) {

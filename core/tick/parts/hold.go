@@ -95,7 +95,7 @@ func (h *Hold) Turn(ctx context.Context, n int) ([]int, error) {
 }
 
 func (h *Hold) looks() []look {
-	return looks(h.n, h.o.ID, h.mine, h.stored, h.o.Round, h.o.Now())
+	return looks(h.n, h.o.ID, h.mine, h.stored, h.o.LeaseFor, h.o.Round, h.o.Now())
 }
 
 // renew keeps a lease that is held, or gives up what is none any more.
@@ -144,7 +144,7 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: seen.Epoch + 1, Until: now.Add(h.o.LeaseFor)}
 	switch err := h.leases.PutLease(ctx, seen, next); {
 	case errors.Is(err, core.ErrRefused):
-		next.Owner = "" // whoever it is: it is looked at
+		next.Owner = "another" // whoever it is: it is looked at
 		h.stored[next.Name] = next
 		return false, nil
 	case err != nil:

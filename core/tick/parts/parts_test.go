@@ -39,6 +39,14 @@ func TestTurn(t *testing.T) {
 		"of one that died comes last": {n: 3, stored: []core.Lease{of("dead", 0, 15*time.Second), free(1, 55*time.Second), free(2, 58*time.Second)},
 			round: now, want: []int{2, 1, 0}, unseen: 3},
 		"taken, and nobody answered": {n: 1, stored: []core.Lease{of(me, 0, -45*time.Second)}, round: now, want: []int{0}, unseen: 1},
+		// Ends by a clock that was set right since.
+		"given back, and ends in an hour": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Second)}, want: []int{0, 1}},
+		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)}, round: ago(10 * time.Second),
+			want: []int{1}, unseen: 1},
+		"given back in an hour, as a round has it": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
+			want: []int{0, 1}, unseen: 2},
+		"of one that died, and ends in an hour": {n: 2, stored: []core.Lease{of("dead", 0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
+			want: []int{0, 1}, unseen: 2},
 		"mine in their turn": {n: 3, mine: map[int]*held{0: {looked: ago(time.Second)}, 1: {looked: ago(2 * time.Second)}},
 			stored: []core.Lease{of(me, 0, -44*time.Second), of(me, 1, -44*time.Second), free(2, time.Minute)}, round: ago(10 * time.Second), want: []int{2, 1, 0}, unseen: 1},
 		"the first are for others": {n: 4, round: now, skip: 2, want: []int{2, 3, 0, 1}, unseen: 4},
@@ -49,7 +57,7 @@ func TestTurn(t *testing.T) {
 			for _, l := range c.stored {
 				stored[l.Name] = l
 			}
-			list := looks(c.n, me, c.mine, stored, c.round, now)
+			list := looks(c.n, me, c.mine, stored, 45*time.Second, c.round, now)
 			var got []int
 			unseen := 0
 			for _, l := range turn(list, c.skip) {

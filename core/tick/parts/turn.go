@@ -34,8 +34,9 @@ func turn(all []look, skip int) []look {
 
 // looks are the partitions of 0 to n-1 that a ticker may look at: what it holds,
 // and what is free. In a round that is what nobody looked at since the round
-// began; without one all that is free.
-func looks(n int, me string, mine map[int]*held, stored map[string]core.Lease, round, now time.Time) []look {
+// began; without one all that is free. A lease that ends later than any taken now
+// could, by leaseFor, was written before a clock was set: it says nothing.
+func looks(n int, me string, mine map[int]*held, stored map[string]core.Lease, leaseFor time.Duration, round, now time.Time) []look {
 	var list []look
 	for p := range n {
 		if m, ok := mine[p]; ok {
@@ -43,7 +44,10 @@ func looks(n int, me string, mine map[int]*held, stored map[string]core.Lease, r
 			continue
 		}
 		l := stored[name(p)]
-		if l.Name != "" && l.Owner != me && now.Before(l.Until) {
+		if l.Until.Sub(now) > 2*leaseFor {
+			l = core.Lease{}
+		}
+		if l.Owner != "" && l.Owner != me && now.Before(l.Until) {
 			continue
 		}
 		if unseen := l.Owner == me || l.Until.Before(round); unseen || round.IsZero() {
