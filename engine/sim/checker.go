@@ -329,7 +329,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 			if since.After(due) {
 				due = since
 			}
-			w.inTime("the record of", []core.RunID{core.PlannedRun(r.sched.ID, at)}, "", moment, due, covered, false)
+			w.inTime("the record of", []core.RunID{core.PlannedRun(r.sched.ID, at)}, r.def.App, moment, due, covered, false)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -519,5 +520,63 @@ func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {
 		}})
 	if n := r.Counts["state succeeded"]; n < 8 {
 		t.Errorf("%d runs in a minute", n)
+	}
+}
+
+// A job whose calls hang keeps no place, and no gate, from the job of another app.
+func TestHungCallsHoldUpNobody(t *testing.T) {
+	jobs := []manage.JobSpec{jobOf("alpha", "well", every(time.Second))}
+	for i := range 4 {
+		hang := jobOf("gamma", fmt.Sprint("hangs-", i), every(time.Second))
+		hang.Def.Timeout = 10 * time.Minute
+		jobs = append(jobs, hang)
+	}
+	r := directed(t, Config{For: 3 * time.Minute, Jobs: jobs,
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			if sh.Run.App != "gamma" {
+				return dispatch.Answer{}, false
+			}
+			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+			w.sleep(bg, 10*time.Minute)
+			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
+		}})
+	sent := 0
+	for _, run := range r.runs(t, 1) {
+		if late := run.SentAt.Sub(run.Slot.Time()); !run.SentAt.IsZero() && late < time.Second {
+			sent++
+		}
+	}
+	if sent < 170 {
+		t.Errorf("%d runs of the other job were sent in time in three minutes", sent)
+	}
+}
+
+// Addresses that answer no question are asked side by side, after what needs no
+// question was sent: a batch with many fires of failover is no later for others.
+func TestProbesHoldUpNobody(t *testing.T) {
+	var jobs []manage.JobSpec
+	for i := range 8 {
+		j := jobOf("alpha", fmt.Sprint("asks-", i), every(5*time.Second))
+		j.Def.Route = core.RouteFailover
+		jobs = append(jobs, j)
+	}
+	jobs = append(jobs, jobOf("gamma", "well", every(time.Second)))
+	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		if sh.Run.App != "gamma" {
+			return dispatch.Answer{}, false
+		}
+		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
+	}, Act: func(w *World) {
+		w.execs.set(func(e *executor) { e.deaf = w.began.Add(time.Hour) }, apps[0].addresses...)
+	}})
+	late := time.Duration(0)
+	for _, run := range r.runs(t, 9) {
+		if !run.SentAt.IsZero() {
+			late = max(late, run.SentAt.Sub(run.Slot.Time()))
+		}
+	}
+	if late > 2*time.Second {
+		t.Errorf("a fire that asks nobody was sent %s late", late)
 	}
 }

@@ -25,6 +25,7 @@ type executor struct {
 	address string
 	down    time.Time                         // it refuses connections until then
 	slow    time.Time                         // it answers late until then
+	deaf    time.Time                         // it answers no question until then, and works on
 	tasks   map[core.RunID]*task              // under way
 	jobs    map[core.JobID]map[*task]struct{} // the same by job
 }
@@ -49,16 +50,26 @@ var errNoAnswer = errors.New("connection refused")
 type sender struct{ in *incarnation }
 
 func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
-	_, err := read(s.in.port, ctx, "Beat", func(context.Context) (int, error) {
-		x := s.in.p.w.execs
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		if e := x.at[address]; e == nil || time.Now().Before(e.down) {
-			return 0, errNoAnswer
-		}
-		return 0, nil
-	})
+	_, err := read(s.in.port, ctx, "Beat", func(ctx context.Context) (int, error) { return 0, s.in.p.w.execs.hears(ctx, address) })
 	return err
+}
+
+// hears answers whether an address answers questions; nobody waits for longer
+// than for a send.
+func (x *executors) hears(ctx context.Context, address string) error {
+	x.mu.Lock()
+	e := x.at[address]
+	down := e == nil || time.Now().Before(e.down)
+	deaf := !down && time.Now().Before(e.deaf)
+	x.mu.Unlock()
+	if deaf {
+		x.w.count("question not answered", 1)
+		x.w.sleep(ctx, sendTimeout)
+	}
+	if down || deaf {
+		return errNoAnswer
+	}
+	return nil
 }
 
 // Limit is longer than any work here takes.
@@ -68,15 +79,14 @@ func (s sender) Limit(ctx context.Context, address string) (time.Duration, error
 
 // Idle is consistent with what the executor works on, or an error.
 func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
-	return read(s.in.port, ctx, "Idle", func(context.Context) (bool, error) {
+	return read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
 		x := s.in.p.w.execs
+		if err := x.hears(ctx, address); err != nil {
+			return false, err
+		}
 		x.mu.Lock()
 		defer x.mu.Unlock()
-		e := x.at[address]
-		if e == nil || time.Now().Before(e.down) {
-			return false, errNoAnswer
-		}
-		return len(e.jobs[job]) == 0, nil
+		return len(x.at[address].jobs[job]) == 0, nil
 	})
 }
 
@@ -146,7 +156,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		case a.Kind == dispatch.AnswerBusy:
 			w.troubleOf(time.Now(), time.Now().Add(w.deployed.aftermath().again), sh.Run.ID)
 		case a.Took > 500*time.Millisecond: // others wait for its place
-			w.troubleAt(sh.Address, began, time.Now())
+			w.troubleAt(sh.Run.App, began, time.Now().Add(w.deployed.aftermath().again))
 		}
 		w.truth.answered(inv, sh.Run.ID, a.Kind)
 		return a
@@ -165,7 +175,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		x.mu.Unlock()
 		return finished(dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "connection refused"})
 	}
-	isSlow := time.Now().Before(e.slow)
+	isSlow, isDeaf := time.Now().Before(e.slow), time.Now().Before(e.deaf)
 	x.mu.Unlock()
 
 	odd := w.faulty.Load() && w.cfg.Rate > 0
@@ -184,6 +194,8 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	}
 	r := w.cfg.Rate
 	switch {
+	case isDeaf:
+		return timeout()
 	case !odd:
 	case d.chance(0.02 * r):
 		w.count("send refused", 1)
@@ -288,6 +300,15 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		a.Request, a.Log = "request", "group" // which is one write more
 	}
 	return finished(a)
+}
+
+// set changes what some addresses are like.
+func (x *executors) set(how func(e *executor), addresses ...string) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	for _, a := range addresses {
+		how(x.at[a])
+	}
 }
 
 // takes has an executor work on a run.

@@ -63,12 +63,12 @@ type troubles struct {
 	left                     []trouble // for what waits for the watchdog
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
-	at                       map[string][]trouble     // an address
+	apps                     map[string][]trouble     // what their executors do
 	moved                    map[core.JobID]time.Time // when the index was last told of a job
 }
 
 func newTroubles() *troubles {
-	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, at: map[string][]trouble{}, moved: map[core.JobID]time.Time{}}
+	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -135,7 +135,7 @@ func (w *World) gone(p *process, until time.Time) {
 	}
 }
 
-// troubleOf notes what concerns some runs only, troubleAt an address, troubleForAll all.
+// troubleOf notes what concerns some runs only, troubleAt the runs of an app, troubleForAll all.
 func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -152,10 +152,10 @@ func (w *World) troubleLeft(until time.Time) {
 	w.faults.left = append(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
 }
 
-func (w *World) troubleAt(address string, from, until time.Time) {
+func (w *World) troubleAt(app string, from, until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.faults.at[address] = append(w.faults.at[address], trouble{from, until})
+	w.faults.apps[app] = append(w.faults.apps[app], trouble{from, until})
 }
 
 func (w *World) troubleForAll(until time.Time) {
@@ -207,11 +207,11 @@ func (d *deployment) watched() time.Duration {
 }
 
 // inTheWay is all that was in the way of a run, in the order of its beginnings.
-func (w *World) inTheWay(runs []core.RunID, address string, finishing bool) []trouble {
+func (w *World) inTheWay(runs []core.RunID, app string, finishing bool) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.at[address])
+	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app])
 	for _, id := range runs {
 		list = append(list, f.runs[id]...)
 	}
@@ -252,14 +252,16 @@ type cover struct {
 
 // inTime asserts that what was due was decided within its bound. Callers hold mu
 // of the truth.
-func (w *World) inTime(what string, runs []core.RunID, address string, moment time.Duration, due, decided time.Time, finishing bool) {
-	moment += w.slack()
+func (w *World) inTime(what string, runs []core.RunID, app string, moment time.Duration, due, decided time.Time, finishing bool) {
+	if w.cfg.Skew {
+		moment += 5 * time.Second // two clocks, each two seconds from the truth, and a second
+	}
 	if decided.Sub(due) <= moment {
 		return
 	}
-	limit := bound(due, moment, w.inTheWay(runs, address, finishing))
+	limit := bound(due, moment, w.inTheWay(runs, app, finishing))
 	if decided.After(limit) {
-		for _, t := range w.inTheWay(runs, address, finishing) {
+		for _, t := range w.inTheWay(runs, app, finishing) {
 			if t.until.After(due) && t.from.Before(decided) {
 				w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 			}
@@ -290,5 +292,5 @@ func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
 		within = w.deployed.watched()
 	}
 	what := cmp.Or(string(r.Cause), "run")
-	w.inTime(what, ids, r.Address, within, due, st.decided, st.left || r.Cause == core.CauseRetry || r.FixedDelay)
+	w.inTime(what, ids, r.App, within, due, st.decided, st.left || r.Cause == core.CauseRetry || r.FixedDelay)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -66,5 +67,39 @@ func TestRunOpenForAMonth(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// For a day an executor has twenty runs and answers no question, and another hears
+// nothing at all. The watchdog has 50 s for each of its passes, and goes on: a run
+// whose executor is gone is lost as soon as it would be without them.
+func TestDeafForADay(t *testing.T) {
+	var jobs []manage.JobSpec
+	var refs []string
+	for i := range 20 {
+		jobs = append(jobs, byHand("alpha", fmt.Sprint("deaf-", i)))
+		refs = append(refs, "alpha/"+jobs[i].Def.Name)
+	}
+	jobs = append(jobs, byHand("beta", "well"))
+	var gone time.Time
+	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		w.execs.takes(sh) // and never ends it
+		return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+	}, Act: func(w *World) {
+		trigger(refs...)(w)
+		w.sleep(bg, time.Minute)
+		w.execs.set(func(e *executor) { e.deaf = w.began.Add(day) }, apps[0].addresses...)
+		trigger("beta/well")(w)
+		w.sleep(bg, time.Minute)
+		gone = time.Now()
+		w.execs.set(func(e *executor) { e.down = w.began.Add(day) }, apps[1].addresses...)
+	}})
+	runs := r.runs(t, 21)
+	if len(runs) != 1 || runs[0].State != core.Lost {
+		t.Fatalf("%+v", runs)
+	}
+	if late := runs[0].EndedAt.Sub(gone); late > r.w.deployed.watched() {
+		t.Errorf("the run of an executor that is gone was lost %s later", late)
 	}
 }

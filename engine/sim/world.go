@@ -332,28 +332,22 @@ func (w *World) dispatcher(in *incarnation) {
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
 	in.p.mu.Unlock()
-	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
-	if w.deployed.functions {
-		in.spawn(func() { w.checks(in, w.newWatchdog(in, w.finisher(in))) })
+	if !w.deployed.functions {
+		in.spawn(func() { w.intake(in, d, ring.KindSlow).Run(in.ctx, in.ctx) })
+		w.intake(in, d, ring.KindFires).Run(in.ctx, in.ctx)
+		return
 	}
+	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
+	in.spawn(func() { w.checks(in, w.newWatchdog(in, w.finisher(in))) })
 	w.takes(in, d, ring.KindFires)
 }
 
 // takes works on batches of one lane.
 func (w *World) takes(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) {
-	places := make(chan struct{}, 30)
 	for !w.closing() && !in.dead.Load() {
-		select {
-		case places <- struct{}{}:
-		case <-in.ctx.Done():
-			return
-		case <-w.done:
-			return
-		}
 		limit, _ := in.p.dice("limit")
 		got, err := in.port.Receive(in.ctx, lane, 1+limit.n(8))
 		if err != nil || len(got) == 0 {
-			<-places
 			w.sleep(in.ctx, 10*time.Millisecond)
 			continue
 		}
@@ -362,7 +356,6 @@ func (w *World) takes(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) {
 				w.handle(in, d, part)
 			})
 		}
-		<-places
 	}
 }
 
@@ -387,39 +380,10 @@ func bySlot(d *dice, got []engine.Delivery) [][]engine.Delivery {
 	return list
 }
 
-// handle is one invocation: dispatch, then ack or release, as a server does.
+// handle is one invocation of the function: dispatch, then ack or release.
 func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery) {
-	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
-	msgs := make([]ring.Message, len(got))
-	for i := range got {
-		msgs[i] = got[i].Message
-		for _, f := range msgs[i].Fires {
-			inv.all = append(inv.all, f.Run)
-			if old, ok := inv.fires[f.Run]; !ok || old.Rev < f.Rev {
-				inv.fires[f.Run] = f
-			}
-		}
-	}
-	w.truth.hold(inv)
-	switch until := in.p.frozenUntil(); {
-	case in.dead.Load(): // since they were received
-		w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), inv.all...)
-	case until.After(time.Now()):
-		w.gone(in.p, until)
-	}
-	ctx := context.WithValue(in.ctx, invocationKey{}, inv)
-	if !w.cfg.Machine { // there it is as long as its calls
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, w.deployed.invocation)
-		defer cancel()
-	}
-	verdicts := d.Handle(ctx, msgs)
-	if in.dead.Load() {
-		in.end()
-	}
-	w.truth.letGo(inv)
 	var done []engine.Delivery
-	for i, v := range verdicts {
+	for i, v := range w.batch(in.ctx, in, d, got, func() {}) {
 		switch {
 		case v.Ack:
 			done = append(done, got[i])
@@ -434,6 +398,90 @@ func (w *World) handle(in *incarnation, d *dispatch.Dispatcher, got []engine.Del
 	if len(done) > 0 {
 		in.port.Ack(in.ctx, done)
 	}
+}
+
+// intake takes messages as serve does, which has few places for them here.
+func (w *World) intake(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) *engine.Intake {
+	return &engine.Intake{
+		Queue: ownClock{in.port}, Kind: lane, Messages: 8, Places: places, Now: in.p.now, Log: w.log,
+		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
+			limit, _ := in.p.dice("limit")
+			verdicts := map[int64]dispatch.Verdict{}
+			var mu sync.Mutex
+			var all sync.WaitGroup
+			list := bySlot(&limit, got)
+			left := len(list)
+			for _, part := range list {
+				all.Go(func() {
+					freed := sync.OnceFunc(func() {
+						mu.Lock()
+						defer mu.Unlock()
+						if left--; left == 0 {
+							free()
+						}
+					})
+					of := w.batch(ctx, in, d, part, freed)
+					freed()
+					mu.Lock()
+					defer mu.Unlock()
+					for i := range part {
+						verdicts[part[i].ID] = of[i]
+					}
+				})
+			}
+			all.Wait()
+			if in.dead.Load() {
+				in.end()
+			}
+			answers := make([]dispatch.Verdict, len(got))
+			for i := range got {
+				answers[i] = verdicts[got[i].ID]
+			}
+			return answers
+		},
+	}
+}
+
+// places are for what the store has to do, of a process.
+const places = 6
+
+// ownClock is the queue as a process sees it whose clock is its own.
+type ownClock struct{ *port }
+
+func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	return q.port.Release(ctx, back, at.Add(-q.in.p.drift()))
+}
+
+// batch dispatches messages, and gathers for the checker what that does.
+func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
+	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
+	for i := range got {
+		for _, f := range got[i].Message.Fires {
+			inv.all = append(inv.all, f.Run)
+			if old, ok := inv.fires[f.Run]; !ok || old.Rev < f.Rev {
+				inv.fires[f.Run] = f
+			}
+		}
+	}
+	w.truth.hold(inv)
+	switch until := in.p.frozenUntil(); {
+	case in.dead.Load(): // since they were received
+		w.troubleOf(time.Now(), time.Now().Add(w.deployed.visibility), inv.all...)
+	case until.After(time.Now()):
+		w.gone(in.p, until)
+	}
+	ctx = context.WithValue(ctx, invocationKey{}, inv)
+	if !w.cfg.Machine { // there it is as long as its calls
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, w.deployed.invocation)
+		defer cancel()
+	}
+	verdicts := d.HandleFreeing(ctx, engine.Messages(got), free)
+	if in.dead.Load() {
+		in.end()
+	}
+	w.truth.letGo(inv)
+	return verdicts
 }
 
 // duplicate brings a delivery to another dispatcher too.
