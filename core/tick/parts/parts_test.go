@@ -43,6 +43,7 @@ func TestTurn(t *testing.T) {
 		"given back, and ends in an hour": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Second)}, want: []int{0, 1}},
 		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)}, round: ago(10 * time.Second),
 			want: []int{1}, unseen: 1},
+		"and free to one who lives on": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)}, want: []int{1, 0}},
 		"given back in an hour, as a round has it": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
 			want: []int{0, 1}, unseen: 2},
 		"of one that died, and ends in an hour": {n: 2, stored: []core.Lease{of("dead", 0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
