@@ -52,14 +52,15 @@ type probes struct {
 // maxProbes bounds what is remembered; addresses come from outside.
 const maxProbes = 10_000
 
-// ask answers the probe that holds for now, or a new one, which the caller is to make.
-func (x *probes) ask(q question) (p *probe, mine bool) {
+// ask answers the probe that holds for now, or a new one, which the caller is to
+// make. With anew one that was silent does not hold for longer than another.
+func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := x.of[q]
 	if old != nil {
 		age := time.Since(old.asked)
-		if !old.over() || age < x.o.AskAgain || old.silent && age < x.o.AskSilent {
+		if !old.over() || age < x.o.AskAgain || old.silent && !anew && age < x.o.AskSilent {
 			return old, false
 		}
 	}
@@ -129,10 +130,26 @@ func (b *batch) asking() map[string][]*item {
 	return groups
 }
 
-// choose asks addresses, side by side: the next where those before have said no, or
-// are doubted, and more of them the longer no one says yes. It answers the first
-// in their order that does. bound is that of all that the batch asks.
+// choose asks addresses which of them is to get a fire. bound is that of all that
+// the batch asks. That one was silent a while ago spares waiting for it while
+// another says yes; no fire fails by it, but by what is asked for it.
 func (b *batch) choose(bound context.Context, app *core.App, order []string, open *sync.WaitGroup) choice {
+	c, remembered := b.askAll(bound, app, order, false, open)
+	switch {
+	case len(c.order) > 0 || !remembered:
+	case bound.Err() == nil:
+		c, _ = b.askAll(bound, app, order, true, open)
+	default:
+		c.err = errUnasked
+	}
+	return c
+}
+
+// askAll asks addresses, side by side: the next where those before have said no, or
+// are doubted, and more of them the longer no one says yes. It answers the first
+// in their order that does, and whether one was taken for silent unasked; with anew
+// none is.
+func (b *batch) askAll(bound context.Context, app *core.App, order []string, anew bool, open *sync.WaitGroup) (c choice, remembered bool) {
 	var asked, made []*probe
 	answered := make(chan struct{}, len(order))
 	ask := func() {
@@ -144,7 +161,8 @@ func (b *batch) choose(bound context.Context, app *core.App, order []string, ope
 		case b.silent[at(q)]:
 			p = said(errors.New("nobody polls it any more"))
 		default:
-			p, mine = b.d.probes.ask(q)
+			p, mine = b.d.probes.ask(q, anew)
+			remembered = remembered || p.over() && p.silent
 		}
 		asked = append(asked, p)
 		if mine {
@@ -182,7 +200,7 @@ func (b *batch) choose(bound context.Context, app *core.App, order []string, ope
 		}
 		more := len(asked) < len(order)
 		if yes >= 0 && !waits || over || !more && under == 0 {
-			return chosen(order, asked, yes)
+			return chosen(order, asked, yes), remembered
 		}
 		if !waits && more {
 			ask()
@@ -200,6 +218,8 @@ func (b *batch) choose(bound context.Context, app *core.App, order []string, ope
 		}
 	}
 }
+
+var errUnasked = errors.New("not all of its addresses could be asked in time")
 
 // chosen is the choice among what was asked; yes is negative if none said yes.
 func chosen(order []string, asked []*probe, yes int) (c choice) {
@@ -223,7 +243,7 @@ func chosen(order []string, asked []*probe, yes int) (c choice) {
 		}
 	}
 	if unsaid {
-		c.err = errors.New("not all of its addresses could be asked in time")
+		c.err = errUnasked
 	}
 	return c
 }

@@ -215,6 +215,41 @@ func TestNobodyAnswers(t *testing.T) {
 	})
 }
 
+// TestSilenceIsNotHearsay: that the only address was silent a moment ago fails no
+// fire: it is asked again, and takes it.
+func TestSilenceIsNotHearsay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
+		p.silent[a], p.silent[b] = true, true
+		p.app("fails", a, b)
+		m, _ := p.message("fails", 1, core.RouteFailover)
+		p.handle(m)
+		p.silent = map[string]bool{b: true}
+		time.Sleep(2 * time.Second)
+		for range 2 {
+			m, ids := p.message("fails", 2, core.RouteFailover)
+			p.handle(m)
+			p.sentWithin("after a silence", ids, a, time.Now().Add(-100*time.Millisecond), 100*time.Millisecond)
+		}
+		p.silent[a] = true
+		time.Sleep(2 * time.Second)
+		m, _ = p.message("fails", 1, core.RouteFailover)
+		began := time.Now()
+		p.handle(m) // no time is left for b
+		if _, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires); waiting != 1 || err != nil {
+			t.Errorf("%d messages wait, %v", waiting, err)
+		}
+		time.Sleep(time.Second)
+		p.handle(m)
+		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
+		must(t, err)
+		if r := runs[m.Fires[0].Run]; r.Reason != core.ReasonNoExecutor || time.Since(began) > 7100*time.Millisecond {
+			t.Errorf("silent again: %s: %s after %s", r.State, r.Reason, time.Since(began))
+		}
+	})
+}
+
 // TestSilentProbesAreSlow: they count for the lanes as sends do, so what would ask
 // a silent address goes on the slow lane, unasked and unclaimed.
 func TestSilentProbesAreSlow(t *testing.T) {
