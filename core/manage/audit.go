@@ -127,7 +127,10 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 		known = max(known, core.InstantOf(app.Created))
 	}
 	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause)}
-	if known <= from {
+	// Where an earlier version wrote the item, it may know the last one alone: of
+	// those before a pause that it holds the records may tell more.
+	after := func(x core.Pause) bool { return x.From.After(from.Time()) }
+	if known <= from && !slices.ContainsFunc(p.list, after) {
 		return p, nil
 	}
 	recorded, since, err := m.recorded(ctx, app.Name)

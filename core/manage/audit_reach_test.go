@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -150,6 +151,42 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 	pause()                                                                                // it does no more, and the records of it are swept
 	resume()
 	audit("demanded 66, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 61, out of reach 5")
+}
+
+// TestAuditOfAnEarlyFile: an item that an earlier version wrote holds its last
+// pause alone. Those before it are in the change records: no instant in them is
+// unaccounted for, none is sent by a replan, and who asks is told of them.
+func TestAuditOfAnEarlyFile(t *testing.T) {
+	for name, target := range map[string]manage.Target{"of an app": {App: "shop"}, "of everything": {All: true}} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			j := f.create(spec("sweep", every(time.Minute)))
+			f.fires()
+			f.quiet()
+			f.faults.early = true
+			from, first := core.InstantOf(f.clock), j.Sched.Next
+			for range 2 {
+				if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Why: "stocktaking"}); err != nil {
+					t.Fatal(err)
+				}
+				f.clock = f.clock.Add(30 * time.Minute)
+				if _, err := f.m.Resume(ctx, ann, target, ""); err != nil {
+					t.Fatal(err)
+				}
+				f.resumed()
+			}
+			pushNext(f, j.Def.ID, first+60*60)
+			f.clock = f.clock.Add(20 * time.Second)
+			r, err := f.m.Replan(ctx, ann, "", from, core.InstantOf(f.clock))
+			if err != nil || r.Missing != 0 || r.Sent != 0 || r.OutOfReach != 0 {
+				t.Errorf("%+v %v", r, err)
+			}
+			_, err = f.m.Run(ctx, "shop/sweep@"+(first+60).String())
+			if err == nil || !strings.Contains(err.Error(), "paused by ann") {
+				t.Errorf("%v", err)
+			}
+		})
+	}
 }
 
 // TestAuditOfWhatIsOverdue: an old message excuses what came after it for some

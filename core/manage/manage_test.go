@@ -176,6 +176,7 @@ type faults struct {
 	err   error
 	last  string // the write that went wrong
 	quiet bool   // the ring is never old
+	early bool   // items were written by a version that kept the last pause alone
 }
 
 var errLost = errors.New("connection cut")
@@ -269,6 +270,23 @@ func (f *faults) Advance(ctx context.Context, a []core.Advance) (errs []error) {
 func (f *faults) Enqueue(ctx context.Context, out []ring.Out) (errs []error) {
 	err := f.do("Enqueue", func() error { errs = f.ring.Enqueue(ctx, out); return nil })
 	return all(errs, len(out), err)
+}
+func (f *faults) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	found, left, err := f.Store.Apps(ctx, names)
+	for name, a := range found {
+		if f.early {
+			a.Past = core.Past{}
+			found[name] = a
+		}
+	}
+	return found, left, err
+}
+func (f *faults) Global(ctx context.Context) (core.Global, error) {
+	g, err := f.Store.Global(ctx)
+	if f.early {
+		g.Past = core.Past{}
+	}
+	return g, err
 }
 func (f *faults) OldestMessage(ctx context.Context) (time.Time, error) {
 	if f.quiet {

@@ -499,7 +499,7 @@ func (m *Manage) fell(ctx context.Context, name string, at core.Instant) (string
 		if of.last.Covers(at.Time()) {
 			return of.what + " " + m.told(of.last), nil
 		}
-		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) {
+		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
 		}
 		list, _, err := m.recorded(ctx, of.app) // they know who and why
