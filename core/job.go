@@ -140,6 +140,12 @@ func (s Sched) Moved(a Advance) Sched {
 	return s
 }
 
+// PausedAt reports whether s is paused at t: a pause with an end is over then, also
+// where no tick has stored that yet.
+func (s *Sched) PausedAt(t time.Time) bool {
+	return s.State == Paused && (s.PauseUntil == 0 || t.Before(s.PauseUntil.Time()))
+}
+
 // Stay is the advance that leaves s as it is.
 func (s Sched) Stay() Advance {
 	return Advance{Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,

@@ -64,7 +64,7 @@ func (b *batch) judge() {
 		it.intent = send
 		s := &it.job.Sched
 		if !it.fire.Cause.Planned() {
-			if it.fire.Cause == core.CauseRetry && s.State == core.Paused {
+			if it.fire.Cause == core.CauseRetry && s.PausedAt(now) {
 				it.intent, it.reason = fallsRecord, core.ReasonPaused
 			}
 			continue

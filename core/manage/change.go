@@ -173,7 +173,7 @@ func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
 }
 
 // paused is s paused. The open chain of a fixed delay stays its tail.
-func paused(s core.Sched, by, why string, until core.Instant) core.Sched {
+func (m *Manage) paused(s core.Sched, by, why string, until core.Instant) core.Sched {
 	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
 	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
 	if _, fixed := s.Schedule.FixedDelay(); !fixed {
@@ -181,6 +181,9 @@ func paused(s core.Sched, by, why string, until core.Instant) core.Sched {
 	}
 	if s.Tail == 0 {
 		s.Next = 0
+	}
+	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
+		s.PlanAt = plan.PausedPlanAt(s, sch, m.o.Plan)
 	}
 	return s
 }
@@ -194,6 +197,13 @@ type toPlan struct {
 // maxPasses bounds how often one job is planned here; the tick goes on.
 const maxPasses = 20
 
+// duePlan reports that a job is to be planned by now; one that is paused only for
+// what comes after the end of that.
+func duePlan(s *core.Sched, now time.Time) bool {
+	ends := s.PauseUntil != 0 && s.PausedAt(now)
+	return (s.State == core.Started || ends) && s.PlanAt != 0 && s.PlanAt <= core.InstantOf(now)
+}
+
 // planNow plans jobs until their planAt lies ahead. What does not work out is
 // left to the tick, which finds them in the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
@@ -205,7 +215,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 		var next []toPlan
 		tails := m.tails(ctx, jobs, now)
 		for _, j := range jobs {
-			if j.s.State != core.Started || j.s.PlanAt == 0 || j.s.PlanAt > core.InstantOf(now) {
+			if !duePlan(&j.s, now) {
 				continue
 			}
 			r := plan.Job(j.s, j.sch, now, m.o.Plan)

@@ -80,7 +80,7 @@ func (m *Manage) pauseJob(ctx context.Context, actor Actor, ref string, r PauseR
 			return nil, nil
 		}
 		e := newEdit(old, actor, core.VerbPaused, r.Why, m.now())
-		e.want.Sched = paused(e.want.Sched, actor.Name, r.Why, end)
+		e.want.Sched = m.paused(e.want.Sched, actor.Name, r.Why, end)
 		return e, nil
 	})
 	if err != nil {
@@ -185,7 +185,7 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 
 // plan plans a job at once if it is due.
 func (m *Manage) plan(ctx context.Context, j *core.Job) {
-	if j.Sched.State != core.Started || j.Sched.PlanAt == 0 || j.Sched.PlanAt > core.InstantOf(m.o.Now()) {
+	if !duePlan(&j.Sched, m.o.Now()) {
 		return
 	}
 	sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)

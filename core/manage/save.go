@@ -376,9 +376,9 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, to purpose, now t
 	case !toPause:
 		*n = m.started(*n, e.sch)
 	case isPaused:
-		*n = paused(*n, o.PauseBy, o.PauseWhy, o.PauseUntil)
+		*n = m.paused(*n, o.PauseBy, o.PauseWhy, o.PauseUntil)
 	default:
-		*n = paused(*n, actor.Name, "", 0)
+		*n = m.paused(*n, actor.Name, "", 0)
 	}
 	return e, nil
 }
@@ -433,7 +433,7 @@ func (m *Manage) createOf(s *saving, actor Actor, now time.Time) (*edit, error) 
 		return nil, err
 	}
 	if s.spec.Paused != nil && *s.spec.Paused {
-		*n = paused(*n, actor.Name, "", 0)
+		*n = m.paused(*n, actor.Name, "", 0)
 	} else {
 		*n = m.started(*n, s.sch)
 	}

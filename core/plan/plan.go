@@ -18,7 +18,9 @@ type Result struct {
 // Job plans a started job from s.Next: every instant whose slot lies before the
 // end of the window that holds the later of its next slot and now + Lead, and at
 // most MaxAhead from now. A job that is not due yet, not started, or has no next
-// instant gives no fires and an advance that changes at most its planAt.
+// instant gives no fires and an advance that changes at most its planAt. One whose
+// pause has an end to come gives the fires that are due to be planned of those after
+// it; the advance only moves planAt.
 //
 // Each instant takes a number of the sequence, sent or not, so that a repeat
 // gives a fire the same one.
@@ -35,6 +37,9 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 		Job: s.ID, Rev: s.Rev, Next: s.Next, Tail: s.Tail,
 		NewNext: s.Next, NewPlanAt: s.PlanAt, NewSeq: s.Seq, NewPartition: s.Partition,
 		NewTail: s.Tail, NewState: s.State,
+	}
+	if s.PausedAt(now) {
+		return beforeEnd(s, sch, now, o)
 	}
 	if s.State != core.Started {
 		return Result{Advance: a}
@@ -204,15 +209,56 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 // EndPause is the advance that starts a paused job at the end its pause had, and
 // its record: instants after that moment are demanded, however late that is seen.
 func EndPause(s core.Sched, sch *schedule.Schedule, o Options) core.Advance {
-	after := s
-	after.Rev, after.RevAt = core.NextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
-	after = Start(after, sch, o)
+	after := resumed(s, sch, o)
 	a := s.Stay()
 	a.NewNext, a.NewPlanAt, a.NewState, a.NewTail = after.Next, after.PlanAt, after.State, after.Tail
 	a.NewRev, a.NewRevAt = after.Rev, after.RevAt
 	a.Change = &core.Change{ID: after.Rev, At: after.RevAt, By: "tickring", Verb: core.VerbResumed, App: s.App, Job: s.ID,
 		Why: "the pause had this end", Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
 	return a
+}
+
+// resumed is the job as it starts at the end that its pause has.
+func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
+	s.Rev, s.RevAt = core.NextRev(s.Rev, s.RevAt, s.PauseUntil.Time())
+	return Start(s, sch, o)
+}
+
+// PausedPlanAt is when a tick is to look at a paused job: when the first instant
+// after the pause is to be planned, for by the end of it that may be too late, and
+// at that end at the latest. 0 without an end.
+func PausedPlanAt(s core.Sched, sch *schedule.Schedule, o Options) core.Instant {
+	if _, fixed := sch.FixedDelay(); fixed || s.PauseUntil == 0 {
+		return s.PauseUntil
+	}
+	if at := resumed(s, sch, o).PlanAt; at != 0 {
+		return min(at, s.PauseUntil)
+	}
+	return s.PauseUntil
+}
+
+// beforeEnd plans what comes soon after the end of a pause. The fires are of the
+// paused revision: whatever changes the job, be it another end of the pause, lets
+// them fall. EndPause makes a revision too, whose plan covers those that come after it.
+func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result {
+	r := Result{Advance: s.Stay()}
+	r.Advance.PlanError = ""
+	if s.PlanAt == 0 || s.PlanAt > core.InstantOf(now) {
+		return r
+	}
+	r.Advance.NewPlanAt = s.PauseUntil
+	if _, fixed := sch.FixedDelay(); fixed {
+		return r
+	}
+	ahead := Job(resumed(s, sch, o), sch, now, o)
+	for _, f := range ahead.Fires {
+		f.Rev = s.Rev
+		r.Fires = append(r.Fires, f)
+	}
+	if at := ahead.Advance.NewPlanAt; at > core.InstantOf(now) {
+		r.Advance.NewPlanAt = min(at, s.PauseUntil)
+	}
+	return r
 }
 
 // PlanAt is when a tick is to plan the instant next of a job: the start of the

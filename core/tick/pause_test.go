@@ -3,6 +3,7 @@ package tick_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,7 +12,9 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
 )
 
 // advancing meets the first advance of a ticker on its way to the store.
@@ -114,4 +117,133 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 			})
 		})
 	}
+}
+
+// sentAs notes for each run the revisions of its copies on the ring, and when each came there.
+type sentAs struct {
+	engine.Ring
+	at map[core.RunID]map[int64]time.Time
+}
+
+func (r *sentAs) Enqueue(ctx context.Context, out []ring.Out) []error {
+	for _, o := range out {
+		for _, f := range o.Message.Fires {
+			if r.at[f.Run] == nil {
+				r.at[f.Run] = map[int64]time.Time{}
+			}
+			if _, ok := r.at[f.Run][f.Rev]; !ok {
+				r.at[f.Run][f.Rev] = time.Now()
+			}
+		}
+	}
+	return r.Ring.Enqueue(ctx, out)
+}
+
+// TestFiresAfterAPauseAreOnTime: however late a tick sees that a pause is over, what
+// is due after it is on the ring in its second, of the revision that a dispatch reads
+// then; and nothing is that is due before, also where the end was put off.
+func TestFiresAfterAPauseAreOnTime(t *testing.T) {
+	const gap = 119 // s, between two wake-ups at most
+	every := func(d time.Duration) core.When { return core.When{Kind: core.KindEvery, Every: d, Aligned: true} }
+	for name, c := range map[string]struct {
+		when    core.When
+		pause   time.Duration
+		putOff  time.Duration // how long before its end the pause is given another
+		another time.Duration // how much later that is
+		edit    bool
+	}{
+		"of a minute, frequent":                    {when: every(5 * time.Second), pause: time.Minute},
+		"of ten minutes":                           {when: every(time.Minute), pause: 10 * time.Minute},
+		"that ends just before a window":           {when: every(7 * time.Second), pause: 19*time.Minute + 58*time.Second},
+		"of hours, the next instant in its minute": {when: every(time.Hour), pause: 2*time.Hour + 59*time.Minute + 30*time.Second},
+		"put off at the last moment":               {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 2 * time.Second, another: 10 * time.Minute},
+		"shortened":                                {when: every(5 * time.Second), pause: 40 * time.Minute, putOff: 30 * time.Minute, another: -25 * time.Minute},
+		"edited meanwhile":                         {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 30 * time.Second, edit: true},
+	} {
+		for _, phase := range []int{0, 1, 60, 118} {
+			t.Run(fmt.Sprint(name, ", tick at ", phase), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // of the bubble
+					ann, target, o := manage.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
+					w := newWorld(t, 1)
+					r := &sentAs{Ring: w.eng.Ring, at: map[core.RunID]map[int64]time.Time{}}
+					end := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
+					m := manage.New(w.eng.Manage, r, end, nil, manage.Options{Plan: o})
+					if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
+						t.Fatal(err)
+					}
+					job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"}, Schedule: core.Schedule{Any: []core.When{c.when}}}
+					if res := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; res.Err != nil {
+						t.Fatal(res.Err)
+					}
+					id := w.job(t, m).Def.ID
+					until := time.Now().Add(c.pause)
+					pause := func() {
+						t.Helper()
+						if _, err := m.Pause(t.Context(), ann, target, manage.PauseRequest{Until: &until}); err != nil {
+							t.Fatal(err)
+						}
+					}
+					pause()
+					changeAt := time.Time{}
+					if c.putOff > 0 {
+						changeAt = until.Add(-c.putOff)
+					}
+					due, early := 0, 0
+					for s := 0; time.Now().Before(until.Add(20 * time.Minute)); s++ {
+						if !changeAt.IsZero() && !time.Now().Before(changeAt) {
+							changeAt = time.Time{}
+							if c.edit {
+								job.Def.Params = "changed"
+								if res := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; res.Err != nil {
+									t.Fatal(res.Err)
+								}
+							} else {
+								until = until.Add(c.another)
+								pause()
+							}
+						}
+						if s%gap == phase {
+							tk := tick.New(w.eng.Tick, w.eng.Leases, r, end, tick.Options{ID: fmt.Sprint(s), Plan: o})
+							for again := true; again; {
+								res, err := tk.Pass(t.Context())
+								if err != nil {
+									t.Fatal(err)
+								}
+								again = res.Due > 0
+							}
+							if err := tk.Release(t.Context()); err != nil {
+								t.Fatal(err)
+							}
+						}
+						now := core.InstantOf(time.Now())
+						if int64(now)%int64(c.when.Every/time.Second) == 0 {
+							_, there := r.at[core.PlannedRun(id, now)][w.job(t, m).Sched.Rev]
+							switch demanded := now.Time().After(until); {
+							case demanded && !there:
+								t.Errorf("%s after the pause: no fire that may be sent is on the ring", now.Time().Sub(until))
+							case demanded:
+								due++
+							case there:
+								early++
+							}
+						}
+						time.Sleep(time.Second)
+					}
+					if due == 0 || early > 0 {
+						t.Errorf("%d were due after the pause; %d inside it would have been sent", due, early)
+					}
+				})
+			})
+		}
+	}
+}
+
+func (w *world) job(t *testing.T, m *manage.Manage) core.Job {
+	t.Helper()
+	j, err := m.Job(t.Context(), "shop/j")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
 }

@@ -342,6 +342,9 @@ func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now tim
 	}
 	switch s.State {
 	case core.Paused:
+		if s.PausedAt(now) { // its end is near
+			return planned{Result: plan.Job(s, sch, now, o)}, true
+		}
 		return planned{Result: plan.Result{Advance: plan.EndPause(s, sch, o)}}, true
 	case core.Ended:
 		move := s.Stay()
