@@ -10,16 +10,18 @@ import (
 	"github.com/tickring/tickring/core/ring"
 )
 
-// Intake takes due messages of fires from a queue to a dispatcher for as long as a
-// process lives, many batches at a time. A batch has a place until nothing is left
-// of it to do but to wait for executors; what waits so the dispatcher bounds, apart
-// for each app, so no place is ever held by what hangs. It decides nothing.
+// Intake takes due messages from a queue to a dispatcher, or checks to a watchdog,
+// for as long as a process lives, many batches at a time. A batch has a place until
+// nothing is left of it to do but to wait for executors; what waits so the dispatcher
+// bounds, apart for each app, so no place is ever held by what hangs, and a watchdog
+// waits for some seconds. It decides nothing.
 type Intake struct {
 	Queue    Queue
-	Kind     ring.Kind // ring.KindFires, or ring.KindSlow
-	Messages int       // of a batch, at most
+	Kind     ring.Kind
+	Messages int // of a batch, at most
 	Places   int
-	// Handle is dispatch.Dispatcher.HandleFreeing, over the messages of what was received.
+	// Handle is dispatch.Dispatcher.HandleFreeing, over the messages of what was received;
+	// of checks too it answers for each whether it is done.
 	Handle func(ctx context.Context, got []Delivery, free func()) []dispatch.Verdict
 	// Ready is asked before each batch; with an error its messages come again. nil: always.
 	Ready func(ctx context.Context) error

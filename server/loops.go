@@ -47,7 +47,7 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 		s.every(plan, s.o.AliveEvery, "sign of life", func(ctx context.Context) error { return s.live(ctx, p) })
 	})
 	receivers.Go(func() { s.intake(p).Run(receive, handle) })
-	receivers.Go(func() { s.checkLoop(receive, handle, p) })
+	receivers.Go(func() { s.checks(p).Run(receive, handle) })
 
 	var err error
 	select {
@@ -149,56 +149,33 @@ func (s *Server) intake(p *parts) *engine.Intake {
 	}
 }
 
-func (s *Server) pause(ctx context.Context) {
-	t := time.NewTimer(time.Second)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
-}
+// checkBatches is how many batches of checks are in hand at once.
+const checkBatches = 16
 
-// back returns deliveries to the queue.
-func (s *Server) back(ctx context.Context, p *parts, d []engine.Delivery, at time.Time) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	for _, err := range p.engine.Queue.Release(ctx, d, at) {
-		if err != nil {
-			s.log.Warn("release failed: the message comes when its visibility ends", "err", err)
+// checks takes them to the watchdog, side by side: an executor that is asked and
+// gives no answer holds up no other's.
+func (s *Server) checks(p *parts) *engine.Intake {
+	check := func(ctx context.Context, c *ring.Check) dispatch.Verdict {
+		if err := p.watch.Check(ctx, c); err != nil {
+			s.log.Warn("check comes again", "err", err)
+			return dispatch.Verdict{RetryAt: time.Now().Add(10 * time.Second), Err: err}
 		}
+		return dispatch.Verdict{Ack: true}
 	}
-}
-
-// checkLoop brings checks to the watchdog.
-func (s *Server) checkLoop(receive, handle context.Context, p *parts) {
-	for {
-		got, err := p.engine.Queue.Receive(receive, ring.KindCheck, s.o.Messages)
-		if err != nil {
-			if receive.Err() != nil {
-				return
+	return &engine.Intake{
+		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: s.o.Messages, Places: checkBatches, Log: s.log,
+		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
+		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
+			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)
+			defer cancel()
+			verdicts := make([]dispatch.Verdict, len(got))
+			var under sync.WaitGroup
+			for i := range got {
+				under.Go(func() { verdicts[i] = check(ctx, got[i].Message.Check) })
 			}
-			s.log.Error("receive failed", "err", err)
-			s.pause(receive)
-			continue
-		}
-		for i := range got {
-			ctx, cancel := context.WithTimeout(handle, s.o.Invocation)
-			err := s.awake(ctx, p)
-			if err == nil {
-				err = p.watch.Check(ctx, got[i].Message.Check)
-			}
-			cancel()
-			if err != nil {
-				s.log.Warn("check comes again", "err", err)
-				s.back(handle, p, got[i:i+1], time.Now().Add(10*time.Second))
-				continue
-			}
-			for _, err := range p.engine.Queue.Ack(handle, got[i:i+1]) {
-				if err != nil {
-					s.log.Warn("ack failed", "err", err)
-				}
-			}
-		}
+			under.Wait()
+			return verdicts
+		},
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/aws/aws-lambda-go/events"
@@ -68,6 +69,8 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var msgs []ring.Message
 	var of []string // message IDs
+	var checks []*ring.Check
+	var checkOf []string
 	var causes []error
 	fail := func(id string, err error) {
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
@@ -92,13 +95,16 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 			buried++
 			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
 		case m.Kind == ring.KindCheck:
-			if err := h.check(ctx, m.Check); err != nil {
-				h.log.Warn("check comes again", "message", r.MessageId, "err", err)
-				fail(r.MessageId, err)
-			}
+			checks, checkOf = append(checks, m.Check), append(checkOf, r.MessageId)
 		default:
 			m.Slow = queueName(r.EventSourceARN) == h.slow
 			msgs, of = append(msgs, m), append(of, r.MessageId)
+		}
+	}
+	for i, err := range h.checked(ctx, checks) {
+		if err != nil {
+			h.log.Warn("check comes again", "message", checkOf[i], "err", err)
+			fail(checkOf[i], err)
 		}
 	}
 	if len(msgs) > 0 {
@@ -114,6 +120,26 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), causes[0])
 	}
 	return res, nil
+}
+
+// checksAtOnce bounds how many checks of a batch are made side by side.
+const checksAtOnce = 32
+
+// checked makes checks side by side: an executor that is asked and gives no answer
+// costs the others no time.
+func (h *handler) checked(ctx context.Context, checks []*ring.Check) []error {
+	errs := make([]error, len(checks))
+	lanes := make(chan struct{}, checksAtOnce)
+	var under sync.WaitGroup
+	for i, c := range checks {
+		lanes <- struct{}{}
+		under.Go(func() {
+			defer func() { <-lanes }()
+			errs[i] = h.check(ctx, c)
+		})
+	}
+	under.Wait()
+	return errs
 }
 
 // letters takes a batch of the queue of dead letters. What cannot be kept and

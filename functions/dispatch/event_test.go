@@ -217,6 +217,30 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
+// The checks of a batch wait for nobody: each begins though none before it ends.
+func TestChecksSideBySide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var bodies []string
+		for i := range 10 {
+			bodies = append(bodies, string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot+core.Instant(i))}}})))
+		}
+		var c calls
+		h := c.handler()
+		h.check = func(_ context.Context, k *ring.Check) error {
+			time.Sleep(3 * time.Second)
+			if k.Runs[0] == core.PlannedRun(7, slot+4) {
+				return core.ErrThrottled
+			}
+			return nil
+		}
+		began := time.Now()
+		back, err := invoke(t, h, batch(bodies...))
+		if took := time.Since(began); err != nil || !slices.Equal(back, []string{id(5)}) || took != 3*time.Second {
+			t.Errorf("after %s: %v come again, %v", took, back, err)
+		}
+	})
+}
+
 // Poison is buried, each with its reason, and stops nobody; what is newer comes
 // again and is not buried.
 func TestPoisoned(t *testing.T) {

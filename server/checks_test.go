@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/miniexec"
+)
+
+// TestChecksWaitForNobody: checks of runs of an executor that gives no answer do
+// not hold up the second look at a run of another app, without which it is never
+// lost.
+func TestChecksWaitForNobody(t *testing.T) {
+	s := start(t, Options{SendTimeout: time.Second, Log: slog.New(slog.DiscardHandler)})
+	p := s.parts
+	now := time.Now()
+	// sent has a run of an app that was accepted a quarter of an hour ago, and a check of it.
+	sent := func(app string, at core.Instant, address string, idle bool) core.RunID {
+		t.Helper()
+		j, err := s.Manage().Job(t.Context(), app+"/work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := core.PlannedRun(j.Def.ID, at)
+		run := core.Run{ID: id, App: app, State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before", Until: at.Time().Add(30 * time.Second),
+			Address: address, SentAt: at.Time(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before " + id.String()}}
+		if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
+			t.Fatal(err)
+		}
+		if err := p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}); err != nil {
+			t.Fatal(err)
+		}
+		check := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now), Check: &ring.Check{Runs: []core.RunID{id}, Idle: idle}}
+		if err := p.engine.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: now, Message: check}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	address := func(app string, hang bool) string {
+		t.Helper()
+		x, err := miniexec.Start(miniexec.Options{App: app, Token: "executors-of-" + app, Hang: hang})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(x.Close)
+		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
+		if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now, Since: now.Add(-time.Hour)}); err != nil {
+			t.Fatal(err)
+		}
+		return x.URL()
+	}
+	ago := core.InstantOf(now.Add(-15 * time.Minute))
+	deaf, well := address("deaf", true), address("well", false)
+	for i := range core.Instant(60) {
+		sent("deaf", ago+i, deaf, false)
+	}
+	id := sent("well", ago, well, true)
+	eventually(t, 20*time.Second, func() error {
+		runs, _, err := p.engine.Finish.Runs(context.Background(), []core.RunID{id})
+		if r := runs[id]; err == nil && (r.State != core.Lost || r.Reason != core.ReasonForgotten) {
+			err = fmt.Errorf("it is %s: %s", r.State, r.Reason)
+		}
+		return err
+	})
+}
