@@ -82,7 +82,8 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 }
 
 // Run works until there is nothing to plan or the deadline is near, then gives
-// the leases back. It fails if the last pass failed: the alarm is on that.
+// the leases back: what is done beside the passes may go on, and the next round may
+// begin meanwhile. It fails if the last pass failed: the alarm is on that.
 func (b *Beats) Run(ctx context.Context) error {
 	work, cancel := ctx, context.CancelFunc(func() {})
 	if end, ok := ctx.Deadline(); ok {
@@ -103,10 +104,10 @@ func (b *Beats) Run(ctx context.Context) error {
 		})
 	}
 	last := b.passes(work)
-	beside.Wait()
 	if err := b.release(ctx); err != nil {
 		b.log.Warn("leases were not given back: they run out", "err", err)
 	}
+	beside.Wait()
 	return errors.Join(append(errs, last)...)
 }
 
