@@ -214,7 +214,9 @@ func (c *conversation) executor(ctx context.Context, minute int64) {
 		if err := c.w.probe.Beat(ctx, &c.t.app, c.t.at.address); err != nil {
 			if !c.silent(ctx, asks, err) {
 				for i := range asks {
-					c.end(&asks[i], asks[i].gone(c.nobody(err)))
+					if a := &asks[i]; a.beat { // the others' executor beats
+						c.end(a, a.gone(c.nobody(err)))
+					}
 				}
 			}
 			return
@@ -273,8 +275,10 @@ const laterRuns = 100
 // busy takes that the executor works on the job of these runs: perhaps on others.
 // Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
 func (c *conversation) busy(ctx context.Context, asks []ask) {
-	if c.t.beat || strings.HasPrefix(c.t.at.address, "queue:") {
-		return // several may stand behind a fixed address, and pull from a queue, each at its pace
+	// Several may stand behind a fixed address, and pull from a queue, each at its pace.
+	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return a.beat })
+	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") {
+		return
 	}
 	before, err := c.overtaken(ctx, asks)
 	if err != nil {

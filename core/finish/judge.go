@@ -63,7 +63,7 @@ type place struct{ app, address string }
 type talk struct {
 	app  core.App
 	at   place
-	beat bool // whether anything answers there, first
+	beat bool // of some of them: whether anything answers there, first
 	asks []ask
 }
 
@@ -77,6 +77,7 @@ type ask struct {
 	arrived  time.Time     // no send of it began later
 	timedOut bool
 	idle     bool
+	beat     bool // it is gone where nothing answers
 }
 
 // atOnce bounds how many runs are judged together.
@@ -287,20 +288,19 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	app.Name = r.App
 	fixed := slices.Contains(app.Executors, r.Address) || slices.Contains(r.Addresses, r.Address)
 	i := slices.IndexFunc(e.live[r.App], func(x core.Executor) bool { return x.Address == r.Address })
-	beat := false
 	switch {
 	case strings.HasPrefix(r.Address, "lambda:"):
 	case strings.HasPrefix(r.Address, "queue:"):
 		// Waiting for an executor to poll is merely long, where one does.
-		if beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
+		if a.beat = i < 0 || e.live[r.App][i].Beat.IsZero(); !a.beat && e.live[r.App][i].Silent(e.global, e.now, e.o.Expiry) {
 			return a.gone("nobody polls " + r.Address + " any more")
 		}
 	case fixed:
-		beat = true
+		a.beat = true
 	case i < 0:
 		return a.gone("the executor is no longer registered")
 	}
-	found.ask(&app, r.Address, beat, a)
+	found.ask(&app, r.Address, a)
 	return nil
 }
 
@@ -320,7 +320,7 @@ func (a *ask) forgotten(message string) *Result {
 	return &Result{Run: a.run, State: core.Lost, Reason: core.ReasonForgotten, Message: message}
 }
 
-func (f *findings) ask(app *core.App, address string, beat bool, a ask) {
+func (f *findings) ask(app *core.App, address string, a ask) {
 	at := place{app.Name, address}
 	if f.talks == nil {
 		f.talks = map[place]*talk{}
@@ -330,6 +330,6 @@ func (f *findings) ask(app *core.App, address string, beat bool, a ask) {
 		t = &talk{app: *app, at: at}
 		f.talks[at] = t
 	}
-	t.beat = t.beat || beat
+	t.beat = t.beat || a.beat
 	t.asks = append(t.asks, a)
 }

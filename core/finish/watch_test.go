@@ -174,6 +174,30 @@ func TestLost(t *testing.T) {
 	}
 }
 
+// TestGivenAddressOfARegisteredExecutor: a run that was given the address of a
+// registered executor is judged as one at a fixed address. The others there are
+// not: an executor that beats is not gone, however its port answers now.
+func TestGivenAddressOfARegisteredExecutor(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.sent(nil)
+	given := core.NumberedRun(1, 7)
+	r.run(given, func(x *core.Run) {
+		x.SentAt, x.Journal, x.Retries, x.Addresses = begin, key, 0, []string{address}
+	})
+	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, V: 2, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}, {Run: given, Address: address, Outcome: core.Accepted}}}))
+	r.now = begin.Add(20 * time.Minute)
+	r.registered(0)
+	r.p.beat, r.p.idle = errUnknown, true
+	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id, given}}))
+	if got := r.stored(given); got.State != core.Lost || got.Reason != core.ReasonGone {
+		t.Errorf("the run that was given the address is %s: %s", got.State, got.Reason)
+	}
+	if got := r.stored(id); !got.State.Open() {
+		t.Errorf("the other one is %s: %s, and its executor beats", got.State, got.Reason)
+	}
+}
+
 // TestIdleTwice: an executor that is idle at two looks has forgotten the run.
 func TestIdleTwice(t *testing.T) {
 	for _, c := range []struct {
