@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -578,5 +580,140 @@ func TestProbesHoldUpNobody(t *testing.T) {
 	}
 	if late > 2*time.Second {
 		t.Errorf("a fire that asks nobody was sent %s late", late)
+	}
+}
+
+// What a queue lost by itself is found by the tick and sent again, while messages
+// of others are due and in flight all the time.
+func TestLostFromTheRing(t *testing.T) {
+	busy := jobOf("gamma", "busy", every(time.Second))
+	jobs := []manage.JobSpec{busy}
+	for i := range 6 {
+		jobs = append(jobs, jobOf("alpha", fmt.Sprint("lost-", i), every(20*time.Second)))
+	}
+	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+		if sh.Run.App != "gamma" {
+			return dispatch.Answer{}, false
+		}
+		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+		w.sleep(bg, 2900*time.Millisecond)
+		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
+	}, Act: func(w *World) {
+		w.sleep(bg, 2*time.Minute)
+		w.losing.Store(true) // each message of alpha that comes now is lost
+		w.sleep(bg, time.Minute)
+		w.losing.Store(false)
+	}})
+	if n := r.Counts["lost from the ring"]; n < 3 {
+		t.Errorf("only %d messages were lost", n)
+	}
+}
+
+// Executors that died without a goodbye keep no living one out.
+func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
+	r := directed(t, Config{For: 5 * time.Minute, Jobs: []manage.JobSpec{jobOf("beta", "one", every(10*time.Second))}, Act: func(w *World) {
+		w.execs.set(func(e *executor) { e.down = w.began.Add(25 * time.Second) }, apps[1].addresses...)
+		w.sleep(bg, 22*time.Second)
+		for _, a := range apps[1].addresses {
+			if err := w.truth.RemoveExecutor(bg, "beta", a); err != nil {
+				w.fail(0, "remove: %v", err)
+			}
+		}
+		for i := range 1000 {
+			at := time.Now().Add(-time.Hour)
+			if err := w.truth.PutExecutor(bg, core.Executor{App: "beta", Address: fmt.Sprintf("http://10.9.%d.%d:9999", i/250, i%250), Beat: at, Since: at}); err != nil {
+				w.fail(0, "register: %v", err)
+			}
+		}
+	}})
+	if n := r.Counts["state succeeded"]; n < 24 {
+		t.Errorf("%d runs of 30 had an executor", n)
+	}
+}
+
+// A fire that comes when its app was paused a second time since is not sent, for it
+// lies in the first of the pauses.
+func TestFireOfThePauseBeforeTheLast(t *testing.T) {
+	pause := func(w *World, d time.Duration) {
+		for _, do := range []func() (manage.StateResult, error){
+			func() (manage.StateResult, error) {
+				return w.people.Pause(bg, god, manage.Target{App: "alpha"}, manage.PauseRequest{})
+			},
+			func() (manage.StateResult, error) {
+				return w.people.Resume(bg, god, manage.Target{App: "alpha"}, "")
+			},
+		} {
+			s, err := do()
+			if err != nil {
+				w.fail(0, "pause or resume: %v", err)
+			}
+			w.stateAcknowledged(manage.Target{App: "alpha"}, s)
+			w.sleep(bg, d)
+		}
+	}
+	r := directed(t, Config{For: 2 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(2*time.Second))},
+		Script: func(c Call) Fate {
+			if c.Process == "dispatcher" && c.Op == "Jobs" && c.At > 10*time.Second && c.At < time.Minute {
+				return Throttled // nothing is dispatched
+			}
+			return Fine
+		},
+		Act: func(w *World) {
+			w.sleep(bg, 12*time.Second)
+			pause(w, 15*time.Second)
+			pause(w, 4*time.Second)
+		}})
+	if r.Sent < 20 {
+		t.Errorf("%d sent", r.Sent)
+	}
+}
+
+// The clock of a sender is set ahead while it waits for the answer: what it heard is
+// stored all the same, and nobody sends again.
+func TestClockSetAheadBeforeTheJournal(t *testing.T) {
+	r := directed(t, Config{For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Skew: true,
+		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+			inv := w.truth.nonce(sh.Run.Owner)
+			w.truth.arrived(inv, nil, sh, time.Now(), false)
+			if !sh.Run.MaybeSent {
+				inv.in.p.step(10 * time.Minute)
+				w.duplicate(inv.got[0], time.Until(inv.until)+time.Second, 1+slices.Index(w.workers, inv.in.p))
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+		}})
+	r.want(t, "re-send", 0)
+	r.want(t, "state lost", 1)
+}
+
+// A pause is made longer just before its end, and the tick that ends it comes later
+// than that: its write is refused, and no record says that the job was resumed.
+func TestPauseMadeLongerAtItsEnd(t *testing.T) {
+	until := func(w *World) time.Time { return w.began.Truncate(time.Second).Add(20 * time.Second) }
+	r := directed(t, Config{For: 2 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Second))},
+		Script: func(c Call) Fate {
+			end := until(c.in.p.w)
+			switch now := time.Now(); {
+			case c.Process == "user" && c.Op == "UpdateJobs" && now.After(end.Add(-time.Second)):
+				return Late
+			case c.Process == "ticker" && c.Op == "Advance" && now.After(end.Add(-time.Second)) && now.Before(end.Add(30*time.Second)):
+				return Later
+			}
+			return Fine
+		},
+		Act: func(w *World) {
+			pause := func(m *manage.Manage, until time.Time) {
+				_, _ = m.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until})
+			}
+			w.sleep(bg, 5*time.Second)
+			pause(w.people, until(w))
+			w.sleep(bg, time.Until(until(w).Add(-200*time.Millisecond)))
+			for _, p := range w.processes() {
+				if p.kind() == "user" {
+					w.ask(p, func(_ context.Context, m *manage.Manage) { pause(m, until(w).Add(time.Minute)) })
+				}
+			}
+		}})
+	if r.Sent < 20 {
+		t.Errorf("%d sent", r.Sent)
 	}
 }

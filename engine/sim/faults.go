@@ -764,6 +764,9 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 		p.in.end()
 	}
 	w := p.in.p.w
+	if w.losing.Load() {
+		got = p.truth.loses(got)
+	}
 	if err != nil || !w.faulty.Load() {
 		return got, err
 	}

@@ -77,10 +77,10 @@ func TestDeafForADay(t *testing.T) {
 	var jobs []manage.JobSpec
 	var refs []string
 	for i := range 20 {
-		jobs = append(jobs, byHand("alpha", fmt.Sprint("deaf-", i)))
-		refs = append(refs, "alpha/"+jobs[i].Def.Name)
+		jobs = append(jobs, byHand("beta", fmt.Sprint("deaf-", i)))
+		refs = append(refs, "beta/"+jobs[i].Def.Name)
 	}
-	jobs = append(jobs, byHand("beta", "well"))
+	jobs = append(jobs, byHand("alpha", "well"))
 	var gone time.Time
 	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
@@ -89,12 +89,17 @@ func TestDeafForADay(t *testing.T) {
 	}, Act: func(w *World) {
 		trigger(refs...)(w)
 		w.sleep(bg, time.Minute)
-		w.execs.set(func(e *executor) { e.deaf = w.began.Add(day) }, apps[0].addresses...)
-		trigger("beta/well")(w)
+		w.execs.set(func(e *executor) { e.deaf = w.began.Add(day) }, apps[1].addresses...)
+		trigger("alpha/well")(w)
 		w.sleep(bg, time.Minute)
 		gone = time.Now()
-		w.execs.set(func(e *executor) { e.down = w.began.Add(day) }, apps[1].addresses...)
+		w.execs.set(func(e *executor) { e.down = w.began.Add(day) }, apps[0].addresses...)
+		w.sleep(bg, time.Until(w.began.Add(day-time.Minute)))
+		w.execs.set(func(e *executor) { clear(e.tasks); clear(e.jobs) }, apps[1].addresses...) // and forgets all
 	}})
+	if r.Counts["question not answered"] < 8 {
+		t.Errorf("%d questions were not answered", r.Counts["question not answered"])
+	}
 	runs := r.runs(t, 21)
 	if len(runs) != 1 || runs[0].State != core.Lost {
 		t.Fatalf("%+v", runs)

@@ -557,6 +557,32 @@ func (t *truth) received(in *incarnation, got []engine.Delivery) {
 	}
 }
 
+// loses has the ring lose the messages of an app, by hand: nobody is told.
+func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
+		found, _, _ := t.Store.Jobs(bg, []core.JobID{d.Message.Fires[0].Run.Job()})
+		if found[d.Message.Fires[0].Run.Job()].Def.App != apps[0].name {
+			return false
+		}
+		t.Store.Ack(bg, []engine.Delivery{d})
+		t.acked[d.ID] = true
+		for _, f := range d.Message.Fires {
+			t.trace(bg, f.Run, "message %d is lost", d.ID)
+			drop(t.fires, f.Run)
+			drop(t.slots, fireAt{f.Run, f.Slot})
+			t.w.troubleOf(time.Now(), time.Now().Add(healed), f.Run)
+		}
+		t.w.count("lost from the ring", 1)
+		return true
+	})
+}
+
+// healed is until when what a queue lost by itself is on it again: the window that
+// it was in, and the one after, which is compared with its runs.
+const healed = 4 * time.Minute
+
 func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -93,6 +93,7 @@ type World struct {
 	began    time.Time
 	faulty   atomic.Bool
 	busy     atomic.Bool  // people are at work
+	losing   atomic.Bool  // the ring loses what comes of the first app
 	still    atomic.Bool  // nothing runs: no need to look each second
 	offset   atomic.Int64 // of the machine's clock, in nanoseconds
 	done     chan struct{}
