@@ -134,7 +134,7 @@ func (b *batch) route(it *item) bool {
 	return b.hold(it)
 }
 
-// hold takes a fire in hand that is about to be claimed.
+// hold takes a fire in hand that is about to be claimed, or asked for.
 func (b *batch) hold(it *item) bool {
 	if !it.held && !b.d.gates.hold(it.job.Def.App) {
 		it.pass(fmt.Errorf("%s has as many fires in hand as it may", it.job.Def.App))

@@ -82,8 +82,8 @@ type Options struct {
 	// one that was silent is asked again after AskSilent.
 	AskFor, AskNext     time.Duration // 3 s, 100 ms
 	AskAgain, AskSilent time.Duration // 1 s, 10 s
-	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed
-	// and have none. Of both an app may have as many as are free.
+	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed,
+	// or wait for what addresses say before, and have none. Of both an app may have as many as are free.
 	SendsAll, InHand int // 2048, 131072
 	Log              *slog.Logger
 	// Sent is told of each send that has an answer; it must not block.

@@ -103,7 +103,8 @@ type choice struct {
 }
 
 // asking takes the fires out whose route asks before it chooses, in groups that ask
-// the same. What needs no answer is claimed and sent without them.
+// the same. What needs no answer is claimed and sent without them. They are in hand
+// from now on: nothing else bounds how many wait for what silent addresses say.
 func (b *batch) asking() map[string][]*item {
 	groups := map[string][]*item{}
 	rest := make([]*item, 0, len(b.items))
@@ -120,6 +121,10 @@ func (b *batch) asking() map[string][]*item {
 		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, 0)
 		if b.slow(it) {
 			it.status = slowed
+			rest = append(rest, it)
+			continue
+		}
+		if !b.hold(it) {
 			rest = append(rest, it)
 			continue
 		}

@@ -250,6 +250,38 @@ func TestSilenceIsNotHearsay(t *testing.T) {
 	})
 }
 
+// TestAskedIsInHand: fires that wait for what their addresses say are among those in
+// hand, of which an app has its share: the others come again at once.
+func TestAskedIsInHand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{InHand: 8})
+		a, b := "http://10.0.0.1:1", "http://10.0.0.2:1"
+		p.silent[a] = true
+		p.app("fails", a, b)
+		m, ids := p.message("fails", 10, core.RouteFailover)
+		var all sync.WaitGroup
+		all.Go(func() { p.handle(m) })
+		time.Sleep(time.Second)
+		due, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires)
+		must(t, err)
+		got, err := p.s.Receive(t.Context(), ring.KindFires, 10)
+		must(t, err)
+		if due+waiting != 1 || len(got[0].Message.Fires) != 6 {
+			t.Errorf("%d messages come again: %+v", due+waiting, got)
+		}
+		all.Wait()
+		p.handle(got[0].Message) // of six again four
+		got, err = p.s.Receive(t.Context(), ring.KindFires, 10)
+		must(t, err)
+		p.handle(got[0].Message)
+		for _, id := range ids {
+			if p.to[id] != b {
+				t.Errorf("job %d was sent to %q", id, p.to[id])
+			}
+		}
+	})
+}
+
 // TestSilentProbesAreSlow: they count for the lanes as sends do, so what would ask
 // a silent address goes on the slow lane, unasked and unclaimed.
 func TestSilentProbesAreSlow(t *testing.T) {
