@@ -408,7 +408,7 @@ func TestDeclared(t *testing.T) {
 	if text := f.must("GET", path, ""); !strings.Contains(text, `"declared":"taken"`) {
 		t.Errorf("a job that was changed: %s", text)
 	}
-	declare("two", 409, "once it is given back")
+	declare("two", 409, "until it is given back")
 	f.must("POST", path+"/give-back", "")
 	declare("two", 200, "updated")
 	f.must("DELETE", path, "")

@@ -201,7 +201,7 @@ func (e *Executor) declareAt(ctx context.Context, base string, j Job) error {
 	err := e.put(ctx, base+"/v1/jobs/"+url.PathEscape(e.o.App)+"/"+url.PathEscape(j.Name), e.spec(j), &res)
 	switch {
 	case errors.Is(err, errTheirs):
-		e.log.Info("A job declared in code is left as it is.", "app", e.o.App, "job", j.Name, "why", err)
+		e.log.Info("A job declared in code is left as it is: tickring give-back lets code have it.", "app", e.o.App, "job", j.Name, "why", err)
 		return nil
 	case err != nil:
 		return err
@@ -238,7 +238,7 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 	if s := res.StatusCode; s < 200 || s > 299 {
 		var why apiError
 		_ = json.Unmarshal(b, &why) // what is no JSON has no message
-		err := fmt.Errorf("HTTP %d: %s %s", s, why.Error.Field, oneLine(why.Error.Message, 500))
+		err := fmt.Errorf("HTTP %d: %s", s, strings.TrimLeft(why.Error.Field+" "+oneLine(why.Error.Message, 500), " "))
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
 			return fmt.Errorf("%w: %w", errTheirs, err)

@@ -122,7 +122,7 @@ func TestDeclaredJobs(t *testing.T) {
 		a.theirs = map[string]bool{"demo/nightly": true}
 		nightly.Params, other.Params = "r", "s"
 		log := declared(t, a, nightly, other)
-		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" || strings.Count(log, "anna has changed it") != 1 {
+		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" || strings.Count(log, "tickring give-back lets code have it.") != 1 || strings.Count(log, "HTTP 409: anna has changed it") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
 		}
 	})

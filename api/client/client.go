@@ -159,7 +159,7 @@ type Change struct {
 	At  time.Time `json:"at"`
 	By  string    `json:"by"`
 
-	// Job app/name; left out: it concerns an app or everything
+	// Job app/name; left out: it concerns an app or everything, or a job (jobId) that was deleted so long ago that its name is forgotten
 	Job   string `json:"job,omitempty,omitzero"`
 	JobID int32  `json:"jobId,omitempty,omitzero"`
 

@@ -129,11 +129,11 @@ func (c *auditCmd) Run(e *Env) error {
 		}
 	}
 	if !a.Behind.IsZero() {
-		e.printf("a message that is still on its way may have been due at %s: what came after it may be so too, or is lost; "+
-			"tickring replan sends it again, and it runs once\n", e.full(a.Behind, zone))
+		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be on its way too, "+
+			"or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {
-		e.printf("out of reach: what became of them may be kept no more (keep.days of a job, 30 days of what has none)\n")
+		e.printf("out of reach: so old that what became of them may be kept no more (a job's keep.days; 30 days once it is deleted)\n")
 	}
 	if a.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
@@ -265,6 +265,9 @@ func (c *changeCmd) Run(e *Env) error {
 	for i := range list.Changes {
 		ch := &list.Changes[i]
 		subject := firstOf(ch.Job, ch.App, "everything")
+		if ch.Job == "" && ch.JobID != 0 {
+			subject = fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
+		}
 		rows = append(rows, []string{e.full(ch.At, ""), ch.By, ch.Verb, subject + changedFields(ch), ch.Reason})
 	}
 	table(e.Stdout, rows)

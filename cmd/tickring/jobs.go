@@ -783,7 +783,7 @@ func (c *descCmd) Run(e *Env) error {
 	}
 	switch core.Declared(j.Declared) {
 	case core.DeclaredCode:
-		add("declared", "in code, which made it last")
+		add("declared", "in code, which may change it")
 	case core.DeclaredTaken:
 		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
 	}
@@ -884,7 +884,9 @@ func (c *descCmd) app(e *Env) error {
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
 	add("set", a.Set)
-	add("withheld", strings.Join(a.Withheld, ", "))
+	if len(a.Withheld) > 0 {
+		add("withheld", strings.Join(a.Withheld, ", ")+": deleted here, so code does not make them until tickring give-back "+a.Name+"/JOB")
+	}
 	for _, x := range list.Executors {
 		add("executor", x.Address+"   "+liveText(e, &x))
 	}

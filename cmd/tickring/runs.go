@@ -17,7 +17,7 @@ type triggerCmd struct {
 	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
 	At      string   `placeholder:"TIME" help:"Later: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
 	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors."`
-	Key     string   `placeholder:"KEY" help:"The same key answers the same run."`
+	Key     string   `placeholder:"KEY" help:"The same key answers the same run, until a day after that has ended."`
 	Retry   *int     `placeholder:"N" help:"In place of the job's."`
 	Wait    bool     `help:"Follow it to its end; the exit code tells how it ended."`
 }

@@ -71,6 +71,9 @@ func TestPauseEndedThenChanged(t *testing.T) {
 					if ch.By == "tickring" {
 						ends++
 					}
+					if ch.Name != "sweep" { // not even a deleted job's reads as one of its app
+						t.Errorf("%s: a record without the job's name: %+v", what, ch)
+					}
 				}
 				if cerr != nil || ends != 1 {
 					t.Errorf("%s: %d records of the end of the pause, %v", what, ends, cerr)

@@ -239,7 +239,36 @@ func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]cor
 	if err != nil {
 		return nil, passing(err)
 	}
-	return changes, nil
+	return changes, m.nameJobs(ctx, changes)
+}
+
+// nameJobs puts the names of jobs into records that have their numbers only, for
+// without a name such a record reads as one of the app: who ends a pause when its
+// time comes has the number.
+func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
+	var jobs []core.JobID
+	for i := range changes {
+		if c := &changes[i]; c.Job != 0 && c.Name == "" && !slices.Contains(jobs, c.Job) {
+			jobs = append(jobs, c.Job)
+		}
+	}
+	if len(jobs) == 0 {
+		return nil
+	}
+	found, left, err := m.store.Jobs(ctx, jobs)
+	if err := unread(left, err); err != nil {
+		return err
+	}
+	gone, err := m.store.Tombstones(ctx, jobs)
+	if err != nil {
+		return passing(err)
+	}
+	for i := range changes {
+		if c := &changes[i]; c.Job != 0 && c.Name == "" {
+			c.Name = cmp.Or(found[c.Job].Def.Name, gone[c.Job].Name)
+		}
+	}
+	return nil
 }
 
 // appOf is the app of a job, deleted or not.
