@@ -717,3 +717,20 @@ func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 		t.Errorf("%d sent", r.Sent)
 	}
 }
+
+// A pause with an end is over at that moment, though the clock wakes the tick a
+// minute later: what is demanded from then on is sent in time.
+func TestPauseEndsInTime(t *testing.T) {
+	r := directed(t, Config{Far: true, Deployed: true, For: 20 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Act: func(w *World) {
+		w.sleep(bg, time.Minute)
+		until := w.began.Add(10*time.Minute + 7*time.Second) // just after a wake-up
+		if s, err := w.people.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until}); err != nil {
+			w.fail(0, "pause: %v", err)
+		} else {
+			w.stateAcknowledged(manage.Target{Job: "alpha/one"}, s)
+		}
+	}})
+	if n := r.Counts["state succeeded"]; n < 60 {
+		t.Errorf("%d runs in the eleven minutes without a pause", n)
+	}
+}

@@ -1,14 +1,17 @@
 // Package sim runs whole deployments in virtual time, with a fault at every
 // call of every process, and checks from outside that the promises hold.
 //
-// A world is engine/memory, or awsengine over fakes of AWS, as the truth, tickers, dispatchers, callback
-// servers, a watchdog and people, each a process whose calls go through a port
-// of its own (faults.go), fake executors (executor.go), and a checker: what
-// must hold at each step is asserted where it happens (truth.go, story.go),
-// what must be true in the end is counted at the end (checker.go). The rules
-// are docs/claim-protocol.md; its section 8 lists the windows that are counted
-// and not refused. A world runs in a bubble of testing/synctest and is made by
-// its seed as far as the order of goroutines allows.
+// A world is engine/memory, or awsengine over fakes of AWS, as the truth; what a
+// deployment runs (deployment.go): tickers, dispatchers, callback servers and a
+// watchdog, or functions that are invoked and end (function.go); people; each a
+// process whose calls go through a port of its own (faults.go); fake executors
+// (executor.go); and a checker. What must hold at each step is asserted where it
+// happens (truth.go, story.go), what must be true in the end is counted at the end
+// (checker.go), when it had to be decided is bounded by the faults in its way
+// (liveness.go), and the product's own audit is held against all that (audit.go).
+// The rules are docs/claim-protocol.md; its section 8 lists the windows that are
+// counted and not refused. A world runs in a bubble of testing/synctest and is made
+// by its seed as far as the order of goroutines allows.
 package sim
 
 import (
