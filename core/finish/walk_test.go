@@ -22,13 +22,12 @@ import (
 // executors answer by how their addresses begin. Whoever asks waits for 3 s at
 // most, as send.Sender does, but at one that hangs for as long as its context.
 type executors struct {
-	mu          sync.Mutex
-	asked       map[string]int
-	now, most   int           // questions under way, at a time
-	before      func()        // each question
-	slow        time.Duration // at http://slow
-	busy        map[core.JobID]bool
-	beatFailing bool
+	mu        sync.Mutex
+	asked     map[string]int
+	now, most int           // questions under way, at a time
+	before    func()        // each question
+	slow      time.Duration // at http://slow
+	busy      map[core.JobID]bool
 }
 
 func (x *executors) ask(ctx context.Context, address string) error {
@@ -262,10 +261,11 @@ func TestADayOfSilence(t *testing.T) {
 				r.checks()
 			}
 			next := time.Minute // two wake-ups can be 119 s apart
-			if minute%5 == 4 {
-				next = 61 * time.Second
-			} else if minute%5 == 3 {
+			switch minute % 5 {
+			case 3:
 				next = 119 * time.Second
+			case 4:
+				next = 61 * time.Second
 			}
 			time.Sleep(time.Until(woken.Add(next)))
 		}

@@ -58,7 +58,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 			t.Fatal(err)
 		}
 	}
-	var store tick.Store = eng.Tick
+	store := eng.Tick
 	if f.age != 0 {
 		store = aged{store, f.age}
 	}

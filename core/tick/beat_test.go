@@ -17,7 +17,6 @@ type trace struct {
 	began    time.Time
 	passes   []time.Duration
 	released []time.Duration
-	invoked  []time.Duration
 }
 
 func (tr *trace) at() time.Duration { return time.Since(tr.began) }
