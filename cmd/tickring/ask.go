@@ -26,6 +26,9 @@ func (c *upcomeCmd) Run(e *Env) error {
 		return err
 	}
 	res, err := client.Decode[api.Upcoming](cl.ListUpcoming(e.Ctx, &api.ListUpcomingParams{App: c.App, For: c.For, Limit: c.Limit}))
+	if err == nil && len(res.Upcoming) == 0 && c.App != "" {
+		_, err = e.app(c.App) // nothing comes of what is not there
+	}
 	if err != nil {
 		return err
 	}

@@ -83,9 +83,13 @@ func (e *Env) run(text string) (api.Run, error) {
 	}
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
+	how := core.Invalid("run", text, "a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
+	if byInstant && at == "" || byKey && key == "" {
+		return api.Run{}, how
+	}
 	if !byInstant && !byKey {
 		if _, err := core.ParseRunID(text); err != nil {
-			return api.Run{}, core.Invalid("run", text, "a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
+			return api.Run{}, how
 		}
 		run, err := client.Decode[api.Run](c.GetRun(e.Ctx, text))
 		return run, notRun(err, text)
