@@ -145,7 +145,8 @@ const (
 	tickAWS, tickLocal    = 3 * time.Minute, 10 * time.Second
 	lateAWS, lateLocal    = 210 * time.Second, 10 * time.Second
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
-	dueFew                = 20 // messages
+	dueFew                = 20               // messages
+	onItsWay              = 15 * time.Minute // as an audit has patience
 	diskWrong, diskWarn   = 100 << 20, 1 << 30
 	fewConcurrent         = 50
 	fewWrites             = 4000
@@ -291,6 +292,15 @@ func messages(f *Facts) []Finding {
 	// seen empty. Where something fires each second a few messages are always due.
 	if f.Cloud != nil && d.Due <= dueFew {
 		return found(check, Well, fmt.Sprintf("%s; one may be on its way for up to %s: tickring audit tells what is overdue", text, span(age)), "")
+	}
+	// In hand is also what only waits for the answer of a call, for as long as that may
+	// take; and what an executor is too busy for, or has none, is put back.
+	if f.Cloud == nil && d.Due == 0 {
+		if age <= onItsWay {
+			return found(check, Well, text, "")
+		}
+		return found(check, Warning, fmt.Sprintf("%s; some have been on their way for up to %s: calls that are awaited, or fires that nobody takes", text, span(age)),
+			"tickring audit tells what is overdue, tickring runs --state running what is under way")
 	}
 	return found(check, Wrong, fmt.Sprintf("%s; some have been due for up to %s: runs are late", text, span(age)),
 		local(f, "executors are slow, busy or gone, or this machine does not keep up: tickring audit tells what is overdue, tickring runs --state running what is under way",

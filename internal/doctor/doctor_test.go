@@ -94,8 +94,8 @@ func TestFindings(t *testing.T) {
 		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong, "waited 4m to be planned"},
 		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited 11s"},
 		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-6*time.Minute) }, "messages", Wrong, "due for up to 6m"},
-		{"messages behind here", here, func(f *Facts) { f.Own.OldestMessage = now.Add(-31 * time.Second) }, "messages", Wrong, "due for up to 31s"},
-		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) }, "messages", Wrong, "due for up to 1h"},
+		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong, "due for up to 31s"},
+		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) }, "messages", Warning, "on their way for up to 1h"},
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
@@ -144,6 +144,17 @@ func TestFindings(t *testing.T) {
 		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
 		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) || list[0].Do == "" && c.level != Unknown {
 			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
+		}
+	}
+}
+
+// A call is awaited for as long as its job may take, and its message is in hand meanwhile.
+func TestAwaitedIsNotLate(t *testing.T) {
+	f := here()
+	f.Own.Fires.Due, f.Own.Fires.InFlight, f.Own.OldestMessage = 0, 1, now.Add(-10*time.Minute) // one call takes that long
+	for _, x := range Judge(f) {
+		if x.Check == "messages" && x.Level != Well {
+			t.Errorf("%+v", x)
 		}
 	}
 }
