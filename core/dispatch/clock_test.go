@@ -329,6 +329,46 @@ func TestNothingBegunPastUntil(t *testing.T) {
 	})
 }
 
+// TestNotBegunBesideLongCall: what could not be begun any more, since the clock has
+// passed until, comes again at once, and not when the call beside it ends.
+func TestNotBegunBesideLongCall(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		long, first := c.job(1, nil)
+		fires := []core.Fire{first}
+		for id := range core.JobID(39) { // with it eight more than are sent at once
+			_, f := c.job(id+2, nil)
+			fires = append(fires, f)
+		}
+		c.send = func(s dispatch.Shipment) dispatch.Answer {
+			wait(time.Second)
+			if s.Run.ID == long {
+				wait(30 * time.Minute)
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+		}
+		c.enqueue(fires...)
+		began := time.Now()
+		var ended atomic.Bool
+		go func() {
+			defer ended.Store(true)
+			c.deliver()
+		}()
+		wait(500 * time.Millisecond)
+		c.set(2 * time.Hour)
+		for time.Since(began) < time.Minute {
+			wait(time.Second)
+			c.deliver()
+		}
+		for _, f := range fires {
+			if n := c.times(f.Run); n != 1 || ended.Load() {
+				t.Errorf("run %d was sent %d times while the call is awaited", f.Run, n)
+			}
+		}
+		wait(time.Hour)
+	})
+}
+
 // TestSettledBesideLongCall: what was answered long ago does not wait for the call
 // beside it in the same message, neither for its check nor in memory, and the
 // journal names it to the end.

@@ -272,7 +272,8 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	}
 	for {
 		if !b.mayBegin(ctx, it) {
-			return 0 // stays mine: given back, and put on the ring again
+			b.set(it, passing) // nothing of it is on its way: it waits for no call beside it
+			return 0
 		}
 		b.set(it, sending)
 		at, began := b.now(), time.Now()
