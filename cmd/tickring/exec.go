@@ -67,7 +67,11 @@ func (c *execCmd) Run(e *Env) error {
 		}
 		dir = filepath.Join(data, "executors", c.App)
 	}
-	hard, end := afterSecond()
+	grace := max(c.Grace, 0)
+	log := slog.New(slog.NewTextHandler(e.Stderr, nil))
+	hard, end := afterSecond(func() {
+		log.Info("The executor stops: runs at work may go on for the grace, a second signal ends them.", "app", c.App, "grace", grace)
+	})
 	defer end()
 	mux := executor.NewMux()
 	var opts []executor.HandlerOption
@@ -77,12 +81,9 @@ func (c *execCmd) Run(e *Env) error {
 	for _, h := range c.Handler {
 		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:], Env: withoutTokens()}.Handle), opts...)
 	}
-	if c.Grace <= 0 {
-		c.Grace = -1 // none; 0 would be the default
-	}
 	x, err := executor.New(mux, executor.Options{
-		App: c.App, Servers: servers, Token: token, Listen: c.Listen, Address: c.Address, Dir: dir, StopGrace: c.Grace,
-		Log: slog.New(slog.NewTextHandler(e.Stderr, nil)),
+		App: c.App, Servers: servers, Token: token, Listen: c.Listen, Address: c.Address, Dir: dir, Log: log,
+		StopGrace: cmp.Or(grace, -1), // 0 would be the default
 	})
 	if err != nil {
 		return &exitError{exitUsage, err}
@@ -92,20 +93,23 @@ func (c *execCmd) Run(e *Env) error {
 
 var errSecond = errors.New("a second signal to stop has ended the executor")
 
-// afterSecond is a context that ends at the second signal to stop. A third one
-// ends the process.
-func afterSecond() (hard context.Context, end func()) {
+// afterSecond is a context that ends at the second signal to stop; at the first
+// it calls first. A third one ends the process.
+func afterSecond(first func()) (hard context.Context, end func()) {
 	hard, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		for range 2 {
+		for n := range 2 {
 			select {
 			case <-signals:
 			case <-over:
 				return
+			}
+			if n == 0 {
+				first()
 			}
 		}
 		cancel(errSecond)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"net/http"
@@ -86,6 +87,8 @@ func TestExecSecondSignal(t *testing.T) {
 	}
 	cmd := command(t, "tickring-main", "exec", "--app", "demo", "--handler", "h", "--server", server.URL, "--listen", "127.0.0.1:0",
 		"--dir", t.TempDir(), "--grace", "1h", "--", "sh", "-c", `exec 9>"$1"; trap '' INT TERM; echo started >&9; while :; do sleep 1000; done`, "sh")
+	var says bytes.Buffer
+	cmd.Stderr = &says
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -113,6 +116,9 @@ func TestExecSecondSignal(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
+	}
+	if n := strings.Count(says.String(), "The executor stops: "); n != 1 {
+		t.Errorf("it said %d times that it stops: %s", n, says.String())
 	}
 	if b, err := io.ReadAll(held); err != nil || len(b) > 0 {
 		t.Errorf("of its program: %q %v", b, err)
