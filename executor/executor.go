@@ -280,6 +280,14 @@ func (e *Executor) Start() error {
 		e.past.add(p.id, p.at, now)
 	}
 	e.mu.Unlock()
+	// Before anybody hears that their runs have ended, or brings them again.
+	left := endGroups(was.open, e.o.CancelGrace)
+	for id := range left {
+		e.log.Error("A program that a process which died has left cannot be ended.", "run", id)
+	}
+	if len(e.o.Servers) == 0 {
+		j.forgetSubmitted(&was)
+	}
 	j.start(func() []remembered {
 		e.mu.Lock()
 		defer e.mu.Unlock()
@@ -288,8 +296,6 @@ func (e *Executor) Start() error {
 	for _, it := range was.results {
 		e.reporter.add(pending{item: it})
 	}
-	// Before anybody hears that their runs have ended.
-	left := endGroups(was.open, e.o.CancelGrace)
 	if e.o.Token == "" {
 		e.log.Warn("The executor has no token: whoever reaches it can start runs.", "app", e.o.App)
 	}

@@ -62,6 +62,8 @@ type entry struct {
 	result *wire.CallbackItem // nil while it is open
 	at     int64              // of the result, ms
 	order  int64
+	// It came by Submit: without servers it is for nobody but who submitted it.
+	submitted bool
 }
 
 // A batch is what one write stores. err may be read once done is closed.
@@ -84,6 +86,7 @@ type found struct {
 
 const (
 	recAccept = 'A' // a run
+	recSubmit = 'S' // that it was submitted
 	recGroup  = 'G' // a program that it has started
 	recEnd    = 'E' // its result
 	recData   = 'R' // its result, with data
@@ -117,6 +120,20 @@ func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journa
 		}
 	}
 	return j, was, nil
+}
+
+// forgetSubmitted forgets of what was found the runs that were submitted, for they
+// are brought again, and nobody takes what is told of them. Call it before start.
+func (j *journal) forgetSubmitted(was *found) {
+	theirs := map[int64]bool{}
+	for id, e := range j.live {
+		if e.submitted {
+			theirs[id] = true
+			j.forget(id)
+		}
+	}
+	was.open = slices.DeleteFunc(was.open, func(run *incoming) bool { return theirs[run.LogID] })
+	was.results = slices.DeleteFunc(was.results, func(it wire.CallbackItem) bool { return theirs[it.LogID] })
 }
 
 // start begins to write. past gives the IDs to keep.
@@ -259,6 +276,9 @@ func (j *journal) begin() error {
 	for _, e := range j.sorted() {
 		if e.run != nil {
 			head = frame(head, recAccept, wire.AppendOrder(rec[:0], &e.run.Run))
+			if e.submitted {
+				head = frame(head, recSubmit, binary.AppendVarint(rec[:0], e.run.LogID))
+			}
 			for _, g := range e.run.groups {
 				head = frame(head, recGroup, appendGroup(rec[:0], e.run.LogID, g))
 			}
@@ -353,6 +373,9 @@ func (j *journal) accept(run *incoming) *batch {
 		j.buf = append(j.buf, recAccept)
 		j.buf = wire.AppendOrder(j.buf, &run.Run)
 		seal(j.buf[at:])
+		if run.sub != nil {
+			j.buf = frame(j.buf, recSubmit, binary.AppendVarint(nil, run.LogID))
+		}
 	}
 	return j.wake()
 }
@@ -382,7 +405,7 @@ func (j *journal) join(run int64, g group) bool {
 
 func (j *journal) put(run *incoming) {
 	if j.live[run.LogID] == nil {
-		j.live[run.LogID] = &entry{run: run, order: j.order()}
+		j.live[run.LogID] = &entry{run: run, order: j.order(), submitted: run.sub != nil}
 	}
 }
 
@@ -532,6 +555,10 @@ func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 	case recAccept:
 		if run, err := decodeRun(rec); err == nil {
 			j.put(run)
+		}
+	case recSubmit:
+		if id, n := binary.Varint(rec); n > 0 && j.live[id] != nil {
+			j.live[id].submitted = true
 		}
 	case recGroup:
 		if run, g, ok := readGroup(rec); ok {

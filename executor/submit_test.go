@@ -53,6 +53,47 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 	})
 }
 
+// A run that a crash cut off is nobody's but who submitted it, where there are no
+// servers: brought again, it is taken, and begins again.
+func TestSubmittedAgainAfterACrash(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, hang := t.TempDir(), true
+		again := false
+		mux := NewMux()
+		mux.Register("h", func(ctx context.Context, r *Run) error {
+			if again = r.Again; hang {
+				<-ctx.Done()
+			}
+			return nil
+		})
+		f := newFake()
+		alone := func(o *Options) { o.Servers, o.Dir = nil, dir }
+		e := start(t, mux, f, alone)
+		submit(t, e, order(1, 7, "h"))
+		mustSend(t, e, order(2, 8, "h")) // a server's, which may be told of it
+		pass(time.Second)
+		synctest.Wait()
+		for range 2 { // of a crash after another, too
+			dir = copyJournal(t, dir)
+			e = start(t, mux, f, alone)
+			pass(time.Second)
+		}
+		hang = false
+		run := order(1, 7, "h")
+		s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run), Redelivered())
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-s.Ended()
+		if s.Result().Outcome != Success || !again {
+			t.Errorf("%+v, again: %t", s.Result(), again)
+		}
+		if n := e.Unreported(); n != 1 {
+			t.Errorf("%d results are kept, want that which a server may take", n)
+		}
+	})
+}
+
 // A run whose result no server took is not taken again, however long it waits.
 func TestRepeatWhileUnreported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

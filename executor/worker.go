@@ -210,7 +210,6 @@ func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 		why := reasonCrash + suffixRunning
 		if left[run.LogID] {
 			why = reasonCrash + suffixRunning + suffixGoesOn
-			e.log.Error("A program that a process which died has left cannot be ended.", "job", run.JobID, "run", run.LogID)
 		}
 		t.run.log.last("---- end: " + why)
 		e.record(t, wire.CodeFailure, why)
