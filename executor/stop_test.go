@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,6 +196,33 @@ func TestStopBehindADeadServer(t *testing.T) {
 		}
 		if last := f.calls[len(f.calls)-1]; last != "two"+wire.PathRegistryRemove {
 			t.Errorf("its last call was %s", last)
+		}
+	})
+}
+
+// A stop that meets a report under way sends it again, and does not say that no
+// server takes results: it was our own end that cut it off.
+func TestStopCutsAReportOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake()
+		asked := 0
+		f.answer = func(_, path string, _ []byte) string {
+			if path == wire.PathCallback {
+				if asked++; asked == 1 {
+					return silence
+				}
+			}
+			return taken
+		}
+		var out lockedBuffer
+		e := start(t, okMux(), f, func(o *Options) { o.Log = slog.New(slog.NewTextHandler(&out, nil)) })
+		mustSend(t, e, order(1, 1, "ok"))
+		synctest.Wait()
+		if err := e.Stop(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if len(f.items) != 1 || asked != 2 || strings.Contains(out.String(), "No server takes") {
+			t.Errorf("%d asked, taken %+v, log %s", asked, f.items, out.String())
 		}
 	})
 }
