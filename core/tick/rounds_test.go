@@ -340,6 +340,52 @@ func (k keeps) PutLease(ctx context.Context, seen, l core.Lease) error {
 	return k.locks.PutLease(ctx, seen, l)
 }
 
+// TestJobsThatAreNeverStoredHoldUpNobody: fifty whose advances are refused for ever,
+// for want of a permission perhaps, and not of capacity, are the oldest after an
+// outage; the others are planned all the same.
+func TestJobsThatAreNeverStoredHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFleet(t, 1, 500, core.When{Kind: core.KindEvery, Every: time.Minute, Aligned: true})
+		f.store = forbidding{f.store, 50}
+		time.Sleep(20 * time.Minute) // of the bubble: nobody plans
+		for range 12 {
+			f.wake(tick.Wake{})
+			time.Sleep(time.Minute)
+		}
+		f.all.Wait()
+		var ids []core.JobID
+		for id := range core.JobID(500) {
+			ids = append(ids, id+1)
+		}
+		jobs, _, err := f.eng.Tick.Scheds(t.Context(), ids)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := core.InstantOf(time.Now())
+		for id, s := range jobs {
+			if id > 50 && s.Next < now-120 {
+				t.Fatalf("job %d has not been planned since %s", id, s.Next)
+			}
+		}
+	})
+}
+
+// forbidding never stores the advances of the first jobs.
+type forbidding struct {
+	tick.Store
+	first core.JobID
+}
+
+func (s forbidding) Advance(ctx context.Context, moves []core.Advance) []error {
+	errs := make([]error, len(moves))
+	for i := range moves {
+		if errs[i] = errors.New("not allowed"); moves[i].Job > s.first {
+			errs[i] = s.Store.Advance(ctx, moves[i:i+1])[0]
+		}
+	}
+	return errs
+}
+
 // The lag that is told is also that of a partition that nobody comes to.
 func TestPartitionThatNobodyReadsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

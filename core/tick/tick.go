@@ -286,6 +286,11 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 		}
 		return sent, moved
 	}
+	// Elsewhere each minute: the first of them may be those that are never stored.
+	if n := len(overdue); n > 0 {
+		first := int(now.Unix()/60%int64(n)) * t.o.Careful % n
+		overdue = slices.Concat(overdue[first:], overdue[:first])
+	}
 	sent, _ := commit(fresh)
 	goOn = len(fresh) == 0 || sent > 0
 	for moved := 1; len(known)+len(overdue) > 0 && moved > 0; {
