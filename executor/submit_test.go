@@ -3,6 +3,7 @@ package executor
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -57,11 +58,12 @@ func TestSubmittedForNobodyElse(t *testing.T) {
 // servers: brought again, it is taken, and begins again.
 func TestSubmittedAgainAfterACrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir, hang := t.TempDir(), true
-		again := false
+		dir := t.TempDir()
+		var hang, again atomic.Bool // of handlers side by side
+		hang.Store(true)
 		mux := NewMux()
 		mux.Register("h", func(ctx context.Context, r *Run) error {
-			if again = r.Again; hang {
+			if again.Store(r.Again); hang.Load() {
 				<-ctx.Done()
 			}
 			return nil
@@ -78,15 +80,15 @@ func TestSubmittedAgainAfterACrash(t *testing.T) {
 			e = start(t, mux, f, alone)
 			pass(time.Second)
 		}
-		hang = false
+		hang.Store(false)
 		run := order(1, 7, "h")
 		s, err := e.Submit(t.Context(), wire.AppendOrder(nil, &run), Redelivered())
 		if err != nil {
 			t.Fatal(err)
 		}
 		<-s.Ended()
-		if s.Result().Outcome != Success || !again {
-			t.Errorf("%+v, again: %t", s.Result(), again)
+		if s.Result().Outcome != Success || !again.Load() {
+			t.Errorf("%+v, again: %t", s.Result(), again.Load())
 		}
 		if n := e.Unreported(); n != 1 {
 			t.Errorf("%d results are kept, want that which a server may take", n)
