@@ -127,21 +127,26 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 		known = max(known, core.InstantOf(app.Created))
 	}
 	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause)}
+	first := p.list[0].From // zero: it holds none
 	// Where an earlier version wrote the item, it may know the last one alone: of
-	// those before a pause that it holds the records may tell more.
-	after := func(x core.Pause) bool { return x.From.After(from.Time()) }
-	if known <= from && !slices.ContainsFunc(p.list, after) {
+	// those before it the records may tell.
+	if known <= from && !first.After(from.Time()) {
 		return p, nil
 	}
 	recorded, since, err := m.recorded(ctx, app.Name)
 	if err != nil {
 		return pauses{}, err
 	}
-	a.partial = a.partial || since.After(from.Time())
+	a.partial = a.partial || known > from && since.After(from.Time())
 	for _, x := range recorded {
-		if !slices.ContainsFunc(p.list, func(y core.Pause) bool { return y.From.Equal(x.From) }) { // the item knows better
-			p.list = append(p.list, x)
+		switch {
+		case first.IsZero():
+		case !x.From.Before(first):
+			continue // the item knows better
+		case x.To.IsZero() || x.To.After(first):
+			x.To = first
 		}
+		p.list = append(p.list, x)
 	}
 	p.since = min(known, core.InstantOf(a.now.Add(-cmp.Or(m.o.KeepRuns, keptRecords))))
 	return p, nil

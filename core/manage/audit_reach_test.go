@@ -189,6 +189,36 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 	}
 }
 
+// TestAuditOfAPauseThatWasCutShort: a pause that a clock which was set made end
+// before it began is in the records alone, where nothing says that it ended. It
+// excuses nothing.
+func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(time.Minute)))
+	f.fires()
+	f.quiet()
+	shop := manage.Target{App: "shop"}
+	first := j.Sched.Next
+	must := func(_ manage.StateResult, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.clock = first.Time().Add(30*time.Minute + time.Second)
+	must(f.m.Pause(ctx, ann, shop, manage.PauseRequest{}))
+	f.clock = first.Time().Add(10*time.Minute + time.Second)
+	must(f.m.Pause(ctx, ann, shop, manage.PauseRequest{}))
+	f.clock = first.Time().Add(20 * time.Minute)
+	must(f.m.Resume(ctx, ann, shop, "")) // 11 to 20 fell
+	f.clock = first.Time().Add(60 * time.Minute)
+	pushNext(f, j.Def.ID, first+60*60)
+	r, err := f.m.Audit(ctx, "shop/sweep", first-1, first+59*60)
+	if want := "demanded 50, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 50"; err != nil || sum(r.AuditCount) != want {
+		t.Errorf("%s (%v)\nwant %s", sum(r.AuditCount), err, want)
+	}
+}
+
 // TestAuditOfWhatIsOverdue: an old message excuses what came after it for some
 // minutes, no longer; what no tick planned and what could not be sent for longer
 // is overdue, and neither is well.
