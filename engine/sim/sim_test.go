@@ -42,7 +42,8 @@ func configOf(engine string, seed uint64, fires int) Config {
 
 // asDeployed makes it a world of functions with the durations of the real ones.
 func (c *Config) asDeployed(long time.Duration) {
-	c.Deployed, c.For, c.Rate = true, long, min(c.Rate, 1)
+	// Each change puts a window of ten minutes on the ring anew, so few people do.
+	c.Deployed, c.For, c.Rate, c.Users = true, long, min(c.Rate, 0.25), min(c.Users, 1)
 }
 
 // machine makes it a world of one machine.
