@@ -361,3 +361,29 @@ func TestSlowStaysSlow(t *testing.T) {
 		}
 	})
 }
+
+// TestSlowLaneBesideALongSend: what belongs on the slow lane goes there while other
+// sends of its batch are open, and does not wait for them.
+func TestSlowLaneBesideALongSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLaned(t)
+		l.silent()
+		l.fire(l.a, 3, "one")
+		slow, well := l.messages(700, 1, "one")[0], l.messages(800, 1, "two")[0]
+		l.answer = func(s dispatch.Shipment) dispatch.Answer {
+			if s.Job.Def.App == "one" {
+				t.Error("what is slow was sent on the fast lane")
+			}
+			wait(time.Second)
+			if n := l.waiting(ring.KindSlow); n != 1 {
+				t.Errorf("%d fires are on the slow lane while another is sent, want 1", n)
+			}
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: time.Second}
+		}
+		sent := l.count()
+		l.a.Handle(t.Context(), []ring.Message{slow, well})
+		if l.count() != sent+1 {
+			t.Errorf("%d were sent, want 1", l.count()-sent)
+		}
+	})
+}

@@ -204,8 +204,9 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 }
 
 // settle closes what was answered with its end each JournalEvery while sends
-// are open: until then a crash sends it again, though it ran. And it puts back
-// what was told to come again: beside a call of an hour it would be late.
+// are open: until then a crash sends it again, though it ran. And it puts back what
+// was told to come again, or to go on the slow lane: beside a call of an hour it
+// would be late.
 func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 	t := time.NewTicker(b.d.o.JournalEvery)
 	defer t.Stop()
@@ -218,7 +219,8 @@ func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 			return
 		case <-t.C:
 			b.end(ctx)
-			b.putBack(ctx, b.told())
+			b.putBack(ctx, b.as(passing))
+			b.putSlow(ctx, b.as(slowed))
 			if time.Since(thinned) >= b.d.o.GateWait {
 				thinned = time.Now()
 				b.thin(ctx)
@@ -227,13 +229,13 @@ func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
 	}
 }
 
-// told is what was answered with a passing refusal.
-func (b *batch) told() []*item {
+// as is what is in a state now.
+func (b *batch) as(s status) []*item {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var of []*item
 	for _, it := range b.items {
-		if it.status == passing {
+		if it.status == s {
 			of = append(of, it)
 		}
 	}
