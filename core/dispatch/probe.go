@@ -237,7 +237,7 @@ func chosen(order []string, asked []*probe, yes int) (c choice) {
 		case i == yes:
 			t.Code = 200
 		case !p.over():
-			t.Message, unsaid = "no answer yet", true
+			t.Message, unsaid = "no answer yet", unsaid || !p.doubted
 		default:
 			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
 		}
