@@ -205,7 +205,7 @@ func (b *batch) askAll(bound context.Context, app *core.App, order []string, ane
 		}
 		more := len(asked) < len(order)
 		if yes >= 0 && !waits || over || !more && under == 0 {
-			return chosen(order, asked, yes), remembered
+			return chosen(order, asked), remembered
 		}
 		if !waits && more {
 			ask()
@@ -226,23 +226,25 @@ func (b *batch) askAll(bound context.Context, app *core.App, order []string, ane
 
 var errUnasked = errors.New("not all of its addresses could be asked in time")
 
-// chosen is the choice among what was asked; yes is negative if none said yes.
-func chosen(order []string, asked []*probe, yes int) (c choice) {
+// chosen is the choice among what was asked: the first that has said yes by now.
+func chosen(order []string, asked []*probe) (c choice) {
 	unsaid := len(asked) < len(order)
 	for i, p := range asked {
 		t := core.Try{Address: order[i]}
+		over := p.over()
+		yes := over && p.err == nil
 		switch {
-		case i == yes && strings.HasPrefix(order[i], "lambda:"):
+		case yes && strings.HasPrefix(order[i], "lambda:"):
 			t.Message = "not asked: it refuses the run itself if it cannot take it"
-		case i == yes:
+		case yes:
 			t.Code = 200
-		case !p.over():
+		case !over:
 			t.Message, unsaid = "no answer yet", unsaid || !p.doubted
 		default:
 			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
 		}
 		c.tries = append(c.tries, t)
-		if i == yes {
+		if yes {
 			c.order = order[i:]
 			return c
 		}

@@ -202,7 +202,11 @@ func TestNobodyAnswers(t *testing.T) {
 		// A send that hangs has the only place at the gate: a probe counts there too.
 		hangs, _ := p.message("busy", 1, core.RouteRound)
 		asks, _ := p.message("busy", 1, core.RouteFailover)
-		p.handle(hangs, asks)
+		var first sync.WaitGroup
+		first.Go(func() { p.handle(hangs) })
+		synctest.Wait()
+		p.handle(asks)
+		first.Wait()
 		if p.most[a] != 1 {
 			t.Errorf("%d requests to the address at once, its gate lets one through", p.most[a])
 		}
