@@ -203,7 +203,7 @@ func (w *World) final() map[core.JobID]*tally {
 			}
 		}
 		w.chains(revs, planned, byID)
-		w.counts["fires"] += len(numbered)
+		w.count("fires", len(numbered))
 	}
 	for _, a := range w.asked {
 		r, ok := t.run(a.run)
@@ -252,7 +252,7 @@ func (w *World) changedAsTold(id core.RunID, of []*changed) {
 	if len(last) != 1 {
 		return
 	}
-	w.counts["changed as told"]++
+	w.count("changed as told", 1)
 	if c := last[0]; c.slot != 0 && r.Slot != c.slot || c.params != "" && (r.Params == nil || *r.Params != c.params) {
 		t.fail(id, "run %d was changed to the slot %s at +%.3fs, and is of %s; or has not the %d bytes of params that were acknowledged", id, c.slot, c.acked.Sub(w.began).Seconds(), r.Slot, len(c.params))
 	}
@@ -292,7 +292,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 			return
 		}
 		at = next
-		w.counts["fires"]++
+		w.count("fires", 1)
 		paused := w.inPause(r.def.App, at)
 		if !paused {
 			of.demanded++
@@ -305,7 +305,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 			}
 			continue
 		case paused:
-			w.counts["not demanded: paused"]++
+			w.count("not demanded: paused", 1)
 			continue
 		}
 		why := "no run, no record"
@@ -322,7 +322,7 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 			t.fail(core.PlannedRun(r.sched.ID, at), "job %d demanded %s under revision %d: %s", r.sched.ID, at, r.rev, why)
 			continue
 		}
-		w.counts["skipped"]++
+		w.count("skipped", 1)
 		if covered := t.covering(r.sched.ID, at); !covered.IsZero() {
 			after, _ := sch.Next(at)
 			due := sch.Slot(r.sched.ID, at, after, after != 0 && after-at < core.Instant(w.deployed.plan.Window/time.Second)).Time()
@@ -401,9 +401,9 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	}
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
-	w.counts["state "+string(r.State)]++
+	w.count("state "+string(r.State), 1)
 	if st.sends > 0 {
-		w.counts["sent"]++
+		w.count("sent", 1)
 	}
 	switch r.State {
 	case core.Succeeded:
@@ -421,7 +421,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 			t.fail(r.ID, "run %d is lost: %s, and was never sent", r.ID, r.Reason)
 		}
 	case core.Skipped:
-		w.counts["skipped"]++
+		w.count("skipped", 1)
 		if why := w.wrongSkip(r, st, revs); why != "" {
 			t.fail(r.ID, "run %d (instant %s, revision %d) is skipped: %s, %s", r.ID, r.At, r.Rev, r.Reason, why)
 		}
@@ -440,7 +440,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	}
 	// What it owed.
 	if r.Then != 0 {
-		w.counts["retries"]++
+		w.count("retries", 1)
 		if other, ok := thens[r.Then]; ok {
 			t.fail(r.Then, "retry %d follows run %d and run %d", r.Then, other, r.ID)
 		}
@@ -518,7 +518,7 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 	if _, fixed := revs[0].sched.Schedule.FixedDelay(); !fixed {
 		return
 	}
-	w.counts["fires"] += len(planned)
+	w.count("fires", len(planned))
 	slices.SortFunc(planned, func(a, b core.Run) int {
 		if w.cfg.Machine { // a clock set back makes later fires of earlier instants
 			return w.truth.begun(a.ID).Compare(w.truth.begun(b.ID))

@@ -268,7 +268,7 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 		}
 		w.truth.fail(runs[0], "%s %d was due at %s and decided %s later: %s after all that was in its way", what, runs[0], due.Format("15:04:05.000"), decided.Sub(due), decided.Sub(limit))
 	}
-	w.counts["late, and justified"]++
+	w.count("late, and justified", 1)
 }
 
 // runInTime asserts it of a run that is there.
