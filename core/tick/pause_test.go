@@ -247,3 +247,47 @@ func (w *world) job(t *testing.T, m *manage.Manage) core.Job {
 	}
 	return j
 }
+
+// TestResumedIntoAPartitionThatIsRead: while a job is paused it is in no partition of
+// the due index, so the number of them may shrink below its own meanwhile.
+func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ann, target, o := manage.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
+		w := newWorld(t, 32)
+		end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o})
+		m := manage.New(w.eng.Manage, w.eng.Ring, end, nil, manage.Options{Plan: o})
+		if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		job := manage.JobSpec{Def: core.Def{App: "shop", Name: "j", Handler: "h"},
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}}
+		if r := m.Save(t.Context(), ann, []manage.JobSpec{job})[0]; r.Err != nil {
+			t.Fatal(r.Err)
+		}
+		if w.job(t, m).Sched.Partition == 0 {
+			t.Fatal("it is in the first partition anyway")
+		}
+		if _, err := m.Pause(t.Context(), ann, target, manage.PauseRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		g, err := w.eng.Manage.Global(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen := g.Rev
+		g.Partitions, g.Readable, g.Rev = 1, 1, seen+1
+		if err := w.eng.Manage.PutGlobal(t.Context(), seen, g); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := m.Resume(t.Context(), ann, target, ""); err != nil {
+			t.Fatal(err)
+		}
+		w.join("t", tick.Options{})
+		time.Sleep(2 * time.Minute) // of the bubble
+		before := w.job(t, m).Sched.Next
+		w.pass()
+		if after := w.job(t, m).Sched.Next; after == before {
+			t.Errorf("it stands still at %s in partition %d", after, w.job(t, m).Sched.Partition)
+		}
+	})
+}

@@ -513,7 +513,8 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	return ""
 }
 
-// chains asserts that the chains of a fixed delay never overlap.
+// chains asserts that the chains of a fixed delay never overlap, but for the window
+// of a job that is changed before the advance that makes a fire on the ring its tail.
 func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]*core.Run) {
 	if _, fixed := revs[0].sched.Schedule.FixedDelay(); !fixed {
 		return
@@ -527,15 +528,20 @@ func (w *World) chains(revs []revision, planned []core.Run, byID map[core.RunID]
 	})
 	var before time.Time // when the chain before ended
 	var of core.RunID
+	var rev int64 // of that chain
 	for i := range planned {
 		r := &planned[i]
 		st := w.truth.stories[r.ID]
 		if st != nil && len(st.arrivals) > 0 && st.arrivals[0].at.Before(before) {
+			if r.Rev != rev {
+				w.count("window: a fixed delay changed before its tail", 1)
+				continue
+			}
 			w.truth.fail(r.ID, "fixed delay: run %d began %s before the chain of run %d ended", r.ID, before.Sub(st.arrivals[0].at), of)
 		}
 		for r != nil {
 			if st := w.truth.stories[r.ID]; st != nil && st.closed.After(before) {
-				before, of = st.closed, planned[i].ID
+				before, of, rev = st.closed, planned[i].ID, planned[i].Rev
 			}
 			if r.Then == 0 {
 				break

@@ -84,7 +84,7 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 			t.fail(id, "run %d of revision %d was sent although revision %d was acknowledged %s before the job was read", id, f.Rev, r.rev, read.Sub(r.acked))
 		case f.Cause == core.CauseRetry && r.deleted:
 			t.fail(id, "retry %d was sent although its job was deleted", id)
-		case f.Cause == core.CauseRetry && r.sched.PausedAt(read.Add(t.w.slack())) && r.rev == sh.Job.Sched.Rev:
+		case f.Cause == core.CauseRetry && r.sched.PausedAt(time.Now().Add(t.w.slack())) && r.rev == sh.Job.Sched.Rev:
 			t.fail(id, "retry %d was sent although its job was paused", id)
 		}
 	}
