@@ -259,6 +259,9 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 	case w.cfg.Skew:
 		moment += 5 * time.Second // two clocks, each two seconds from the truth, and a second
 	}
+	if w.cfg.SDK {
+		moment += w.deployed.visibility // a receipt whose answer is lost is noted for no message
+	}
 	if decided.Sub(due) <= moment {
 		return
 	}
