@@ -68,8 +68,8 @@ func TestFunctions(t *testing.T) {
 		s := newSandbox(t, "tick", n)
 		s.ok(t, document(t, "tick/testdata/schedule.json"))
 		alive(t, e)
-		if body, fault, err := s.Invoke([]byte(`{"chain":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "chain is 999; 0 to 256") {
-			t.Errorf("a chain out of range: %s, %v", body, err)
+		if body, fault, err := s.Invoke([]byte(`{"skip":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "skip is 999; 0 to 256") {
+			t.Errorf("a skip out of range: %s, %v", body, err)
 		}
 		s.reused(t)
 	})
