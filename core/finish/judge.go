@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
 )
 
 // subject is a run that is looked at.
@@ -127,7 +128,7 @@ type environment struct {
 	live     map[string][]core.Executor
 	journals map[core.JournalKey]core.Journal // that runs name, besides those that brought them
 	global   core.Global
-	oldest   time.Time
+	oldest   ring.Oldest
 	now      time.Time
 }
 
@@ -216,7 +217,7 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) {
 	case core.Begun, 0:
 		// An unacked message still has it, unless this is the second look at what
 		// another's journal left, and no message is as old as the claim.
-		if !s.idle || r.Owner != "" && !r.Expired(e.now) || !e.oldest.IsZero() && !e.oldest.After(r.SentAt) {
+		if !s.idle || r.Owner != "" && !r.Expired(e.now) || e.onRing(r, r.SentAt) {
 			return
 		}
 	case core.Left:
@@ -240,7 +241,7 @@ func (e *environment) awaited(s *subject, r *core.Run) bool {
 	if !s.key.IsZero() {
 		claimed = time.Unix(s.key.Minute*60+60, 0)
 	}
-	if !e.oldest.IsZero() && !e.oldest.After(claimed) {
+	if e.onRing(r, claimed) {
 		return true
 	}
 	job, known := e.jobs[r.ID.Job()]
@@ -248,6 +249,17 @@ func (e *environment) awaited(s *subject, r *core.Run) bool {
 		return true
 	}
 	return r.Owner != "" && !r.Expired(e.now)
+}
+
+// onRing reports whether a message of the run may be on the ring that was there at
+// a time: one that old, or one that was put back. An edit may have moved its slot,
+// within what the jitter allows.
+func (e *environment) onRing(r *core.Run, since time.Time) bool {
+	if !e.oldest.Due.IsZero() && !e.oldest.Due.After(since) {
+		return true
+	}
+	jitter := e.jobs[r.ID.Job()].Sched.Schedule.Jitter
+	return e.oldest.PutBack(min(r.At, r.Slot), max(r.At.Add(jitter), r.Slot))
 }
 
 func (e *environment) whyLeft(id core.JobID) core.Reason {

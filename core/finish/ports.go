@@ -75,9 +75,8 @@ type Watch interface {
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
-	// OldestMessage is when the oldest message of fires was due, or its slot if
-	// that is earlier (it was put back); zero if none is due by either.
-	OldestMessage(ctx context.Context) (time.Time, error)
+	// OldestMessage says how far the ring is behind, or more.
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
 // Ring takes the messages of follow-ups.

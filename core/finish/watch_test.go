@@ -281,6 +281,14 @@ func TestLeft(t *testing.T) {
 		r.must(r.s.Store.Enqueue(r.t.Context(), []ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
 	}
 	old := func(r *watchRig) { waiting(r, begin.Add(time.Minute)) } // as old as the claim may be
+	// Another is put back since hours, and a third of a slot at or after this instant.
+	back := func(r *watchRig, slots ...core.Instant) {
+		for _, slot := range slots {
+			m := ring.Message{Kind: ring.KindFires, Slot: slot, Try: 9, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}
+			r.must(r.s.Store.Enqueue(r.t.Context(), []ring.Out{{NotBefore: r.now.Add(time.Minute), Message: m}})[0])
+		}
+	}
+	jitter := func(j *core.Job) { j.Sched.Schedule.Jitter = time.Minute }
 	young := func(r *watchRig) { waiting(r, begin.Add(time.Minute+time.Second)) }
 	for _, c := range []struct {
 		name   string
@@ -296,6 +304,10 @@ func TestLeft(t *testing.T) {
 		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
 		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
 		{"an older message on the ring", nil, false, unsent, old, core.Planned, ""},
+		{"others are put back for hours", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at-1, at+1) }, core.Skipped, core.ReasonChanged},
+		{"one of its slot is put back", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at) }, core.Planned, ""},
+		{"one of a slot that it may have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+60) }, core.Planned, ""},
+		{"one of a slot that it cannot have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+61) }, core.Skipped, core.ReasonChanged},
 		{"the job plans it again", func(j *core.Job) { j.Sched.Next = at }, false, unsent, nil, core.Planned, ""},
 		{"the job is past it", func(j *core.Job) { j.Sched.Next = at + 1 }, false, unsent, nil, core.Skipped, core.ReasonChanged},
 		{"given back after a send", nil, false, func(x *core.Run) { unsent(x); x.MaybeSent, x.Address = true, address }, func(r *watchRig) { r.registered(0) }, core.Planned, ""},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -79,7 +80,7 @@ func (c *AuditCount) run(r *core.Run) bool {
 // auditing is what all jobs of one audit share.
 type auditing struct {
 	now     time.Time
-	oldest  time.Time // due time of the oldest message on the ring; zero none
+	oldest  ring.Oldest
 	global  pauses
 	apps    map[string]pauses
 	partial bool
@@ -525,7 +526,8 @@ func (w *walk) slot(at core.Instant) time.Time {
 // it for so long; or it had both, and they are kept no more.
 func (w *walk) without(at core.Instant) {
 	slot := w.slot(at)
-	behind := !w.a.oldest.IsZero() && !slot.Before(w.a.oldest)
+	oldest := w.a.oldest
+	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
 	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.m.o.Patience)):
 		w.rep.Pending++
@@ -534,7 +536,7 @@ func (w *walk) without(at core.Instant) {
 		w.rep.OutOfReach++
 		return
 	case behind:
-		w.rep.Behind = w.a.oldest
+		w.rep.Behind = oldest.First()
 	}
 	w.rep.Unaccounted++
 	if len(w.rep.Missing) < maxMissing {

@@ -288,9 +288,9 @@ func (f *faults) Global(ctx context.Context) (core.Global, error) {
 	}
 	return g, err
 }
-func (f *faults) OldestMessage(ctx context.Context) (time.Time, error) {
+func (f *faults) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	if f.quiet {
-		return time.Time{}, nil
+		return ring.Oldest{}, nil
 	}
 	return f.Store.OldestMessage(ctx)
 }

@@ -73,9 +73,8 @@ type Store interface {
 	Advance(ctx context.Context, moves []core.Advance) []error
 	// OpenRuns reads the claimed and still open runs of a job, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
-	// OldestMessage is when the oldest message of fires was due, or its slot if
-	// that is earlier (it was put back); zero if none is due by either.
-	OldestMessage(ctx context.Context) (time.Time, error)
+	// OldestMessage says how far the ring is behind, or more.
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
 // Update replaces a job; condition: the stored rev is Seen, and its tail

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -22,28 +23,29 @@ const (
 	lookBack = 24 * time.Hour
 )
 
-// gone is the time up to which no message is on the ring any more; zero where that
-// is not known, or not to be compared.
-func (t *Ticker) gone(ctx context.Context) time.Time {
+// gone is the time up to which no message is on the ring any more but those that
+// were put back; zero where that is not known, or not to be compared.
+func (t *Ticker) gone(ctx context.Context) (upTo time.Time, oldest ring.Oldest) {
 	if t.o.AuditAfter <= 0 {
-		return time.Time{}
+		return time.Time{}, oldest
 	}
-	upTo := t.o.Now().Add(-t.o.AuditAfter)
-	switch oldest, err := t.store.OldestMessage(ctx); {
-	case err != nil:
-		return time.Time{}
-	case !oldest.IsZero() && oldest.Before(upTo): // what is due from there on may be on its way
-		return oldest.Add(-1)
+	oldest, err := t.store.OldestMessage(ctx)
+	if err != nil {
+		return time.Time{}, oldest
 	}
-	return upTo
+	upTo = t.o.Now().Add(-t.o.AuditAfter)
+	if !oldest.Due.IsZero() && oldest.Due.Before(upTo) { // what is due from there on may be on its way
+		upTo = oldest.Due.Add(-1)
+	}
+	return upTo, oldest
 }
 
 // audit compares, for each job that is planned, its last finished window with
 // its runs, and adds the fires of instants that have neither a run nor a record.
 // It does so while messages are due or in flight too: what was due before the
-// oldest of them is on none.
+// oldest of them is on none, unless one of its slot was put back.
 // It is a net below the ring: what cannot be compared now is left.
-func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo time.Time) {
+func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo time.Time, oldest ring.Oldest) {
 	if upTo.IsZero() || len(plans) == 0 {
 		return
 	}
@@ -74,6 +76,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo
 				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
 				return
 			}
+			fires = slices.DeleteFunc(fires, func(f core.Fire) bool { return oldest.PutBack(f.Slot, f.Slot) })
 			for _, f := range fires {
 				t.o.Log.Error("an instant had neither a run nor a record: it is sent again", "job", s.ID, "run", f.Run, "instant", f.At)
 			}

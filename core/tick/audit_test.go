@@ -22,6 +22,7 @@ type flow struct {
 	// one is in flight; 0: as it is.
 	age    time.Duration
 	stands func(time.Duration) bool // nothing is taken from the ring
+	busy   core.RunID               // it is put back each time
 }
 
 type aged struct {
@@ -29,8 +30,8 @@ type aged struct {
 	age time.Duration
 }
 
-func (a aged) OldestMessage(context.Context) (time.Time, error) {
-	return time.Now().Add(-a.age), nil
+func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
+	return ring.Oldest{Due: time.Now().Add(-a.age)}, nil
 }
 
 // purged lets hours go by with a tick as on AWS; messages that come while lose
@@ -85,12 +86,17 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 					break
 				}
 				for _, d := range got {
-					for _, f := range d.Message.Fires {
-						if f.Cause != core.CauseMisfire && lose(time.Since(began)) {
+					for _, fire := range d.Message.Fires {
+						if fire.Run == f.busy {
+							back := ring.Message{Kind: ring.KindFires, Slot: fire.Slot, Try: d.Message.Try + 1, Fires: []core.Fire{fire}}
+							eng.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
+							continue
+						}
+						if fire.Cause != core.CauseMisfire && lose(time.Since(began)) {
 							lost++
 							continue
 						}
-						eng.Dispatch.Create(t.Context(), []core.Run{{ID: f.Run, App: "shop", State: core.Succeeded, Cause: f.Cause, At: f.At, Slot: f.Slot, SentAt: time.Now()}})
+						eng.Dispatch.Create(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At, Slot: fire.Slot, SentAt: time.Now()}})
 					}
 				}
 				eng.Queue.Ack(t.Context(), got)
@@ -164,6 +170,20 @@ func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestPutBackForHours: a fire that nobody takes hides no loss, and is no loss
+// itself, though it has no run.
+func TestPutBackForHours(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := flow{busy: core.PlannedRun(1, core.InstantOf(time.Now())/60*60+10*60)}
+		_, recovered, lost := purged(t, f, 4, []core.Job{every(time.Minute), every(7 * time.Second)}, core.Pause{}, func(d time.Duration) bool {
+			return d > 38*time.Minute && d <= 53*time.Minute
+		})
+		if lost < 140 || recovered != lost {
+			t.Errorf("%d lost, %d sent again", lost, recovered)
+		}
+	})
 }
 
 // TestWhatWaitsIsNotLost: while nothing is taken from the ring, what has no run is

@@ -2,7 +2,6 @@ package tick
 
 import (
 	"context"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -39,9 +38,8 @@ type Store interface {
 	// Skips reads the skipped records of a job that reach into the span.
 	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// OldestMessage is when the oldest message of fires was due, or its slot if
-	// that is earlier (it was put back); zero if none is due by either.
-	OldestMessage(ctx context.Context) (time.Time, error)
+	// OldestMessage says how far the ring is behind, or more.
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
 // Leases are the locks of the partitions.

@@ -513,11 +513,11 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 			}
 		}
 	}
-	upTo := t.gone(ctx) // before these are on the ring
+	upTo, oldest := t.gone(ctx) // before these are on the ring
 	t.enqueue(ctx, fires, jobs, bad, res)
 	// After them, for it takes a while, and what is put on a queue of whole seconds
 	// late is held for longer.
-	t.audit(ctx, g, plans, upTo)
+	t.audit(ctx, g, plans, upTo, oldest)
 	fires = nil
 	for i := range plans {
 		fires = append(fires, plans[i].lost...)

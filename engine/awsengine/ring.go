@@ -29,10 +29,6 @@ const (
 	longPoll        = 20 * time.Second
 )
 
-// settled is how long after its slot a message counts as put back when it is
-// enqueued: it is then noted, for a queue does not tell its oldest message.
-const settled = 30 * time.Second
-
 func (s *Store) queueOf(k ring.Kind) (string, error) {
 	switch k {
 	case ring.KindFires:
@@ -76,7 +72,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			continue
 		}
 		queues[q] = append(queues[q], entry{i, string(body)})
-		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(settled).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
+		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.Settled).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
@@ -508,10 +504,10 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 const uncounted = time.Minute
 
 // OldestMessage implements the ports. A queue does not tell it, so this is a
-// bound on the safe side, never younger than the truth: the earliest slot that
-// was put back and may still wait; and while messages are due, the last moment
-// at which none was.
-func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+// bound on the safe side, never younger than the truth: the slots that were put
+// back and may still wait; and while messages are due, the last moment at which
+// none was.
+func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	err = s.all(ctx, behindOf, func(it item) error {
 		until, err := intOf(it, "until")
@@ -519,31 +515,25 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error)
 			return err
 		}
 		slot, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
-		if at := core.Instant(slot).Time(); oldest.IsZero() || at.Before(oldest) {
-			oldest = at
-		}
+		oldest.Back = append(oldest.Back, core.Instant(slot))
 		return err
 	})
 	if err != nil {
-		return time.Time{}, err
+		return ring.Oldest{}, err
 	}
-	older := func(t time.Time) {
-		if oldest.IsZero() || t.Before(oldest) {
-			oldest = t
-		}
-	}
+	oldest.Sort()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
 	if err != nil {
-		return time.Time{}, err
+		return ring.Oldest{}, err
 	}
 	slowDue, _, slowInFlight, err := s.Depth(ctx, ring.KindSlow)
 	if err != nil {
-		return time.Time{}, err
+		return ring.Oldest{}, err
 	}
 	due, inFlight = due+slowDue, inFlight+slowInFlight
 	if due == 0 {
 		if inFlight > 0 { // received once at least, and soon acked, put back or due again
-			older(now.Add(-2*s.o.Visibility - uncounted))
+			oldest.Due = now.Add(-2*s.o.Visibility - uncounted)
 		}
 		it := stateKey("ring", "clear")
 		it["at"] = number(millis(now.Add(-uncounted)))
@@ -551,14 +541,14 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error)
 	}
 	clear, err := s.one(ctx, stateKey("ring", "clear"))
 	if err != nil {
-		return time.Time{}, err
+		return ring.Oldest{}, err
 	}
 	at := int64(1)
 	if clear != nil {
 		if at, err = intOf(clear, "at"); err != nil {
-			return time.Time{}, err
+			return ring.Oldest{}, err
 		}
 	}
-	older(fromMillis(at).Add(-2 * s.o.Visibility))
+	oldest.Due = fromMillis(at).Add(-2 * s.o.Visibility)
 	return oldest, nil
 }

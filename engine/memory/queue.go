@@ -277,21 +277,16 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
 // in flight, put off or put back included: none is acked.
-func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
 	err = s.one(ctx, func() error {
 		for _, kind := range lanes {
 			for _, m := range s.queueOf(kind).messages {
-				due := m.due
-				if slot := m.body.Slot.Time(); slot.Before(due) {
-					due = slot
-				}
-				if !now.Before(due) && (oldest.IsZero() || due.Before(oldest)) {
-					oldest = due
-				}
+				oldest.Note(now, m.due, m.body.Slot)
 			}
 		}
 		return nil
 	})
+	oldest.Sort()
 	return oldest, err
 }

@@ -79,10 +79,10 @@ func (w *World) ringIsEmpty() {
 	for began := time.Now(); ; w.sleep(bg, time.Minute) {
 		oldest, err := w.truth.OldestMessage(bg)
 		switch {
-		case err == nil && oldest.IsZero():
+		case err == nil && oldest.First().IsZero():
 			return
 		case time.Since(began) > limit:
-			w.fail(0, "%s after the last message was acked the oldest is said to be of %s: %v", limit, oldest, err)
+			w.fail(0, "%s after the last message was acked the oldest is said to be of %s: %v", limit, oldest.First(), err)
 			return
 		}
 	}

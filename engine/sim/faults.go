@@ -495,7 +495,7 @@ func (p *port) Revisits(ctx context.Context, minute int64, after core.JournalKey
 	})
 }
 
-func (p *port) OldestMessage(ctx context.Context) (time.Time, error) {
+func (p *port) OldestMessage(ctx context.Context) (ring.Oldest, error) {
 	return read(p, ctx, "OldestMessage", p.truth.OldestMessage)
 }
 

@@ -587,13 +587,10 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
 // in flight, put off or put back included: none is acked.
-func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error) {
+func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
-	err = s.onRing(ctx, func(t time.Time) {
-		if !now.Before(t) && (oldest.IsZero() || t.Before(oldest)) {
-			oldest = t
-		}
-	})
+	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest.Note(now, due, slot) })
+	oldest.Sort()
 	return oldest, err
 }
 
@@ -601,43 +598,41 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest time.Time, err error)
 // earlier; core.Horizon if there is none.
 func (s *Store) oldestSlot(ctx context.Context) (oldest core.Instant, err error) {
 	oldest = core.Horizon
-	err = s.onRing(ctx, func(t time.Time) { oldest = min(oldest, core.InstantOf(t)) })
+	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest = min(oldest, core.InstantOf(due), slot) })
 	return oldest, err
 }
 
-// onRing tells slots and times of messages of fires, the earliest among them.
-func (s *Store) onRing(ctx context.Context, tell func(time.Time)) error {
+// onRing tells times and slots of messages of fires: each slot, with the earliest
+// and the latest time of it.
+func (s *Store) onRing(ctx context.Context, tell func(due time.Time, slot core.Instant)) error {
 	return cmp.Or(s.onLane(ctx, fires, tell), s.onLane(ctx, slow, tell))
 }
 
-func (s *Store) onLane(ctx context.Context, lane int, tell func(time.Time)) error {
+func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, slot core.Instant)) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	q := s.queues[lane]
 	q.mu.Lock()
 	for _, m := range q.messages {
-		tell(m.due)
-		tell(m.body.Slot.Time())
+		tell(m.due, m.body.Slot)
 	}
 	far := q.far
-	if far != nil {
-		tell(time.UnixMilli(far.ms))
-	}
 	q.mu.Unlock()
 	if far == nil {
 		return nil
 	}
 	// A message that was put back is of an older slot than when it comes again.
 	return s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, `SELECT min(json_extract(CAST(body AS TEXT), '$.slot')) FROM ring
-WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT))`, func(st *sqlite.Stmt) {
+		return query(c, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
+WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, func(st *sqlite.Stmt) {
 			st.BindInt64(1, int64(lane))
 			st.BindInt64(2, far.ms)
 			st.BindInt64(3, far.id)
 		}, func(st *sqlite.Stmt) error {
 			if !st.ColumnIsNull(0) {
-				tell(core.Instant(st.ColumnInt64(0)).Time())
+				tell(time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
+				tell(time.UnixMilli(st.ColumnInt64(2)), core.Instant(st.ColumnInt64(0)))
 			}
 			return nil
 		})

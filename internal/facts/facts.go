@@ -53,8 +53,9 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 			f.DueSince = list[0].PlanAt.Time()
 		}
 	}
-	f.OldestMessage, err = e.Tick.OldestMessage(ctx)
+	oldest, err := e.Tick.OldestMessage(ctx)
 	missing("oldest message", err)
+	f.OldestMessage = oldest.First()
 	f.Fires = depth(ctx, e, ring.KindFires, missing)
 	f.Checks = depth(ctx, e, ring.KindCheck, missing)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); !missing("dead letters", err) {
