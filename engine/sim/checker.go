@@ -325,11 +325,8 @@ func (w *World) demanded(revs []revision, i int, byAt map[core.Instant]*core.Run
 		w.count("skipped", 1)
 		if covered := t.covering(r.sched.ID, at); !covered.IsZero() {
 			after, _ := sch.Next(at)
-			due := sch.Slot(r.sched.ID, at, after, after != 0 && after-at < core.Instant(w.deployed.plan.Window/time.Second)).Time()
-			if since.After(due) {
-				due = since
-			}
-			w.inTime("the record of", []core.RunID{core.PlannedRun(r.sched.ID, at)}, r.def.App, moment, due, covered, false)
+			slot := sch.Slot(r.sched.ID, at, after, after != 0 && after-at < core.Instant(w.deployed.plan.Window/time.Second))
+			w.inTime("the record of", []core.RunID{core.PlannedRun(r.sched.ID, at)}, r.def.App, moment, slot.Time(), since, covered, false)
 		}
 	}
 }

@@ -499,6 +499,30 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 	}
 }
 
+// A receipt whose answer is lost hides its messages from everybody: they are late by
+// their visibility, the others by nothing.
+func TestReceiptWithoutAnAnswer(t *testing.T) {
+	n := 0
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(5*time.Second))},
+		Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
+			if c.Op == "ReceiveMessage" && c.On == fakeaws.Names.Fires && at > 2*time.Minute && at < 4*time.Minute {
+				if n++; n%4 == 0 {
+					f.After = errUnknown
+				}
+			}
+			return f
+		}})
+	if r.Counts["receipt without an answer"] < 3 {
+		t.Errorf("%d messages were lost sight of", r.Counts["receipt without an answer"])
+	}
+	visibility := r.w.deployed.visibility
+	for _, run := range r.runs(t, 1) {
+		if late := run.SentAt.Sub(run.Slot.Time()); late > moment && (late < visibility-moment || late > 2*(visibility+moment)) {
+			t.Errorf("run %d was sent %s after its slot", run.ID, late)
+		}
+	}
+}
+
 // A fixed delay is edited between the end of a chain and the advance that moves it
 // on: the next instant is one of the new delay, and the audit misses none of the old.
 func TestFixedDelayEditedBeforeItMovesOn(t *testing.T) {

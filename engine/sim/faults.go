@@ -749,6 +749,9 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 	}
 	got, err := p.truth.Receive(p.asks(ctx, "Receive", true), kind, limit)
 	came := time.Now()
+	if err != nil && p.truth.cloud != nil {
+		p.truth.cloud.unheard(kind)
+	}
 	p.truth.received(p.in, got)
 	p.in.p.thaw()
 	if p.in.dead.Load() || fate == KillAfter || time.Since(came) > 0 {
@@ -814,6 +817,9 @@ func runsOn(d *engine.Delivery) []core.RunID {
 	ids := make([]core.RunID, len(d.Message.Fires))
 	for i, f := range d.Message.Fires {
 		ids[i] = f.Run
+	}
+	if c := d.Message.Check; c != nil {
+		ids = append(ids, c.Runs...)
 	}
 	return ids
 }

@@ -61,6 +61,7 @@ const moment = 5 * time.Second
 type troubles struct {
 	all, planning, finishing []trouble
 	left                     []trouble // for what waits for the watchdog
+	clocks                   []clock   // as the machine's was set
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble     // what their executors do
@@ -197,6 +198,28 @@ func (w *World) entered(id core.JobID) {
 	w.faults.moved[id] = time.Now()
 }
 
+// clock is how far that of the machine is from the truth, from a moment on.
+type clock struct {
+	from   time.Time
+	offset time.Duration
+}
+
+// earlier are the times in which the clock of the machine shows less than a slot,
+// which is by that clock: so long nobody may act. One that is behind is late by
+// just as much, at each slot, for as long as it is behind.
+func earlier(slot time.Time, clocks []clock) (list []trouble) {
+	for i, c := range clocks {
+		until := slot.Add(-c.offset)
+		if i+1 < len(clocks) && clocks[i+1].from.Before(until) {
+			until = clocks[i+1].from
+		}
+		if until.After(c.from) {
+			list = append(list, trouble{c.from, until})
+		}
+	}
+	return list
+}
+
 // watched is when the watchdog has closed a run at the latest that nobody works on:
 // it looks at ages that double, so at twice the age at the most from which on it may
 // be said, one walk and one second look later.
@@ -206,12 +229,12 @@ func (d *deployment) watched() time.Duration {
 	return 2*age + d.behind + 2*time.Minute + d.idleGap
 }
 
-// inTheWay is all that was in the way of a run, in the order of its beginnings.
-func (w *World) inTheWay(runs []core.RunID, app string, finishing bool) []trouble {
+// inTheWay is all that was in the way of a run of a slot, in the order of its beginnings.
+func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishing bool) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app])
+	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks))
 	for _, id := range runs {
 		list = append(list, f.runs[id]...)
 	}
@@ -252,22 +275,20 @@ type cover struct {
 
 // inTime asserts that what was due was decided within its bound. Callers hold mu
 // of the truth.
-func (w *World) inTime(what string, runs []core.RunID, app string, moment time.Duration, due, decided time.Time, finishing bool) {
-	switch {
-	case w.cfg.Machine:
-		moment += time.Minute // its one clock is set
-	case w.cfg.Skew:
-		moment += 5 * time.Second // two clocks, each two seconds from the truth, and a second
+func (w *World) inTime(what string, runs []core.RunID, app string, moment time.Duration, slot, since, decided time.Time, finishing bool) {
+	due := slot
+	if since.After(due) {
+		due = since
 	}
-	if w.cfg.SDK {
-		moment += w.deployed.visibility // a receipt whose answer is lost is noted for no message
+	if w.cfg.Skew {
+		moment += 5 * time.Second // two clocks, each two seconds from the truth, and a second
 	}
 	if decided.Sub(due) <= moment {
 		return
 	}
-	limit := bound(due, moment, w.inTheWay(runs, app, finishing))
+	limit := bound(due, moment, w.inTheWay(runs, app, slot, finishing))
 	if decided.After(limit) {
-		for _, t := range w.inTheWay(runs, app, finishing) {
+		for _, t := range w.inTheWay(runs, app, slot, finishing) {
 			if t.until.After(due) && t.from.Before(decided) {
 				w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 			}
@@ -283,11 +304,8 @@ func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
 	if st.decided.IsZero() {
 		return // said elsewhere
 	}
-	due := r.Slot.Time()
-	for _, t := range []time.Time{since, st.born} {
-		if t.After(due) {
-			due = t
-		}
+	if st.born.After(since) {
+		since = st.born
 	}
 	ids := []core.RunID{r.ID}
 	if parent != 0 {
@@ -298,5 +316,5 @@ func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
 		within = w.deployed.watched()
 	}
 	what := cmp.Or(string(r.Cause), "run")
-	w.inTime(what, ids, r.App, within, due, st.decided, st.left || r.Cause == core.CauseRetry || r.FixedDelay)
+	w.inTime(what, ids, r.App, within, r.Slot.Time(), since, st.decided, st.left || r.Cause == core.CauseRetry || r.FixedDelay)
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -24,6 +25,28 @@ func TestBound(t *testing.T) {
 	} {
 		if got := bound(due, 5*time.Second, c.troubles); !got.Equal(at(c.want)) {
 			t.Errorf("%s: %s after it was due, want %d s", name, got.Sub(due), c.want)
+		}
+	}
+}
+
+// A slot is due when the clock of the machine shows it, however often that is set.
+func TestEarlier(t *testing.T) {
+	slot := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	at := func(minutes int) time.Time { return slot.Add(time.Duration(minutes) * time.Minute) }
+	for name, c := range map[string]struct {
+		clocks []clock
+		want   []trouble
+	}{
+		"never set":                       {nil, nil},
+		"ahead":                           {[]clock{{at(-9), 5 * time.Minute}}, []trouble{{at(-9), at(-5)}}},
+		"behind, and set long before":     {[]clock{{at(-9), -5 * time.Minute}}, []trouble{{at(-9), at(5)}}},
+		"behind, and set right in time":   {[]clock{{at(-9), -5 * time.Minute}, {at(-1), 0}}, []trouble{{at(-9), at(-1)}, {at(-1), at(0)}}},
+		"set back after it showed it":     {[]clock{{at(3), -5 * time.Minute}}, []trouble{{at(3), at(5)}}},
+		"set back by less than is over":   {[]clock{{at(6), -5 * time.Minute}}, nil},
+		"behind by more and then by less": {[]clock{{at(-9), -30 * time.Minute}, {at(8), -5 * time.Minute}}, []trouble{{at(-9), at(8)}}},
+	} {
+		if got := earlier(slot, c.clocks); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -289,6 +289,22 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	return f
 }
 
+// unheard notes the messages of a receipt whose answer is lost just now: nobody has
+// them, and they come again when their visibility ends.
+func (c *cloud) unheard(kind ring.Kind) {
+	now := time.Now()
+	until := now.Add(c.w.deployed.visibility)
+	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow, ring.KindCheck: fakeaws.Names.Checks}[kind]) {
+		if !m.Hidden.Equal(until) {
+			continue
+		}
+		if msg, err := ring.Decode([]byte(m.Body)); err == nil {
+			c.w.count("receipt without an answer", 1)
+			c.w.troubleOf(now, until, runsOn(&engine.Delivery{Message: msg})...)
+		}
+	}
+}
+
 // took tells whether a write was done. The engine in memory says so; above a
 // cloud it is looked up where the answer leaves it open, and an answer that is
 // not true is a broken promise.

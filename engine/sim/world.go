@@ -643,8 +643,11 @@ func (w *World) someProcess(d *dice) *process {
 
 // setClock sets the clock of the machine.
 func (w *World) setClock(offset time.Duration) {
-	before := time.Duration(w.offset.Swap(int64(offset)))
-	w.troubleForAll(time.Now().Add(max(before-offset, 0) + w.deployed.aftermath().again)) // one that was set back waits as long
+	was := time.Duration(w.offset.Swap(int64(offset)))
+	w.mu.Lock()
+	w.faults.clocks = append(w.faults.clocks, clock{time.Now(), offset})
+	w.mu.Unlock()
+	w.troubleForAll(time.Now().Add(max(was-offset, 0) + w.deployed.aftermath().again)) // one that was set back waits as long
 	w.count("clock of all set", 1)
 	for _, p := range w.processes() {
 		p.stepped.Store(time.Now().UnixNano())
