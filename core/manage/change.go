@@ -93,12 +93,14 @@ func judge(err error) outcome {
 }
 
 // commit stores edits: first the records of what was due, then the changes. An
-// edit whose record cannot be stored is not made.
-func (m *Manage) commit(ctx context.Context, edits []*edit) []outcome {
+// edit whose record cannot be stored is not made. Each job goes into the partition
+// of today: one that was paused is in none, and that of before may be read no more.
+func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []outcome {
 	out := make([]outcome, len(edits))
 	var skips []core.Skip
 	var skipOf []int
 	for i, e := range edits {
+		e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, g.Partitions)
 		if e.old == nil {
 			continue
 		}

@@ -138,14 +138,11 @@ func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.J
 		if err != nil || e == nil {
 			return old, false, err
 		}
-		// A job that was paused is in no partition of the due index, and the one that
-		// it was in may be read no more.
 		g, err := m.store.Global(ctx)
 		if err != nil {
 			return old, false, passing(err)
 		}
-		e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, g.Partitions)
-		switch m.commit(ctx, []*edit{e})[0] {
+		switch m.commit(ctx, []*edit{e}, g)[0] {
 		case done:
 			m.plan(ctx, &e.want)
 			return e.want, true, nil

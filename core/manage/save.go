@@ -200,7 +200,6 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		case e == nil:
 			s.result.ID, s.result.Rev, s.result.Change, s.result.Err = old.Def.ID, old.Sched.Rev, Unchanged, nil
 		default:
-			e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, global.Partitions)
 			s.change = Updated
 			edits, of = append(edits, e), append(of, s)
 		}
@@ -218,7 +217,6 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 			s.refuse(err)
 			continue
 		}
-		e.want.Sched.Partition = core.PartitionOf(e.want.Def.ID, global.Partitions)
 		s.change = Created
 		edits, of = append(edits, e), append(of, s)
 	}
@@ -232,7 +230,7 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		return nil
 	}
 	var left []*saving
-	for i, o := range m.commit(ctx, edits) {
+	for i, o := range m.commit(ctx, edits, global) {
 		s := of[i]
 		s.attempts = append(s.attempts, edits[i].want)
 		switch o {
