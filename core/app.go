@@ -174,7 +174,9 @@ type Lease struct {
 
 // Change is the record of one change: who did what, when.
 type Change struct {
-	ID   int64 // strictly growing within its subject: the revision it made, or a millisecond
+	// ID grows within its subject: the revision it made, or the millisecond of what
+	// was done to runs, which others may have too.
+	ID   int64
 	At   time.Time
 	By   string
 	Verb string // created, updated, paused, resumed, deleted, triggered, killed, …

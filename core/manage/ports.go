@@ -38,6 +38,7 @@ type Store interface {
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	Global(ctx context.Context) (core.Global, error)
 	PutGlobal(ctx context.Context, seen int64, g core.Global) error
+	// PutChanges stores records; one of the same subject, ID, verb and New is there once.
 	PutChanges(ctx context.Context, changes []core.Change) error
 	// Changes reads the change records of a job (or with job 0 of an app and
 	// its jobs; with both empty of everything), newest first.

@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -48,6 +49,39 @@ func TestTrigger(t *testing.T) {
 	r, err = f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
 	if err != nil || r.Run.Cause != core.CauseAPI || r.Run.Retries != 0 {
 		t.Errorf("api: %+v %v", r, err)
+	}
+}
+
+// TestNotesOfOneMillisecond: what people do to the runs of a job in one millisecond
+// is recorded, each of it, and so is a change of the job.
+func TestNotesOfOneMillisecond(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", core.Schedule{}))
+	f.clock = f.clock.Add(time.Minute)
+	at := f.clock.Add(24 * time.Hour)
+	for _, key := range []string{"a", "b"} {
+		if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []string{"a", "b"} {
+		if _, err := f.m.Cancel(ctx, ann, "shop/sweep#"+key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	changes, err := f.m.Changes(ctx, "", "shop/sweep", 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, c := range changes {
+		count[c.Verb]++
+	}
+	if want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}; !maps.Equal(count, want) {
+		t.Errorf("recorded are %v, want %v", count, want)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"net/netip"
 	"slices"
 	"time"
@@ -570,9 +571,11 @@ func (s *Store) changeItems(c *core.Change) []item {
 	if c.Job != 0 {
 		ofs = append(ofs, changesOfJob(c.Job))
 	}
+	says := fnv.New64a()
+	fmt.Fprintf(says, "%s %s", c.Verb, c.New)
 	var list []item
 	for _, of := range ofs {
-		v.Of, v.Key = of, fmt.Sprintf("%019d#%010d", c.ID, c.Job)
+		v.Of, v.Key = of, fmt.Sprintf("%019d#%010d#%016x", c.ID, c.Job, says.Sum64())
 		it, err := attributevalue.MarshalMap(v)
 		if err != nil {
 			panic(fmt.Sprintf("our own type has a form: %v", err)) // strings and numbers only

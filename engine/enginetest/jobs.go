@@ -366,6 +366,21 @@ func changes(t *testing.T, h Harness) {
 	read("", 0, 10, 5, 4, 3, 2, 1, 0)
 	read("", 0, 2, 5, 4)
 	read("c", 0, 10)
+
+	// Two people do something in one millisecond, and a third changes the job.
+	first, second, edited := of("d", 4, 70), of("d", 4, 70), of("d", 4, 70)
+	first.Verb, first.New = core.VerbTriggered, `{"run":"1"}`
+	second.Verb, second.New = core.VerbTriggered, `{"run":"2"}`
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{first, edited}))
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{second}))
+	ok(t, e.Manage.PutChanges(ctx, []core.Change{first, second, edited})) // a repeat
+	for app, job := range map[string]core.JobID{"d": 0, "": 4} {
+		eventually(t, h, func() string {
+			got, err := e.Manage.Changes(ctx, app, job, 10)
+			ok(t, err)
+			return cmp.Diff([]core.Change{edited, first, second}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
+		})
+	}
 }
 
 func apps(t *testing.T, h Harness) {

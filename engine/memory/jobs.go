@@ -309,15 +309,14 @@ func (s *Store) change(c core.Change) {
 			s.changes = slices.Insert(s.changes, i+1, c)
 			return
 		}
-		if o.ID == c.ID && o.App == c.App && o.Job == c.Job {
-			*o = c
+		if o.ID == c.ID && o.App == c.App && o.Job == c.Job && o.Verb == c.Verb && o.New == c.New {
 			return
 		}
 	}
 	s.changes = slices.Insert(s.changes, 0, c)
 }
 
-// PutChanges implements the ports. One of the same subject and ID is replaced.
+// PutChanges implements the ports.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return s.one(ctx, func() error {
 		for _, c := range changes {

@@ -129,6 +129,8 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP INDEX changes_job")
+	raw(t, s, "CREATE UNIQUE INDEX changes_job ON changes (job, id, app)")
 	raw(t, s, "DROP TABLE pulled")
 	raw(t, s, "DROP INDEX runs_owes")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN data")

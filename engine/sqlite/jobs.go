@@ -551,9 +551,8 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 }
 
 func putChange(tx *tx, c *core.Change) error {
-	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (job, id, app) DO UPDATE SET at = excluded.at, by = excluded.by, verb = excluded.verb, name = excluded.name, why = excluded.why,
-old = excluded.old, new = excluded.new`, func(st *sqlite.Stmt) {
+	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10)`, func(st *sqlite.Stmt) {
 		st.BindInt64(1, c.ID)
 		st.BindInt64(2, core.Millis(c.At))
 		st.BindText(3, c.By)
@@ -567,7 +566,7 @@ old = excluded.old, new = excluded.new`, func(st *sqlite.Stmt) {
 	}, nil)
 }
 
-// PutChanges implements the ports. One of the same subject and ID is replaced.
+// PutChanges implements the ports.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return s.write(ctx, false, len(changes), func(tx *tx) error {
 		for i := range changes {

@@ -103,6 +103,11 @@ CREATE TABLE dead (id INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, re
 INSERT INTO dead SELECT id, at, reason, body FROM old_dead ORDER BY id;
 DROP TABLE old_dead;
 `,
+	// 6: of one subject and ID there may be more, each saying something else
+	`
+DROP INDEX changes_job;
+CREATE INDEX changes_job ON changes (job, id, app);
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.
