@@ -861,7 +861,7 @@ type TriggerRequest struct {
 	// Cause api if left out; a manual one runs in a pause of its app too
 	Cause string `json:"cause,omitempty,omitzero"`
 
-	// Key The same key of a job answers the same run, until a day after it has ended
+	// Key The same key of a job answers the same run, until a day after it has ended; with other params, addresses or retries than that run has it is refused: 409
 	Key string `json:"key,omitempty,omitzero"`
 
 	// Params In place of the job's

@@ -231,8 +231,10 @@ type TriggerRequest struct {
 	Params    *string    // in place of the job's
 	Addresses []string   // in place of the app's executors
 	At        *time.Time // later than now; nil is now
-	Key       string     // the same key of a job answers the same run, until a day after it has ended
-	Retries   *int       // in place of the job's retry.max
+	// Key: the same key of a job answers the same run, until a day after it has
+	// ended; with other params, addresses or retries it is refused.
+	Key     string
+	Retries *int // in place of the job's retry.max
 }
 
 // TriggerResult is the run that a trigger made.

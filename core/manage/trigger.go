@@ -72,6 +72,9 @@ func (m *Manage) Trigger(ctx context.Context, actor Actor, r TriggerRequest) (Tr
 				return TriggerResult{}, err
 			}
 			if ok {
+				if err := r.holds(&stored); err != nil {
+					return TriggerResult{}, err
+				}
 				return m.way(ctx, stored, g, true), nil
 			}
 			// Bound and never stored: who bound it stopped there.
@@ -81,6 +84,11 @@ func (m *Manage) Trigger(ctx context.Context, actor Actor, r TriggerRequest) (Tr
 	stored, existing, err := m.putTriggered(ctx, run, g)
 	if err != nil {
 		return TriggerResult{}, err
+	}
+	if existing {
+		if err := r.holds(&stored); err != nil {
+			return TriggerResult{}, err
+		}
 	}
 	result := m.way(ctx, stored, g, existing)
 	if run.Cause == core.CauseManual && !existing {
@@ -117,6 +125,25 @@ func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
 		return 0, core.Invalid("at", slot.String(), "the last moment is "+core.Horizon.String())
 	}
 	return slot, nil
+}
+
+// holds refuses what asks with a key for something else than the run that it
+// answers. What is left out asks for nothing, and another time is answered with
+// that of the run.
+func (r *TriggerRequest) holds(run *core.Run) error {
+	other := ""
+	switch {
+	case r.Params != nil && (run.Params == nil || *run.Params != *r.Params):
+		other = "params"
+	case len(r.Addresses) > 0 && !slices.Equal(r.Addresses, run.Addresses):
+		other = "addresses"
+	case r.Retries != nil && *r.Retries != run.Retries:
+		other = "retries"
+	default:
+		return nil
+	}
+	return &core.Error{Code: core.CodeConflict, Field: "key", Value: r.Key,
+		Reason: fmt.Sprintf("it is that of run %d, which has other %s: take another key; a run that waits can be changed", run.ID, other)}
 }
 
 func checkKey(key string) error {

@@ -1,6 +1,7 @@
 package manage_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -190,6 +191,48 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestKeyOfAnotherTrigger: a key answers its run to whoever asks for the same or
+// for nothing else, and is refused to whoever asks for something else.
+func TestKeyOfAnotherTrigger(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", core.Schedule{}))
+	a, b, two, three, later := "a", "b", 2, 3, start.Add(time.Hour)
+	here, there := []string{"http://10.0.0.1:9999"}, []string{"http://10.0.0.2:9999"}
+	first := manage.TriggerRequest{Job: "shop/sweep", Key: "k", Params: &a, Addresses: here, Retries: &two, At: &later}
+	r, err := f.m.Trigger(ctx, ann, first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		ask   manage.TriggerRequest
+		other string
+	}{
+		"the same":        {first, ""},
+		"nothing else":    {manage.TriggerRequest{}, ""},
+		"other params":    {manage.TriggerRequest{Params: &b}, "params"},
+		"other addresses": {manage.TriggerRequest{Params: &a, Addresses: there}, "addresses"},
+		"other retries":   {manage.TriggerRequest{Retries: &three}, "retries"},
+	} {
+		c.ask.Job, c.ask.Key = "shop/sweep", "k"
+		got, err := f.m.Trigger(ctx, ann, c.ask)
+		var e *core.Error
+		switch {
+		case c.other == "" && (err != nil || !got.Existing || got.Run.ID != r.Run.ID):
+			t.Errorf("%s: %+v, %v", name, got, err)
+		case c.other != "" && (!errors.As(err, &e) || e.Code != core.CodeConflict || e.Field != "key" ||
+			!strings.Contains(e.Reason, r.Run.ID.String()) || !strings.Contains(e.Reason, "other "+c.other)):
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
+		t.Fatal(err)
+	}
+	// One whose params are the job's has none of its own.
+	if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
+		t.Errorf("params where the job's are used: %v", err)
 	}
 }
 
