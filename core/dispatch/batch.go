@@ -39,6 +39,7 @@ const (
 	notDone     // somebody else's: its message is not acked
 	buried      // to go to the dead letters
 	slowed      // to go on the slow lane
+	inLine      // to be taken in hand once its app has room
 )
 
 // item is one fire of a batch, in all its copies.
@@ -52,7 +53,7 @@ type item struct {
 	intent  intent
 	reason  core.Reason
 	status  status
-	run     core.Run  // once claimed or looked at
+	run     *core.Run // once claimed or looked at; before, an empty one that all share
 	claimed bool      // owned by this invocation at some time
 	held    bool      // it counts among the fires in hand
 	order   []string  // addresses to try, the claimed one first
@@ -89,6 +90,9 @@ type batch struct {
 	dirty   bool // something was answered since the last journal
 }
 
+// noRun is never written to.
+var noRun core.Run
+
 // at is an address of an app.
 type at struct{ app, address string }
 
@@ -102,7 +106,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 		for _, f := range msgs[i].Fires {
 			it := byRun[f.Run]
 			if it == nil {
-				it = &item{fire: f, try: msgs[i].Try}
+				it = &item{fire: f, try: msgs[i].Try, run: &noRun}
 				byRun[f.Run] = it
 				b.items = append(b.items, it)
 			} else if f.Rev > it.fire.Rev {
@@ -163,7 +167,8 @@ func (b *batch) run(ctx context.Context, free func()) {
 	work, cancel2 := context.WithDeadline(ctx, deadline)
 	defer cancel2()
 	b.judge()
-	asks := b.asking()
+	var asks map[string][]*item
+	asks, b.items = b.asking(b.items)
 	b.claim(work, b.items)
 	b.look(work, b.items)
 	b.sendAll(work, asks, free)
@@ -270,13 +275,13 @@ func (b *batch) read(ctx context.Context) {
 			it.pass(core.ErrThrottled)
 			continue
 		}
-		it.job = &job
+		it.job = job
 		it.app = b.apps[job.Def.App]
 		if _, planned := it.fire.Run.Planned(); !planned {
 			run, ok := runs[it.fire.Run]
 			switch {
 			case ok:
-				if it.run = run; b.moved(it) {
+				if it.run = &run; b.moved(it) {
 					it.status = done
 				}
 			case slices.Contains(unreadRuns, it.fire.Run):

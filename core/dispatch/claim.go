@@ -53,7 +53,8 @@ func (b *batch) create(ctx context.Context, runs []core.Run, of []*item) {
 			it.status = done
 			b.chainSkipped(ctx, &runs[k])
 		case err == nil:
-			it.run, it.status, it.claimed = runs[k], mine, true
+			run := runs[k] // apart from the others, which may be over long before it
+			it.run, it.status, it.claimed = &run, mine, true
 		case throttled(err) && it.intent == send:
 			it.pass(err)
 		case throttled(err):
@@ -67,7 +68,7 @@ func (b *batch) create(ctx context.Context, runs []core.Run, of []*item) {
 func (b *batch) claimed(it *item, now time.Time) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
 	r := core.Run{ID: it.fire.Run, App: it.job.Def.App, State: core.Running, Cause: it.fire.Cause, Rev: it.fire.Rev, At: it.fire.At, Slot: it.fire.Slot, Seq: it.fire.Seq,
-		Owner: b.nonce, Until: b.until, Journal: b.key, SentAt: now, Attempt: 1, First: it.fire.Run, Retries: it.job.Def.Retry.Max, FixedDelay: fixed, Tries: it.run.Tries}
+		Owner: b.nonce, Until: b.until, Journal: b.key, SentAt: now, Attempt: 1, First: it.fire.Run, Retries: it.job.Def.Retry.Max, FixedDelay: fixed, Tries: it.choice.tries}
 	if len(it.order) > 0 {
 		r.Address = it.order[0]
 	}
@@ -107,7 +108,7 @@ func (b *batch) slow(it *item) bool {
 
 // route finds the addresses to try, in order. It answers false when the item
 // was decided without one: waiting for an executor after our own outage, or for an
-// answer, beyond its app's share, or slow.
+// answer or a place in its app's share, or slow.
 func (b *batch) route(it *item) bool {
 	addresses := b.addresses(it)
 	if len(addresses) == 0 {
@@ -125,7 +126,7 @@ func (b *batch) route(it *item) bool {
 		it.pass(it.choice.err)
 		return false
 	default:
-		it.order, it.run.Tries = it.choice.order, it.choice.tries
+		it.order = it.choice.order
 	}
 	if b.slow(it) {
 		it.status = slowed
@@ -134,14 +135,19 @@ func (b *batch) route(it *item) bool {
 	return b.hold(it)
 }
 
-// hold takes a fire in hand that is about to be claimed, or asked for.
+// hold takes a fire in hand that is about to be claimed, or asked for; false where it
+// is to wait for that, or to come again.
 func (b *batch) hold(it *item) bool {
-	if !it.held && !b.d.gates.hold(it.job.Def.App) {
-		it.pass(fmt.Errorf("%s has as many fires in hand as it may", it.job.Def.App))
-		return false
+	if it.held {
+		return true
 	}
-	it.held = true
-	return true
+	var waits bool
+	if it.held, waits = b.d.gates.hold(it.job.Def.App); waits {
+		it.status = inLine
+	} else if !it.held {
+		it.pass(errHand)
+	}
+	return it.held
 }
 
 // letGo ends that: it has its answer, or gets none here.
@@ -226,8 +232,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			}
 			continue
 		}
-		tries := it.run.Tries
-		it.run = run
+		it.run = &run
 		switch {
 		case b.moved(it):
 			it.status = done
@@ -248,10 +253,9 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 		case run.Owner == "" && !run.MaybeSent:
 			switch it.intent {
 			case send:
-				it.run.Tries = tries
 				if b.route(it) {
 					t := b.take(it, &run, now)
-					t.Tries = it.run.Tries
+					t.Tries = it.choice.tries
 					if len(it.order) > 0 {
 						t.Address = it.order[0]
 					}
@@ -299,7 +303,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 				continue // read again
 			case it.intent == send || it.intent == fallsLate:
 				it.order = ownOrder(it.run.Address)
-				takes, takeOf = append(takes, b.take(it, &it.run, now)), append(takeOf, it)
+				takes, takeOf = append(takes, b.take(it, it.run, now)), append(takeOf, it)
 			default:
 				it.status = left
 			}
@@ -345,7 +349,7 @@ func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) 
 		case err == nil:
 			it.status = done
 			it.run.EndedAt = skips[k].EndedAt
-			b.chainSkipped(ctx, &it.run)
+			b.chainSkipped(ctx, it.run)
 		case throttled(err):
 			it.status, it.err = notDone, err
 		}
@@ -363,6 +367,9 @@ func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item, now 
 		}
 		it.run.State, it.run.Owner, it.run.Until, it.run.Journal = core.Running, b.nonce, t.NewUntil, b.key
 		it.run.MaybeSent = it.run.MaybeSent || t.Owner != ""
+		if len(t.Tries) > 0 {
+			it.run.Tries = t.Tries
+		}
 		if it.run.Address == "" {
 			it.run.Address = t.Address
 		}

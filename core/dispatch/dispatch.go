@@ -83,9 +83,10 @@ type Options struct {
 	AskFor, AskNext     time.Duration // 3 s, 100 ms
 	AskAgain, AskSilent time.Duration // 1 s, 10 s
 	// SendsAll bounds all that have no answer yet, InHand the fires that are claimed,
-	// or wait for what addresses say before, and have none. Of both an app may have as many as are free.
-	SendsAll, InHand int // 2048, 131072
-	Log              *slog.Logger
+	// or wait for what addresses say before, and have none, InLine those that wait
+	// for a place among them, for GateWait. Of each an app may have as many as are free.
+	SendsAll, InHand, InLine int // 2048, 8192, 131072
+	Log                      *slog.Logger
 	// Sent is told of each send that has an answer; it must not block.
 	Sent func(r *core.Run, at time.Time, a AnswerKind)
 }
@@ -139,7 +140,8 @@ func (o *Options) defaults() {
 		o.SendsMax = 512
 	}
 	o.SendsAll = cmp.Or(o.SendsAll, 2048)
-	o.InHand = cmp.Or(o.InHand, 1<<17)
+	o.InHand = cmp.Or(o.InHand, 8192)
+	o.InLine = cmp.Or(o.InLine, 1<<17)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}

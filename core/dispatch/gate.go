@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"sync"
 	"time"
 )
@@ -11,8 +12,9 @@ import (
 // gates bound what is under way over all invocations of this process. To each
 // address, apart for each app, connections = offered rate x answer time, within
 // bounds: too few starve a slow executor, too many drown a fast one. Of each app,
-// and in all, by two shares: of sends that have no answer yet, which are memory and
-// descriptors, and of fires in hand, which are memory. So what one app's executors
+// and in all, by shares: of sends that have no answer yet, which are memory and
+// descriptors, of fires in hand, which are memory, and of those that wait for that,
+// which are a tenth of it. So what one app's executors
 // keep for themselves costs another app nothing.
 type gates struct {
 	o     *Options
@@ -22,6 +24,14 @@ type gates struct {
 	byAddress map[at]*gate
 	open      share // sends without an answer
 	hand      share // fires that are claimed, or about to be, and have no answer
+	line      share // fires that wait for a place among those
+	turns     map[string][]*turn
+}
+
+// turn is some fires of an app that wait to be taken in hand, behind those before them.
+type turn struct {
+	fires int
+	got   chan int // how many of them are in hand; has room for one
 }
 
 // gate is the way to one address of an app.
@@ -56,6 +66,9 @@ func (s *share) take(app string) bool {
 	return true
 }
 
+// room is how many more the app may take.
+func (s *share) room(app string) int { return (s.most - s.used - s.of[app] + 1) / 2 }
+
 func (s *share) give(app string) {
 	s.used--
 	if s.of[app]--; s.of[app] == 0 {
@@ -64,14 +77,20 @@ func (s *share) give(app string) {
 }
 
 func newGates(o *Options) *gates {
-	return &gates{o: o, began: time.Now(), byAddress: map[at]*gate{}, open: share{most: o.SendsAll, of: map[string]int{}}, hand: share{most: o.InHand, of: map[string]int{}}}
+	of := func(most int) share { return share{most: most, of: map[string]int{}} }
+	return &gates{o: o, began: time.Now(), byAddress: map[at]*gate{}, open: of(o.SendsAll), hand: of(o.InHand), line: of(o.InLine), turns: map[string][]*turn{}}
 }
 
-// hold takes a fire of an app in hand; false where the app has as many as it may.
-func (g *gates) hold(app string) bool {
+// hold takes a fire of an app in hand; where the app has as many as it may, or others
+// wait for that, it waits too if it can: then someone is to take its turn.
+func (g *gates) hold(app string) (held, waits bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.hand.take(app)
+	if len(g.turns[app]) == 0 && g.hand.take(app) {
+		return true, false
+	}
+	// The end of what the app has in hand makes room: without any, nobody would.
+	return false, g.hand.of[app] > 0 && g.line.take(app)
 }
 
 // letGo ends that.
@@ -79,6 +98,69 @@ func (g *gates) letGo(app string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.hand.give(app)
+	g.nextTurn(app)
+}
+
+// leaveLine says that fires wait no longer.
+func (g *gates) leaveLine(app string, fires int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for range fires {
+		g.line.give(app)
+	}
+}
+
+// takeTurn waits, until a moment, for some of the fires of an app to be taken in hand,
+// and answers how many were.
+func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.Time) (int, error) {
+	t := &turn{fires, make(chan int, 1)}
+	g.mu.Lock()
+	g.turns[app] = append(g.turns[app], t)
+	g.nextTurn(app)
+	g.mu.Unlock()
+	timer := time.NewTimer(time.Until(until))
+	defer timer.Stop()
+	err := errHand
+	select {
+	case n := <-t.got:
+		return n, nil
+	case <-timer.C:
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	i := slices.Index(g.turns[app], t)
+	if i < 0 { // it came at the same moment
+		return <-t.got, nil
+	}
+	g.endTurn(app, i)
+	g.nextTurn(app)
+	return 0, err
+}
+
+// nextTurn takes the next fires of an app in hand, once half of what it may have is
+// done: a claim of many costs little more than one of few. Callers hold the lock.
+func (g *gates) nextTurn(app string) {
+	for len(g.turns[app]) > 0 {
+		room := g.hand.room(app)
+		if room <= 0 || room < g.hand.of[app] {
+			return
+		}
+		t := g.turns[app][0]
+		n := min(t.fires, room)
+		for range n {
+			g.hand.take(app)
+		}
+		t.got <- n
+		g.endTurn(app, 0)
+	}
+}
+
+func (g *gates) endTurn(app string, i int) {
+	if g.turns[app] = slices.Delete(g.turns[app], i, i+1); len(g.turns[app]) == 0 {
+		delete(g.turns, app)
+	}
 }
 
 // maxGates bounds what is remembered; addresses come from outside.
@@ -127,6 +209,7 @@ func (a *gate) offer(n int) int {
 var (
 	errGate = errors.New("as many sends to its address as may be are under way")
 	errFull = errors.New("its app has as many sends without an answer as it may")
+	errHand = errors.New("its app has as many fires in hand as it may")
 )
 
 // enter waits for a place, until a moment. It fails when that has come, when ctx

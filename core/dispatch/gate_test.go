@@ -238,3 +238,66 @@ func TestWhatWaitsForALimitIsNotLost(t *testing.T) {
 
 // wait lets the bubble's clock run.
 func wait(d time.Duration) { <-time.After(d) }
+
+// TestFiresInHandAreBounded: what an app has beyond its share of the fires in hand
+// waits unclaimed, and is sent in turn as those before it are answered; another app's
+// wait for none of it.
+func TestFiresInHandAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{InHand: 8})
+		g.sender.takes[firstAddress] = time.Second
+		var all sync.WaitGroup
+		for i := range core.JobID(2) {
+			msgs := g.messages(1+10*i, 10, "one")
+			all.Go(func() { g.handle(msgs) })
+		}
+		time.Sleep(100 * time.Millisecond)
+		began := time.Now()
+		g.handle(g.messages(1000, 4, "two"))
+		if took := time.Since(began); took > 0 {
+			t.Errorf("another app's fires took %s", took)
+		}
+		claimed := 0
+		for i := range core.JobID(20) {
+			ids := []core.RunID{core.PlannedRun(1+i, core.InstantOf(began))}
+			runs, _, err := g.s.Runs(t.Context(), ids)
+			if err != nil {
+				t.Fatal(err)
+			}
+			claimed += len(runs)
+		}
+		all.Wait()
+		if took := time.Since(began); claimed != 4 || g.sender.peak()[firstAddress] != 4 || took > 6*time.Second {
+			t.Errorf("%d were claimed at first, the last answer came after %s", claimed, took)
+		}
+		if n := g.sender.total[firstAddress]; n != 20 {
+			t.Errorf("%d were sent, want 20", n)
+		}
+	})
+}
+
+// TestFiresInLineComeAgain: where nothing makes room for long.
+func TestFiresInLineComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{InHand: 8})
+		g.sender.takes[firstAddress] = 20 * time.Second
+		msgs := g.messages(1, 10, "one")
+		began := time.Now()
+		var all sync.WaitGroup
+		all.Go(func() { g.handle(msgs) })
+		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
+		if took := time.Since(began); err != nil || took < 10*time.Second || took > 13*time.Second || len(got) != 1 || len(got[0].Message.Fires) != 6 {
+			t.Fatalf("after %s: %+v, %v", took, got, err)
+		}
+		runs, _, err := g.s.Runs(t.Context(), []core.RunID{got[0].Message.Fires[0].Run})
+		if err != nil || len(runs) != 0 {
+			t.Errorf("claimed: %+v, %v", runs, err)
+		}
+		all.Wait()
+		g.sender.takes[firstAddress] = 0
+		g.handle([]ring.Message{got[0].Message})
+		if n := g.sender.total[firstAddress]; n != 10 {
+			t.Errorf("%d were sent, want 10", n)
+		}
+	})
+}

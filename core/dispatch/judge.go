@@ -24,7 +24,7 @@ func (b *batch) judgeGone(it *item, stones map[core.JobID]core.Tombstone) {
 		it.intent = fallsSilent
 	}
 	if _, planned := it.fire.Run.Planned(); !planned {
-		it.run = core.Run{ID: it.fire.Run, App: stone.App}
+		it.run = &core.Run{ID: it.fire.Run, App: stone.App}
 	}
 }
 

@@ -105,10 +105,10 @@ type choice struct {
 // asking takes the fires out whose route asks before it chooses, in groups that ask
 // the same. What needs no answer is claimed and sent without them. They are in hand
 // from now on: nothing else bounds how many wait for what silent addresses say.
-func (b *batch) asking() map[string][]*item {
-	groups := map[string][]*item{}
-	rest := make([]*item, 0, len(b.items))
-	for _, it := range b.items {
+func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) {
+	groups = map[string][]*item{}
+	rest = make([]*item, 0, len(items))
+	for _, it := range items {
 		if it.status != pending || it.intent != send || route.Asks(it.job.Def.Route) != route.AskBeat {
 			rest = append(rest, it)
 			continue
@@ -131,8 +131,7 @@ func (b *batch) asking() map[string][]*item {
 		key := it.job.Def.App + "\n" + strings.Join(it.order, "\n")
 		groups[key] = append(groups[key], it)
 	}
-	b.items = rest
-	return groups
+	return groups, rest
 }
 
 // choose asks addresses which of them is to get a fire. bound is that of all that

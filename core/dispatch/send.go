@@ -41,10 +41,12 @@ func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 // sendAll sends what is mine, address by address and many at a time, so that
 // one that hangs delays no other, and stores the journal while sends are open. It
 // calls free when all of them have begun or wait for their turn. What asks before
-// it is claimed does so beside them, and is sent as soon as it knows.
+// it is claimed, or waits to be taken in hand, does so beside them, and is sent as soon
+// as it may be.
 func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func()) {
 	ready := b.ready(b.items)
-	if len(ready)+len(asks) == 0 {
+	waits := b.waiting()
+	if len(ready)+len(asks)+len(waits) == 0 {
 		return
 	}
 	var senders, writer, closer sync.WaitGroup
@@ -54,10 +56,11 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 	for to, items := range ready {
 		b.sendTo(ctx, to, items, &senders)
 	}
-	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
-	defer cancel()
 	for _, items := range asks {
-		senders.Go(func() { b.askThenSend(ctx, bound, items, &senders) })
+		senders.Go(func() { b.askThenSend(ctx, items, &senders) })
+	}
+	for app, items := range waits {
+		senders.Go(func() { b.waitThenSend(ctx, app, items, &senders) })
 	}
 	free()
 	senders.Wait()
@@ -69,14 +72,64 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 	writer.Wait()
 }
 
-// askThenSend takes fires that ask the same through all steps; then they are among
-// those of the batch.
-func (b *batch) askThenSend(ctx, bound context.Context, items []*item, senders *sync.WaitGroup) {
+// waiting takes the fires out that wait to be taken in hand, by app.
+func (b *batch) waiting() map[string][]*item {
+	waits := map[string][]*item{}
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		if it.status != inLine {
+			return false
+		}
+		it.status = pending
+		waits[it.job.Def.App] = append(waits[it.job.Def.App], it)
+		return true
+	})
+	return waits
+}
+
+// waitThenSend takes fires of an app through all steps, as many at a time as are taken
+// in hand. What it keeps waiting comes again.
+func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, senders *sync.WaitGroup) {
+	defer b.d.gates.leaveLine(app, len(items))
+	until := time.Now().Add(b.d.o.GateWait)
+	for len(items) > 0 {
+		n, err := b.d.gates.takeTurn(ctx, app, len(items), until)
+		if err != nil {
+			for _, it := range items {
+				it.pass(err)
+			}
+			b.mu.Lock()
+			b.items = append(b.items, items...)
+			b.mu.Unlock()
+			return
+		}
+		some := items[:n]
+		items = items[n:]
+		for _, it := range some {
+			it.held = true
+		}
+		asks, rest := b.asking(some)
+		for _, asking := range asks {
+			senders.Go(func() { b.askThenSend(ctx, asking, senders) })
+		}
+		b.claimThenSend(ctx, rest, senders)
+	}
+}
+
+// askThenSend takes fires that ask the same through all steps.
+func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
+	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
+	context.AfterFunc(bound, cancel) // not before: what a probe finds is for others too
 	c := b.choose(bound, items[0].app, items[0].order, senders)
 	for _, it := range items {
 		it.choice = c
 		it.choice.tries = slices.Clone(c.tries)
 	}
+	b.claimThenSend(ctx, items, senders)
+}
+
+// claimThenSend takes fires in hand through all steps; then they are among those of
+// the batch.
+func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
 	b.look(ctx, items)
 	ready := b.ready(items)
@@ -279,12 +332,12 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		}
 		b.set(it, sending)
 		at, began := b.now(), time.Now()
-		a := b.d.sender.Send(cut, Shipment{Run: &it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		a := b.d.sender.Send(cut, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address})
 		// Cut off by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(cut.Err(), context.DeadlineExceeded)
 		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		if b.d.o.Sent != nil {
-			b.d.o.Sent(&it.run, at, a.Kind)
+			b.d.o.Sent(it.run, at, a.Kind)
 		}
 		resend := it.run.MaybeSent
 		switch a.Kind {

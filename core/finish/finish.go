@@ -113,7 +113,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		}
 		return nil, nil
 	}
-	var jobs map[core.JobID]core.Job
+	var jobs map[core.JobID]*core.Job
 	if need := f.needJobs(results, todo, found); len(need) > 0 {
 		var gone []core.JobID
 		jobs, gone, err = f.store.Jobs(ctx, need)
@@ -218,7 +218,7 @@ func retryable(s core.State) bool {
 
 // decide says how an open run ends: a failure after a kill was recorded is the
 // kill, and a failure that may be tried again owes the retry.
-func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]core.Job) (Close, error) {
+func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (Close, error) {
 	c := Close{Run: r.Run, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
 		Message: cut(r.Message), Data: r.Data, EndedAt: r.At, Seen: run}
 	if c.EndedAt.IsZero() {

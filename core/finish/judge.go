@@ -123,7 +123,7 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, found *findings
 type environment struct {
 	o        *WatchOptions
 	unread   map[core.RunID]bool // that cannot be judged: they, or what is theirs
-	jobs     map[core.JobID]core.Job
+	jobs     map[core.JobID]*core.Job
 	apps     map[string]core.App
 	live     map[string][]core.Executor
 	journals map[core.JournalKey]core.Journal // that runs name, besides those that brought them
@@ -258,7 +258,10 @@ func (e *environment) onRing(r *core.Run, since time.Time) bool {
 	if !e.oldest.Due.IsZero() && !e.oldest.Due.After(since) {
 		return true
 	}
-	jitter := e.jobs[r.ID.Job()].Sched.Schedule.Jitter
+	var jitter time.Duration
+	if job, known := e.jobs[r.ID.Job()]; known {
+		jitter = job.Sched.Schedule.Jitter
+	}
 	return e.oldest.PutBack(min(r.At, r.Slot), max(r.At.Add(jitter), r.Slot))
 }
 

@@ -12,7 +12,8 @@ import (
 // of writes as core.ErrRefused and core.ErrThrottled say.
 type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, unread []core.JobID, err error)
+	// Jobs answers what others may have been answered too: it is read only.
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// CloseRuns ends runs; condition of each: open, and what Close says.
 	CloseRuns(ctx context.Context, closes []Close) []error

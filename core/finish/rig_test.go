@@ -107,7 +107,7 @@ func (s *store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core
 	return s.Store.Runs(ctx, ids)
 }
 
-func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+func (s *store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	if f := s.next("jobs"); f.err != nil {
 		return nil, ids, nil
 	}

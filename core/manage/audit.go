@@ -232,7 +232,7 @@ func (m *Manage) auditJob(ctx context.Context, a *auditing, ref string, id core.
 		return AuditReport{}, err
 	}
 	if j, ok := found[id]; ok {
-		return m.audit(ctx, a, id, j.Def.App, j.Def.Name, &j, from, to)
+		return m.audit(ctx, a, id, j.Def.App, j.Def.Name, j, from, to)
 	}
 	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
 	if err != nil {

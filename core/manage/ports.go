@@ -11,7 +11,8 @@ import (
 // Store is what people's changes and questions read and write. Reads are
 // strong; answers of writes as core.ErrRefused and core.ErrThrottled say.
 type Store interface {
-	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, unread []core.JobID, err error)
+	// Jobs answers what others may have been answered too: it is read only.
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// JobIDs finds jobs of an app by name; those that are not there are not in the answer.
 	JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error)

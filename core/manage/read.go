@@ -71,7 +71,7 @@ func (m *Manage) Job(ctx context.Context, ref string) (core.Job, error) {
 	if !ok {
 		return core.Job{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
 	}
-	return j, nil
+	return *j, nil
 }
 
 func (f *JobFilter) takes(j *core.Job) bool {
@@ -265,7 +265,10 @@ func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
 	}
 	for i := range changes {
 		if c := &changes[i]; c.Job != 0 && c.Name == "" {
-			c.Name = cmp.Or(found[c.Job].Def.Name, gone[c.Job].Name)
+			if j := found[c.Job]; j != nil {
+				c.Name = j.Def.Name
+			}
+			c.Name = cmp.Or(c.Name, gone[c.Job].Name)
 		}
 	}
 	return nil
@@ -370,7 +373,7 @@ func (m *Manage) view(ctx context.Context, r core.Run) (RunView, error) {
 		return RunView{}, err
 	}
 	if j, ok := found[r.ID.Job()]; ok {
-		v.Job = &j
+		v.Job = j
 	}
 	return v, nil
 }

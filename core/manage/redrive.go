@@ -176,7 +176,7 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 			run = &x
 		}
 		_, gone := stones[f.Run.Job()]
-		r.Why, r.final = m.undriven(&f, run, &job, ok, gone)
+		r.Why, r.final = m.undriven(&f, run, job, ok, gone)
 		list[i] = r
 	}
 	return list, nil
@@ -184,7 +184,6 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 
 // undriven says why a fire is not sent again, and whether that is for good.
 func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why string, final bool) {
-	s := &job.Sched
 	_, planned := f.Run.Planned()
 	switch {
 	case run != nil && run.State == core.Skipped:
@@ -205,12 +204,12 @@ func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gon
 		return "", false
 	case job.Def.Keep.Days > 0 && m.o.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
 		return fmt.Sprintf("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
-	case f.Rev < s.Rev:
+	case f.Rev < job.Sched.Rev:
 		return "its job was changed since", true
-	case s.State == core.Paused:
+	case job.Sched.State == core.Paused:
 		return "its job is paused", false
 	}
-	next := core.Instant(0)
+	s, next := &job.Sched, core.Instant(0)
 	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
 		next, _ = sch.Next(f.At)
 	}

@@ -278,7 +278,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (map[string]map[str
 			if stored[j.Def.App] == nil {
 				stored[j.Def.App] = map[string]*core.Job{}
 			}
-			stored[j.Def.App][j.Def.Name] = &j
+			stored[j.Def.App][j.Def.Name] = j
 		}
 	}
 	return stored, nil

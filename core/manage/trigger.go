@@ -428,7 +428,7 @@ func (m *Manage) noteRuns(ctx context.Context, actor Actor, verb string, job cor
 	for _, r := range runs[:min(len(runs), 100)] {
 		n.Runs = append(n.Runs, r.String())
 	}
-	m.note(ctx, core.Change{At: m.now(), By: actor.Name, Verb: verb, New: n.String()}, &j)
+	m.note(ctx, core.Change{At: m.now(), By: actor.Name, Verb: verb, New: n.String()}, j)
 }
 
 func (n runNote) String() string {

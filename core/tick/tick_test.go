@@ -286,7 +286,7 @@ func TestOneBadJobHoldsUpNobody(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		bad := jobs[2]
+		bad := *jobs[2]
 		seen := bad.Sched.Rev
 		bad.Sched.Rev++
 		bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "not a cron"}

@@ -316,7 +316,7 @@ func TestJobIsOfOneMoment(t *testing.T) {
 		t.Fatalf("then: params %q of revision %d", found[1].Def.Params, found[1].Sched.Rev)
 	}
 	// A change of the schedule alone leaves the definition where it is.
-	paused := found[1]
+	paused := *found[1]
 	paused.Sched.Rev, paused.Sched.State = 300, core.Paused
 	ok(t, s.UpdateJobs(ctx, []manage.Update{{Seen: 200, Job: paused, Change: core.Change{ID: 300, App: "orders", Job: 1}}})...)
 	found, _, err = s.Jobs(ctx, []core.JobID{1})

@@ -60,8 +60,10 @@ func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
 	days, known := s.keep.of(job)
 	if !known {
 		if found, unread, err := s.Jobs(ctx, []core.JobID{job}); err == nil && len(unread) == 0 {
-			d := found[job].Def
-			d.ID = job // also of one that is gone: not to be asked for again
+			d := core.Def{ID: job} // also of one that is gone: not to be asked for again
+			if j := found[job]; j != nil {
+				d = j.Def
+			}
 			s.keep.note(&d)
 			days = d.Keep.Days
 		}

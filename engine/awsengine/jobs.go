@@ -18,14 +18,14 @@ import (
 )
 
 // Jobs implements the ports.
-func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	found, _, unread, err := s.jobs(ctx, jobs)
 	return found, unread, err
 }
 
 // jobs reads jobs, and the revisions of their def items. A job whose items are
 // not of one moment is unread.
-func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
+func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
 	keys := make([]item, 0, 2*len(jobs))
 	for _, id := range jobs {
 		keys = append(keys, defKey(id), schedKey(id))
@@ -52,7 +52,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	found = make(map[core.JobID]core.Job, len(jobs))
+	found = make(map[core.JobID]*core.Job, len(jobs))
 	for i, id := range jobs {
 		if left[2*i] || left[2*i+1] {
 			unread = append(unread, id)
@@ -61,7 +61,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 		d, ok := defs[id]
 		v, ok2 := scheds[id]
 		if ok && ok2 && defRevs[id] == named[id] {
-			found[id] = core.Job{Def: d, Sched: v}
+			found[id] = &core.Job{Def: d, Sched: v}
 		} else if ok || ok2 { // a change came between the two: read again
 			unread = append(unread, id)
 		}
@@ -141,7 +141,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	if err != nil {
 		return nil, err
 	}
-	found := map[core.JobID]core.Job{}
+	found := map[core.JobID]*core.Job{}
 	for left := ids; len(left) > 0; {
 		some, unread, err := s.Jobs(ctx, left)
 		if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 	var list []core.Job
 	for _, id := range ids {
 		if j, ok := found[id]; ok {
-			list = append(list, j)
+			list = append(list, *j)
 		}
 	}
 	return list, nil
@@ -305,7 +305,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 				errs[i] = core.ErrRefused
 				return
 			}
-			if errs[i] = s.update(ctx, &old, defRev, u); !errors.Is(errs[i], core.ErrRefused) {
+			if errs[i] = s.update(ctx, old, defRev, u); !errors.Is(errs[i], core.ErrRefused) {
 				return
 			}
 			again, revs, unread, err := s.jobs(ctx, ids[i:i+1])
@@ -313,7 +313,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 				return
 			}
 			defRev = revs[ids[i]]
-			if old, is = again[ids[i]]; old.Sched.Seq == found[ids[i]].Sched.Seq {
+			if old, is = again[ids[i]]; !is || old.Sched.Seq == found[ids[i]].Sched.Seq {
 				return // it was refused for another reason
 			}
 		}

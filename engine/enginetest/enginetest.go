@@ -172,8 +172,10 @@ func readJob(t *testing.T, e *engine.Engine, id core.JobID) (core.Job, bool) {
 		found, unread, err := e.Dispatch.Jobs(t.Context(), ids)
 		ok(t, err)
 		if len(unread) == 0 {
-			j, is := found[id]
-			return j, is
+			if j, is := found[id]; is {
+				return *j, true
+			}
+			return core.Job{}, false
 		}
 	}
 	t.Fatal("a job stays unread")

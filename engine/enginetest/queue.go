@@ -653,16 +653,15 @@ func alive(t *testing.T, h Harness) {
 	last(base.Add(time.Second))
 }
 
-// noAliasing: what was handed in or out can be changed without an effect.
+// noAliasing: what was handed in or out can be changed without an effect; a job that
+// was read is read only.
 func noAliasing(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	j := job(1)
 	createJobs(t, e, j)
 	j.Def.Labels["team"], j.Def.Retry.On[0], j.Sched.Schedule.Any[0].Expr = "x", core.Lost, "x"
 	for range 3 {
-		got := mustJob(t, e, 1)
-		same(t, "job", got, job(1))
-		got.Def.Labels["team"], got.Def.Retry.On[0], got.Sched.Schedule.Any[0].Expr = "x", core.Lost, "x"
+		same(t, "job", mustJob(t, e, 1), job(1))
 		scheds, _, err := e.Tick.Scheds(ctx, []core.JobID{1})
 		ok(t, err)
 		if any := scheds[1].Schedule.Any; len(any) > 0 {

@@ -12,8 +12,11 @@ import (
 )
 
 // Jobs implements the ports.
-func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
-	found, err := pick(ctx, s, jobs, s.jobs, copyJob)
+func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+	found, err := pick(ctx, s, jobs, s.jobs, func(j *core.Job) *core.Job {
+		c := copyJob(j)
+		return &c
+	})
 	return found, nil, err
 }
 

@@ -119,6 +119,9 @@ func (t *truth) describe(id core.RunID) string {
 	}
 	found, _, _ := t.Store.Jobs(bg, []core.JobID{id.Job()})
 	j, ok := found[id.Job()]
+	if !ok {
+		j = &core.Job{}
+	}
 	cursor, _ := t.Store.Cursor(bg)
 	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", ok, j.Sched.State, j.Sched.Rev, j.Sched.Next, j.Sched.Tail,
 		j.Def.Timeout, cursor, t.w.began.Format("15:04:05"))

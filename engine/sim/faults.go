@@ -408,7 +408,7 @@ func (p *port) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]co
 	return keyed(p, ctx, "Scheds", jobs, p.truth.Scheds)
 }
 
-func (p *port) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+func (p *port) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	began := time.Now()
 	found, left, err := keyed(p, ctx, "Jobs", jobs, p.truth.Jobs)
 	if inv := invocationOf(ctx); inv != nil && err == nil {

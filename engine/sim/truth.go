@@ -563,7 +563,7 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 	defer t.mu.Unlock()
 	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
 		found, _, _ := t.Store.Jobs(bg, []core.JobID{d.Message.Fires[0].Run.Job()})
-		if found[d.Message.Fires[0].Run.Job()].Def.App != apps[0].name {
+		if j := found[d.Message.Fires[0].Run.Job()]; j == nil || j.Def.App != apps[0].name {
 			return false
 		}
 		t.Store.Ack(bg, []engine.Delivery{d})
@@ -734,7 +734,7 @@ func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
 		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail, m.NewTail)
 		if m.NewRev != 0 {
 			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
-			t.revised(found[m.Job], false)
+			t.revised(*found[m.Job], false)
 			t.jobs[m.Job][len(t.jobs[m.Job])-1].ended = true
 			continue
 		}
@@ -897,7 +897,9 @@ func (t *truth) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	var j core.Job
 	done := t.yields(ctx, func() {
 		found, _, _ := t.Store.Jobs(bg, []core.JobID{stone.Job})
-		j = found[stone.Job]
+		if was := found[stone.Job]; was != nil {
+			j = *was
+		}
 	})
 	err := t.Store.DeleteJob(ctx, seen, stone, c)
 	done()

@@ -2,7 +2,6 @@ package sqlite
 
 import (
 	"maps"
-	"slices"
 	"sync"
 	"time"
 
@@ -116,15 +115,6 @@ func (c *jobCache) unblock(edits []edit, old map[core.JobID]*core.Job, committed
 }
 
 func milli(t time.Time) time.Time { return core.FromMillis(core.Millis(t)) }
-
-// copyJob is a copy that shares nothing with j.
-func copyJob(j *core.Job) core.Job {
-	c := *j
-	c.Def.Labels = maps.Clone(j.Def.Labels)
-	c.Def.Retry.On = slices.Clone(j.Def.Retry.On)
-	c.Sched.Schedule.Any = slices.Clone(j.Sched.Schedule.Any)
-	return c
-}
 
 // appNames numbers the names of apps in runs. Only the writer adds.
 type appNames struct {

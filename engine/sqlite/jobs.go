@@ -63,12 +63,12 @@ func scanJob(st *sqlite.Stmt) (*core.Job, error) {
 }
 
 // Jobs implements the ports.
-func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]core.Job, []core.JobID, error) {
+func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, nil, err
 	}
-	found := make(map[core.JobID]core.Job, len(ids))
-	err := s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = copyJob(j) })
+	found := make(map[core.JobID]*core.Job, len(ids))
+	err := s.jobs(ctx, ids, func(id core.JobID, j *core.Job) { found[id] = j })
 	return found, nil, err
 }
 
