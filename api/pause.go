@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/schedule"
 )
 
 // Of a Pause of a job.
@@ -40,7 +39,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 // show is a job with what holds it now and its next instants outside of that.
 func (p *pauses) show(s *server, j *core.Job, count int) Job {
 	out := JobOf(j)
-	out.Next = timesOf(p.next(s, j, count))
+	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App]))
 	if out.Pause != nil || j.Sched.State != core.Started {
 		return out
 	}
@@ -58,41 +57,4 @@ func (p *pauses) show(s *server, j *core.Job, count int) Job {
 		}
 	}
 	return out
-}
-
-// next is the next instants that no pause covers; of one without an end
-// nothing is known to come after it.
-func (p *pauses) next(s *server, j *core.Job, count int) []core.Instant {
-	app := p.apps[j.Def.App]
-	if !p.all.Covers(p.now) && !app.Covers(p.now) {
-		return s.m.NextOf(j, count)
-	}
-	_, fixed := j.Sched.Schedule.FixedDelay()
-	c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
-	if err != nil || fixed || j.Sched.State != core.Started {
-		return nil
-	}
-	var next []core.Instant
-	after := core.InstantOf(p.now)
-	for len(next) < count {
-		at, ok := c.Next(after)
-		if !ok || at > core.Horizon {
-			break
-		}
-		after = at
-		free := true
-		for _, held := range []core.Pause{p.all, app} {
-			if !held.Covers(at.Time()) {
-				continue
-			}
-			if held.To.IsZero() {
-				return next
-			}
-			free, after = false, max(after, core.Ceil(held.To)-1)
-		}
-		if free {
-			next = append(next, at)
-		}
-	}
-	return next
 }

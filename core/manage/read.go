@@ -145,13 +145,11 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	return page, nil
 }
 
-// NextOf is the next instants of a job as it stands: none while it is paused,
-// and of a fixed delay at most the one that is known.
-func (m *Manage) NextOf(job *core.Job, count int) []core.Instant {
-	if job.Sched.State != core.Started {
-		return nil
-	}
-	return nextOf(&job.Sched, core.InstantOf(m.o.Now()), core.Horizon, min(count, MaxPage))
+// NextOf is the next instants of a job as it stands that lie neither in a pause of
+// its own nor in one of those given: none where one has no end, and of a fixed
+// delay at most the one that is known.
+func (m *Manage) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
+	return nextOf(&job.Sched, core.InstantOf(m.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
 }
 
 // nextOf is the instants of a job with after < instant <= end that lie in none of

@@ -2,6 +2,7 @@ package manage_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -177,6 +178,36 @@ func TestJobsAndUpcoming(t *testing.T) {
 	j := f.job("shop/job-1")
 	if next := f.m.NextOf(&j, 2); len(next) != 2 || next[0] != core.InstantOf(start)+60 {
 		t.Errorf("next: %v", next)
+	}
+}
+
+// TestNextOfAPausedJob: the first fire after the end of a pause is shown, of a pause
+// of the job and of its app, and none where a pause has no end.
+func TestNextOfAPausedJob(t *testing.T) {
+	f := newFixture(t)
+	f.create(spec("sweep", every(10*time.Minute)))
+	until := start.Truncate(time.Hour).Add(95 * time.Minute)
+	own, app := core.Pause{From: start, To: until}, core.Pause{From: start, To: until.Add(time.Hour)}
+	first := func(u time.Time) []core.Instant {
+		return []core.Instant{core.InstantOf(u.Truncate(10*time.Minute)) + 600}
+	}
+	for name, c := range map[string]struct {
+		until  *time.Time
+		pauses []core.Pause
+		want   []core.Instant
+	}{
+		"its own":                       {&own.To, nil, first(own.To)},
+		"its app's, longer":             {&own.To, []core.Pause{{}, app}, first(app.To)},
+		"without an end":                {nil, nil, nil},
+		"of everything, without an end": {&own.To, []core.Pause{{From: start}, app}, nil},
+	} {
+		if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Until: c.until}); err != nil {
+			t.Fatal(err)
+		}
+		j := f.job("shop/sweep")
+		if got := f.m.NextOf(&j, 1, c.pauses...); !slices.Equal(got, c.want) {
+			t.Errorf("%s: next is %v, want %v", name, got, c.want)
+		}
 	}
 }
 
