@@ -346,7 +346,7 @@ func TestJobs(t *testing.T) {
 		t.Errorf("changes: %+v, %v", changes, err)
 	}
 	page, err := client.Decode[api.JobPage](f.c.ListJobs(ctx, &api.ListJobsParams{State: []string{"paused"}, Last: true}))
-	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) != 0 {
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) == 0 || !page.Jobs[0].Next[0].After(page.Jobs[0].Pause.Until) {
 		t.Errorf("paused: %+v, %v", page, err)
 	}
 	if res, err := client.Decode[api.StateResult](f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{})); err != nil || res.State != "started" {
