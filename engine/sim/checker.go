@@ -399,6 +399,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 		t.fail(r.ID, "run %d is %s and owes %v in the end", r.ID, r.State, r.Owes)
 		return
 	}
+	w.endInTime(r, st, revs)
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
 	w.count("state "+string(r.State), 1)

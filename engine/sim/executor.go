@@ -51,6 +51,9 @@ type sender struct{ in *incarnation }
 
 func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
 	_, err := read(s.in.port, ctx, "Beat", func(ctx context.Context) (int, error) { return 0, s.in.p.w.execs.hears(ctx, address) })
+	if err != nil {
+		s.in.p.w.noted(question{address, 0})
+	}
 	return err
 }
 
@@ -79,7 +82,7 @@ func (s sender) Limit(ctx context.Context, address string) (time.Duration, error
 
 // Idle is consistent with what the executor works on, or an error.
 func (s sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
-	return read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
+	idle, err := read(s.in.port, ctx, "Idle", func(ctx context.Context) (bool, error) {
 		x := s.in.p.w.execs
 		if err := x.hears(ctx, address); err != nil {
 			return false, err
@@ -88,6 +91,13 @@ func (s sender) Idle(ctx context.Context, app *core.App, address string, job cor
 		defer x.mu.Unlock()
 		return len(x.at[address].jobs[job]) == 0, nil
 	})
+	switch w := s.in.p.w; {
+	case err != nil:
+		w.noted(question{address, 0})
+	case !idle:
+		w.noted(question{address, job})
+	}
+	return idle, err
 }
 
 // Kill ends all of a job's tasks there; each reports that it was killed.
@@ -111,6 +121,7 @@ func (x *executors) endAll(address string, job core.JobID, why string) {
 	}
 	x.mu.Unlock()
 	for _, id := range ended {
+		x.w.truth.done(id)
 		x.w.report(callback.Result{LogID: int64(id), Code: 500, Message: why})
 	}
 }
@@ -313,6 +324,7 @@ func (x *executors) set(how func(e *executor), addresses ...string) {
 
 // takes has an executor work on a run.
 func (x *executors) takes(sh *dispatch.Shipment) *task {
+	x.w.truth.works(sh.Run.ID)
 	t := &task{run: sh.Run.ID, job: sh.Job.Def.ID}
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -328,10 +340,13 @@ func (x *executors) takes(sh *dispatch.Shipment) *task {
 // end ends a task; false if that was done already.
 func (x *executors) end(e *executor, t *task) bool {
 	x.mu.Lock()
-	defer x.mu.Unlock()
-	if t.over {
-		return false
+	over := t.over
+	if !over {
+		e.drop(t)
 	}
-	e.drop(t)
-	return true
+	x.mu.Unlock()
+	if !over {
+		x.w.truth.done(t.run)
+	}
+	return !over
 }

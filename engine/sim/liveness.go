@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -13,6 +14,11 @@ import (
 // its run is sent or closed, or a record covers it, within a bound that the world's
 // faults justify. So is every retry and every trigger.
 //
+// So is every end. One that was reported, or answered, is stored as soon; a run whose
+// executor is done with it and never said so, or never had it, is closed by the watchdog
+// at its next look from when on it may be said, and those looks are at ages that double
+// (looks): none is ever left out but for what is in the way of that look.
+//
 // A fault is noted where it happens, with what it is in the way of and until when
 // its consequences may last by the durations that are deployed (aftermath). What
 // is no fault justifies nothing: invocations that end, overlap and are woken late,
@@ -21,16 +27,21 @@ import (
 // trouble is one fault: from, and until when its consequences may last.
 type trouble struct{ from, until time.Time }
 
+// always is a moment that is the same at any time.
+func always(d time.Duration) func(time.Time) time.Duration {
+	return func(time.Time) time.Duration { return d }
+}
+
 // bound is until when something that is due has to be decided: a moment later, or
 // after the last of the troubles that follow each other in its way. Troubles are in
 // the order of their beginnings.
-func bound(due time.Time, moment time.Duration, troubles []trouble) time.Time {
-	limit := due.Add(moment)
+func bound(due time.Time, moment func(from time.Time) time.Duration, troubles []trouble) time.Time {
+	limit := due.Add(moment(due))
 	for _, t := range troubles {
 		if t.from.After(limit) {
 			break
 		}
-		if until := t.until.Add(moment); t.until.After(due) && until.After(limit) {
+		if until := t.until.Add(moment(t.until)); t.until.After(due) && until.After(limit) {
 			limit = until
 		}
 	}
@@ -65,11 +76,12 @@ type troubles struct {
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble     // what their executors do
+	unproven                 map[question][]trouble   // which an executor did not answer, or by its work
 	moved                    map[core.JobID]time.Time // when the index was last told of a job
 }
 
 func newTroubles() *troubles {
-	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}}
+	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -220,6 +232,106 @@ func earlier(slot time.Time, clocks []clock) (list []trouble) {
 	return list
 }
 
+// question is what was asked at an address: of a job, or for all, job 0.
+type question struct {
+	address string
+	job     core.JobID
+}
+
+// noted notes a question after which nothing is known of the runs there.
+func (w *World) noted(q question) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.unproven[q] = append(w.faults.unproven[q], trouble{time.Now(), time.Now()})
+}
+
+// looks is until when the watchdog has looked at a run again, from a moment on at which
+// it is of an age, and looked a second time where its executor is idle: the journals are
+// read at ages that double, a second walk apart at least and BehindMax at most, by
+// minutes that are over and passes that may be nearly two wakes apart.
+func (d *deployment) looks(age time.Duration) time.Duration {
+	return max(min(age, d.behindMax), 2*d.behind) + time.Minute + 2*max(d.wake, d.watchEvery) + d.idleGap + moment
+}
+
+// sayable is the age from which on a run may be said to be lost.
+func sayable(r *core.Run, def *core.Def) time.Duration {
+	const lostAfter, timeoutGrace, functionLimit, functionGrace = 10 * time.Minute, 5 * time.Second, 3 * time.Minute, time.Minute // of the world's executors
+	age := cmp.Or(def.LostAfter, lostAfter)
+	switch {
+	case def.Timeout == 0:
+	case strings.HasPrefix(r.Address, "call:"):
+		age = def.Timeout + timeoutGrace
+	default:
+		age = min(age, def.Timeout+timeoutGrace)
+	}
+	if strings.HasPrefix(r.Address, "lambda:") {
+		age = max(age, functionLimit+functionGrace)
+	}
+	return age
+}
+
+// endInTime asserts that a run which was sent was closed within its bound. Callers
+// hold mu of the truth.
+func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
+	if st.sends == 0 || st.works > 0 || st.closed.IsZero() {
+		return
+	}
+	what, due, within, age := "the reported end", st.reported, always(moment), time.Duration(0)
+	if !r.MaybeSent && due.IsZero() { // else nobody can tell whose end it was
+		due = st.killed
+	}
+	switch {
+	case !due.IsZero():
+	case !st.ended.IsZero() && !w.troubledAt(r.ID, st.ended): // else who alone heard it may have died
+		what, due = "the answered end", st.ended
+	default:
+		for i := range revs {
+			age = max(age, sayable(r, &revs[i].def))
+			if revs[i].deleted {
+				age = max(age, sayable(r, &core.Def{}))
+			}
+		}
+		what, due = "the loss", st.sent.Add(age)
+		if st.over.After(due) {
+			due = st.over
+		}
+		within = func(from time.Time) time.Duration { return w.deployed.looks(from.Sub(st.sent)) }
+	}
+	limit := bound(due, within, w.atItsEnd(r, age))
+	if !st.closed.After(limit) {
+		w.count("in time: "+what, 1)
+		return
+	}
+	for _, t := range w.atItsEnd(r, age) {
+		if t.until.After(due) && t.from.Before(st.closed) {
+			w.truth.trace(bg, r.ID, "in the way of its end from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
+		}
+	}
+	w.truth.fail(r.ID, "%s of run %d (%s: %s, at %s) was due at %s and stored %s later: %s after all that was in its way", what, r.ID, r.State, r.Reason, r.Address,
+		due.Format("15:04:05.000"), st.closed.Sub(due), st.closed.Sub(limit))
+}
+
+// troubledAt says that the sender of a run was in trouble when it was answered.
+func (w *World) troubledAt(run core.RunID, at time.Time) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.ContainsFunc(w.faults.runs[run], func(t trouble) bool { return t.until.After(at) && !t.from.After(at.Add(moment)) })
+}
+
+// atItsEnd is all that was in the way of the end of a run, which is lost from an age
+// on, by the clock that the watchdog has; 0: it is not.
+func (w *World) atItsEnd(r *core.Run, age time.Duration) []trouble {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	f := w.faults
+	list := slices.Concat(f.all, f.finishing, f.runs[r.ID])
+	if age > 0 {
+		list = slices.Concat(list, earlier(r.SentAt.Add(age), f.clocks), f.planning, f.left, f.apps[r.App], f.unproven[question{r.Address, 0}], f.unproven[question{r.Address, r.ID.Job()}])
+	}
+	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })
+	return list
+}
+
 // watched is when the watchdog has closed a run at the latest that nobody works on:
 // it looks at ages that double, so at twice the age at the most from which on it may
 // be said, one walk and one second look later.
@@ -286,7 +398,7 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 	if decided.Sub(due) <= moment {
 		return
 	}
-	limit := bound(due, moment, w.inTheWay(runs, app, slot, finishing))
+	limit := bound(due, always(moment), w.inTheWay(runs, app, slot, finishing))
 	if decided.After(limit) {
 		for _, t := range w.inTheWay(runs, app, slot, finishing) {
 			if t.until.After(due) && t.from.Before(decided) {

@@ -23,9 +23,18 @@ func TestBound(t *testing.T) {
 		"two at a time":                       {[]trouble{{at(1), at(30)}, {at(2), at(10)}}, 35},
 		"the last moment of one, and another": {[]trouble{{at(0), at(10)}, {at(15), at(16)}}, 21},
 	} {
-		if got := bound(due, 5*time.Second, c.troubles); !got.Equal(at(c.want)) {
+		if got := bound(due, always(5*time.Second), c.troubles); !got.Equal(at(c.want)) {
 			t.Errorf("%s: %s after it was due, want %d s", name, got.Sub(due), c.want)
 		}
+	}
+}
+
+// Where the moment grows, the last trouble decides how long it is.
+func TestBoundOfAges(t *testing.T) {
+	due := time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC)
+	age := func(from time.Time) time.Duration { return time.Minute + from.Sub(due) }
+	if got := bound(due, age, []trouble{{due.Add(30 * time.Second), due.Add(2 * time.Minute)}}); !got.Equal(due.Add(5 * time.Minute)) {
+		t.Errorf("%s after it was due", got.Sub(due))
 	}
 }
 

@@ -19,6 +19,12 @@ type story struct {
 	born     time.Time // when it was asked for, or made; zero: by its schedule
 	decided  time.Time // when it was first sent, or closed
 	left     bool      // and that by the watchdog: who claimed it died, and then it fell
+	sent     time.Time // last
+	over     time.Time // when an executor was done with it last
+	works    int       // executors that are not
+	reported time.Time // when its end was first reported
+	killed   time.Time // when it was first reported that it was killed
+	ended    time.Time // when its last send was answered with its end
 }
 
 // arrival is one request for a run that reached an executor and was taken.
@@ -44,12 +50,42 @@ func (t *truth) story(id core.RunID) *story {
 	return s
 }
 
+// works notes that an executor works on a run, done that it does not any more.
+func (t *truth) works(id core.RunID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.story(id).works++
+}
+
+func (t *truth) done(id core.RunID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st := t.story(id)
+	st.works--
+	st.over = time.Now()
+}
+
+// reports notes that the end of a run is being reported.
+func (t *truth) reports(id core.RunID, killed bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	at := &t.story(id).reported
+	if killed {
+		at = &t.story(id).killed
+	}
+	if at.IsZero() {
+		*at = time.Now()
+	}
+}
+
 // sending asserts what must hold before a run is sent: promises 3 and 5.
 func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id, clock := sh.Run.ID, in.p.now()
-	t.story(id).sends++
+	st := t.story(id)
+	st.sends++
+	st.sent, st.ended = time.Now(), time.Time{}
 	t.decided(id)
 	t.trace(contextOf(inv), id, "sent to %s, job revision %d, maybe %v", sh.Address, sh.Job.Sched.Rev, sh.Run.MaybeSent)
 	if clock.Before(sh.Run.Slot.Time()) && !in.p.steppedWithin(0) {
@@ -112,6 +148,9 @@ func (t *truth) answered(inv *invocation, id core.RunID, kind dispatch.AnswerKin
 	t.trace(contextOf(inv), id, "answered %d", kind)
 	if kind == dispatch.AnswerRefused || kind == dispatch.AnswerBlocked || kind == dispatch.AnswerBusy {
 		st.refused++
+	}
+	if kind == dispatch.AnswerEnded {
+		st.ended = time.Now()
 	}
 	for i := range st.arrivals {
 		if a := &st.arrivals[i]; a.inv == inv && a.answered.IsZero() {

@@ -550,6 +550,7 @@ func (w *World) report(r callback.Result) {
 		r.Message = strings.Repeat("long ", 100) // an engine may keep it elsewhere
 	}
 	r.Data = "of " + id.String()
+	w.truth.reports(id, strings.Contains(r.Message, "killed]"))
 	w.mu.Lock()
 	w.calls[id]++
 	w.mu.Unlock()
