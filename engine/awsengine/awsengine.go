@@ -62,6 +62,9 @@ type Options struct {
 	KeepRuns, KeepJournals time.Duration
 	// Parallel is how many requests of one call are under way at a time: 16.
 	Parallel int
+	// Insist is for how long a part of a request that found no room, as the request's
+	// answer says, is tried again: 1 s.
+	Insist time.Duration
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
 }
@@ -100,6 +103,9 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	}
 	if o.Parallel == 0 {
 		o.Parallel = 16
+	}
+	if o.Insist == 0 {
+		o.Insist = time.Second
 	}
 	if o.Now == nil {
 		o.Now = time.Now

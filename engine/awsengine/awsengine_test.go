@@ -51,10 +51,7 @@ var weathers = []struct {
 	{"a part of each batch is not processed the first time", func(f *fakes) {
 		var mu sync.Mutex
 		n := map[string]int{}
-		f.db.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
-			if c.Op != "BatchGetItem" && c.Op != "BatchWriteItem" {
-				return fakeaws.Fault{}
-			}
+		part := func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
 			mu.Lock()
 			defer mu.Unlock()
 			if n[c.Op]++; n[c.Op]%2 == 0 {
@@ -62,6 +59,7 @@ var weathers = []struct {
 			}
 			return fakeaws.Fault{Part: func(i int) bool { return i%2 == 0 }}
 		}
+		f.db.Faults, f.sqs.Faults = part, part
 	}},
 	{"the index is up to a second behind", func(f *fakes) {
 		d := seeded(3)

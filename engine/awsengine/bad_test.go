@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -211,43 +212,111 @@ func TestItemTooLarge(t *testing.T) {
 	}
 }
 
-// TestPartOfABatchOfMessages: each message has its own answer, and those that
-// were taken are on the queue once.
-func TestPartOfABatchOfMessages(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := newFakes(t, awsengine.Options{})
-		f.sqs.Faults = always(fakeaws.Fault{Part: func(i int) bool { return i%3 == 1 }}, "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch")
-		var out []ring.Out
-		slot := core.InstantOf(time.Now()) + 3600*24*365*20
-		for i := range 25 {
-			out = append(out, ring.Out{NotBefore: time.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: slot,
-				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}})
-		}
-		taken := 0
-		for i, err := range f.store.Enqueue(t.Context(), out) {
-			if want := i%10%3 == 1; (err != nil) != want {
-				t.Errorf("message %d: %v, refused %v", i, err, want)
-			} else if err == nil {
-				taken++
-			}
-		}
-		if n := len(f.sqs.Messages(fakeaws.Names.Fires)); n != taken {
-			t.Fatalf("%d messages on the queue, %d were taken", n, taken)
-		}
-		var got []engine.Delivery
-		for len(got) < taken {
-			some, err := f.store.Receive(t.Context(), ring.KindFires, 10)
+// TestPartOfABatchIsTriedAgain: what an answer says was refused is tried again by
+// itself, the rest is not sent twice, and what finds no room for a second is told.
+func TestPartOfABatchIsTriedAgain(t *testing.T) {
+	const n = 10
+	began := core.InstantOf(base)
+	out, runs, ids, entries := make([]ring.Out, n), make([]core.Run, n), make([]core.RunID, n), make([]core.DueItem, n)
+	for i := range n {
+		ids[i] = core.NumberedRun(1, uint32(i))
+		runs[i], entries[i] = oneRun(ids[i]), core.DueItem{PlanAt: began, Job: 1, Run: ids[i]}
+		out[i] = ring.Out{Message: ring.Message{Kind: ring.KindFires, Slot: began, Fires: []core.Fire{{Run: ids[i], Rev: 1, At: began, Slot: began, Cause: core.CauseManual}}}}
+	}
+	received := func(t *testing.T, s *awsengine.Store) (got []engine.Delivery) {
+		ok(t, s.Enqueue(t.Context(), out)...)
+		for len(got) < n {
+			some, err := s.Receive(t.Context(), ring.KindFires, n)
 			ok(t, err)
 			got = append(got, some...)
 		}
-		failed := 0
-		for _, err := range f.store.Ack(t.Context(), got) {
-			if err != nil {
-				failed++
+		return got
+	}
+	for op, call := range map[string]func(*testing.T, *awsengine.Store) func() []error{
+		"SendMessageBatch": func(t *testing.T, s *awsengine.Store) func() []error {
+			return func() []error { return s.Enqueue(t.Context(), out) }
+		},
+		"DeleteMessageBatch": func(t *testing.T, s *awsengine.Store) func() []error {
+			got := received(t, s)
+			return func() []error { return s.Ack(t.Context(), got) }
+		},
+		"ChangeMessageVisibilityBatch": func(t *testing.T, s *awsengine.Store) func() []error {
+			got := received(t, s)
+			return func() []error { return s.Release(t.Context(), got, time.Now().Add(time.Minute)) }
+		},
+		"BatchExecuteStatement": func(t *testing.T, s *awsengine.Store) func() []error {
+			return func() []error { return s.Create(t.Context(), runs) }
+		},
+		"BatchWriteItem": func(t *testing.T, s *awsengine.Store) func() []error {
+			return func() []error { return s.PutEntries(t.Context(), entries) }
+		},
+		"BatchGetItem": func(t *testing.T, s *awsengine.Store) func() []error {
+			return func() []error {
+				_, unread, err := s.Runs(t.Context(), ids)
+				ok(t, err)
+				return slices.Repeat([]error{core.ErrThrottled}, len(unread))
 			}
+		},
+	} {
+		for _, times := range []int{1, 4, 1000} {
+			t.Run(fmt.Sprintf("%s refuses three of ten %d times", op, times), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFakes(t, awsengine.Options{Visibility: time.Hour})
+					do := call(t, f.store)
+					var sizes []int
+					fault := func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+						if c.Op != op {
+							return fakeaws.Fault{}
+						}
+						sizes = append(sizes, c.N)
+						if len(sizes) > times {
+							return fakeaws.Fault{}
+						}
+						return fakeaws.Fault{Part: func(i int) bool { return c.N < n || i%3 == 1 }}
+					}
+					f.db.Faults, f.sqs.Faults = fault, fault
+					began, failed := time.Now(), 0
+					for _, err := range do() {
+						if err != nil {
+							failed++
+						}
+					}
+					if told := failed >= 3; told != (times == 1000) {
+						t.Errorf("%d of %d failed", failed, n)
+					}
+					if again := sizes[1:]; len(again) < min(times, 4) || len(again) > 8 || slices.ContainsFunc(again, func(k int) bool { return k != 3 }) {
+						t.Errorf("requests of %v: the three that were refused are to be tried again, for a second", sizes)
+					}
+					if took := time.Since(began); took > time.Second {
+						t.Errorf("it took %s", took)
+					}
+				})
+			})
 		}
-		if n := len(f.sqs.Messages(fakeaws.Names.Fires)); failed == 0 || n != failed {
-			t.Fatalf("%d acks failed, %d messages are left", failed, n)
+	}
+}
+
+// What is refused for its own fault is told at once, and nothing outlasts the caller's time.
+func TestTriedAgainInVain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		f.sqs.Faults = always(fakeaws.Fault{Part: func(int) bool { return true }}, "SendMessageBatch")
+		one := []ring.Out{{Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(base), Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		if err := f.store.Enqueue(ctx, one)[0]; err == nil || time.Since(began) >= 100*time.Millisecond {
+			t.Errorf("after %s of 100 ms: %v", time.Since(began), err)
+		}
+		f.sqs.Faults = nil
+		ok(t, f.store.Enqueue(t.Context(), one)...)
+		got, err := f.store.Receive(t.Context(), ring.KindCheck, 1)
+		ok(t, err)
+		time.Sleep(2 * visibility)
+		asked := 0
+		f.sqs.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { asked++; return fakeaws.Fault{} }
+		if err := f.store.Release(t.Context(), got, time.Now())[0]; err == nil || asked != 1 {
+			t.Errorf("a message that is visible again: asked %d times, %v", asked, err)
 		}
 	})
 }

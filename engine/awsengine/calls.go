@@ -4,12 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/core"
@@ -92,6 +96,70 @@ func canceledAnswer(what string, c *types.TransactionCanceledException) error {
 	return fmt.Errorf("%s: %w", what, c)
 }
 
+// insistFrom is the wait before a refused part of a request is tried again for the
+// first time; each further one is twice as long.
+const insistFrom = 25 * time.Millisecond
+
+// insist makes a request until nothing of it is left. A batch is answered without an
+// error though parts of it found no room, and only those are to be tried again; the
+// SDK does not. It waits longer each time, with jitter, for o.Insist in all and not
+// beyond ctx; what is left then is told as it was answered last.
+func (s *Store) insist(ctx context.Context, try func() (left bool)) {
+	end := time.Now().Add(s.o.Insist)
+	if limit, ok := ctx.Deadline(); ok && limit.Before(end) {
+		end = limit
+	}
+	for wait := insistFrom; try(); wait *= 2 {
+		w := wait/2 + rand.N(wait/2)
+		if time.Until(end) <= w || !pause(ctx, w) {
+			return
+		}
+	}
+}
+
+// entries makes a request of n entries of a queue, and again of those that were
+// refused for no fault of their own. send gets the indices to send, which are the
+// names of the entries too, and answers what was refused.
+func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
+	errs := make([]error, n)
+	left := make([]int, n)
+	for i := range left {
+		left[i] = i
+	}
+	s.insist(ctx, func() bool {
+		err := ctx.Err()
+		var failed []sqstypes.BatchResultErrorEntry
+		if err == nil {
+			if failed, err = send(left); err != nil {
+				err = answer("queue "+queue, err)
+			}
+		}
+		for _, i := range left {
+			errs[i] = err
+		}
+		left = nil
+		for k := range failed {
+			i, err := strconv.Atoi(aws.ToString(failed[k].Id))
+			if err != nil || i < 0 || i >= n {
+				continue
+			}
+			errs[i] = failedEntry(queue, &failed[k])
+			if !failed[k].SenderFault || errors.Is(errs[i], core.ErrThrottled) {
+				left = append(left, i)
+			}
+		}
+		return len(left) > 0
+	})
+	return errs
+}
+
+func failedEntry(queue string, f *sqstypes.BatchResultErrorEntry) error {
+	if slices.Contains(throttles, aws.ToString(f.Code)) {
+		return core.ErrThrottled
+	}
+	return fmt.Errorf("queue %s: %s: %s", queue, aws.ToString(f.Code), aws.ToString(f.Message))
+}
+
 // statement is one PartiQL write of one item; key tells items apart.
 type statement struct {
 	table string
@@ -138,11 +206,20 @@ func waves(list []statement) func(yield func([]int) bool) {
 }
 
 func (s *Store) executeBatch(ctx context.Context, list []statement, batch []int, errs []error) {
+	s.insist(ctx, func() bool {
+		batch = s.executeOnce(ctx, list, batch, errs)
+		return len(batch) > 0
+	})
+}
+
+// executeOnce makes one request of statements, and answers those for which there
+// was no room: of them nothing happened.
+func (s *Store) executeOnce(ctx context.Context, list []statement, batch []int, errs []error) (left []int) {
 	if err := ctx.Err(); err != nil {
 		for _, i := range batch {
 			errs[i] = err
 		}
-		return
+		return nil
 	}
 	in := &dynamodb.BatchExecuteStatementInput{Statements: make([]types.BatchStatementRequest, len(batch))}
 	for k, i := range batch {
@@ -153,15 +230,18 @@ func (s *Store) executeBatch(ctx context.Context, list []statement, batch []int,
 		for _, i := range batch {
 			errs[i] = answer("table "+list[i].table, err)
 		}
-		return
+		return nil
 	}
 	for k, i := range batch {
 		if k >= len(out.Responses) {
 			errs[i] = errors.New("no answer to a statement")
 			continue
 		}
-		errs[i] = statementAnswer(list[i].table, out.Responses[k].Error)
+		if errs[i] = statementAnswer(list[i].table, out.Responses[k].Error); errors.Is(errs[i], core.ErrThrottled) {
+			left = append(left, i)
+		}
 	}
+	return left
 }
 
 func statementAnswer(table string, e *types.BatchStatementError) error {
@@ -215,20 +295,19 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 		for k, i := range batches[b] {
 			want[k] = keys[i]
 		}
-		for range 2 { // once more for what was not processed
+		s.insist(ctx, func() bool {
 			out, err := s.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
 				table: {Keys: want, ConsistentRead: aws.Bool(true)}}})
 			if err != nil {
 				if errs[b] = answer("table "+table, err); errors.Is(errs[b], core.ErrThrottled) {
-					errs[b], left[b] = nil, want
+					errs[b] = nil
 				}
-				return
+				return false
 			}
 			items[b] = append(items[b], out.Responses[table]...)
-			if want = out.UnprocessedKeys[table].Keys; len(want) == 0 {
-				return
-			}
-		}
+			want = out.UnprocessedKeys[table].Keys
+			return len(want) > 0
+		})
 		left[b] = want
 	})
 	for b := range batches {
@@ -309,17 +388,18 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 		for k, i := range batches[b] {
 			list[k] = writes[i]
 		}
-		for range 2 {
+		s.insist(ctx, func() bool {
 			out, err := s.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{table: list}})
-			if err != nil {
-				fail(answer("table "+table, err))
-				return
+			if err == nil {
+				if list = out.UnprocessedItems[table]; len(list) > 0 {
+					err = core.ErrThrottled // of some it is not true: a put or a delete can be repeated
+				}
+			} else {
+				err, list = answer("table "+table, err), nil
 			}
-			if list = out.UnprocessedItems[table]; len(list) == 0 {
-				return
-			}
-		}
-		fail(core.ErrThrottled) // of some it is not true: a put or a delete can be repeated
+			fail(err)
+			return len(list) > 0
+		})
 	})
 	for i, k := range keys {
 		errs[i] = errs[first[k]]

@@ -100,49 +100,42 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	s.noteBehind(ctx, behind)
 	s.parallel(len(batches), func(k int) {
 		b := &batches[k]
-		if err := ctx.Err(); err != nil {
-			for _, e := range b.entries {
-				errs[e.i] = err
+		for n, err := range s.entries(ctx, b.queue, len(b.entries), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+			in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
+			for _, n := range of {
+				e := &b.entries[n]
+				in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &e.body,
+					DelaySeconds: delay(out[e.i].NotBefore, s.o.Now())})
 			}
-			return
-		}
-		in := &sqs.SendMessageBatchInput{QueueUrl: &b.queue}
-		for n, e := range b.entries {
-			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(n)), MessageBody: &e.body,
-				DelaySeconds: delay(out[e.i].NotBefore, s.o.Now())})
-		}
-		answered, err := s.sqs.SendMessageBatch(ctx, in)
-		if err != nil {
-			for _, e := range b.entries {
-				errs[e.i] = answer("queue "+b.queue, err)
+			answered, err := s.sqs.SendMessageBatch(ctx, in)
+			if err != nil {
+				return nil, err
 			}
-			return
-		}
-		told := make([]bool, len(b.entries))
-		for _, done := range answered.Successful {
-			if n, err := strconv.Atoi(aws.ToString(done.Id)); err == nil && n < len(told) {
-				told[n] = true
-			}
-		}
-		for n, e := range b.entries {
-			if !told[n] {
-				errs[e.i] = fmt.Errorf("queue %s did not say that it took a message", b.queue)
-			}
-		}
-		for _, f := range answered.Failed {
-			if n, err := strconv.Atoi(aws.ToString(f.Id)); err == nil && n < len(b.entries) {
-				errs[b.entries[n].i] = failedEntry(b.queue, &f)
-			}
+			return append(answered.Failed, untold(in.Entries, answered)...), nil
+		}) {
+			errs[b.entries[n].i] = err
 		}
 	})
 	return errs
 }
 
-func failedEntry(queue string, f *sqstypes.BatchResultErrorEntry) error {
-	if slices.Contains(throttles, aws.ToString(f.Code)) {
-		return core.ErrThrottled
+// untold are the entries of which an answer says nothing: they count as refused, for
+// a message that is sent twice is harmless, and one that is not sent is lost.
+func untold(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.SendMessageBatchOutput) []sqstypes.BatchResultErrorEntry {
+	told := map[string]bool{}
+	for _, e := range answered.Successful {
+		told[aws.ToString(e.Id)] = true
 	}
-	return fmt.Errorf("queue %s: %s: %s", queue, aws.ToString(f.Code), aws.ToString(f.Message))
+	for _, e := range answered.Failed {
+		told[aws.ToString(e.Id)] = true
+	}
+	var list []sqstypes.BatchResultErrorEntry
+	for _, e := range entries {
+		if !told[aws.ToString(e.Id)] {
+			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"), Message: aws.String("it did not say that it took a message")})
+		}
+	}
+	return list
 }
 
 // Bury implements engine.Ring.
@@ -373,10 +366,11 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// settle takes the handles of deliveries and calls f with those of each queue.
-func (s *Store) settle(list []engine.Delivery, f func(queue string, of []int, handles []string) map[int]error) []error {
+// settle takes the handles of deliveries and calls f with those of each queue, ten
+// at a time.
+func (s *Store) settle(ctx context.Context, list []engine.Delivery, f func(queue string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
 	errs := make([]error, len(list))
-	handles := make([]string, len(list))
+	handles := make([]*string, len(list))
 	queues := map[string][]int{}
 	for i := range list {
 		x, ok := s.receipts.take(list[i].ID)
@@ -388,16 +382,16 @@ func (s *Store) settle(list []engine.Delivery, f func(queue string, of []int, ha
 			errs[i] = err
 			continue
 		}
-		handles[i] = x.handle
+		handles[i] = &x.handle
 		queues[q] = append(queues[q], i)
 	}
 	for q, of := range queues {
 		for batch := range slices.Chunk(of, entriesPerBatch) {
-			some := make([]string, len(batch))
+			some := make([]*string, len(batch))
 			for k, i := range batch {
 				some[k] = handles[i]
 			}
-			for k, err := range f(q, batch, some) {
+			for k, err := range s.entries(ctx, q, len(batch), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) { return f(q, some, of) }) {
 				errs[batch[k]] = err
 			}
 		}
@@ -405,54 +399,41 @@ func (s *Store) settle(list []engine.Delivery, f func(queue string, of []int, ha
 	return errs
 }
 
-func allFailed(n int, err error) map[int]error {
-	m := make(map[int]error, n)
-	for i := range n {
-		m[i] = err
-	}
-	return m
-}
-
-func failures(queue string, list []sqstypes.BatchResultErrorEntry) map[int]error {
-	m := make(map[int]error, len(list))
-	for i := range list {
-		if n, err := strconv.Atoi(aws.ToString(list[i].Id)); err == nil {
-			m[n] = failedEntry(queue, &list[i])
-		}
-	}
-	return m
-}
-
 // Ack implements engine.Queue.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
-	return s.settle(done, func(q string, of []int, handles []string) map[int]error {
+	return s.settle(ctx, done, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &q}
-		for k := range handles {
-			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k]})
+		for _, k := range of {
+			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k]})
 		}
 		out, err := s.sqs.DeleteMessageBatch(ctx, in)
 		if err != nil {
-			return allFailed(len(of), answer("queue "+q, err))
+			return nil, err
 		}
-		return failures(q, out.Failed)
+		return out.Failed, nil
 	})
 }
 
 // Release implements engine.Queue.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
-	d := min(max(at.Sub(s.o.Now()), 0), maxVisibility)
-	seconds := int32((d + time.Second - 1) / time.Second)
-	return s.settle(back, func(q string, of []int, handles []string) map[int]error {
+	return s.settle(ctx, back, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &q}
-		for k := range handles {
-			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k], VisibilityTimeout: seconds})
+		for _, k := range of {
+			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k], VisibilityTimeout: s.hidden(at)})
 		}
 		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
 		if err != nil {
-			return allFailed(len(of), answer("queue "+q, err))
+			return nil, err
 		}
-		return failures(q, out.Failed)
+		return out.Failed, nil
 	})
+}
+
+// hidden is the visibility of a message that is to come again at a moment: whole
+// seconds, rounded up, for before it there is nothing to do.
+func (s *Store) hidden(at time.Time) int32 {
+	d := min(max(at.Sub(s.o.Now()), 0), maxVisibility)
+	return int32((d + time.Second - 1) / time.Second)
 }
 
 // Depth implements engine.Queue; SQS counts approximately.

@@ -89,7 +89,8 @@ func newStore(w *World) (Store, *cloud) {
 		c.mu.Unlock()
 	}
 	c.db.Faults, c.sqs.Faults = c.fault, c.fault
-	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility})
+	// The truth holds its lock over a request, so none may wait in it: what is refused is told at once.
+	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
 	}
