@@ -78,40 +78,13 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 
 // Audit says what was demanded and what became of it.
 func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
-	from, to := core.InstantOf(params.From), core.InstantOf(params.To)
-	out := Audit{From: from.Time(), To: to.Time(), Skipped: map[string]int64{}}
-	if params.Job == "" {
-		sum, err := s.m.AuditAll(r.Context(), from, to)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		addAudit(&out, sum.AuditCount)
-		out.Jobs, out.Partial, out.Behind = sum.Jobs, sum.Partial, sum.Behind
-		for _, m := range sum.Missing {
-			out.Missing = append(out.Missing, jobAudit(m))
-		}
-		s.write(w, http.StatusOK, out)
-		return
+	sum, err := s.m.AuditPage(r.Context(), manage.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To), After: params.After})
+	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Partial: sum.Partial, Behind: sum.Behind, Next: sum.Next, Skipped: map[string]int64{}}
+	addAudit(&out, sum.AuditCount)
+	for _, m := range sum.Missing {
+		out.Missing = append(out.Missing, jobAudit(m))
 	}
-	out.Jobs = 1
-	for next := from; next != 0; {
-		part, err := s.m.Audit(r.Context(), params.Job, next, to)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		addAudit(&out, part.AuditCount)
-		out.Partial = out.Partial || part.Partial
-		if !part.Well() {
-			out.Missing = append(out.Missing, jobAudit(part))
-		}
-		if !part.Behind.IsZero() {
-			out.Behind = part.Behind
-		}
-		next = part.Next
-	}
-	s.write(w, http.StatusOK, out)
+	s.reply(w, r, out, err)
 }
 
 // Replan sends again what is unaccounted for.
@@ -121,9 +94,13 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	res, err := s.m.Replan(r.Context(), actor(r), body.Job, core.InstantOf(body.From), core.InstantOf(body.To))
+	ask := manage.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
+	if !body.To.IsZero() {
+		ask.To = core.InstantOf(body.To)
+	}
+	res, err := s.m.ReplanPage(r.Context(), actor(r), ask)
 	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent,
-		OutOfReach: res.OutOfReach, Partial: res.Partial}, err)
+		OutOfReach: res.OutOfReach, Partial: res.Partial, Next: res.Next}, err)
 }
 
 func addAudit(a *Audit, c manage.AuditCount) {

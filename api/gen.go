@@ -38,7 +38,7 @@ type ServerInterface interface {
 	// ResumeApp End the pause of an app; what passed is not run.
 	// (POST /v1/apps/{app}/resume)
 	ResumeApp(w http.ResponseWriter, r *http.Request, app PathApp)
-	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it.
+	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 	// (GET /v1/audit)
 	Audit(w http.ResponseWriter, r *http.Request, params AuditParams)
 	// ListChanges Who changed what: of a job, of an app with its jobs, or of everything, newest first.
@@ -107,7 +107,7 @@ type ServerInterface interface {
 	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
 	// (POST /v1/redrive)
 	Redrive(w http.ResponseWriter, r *http.Request)
-	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request)
 	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
@@ -379,6 +379,19 @@ func (siw *ServerInterfaceWrapper) Audit(w http.ResponseWriter, r *http.Request)
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "to"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "to", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
 		}
 		return
 	}

@@ -98,6 +98,9 @@ type Audit struct {
 	// Missing Jobs with unaccounted or overdue instants, at most 100
 	Missing []JobAudit `json:"missing,omitempty,omitzero"`
 
+	// Next after of the next page; left out where this was the last
+	Next string `json:"next,omitempty,omitzero"`
+
 	// NotSent Failed, for no executor was there to send it to
 	NotSent int64 `json:"notSent"`
 
@@ -585,14 +588,17 @@ type RedriveResult struct {
 
 // ReplanRequest defines model for ReplanRequest.
 type ReplanRequest struct {
+	// After next of the page before
+	After string `json:"after,omitempty,omitzero"`
+
 	// From After
 	From time.Time `json:"from"`
 
 	// Job app/name or number; all if left out
 	Job string `json:"job,omitempty,omitzero"`
 
-	// To Up to
-	To time.Time `json:"to"`
+	// To Up to; left out, up to what is planned ahead, and also what would be on its way: the queues may have lost it
+	To time.Time `json:"to,omitempty,omitzero"`
 }
 
 // ReplanResult defines model for ReplanResult.
@@ -601,8 +607,11 @@ type ReplanResult struct {
 	From     time.Time `json:"from"`
 	Jobs     int       `json:"jobs"`
 
-	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes
+	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes; without to those on their way too, and runs that nobody is at
 	Missing int64 `json:"missing"`
+
+	// Next after of the next page; left out where this was the last
+	Next string `json:"next,omitempty,omitzero"`
 
 	// OutOfReach Instants whose run or record may be kept no more; they are left alone
 	OutOfReach int64 `json:"outOfReach"`
@@ -934,6 +943,9 @@ type AuditParams struct {
 	Job  string   `form:"job,omitempty" json:"job,omitempty,omitzero"`
 	From MustFrom `form:"from" json:"from"`
 	To   MustTo   `form:"to" json:"to"`
+
+	// After next of the page before
+	After string `form:"after,omitempty" json:"after,omitempty,omitzero"`
 }
 
 // ListChangesParams defines parameters for ListChanges.
@@ -1222,7 +1234,7 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/apps/{app}/resume (the `ResumeApp` operationId).
 	ResumeApp(ctx context.Context, app PathApp, body ResumeAppJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it.
+	// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 	//
 	// Corresponds with GET /v1/audit (the `Audit` operationId).
 	Audit(ctx context.Context, params *AuditParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1404,14 +1416,14 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
 	Redrive(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReplanWithBody Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// ReplanWithBody Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/replan (the `Replan` operationId).
 	ReplanWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1698,7 +1710,7 @@ func (c *Client) ResumeApp(ctx context.Context, app PathApp, body ResumeAppJSONR
 	return c.Client.Do(req)
 }
 
-// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it.
+// Audit What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 //
 // Corresponds with GET /v1/audit (the `Audit` operationId).
 func (c *Client) Audit(ctx context.Context, params *AuditParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -2180,7 +2192,7 @@ func (c *Client) Redrive(ctx context.Context, body RedriveJSONRequestBody, reqEd
 	return c.Client.Do(req)
 }
 
-// ReplanWithBody Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+// ReplanWithBody Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -2197,7 +2209,7 @@ func (c *Client) ReplanWithBody(ctx context.Context, contentType string, body io
 	return c.Client.Do(req)
 }
 
-// Replan Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -2776,6 +2788,14 @@ func NewAuditRequest(server string, params *AuditParams) (*http.Request, error) 
 		}
 
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "to", params.To, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: "date-time"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
 			return nil, err
 		} else {
 			for _, qp := range strings.Split(queryFrag, "&") {
@@ -4505,7 +4525,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/apps/{app}/resume (the `ResumeApp` operationId).
 	ResumeAppWithResponse(ctx context.Context, app PathApp, body ResumeAppJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeAppResponse, error)
 
-	// AuditWithResponse What was demanded of all jobs, or of one, after from and up to to, and what became of it.
+	// AuditWithResponse What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -4715,14 +4735,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/redrive (the `Redrive` operationId).
 	RedriveWithResponse(ctx context.Context, body RedriveJSONRequestBody, reqEditors ...RequestEditorFn) (*RedriveResponse, error)
 
-	// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/replan (the `Replan` operationId).
 	ReplanWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReplanResponse, error)
 
-	// ReplanWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+	// ReplanWithResponse Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6951,7 +6971,7 @@ func (c *ClientWithResponses) ResumeAppWithResponse(ctx context.Context, app Pat
 	return ParseResumeAppResponse(rsp)
 }
 
-// AuditWithResponse What was demanded of all jobs, or of one, after from and up to to, and what became of it.
+// AuditWithResponse What was demanded of all jobs, or of one, after from and up to to, and what became of it. One call sums over a part of the jobs, and the next goes on after it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7341,7 +7361,7 @@ func (c *ClientWithResponses) RedriveWithResponse(ctx context.Context, body Redr
 	return ParseRedriveResponse(rsp)
 }
 
-// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+// ReplanWithBodyWithResponse Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7354,7 +7374,7 @@ func (c *ClientWithResponses) ReplanWithBodyWithResponse(ctx context.Context, co
 	return ParseReplanResponse(rsp)
 }
 
-// ReplanWithResponse Send again what an audit of the span finds unaccounted for. What is on its way, has a run, or has a record of why not, is left alone.
+// ReplanWithResponse Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

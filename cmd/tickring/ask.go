@@ -55,6 +55,25 @@ type auditCmd struct {
 	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
 	From string `default:"24h" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
 	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+	goOn
+}
+
+// goOn is the flag of a command that a failure or Ctrl-C cut off.
+type goOn struct {
+	After string `placeholder:"PLACE" help:"Go on there, as the command that was cut off said; the sums are of the rest."`
+}
+
+// command is the words that go on at a place.
+func (g goOn) command(name, job string, at string, from, to time.Time) []string {
+	words := []string{"tickring", name}
+	if job != "" {
+		words = append(words, job)
+	}
+	words = append(words, "--from", from.UTC().Format(time.RFC3339))
+	if !to.IsZero() {
+		words = append(words, "--to", to.UTC().Format(time.RFC3339))
+	}
+	return append(words, "--after", at)
 }
 
 func (c *auditCmd) Run(e *Env) error {
@@ -80,10 +99,31 @@ func (c *auditCmd) Run(e *Env) error {
 	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
 		return err
 	}
-	a, err := client.Decode[api.Audit](cl.Audit(e.Ctx, &params))
-	if err != nil {
+	a := api.Audit{Skipped: map[string]int64{}}
+	at, err := pages(e, c.After, pageOf[api.Audit]{
+		ask: func(after string) (api.Audit, error) {
+			params.After = after
+			return client.Decode[api.Audit](cl.Audit(e.Ctx, &params))
+		},
+		add: func(page *api.Audit) string { return addAudit(&a, page) },
+		told: func() string {
+			return fmt.Sprintf("%s audited, %d unaccounted for", plural(a.Jobs, "job"), a.Unaccounted)
+		},
+	})
+	switch {
+	case err != nil && at == c.After:
 		return err
+	case err != nil:
+		if err := c.tell(e, &a, zone); err != nil && exitOf(err) != exitFailed {
+			return err
+		}
+		return e.cutOff(err, "what is said above is of "+plural(a.Jobs, "job")+", and there are more", c.command("audit", c.Job, at, params.From, params.To)...)
 	}
+	return c.tell(e, &a, zone)
+}
+
+// tell prints an audit.
+func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
 	code := exitDone
 	if a.Unaccounted > 0 || a.Overdue > 0 {
 		code = exitFailed
@@ -147,7 +187,8 @@ func (c *auditCmd) Run(e *Env) error {
 type replanCmd struct {
 	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
 	From string `required:"" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
-	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+	To   string `placeholder:"TIME" help:"Up to, and only what an audit finds unaccounted for. Left out: also what would be on its way, up to what is planned ahead; what is there twice runs once."`
+	goOn
 }
 
 func (c *replanCmd) Run(e *Env) error {
@@ -163,26 +204,42 @@ func (c *replanCmd) Run(e *Env) error {
 		}
 		zone = j.Schedule.Timezone
 	}
-	body := api.ReplanRequest{Job: c.Job}
+	body := api.ReplanRequest{Job: c.Job, After: c.After}
 	if body.From, body.To, err = e.spanOf(c.From, c.To, zone); err != nil {
 		return err
 	}
-	res, err := client.Decode[api.ReplanResult](cl.Replan(e.Ctx, body))
-	if err != nil {
+	res, err := e.replanAll(cl, body)
+	if err != nil && res.Next == c.After {
 		return err
 	}
 	if e.json() {
-		return e.printJSON(res)
+		if err := e.printJSON(res); err != nil {
+			return err
+		}
+	} else {
+		c.tell(e, &res, zone)
 	}
+	if err != nil {
+		return e.cutOff(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From, body.To)...)
+	}
+	return nil
+}
+
+// tell prints what a replan did.
+func (c *replanCmd) tell(e *Env, res *api.ReplanResult, zone string) {
 	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
-	e.printf("%s, from %s to %s: %d instants were due, %d unaccounted for, %d sent again\n", what, e.full(res.From, zone), e.full(res.To, zone), res.Demanded, res.Missing, res.Sent)
+	to, missing := "to "+e.full(res.To, zone), "unaccounted for"
+	if c.To == "" {
+		to, missing = "up to what is planned ahead", "without a run that anybody is at"
+	}
+	e.printf("%s, from %s %s: %d instants were due, %d %s, %d sent again\n", what,
+		e.full(res.From, zone), to, res.Demanded, res.Missing, missing, res.Sent)
 	if res.OutOfReach > 0 {
 		e.printf("%d were left alone: they may have run, and their runs may be kept no more\n", res.OutOfReach)
 	}
 	if res.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
 	}
-	return nil
 }
 
 type execsCmd struct {

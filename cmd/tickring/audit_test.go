@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -44,6 +45,68 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 			for _, says := range c.says {
 				if !strings.Contains(out.String(), says) {
 					t.Errorf("it does not say %q:\n%s", says, out.String())
+				}
+			}
+		})
+	}
+}
+
+// TestPagesAreSummed: an audit and a replan ask for page after page; what is cut
+// off says what was done, and the command that goes on.
+func TestPagesAreSummed(t *testing.T) {
+	from, to := "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"
+	for name, c := range map[string]struct {
+		args   []string
+		cut    bool
+		code   int
+		says   []string
+		errors []string
+	}{
+		"audit":         {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs", "90 instants were due: 87 sent on time", "3 unaccounted for"}, nil},
+		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 instants were due"}, []string{"go on with: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
+		"audit goes on": {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed, []string{"10 jobs", "1 unaccounted for"}, nil},
+		"replan":        {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to what is planned ahead", "3 sent again"}, nil},
+		"replan cut off": {[]string{"replan", "--from", from}, true, exitRefused, []string{"20 jobs", "2 sent again"},
+			[]string{"20 jobs are done", "go on with: tickring replan --from " + from + " --after p2\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			next := map[string]string{"": "p1", "p1": "p2"}
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				after := r.URL.Query().Get("after")
+				if r.Method == http.MethodPost {
+					var body api.ReplanRequest
+					if err := json.NewDecoder(r.Body).Decode(&body); err != nil || !body.To.IsZero() {
+						t.Errorf("asked for %+v: %v", body, err)
+					}
+					after = body.After
+				}
+				if c.cut && after == "p2" {
+					w.WriteHeader(http.StatusConflict)
+					answer(w, api.ErrorReply{Error: api.Error{Code: "unauthorized", Message: "the token was changed"}})
+					return
+				}
+				if r.Method == http.MethodPost {
+					answer(w, api.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Next: next[after]})
+					return
+				}
+				answer(w, api.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Next: next[after]})
+			}))
+			defer s.Close()
+			var out, errs bytes.Buffer
+			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
+			code := Main(t.Context(), c.args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+			if code != c.code {
+				t.Errorf("exit code %d, want %d: %s", code, c.code, errs.String())
+			}
+			for _, says := range c.says {
+				if !strings.Contains(out.String(), says) {
+					t.Errorf("it does not say %q:\n%s", says, out.String())
+				}
+			}
+			for _, says := range c.errors {
+				if !strings.Contains(errs.String(), says) {
+					t.Errorf("it does not tell %q:\n%s", says, errs.String())
 				}
 			}
 		})

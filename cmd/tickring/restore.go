@@ -74,7 +74,7 @@ func (c *restoreFlags) run(e *Env, done string) error {
 		}
 		req.After, req.From, req.LiftJobs, req.LiftRuns = res.Next, res.From, res.LiftJobs, res.LiftRuns
 	}
-	plan, err := client.Decode[api.ReplanResult](cl.Replan(e.Ctx, api.ReplanRequest{From: sum.From.Add(-beforeCopy), To: time.Now().UTC()}))
+	plan, err := e.replanAll(cl, api.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
 		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation, err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
 	}

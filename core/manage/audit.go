@@ -16,7 +16,11 @@ import (
 const (
 	maxDemanded = 200_000 // instants in one report
 	maxMissing  = 100
-	maxHistory  = 10_000 // change records that are read for one question
+	maxAgain    = 1000 // fires in one report
+	// lookedBetween is how many instants are looked at between two looks at what
+	// one report, or a page, may take.
+	lookedBetween = 256
+	maxHistory    = 10_000 // change records that are read for one question
 	// settling is how young an instant is when it is not yet expected to have a
 	// run.
 	settling = 2 * time.Second
@@ -84,8 +88,10 @@ type auditing struct {
 	global  pauses
 	apps    map[string]pauses
 	partial bool
-	// missed is told of each instant that is unaccounted for, if it is not nil.
-	missed func(w *walk, sch *schedule.Schedule, at core.Instant)
+	until   time.Time // when the page is over; zero never
+	// again says that fires are made of what is unaccounted for; ahead also of what
+	// may be on its way, up to what is planned.
+	again, ahead bool
 }
 
 func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
@@ -215,7 +221,7 @@ func (m *Manage) Audit(ctx context.Context, ref string, from, to core.Instant) (
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err
 	}
-	id, err := m.jobID(ctx, ref)
+	s, err := m.subject(ctx, ref)
 	if err != nil {
 		return AuditReport{}, err
 	}
@@ -223,26 +229,11 @@ func (m *Manage) Audit(ctx context.Context, ref string, from, to core.Instant) (
 	if err != nil {
 		return AuditReport{}, err
 	}
-	return m.auditJob(ctx, a, ref, id, from, to)
-}
-
-func (m *Manage) auditJob(ctx context.Context, a *auditing, ref string, id core.JobID, from, to core.Instant) (AuditReport, error) {
-	found, left, err := m.store.Jobs(ctx, []core.JobID{id})
-	if err := unread(left, err); err != nil {
+	paused, err := m.pausesOf(ctx, a, s.app, from)
+	if err != nil {
 		return AuditReport{}, err
 	}
-	if j, ok := found[id]; ok {
-		return m.audit(ctx, a, id, j.Def.App, j.Def.Name, j, from, to)
-	}
-	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
-	if err != nil {
-		return AuditReport{}, passing(err)
-	}
-	t, ok := gone[id]
-	if !ok {
-		return AuditReport{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
-	}
-	return m.audit(ctx, a, id, t.App, t.Name, nil, from, to)
+	return m.audit(ctx, a, &s, paused, from, to)
 }
 
 func checkSpan(from, to core.Instant) error {
@@ -253,67 +244,6 @@ func checkSpan(from, to core.Instant) error {
 		return core.Invalid("from", from.String(), "allowed is 2020-01-01 to "+core.Horizon.String())
 	}
 	return nil
-}
-
-// AuditAll sums over all jobs, those deleted since from included.
-func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
-	if err := checkSpan(from, to); err != nil {
-		return AuditSum{}, err
-	}
-	a, err := m.newAudit(ctx, from)
-	if err != nil {
-		return AuditSum{}, err
-	}
-	return m.auditAll(ctx, a, from, to)
-}
-
-func (m *Manage) auditAll(ctx context.Context, a *auditing, from, to core.Instant) (AuditSum, error) {
-	sum := AuditSum{From: from, To: to}
-	one := func(id core.JobID, app, name string, j *core.Job) error {
-		sum.Jobs++
-		for start := from; ; {
-			r, err := m.audit(ctx, a, id, app, name, j, start, to)
-			if err != nil {
-				return err
-			}
-			sum.add(&r.AuditCount)
-			sum.Partial = sum.Partial || r.Partial
-			if !r.Well() && len(sum.Missing) < maxMissing {
-				sum.Missing = append(sum.Missing, r)
-			}
-			if !r.Behind.IsZero() {
-				sum.Behind = r.Behind
-			}
-			if r.Next == 0 {
-				return nil
-			}
-			start = r.Next
-		}
-	}
-	seen := map[core.JobID]bool{}
-	err := m.eachJob(ctx, "", func(j *core.Job) error {
-		seen[j.Def.ID] = true
-		return one(j.Def.ID, j.Def.App, j.Def.Name, j)
-	})
-	if err != nil {
-		return AuditSum{}, err
-	}
-	changes, err := m.store.Changes(ctx, "", 0, maxHistory)
-	if err != nil {
-		return AuditSum{}, passing(err)
-	}
-	if len(changes) == maxHistory && changes[maxHistory-1].At.After(from.Time()) {
-		sum.Partial = true
-	}
-	for _, c := range changes {
-		if c.Verb == core.VerbDeleted && c.Job != 0 && !seen[c.Job] && c.At.After(from.Time()) {
-			seen[c.Job] = true
-			if err := one(c.Job, c.App, c.Name, nil); err != nil {
-				return AuditSum{}, err
-			}
-		}
-	}
-	return sum, nil
 }
 
 // revision is one span of a job's history under one schedule.
@@ -393,14 +323,10 @@ func (m *Manage) history(ctx context.Context, id core.JobID, app string, j *core
 	return h, nil
 }
 
-// audit is the report of one job, of j as it stands, nil when it was deleted.
-func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, name string, j *core.Job, from, to core.Instant) (AuditReport, error) {
-	rep := AuditReport{Job: id, App: app, Name: name, From: from, To: to}
-	paused, err := m.pausesOf(ctx, a, app, from)
-	if err != nil {
-		return rep, err
-	}
-	h, err := m.history(ctx, id, app, j, from, to)
+// audit is the report of one job.
+func (m *Manage) audit(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (AuditReport, error) {
+	rep := AuditReport{Job: s.id, App: s.app, Name: s.name, From: from, To: to}
+	h, err := m.history(ctx, s.id, s.app, s.job, from, to)
 	if err != nil {
 		return rep, err
 	}
@@ -408,18 +334,18 @@ func (m *Manage) audit(ctx context.Context, a *auditing, id core.JobID, app, nam
 	if !slices.ContainsFunc(h.revs, revision.demands) {
 		return rep, nil
 	}
-	skips, err := m.store.Skips(ctx, id, from+1, to)
+	skips, err := m.store.Skips(ctx, s.id, from+1, to)
 	if err != nil {
 		return rep, passing(err)
 	}
-	runs := &rising{m: m, job: id, next: from + 1, end: to}
+	runs := &rising{m: m, job: s.id, next: from + 1, end: to}
 	for _, r := range h.revs {
 		if !r.demands() {
 			continue
 		}
 		w := walk{m: m, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
-		if r.last && j != nil {
-			w.now = &j.Sched
+		if r.last && s.job != nil {
+			w.now = &s.job.Sched
 		}
 		if _, fixed := r.Schedule.FixedDelay(); fixed {
 			err = w.delays(ctx)
@@ -458,14 +384,17 @@ func (w *walk) instants(ctx context.Context) error {
 	if err := w.compile(); err != nil {
 		return err
 	}
+	looked := 0
 	for at, ok := w.sch.Next(w.rev.at); ok && at <= w.rev.end; at, ok = w.sch.Next(at) {
+		if looked++; looked%lookedBetween == 0 && w.full() {
+			w.cut(at)
+			return nil
+		}
+		if w.a.ahead && w.toPlan(at) {
+			return nil
+		}
 		if w.paused(at) {
 			continue
-		}
-		if w.rep.Demanded >= maxDemanded {
-			w.rep.Next = at - 1
-			w.rep.To = at - 1
-			return nil
 		}
 		w.rep.Demanded++
 		run, err := w.runs.at(ctx, at)
@@ -485,6 +414,14 @@ func (w *walk) instants(ctx context.Context) error {
 	return nil
 }
 
+// full reports that the report holds what one may, or that the page is over.
+func (w *walk) full() bool {
+	return w.rep.Demanded >= maxDemanded || len(w.rep.again) >= maxAgain || w.a.over()
+}
+
+// cut ends the report before an instant.
+func (w *walk) cut(at core.Instant) { w.rep.Next, w.rep.To = at-1, at-1 }
+
 func (w *walk) paused(at core.Instant) bool {
 	return w.a.global.cover(at) || w.pauses.cover(at)
 }
@@ -498,6 +435,9 @@ func (w *walk) toPlan(at core.Instant) bool {
 func (w *walk) run(r *core.Run) {
 	if !w.rep.run(r) {
 		w.pending(r.At, r.Slot.Time())
+	}
+	if w.a.ahead && r.State.Open() && r.Expired(w.a.now) {
+		w.rep.again = append(w.rep.again, fireOf(r))
 	}
 }
 
@@ -529,6 +469,7 @@ func (w *walk) without(at core.Instant) {
 	oldest := w.a.oldest
 	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
+	case w.a.ahead && at > w.reach(): // what may be on its way is sent again too
 	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.m.o.Patience)):
 		w.rep.Pending++
 		return
@@ -542,9 +483,19 @@ func (w *walk) without(at core.Instant) {
 	if len(w.rep.Missing) < maxMissing {
 		w.rep.Missing = append(w.rep.Missing, at)
 	}
-	if _, fixed := w.sch.FixedDelay(); !fixed && w.a.missed != nil {
-		w.a.missed(w, w.sch, at)
+	if _, fixed := w.sch.FixedDelay(); !fixed && w.a.again {
+		w.rep.again = append(w.rep.again, w.fire(at))
 	}
+}
+
+// fire is that of an instant which is sent again.
+func (w *walk) fire(at core.Instant) core.Fire {
+	next, _ := w.sch.Next(at)
+	f := core.Fire{Run: core.PlannedRun(w.rep.Job, at), Rev: w.rev.Rev, At: at, Slot: w.sch.Slot(w.rep.Job, at, next, false), Cause: core.CauseMisfire}
+	if f.Slot.Time().After(w.a.now) {
+		f.Cause = core.CauseSchedule
+	}
+	return f
 }
 
 // reach is the instant up to which it is not known any more what became of one:
@@ -571,10 +522,12 @@ func (w *walk) delays(ctx context.Context) error {
 	if err := w.compile(); err != nil {
 		return err
 	}
-	for i := range w.skips {
-		if s := &w.skips[i]; s.First > w.rev.at && s.First <= w.rev.end {
-			w.rep.Demanded += s.Count
-			w.rep.skip(s.Reason, s.Count)
+	skipped := func(end core.Instant) {
+		for i := range w.skips {
+			if s := &w.skips[i]; s.First > w.rev.at && s.First <= end {
+				w.rep.Demanded += s.Count
+				w.rep.skip(s.Reason, s.Count)
+			}
 		}
 	}
 	settled := func(at core.Instant) bool {
@@ -590,14 +543,15 @@ func (w *walk) delays(ctx context.Context) error {
 		if run == nil {
 			break
 		}
-		if w.rep.Demanded >= maxDemanded {
-			w.rep.Next, w.rep.To = run.At-1, run.At-1
-			return nil
-		}
 		// A run of a later revision was made after an edit, by the delay of that one.
 		if expected != 0 && run.At > expected && run.Rev <= w.rev.Rev && !settled(expected) {
 			w.rep.Demanded++
 			w.without(expected)
+		}
+		if last != 0 && w.full() {
+			w.cut(run.At)
+			skipped(w.rep.Next)
+			return nil
 		}
 		w.rep.Demanded++
 		w.run(run)
@@ -606,6 +560,7 @@ func (w *walk) delays(ctx context.Context) error {
 			return err
 		}
 	}
+	skipped(w.rev.end)
 	s := w.now
 	if s == nil || s.State != core.Started {
 		return nil

@@ -50,6 +50,12 @@ type Options struct {
 	// Patience is how late a fire may be on its way before that is worth a
 	// question: 15 min.
 	Patience time.Duration
+	// PageFor is after how long a question that walks over jobs ends its page: 10 s,
+	// so that an answer comes within the 29 s that an HTTP API waits, however slow
+	// the last calls of the store were.
+	PageFor time.Duration
+	// Together is how many jobs such a question looks at side by side: 16.
+	Together int
 	// KeepRuns is what the store's sweep is told in place of each job's
 	// keep.days; 0 where it is told nothing.
 	KeepRuns time.Duration
@@ -68,6 +74,12 @@ func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 	}
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Minute
+	}
+	if o.PageFor == 0 {
+		o.PageFor = 10 * time.Second
+	}
+	if o.Together == 0 {
+		o.Together = 16
 	}
 	return &Manage{store: store, ring: ring, finish: f, killer: killer, o: o}
 }
@@ -369,6 +381,7 @@ type AuditReport struct {
 	Next core.Instant
 	// Partial says that change records of the span were no longer there.
 	Partial bool
+	again   []core.Fire // of what is to be sent again
 }
 
 // AuditCount is the sum over some instants.
@@ -401,6 +414,7 @@ type AuditSum struct {
 	Missing []AuditReport
 	Behind  time.Time // as in AuditReport
 	Partial bool
+	Next    string // After of the next page; empty all was looked at
 }
 
 // OnTime is how late a run may be sent to count as on time.

@@ -29,6 +29,9 @@ type Store interface {
 	// DeleteJob removes a job, leaving its tombstone; condition: rev is seen.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
+	// ListTombstones reads tombstones in the order of their numbers; fewer than
+	// limit is the end.
+	ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error)
 
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	ListApps(ctx context.Context) ([]core.App, error)

@@ -2,11 +2,11 @@ package manage
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/schedule"
 )
 
 // ReplanResult says what a replan found and sent.
@@ -15,83 +15,110 @@ type ReplanResult struct {
 	Jobs     int
 	Demanded int64
 	// Missing is how many demanded instants had neither a run nor a record, and
-	// were no longer on their way or for too long; Sent how many of them are on the
-	// ring again.
+	// were no longer on their way or for too long; with To 0 those on their way too,
+	// and runs that nobody is at. Sent is how many of them are on the ring again.
 	Missing int64
 	Sent    int64
 	// OutOfReach is how many may have had either, which is kept no more: they are
 	// left alone.
 	OutOfReach int64
-	Partial    bool // change records of the span were no longer there
+	Partial    bool   // change records of the span were no longer there
+	Next       string // After of the next page; empty all was looked at
 }
 
-// Replan sends again, with the same IDs, what an audit of the span finds
-// unaccounted for: of one job, or with an empty ref of all. The late rule
-// decides when it is dispatched, so an instant gets its run or a record that
-// says why not. What is on its way and not late is left alone, and an ID that turns
-// out to have a run is decided already: to replan twice does nothing more.
-func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to core.Instant) (ReplanResult, error) {
+// ReplanPage sends again, with the same IDs, what an audit finds unaccounted for,
+// as AuditPage in pages. The late rule decides when it is dispatched, so an instant
+// gets its run or a record that says why not. What is on its way and not late is
+// left alone. With To 0 it is not: then the ring may have lost all that was on it, and
+// what is planned ahead, due or to come, goes on it again, if it has neither an end
+// nor somebody who is at it. An ID that turns out to have a run is decided already:
+// to replan twice does nothing more.
+func (m *Manage) ReplanPage(ctx context.Context, actor Actor, ask AuditAsk) (ReplanResult, error) {
 	if err := actor.check(); err != nil {
 		return ReplanResult{}, err
 	}
-	if err := checkSpan(from, to); err != nil {
+	ahead := ask.To == 0
+	if ahead {
+		ask.To = core.InstantOf(m.o.Now().Add(maxAhead))
+	}
+	if err := checkSpan(ask.From, ask.To); err != nil {
 		return ReplanResult{}, err
 	}
-	a, err := m.newAudit(ctx, from)
+	a, err := m.newAudit(ctx, ask.From)
 	if err != nil {
 		return ReplanResult{}, err
 	}
-	res := ReplanResult{From: from, To: to}
+	a.again, a.ahead = true, ahead
+	r := replanning{m: m, res: ReplanResult{From: ask.From, To: ask.To}}
+	r.res.Next, err = m.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return r.add(ctx, reports, ahead) })
+	return r.res, err
+}
+
+// maxAhead bounds how far ahead instants are planned.
+const maxAhead = time.Hour
+
+// replanning is one page under way.
+type replanning struct {
+	m   *Manage
+	res ReplanResult
+}
+
+// add puts on the ring what the reports of a job say. What is not there for
+// certain is found again by who does so again.
+func (r *replanning) add(ctx context.Context, reports []AuditReport, ahead bool) error {
 	var fires []core.Fire
+	for i := range reports {
+		rep := &reports[i]
+		if rep.Next == 0 {
+			r.res.Jobs++
+		}
+		r.res.Demanded += rep.Demanded
+		r.res.OutOfReach += rep.OutOfReach
+		r.res.Partial = r.res.Partial || rep.Partial
+		fires = append(fires, rep.again...)
+	}
+	if last := &reports[len(reports)-1]; ahead && last.Next == 0 {
+		waiting, err := r.m.onRing(ctx, last.Job)
+		if err != nil {
+			return err
+		}
+		fires = append(fires, waiting...)
+	}
+	r.res.Missing += int64(len(fires))
+	out := plan.Pack(fires, ring.MaxFires, r.m.o.Plan.Cut.Of)
+	if len(out) == 0 {
+		return nil
+	}
 	var failed error
-	flush := func() {
-		out := plan.Pack(fires, ring.MaxFires, m.o.Plan.Cut.Of)
-		for k, err := range m.ring.Enqueue(ctx, out) {
-			if err != nil {
-				failed = passing(err)
-				continue
-			}
-			res.Sent += int64(len(out[k].Message.Fires))
-		}
-		fires = fires[:0]
-	}
-	a.missed = func(w *walk, sch *schedule.Schedule, at core.Instant) {
-		res.Missing++
-		next, _ := sch.Next(at)
-		fires = append(fires, core.Fire{Run: core.PlannedRun(w.rep.Job, at), Rev: w.rev.Rev, At: at,
-			Slot: sch.Slot(w.rep.Job, at, next, false), Cause: core.CauseMisfire})
-		if len(fires) == 20*ring.MaxFires {
-			flush()
-		}
-	}
-	if ref != "" {
-		id, err := m.jobID(ctx, ref)
+	for k, err := range r.m.ring.Enqueue(ctx, out) {
 		if err != nil {
-			return res, err
+			failed = passing(err)
+			continue
 		}
-		res.Jobs = 1
-		for start := from; ; {
-			r, err := m.auditJob(ctx, a, ref, id, start, to)
-			if err != nil {
-				return res, err
-			}
-			res.Demanded += r.Demanded
-			res.OutOfReach += r.OutOfReach
-			res.Partial = res.Partial || r.Partial
-			if start = r.Next; start == 0 {
-				break
-			}
-		}
-	} else {
-		sum, err := m.auditAll(ctx, a, from, to)
-		if err != nil {
-			return res, err
-		}
-		res.Jobs, res.Demanded, res.OutOfReach, res.Partial = sum.Jobs, sum.Demanded, sum.OutOfReach, sum.Partial
+		r.res.Sent += int64(len(out[k].Message.Fires))
 	}
-	flush()
-	if failed != nil {
-		return res, failed
+	return failed
+}
+
+// onRing is the fires of the newest runs of a job that have numbers, such as
+// retries and triggers, and wait on the ring: those that are due within maxAhead.
+func (m *Manage) onRing(ctx context.Context, job core.JobID) ([]core.Fire, error) {
+	low, high := core.NumberedRange(job)
+	runs, err := m.store.RunSpan(ctx, high, low, maxRetrying)
+	if err != nil {
+		return nil, passing(err)
 	}
-	return res, nil
+	var fires []core.Fire
+	now := m.o.Now()
+	for i := range runs {
+		if r := &runs[i]; r.State.Open() && r.Expired(now) && r.Slot.Time().Before(now.Add(m.o.Plan.Lead)) {
+			fires = append(fires, fireOf(r))
+		}
+	}
+	return fires, nil
+}
+
+// fireOf is the fire of a run that is stored.
+func fireOf(r *core.Run) core.Fire {
+	return core.Fire{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause, Seq: r.Seq}
 }

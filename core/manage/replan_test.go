@@ -76,3 +76,63 @@ func TestReplan(t *testing.T) {
 		t.Error("nobody asked, and it was done")
 	}
 }
+
+// TestReplanOfWhatIsPlannedAhead: a replan without an end takes the ring for
+// empty. What was on it, due or to come, is on it again: instants up to those that
+// are still to be planned, runs that wait for their turn, and those whose owner is
+// over. What has ended, or has somebody who is at it, is left alone.
+func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
+	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(10*time.Second)))
+	f.quiet()
+	f.clock = at(45).Time()
+	open := func(id core.RunID, slot int, change func(r *core.Run)) core.RunID {
+		r := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: at(slot), Slot: at(slot), Attempt: 1, First: id}
+		if change != nil {
+			change(&r)
+		}
+		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			t.Fatal(err)
+		}
+		return id
+	}
+	owned := func(until int) func(r *core.Run) {
+		return func(r *core.Run) {
+			r.State, r.Owner, r.Until, r.SentAt, r.Address = core.Running, "nonce", at(until).Time(), at(30).Time(), "http://10.0.0.1:9999"
+		}
+	}
+	planned := func(s int) core.RunID { return core.PlannedRun(j.Def.ID, at(s)) }
+	f.ran(j.Def.ID, at(10), 0)
+	want := []core.RunID{planned(20), planned(30), planned(60), planned(80), planned(90)}
+	open(planned(20), 20, nil)       // given back
+	open(planned(30), 30, owned(40)) // its owner is over
+	open(planned(40), 40, owned(70)) // its owner is at it
+	f.ran(j.Def.ID, at(50), 0)       // claimed before it was due
+	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
+	retry := core.NumberedRun(j.Def.ID, 1)
+	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }))
+	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
+	pushNext(f, j.Def.ID, at(100))
+	f.fires() // the ring is empty
+
+	if r, err := f.m.Replan(ctx, ann, "", at(0), at(100)); err != nil || r.Sent != 0 {
+		t.Errorf("with an end, up to what is planned: %+v %v", r, err)
+	}
+	r, err := f.m.Replan(ctx, ann, "", at(0), 0)
+	if err != nil || r.Jobs != 1 || r.Missing != int64(len(want)) || r.Sent != r.Missing || r.Next != "" {
+		t.Fatalf("%+v %v, want %d", r, err, len(want))
+	}
+	got := map[core.RunID]core.Cause{}
+	for _, fire := range f.fires() {
+		got[fire.Run] = fire.Cause
+	}
+	for _, id := range want {
+		if got[id] == "" {
+			t.Errorf("run %s is not on the ring: %v", id, got)
+		}
+	}
+	if len(got) != len(want) || got[planned(60)] != core.CauseSchedule || got[retry] != core.CauseRetry {
+		t.Errorf("on the ring are %v, want %v", got, want)
+	}
+}

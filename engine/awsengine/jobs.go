@@ -123,11 +123,9 @@ func intOf(it item, name string) (int64, error) {
 
 // ListJobs implements manage.Store. The list of all jobs is one small item each.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
-	in := &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression:    aws.String("#of = :of AND #key > :after"),
-		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key"},
-		ExpressionAttributeValues: item{":of": text("jobs"), ":after": text(listKey(after))}}
+	in := s.listed("jobs", after, limit)
 	if app != "" {
+		in.Limit = nil // of what is looked at, and few of it may be the app's
 		in.FilterExpression = aws.String("#app = :app")
 		in.ExpressionAttributeNames["#app"] = "app"
 		in.ExpressionAttributeValues[":app"] = text(app)
@@ -250,7 +248,7 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
 		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def, j.Sched.Rev), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
-			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", j.Def.ID.String()),
+			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", listKey(j.Def.ID)),
 				ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": "of"}}})
 		apps[j.Def.App] = true
 		if from+i < len(changes) {
@@ -370,7 +368,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	if !is || old.Sched.Rev != seen {
 		return core.ErrRefused
 	}
-	tomb := stateKey("tomb", stone.Job.String())
+	tomb := stateKey("tomb", listKey(stone.Job))
 	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
 	tomb["expires"] = number(s.o.Now().Add(keepTombs).Unix())
 	actions := []types.TransactWriteItem{
@@ -386,26 +384,49 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error) {
 	keys := make([]item, len(jobs))
 	for i, id := range jobs {
-		keys[i] = stateKey("tomb", id.String())
+		keys[i] = stateKey("tomb", listKey(id))
 	}
 	found := map[core.JobID]core.Tombstone{}
 	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
-		id, err := jobOf(stringOf(it, "key"))
-		if err != nil {
-			return err
-		}
-		rev, err := intOf(it, "rev")
-		if err != nil {
-			return err
-		}
-		at, err := intOf(it, "revAt")
-		found[id] = core.Tombstone{Job: id, App: stringOf(it, "app"), Name: stringOf(it, "name"), Rev: rev, RevAt: fromMillis(at)}
+		t, err := tombOf(it)
+		found[t.Job] = t
 		return err
 	})
 	if err == nil && len(left) > 0 {
 		err = core.ErrThrottled
 	}
 	return found, err
+}
+
+func tombOf(it item) (core.Tombstone, error) {
+	id, err := jobOf(stringOf(it, "key"))
+	if err != nil {
+		return core.Tombstone{}, err
+	}
+	rev, err := intOf(it, "rev")
+	if err != nil {
+		return core.Tombstone{}, err
+	}
+	at, err := intOf(it, "revAt")
+	return core.Tombstone{Job: id, App: stringOf(it, "app"), Name: stringOf(it, "name"), Rev: rev, RevAt: fromMillis(at)}, err
+}
+
+// ListTombstones implements manage.Store.
+func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
+	err = s.query(ctx, s.listed("tomb", after, limit), func(it item) (bool, error) {
+		t, err := tombOf(it)
+		list = append(list, t)
+		return len(list) < limit, err
+	})
+	return list, err
+}
+
+// listed asks for what is listed by the numbers of jobs; limit bounds what is read for it.
+func (s *Store) listed(of string, after core.JobID, limit int) *dynamodb.QueryInput {
+	return &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)),
+		KeyConditionExpression:    aws.String("#of = :of AND #key > :after"),
+		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key"},
+		ExpressionAttributeValues: item{":of": text(of), ":after": text(listKey(after))}}
 }
 
 // Due implements tick.Store. The index is a little behind what was written.

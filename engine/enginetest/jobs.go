@@ -122,6 +122,7 @@ func jobConditions(t *testing.T, h Harness) {
 	stones, err = e.Dispatch.Tombstones(ctx, []core.JobID{1, 2})
 	ok(t, err)
 	same(t, "tombstones", stones, map[core.JobID]core.Tombstone{2: stone})
+	listTombstones(t, e, stone)
 	got, err = e.Manage.Changes(ctx, "", 2, 10)
 	ok(t, err)
 	same(t, "changes of job 2", got, []core.Change{change(job(2), 200), change(job(2), 100)})
@@ -611,4 +612,32 @@ func keys(t *testing.T, h Harness) {
 	put(1, "k", a, a)
 	put(1, "other", b, b)
 	put(2, "k", core.NumberedRun(2, 1), core.NumberedRun(2, 1))
+}
+
+// listTombstones: they come in the order of their numbers, however many digits
+// those have, and a page of fewer than were asked for is the last.
+func listTombstones(t *testing.T, e *engine.Engine, first core.Tombstone) {
+	t.Helper()
+	ctx := t.Context()
+	want := []core.Tombstone{first}
+	for _, id := range []core.JobID{90, 1000, 211} {
+		allNil(t, e.Manage.CreateJobs(ctx, []core.Job{job(id)}, []core.Change{change(job(id), 100)}))
+		stone := core.Tombstone{Job: id, App: "orders", Name: job(id).Def.Name, Rev: 200, RevAt: base.Add(time.Second)}
+		ok(t, e.Manage.DeleteJob(ctx, 100, stone, change(job(id), 200)))
+		want = append(want, stone)
+	}
+	slices.SortFunc(want, func(a, b core.Tombstone) int { return int(a.Job - b.Job) })
+	for _, size := range []int{1, 2, 3, 100} {
+		var got []core.Tombstone
+		for after := core.JobID(0); ; {
+			page, err := e.Manage.ListTombstones(ctx, after, size)
+			ok(t, err)
+			got = append(got, page...)
+			if len(page) < size {
+				break
+			}
+			after = page[len(page)-1].Job
+		}
+		same(t, "listed tombstones", got, want)
+	}
 }

@@ -31,6 +31,19 @@ func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.Job
 	return pick(ctx, s, jobs, s.tombs, same)
 }
 
+// ListTombstones implements manage.Store.
+func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
+	err = s.one(ctx, func() error {
+		for _, id := range slices.Sorted(maps.Keys(s.tombs)) {
+			if id > after && len(list) < limit {
+				list = append(list, copyTombstone(s.tombs[id]))
+			}
+		}
+		return nil
+	})
+	return list, err
+}
+
 // JobIDs implements manage.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))

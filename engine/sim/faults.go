@@ -459,6 +459,12 @@ func (p *port) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobI
 	})
 }
 
+func (p *port) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {
+	return read(p, ctx, "ListTombstones", func(ctx context.Context) ([]core.Tombstone, error) {
+		return p.truth.ListTombstones(ctx, after, limit)
+	})
+}
+
 func (p *port) Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error) {
 	return read(p, ctx, "Executors", func(ctx context.Context) (map[string][]core.Executor, error) {
 		return p.truth.Executors(ctx, apps)

@@ -135,6 +135,21 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	return found, err
 }
 
+// ListTombstones implements manage.Store.
+func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		return query(c, "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2", func(st *sqlite.Stmt) {
+			st.BindInt64(1, int64(after))
+			st.BindInt64(2, int64(limit))
+		}, func(st *sqlite.Stmt) error {
+			list = append(list, core.Tombstone{Job: core.JobID(st.ColumnInt64(0)), App: st.ColumnText(1), Name: st.ColumnText(2),
+				Rev: st.ColumnInt64(3), RevAt: core.FromMillis(st.ColumnInt64(4))})
+			return nil
+		})
+	})
+	return list, err
+}
+
 // JobIDs implements manage.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))

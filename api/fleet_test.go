@@ -1,0 +1,192 @@
+package api_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// apiWaits is how long an HTTP API waits for an answer, less what the way takes.
+const apiWaits = 20 * time.Second
+
+// slow is a store of which each call takes its time.
+type slow struct {
+	manage.Store
+	takes time.Duration
+	calls atomic.Int64
+}
+
+func (s *slow) wait() {
+	s.calls.Add(1)
+	time.Sleep(s.takes)
+}
+
+func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
+	s.wait()
+	return s.Store.ListJobs(ctx, app, after, limit)
+}
+
+func (s *slow) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {
+	s.wait()
+	return s.Store.ListTombstones(ctx, after, limit)
+}
+
+func (s *slow) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
+	s.wait()
+	return s.Store.Skips(ctx, job, from, to)
+}
+
+func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	s.wait()
+	return s.Store.RunSpan(ctx, first, last, limit)
+}
+
+// counting is a ring that counts.
+type counting struct{ fires atomic.Int64 }
+
+func (c *counting) Enqueue(_ context.Context, out []ring.Out) []error {
+	for i := range out {
+		c.fires.Add(int64(len(out[i].Message.Fires)))
+	}
+	return make([]error, len(out))
+}
+
+// fleet is the API over many jobs, in a bubble of time.
+type fleet struct {
+	t     *testing.T
+	e     *engine.Engine
+	slow  *slow
+	ring  *counting
+	h     func(method, path, body string, into any)
+	most  time.Duration // the longest request
+	pages int
+	n     int
+	now   func() time.Time
+	from  core.Instant
+}
+
+// newFleet makes n jobs which fire as often, and of which nothing ever ran.
+func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
+	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble begins in 2000
+	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, n: n, now: now, from: core.InstantOf(now())}
+	app := core.App{Name: "shop", Created: now(), Rev: 1}
+	if err := f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}); err != nil {
+		t.Fatal(err)
+	}
+	jobs := make([]core.Job, 0, n)
+	for i := range n {
+		j := core.Job{Def: core.Def{ID: core.JobID(i + 1), App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "demo", Created: now()}}
+		j.Sched = core.Sched{ID: j.Def.ID, App: "shop", State: core.Started, Rev: 1, RevAt: now(),
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: every}}}}
+		j.Normalize()
+		j.Sched.Next = core.InstantOf(now().Add(2 * time.Hour))
+		jobs = append(jobs, j)
+	}
+	for _, err := range f.e.Manage.CreateJobs(t.Context(), jobs, make([]core.Change, n)) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	time.Sleep(90 * time.Minute)
+	f.slow = &slow{Store: f.e.Manage, takes: takes}
+	m := manage.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), killer{}, manage.Options{Now: now, Plan: plan.Local()})
+	h := api.NewHandler(m, nil, api.Options{Token: token})
+	f.h = func(method, path, body string, into any) {
+		t.Helper()
+		r := httptest.NewRequest(method, path, strings.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+token)
+		w := httptest.NewRecorder()
+		began := time.Now()
+		h.ServeHTTP(w, r)
+		f.most, f.pages = max(f.most, time.Since(began)), f.pages+1
+		if w.Code != 200 {
+			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return f
+}
+
+// held asserts that no request took as long as an HTTP API waits, and that they were many.
+func (f *fleet) held(many bool) {
+	f.t.Helper()
+	if f.most > apiWaits || many && f.pages < 2 {
+		f.t.Errorf("%d pages, the longest took %s", f.pages, f.most)
+	}
+	f.most, f.pages = 0, 0
+}
+
+func fleetSize() int {
+	if testing.Short() {
+		return 20_000
+	}
+	return 100_000
+}
+
+// TestFleetInPages: an audit and a replan of a big fleet, on a store that is slow,
+// come in pages of which each ends while somebody waits for it, and the sum is that of
+// all jobs.
+func TestFleetInPages(t *testing.T) {
+	for name, c := range map[string]struct {
+		n            int
+		every, takes time.Duration
+	}{
+		"each call takes 20 ms":                 {fleetSize(), time.Hour, 20 * time.Millisecond},
+		"each call takes 3 s":                   {300, time.Hour, 3 * time.Second},
+		"one job of each second, calls of 3 s":  {1, time.Second, 3 * time.Second},
+		"some jobs of each second, calls of 1s": {100, time.Second, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := c.n
+				f := newFleet(t, n, c.every, c.takes)
+				to := core.InstantOf(f.now().Add(-time.Minute))
+				span := "from=" + f.from.Time().Format(time.RFC3339) + "&to=" + to.Time().Format(time.RFC3339)
+				var sum api.Audit
+				jobs, demanded, unaccounted := 0, int64(0), int64(0)
+				for after := ""; ; after = sum.Next {
+					sum = api.Audit{}
+					f.h("GET", "/v1/audit?"+span+"&after="+after, "", &sum)
+					jobs, demanded, unaccounted = jobs+sum.Jobs, demanded+sum.Demanded, unaccounted+sum.Unaccounted
+					if sum.Next == "" {
+						break
+					}
+				}
+				if each := int64(89 * time.Minute / c.every); jobs != n || demanded < int64(n)*each || demanded > int64(n)*(each+1) || unaccounted != demanded {
+					t.Errorf("%d jobs, %d demanded, %d unaccounted for", jobs, demanded, unaccounted)
+				}
+				f.held(n > 1)
+				sent := int64(0)
+				for after := ""; ; {
+					var page api.ReplanResult
+					f.h("POST", "/v1/replan", fmt.Sprintf(`{"from":%q,"to":%q,"after":%q}`, f.from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339), after), &page)
+					sent += page.Sent
+					if after = page.Next; after == "" {
+						break
+					}
+				}
+				if sent != unaccounted || f.ring.fires.Load() != sent {
+					t.Errorf("%d sent again, %d on the ring, of %d", sent, f.ring.fires.Load(), unaccounted)
+				}
+				f.held(true)
+			})
+		})
+	}
+}
