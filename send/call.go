@@ -83,7 +83,7 @@ func (c *caller) reach(ctx context.Context, base string) error {
 }
 
 // send makes the call and awaits it: its answer is the result, but for 202.
-func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment) dispatch.Answer {
+func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, key []byte) dispatch.Answer {
 	started := time.Now()
 	timeout := sh.Job.Def.Timeout
 	if timeout <= 0 {
@@ -92,7 +92,7 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment) di
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := c.request(ctx, base, sh)
+	req, err := c.request(ctx, base, sh, key)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
@@ -138,7 +138,7 @@ func plain(err error) string {
 // spelling. So a GET has a body that it cannot rewind, which is empty (net/http
 // looks before it writes, and then writes neither a length nor a chunk), and
 // the header is spelled as HTTP allows and Transport does not look for.
-func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment) (*http.Request, error) {
+func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment, key []byte) (*http.Request, error) {
 	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
 	if err != nil {
 		return nil, err
@@ -168,8 +168,8 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment)
 	h["idempotency-key"] = []string{run}
 	h.Set(HeaderJob, sh.Job.Name())
 	about(sh.Run).Headers(h.Set)
-	if c.o.ReportURL != "" {
-		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(c.o.ReportKey, sh.Run.ID))
+	if c.o.ReportURL != "" && len(key) > 0 {
+		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(key, sh.Run.ID))
 	}
 	if sh.App.Token != "" {
 		at := c.o.Now().UTC().Format(time.RFC3339)

@@ -36,11 +36,11 @@ type Note struct {
 
 // payload is a run as functions and queues get it: what the wire's /run takes,
 // and a Note.
-func (s *Sender) payload(sh dispatch.Shipment) ([]byte, error) {
+func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	r := order(sh)
 	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt, Cause: string(sh.Run.Cause)}
-	if len(s.o.ReportKey) > 0 {
-		n.Key = ReportSignature(s.o.ReportKey, sh.Run.ID)
+	if len(key) > 0 {
+		n.Key = ReportSignature(key, sh.Run.ID)
 		if s.o.ReportURL != "" {
 			n.ReportURL = s.o.ReportURL + "/v1/report/" + n.Run + "?key=" + n.Key
 		}
@@ -55,8 +55,8 @@ func (s *Sender) payload(sh dispatch.Shipment) ([]byte, error) {
 }
 
 // hand gives a run to a function or a queue.
-func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment) dispatch.Answer {
-	b, err := s.payload(sh)
+func (s *Sender) hand(ctx context.Context, scheme core.Scheme, target string, sh dispatch.Shipment, key []byte) dispatch.Answer {
+	b, err := s.payload(sh, key)
 	if err == nil && len(b) > MaxPayload {
 		err = fmt.Errorf("the run is %d bytes as JSON; %s takes at most %d (1 MB): shorten its params", len(b), scheme, MaxPayload)
 	}

@@ -36,8 +36,8 @@ type Options struct {
 	// ReportURL is the base URL at which a call: that answered 202 reports, and a
 	// function or who pulls from a queue may.
 	ReportURL string
-	// ReportKey signs those URLs, and what functions are invoked with.
-	ReportKey []byte
+	// ReportKey signs those URLs, and what functions are invoked with; nil: nothing does.
+	ReportKey Key
 	Now       func() time.Time
 
 	// Functions sends to lambda: addresses, SQS to queues there, and Queues to
@@ -47,6 +47,10 @@ type Options struct {
 	SQS       Queues
 	Queues    Queues
 }
+
+// A Key is what reports are signed with. It may have to be read before; an error
+// is that it cannot be now.
+type Key func(context.Context) ([]byte, error)
 
 // Functions invokes functions.
 type Functions interface {
@@ -129,14 +133,32 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
-	switch ctx = allowing(ctx, sh.App); scheme {
-	case core.SchemeCall:
-		return s.call.send(ctx, target, sh)
-	case core.SchemeLambda, core.SchemeQueue:
-		return s.hand(ctx, scheme, target, sh)
+	ctx = allowing(ctx, sh.App)
+	if scheme == core.SchemeWire {
+		r := order(sh)
+		return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
 	}
-	r := order(sh)
-	return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
+	key, err := s.signs(ctx)
+	if err != nil {
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: err.Error()}
+	}
+	if scheme == core.SchemeCall {
+		return s.call.send(ctx, target, sh, key)
+	}
+	return s.hand(ctx, scheme, target, sh, key)
+}
+
+// signs is the key of reports, empty where there is none. It is waited for as long
+// as a send may begin: who gives up has claimed in vain.
+func (s *Sender) signs(ctx context.Context) ([]byte, error) {
+	if s.o.ReportKey == nil {
+		return nil, nil
+	}
+	key, err := s.o.ReportKey(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("not sent, for its report cannot be signed yet: %w", err)
+	}
+	return key, nil
 }
 
 // order is what the wire says of a run.

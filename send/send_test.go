@@ -193,7 +193,7 @@ func TestCallHeaders(t *testing.T) {
 	}))
 	defer srv.Close()
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
-	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: []byte("key"), Now: func() time.Time { return now }})
+	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: known([]byte("key")), Now: func() time.Time { return now }})
 	sh := shipment("call:"+srv.URL+"/in/", "PUT /warm?x=1")
 	s.Send(t.Context(), sh)
 	r, b := <-got, <-body
@@ -215,6 +215,45 @@ func TestCallHeaders(t *testing.T) {
 	if ReportSignature([]byte("key"), sh.Run.ID) == ReportSignature([]byte("key"), sh.Run.ID+1) || Signature("a", "t", "m", "p", "r", "b") == Signature("b", "t", "m", "p", "r", "b") {
 		t.Error("signatures do not tell keys and runs apart")
 	}
+}
+
+func known(key []byte) Key { return func(context.Context) ([]byte, error) { return key, nil } }
+
+// TestKeyIsAwaited: while what signs reports cannot be read, a run whose report is
+// to be signed is not sent and has not failed; what needs no signature goes out.
+func TestKeyIsAwaited(t *testing.T) {
+	exec := wiretest.Start(t, wiretest.Options{})
+	var f handedTo
+	s := newSender(t, Options{ReportURL: "http://tickring.example", Functions: &f, ReportKey: func(ctx context.Context) ([]byte, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}})
+	for _, address := range []string{"lambda:payroll", "call:" + exec.URL()} {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		a := s.Send(ctx, shipment(address, "POST /work"))
+		if a.Kind != dispatch.AnswerBusy || !strings.Contains(a.Message, "cannot be signed yet") || f != 0 {
+			t.Errorf("%s: %+v, sent %d times", address, a, f)
+		}
+	}
+	exec.Next(wiretest.Accept())
+	if a := s.Send(t.Context(), shipment(exec.URL(), "work")); a.Kind != dispatch.AnswerAccepted {
+		t.Errorf("over the wire: %+v", a)
+	}
+}
+
+// handedTo counts invocations.
+type handedTo int
+
+func (h *handedTo) Invoke(context.Context, string, []byte) dispatch.Answer {
+	*h++
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+}
+
+func (*handedTo) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
+
+func (*handedTo) Log(context.Context, string, *core.Run, int) (string, int, bool, error) {
+	return "", 0, true, nil
 }
 
 // TestWire: what the answers of an xxl-job executor mean to a dispatch.

@@ -22,7 +22,7 @@ func (s *Server) routes(p *parts) http.Handler {
 	}
 	doors.Wire(mux, p.reg, p.call, s.log)
 	(&doors.QueueDoor{Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull, Log: s.log}).Serve(mux)
-	mux.HandleFunc("POST /v1/report/{run}", doors.Report(p.finish, s.reportKey(), s.log))
+	mux.HandleFunc("POST /v1/report/{run}", doors.Report(p.finish, s.reportKey, s.log))
 	mux.Handle("/", api.NewHandler(p.manage, &doors.Logs{Manage: p.manage, Sender: p.sender}, api.Options{Token: s.token, Log: s.log, Dead: p.engine.Dead, Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
 		return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 	}}))

@@ -224,7 +224,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	// Made before what it calls: the sender puts runs into its queues.
 	var end finisher
 	p.pull = pull.New(eng.Pull, eng.Finish, &end, pull.Options{Expiry: o.Expiry, Log: s.log})
-	p.sender = send.New(send.Options{Queues: doors.Queues{Puller: p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey(), Functions: o.Functions, SQS: o.SQS})
+	p.sender = send.New(send.Options{Queues: doors.Queues{Puller: p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
 		s.m.closed(r)
 		if o.Closed != nil {
@@ -286,10 +286,10 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 type finisher struct{ *finish.Finish }
 
 // reportKey signs the URLs at which calls report; it follows the admin token.
-func (s *Server) reportKey() []byte {
+func (s *Server) reportKey(context.Context) ([]byte, error) {
 	m := hmac.New(sha256.New, []byte(s.token))
 	m.Write([]byte("report"))
-	return m.Sum(nil)
+	return m.Sum(nil), nil
 }
 
 // adminToken is the given token, or the one kept in the folder, made if there

@@ -57,7 +57,7 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
-	mux.Handle("/", api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, api.Options{Token: c.AdminToken, Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
+	o := api.Options{Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
 		facts.Gather(ctx, data, time.Now(), &f)
 		return f
@@ -69,7 +69,11 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 			log.Warn("the last tick could not be read", "err", err)
 		}
 		return api.Status{Now: time.Now().UTC(), LastTick: last}
-	}}))
+	}}
+	mux.Handle("/", doors.Guarded(c.Token, log, func(token string) http.Handler {
+		o.Token = token
+		return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, o)
+	}))
 	return mux
 }
 
@@ -79,7 +83,7 @@ func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) h
 	mux := http.NewServeMux()
 	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
 		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
-	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
+	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))
 	mux.Handle("/", api)
 	return mux
 }

@@ -38,8 +38,8 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
 	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
-		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey(), log))
-		results.key = c.ReportKey()
+		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))
+		results.key = c.ReportKey
 	}
 	request := boot.HTTP(mux, log)
 	return func(ctx context.Context, raw json.RawMessage) (any, error) {

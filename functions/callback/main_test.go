@@ -35,6 +35,15 @@ func open(t *testing.T) *engine.Engine {
 	return e
 }
 
+func keyOf(t *testing.T, c *boot.Config) []byte {
+	t.Helper()
+	key, err := c.ReportKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
 func state(t *testing.T, e *engine.Engine) core.State {
 	t.Helper()
 	found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
@@ -115,7 +124,7 @@ func TestReports(t *testing.T) {
 	if status, body := report("forged", ""); status != 401 || state(t, e) != core.Running {
 		t.Errorf("a forged key: %d %s, the run is %s", status, body, state(t, e))
 	}
-	key := send.ReportSignature(c.ReportKey(), run)
+	key := send.ReportSignature(keyOf(t, c), run)
 	if status, body := report(key, `{\"state\":\"boredom\"}`); status != 400 || state(t, e) != core.Running {
 		t.Errorf("no such state: %d %s, the run is %s", status, body, state(t, e))
 	}

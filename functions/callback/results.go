@@ -23,7 +23,7 @@ import (
 // results takes what Lambda says of the functions that were invoked: the records
 // that it puts on the queue which is their destination on success and on failure.
 type results struct {
-	key  []byte // signs what functions are invoked with
+	key  send.Key // signs what functions are invoked with; nil: nothing does
 	end  func(context.Context, []finish.Result) []error
 	bury func(ctx context.Context, body, reason string) error
 	now  func() time.Time
@@ -61,8 +61,12 @@ const (
 // buried with its reason.
 func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-	if len(h.key) == 0 {
+	if h.key == nil {
 		return res, errors.New("TICKRING_ADMIN_TOKEN is missing: without it nothing proves whose result a record is")
+	}
+	key, err := h.key(ctx)
+	if err != nil {
+		return res, fmt.Errorf("all records come again: %w", err)
 	}
 	again := func(id string) {
 		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
@@ -74,7 +78,7 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		if m.MessageId == "" {
 			return res, fmt.Errorf("record %d of the event has no messageId", i)
 		}
-		end, err := h.read([]byte(m.Body))
+		end, err := h.read([]byte(m.Body), key)
 		switch {
 		case errors.Is(err, errNothing):
 		case err != nil:
@@ -107,7 +111,7 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 var errNothing = errors.New("the record says nothing new")
 
 // read makes the end of a run of a record.
-func (h *results) read(body []byte) (finish.Result, error) {
+func (h *results) read(body, key []byte) (finish.Result, error) {
 	var r record
 	if err := json.Unmarshal(body, &r); err != nil {
 		return finish.Result{}, fmt.Errorf("it is no record of a destination: %w", err)
@@ -118,7 +122,7 @@ func (h *results) read(body []byte) (finish.Result, error) {
 		return finish.Result{}, errors.New("it is no record of a destination: it has no condition")
 	case !id.Valid():
 		return finish.Result{}, errors.New("its function was not invoked with a run")
-	case !hmac.Equal([]byte(r.RequestPayload.Tickring.Key), []byte(send.ReportSignature(h.key, id))):
+	case !hmac.Equal([]byte(r.RequestPayload.Tickring.Key), []byte(send.ReportSignature(key, id))):
 		return finish.Result{}, fmt.Errorf("its key is not that of run %d", id)
 	}
 	return r.end(id, h.now())

@@ -27,7 +27,7 @@ func document(t *testing.T, c *boot.Config, name string, replace ...string) stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.NewReplacer(append(replace, "RUNKEY", send.ReportSignature(c.ReportKey(), run))...).Replace(string(b))
+	return strings.NewReplacer(append(replace, "RUNKEY", send.ReportSignature(keyOf(t, c), run))...).Replace(string(b))
 }
 
 type graveyard struct {
@@ -147,7 +147,7 @@ func TestForeignRecords(t *testing.T) {
 		t.Errorf("without a token to check keys with: %v", err)
 	}
 	gone := strings.ReplaceAll(document(t, config, "success"), "30282209332", "30282209333")
-	gone = strings.ReplaceAll(gone, send.ReportSignature(config.ReportKey(), run), send.ReportSignature(config.ReportKey(), run+1))
+	gone = strings.ReplaceAll(gone, send.ReportSignature(keyOf(t, config), run), send.ReportSignature(keyOf(t, config), run+1))
 	if again, err := records(t, config, e, g, gone); err != nil || len(again)+len(g.bodies) > 0 {
 		t.Errorf("a run that is no longer kept: %v %v %q", again, err, g.reasons)
 	}

@@ -35,7 +35,7 @@ import (
 // Config is what a function is told by its environment.
 type Config struct {
 	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
-	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key
+	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
 	Params     Params          // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
 	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
@@ -54,12 +54,13 @@ type Config struct {
 	Functions send.Functions
 	SQS       send.Queues
 	Plan      plan.Options
+	Secrets   SecretOptions
 
-	reportKey string
+	admin, report *secret // of Params; nil: none is named
 }
 
-// Params names parameters of SSM that secrets are read from at the start, so
-// that no environment shows them.
+// Params names parameters of SSM that secrets are read from, when they are first
+// needed: no environment shows them, and who needs none does not wait for any.
 type Params struct {
 	AdminToken string // in place of TICKRING_ADMIN_TOKEN
 	ReportKey  string // signs the URLs at which calls report
@@ -174,21 +175,38 @@ func isURL(text string) bool {
 func (c *Config) Send() send.Options {
 	o := send.Options{Policy: c.Policy, ReportURL: c.Report(), Functions: c.Functions, SQS: c.SQS}
 	if c.Signs() {
-		o.ReportKey = c.ReportKey()
+		o.ReportKey = c.ReportKey
 	}
 	return o
 }
 
+// Token is that of the API. An error is that it cannot be read now.
+func (c *Config) Token(ctx context.Context) (string, error) {
+	if c.admin == nil {
+		return c.AdminToken, nil
+	}
+	return c.admin.get(ctx)
+}
+
 // ReportKey signs the URLs at which calls report, and what functions are invoked
-// with; without a key of its own it follows the admin token.
-func (c *Config) ReportKey() []byte {
-	m := hmac.New(sha256.New, []byte(cmp.Or(c.reportKey, c.AdminToken)))
+// with; without a key of its own it follows the admin token. An error is that it
+// cannot be read now.
+func (c *Config) ReportKey(ctx context.Context) ([]byte, error) {
+	of := c.Token
+	if c.report != nil {
+		of = c.report.get
+	}
+	secret, err := of(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte("report"))
-	return m.Sum(nil)
+	return m.Sum(nil), nil
 }
 
 // Signs reports whether there is a key to sign reports with.
-func (c *Config) Signs() bool { return c.reportKey != "" || c.AdminToken != "" }
+func (c *Config) Signs() bool { return c.report != nil || c.admin != nil || c.AdminToken != "" }
 
 // Report is the URL at which calls report; empty without a key to sign it.
 func (c *Config) Report() string {
@@ -196,6 +214,16 @@ func (c *Config) Report() string {
 		return ""
 	}
 	return c.ReportURL
+}
+
+// secrets says where those that the configuration names are read.
+func (c *Config) secrets(params parameters) {
+	if c.Params.AdminToken != "" {
+		c.admin = newSecret(params, c.Params.AdminToken, c.Secrets)
+	}
+	if c.Params.ReportKey != "" {
+		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)
+	}
 }
 
 // Open reads the environment and makes the clients; the SDK's own variables
@@ -214,9 +242,7 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
 	if c.Params != (Params{}) {
-		if err := c.readSecrets(ctx, ssm.NewFromConfig(sdk)); err != nil {
-			return c, sdk, nil, log, err
-		}
+		c.secrets(ssm.NewFromConfig(sdk))
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
 	queues := sqs.NewFromConfig(sdk)

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
 )
@@ -16,31 +18,99 @@ type parameters interface {
 	GetParameter(context.Context, *ssm.GetParameterInput, ...func(*ssm.Options)) (*ssm.GetParameterOutput, error)
 }
 
-// secretsWithin bounds how long a start waits for its secrets.
-const secretsWithin = 5 * time.Second
+// SecretOptions bound how a secret is waited for. The zero value of a field means
+// its default. An account answers 40 reads a second, and a herd of cold starts
+// asks all at once: hundreds of them are through within these.
+type SecretOptions struct {
+	Attempt    time.Duration // of one question: 3 s
+	Within     time.Duration // of all that one caller waits for: 20 s
+	BackoffMin time.Duration // doubles up to BackoffMax, and half of it is chance: 500 ms
+	BackoffMax time.Duration // 4 s
+}
 
-// readSecrets reads what the configuration names.
-func (c *Config) readSecrets(ctx context.Context, params parameters) error {
-	ctx, cancel := context.WithTimeout(ctx, secretsWithin)
-	defer cancel()
-	for _, p := range []struct {
-		name string
-		into *string
-	}{{c.Params.AdminToken, &c.AdminToken}, {c.Params.ReportKey, &c.reportKey}} {
-		if p.name == "" {
-			continue
+func (o SecretOptions) defaults() SecretOptions {
+	for _, d := range []struct {
+		of    *time.Duration
+		value time.Duration
+	}{{&o.Attempt, 3 * time.Second}, {&o.Within, 20 * time.Second}, {&o.BackoffMin, 500 * time.Millisecond}, {&o.BackoffMax, 4 * time.Second}} {
+		if *d.of == 0 {
+			*d.of = d.value
 		}
-		out, err := params.GetParameter(ctx, &ssm.GetParameterInput{Name: &p.name, WithDecryption: aws.Bool(true)})
-		var missing *types.ParameterNotFound
-		switch {
-		case errors.As(err, &missing):
-			return fmt.Errorf("the parameter %s does not exist: the deployment makes it", p.name)
-		case err != nil:
-			return fmt.Errorf("read the parameter %s: %w", p.name, err)
-		case out.Parameter == nil || !isToken(aws.ToString(out.Parameter.Value)):
-			return fmt.Errorf("the parameter %s: %s", p.name, whatTokensAre)
-		}
-		*p.into = *out.Parameter.Value
 	}
-	return nil
+	return o
+}
+
+// secret is a parameter that is read when it is first needed, and then kept. What
+// a caller learns of a failure is the caller's: the next asks again.
+type secret struct {
+	params parameters
+	name   string
+	o      SecretOptions
+	turn   chan struct{} // whoever has put something in has the rest
+	value  string
+	err    error // of the last question
+	tries  int
+	next   time.Time // nobody asks before
+}
+
+func newSecret(params parameters, name string, o SecretOptions) *secret {
+	return &secret{params: params, name: name, o: o.defaults(), turn: make(chan struct{}, 1)}
+}
+
+// get waits for the secret as long as it may be refused for a passing reason.
+func (s *secret) get(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Within)
+	defer cancel()
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+	case <-ctx.Done():
+		return "", fmt.Errorf("read the parameter %s: %w", s.name, ctx.Err())
+	}
+	for s.value == "" {
+		if s.err != nil && !passing(s.err) && time.Now().Before(s.next) {
+			return "", s.err
+		}
+		if !sleepUntil(ctx, s.next) {
+			return "", errors.Join(s.err, fmt.Errorf("read the parameter %s: %w", s.name, ctx.Err()))
+		}
+		if s.value, s.err = s.ask(ctx); s.err != nil {
+			wait := min(s.o.BackoffMin<<min(s.tries, 10), s.o.BackoffMax)
+			s.next, s.tries = time.Now().Add(wait/2+rand.N(wait/2)), s.tries+1
+		}
+	}
+	return s.value, nil
+}
+
+// ask asks once: a refusal is spread by get, over all callers.
+func (s *secret) ask(ctx context.Context) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.o.Attempt)
+	defer cancel()
+	out, err := s.params.GetParameter(ctx, &ssm.GetParameterInput{Name: &s.name, WithDecryption: aws.Bool(true)}, func(o *ssm.Options) { o.Retryer = aws.NopRetryer{} })
+	var missing *types.ParameterNotFound
+	switch {
+	case errors.As(err, &missing):
+		return "", fmt.Errorf("the parameter %s does not exist: the deployment makes it", s.name)
+	case err != nil:
+		return "", fmt.Errorf("read the parameter %s: %w", s.name, err)
+	case out.Parameter == nil || !isToken(aws.ToString(out.Parameter.Value)):
+		return "", fmt.Errorf("the parameter %s: %s", s.name, whatTokensAre)
+	}
+	return *out.Parameter.Value, nil
+}
+
+// passing is an error after which the same question may be answered.
+func passing(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
+}
+
+func sleepUntil(ctx context.Context, at time.Time) bool {
+	t := time.NewTimer(time.Until(at))
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return ctx.Err() == nil
+	}
 }

@@ -6,26 +6,45 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+	"github.com/aws/smithy-go"
 )
 
 // fakeParams is SSM in memory.
 type fakeParams struct {
 	values map[string]string
 	err    error
+	// perSecond, if any, is how many questions of all callers are answered in a
+	// second: 40 in an account by default (AWS quotas, "GetParameter throughput").
+	perSecond int
+
+	mu     sync.Mutex
 	asked  []string
+	second time.Time
+	used   int
 }
 
 func (f *fakeParams) GetParameter(_ context.Context, in *ssm.GetParameterInput, _ ...func(*ssm.Options)) (*ssm.GetParameterOutput, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	f.asked = append(f.asked, *in.Name)
+	if now := time.Now().Truncate(time.Second); !now.Equal(f.second) {
+		f.second, f.used = now, 0
+	}
+	f.used++
 	v, there := f.values[*in.Name]
 	switch {
 	case f.err != nil:
 		return nil, f.err
+	case f.perSecond > 0 && f.used > f.perSecond:
+		return nil, &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded"}
 	case !there:
 		return nil, &types.ParameterNotFound{}
 	case !aws.ToBool(in.WithDecryption):
@@ -34,50 +53,149 @@ func (f *fakeParams) GetParameter(_ context.Context, in *ssm.GetParameterInput, 
 	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Name: in.Name, Value: &v}}, nil
 }
 
-// A function asks for the secrets that it is told of and for no others.
+func keyOf(t *testing.T, c *Config) string {
+	t.Helper()
+	key, err := c.ReportKey(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(key)
+}
+
+// A function asks for the secrets that it is told of and for no others, each when
+// it first needs it, and once.
 func TestSecrets(t *testing.T) {
 	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token", "/t/report-key": "the-report-key"}}
-	sender, err := Read(with("TICKRING_REPORT_KEY_PARAM", "/t/report-key"), Needs{})
-	if err != nil {
-		t.Fatal(err)
+	started := func(vars ...string) *Config {
+		c, err := Read(with(vars...), Needs{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := len(params.asked)
+		if c.secrets(params); len(params.asked) > before {
+			t.Errorf("asked for %q at its start", params.asked[before:])
+		}
+		return &c
 	}
-	if sender.Signs() {
-		t.Error("signs before it has a key")
+	sender := started("TICKRING_REPORT_KEY_PARAM", "/t/report-key")
+	key := keyOf(t, sender)
+	if again := keyOf(t, sender); again != key || !sender.Signs() || !slices.Equal(params.asked, []string{"/t/report-key"}) {
+		t.Errorf("asked for %q", params.asked)
 	}
-	if err := sender.readSecrets(t.Context(), params); err != nil || !slices.Equal(params.asked, []string{"/t/report-key"}) || sender.AdminToken != "" || !sender.Signs() {
-		t.Errorf("asked for %q, %v, has the token %q", params.asked, err, sender.AdminToken)
+	if token, err := sender.Token(t.Context()); token != "" || err != nil {
+		t.Errorf("has the token %q, %v", token, err)
 	}
-	all, err := Read(with("TICKRING_REPORT_KEY_PARAM", "/t/report-key", "TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token"), Needs{AdminToken: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := all.readSecrets(t.Context(), params); err != nil || all.AdminToken != "the-admin-token" {
-		t.Errorf("token %q, %v", all.AdminToken, err)
+	params.asked = nil
+	all := started("TICKRING_REPORT_KEY_PARAM", "/t/report-key", "TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token")
+	if token, err := all.Token(t.Context()); err != nil || token != "the-admin-token" {
+		t.Errorf("token %q, %v", token, err)
 	}
 	// Whoever takes a report has to know the key of whoever asked for it.
-	if string(all.ReportKey()) != string(sender.ReportKey()) {
+	if keyOf(t, all) != key {
 		t.Error("two functions with one report key sign differently")
 	}
-	other := Config{AdminToken: "the-admin-token"}
-	if string(all.ReportKey()) == string(other.ReportKey()) {
+	if keyOf(t, &Config{AdminToken: "the-admin-token"}) == key {
 		t.Error("reports are signed with the admin token, though there is a key for them")
 	}
+	params.asked = nil
+	if alone := started("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token"); keyOf(t, alone) != keyOf(t, &Config{AdminToken: "the-admin-token"}) {
+		t.Error("without a report key reports are not signed by the admin token")
+	}
+	if none := started(); none.Signs() {
+		t.Error("signs without a key")
+	}
+}
+
+// TestColdStarts: an account answers 40 questions a second. Three hundred functions
+// that start in one moment all have their secret before an invocation ends, and
+// none gives up.
+func TestColdStarts(t *testing.T) {
+	const functions, invocation = 300, 28 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"}, perSecond: 40}
+		began := time.Now()
+		took := make([]time.Duration, functions)
+		var all sync.WaitGroup
+		for i := range functions {
+			all.Go(func() {
+				c := Config{Params: Params{ReportKey: "/t/report-key"}}
+				c.secrets(params)
+				ctx, cancel := context.WithTimeout(t.Context(), invocation)
+				defer cancel()
+				if _, err := c.ReportKey(ctx); err != nil {
+					t.Errorf("function %d: %v", i, err)
+				}
+				took[i] = time.Since(began)
+			})
+		}
+		all.Wait()
+		if last, atBest := slices.Max(took), functions/40*time.Second; last > 2*atBest {
+			t.Errorf("the last has its secret after %s; %s would do", last, atBest)
+		} else {
+			t.Logf("the last after %s, %d questions", last, len(params.asked))
+		}
+		if len(params.asked) > 10*functions {
+			t.Errorf("%d questions: they keep the account from answering", len(params.asked))
+		}
+	})
+}
+
+// Many who need it in one process are one who asks, and who has given up waiting
+// is told so; the next asks again.
+func TestSecretIsAskedForByOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"}, err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
+		c := Config{Params: Params{ReportKey: "/t/report-key"}}
+		c.secrets(params)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		var all sync.WaitGroup
+		for range 500 {
+			all.Go(func() {
+				if _, err := c.ReportKey(ctx); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "/t/report-key") {
+					t.Errorf("%v", err)
+				}
+			})
+		}
+		all.Wait()
+		if n := len(params.asked); n < 3 || n > 10 {
+			t.Errorf("asked %d times in 10 s", n)
+		}
+		params.err = nil
+		if keyOf(t, &c) == "" {
+			t.Error("no key")
+		}
+	})
 }
 
 func TestSecretsMissing(t *testing.T) {
 	for name, c := range map[string]struct {
-		params fakeParams
+		params *fakeParams
 		want   string
 	}{
-		"not there":   {fakeParams{}, "the parameter /t/admin-token does not exist"},
-		"short":       {fakeParams{values: map[string]string{"/t/admin-token": "x"}}, "the parameter /t/admin-token: a token is 8 to 512 characters"},
-		"not allowed": {fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
+		"not there":   {&fakeParams{}, "the parameter /t/admin-token does not exist"},
+		"short":       {&fakeParams{values: map[string]string{"/t/admin-token": "x"}}, "the parameter /t/admin-token: a token is 8 to 512 characters"},
+		"not allowed": {&fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{Params: Params{AdminToken: "/t/admin-token"}}
-			if err := cfg.readSecrets(t.Context(), &c.params); !strings.Contains(fmt.Sprint(err), c.want) {
-				t.Errorf("%v; want %s", err, c.want)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				cfg := Config{Params: Params{AdminToken: "/t/admin-token"}}
+				cfg.secrets(c.params)
+				began := time.Now()
+				for range 3 { // is not asked each time, and nobody waits
+					if _, err := cfg.Token(t.Context()); !strings.Contains(fmt.Sprint(err), c.want) {
+						t.Errorf("%v; want %s", err, c.want)
+					}
+				}
+				if len(c.params.asked) != 1 || time.Since(began) > 0 {
+					t.Errorf("asked %d times in %s", len(c.params.asked), time.Since(began))
+				}
+				c.params.err, c.params.values = nil, map[string]string{"/t/admin-token": "the-admin-token"}
+				time.Sleep(time.Second) // of the bubble: what cannot pass is not asked again at once
+				if token, err := cfg.Token(t.Context()); token != "the-admin-token" || err != nil {
+					t.Errorf("once it is there: %q, %v", token, err)
+				}
+			})
 		})
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"sync"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -121,22 +122,45 @@ func wireError(err error) error {
 	return err
 }
 
+// Guarded serves what make makes with the token of the API, from the first request
+// at which that can be read on: until then people are told to come again.
+func Guarded(token func(context.Context) (string, error), log *slog.Logger, make func(token string) http.Handler) http.Handler {
+	var once sync.Once
+	var h http.Handler
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t, err := token(r.Context())
+		if err != nil {
+			log.Error("the token of the API cannot be read", "err", err)
+			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read now, so that nobody is let in: try again"))
+			return
+		}
+		once.Do(func() { h = make(t) })
+		h.ServeHTTP(w, r)
+	})
+}
+
 // MaxReport bounds the body of a report, in bytes.
 const MaxReport = 256 << 10
 
 // Report takes the result of a call: that answered 202, at /v1/report/{run}. The
 // key in its URL is the permission.
-func Report(f *finish.Finish, key []byte, log *slog.Logger) http.HandlerFunc {
+func Report(f *finish.Finish, key send.Key, log *slog.Logger) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { report(f, key, log, w, r) }
 }
 
-func report(f *finish.Finish, key []byte, log *slog.Logger, w http.ResponseWriter, r *http.Request) {
+func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	id, err := core.ParseRunID(r.PathValue("run"))
 	if err != nil {
 		api.WriteError(w, r, log, err)
 		return
 	}
-	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(key, id))) {
+	signs, err := key(r.Context())
+	if err != nil {
+		log.Error("the key of reports cannot be read", "run", id, "err", err)
+		api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the key of reports cannot be read now: try again"))
+		return
+	}
+	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
 		api.WriteError(w, r, log, core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
 		return
 	}

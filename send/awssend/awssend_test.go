@@ -270,7 +270,7 @@ func TestPayload(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	key := []byte("report key")
-	s := send.New(send.Options{Functions: functions(f.url), ReportURL: "https://jobs.example", ReportKey: key})
+	s := send.New(send.Options{Functions: functions(f.url), ReportURL: "https://jobs.example", ReportKey: func(context.Context) ([]byte, error) { return key, nil }})
 	defer s.Close()
 	at := core.Instant(1800000000)
 	job := core.Job{Def: core.Def{ID: 7, App: "pay", Name: "salaries", Handler: "salaries", Params: `{"month":"11"}`, Timeout: time.Minute}}
