@@ -79,6 +79,9 @@ func TestFencedDispatch(t *testing.T) {
 	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2, Rev: 1}); err != nil {
 		t.Fatal(err)
 	}
+	if err := data.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
 	job := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "a"}, Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1}}
 	if err := data.Manage.CreateJobs(ctx, []core.Job{job}, nil)[0]; err != nil {
 		t.Fatal(err)

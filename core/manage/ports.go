@@ -21,7 +21,8 @@ type Store interface {
 	// NewJobIDs draws n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	// CreateJobs stores new jobs with their change records; condition of each:
-	// no job of that app and name, none of that number, now or before.
+	// its app is stored, no job of that app and name, none of that number, now or
+	// before. Of this and a DeleteApp at once one is refused.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
 	// UpdateJobs replaces jobs with their change records; condition of each: the
 	// stored rev and tail are as seen. Seq never goes back.

@@ -41,6 +41,7 @@ func newFixture(t testing.TB, jobs int) *fixture {
 	if jobs == 0 {
 		return f
 	}
+	f.ok(f.e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
 	first, err := f.e.Manage.NewJobIDs(ctx, jobs)
 	f.ok(err)
 	list := make([]core.Job, jobs)
@@ -170,7 +171,7 @@ func TestGenerations(t *testing.T) {
 	if err != nil || !g.DownAt.Equal(made.Add(-30*time.Second)) || g.UpSince.Before(f.now) || g.Partitions != 2 {
 		t.Errorf("%+v, %v: executors are to have time to beat again", g, err)
 	}
-	list, err := f.e.Manage.Changes(ctx, "", 0, 10)
+	list, err := f.e.Manage.Changes(ctx, "", 0, 2)
 	if err != nil || len(list) != 2 || list[0].Verb != core.VerbRestored || list[1].Verb != core.VerbFenced || list[0].By != "ann" {
 		t.Errorf("changes %+v, %v", list, err)
 	}

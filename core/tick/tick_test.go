@@ -470,6 +470,9 @@ func TestCutOfAHerd(t *testing.T) {
 			j.Sched = plan.Start(j.Sched, sch, o)
 			jobs, changes = append(jobs, j), append(changes, core.Change{ID: 1, App: "a", Job: id})
 		}
+		if err := w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
+			t.Fatal(err)
+		}
 		for _, err := range w.eng.Manage.CreateJobs(t.Context(), jobs, changes) {
 			if err != nil {
 				t.Fatal(err)
@@ -591,6 +594,9 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		now := core.InstantOf(time.Now())
+		if err := w.eng.Manage.PutApp(t.Context(), 0, core.App{Name: "one", Rev: 1}, core.Change{ID: 1, App: "one"}); err != nil {
+			t.Fatal(err)
+		}
 		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
 		if err := w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
 			t.Fatal(err)

@@ -33,6 +33,15 @@ func oneJob(id core.JobID) core.Job {
 	}
 }
 
+// create makes jobs, and their app if need be.
+func (f *fakes) create(t *testing.T, jobs ...core.Job) {
+	t.Helper()
+	if err := f.store.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}); !errors.Is(err, core.ErrRefused) {
+		ok(t, err)
+	}
+	ok(t, f.store.CreateJobs(t.Context(), jobs, nil)...)
+}
+
 func oneRun(id core.RunID) core.Run {
 	return core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 100, At: core.InstantOf(base), Slot: core.InstantOf(base),
 		Owner: "nonce-1", Until: base.Add(31 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: base, Attempt: 1, First: id,
@@ -169,7 +178,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		{"BatchWriteItem", n.Jobs, func() error { return s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
 		{"Query", n.Jobs, func() error { _, err := s.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},
 		{"BatchExecuteStatement", n.Runs, func() error { return s.Create(ctx, []core.Run{run})[0] }},
-		{"TransactWriteItems", n.Jobs, func() error { return s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0] }},
+		{"TransactWriteItems", n.Jobs, func() error { return s.PutTriggered(ctx, run, core.DueItem{PlanAt: 5, Job: 1, Run: run.ID}) }},
 		{"SendMessageBatch", n.Fires, func() error { return s.Enqueue(ctx, []ring.Out{{Message: fires}})[0] }},
 		{"SendMessageBatch of checks", n.Checks, func() error { return s.Enqueue(ctx, []ring.Out{{Message: check}})[0] }},
 		{"SendMessage", n.Dead, func() error { return s.Bury(ctx, fires, "why") }},
@@ -185,8 +194,8 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 
 // TestItemTooLarge: the error says so, and nothing is left behind.
 func TestItemTooLarge(t *testing.T) {
-	s := newFakes(t, awsengine.Options{}).store
-	ctx := t.Context()
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
 	long := strings.Repeat("x", 450<<10)
 	j := oneJob(1)
 	j.Def.Params = long
@@ -196,9 +205,10 @@ func TestItemTooLarge(t *testing.T) {
 	wide.By = long
 	app := core.App{Name: "orders", Rev: 1, Title: long}
 	global := core.Global{Rev: 1, Pause: core.Pause{Why: long}}
+	f.create(t)
 	for name, err := range map[string]error{
 		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0], "a run": s.Create(ctx, []core.Run{wide})[0],
-		"an app": s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "orders"}), "the global item": s.PutGlobal(ctx, 0, global),
+		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}), "the global item": s.PutGlobal(ctx, 0, global),
 	} {
 		if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "400 KB") {
 			t.Errorf("%s: got %v, want that it is too large", name, err)
@@ -368,7 +378,7 @@ func TestJobIsOfOneMoment(t *testing.T) {
 	f := newFakes(t, awsengine.Options{})
 	s, ctx := f.store, t.Context()
 	j := oneJob(1)
-	ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+	f.create(t, j)
 	edited := j
 	edited.Def.Params, edited.Sched.Rev = "new", 200
 	during := func() {

@@ -407,16 +407,29 @@ func (s *Store) batchWrite(ctx context.Context, table string, writes []types.Wri
 	return errs
 }
 
-// transact writes all or nothing.
+// transact writes all or nothing. One that met another at an item, or for whose
+// items there was no room, is made again: unlike a request that is throttled as a
+// whole, the SDK does not do that by itself.
 func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
-	if err == nil {
-		return nil
-	}
-	return answer("table "+strings.Join(tablesOf(actions), " or "), err)
+	var told error
+	s.insist(ctx, func() bool {
+		_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
+		if told = err; err != nil {
+			told = answer("table "+strings.Join(tablesOf(actions), " or "), err)
+		}
+		return met(err) && errors.Is(told, core.ErrThrottled)
+	})
+	return told
+}
+
+// met reports that a write met a transaction, or was one and met something.
+func met(err error) bool {
+	var canceled *types.TransactionCanceledException
+	var conflict *types.TransactionConflictException
+	return errors.As(err, &canceled) || errors.As(err, &conflict)
 }
 
 // tablesOf names the tables of a transaction, for one that does not exist.

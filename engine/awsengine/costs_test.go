@@ -51,6 +51,7 @@ func TestCosts(t *testing.T) {
 		ids[i] = jobs[i].Def.ID
 		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i], New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
 	}
+	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
 	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
 	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
 	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })

@@ -149,7 +149,7 @@ func TestLongRunIsWatched(t *testing.T) {
 		f.db.TTL = func() time.Duration { return 0 }
 		s, ctx := f.store, t.Context()
 		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
-		ok(t, s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)...)
+		f.create(t, oneJob(1))
 		executor := &busy{}
 		w := finish.NewWatchdog(finish.New(s, s, finish.Options{}), s, executor, finish.WatchOptions{})
 		pass := func(d time.Duration) {

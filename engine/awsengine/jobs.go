@@ -204,40 +204,59 @@ func deleteAction(table string, key item) types.TransactWriteItem {
 	return types.TransactWriteItem{Delete: &types.Delete{TableName: &table, Key: key}}
 }
 
-// perCreate is how many actions one new job is, but for what its app shares.
-const perCreate = 7
+// perCreate is how many actions one new job is, with a pass of its own app.
+const perCreate = 8
 
 // CreateJobs implements manage.Store: several jobs to a transaction, and one
 // each where one of them was refused.
 func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error {
 	errs := make([]error, len(jobs))
-	const chunk = (actionsPerTransact - 10) / perCreate
-	starts := make([]int, 0, len(jobs)/chunk+1)
-	for i := 0; i < len(jobs); i += chunk {
-		starts = append(starts, i)
+	if len(jobs) == 0 {
+		return errs
 	}
-	s.parallel(len(starts), func(k int) {
-		from, to := starts[k], min(starts[k]+chunk, len(jobs))
-		err := s.create(ctx, jobs[from:to], changes, from)
-		if err == nil {
-			return
+	const chunk = actionsPerTransact / perCreate
+	parts := slices.Collect(slices.Chunk(jobs, chunk))
+	p, open, err := s.enter(ctx, parts)
+	if err != nil {
+		for i := range errs {
+			errs[i] = err
 		}
-		if to-from == 1 {
-			errs[from] = err
-			return
+		return errs
+	}
+	defer s.leave(ctx, p)
+	s.parallel(len(parts), func(k int) {
+		var part []int // of the jobs whose apps take any
+		for i := k * chunk; i < k*chunk+len(parts[k]); i++ {
+			if open[jobs[i].Def.App] {
+				part = append(part, i)
+			} else {
+				errs[i] = core.ErrRefused
+			}
 		}
-		for i := from; i < to; i++ {
-			errs[i] = s.create(ctx, jobs[i:i+1], changes, i)
+		try := func(some []int) {
+			err := s.create(ctx, jobs, changes, some, func(app string) item { return p.key(k, app) })
+			for _, i := range some {
+				errs[i] = err
+			}
+		}
+		if try(part); len(part) > 1 && errs[part[0]] != nil && !errors.Is(errs[part[0]], core.ErrThrottled) {
+			for i := range part {
+				try(part[i : i+1])
+			}
 		}
 	})
 	return errs
 }
 
-func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Change, from int) error {
+// create makes some of the jobs, all or none.
+func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Change, some []int, pass func(app string) item) error {
+	if len(some) == 0 {
+		return nil
+	}
 	t := &s.o.Names
 	var actions []types.TransactWriteItem
 	apps := map[string]bool{}
-	for i := range jobs {
+	for _, i := range some {
 		j := &jobs[i]
 		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
 		if err != nil {
@@ -250,19 +269,14 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def, j.Sched.Rev), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
 			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", listKey(j.Def.ID)),
 				ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": "of"}}})
-		apps[j.Def.App] = true
-		if from+i < len(changes) {
-			actions = append(actions, s.changeActions(&changes[from+i])...)
+		if app := j.Def.App; !apps[app] {
+			apps[app] = true
+			actions = append(actions, s.passCheck(pass(app)))
+		}
+		if i < len(changes) {
+			actions = append(actions, s.changeActions(&changes[i])...)
 		}
 		s.keep.note(&j.Def)
-	}
-	for app := range apps {
-		actions = append(actions, types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("app", app),
-			ConditionExpression:      aws.String("attribute_not_exists(#leaving) OR #leaving < :now"),
-			ExpressionAttributeNames: map[string]string{"#leaving": "leaving"}, ExpressionAttributeValues: item{":now": number(millis(s.o.Now()))}}})
-		if len(changes) > 0 {
-			actions = append(actions, putAction(t.State, stateKey("changed", app)))
-		}
 	}
 	return s.transact(ctx, actions)
 }

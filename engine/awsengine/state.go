@@ -135,7 +135,8 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	return list, err
 }
 
-// PutApp implements manage.Store.
+// PutApp implements manage.Store. An app stands in the list of those that have a
+// history ("changed") from when it is made, and stays there.
 func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
 	old, err := s.one(ctx, stateKey("app", a.Name))
 	if err != nil {
@@ -157,56 +158,6 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		put.ExpressionAttributeValues = item{":rev": number(seen)}
 	}
 	return s.transact(ctx, append(s.changeActions(&c), types.TransactWriteItem{Put: put}, putAction(s.o.Names.State, stateKey("changed", a.Name))))
-}
-
-// leavingFor is how long no job can be made in an app that is being deleted.
-const leavingFor = 30 * time.Second
-
-// DeleteApp implements manage.Store. The app is marked first, so that no job
-// can be made in it while its names are looked through. Its executors go with it.
-func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	mark := func(expr string, values item) error {
-		values[":rev"] = number(seen)
-		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("app", name),
-			UpdateExpression: &expr, ConditionExpression: aws.String("#rev = :rev"),
-			ExpressionAttributeNames: map[string]string{"#rev": "rev", "#leaving": "leaving"}, ExpressionAttributeValues: values})
-		return answer("table "+s.o.Names.State, err)
-	}
-	if err := mark("SET #leaving = :until", item{":until": number(millis(s.o.Now().Add(leavingFor)))}); err != nil {
-		return err
-	}
-	jobs := false
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1),
-		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
-		ExpressionAttributeValues: item{":of": text("name#" + name)}}, func(item) (bool, error) {
-		jobs = true
-		return false, nil
-	})
-	if err != nil {
-		return err
-	}
-	if jobs {
-		if err := mark("REMOVE #leaving", item{}); err != nil && !errors.Is(err, core.ErrRefused) {
-			return err
-		}
-		return core.ErrRefused
-	}
-	found, err := s.Executors(ctx, []string{name})
-	if err != nil {
-		return err
-	}
-	actions := append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
-		ConditionExpression: aws.String("#rev = :rev"), ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}})
-	for _, e := range found[name] {
-		if len(actions) == actionsPerTransact {
-			break // the rest will have missed its beats
-		}
-		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
-	}
-	return s.transact(ctx, actions)
 }
 
 type executorItem struct {
@@ -596,9 +547,6 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	for i := range changes {
 		for _, it := range s.changeItems(&changes[i]) {
 			put(it)
-		}
-		if app := changes[i].App; app != "" {
-			put(stateKey("changed", app))
 		}
 	}
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, keys)...)

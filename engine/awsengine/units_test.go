@@ -37,7 +37,7 @@ func TestUnits(t *testing.T) {
 			j.Def.Params = strings.Repeat("p", size)
 			j.Sched.Schedule.Any[0].Expr = "0 0/5 8-18 ? * MON-FRI"
 			j.Sched.Schedule.Timezone = "America/Argentina/Buenos_Aires"
-			ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+			f.create(t, j)
 			if _, _, err := s.Jobs(ctx, []core.JobID{1}); err != nil { // as dispatch does
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestBatches(t *testing.T) {
 	for i := range 50 {
 		jobs = append(jobs, oneJob(core.JobID(i+1)))
 	}
-	ok(t, s.CreateJobs(ctx, jobs, nil)...)
+	f.create(t, jobs...)
 	var runs []core.Run
 	var ends []finish.Close
 	var moves []core.Advance
@@ -107,7 +107,7 @@ func TestIdleTick(t *testing.T) {
 		s, ctx := f.store, t.Context()
 		j := oneJob(1)
 		j.Sched.PlanAt = core.InstantOf(time.Now()) + 1_000_000_000
-		ok(t, s.CreateJobs(ctx, []core.Job{j}, nil)...)
+		f.create(t, j)
 		ok(t, s.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Rev: 1}))
 		const leaseFor, passes = 45 * time.Second, 90
 		o := plan.Local()

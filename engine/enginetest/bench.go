@@ -111,6 +111,7 @@ func benchRuns(b *testing.B, e *engine.Engine, n int) {
 // Sleeping makes n jobs that wait for a far time, and 1,000 that are due.
 func Sleeping(b *testing.B, e *engine.Engine, n int) {
 	b.Helper()
+	noErrors(b, []error{e.Manage.PutApp(b.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"})})
 	var list []core.Job
 	flush := func() {
 		noErrors(b, e.Manage.CreateJobs(b.Context(), list, nil))

@@ -101,8 +101,21 @@ func change(j core.Job, id int64) core.Change {
 		Why: "because", Old: "", New: `{"a":1}`}
 }
 
+// createApps makes apps that are not there yet.
+func createApps(t *testing.T, e *engine.Engine, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, At: base, App: name}); !errors.Is(err, core.ErrRefused) {
+			ok(t, err)
+		}
+	}
+}
+
 func createJobs(t *testing.T, e *engine.Engine, list ...core.Job) {
 	t.Helper()
+	for i := range list {
+		createApps(t, e, list[i].Def.App)
+	}
 	changes := make([]core.Change, len(list))
 	for i, j := range list {
 		changes[i] = change(j, j.Sched.Rev)

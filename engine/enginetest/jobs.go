@@ -55,6 +55,7 @@ func jobConditions(t *testing.T, h Harness) {
 	for _, j := range list {
 		cs = append(cs, change(j, 555))
 	}
+	createApps(t, e, "other")
 	answers(t, e.Manage.CreateJobs(ctx, list, cs), "refused", "refused", "ok", "ok")
 	same(t, "job 1", mustJob(t, e, 1), job(1))
 	if _, is := readJob(t, e, 3); is {
@@ -346,6 +347,8 @@ func changes(t *testing.T, h Harness) {
 		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job, Why: fmt.Sprint(id)}
 	}
 	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
+	createApps(t, e, "a", "b")
+	all = append(all, core.Change{ID: 1, At: base, App: "a"}, core.Change{ID: 1, At: base, App: "b"})
 	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[3], all[0], all[4]}))
 	ok(t, e.Manage.PutChanges(ctx, []core.Change{all[5], all[1], all[2]}))
 	ok(t, e.Manage.PutChanges(ctx, all[:1])) // a repeat
@@ -363,8 +366,8 @@ func changes(t *testing.T, h Harness) {
 	}
 	read("a", 1, 10, 4, 0)
 	read("a", 1, 1, 4)
-	read("a", 0, 10, 5, 4, 1, 0)
-	read("", 0, 10, 5, 4, 3, 2, 1, 0)
+	read("a", 0, 10, 5, 4, 1, 0, 6)
+	read("", 0, 6, 5, 4, 3, 2, 1, 0)
 	read("", 0, 2, 5, 4)
 	read("c", 0, 10)
 
@@ -441,7 +444,9 @@ func apps(t *testing.T, h Harness) {
 	left, err := e.Dispatch.Executors(ctx, []string{"orders"})
 	ok(t, err)
 	same(t, "executors of a deleted app", left["orders"], nil)
+	answers(t, e.Manage.CreateJobs(ctx, []core.Job{job(2)}, nil), "refused") // what was read before its app was deleted
 	ok(t, e.Manage.PutApp(ctx, 0, a, ch))
+	createJobs(t, e, job(2))
 }
 
 func executors(t *testing.T, h Harness) {

@@ -144,9 +144,10 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	i := -1
 	return each(ctx, s, jobs, func(j *core.Job) error {
 		i++
+		_, in := s.apps[j.Def.App]
 		_, named := s.names[jobName{j.Def.App, j.Def.Name}]
 		_, gone := s.tombs[j.Def.ID]
-		if named || gone || s.jobs[j.Def.ID] != nil {
+		if !in || named || gone || s.jobs[j.Def.ID] != nil {
 			return core.ErrRefused
 		}
 		s.put(nil, *j)

@@ -574,6 +574,9 @@ func TestHistory(t *testing.T) {
 func TestJobCache(t *testing.T) {
 	s := testStore(t, t.TempDir(), Options{CachedJobs: 3, Gather: -1, Synchronous: "OFF"})
 	var ids []core.JobID
+	if err := s.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
+		t.Fatal(err)
+	}
 	for id := core.JobID(1); id <= 8; id++ {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
 		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
@@ -645,6 +648,9 @@ func TestPlannedJobsAreKept(t *testing.T) {
 	o := Options{Gather: -1, Synchronous: "OFF"}
 	s := testStore(t, dir, o)
 	ids := []core.JobID{1, 2}
+	if err := s.PutApp(t.Context(), 0, core.App{Name: "a", Rev: 1}, core.Change{ID: 1, App: "a"}); err != nil {
+		t.Fatal(err)
+	}
 	for _, id := range ids {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
 		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {

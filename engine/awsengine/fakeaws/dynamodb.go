@@ -28,6 +28,14 @@ type DynamoDB struct {
 	PageBytes int
 	// PageItems is how many items a page of a query reads at most; 0 is no bound.
 	PageItems int
+	// NoConflicts lets transactions share items while they are under way, as
+	// DynamoDB does not. By default, of two that share an item, checked or
+	// written, the later is cancelled with TransactionConflict, and so is any
+	// other write of an item of one that is under way (AWS: "Transactional
+	// conflicts" in the developer guide of DynamoDB; re:Post knowledge center,
+	// "dynamodb-transactwriteitems"). One is under way from when it is asked for
+	// until it is answered, so a fault's Wait is what makes two overlap.
+	NoConflicts bool
 
 	report func(format string, args ...any)
 	meter  meter
@@ -35,6 +43,7 @@ type DynamoDB struct {
 	mu         sync.Mutex
 	expiries   expiries
 	tables     map[string]*table
+	busy       map[spot]bool // of transactions under way
 	conds      map[string]*cond
 	updates    map[string]*update
 	statements map[string]*statement
@@ -112,6 +121,17 @@ func (d *DynamoDB) lag() time.Duration {
 	return d.Lag()
 }
 
+// spot is one item of the tables, there or not.
+type spot struct {
+	t *table
+	p place
+}
+
+// conflict is the error of a write that meets a transaction under way.
+func conflict() error {
+	return &types.TransactionConflictException{Message: aws.String("Transaction is ongoing for the item")}
+}
+
 // write is one write of one item, judged and then done.
 type write struct {
 	table *table
@@ -182,8 +202,13 @@ func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 	d.meter.add(0, times*writeUnits(max(sizeOf(was), sizeOf(is))), index)
 }
 
+func (w *write) spot() spot { return spot{w.table, w.at} }
+
 // one does a write alone; a condition that failed costs what was looked at.
 func (d *DynamoDB) one(w *write) (was, is item, err error) {
+	if d.busy[w.spot()] {
+		return nil, nil, conflict()
+	}
 	was, is, err = d.judge(w)
 	if err != nil {
 		var refused *types.ConditionalCheckFailedException
@@ -462,7 +487,7 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 		}
 		out = &dynamodb.BatchWriteItemOutput{UnprocessedItems: map[string][]types.WriteRequest{}}
 		for i, w := range writes {
-			if f.Part != nil && f.Part(i) {
+			if f.Part != nil && f.Part(i) || d.busy[w.spot()] {
 				out.UnprocessedItems[name] = append(out.UnprocessedItems[name], list[i])
 				continue
 			}
@@ -478,38 +503,28 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 
 // TransactWriteItems implements awsengine.DynamoDB.
 func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
+	writes, bad := d.actions(in)
+	held, clash := d.hold(writes)
+	defer d.free(held)
 	err = d.call(ctx, Call{"TransactWriteItems", "", len(in.TransactItems), true}, func(*Fault) error {
-		if err := understood(in, "TransactItems"); err != nil {
-			return err
-		}
-		if n := len(in.TransactItems); n < 1 || n > 100 {
-			return invalid("Member must have length less than or equal to 100: %d actions", n)
+		if bad != nil {
+			return bad
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		type spot struct {
-			t *table
-			p place
-		}
-		writes := make([]*write, len(in.TransactItems))
-		seen := map[spot]bool{}
-		for i, a := range in.TransactItems {
-			w, err := d.action(&a)
-			if err != nil {
-				return err
-			}
-			if seen[spot{w.table, w.at}] {
-				return invalid("Transaction request cannot include multiple operations on one item")
-			}
-			seen[spot{w.table, w.at}] = true
-			writes[i] = w
-		}
 		was, is := make([]item, len(writes)), make([]item, len(writes))
 		reasons := make([]types.CancellationReason, len(writes))
 		failed := false
 		for i, w := range writes {
 			var err error
 			reasons[i].Code = aws.String("None")
+			if clash != nil {
+				failed = true
+				if clash[i] {
+					reasons[i].Code, reasons[i].Message = aws.String("TransactionConflict"), aws.String(conflict().Error())
+				}
+				continue
+			}
 			if was[i], is[i], err = d.judge(w); err != nil {
 				failed = true
 				var refused *types.ConditionalCheckFailedException
@@ -537,6 +552,68 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 		return nil
 	})
 	return answered(out, err)
+}
+
+// actions reads what a transaction is to do.
+func (d *DynamoDB) actions(in *dynamodb.TransactWriteItemsInput) ([]*write, error) {
+	if err := understood(in, "TransactItems"); err != nil {
+		return nil, err
+	}
+	if n := len(in.TransactItems); n < 1 || n > 100 {
+		return nil, invalid("Member must have length less than or equal to 100: %d actions", n)
+	}
+	d.lock()
+	defer d.mu.Unlock()
+	writes := make([]*write, len(in.TransactItems))
+	seen := map[spot]bool{}
+	for i, a := range in.TransactItems {
+		w, err := d.action(&a)
+		if err != nil {
+			return nil, err
+		}
+		if seen[w.spot()] {
+			return nil, invalid("Transaction request cannot include multiple operations on one item")
+		}
+		seen[w.spot()] = true
+		writes[i] = w
+	}
+	return writes, nil
+}
+
+// hold takes the items of a transaction; which of them another has, if any.
+func (d *DynamoDB) hold(writes []*write) (held []spot, clash []bool) {
+	if d.NoConflicts {
+		return nil, nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for i, w := range writes {
+		if d.busy[w.spot()] {
+			if clash == nil {
+				clash = make([]bool, len(writes))
+			}
+			clash[i] = true
+		}
+	}
+	if clash != nil {
+		return nil, clash
+	}
+	if d.busy == nil {
+		d.busy = map[spot]bool{}
+	}
+	for _, w := range writes {
+		d.busy[w.spot()] = true
+		held = append(held, w.spot())
+	}
+	return held, nil
+}
+
+func (d *DynamoDB) free(held []spot) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, at := range held {
+		delete(d.busy, at)
+	}
 }
 
 func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
@@ -599,10 +676,6 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		type spot struct {
-			t *table
-			p place
-		}
 		seen := map[spot]bool{}
 		writes := make([]*write, len(in.Statements))
 		errs := make([]error, len(in.Statements))
@@ -622,10 +695,10 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 			if errs[i] != nil {
 				continue
 			}
-			if seen[spot{writes[i].table, writes[i].at}] {
+			if seen[writes[i].spot()] {
 				return invalid("Batch statements are not allowed to contain several statements of one item")
 			}
-			seen[spot{writes[i].table, writes[i].at}] = true
+			seen[writes[i].spot()] = true
 		}
 		out = &dynamodb.BatchExecuteStatementOutput{Responses: make([]types.BatchStatementResponse, len(writes))}
 		for i, w := range writes {
@@ -661,7 +734,10 @@ func statementError(err error, update bool) *types.BatchStatementError {
 	e := &types.BatchStatementError{Code: types.BatchStatementErrorCodeEnumValidationError, Message: aws.String(err.Error())}
 	var refused *types.ConditionalCheckFailedException
 	var gone *types.ResourceNotFoundException
+	var busy *types.TransactionConflictException
 	switch {
+	case errors.As(err, &busy):
+		e.Code = types.BatchStatementErrorCodeEnumTransactionConflict
 	case errors.As(err, &refused) && update:
 		e.Code = types.BatchStatementErrorCodeEnumConditionalCheckFailed
 	case errors.As(err, &refused):

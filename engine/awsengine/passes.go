@@ -1,0 +1,198 @@
+package awsengine
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
+)
+
+// A job is made in an app that is stored, and an app is deleted that has no job,
+// though neither shares an item with the other: docs/claim-protocol.md 4.
+
+// leavingFor is how long a mark counts of which nobody is heard any more.
+const leavingFor = 30 * time.Second
+
+// keepPasses is how long a pass may stay that its owner did not remove.
+const keepPasses = time.Hour
+
+// passes are what a call of CreateJobs put: one for each of its transactions and
+// each app in it.
+type passes struct {
+	nonce string
+	keys  []item
+}
+
+func passesOf(app string) string { return "pass#" + app }
+
+func (p *passes) key(part int, app string) item {
+	return stateKey(passesOf(app), fmt.Sprintf("%s#%d", p.nonce, part))
+}
+
+// enter puts the passes of parts of jobs, and answers which apps take jobs.
+func (s *Store) enter(ctx context.Context, parts [][]core.Job) (p *passes, open map[string]bool, err error) {
+	p = &passes{nonce: rand.Text()}
+	seen := map[string]bool{}
+	var apps []item
+	for k, part := range parts {
+		in := map[string]bool{}
+		for i := range part {
+			app := part[i].Def.App
+			if !in[app] {
+				in[app] = true
+				p.keys = append(p.keys, p.key(k, app))
+			}
+			if !seen[app] {
+				seen[app] = true
+				apps = append(apps, stateKey("app", app))
+			}
+		}
+	}
+	expires := number(s.o.Now().Add(keepPasses).Unix())
+	writes := make([]types.WriteRequest, len(p.keys))
+	for i, k := range p.keys {
+		writes[i] = types.WriteRequest{PutRequest: &types.PutRequest{Item: item{"of": k["of"], "key": k["key"], "expires": expires}}}
+	}
+	if err := errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))...); err != nil {
+		return p, nil, err
+	}
+	open = map[string]bool{}
+	left, err := s.get(ctx, s.o.Names.State, apps, func(it item) error {
+		app := stringOf(it, "key")
+		if it["leaving"] == nil {
+			open[app] = true
+			return nil
+		}
+		until, err := intOf(it, "leaving")
+		if err != nil || until >= millis(s.o.Now()) {
+			return err
+		}
+		err = s.unmark(ctx, app, until)
+		open[app] = err == nil
+		if errors.Is(err, core.ErrRefused) {
+			err = nil // its owner lives, or another took it away
+		}
+		return err
+	})
+	if err == nil && len(left) > 0 {
+		err = core.ErrThrottled
+	}
+	return p, open, err
+}
+
+// leave removes passes. One that stays lets nobody in whom it would not have
+// let in before, and expires.
+func (s *Store) leave(ctx context.Context, p *passes) {
+	writes := make([]types.WriteRequest, len(p.keys))
+	for i, k := range p.keys {
+		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}
+	}
+	s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))
+}
+
+// textsOf are keys of the state table, so that they compare.
+func textsOf(keys []item) []string {
+	list := make([]string, len(keys))
+	for i, k := range keys {
+		list[i] = keyText([]string{"of", "key"}, k)
+	}
+	return list
+}
+
+// passCheck refuses a transaction whose pass was removed.
+func (s *Store) passCheck(key item) types.TransactWriteItem {
+	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &s.o.Names.State, Key: key,
+		ConditionExpression: aws.String("attribute_exists(#of)"), ExpressionAttributeNames: map[string]string{"#of": "of"}}}
+}
+
+// mark says that an app is being deleted, until then.
+func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
+	return s.updateApp(ctx, app, "SET #leaving = :until", "#rev = :rev", map[string]string{"#rev": "rev", "#leaving": "leaving"},
+		item{":rev": number(rev), ":until": number(until)})
+}
+
+func (s *Store) unmark(ctx context.Context, app string, until int64) error {
+	return s.updateApp(ctx, app, "REMOVE #leaving", "#leaving = :until", map[string]string{"#leaving": "leaving"}, item{":until": number(until)})
+}
+
+func (s *Store) updateApp(ctx context.Context, app, does, cond string, names map[string]string, values item) error {
+	var told error
+	s.insist(ctx, func() bool {
+		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("app", app),
+			UpdateExpression: &does, ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values})
+		told = answer("table "+s.o.Names.State, err)
+		return met(err)
+	})
+	return told
+}
+
+// DeleteApp implements manage.Store. Its executors go with it.
+func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	until := millis(s.o.Now().Add(leavingFor))
+	if err := s.mark(ctx, name, seen, until); err != nil {
+		return err
+	}
+	err := s.deleteMarked(ctx, seen, name, until, c)
+	if err != nil { // whoever makes a job need not wait for the mark's end; after a lost answer there may be no app
+		_ = s.unmark(ctx, name, until)
+	}
+	return err
+}
+
+func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until int64, c core.Change) error {
+	if err := s.closePasses(ctx, name); err != nil {
+		return err
+	}
+	jobs := false
+	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1),
+		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
+		ExpressionAttributeValues: item{":of": text("name#" + name)}}, func(item) (bool, error) {
+		jobs = true
+		return false, nil
+	})
+	if err != nil {
+		return err
+	}
+	if jobs {
+		return core.ErrRefused
+	}
+	found, err := s.Executors(ctx, []string{name})
+	if err != nil {
+		return err
+	}
+	actions := append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
+		ConditionExpression: aws.String("#rev = :rev AND #leaving = :until"), ExpressionAttributeNames: map[string]string{"#rev": "rev", "#leaving": "leaving"},
+		ExpressionAttributeValues: item{":rev": number(seen), ":until": number(until)}}})
+	for _, e := range found[name] {
+		if len(actions) == actionsPerTransact {
+			break // the rest will have missed its beats
+		}
+		actions = append(actions, deleteAction(s.o.Names.State, stateKey("executors#"+name, e.Address)))
+	}
+	return s.transact(ctx, actions)
+}
+
+// closePasses removes the passes of an app.
+func (s *Store) closePasses(ctx context.Context, app string) error {
+	var writes []types.WriteRequest
+	var keys []item
+	err := s.all(ctx, passesOf(app), func(it item) error {
+		k := stateKey(passesOf(app), stringOf(it, "key"))
+		writes, keys = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}), append(keys, k)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
+}
