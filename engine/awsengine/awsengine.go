@@ -75,7 +75,7 @@ type Store struct {
 	sqs SQS
 	o   Options
 
-	keep     keeping
+	defs     defs
 	receipts receipts
 }
 
@@ -110,7 +110,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Store{db: db, sqs: queues, o: o, keep: keeping{days: map[core.JobID]int{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
+	return &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
 }
 
 // Open makes an engine of a store. Closing it ends nothing: clients have no state.

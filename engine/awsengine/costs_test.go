@@ -54,6 +54,7 @@ func TestCosts(t *testing.T) {
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
 	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
 	row("Jobs", "14 jobs", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
+	row("Jobs", "14 jobs whose definitions are known", func() { _, _, err := s.Jobs(ctx, ids); ok(t, err) })
 	row("Scheds", "14 jobs", func() { _, _, err := s.Scheds(ctx, ids); ok(t, err) })
 	row("Due", "14 entries of the index", func() {
 		_, err := s.Due(ctx, 0, core.Horizon, core.DueItem{}, 1000)

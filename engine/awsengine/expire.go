@@ -2,7 +2,7 @@ package awsengine
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -14,32 +14,6 @@ import (
 
 // DynamoDB removes what says that its time is over, and asks nobody. So what is
 // open says nothing of the kind, and the write that ends a run does.
-
-// keeping remembers how many days the runs of a job are kept, which whoever
-// makes a run has just read with the job.
-type keeping struct {
-	mu   sync.Mutex
-	days map[core.JobID]int
-}
-
-// mostKept is how many jobs are remembered; beyond it all are forgotten, to be read again.
-const mostKept = 100_000
-
-func (k *keeping) note(d *core.Def) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if len(k.days) >= mostKept {
-		clear(k.days)
-	}
-	k.days[d.ID] = d.Keep.Days
-}
-
-func (k *keeping) of(job core.JobID) (days int, known bool) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	days, known = k.days[job]
-	return days, known
-}
 
 // runExpiry is the second from which on DynamoDB may remove a run in a state; 0
 // is never: it is open, or goesOn says that it owes something or has another
@@ -55,21 +29,34 @@ func (s *Store) runExpiry(ctx context.Context, job core.JobID, state core.State,
 // there when its message comes once more.
 const messageLife = 15 * 24 * time.Hour
 
-// expiry is the second from which on DynamoDB may remove what job left.
-func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
-	days, known := s.keep.of(job)
-	if !known {
-		if found, unread, err := s.Jobs(ctx, []core.JobID{job}); err == nil && len(unread) == 0 {
-			d := core.Def{ID: job} // also of one that is gone: not to be asked for again
-			if j := found[job]; j != nil {
-				d = j.Def
-			}
-			s.keep.note(&d)
-			days = d.Keep.Days
+// learn reads the definitions of jobs that are not known, together.
+func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
+	var unknown []core.JobID
+	for _, job := range jobs {
+		if _, is := s.defs.of(job); !is {
+			unknown = append(unknown, job)
 		}
 	}
+	if len(unknown) == 0 {
+		return
+	}
+	found, unread, err := s.Jobs(ctx, unknown)
+	if err != nil {
+		return
+	}
+	for _, job := range unknown {
+		if _, is := found[job]; !is && !slices.Contains(unread, job) {
+			s.defs.note(job, known{}) // gone: not to be asked for again
+		}
+	}
+}
+
+// expiry is the second from which on DynamoDB may remove what job left.
+func (s *Store) expiry(ctx context.Context, job core.JobID) int64 {
+	s.learn(ctx, []core.JobID{job})
+	k, _ := s.defs.of(job)
 	for_ := s.o.KeepRuns
-	if days > 0 {
+	if days := k.days; days > 0 {
 		for_ = time.Duration(days) * 24 * time.Hour
 	}
 	return s.o.Now().Add(max(for_, messageLife)).Unix()

@@ -141,13 +141,9 @@ func encodeDef(d *core.Def, rev int64) item {
 	return it
 }
 
-func decodeDef(it item) (core.Def, error) {
+func decodeDef(text string) (core.Def, error) {
 	var d core.Def
-	s, ok := it["def"].(*types.AttributeValueMemberS)
-	if !ok {
-		return d, errors.New("a job's item without its definition")
-	}
-	if err := json.Unmarshal([]byte(s.Value), &d); err != nil {
+	if err := json.Unmarshal([]byte(text), &d); err != nil {
 		return d, fmt.Errorf("read a job's definition: %w", err)
 	}
 	return d, nil

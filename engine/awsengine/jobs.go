@@ -23,50 +23,100 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 	return found, unread, err
 }
 
-// jobs reads jobs, and the revisions of their def items. A job whose items are
-// not of one moment is unread.
+// jobs reads jobs, and the revisions of their def items. The sched item is read
+// each time, and names the revision of its definition; one that is remembered
+// under that revision is not read again. A job whose items are not of one moment
+// is unread.
 func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
-	keys := make([]item, 0, 2*len(jobs))
+	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{}}
+	keys := make([]item, 0, len(jobs))
 	for _, id := range jobs {
-		keys = append(keys, defKey(id), schedKey(id))
+		keys = append(keys, schedKey(id))
+		if _, is := s.defs.of(id); !is {
+			keys = append(keys, defKey(id)) // beside it, so that what is new takes one request
+		}
 	}
-	defs, scheds := map[core.JobID]core.Def{}, map[core.JobID]core.Sched{}
-	defRevs, named := map[core.JobID]int64{}, map[core.JobID]int64{}
-	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
-		if _, is := it["def"]; is {
-			d, err := decodeDef(it)
-			if err == nil {
-				defs[d.ID] = d
-				s.keep.note(&d)
-				defRevs[d.ID], err = intOf(it, "rev")
-			}
-			return err
-		}
-		v, err := decodeSched(it)
-		if err == nil {
-			scheds[v.ID] = v
-			named[v.ID], err = intOf(it, "defRev")
-		}
-		return err
-	})
-	if err != nil {
+	if err := s.readParts(ctx, keys, &read); err != nil {
 		return nil, nil, nil, err
 	}
-	found = make(map[core.JobID]*core.Job, len(jobs))
-	for i, id := range jobs {
-		if left[2*i] || left[2*i+1] {
-			unread = append(unread, id)
+	var changed []item
+	for id, rev := range read.named {
+		if _, is := read.defs[id]; is {
 			continue
 		}
-		d, ok := defs[id]
-		v, ok2 := scheds[id]
-		if ok && ok2 && defRevs[id] == named[id] {
-			found[id] = &core.Job{Def: d, Sched: v}
-		} else if ok || ok2 { // a change came between the two: read again
+		if k, is := s.defs.of(id); is && k.rev == rev {
+			read.defs[id] = k
+		} else {
+			changed = append(changed, defKey(id))
+		}
+	}
+	if len(changed) > 0 {
+		if err := s.readParts(ctx, changed, &read); err != nil {
+			return nil, nil, nil, err
+		}
+	}
+	found, defRevs = make(map[core.JobID]*core.Job, len(jobs)), make(map[core.JobID]int64, len(jobs))
+	for _, id := range jobs {
+		d, ok := read.defs[id]
+		v, ok2 := read.scheds[id]
+		switch {
+		case read.unread[id]:
+			unread = append(unread, id)
+		case ok && ok2 && d.rev == read.named[id]:
+			def, err := decodeDef(d.text)
+			if err != nil {
+				return nil, nil, nil, err
+			}
+			d.days = def.Keep.Days
+			found[id], defRevs[id] = &core.Job{Def: def, Sched: v}, d.rev
+			s.defs.note(id, d)
+		case ok || ok2: // a change came between the two: read again
 			unread = append(unread, id)
 		}
 	}
 	return found, defRevs, unread, nil
+}
+
+// parts are the items of jobs as they were read.
+type parts struct {
+	scheds map[core.JobID]core.Sched
+	named  map[core.JobID]int64 // the revision of the definition that the sched item names
+	defs   map[core.JobID]known
+	unread map[core.JobID]bool
+}
+
+func (s *Store) readParts(ctx context.Context, keys []item, p *parts) error {
+	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
+		if _, is := it["def"]; is {
+			id, err := jobOf(stringOf(it, "id"))
+			if err != nil {
+				return err
+			}
+			rev, err := intOf(it, "rev")
+			p.defs[id] = known{rev: rev, text: stringOf(it, "def")}
+			return err
+		}
+		v, err := decodeSched(it)
+		if err == nil {
+			p.scheds[v.ID] = v
+			p.named[v.ID], err = intOf(it, "defRev")
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	for i := range left {
+		id, err := jobOf(stringOf(keys[i], "id"))
+		if err != nil {
+			return err
+		}
+		if p.unread == nil {
+			p.unread = map[core.JobID]bool{}
+		}
+		p.unread[id] = true
+	}
+	return nil
 }
 
 // Scheds implements the ports.
@@ -276,7 +326,6 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		if i < len(changes) {
 			actions = append(actions, s.changeActions(&changes[i])...)
 		}
-		s.keep.note(&j.Def)
 	}
 	return s.transact(ctx, actions)
 }
@@ -360,7 +409,7 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), s.putIfNone(t.State, name, "of"), putAction(t.State, listed))
 	}
 	actions = append(actions, s.changeActions(&u.Change)...)
-	s.keep.note(&j.Def)
+	s.defs.forget(j.Def.ID)
 	return s.transact(ctx, actions)
 }
 

@@ -408,6 +408,11 @@ func (s *Store) readAndLetGo(ctx context.Context, ids []core.RunID) {
 // with the end in one transaction: an end that is refused must leave nothing.
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	errs := make([]error, len(closes))
+	jobs := make([]core.JobID, len(closes))
+	for i := range closes {
+		jobs[i] = closes[i].Run.Job()
+	}
+	s.learn(ctx, jobs)
 	var list []statement
 	var short, long []int
 	for i := range closes {

@@ -49,7 +49,8 @@ const (
 	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
 
-	readsOfRun      = 5.05 // its job, its end and whose it is, and a look of the watchdog
+	readsOfRun      = 4.05 // its job's schedule, its end and whose it is, and a look of the watchdog
+	readsOfAnew     = 1    // a definition
 	readsOfDispatch = 2.9  // the app, its executors, what holds for all; the journal later
 	readsOfAdvance  = 1.4
 	readsOfWake     = 5.5
@@ -121,7 +122,7 @@ func Jobs(c Counts, d Deployment) Usage {
 	u := Usage{
 		Fires:         fires,
 		WriteUnits:    writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:     readsOfRun*fires + readsOfAdvance*advances + readsOfDispatch*batches,
+		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfAdvance*advances + readsOfDispatch*batches,
 		StoredGB:      fires * float64(d.RunBytes) / 1e9 * float64(d.Keep) / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   fires + batches,

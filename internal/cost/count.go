@@ -18,18 +18,19 @@ type Counts struct {
 	Fires    int
 	Messages int           // on the ring, of up to 50 fires of one second
 	Advances int           // of jobs
+	Anew     int           // fires whose job's definition no function knows any more
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most ten messages of one second
 	Held     time.Duration // by dispatch until the second has come, all batches together
 }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
+	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -43,6 +44,7 @@ const (
 	way    = 40 * time.Millisecond
 	wayJob = 100 * time.Microsecond
 	taken  = 30 * time.Millisecond // until a visible message is in hand
+	knows  = 3600                  // seconds that a function lives on, and knows definitions
 )
 
 // A Job is what counts of one.
@@ -98,6 +100,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	q := newQueue(list)
 	slots := map[core.Instant]int{}
 	holds := map[core.Instant]time.Duration{}
+	last := make([]core.Instant, len(jobs)) // fire of each
 	for m := time.Duration(0); m < 2*span; m += time.Minute {
 		counts := m >= span
 		for beat := time.Duration(0); beat < awakeMost; beat += time.Second {
@@ -111,6 +114,12 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 				for _, i := range page {
 					r := plan.Job(list[i], schs[i], now, o)
 					fires = append(fires, r.Fires...)
+					for k := range r.Fires {
+						if at := r.Fires[k].Slot; at-last[i] > knows && counts {
+							c.Anew++
+						}
+						last[i] = r.Fires[k].Slot
+					}
 					list[i].Next, list[i].PlanAt, list[i].Seq, list[i].State = r.Advance.NewNext, r.Advance.NewPlanAt, r.Advance.NewSeq, r.Advance.NewState
 					q.put(list[i].PlanAt, i)
 				}

@@ -1,0 +1,99 @@
+package awsengine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+// TestDefinitionOfTheRevision: a definition is read once a revision, and none is
+// ever shown with the sched item of another: what another process changed is
+// seen by the next read.
+func TestDefinitionOfTheRevision(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	ctx := t.Context()
+	another, err := awsengine.New(f.db, f.sqs, awsengine.Options{Names: fakeaws.Names})
+	ok(t, err)
+	j := oneJob(1)
+	j.Def.Labels = map[string]string{"team": "ours"}
+	f.create(t, j)
+	read := func(what string, units float64) core.Job {
+		t.Helper()
+		f.db.Units()
+		found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+		ok(t, err)
+		if len(unread) > 0 {
+			t.Fatalf("%s: it is left unread", what)
+		}
+		if u := f.db.Units(); u.Read != units {
+			t.Errorf("%s: %g read units, want %g", what, u.Read, units)
+		}
+		return *found[1]
+	}
+	change := func(to core.Job) {
+		t.Helper()
+		found, _, err := another.Jobs(ctx, []core.JobID{1})
+		ok(t, err)
+		seen := found[1].Sched.Rev
+		to.Sched.Rev = seen + 1
+		ok(t, another.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: to, Change: core.Change{ID: to.Sched.Rev, App: "orders", Job: 1}}})...)
+	}
+	read("first", 2)
+	got := read("again", 1)
+	got.Def.Labels["team"] = "mine" // who reads it may do with it what it likes
+	if again := read("again", 1); again.Def.Labels["team"] == "mine" {
+		t.Error("what one reader changed another sees")
+	}
+	j.Def.Params = "another"
+	change(j)
+	if got := read("its definition was changed", 2); got.Def.Params != "another" || got.Sched.Rev != 101 {
+		t.Errorf("params %q with revision %d", got.Def.Params, got.Sched.Rev)
+	}
+	j.Sched.State = core.Paused
+	change(j)
+	if got := read("it was paused", 1); got.Sched.State != core.Paused || got.Sched.Rev != 102 || got.Def.Params != "another" {
+		t.Errorf("%s with revision %d and params %q", got.Sched.State, got.Sched.Rev, got.Def.Params)
+	}
+	ok(t, another.DeleteJob(ctx, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base}, core.Change{ID: 103, App: "orders", Job: 1}))
+	found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
+	if ok(t, err); len(found) > 0 || len(unread) > 0 {
+		t.Errorf("of a job that was deleted: %v, unread %v", found, unread)
+	}
+}
+
+// TestDefinitionsAreBounded: what is remembered has a bound, and what it pushed
+// out is read again.
+func TestDefinitionsAreBounded(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	ctx := t.Context()
+	const jobs, size = 600, 60 << 10 // together more than 32 MB
+	var list []core.Job
+	var ids []core.JobID
+	for i := range jobs {
+		j := oneJob(core.JobID(i + 1))
+		j.Def.Name, j.Def.Params = fmt.Sprint("job-", i), strings.Repeat("p", size)
+		list, ids = append(list, j), append(ids, j.Def.ID)
+	}
+	f.create(t, list...)
+	read := func() float64 {
+		f.db.Units()
+		found, unread, err := f.store.Jobs(ctx, ids)
+		if ok(t, err); len(found) != jobs || len(unread) > 0 {
+			t.Fatalf("%d found, %d unread", len(found), len(unread))
+		}
+		return f.db.Units().Read
+	}
+	const ofDef = 16 // units of a definition of 60 KB
+	first, again := read(), read()
+	if first != jobs*(1+ofDef) {
+		t.Errorf("the first read: %g units", first)
+	}
+	if out := (again - jobs) / ofDef; out < 0.05*jobs || out > 0.5*jobs {
+		t.Errorf("of %d definitions %g were read again", jobs, out)
+	}
+}
