@@ -14,7 +14,7 @@ import (
 
 type costCmd struct {
 	File      []string `short:"f" placeholder:"FILE|DIR|-" help:"The jobs; none: what an idle deployment costs."`
-	HTTPAPI   bool     `name:"http-api" help:"With an HTTP API in front; else a function URL."`
+	URL       bool     `name:"function-url" help:"With a function URL in front (-c tickring:functionUrl=true); else an HTTP API."`
 	Executors int      `default:"1" help:"Executors that beat; those at fixed addresses, functions and queues do not."`
 	Alarms    int      `default:"0" help:"Metrics that CloudWatch alarms look at: 17 with all alarms of the stack."`
 	Canary    bool     `help:"With the canary job, each minute."`
@@ -30,6 +30,7 @@ type costed struct {
 	JobsPerMonth      float64     `json:"jobsPerMonth"`
 	DollarsPerMonth   float64     `json:"dollarsPerMonth"`
 	DollarsPerMillion float64     `json:"dollarsPerMillionFires,omitempty"`
+	BehindURL         float64     `json:"dollarsPerMillionFiresBehindFunctionURL,omitempty"`
 }
 
 func (c *costCmd) Run(e *Env) error {
@@ -55,11 +56,14 @@ func (c *costCmd) Run(e *Env) error {
 			if s.Paused != nil && *s.Paused {
 				continue
 			}
-			jobs = append(jobs, cost.Job{Name: s.Def.App + "/" + s.Def.Name, Schedule: s.Schedule, Took: took, Keep: time.Duration(max(s.Def.Keep.Days, 1)) * 24 * time.Hour})
+			jobs = append(jobs, cost.Job{Name: s.Def.App + "/" + s.Def.Name, Schedule: s.Schedule, Took: took, Keep: cost.Kept(s.Def)})
 		}
 	}
 	d := cost.Standard()
-	d.HTTPAPI, d.Executors, d.Alarms = c.HTTPAPI, c.Executors, c.Alarms
+	d.Executors, d.Alarms = c.Executors, c.Alarms
+	if c.URL {
+		d = d.FunctionURL()
+	}
 	idle := cost.Idle(d)
 	if c.Canary {
 		canary, err := cost.Canary(d)
@@ -83,6 +87,7 @@ func (c *costCmd) Run(e *Env) error {
 	res.DollarsPerMonth = res.IdlePerMonth + res.JobsPerMonth
 	if used.Fires > 0 {
 		res.DollarsPerMillion = res.JobsPerMonth / used.Fires * 1e6
+		res.BehindURL = cost.Sum(p.Bill(cost.Jobs(counts, d.FunctionURL()))) / used.Fires * 1e6
 	}
 	if e.json() {
 		return e.printJSON(res)
@@ -99,7 +104,11 @@ func (c *costCmd) Run(e *Env) error {
 	}
 	table(e.Stdout, append(rows, []string{"in all", "", "", cost.Dollars(res.DollarsPerMonth)}))
 	if used.Fires > 0 {
-		e.printf("%s fires a month, %s a million\n", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
+		e.printf("%s fires a month, %s a million", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
+		if d.HTTPAPI {
+			e.printf(" behind an HTTP API; behind a function URL %s", cost.Dollars(res.BehindURL))
+		}
+		e.printf("\n")
 	}
 	e.printf("Prices of us-east-1, on demand; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n")
 	return nil

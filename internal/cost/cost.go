@@ -66,19 +66,26 @@ const (
 
 // Deployment is what the bill depends on besides the jobs.
 type Deployment struct {
-	HTTPAPI   bool          // in front of callbacks and beats; else a function URL
+	HTTPAPI   bool          // in front of callbacks and beats; else a function URL, of the function that takes all requests
 	Keep      time.Duration // how long runs stay
 	RunBytes  int           // of a run, as DynamoDB counts them
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
 	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
-	MemoryMB  struct{ Tick, Dispatch, Callback, Registry int }
+	MemoryMB  struct{ Tick, Dispatch, Callback, Registry, API int }
 }
 
 // Standard is a stack as it is deployed without any choices.
 func Standard() Deployment {
-	d := Deployment{Keep: 30 * 24 * time.Hour, RunBytes: 480, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
-	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry = 256, 256, 128, 128
+	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 480, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
+	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry, d.MemoryMB.API = 256, 256, 128, 128, 256
+	return d
+}
+
+// FunctionURL is the same deployment without an HTTP API: one function takes all requests.
+func (d Deployment) FunctionURL() Deployment {
+	d.HTTPAPI = false
+	d.MemoryMB.Callback, d.MemoryMB.Registry = d.MemoryMB.API, d.MemoryMB.API
 	return d
 }
 
@@ -137,7 +144,7 @@ func Jobs(c Counts, d Deployment) Usage {
 
 // Canary is what a job that fires each minute to a function of the stack uses.
 func Canary(d Deployment) (Usage, error) {
-	d.Keep, d.HTTPAPI = 24*time.Hour, false // its end is a call inside the stack
+	d.Keep, d.HTTPAPI = leastKept, false // its end is a call inside the stack
 	job := []Job{{Name: "canary", Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}}}}
 	c, err := Replay(job, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
 	if err != nil {

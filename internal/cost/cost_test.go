@@ -80,15 +80,17 @@ func TestFleets(t *testing.T) {
 			}
 			holds(t, "aws.md", fmt.Sprintf("| %s | %.0f | %.0f | %.2f | %.3f |", f.name, 1e6*per(c.Messages), 1e6*per(c.Advances), units, requests))
 
-			u := Jobs(c, Standard())
+			u := Jobs(c, Standard().FunctionURL())
 			u = u.times(1e6 / u.Fires)
+			behindAPI := Jobs(c, Standard())
+			behindAPI = behindAPI.times(1e6 / behindAPI.Fires)
 			bill := map[string]float64{}
 			for _, l := range Virginia.Bill(u) {
 				bill[l.What] = l.Dollars
 			}
 			sum := Sum(Virginia.Bill(u))
 			holds(t, "cost.md", fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |", f.name, bill["table writes"], bill["table reads"], bill["history stored"],
-				bill["queue requests"], bill["function invocations"]+bill["function time"], sum, sum+Virginia.HTTPRequests))
+				bill["queue requests"], bill["function invocations"]+bill["function time"], sum, Sum(Virginia.Bill(behindAPI))))
 			if f.dollars > 0 && sum > f.dollars {
 				t.Errorf("$%.2f a million fires; at most $%.2f", sum, f.dollars)
 			}

@@ -57,6 +57,17 @@ type Job struct {
 	Keep time.Duration
 }
 
+// leastKept is how long a table keeps a run whatever its job says: longer than a
+// queue keeps the message that may bring it once more.
+const leastKept = 15 * 24 * time.Hour
+
+// Kept is how long a job's runs stay, by its own word or by default.
+func Kept(d core.Def) time.Duration {
+	j := core.Job{Def: d}
+	j.Normalize()
+	return max(time.Duration(j.Def.Keep.Days)*24*time.Hour, leastKept)
+}
+
 // Keep is how long a run stays on average.
 func Keep(jobs []Job, begin time.Time) (time.Duration, error) {
 	fires, kept := 0.0, 0.0
