@@ -17,11 +17,12 @@ import (
 	"github.com/aws/jsii-runtime-go"
 )
 
-// Seconds. A message is invisible for twice as long as the function that took
-// it may live, so that nobody else sends meanwhile.
+// Seconds. A message is invisible for longer than the function that took it may
+// live, so that nobody else has to look at what is done, and so briefly that a fire
+// whose function dies twice is sent a third time within the default grace.
 const (
-	sendTimeout = 30
-	visibility  = 2 * sendTimeout
+	sendTimeout = 20
+	visibility  = 25
 	tickTimeout = 60 // until the schedule wakes the next
 	doorTimeout = 29 // an HTTP API waits for 30
 )

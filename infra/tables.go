@@ -73,18 +73,18 @@ func billing(p *Props) awsdynamodb.Billing {
 	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: read, WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
 }
 
-// maxReceives is how often a message comes again, each after its visibility,
-// before it is a dead letter: an outage of what dispatch needs, of an hour and
-// a half, kills no message.
-const maxReceives = 100
+// maxReceives is how often a message comes again, after its visibility or, where
+// dispatch could tell, sooner for the first times, before it is a dead letter: an
+// outage of what dispatch needs, of an hour and a half, kills no message.
+const maxReceives = 250
 
 func (s *Scheduler) queues(id string, p *Props) {
-	queue := func(name string, dead *awssqs.DeadLetterQueue) awssqs.Queue {
+	queue := func(name string, visibility float64, dead *awssqs.DeadLetterQueue) awssqs.Queue {
 		props := &awssqs.QueueProps{
 			Encryption:        awssqs.QueueEncryption_SQS_MANAGED,
 			EnforceSSL:        jsii.Bool(true),
 			RetentionPeriod:   awscdk.Duration_Days(jsii.Number(14)),
-			VisibilityTimeout: awscdk.Duration_Seconds(jsii.Number(visibility)),
+			VisibilityTimeout: awscdk.Duration_Seconds(&visibility),
 			DeadLetterQueue:   dead,
 		}
 		if p.EncryptionKey != nil {
@@ -94,10 +94,10 @@ func (s *Scheduler) queues(id string, p *Props) {
 		fixed(id, q, name)
 		return q
 	}
-	s.Dead = queue("Dead", nil)
+	s.Dead = queue("Dead", visibility, nil)
 	dead := &awssqs.DeadLetterQueue{Queue: s.Dead, MaxReceiveCount: jsii.Number(maxReceives)}
-	s.Fires = queue("Fires", dead)
-	s.Slow = queue("Slow", dead)
-	s.Checks = queue("Checks", dead)
-	s.Results = queue("Results", dead)
+	s.Fires = queue("Fires", visibility, dead)
+	s.Slow = queue("Slow", visibility, dead)
+	s.Checks = queue("Checks", visibility, dead)
+	s.Results = queue("Results", 2*doorTimeout, dead) // who takes them lives longer, and nothing of them is late
 }

@@ -52,7 +52,7 @@ type Options struct {
 	MaxAhead time.Duration // 895 s
 	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
 	// The longest cut of a message and the second by which a queue brings it too early.
-	HoldAhead time.Duration // 21 s
+	HoldAhead time.Duration // 11 s
 	// EarlyEvery is how often it is told and stored how early messages come, which
 	// Plan.Cut follows. 0: never, which is right where there is no cut.
 	EarlyEvery time.Duration
@@ -116,7 +116,7 @@ func (o *Options) defaults() {
 	set(&o.Behind, 10*time.Minute)
 	set(&o.CheckGrace, 5*time.Second)
 	set(&o.MaxAhead, 895*time.Second)
-	set(&o.HoldAhead, 21*time.Second)
+	set(&o.HoldAhead, 11*time.Second)
 	set(&o.GateFor, 3*time.Second)
 	set(&o.GateWait, 10*time.Second)
 	set(&o.AskFor, 3*time.Second)

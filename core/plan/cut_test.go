@@ -15,7 +15,7 @@ func TestCut(t *testing.T) {
 	aws := AWS().Cut
 	for n, want := range map[int]time.Duration{
 		0: 0, 1: 50 * ms, 50: 50 * ms, 51: time.Second, 2500: time.Second, 2501: 2 * time.Second, 5000: 2 * time.Second, 25_000: 10 * time.Second,
-		50_000: 20 * time.Second, 1_000_000: 20 * time.Second,
+		50_000: 10 * time.Second, 1_000_000: 10 * time.Second,
 	} {
 		if got := aws.Of(0, n); got != want {
 			t.Errorf("%d fires: %s, want %s", n, got, want)

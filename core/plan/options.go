@@ -52,7 +52,7 @@ func AWS() Options {
 		MaxSkips:        20000, // 5 h of a secondly job; about 5 ms
 		TailCheck:       10 * time.Minute,
 		Cut: Cut{
-			Every: 2500, Step: time.Second, Max: 20 * time.Second, Few: ring.MaxFires,
+			Every: 2500, Step: time.Second, Max: 10 * time.Second, Few: ring.MaxFires,
 			Lonely: 150 * time.Millisecond, LonelyMin: 50 * time.Millisecond, Way: 30 * time.Millisecond,
 			FollowStep: 50 * time.Millisecond, FollowMax: 300 * time.Millisecond, FollowEvery: 16 * time.Minute,
 		},

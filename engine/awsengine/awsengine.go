@@ -53,7 +53,7 @@ type Names struct {
 type Options struct {
 	Names Names
 	// Visibility is how long a received message is invisible to others, whole
-	// seconds: 60 s.
+	// seconds: 25 s.
 	Visibility time.Duration
 	// KeepRuns is how long runs, skipped and change records stay that no job's
 	// keep says more of: 30 days; no run goes before 15, the longest that its
@@ -90,7 +90,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 		}
 	}
 	if o.Visibility == 0 {
-		o.Visibility = time.Minute
+		o.Visibility = 25 * time.Second
 	}
 	if o.Visibility%time.Second != 0 || o.Visibility < 0 || o.Visibility > 12*time.Hour {
 		return nil, fmt.Errorf("visibility %s: it is whole seconds, at most 12 h", o.Visibility)

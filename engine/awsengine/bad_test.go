@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -327,6 +328,44 @@ func TestTriedAgainInVain(t *testing.T) {
 		f.sqs.Faults = func(context.Context, fakeaws.Call) fakeaws.Fault { asked++; return fakeaws.Fault{} }
 		if err := f.store.Release(t.Context(), got, time.Now())[0]; err == nil || asked != 1 {
 			t.Errorf("a message that is visible again: asked %d times, %v", asked, err)
+		}
+	})
+}
+
+// What Lambda received comes again at its moment, whole seconds later than now, ten
+// to a request; a queue that is none of the deployment's is named.
+func TestComeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		for i := range 12 {
+			f.send(t, fakeaws.Names.Fires, fmt.Sprint(i))
+		}
+		asked := 0
+		f.sqs.Faults = func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
+			if c.Op == "ChangeMessageVisibilityBatch" {
+				asked++
+			}
+			return fakeaws.Fault{}
+		}
+		var list []awsengine.Again
+		for len(list) < 12 {
+			out, err := f.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10, VisibilityTimeout: 25})
+			ok(t, err)
+			for _, m := range out.Messages {
+				list = append(list, awsengine.Again{Receipt: *m.ReceiptHandle, At: time.Now().Add(time.Duration(len(list)) * 700 * time.Millisecond)})
+			}
+		}
+		now := time.Now()
+		ok(t, f.store.ComeAgain(t.Context(), "fires", list)...)
+		hidden := map[time.Duration]int{}
+		for _, m := range f.sqs.Messages(fakeaws.Names.Fires) {
+			hidden[m.Hidden.Sub(now)]++
+		}
+		if want := map[time.Duration]int{0: 1, 1 * time.Second: 1, 2 * time.Second: 1, 3 * time.Second: 2, 4 * time.Second: 1, 5 * time.Second: 2, 6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked != 2 {
+			t.Errorf("by %d requests they come again after %v, want %v", asked, hidden, want)
+		}
+		if err := f.store.ComeAgain(t.Context(), "dead", list)[11]; err == nil || !strings.Contains(err.Error(), `"dead"`) {
+			t.Errorf("of another queue: %v", err)
 		}
 	})
 }

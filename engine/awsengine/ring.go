@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -417,23 +418,56 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 // Release implements engine.Queue.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
 	return s.settle(ctx, back, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &q}
-		for _, k := range of {
-			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k], VisibilityTimeout: s.hidden(at)})
-		}
-		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return out.Failed, nil
+		return s.hide(ctx, q, handles, of, func(int) time.Time { return at })
 	})
 }
 
-// hidden is the visibility of a message that is to come again at a moment: whole
-// seconds, rounded up, for before it there is nothing to do.
-func (s *Store) hidden(at time.Time) int32 {
-	d := min(max(at.Sub(s.o.Now()), 0), maxVisibility)
-	return int32((d + time.Second - 1) / time.Second)
+// Again is when a message is to come again that Lambda received.
+type Again struct {
+	Receipt string
+	At      time.Time
+}
+
+// ComeAgain does for what Lambda received, and is told not to ack, what Release does
+// for what this process did. The queue is named by the end of its URL, as events name it.
+func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
+	errs := make([]error, len(list))
+	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks}
+	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })
+	if i < 0 {
+		for k := range errs {
+			errs[k] = fmt.Errorf("no queue of this deployment is named %q", queue)
+		}
+		return errs
+	}
+	url := urls[i]
+	for first := 0; first < len(list); first += entriesPerBatch {
+		some := list[first:min(first+entriesPerBatch, len(list))]
+		handles := make([]*string, len(some))
+		for k := range some {
+			handles[k] = &some[k].Receipt
+		}
+		copy(errs[first:], s.entries(ctx, url, len(some), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+			return s.hide(ctx, url, handles, of, func(k int) time.Time { return some[k].At })
+		}))
+	}
+	return errs
+}
+
+// hide makes one request that has messages come again: after whole seconds, rounded
+// up, for before its moment there is nothing to do with one.
+func (s *Store) hide(ctx context.Context, queue string, handles []*string, of []int, at func(k int) time.Time) ([]sqstypes.BatchResultErrorEntry, error) {
+	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
+	for _, k := range of {
+		d := min(max(at(k).Sub(s.o.Now()), 0), maxVisibility)
+		in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k],
+			VisibilityTimeout: int32((d + time.Second - 1) / time.Second)})
+	}
+	out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return out.Failed, nil
 }
 
 // Depth implements engine.Queue; SQS counts approximately.

@@ -71,7 +71,7 @@ func smallFunctions() deployment {
 func functions() deployment {
 	return deployment{
 		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, rates: parts.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, SettleFor: 10 * time.Minute},
-		invocation: 28 * time.Second, visibility: time.Minute, backoffMax: time.Minute, earlyEvery: time.Minute,
+		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute, earlyEvery: time.Minute,
 		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute, lane: true,
 		retryDelay: 5 * time.Second,
 	}

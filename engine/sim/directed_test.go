@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -757,5 +758,46 @@ func TestPauseEndsInTime(t *testing.T) {
 	}})
 	if n := r.Counts["state succeeded"]; n < 60 {
 		t.Errorf("%d runs in the eleven minutes without a pause", n)
+	}
+}
+
+// Two deaths of what dispatches a fire, one of them at whatever step and the other
+// before its claim, cost it no more than the time until its message comes again: a
+// minutely one is sent within its grace.
+func TestTwoDeathsAreNoMisfire(t *testing.T) {
+	for _, op := range []string{"Jobs", "Create", "Send", "PutJournal", "Ack"} {
+		for _, fate := range []Fate{Kill, KillAfter} {
+			for _, ops := range [][2]string{{"Jobs", op}, {op, "Jobs"}} {
+				if ops[0] == "Ack" && fate == KillAfter {
+					continue // that was all
+				}
+				t.Run(fmt.Sprint(ops, " ", fate), func(t *testing.T) {
+					var mu sync.Mutex
+					kills, last := 0, time.Duration(0)
+					r := directed(t, Config{Far: true, Deployed: true, For: 6 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Minute)), jobOf("alpha", "two", every(time.Minute))},
+						Script: func(c Call) Fate {
+							mu.Lock()
+							defer mu.Unlock()
+							// The second is of the same fires: the next are due a minute later.
+							since := c.At - last
+							if c.Process != "dispatcher" || c.At < 2*time.Minute || kills == 2 || c.Op != ops[kills] || kills == 1 && (since < 10*time.Second || since > 50*time.Second) {
+								return Fine
+							}
+							kills, last = kills+1, c.At
+							if c.Op != op {
+								return Kill
+							}
+							return fate
+						}})
+					if kills != 2 {
+						t.Errorf("%d deaths", kills)
+					}
+					r.want(t, "state skipped", 0)
+					if n := r.Counts["state succeeded"]; n < 2*5-1 {
+						t.Errorf("%d runs", n)
+					}
+				})
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,6 +26,10 @@ type handler struct {
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
 	slow  string // the name of the queue of the slow lane
+	// again has messages of a queue come again, each at its moment; nil: when their
+	// visibility ends, which is what they would wait for at most.
+	again      func(ctx context.Context, queue string, list []awsengine.Again) []error
+	visibility time.Duration
 	// letter takes what comes from the queue of dead letters, which is named dead.
 	letter func(context.Context, core.Letter) error
 	dead   string
@@ -39,7 +44,8 @@ func queueName(of string) string { return of[strings.LastIndexAny(of, "/:")+1:] 
 const maxRecords = 10_000
 
 // answerIn is how long before the end of an invocation all work ends: time to
-// store what was begun and to say which messages are done.
+// store what was begun and to say which messages are done, and when the others are
+// to come again, for which there is half of it.
 const answerIn = 2 * time.Second
 
 // handle answers which messages are to come again. One that cannot be read is
@@ -50,6 +56,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	if err := check(&e); err != nil {
 		return events.SQSEventResponse{}, err
 	}
+	whole := ctx
 	if end, ok := ctx.Deadline(); ok {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithDeadline(ctx, end.Add(-answerIn))
@@ -63,19 +70,23 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	}
 	if h.look != nil {
 		if err := h.look(ctx); err != nil {
+			var all []failure
+			for i := range e.Records {
+				all = append(all, failure{r: &e.Records[i], err: err})
+			}
+			h.comeAgain(whole, all)
 			return events.SQSEventResponse{}, fmt.Errorf("all messages come again: %w", err)
 		}
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
 	var msgs []ring.Message
-	var of []string // message IDs
+	var of, checkOf []*events.SQSMessage
 	var checks []*ring.Check
-	var checkOf []string
-	var causes []error
-	fail := func(id string, err error) {
-		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: id})
-		if !errors.Is(err, ring.ErrNewer) {
-			causes = append(causes, err)
+	var failures []failure // of those that are to come again as soon as may be
+	fail := func(f failure) {
+		res.BatchItemFailures = append(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: f.r.MessageId})
+		if !errors.Is(f.err, ring.ErrNewer) {
+			failures = append(failures, f)
 		}
 	}
 	buried := 0
@@ -85,41 +96,89 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		switch {
 		case errors.Is(err, ring.ErrNewer):
 			h.log.Warn("message of a newer version comes again", "message", r.MessageId)
-			fail(r.MessageId, err)
+			fail(failure{r: r, err: err})
 		case err != nil:
 			if berr := h.bury(ctx, r.Body, err.Error()); berr != nil {
 				h.log.Error("unreadable message could not be buried and comes again", "message", r.MessageId, "why", err.Error(), "err", berr)
-				fail(r.MessageId, berr)
+				fail(failure{r: r, err: berr})
 				continue
 			}
 			buried++
 			h.log.Error("unreadable message is among the dead letters", "message", r.MessageId, "why", err.Error())
 		case m.Kind == ring.KindCheck:
-			checks, checkOf = append(checks, m.Check), append(checkOf, r.MessageId)
+			checks, checkOf = append(checks, m.Check), append(checkOf, r)
 		default:
 			m.Slow = queueName(r.EventSourceARN) == h.slow
-			msgs, of = append(msgs, m), append(of, r.MessageId)
+			msgs, of = append(msgs, m), append(of, r)
 		}
 	}
 	for i, err := range h.checked(ctx, checks) {
 		if err != nil {
-			h.log.Warn("check comes again", "message", checkOf[i], "err", err)
-			fail(checkOf[i], err)
+			h.log.Warn("check comes again", "message", checkOf[i].MessageId, "err", err)
+			fail(failure{r: checkOf[i], err: err})
 		}
 	}
 	if len(msgs) > 0 {
 		for i, v := range h.fires(ctx, msgs) {
 			if !v.Ack {
-				h.log.Warn("message comes again", "message", of[i], "slot", msgs[i].Slot, "err", v.Err)
-				fail(of[i], v.Err)
+				h.log.Warn("message comes again", "message", of[i].MessageId, "slot", msgs[i].Slot, "err", v.Err)
+				fail(failure{of[i], v.RetryAt, v.Err})
 			}
 		}
 	}
+	h.comeAgain(whole, failures)
 	// Not where something was buried: it would be buried again.
-	if n := len(causes); n > 1 && 2*n > len(e.Records) && buried == 0 {
-		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), causes[0])
+	if n := len(failures); n > 1 && 2*n > len(e.Records) && buried == 0 {
+		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), failures[0].err)
 	}
 	return res, nil
+}
+
+// failure is a message that is not done, and when it may be tried again; zero:
+// whenever it comes.
+type failure struct {
+	r   *events.SQSMessage
+	at  time.Time
+	err error
+}
+
+// comeAgain tells the queue when messages are to come again: else they would when
+// their visibility ends, which is made for what died and is longer than most that is
+// in a message's way.
+func (h *handler) comeAgain(ctx context.Context, failures []failure) {
+	if h.again == nil || len(failures) == 0 {
+		return
+	}
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Now().Add(answerIn)
+	}
+	ctx, cancel := context.WithDeadline(ctx, end.Add(-answerIn/2))
+	defer cancel()
+	now := time.Now()
+	queue := queueName(failures[0].r.EventSourceARN)
+	list := make([]awsengine.Again, len(failures))
+	for i, f := range failures {
+		list[i] = awsengine.Again{Receipt: f.r.ReceiptHandle, At: h.when(&f, now)}
+	}
+	for i, err := range h.again(ctx, queue, list) {
+		if err != nil {
+			h.log.Warn("a message comes again only when its visibility ends", "message", failures[i].r.MessageId, "err", err)
+		}
+	}
+}
+
+// when a message comes again: at the moment that was named for it, else after a wait
+// that doubles with its receipts up to its visibility, spread so that what failed
+// together does not return together. Shorter ones would spend the receipts that a
+// message has within minutes.
+func (h *handler) when(f *failure, now time.Time) time.Time {
+	if f.at.After(now) {
+		return f.at
+	}
+	n, _ := strconv.Atoi(f.r.Attributes["ApproximateReceiveCount"])
+	wait := time.Second << min(max(n-1, 0), 16)
+	return now.Add(min(wait+rand.N(wait/4), h.visibility))
 }
 
 // checksAtOnce bounds how many checks of a batch are made side by side.

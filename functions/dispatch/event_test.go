@@ -19,6 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
 )
@@ -379,6 +380,69 @@ func TestFailures(t *testing.T) {
 	}
 }
 
+// What is not done comes again when it may be tried, and else after a wait that
+// doubles with its receipts: not when its visibility ends, which is as long as an
+// invocation and more. What a newer reader is to read has no hurry.
+func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		now := time.Now()
+		claimed := now.Add(7 * time.Second)
+		verdicts := []dispatch.Verdict{{Ack: true}, {Err: core.ErrThrottled}, {RetryAt: claimed, Err: core.ErrRefused}, {Err: core.ErrThrottled}, {RetryAt: now.Add(-time.Minute), Err: core.ErrThrottled}}
+		within := map[string][2]time.Duration{ // what the queue is told, after so long
+			id(3): {time.Second, 1250 * time.Millisecond}, id(4): {7 * time.Second, 7 * time.Second},
+			id(5): {8 * time.Second, 10 * time.Second}, id(6): {25 * time.Second, 25 * time.Second},
+		}
+		newer := `{"v":2,"kind":"fires","slot":1795275060}`
+		var e events.SQSEvent
+		if err := json.Unmarshal(batch(newer, fires(1), fires(2), fires(3), fires(4), fires(5)), &e); err != nil {
+			t.Fatal(err)
+		}
+		for i := range e.Records {
+			e.Records[i].ReceiptHandle, e.Records[i].EventSourceARN = e.Records[i].MessageId, "arn:aws:sqs:us-east-1:123456789012:tickring-fires"
+			e.Records[i].Attributes = map[string]string{"ApproximateReceiveCount": []string{"1", "1", "1", "2", "4", "200"}[i]}
+		}
+		c := calls{verdict: func(i int) dispatch.Verdict { return verdicts[i] }}
+		h := c.handler()
+		told := map[string]time.Duration{}
+		h.visibility = 25 * time.Second
+		h.again = func(ctx context.Context, queue string, list []awsengine.Again) []error {
+			if end, ok := ctx.Deadline(); queue != "tickring-fires" || !ok || end.After(now.Add(19*time.Second)) {
+				t.Errorf("the queue %s is told by %s", queue, end)
+			}
+			for _, a := range list {
+				told[a.Receipt] = a.At.Sub(now)
+			}
+			return make([]error, len(list))
+		}
+		judge := func(what string) {
+			t.Helper()
+			for id, want := range within {
+				if got, ok := told[id]; !ok || got < want[0] || got > want[1] {
+					t.Errorf("%s: %s comes again after %s (%t), want %s to %s", what, id, got, ok, want[0], want[1])
+				}
+			}
+			if len(told) != len(within) {
+				t.Errorf("%s: told of %v", what, told)
+			}
+			clear(told)
+		}
+		// More than half of them: the invocation fails as a whole, and they come again as soon.
+		if _, err := h.handle(ctx, e); err == nil {
+			t.Error("four of six failed, and the mapping does not back off")
+		}
+		judge("not done")
+		h.look = func(context.Context) error { return core.ErrThrottled }
+		if _, err := h.handle(ctx, e); err == nil {
+			t.Error("nothing may be judged, and the invocation did not fail")
+		}
+		soon := [2]time.Duration{time.Second, 1250 * time.Millisecond}
+		within[id(1)], within[id(2)], within[id(4)] = soon, soon, [2]time.Duration{2 * time.Second, 2500 * time.Millisecond}
+		judge("before it is judged")
+	})
+}
+
 // Work ends before the invocation does, so that what was done is told.
 func TestWorkEndsInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -414,12 +478,12 @@ func TestWired(t *testing.T) {
 		var k calls
 		h := wire(&c, store.Engine(), k.handler().bury, func(context.Context, core.Letter) error { return nil }, slog.New(slog.DiscardHandler))
 		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
-		at := core.InstantOf(time.Now()) + 15
+		at := core.InstantOf(time.Now()) + 9
 		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(7, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})),
 			string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, at)}}})))
 		began := time.Now()
 		back, err := invoke(t, h, doc)
-		if err != nil || len(back) > 0 || time.Since(began) < 14*time.Second {
+		if err != nil || len(back) > 0 || time.Since(began) < 8*time.Second {
 			t.Errorf("after %s: %v come again, %v", time.Since(began), back, err)
 		}
 		if len(k.dead) != 1 {

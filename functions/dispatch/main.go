@@ -25,7 +25,9 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
-	awslambda.Start(wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log).handle)
+	h := wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log)
+	h.again, h.visibility = store.ComeAgain, c.Visibility
+	awslambda.Start(h.handle)
 }
 
 // wire makes the handler on an engine.

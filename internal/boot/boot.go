@@ -40,7 +40,7 @@ type Config struct {
 	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	NoToken    bool            // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
-	Visibility time.Duration   // TICKRING_VISIBILITY: of the fires queue; 60s
+	Visibility time.Duration   // TICKRING_VISIBILITY: of the queues of fires and checks; 25s
 	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
 	Level      slog.Level      // TICKRING_LOG_LEVEL
 	Function   string          // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
@@ -133,7 +133,7 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
-	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "60s")); err != nil || c.Visibility < time.Second || c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
+	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second || c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
 	}
 	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")

@@ -31,7 +31,7 @@ func TestReadDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != time.Minute || c.Partitions != 16 || c.NoToken || len(c.Policy.Allow) > 0 ||
+	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != 25*time.Second || c.Partitions != 16 || c.NoToken || len(c.Policy.Allow) > 0 ||
 		c.Level != slog.LevelInfo || c.Report() != "" || c.Plan != plan.AWS() {
 		t.Errorf("%+v", c)
 	}

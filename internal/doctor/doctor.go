@@ -435,7 +435,7 @@ func queues(f *Facts) []Finding {
 				add(Warning, "its dead letters go to "+nameOf(q.Dead, ":")+", which this stack does not look at", "update the stack")
 			}
 			if q.Dead != "" && q.MaxReceives < 20 {
-				add(Warning, fmt.Sprintf("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives), "set maxReceiveCount to 100")
+				add(Warning, fmt.Sprintf("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives), "set maxReceiveCount to 250")
 			}
 			if !taken(f.Cloud, q) {
 				add(Wrong, "no function takes anything from it: there is no event source mapping", "update the stack")
