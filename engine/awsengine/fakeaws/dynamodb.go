@@ -18,6 +18,8 @@ import (
 type DynamoDB struct {
 	// Faults is asked about each request; nil is none.
 	Faults Faults
+	// Allow is asked for each action of a request.
+	Allow Allow
 	// Lag is how far the index is behind a write; nil is not at all.
 	Lag func() time.Duration
 	// TTL is how long after the time in its attribute "expires" an item is
@@ -68,6 +70,11 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 	}
 	if err := f.begin(ctx, c); err != nil {
 		return err
+	}
+	if c.Op != "TransactWriteItems" && c.Op != "BatchExecuteStatement" {
+		if err := d.Allow.denied(ctx, c.Op, c.On); err != nil {
+			return operation(c.Op, err)
+		}
 	}
 	err := do(&f)
 	if f.dry && d.Dry != nil {
@@ -543,6 +550,11 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 		if bad != nil {
 			return bad
 		}
+		for i := range writes {
+			if err := d.Allow.denied(ctx, needed(&in.TransactItems[i]), d.nameOf(writes[i].table)); err != nil {
+				return err
+			}
+		}
 		d.lock()
 		defer d.mu.Unlock()
 		was, is := make([]item, len(writes)), make([]item, len(writes))
@@ -655,6 +667,28 @@ func (d *DynamoDB) free(held []spot) {
 	}
 }
 
+// needed is the action that an item of a transaction needs.
+func needed(a *types.TransactWriteItem) string {
+	switch {
+	case a.Put != nil:
+		return "PutItem"
+	case a.Update != nil:
+		return "UpdateItem"
+	case a.Delete != nil:
+		return "DeleteItem"
+	}
+	return "ConditionCheckItem"
+}
+
+func (d *DynamoDB) nameOf(t *table) string {
+	for name, x := range d.tables {
+		if x == t {
+			return name
+		}
+	}
+	return ""
+}
+
 func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 	n := 0
 	if p := a.Put; p != nil {
@@ -724,6 +758,13 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 			}
 			st, err := remembered(&d.statements, aws.ToString(in.Statements[i].Statement), parseStatement)
 			if err != nil {
+				return err
+			}
+			action := "PartiQLUpdate"
+			if st.insert != nil {
+				action = "PartiQLInsert"
+			}
+			if err := d.Allow.denied(ctx, action, st.table); err != nil {
 				return err
 			}
 			writes[i], errs[i] = d.partiql(st, in.Statements[i].Parameters)

@@ -60,6 +60,19 @@ type Fault struct {
 // at a time.
 type Faults func(context.Context, Call) Fault
 
+// Allow says whether who asks, as its context tells, may do an action on a table, an
+// index ("jobs/due") or the URL of a queue; nil: everybody may do all. An action is
+// named as IAM does: that of a statement or of a transaction's item, not of the request.
+type Allow func(ctx context.Context, action, on string) bool
+
+// denied is the answer where it is not allowed.
+func (a Allow) denied(ctx context.Context, action, on string) error {
+	if a == nil || a(ctx, action, on) {
+		return nil
+	}
+	return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: fmt.Sprintf("not authorized to perform %s on %s", action, on), Fault: smithy.FaultClient}
+}
+
 // Names are those of the tables and queues that Open makes.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
 

@@ -30,6 +30,8 @@ const (
 type SQS struct {
 	// Faults is asked about each request; nil is none.
 	Faults Faults
+	// Allow is asked for each request.
+	Allow Allow
 	// Observe is told of each message that came and each that went, in order
 	// and under the lock: it may not call back.
 	Observe func(queue string, m Message, gone bool)
@@ -103,6 +105,9 @@ func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 	}
 	if err := f.begin(ctx, c); err != nil {
 		return err
+	}
+	if err := q.Allow.denied(ctx, c.Op, c.On); err != nil {
+		return operation(c.Op, err)
 	}
 	if err := do(&f); err != nil {
 		var odd *unknown
