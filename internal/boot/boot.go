@@ -241,13 +241,13 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 	if sdk.Region == "" {
 		return c, sdk, nil, log, errors.New("configuration: AWS_REGION is missing")
 	}
+	stored, sdk := Clients{}.Of(sdk)
 	if c.Params != (Params{}) {
 		c.secrets(ssm.NewFromConfig(sdk))
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
-	queues := sqs.NewFromConfig(sdk)
-	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)), awssend.NewQueues(queues, sdk.Region)
-	s, err := awsengine.New(dynamodb.NewFromConfig(sdk), queues, awsengine.Options{Names: c.Names, Visibility: c.Visibility})
+	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)), awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
+	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored), awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
 }
 

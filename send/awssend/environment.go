@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/lambda"
@@ -15,13 +17,18 @@ import (
 // ErrNotConfigured says that nothing on this machine names a Region of AWS.
 var ErrNotConfigured = errors.New("no Region of AWS is configured")
 
+// kept is how many connections to one host stay open while they are idle: all
+// functions are at one, and a herd of sends pays for no new ones.
+const kept = 128
+
 // Environment makes both on what the SDK finds in the environment and in the
 // user's files. Without a Region it answers ErrNotConfigured at once and asks
 // nobody; any other error says why there are no credentials, after 3 s at most.
 func Environment(ctx context.Context) (*Functions, *Queues, error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
-	sdk, err := config.LoadDefaultConfig(ctx)
+	client := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) { t.MaxIdleConns, t.MaxIdleConnsPerHost = 0, kept })
+	sdk, err := config.LoadDefaultConfig(ctx, config.WithHTTPClient(client))
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("load the AWS configuration: %w", err)

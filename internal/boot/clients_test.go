@@ -1,0 +1,180 @@
+package boot
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+)
+
+// cloud is AWS as a server here: what is asked is answered with an empty object,
+// unless stalls says of a request that it is to have no answer.
+type cloud struct {
+	*httptest.Server
+	conns  atomic.Int32 // that were made
+	asked  atomic.Int32
+	stalls func(r *http.Request) bool
+}
+
+// of is the connection by which a request came.
+type of struct{}
+
+func newCloud(t *testing.T) *cloud {
+	c := &cloud{stalls: func(*http.Request) bool { return false }}
+	done := make(chan struct{})
+	c.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c.asked.Add(1)
+		if c.stalls(r) {
+			<-done
+			return
+		}
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.Write([]byte("{}"))
+	}))
+	c.Config.ConnContext = func(ctx context.Context, _ net.Conn) context.Context {
+		return context.WithValue(ctx, of{}, int(c.conns.Add(1)))
+	}
+	c.Start()
+	t.Cleanup(c.Close)
+	t.Cleanup(func() { close(done) }) // before: Close waits for who is asked
+	return c
+}
+
+func (c *cloud) clients(o Clients) (*dynamodb.Client, *lambda.Client) {
+	sdk := aws.Config{Region: "us-east-1", BaseEndpoint: &c.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+		return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+	})}
+	store, others := o.Of(sdk)
+	return dynamodb.NewFromConfig(store), lambda.NewFromConfig(others)
+}
+
+func get(ctx context.Context, db *dynamodb.Client) error {
+	_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("jobs"), Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "1"}}})
+	return err
+}
+
+// One answer in fifty that does not come costs its request one short attempt more,
+// and no other request anything.
+func TestAnAnswerThatDoesNotComeIsAskedForAgain(t *testing.T) {
+	c := newCloud(t)
+	var n, stalled atomic.Int32
+	c.stalls = func(*http.Request) bool {
+		stall := n.Add(1)%50 == 0
+		if stall {
+			stalled.Add(1)
+		}
+		return stall
+	}
+	db, _ := c.clients(Clients{Attempt: 250 * time.Millisecond})
+	const calls = 400
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range calls / 16 {
+				if err := get(ctx, db); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if stalled.Load() < calls/50 || c.asked.Load() < calls+stalled.Load() {
+		t.Errorf("%d requests for %d calls, of which %d had no answer", c.asked.Load(), calls, stalled.Load())
+	}
+}
+
+// A request that never has an answer ends by itself; what is bounded by who makes it
+// is made once, and waited for.
+func TestAttemptsEnd(t *testing.T) {
+	c := newCloud(t)
+	c.stalls = func(*http.Request) bool { return true }
+	db, functions := c.clients(Clients{Attempt: 10 * time.Millisecond, AttemptMax: 40 * time.Millisecond})
+	if err := get(t.Context(), db); err == nil || c.asked.Load() != 4 {
+		t.Errorf("asked %d times: %v; want an error after 4", c.asked.Load(), err)
+	}
+	c.asked.Store(0)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String("f")}); err == nil || ctx.Err() == nil || c.asked.Load() != 1 {
+		t.Errorf("invoked %d times: %v; its caller's time is over: %v", c.asked.Load(), err, ctx.Err())
+	}
+}
+
+// Requests that are under way together keep their connections, each for the next one.
+func TestConnectionsAreKept(t *testing.T) {
+	c := newCloud(t)
+	const together = 48
+	var arrived atomic.Pointer[sync.WaitGroup]
+	c.stalls = func(*http.Request) bool { // until all of a round are there
+		w := arrived.Load()
+		w.Done()
+		w.Wait()
+		return false
+	}
+	db, _ := c.clients(Clients{Attempt: time.Minute, AttemptMax: time.Minute})
+	for range 5 {
+		var round, all sync.WaitGroup
+		round.Add(together)
+		arrived.Store(&round)
+		for range together {
+			all.Go(func() {
+				if err := get(t.Context(), db); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	// A connection is free a moment after its answer has come, so a few more may be made.
+	if n := c.conns.Load(); n > together*3/2 {
+		t.Errorf("%d connections for %d requests at a time", n, together)
+	}
+}
+
+// A function that was frozen finds all its connections dead: a request learns that
+// once, by one short attempt, and the next is made by a new connection.
+func TestDeadConnectionsCostOneAttempt(t *testing.T) {
+	c := newCloud(t)
+	var dead atomic.Int32 // up to this one connections are dead
+	var lost atomic.Int32
+	const together = 20
+	var arrived sync.WaitGroup
+	arrived.Add(together)
+	c.stalls = func(r *http.Request) bool {
+		if dead.Load() == 0 {
+			arrived.Done()
+			arrived.Wait()
+			return false
+		}
+		if r.Context().Value(of{}).(int) <= int(dead.Load()) {
+			lost.Add(1)
+			return true
+		}
+		return false
+	}
+	db, _ := c.clients(Clients{Attempt: 300 * time.Millisecond})
+	var all sync.WaitGroup
+	for range together {
+		all.Go(func() {
+			if err := get(t.Context(), db); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	dead.Store(c.conns.Load())
+	if err := get(t.Context(), db); err != nil || lost.Load() != 1 {
+		t.Errorf("%d attempts were lost to dead connections, want 1: %v", lost.Load(), err)
+	}
+}
