@@ -104,9 +104,19 @@ type Global struct {
 	Holder     string
 	Generation int
 	Opening    bool
-	Rev        int64
+	// Loss is what the ring lost, as far as it is not on it again.
+	Loss Loss
+	Rev  int64
 	// Early is what was measured last; it changes without Rev.
 	Early Early
+}
+
+// Loss is what a tick found that the ring lost, and how far the jobs were walked
+// over since to send it again.
+type Loss struct {
+	From Instant   // instants after it are looked at; 0 nothing is under way
+	Next string    // where the walk goes on; empty at its beginning
+	At   time.Time // when it was found, or where From is 0, when the last walk was over
 }
 
 // Early is how early before their slots lonely messages of fires came to a

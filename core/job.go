@@ -92,6 +92,9 @@ type Sched struct {
 	PauseWhy   string
 	// PlanError says why the job could not be planned last time; empty is well.
 	PlanError string
+	// Compared is the instant up to which all that was demanded is known to have a
+	// run or a record; 0: nothing was compared yet.
+	Compared Instant
 }
 
 // NextRev is the revision after old, made at now, and its instant: neither goes
@@ -124,6 +127,8 @@ type Advance struct {
 	NewRevAt  time.Time
 	Change    *Change
 	PlanError string
+	// NewCompared is 0 where nothing was compared: then it stays.
+	NewCompared Instant
 }
 
 // Moved is s after an advance.
@@ -137,6 +142,9 @@ func (s Sched) Moved(a Advance) Sched {
 		s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
 	}
 	s.PlanError = a.PlanError
+	if a.NewCompared != 0 {
+		s.Compared = a.NewCompared
+	}
 	return s
 }
 

@@ -97,7 +97,7 @@ func (s *Scheduler) alarms(p *Props) {
 	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails", queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
 	// They are taken at once and kept where people find them: what came is counted.
 	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"), 0, 1)
-	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails", s.own(boot.DueLag, "Maximum"), 180, 2)
+	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour", s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
 	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"), "errors"), 2, 2)
 	over("Throttles", "functions are throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)

@@ -292,7 +292,10 @@ type Facts struct {
 	Generation int        `json:"generation,omitempty,omitzero"`
 	Holder     string     `json:"holder,omitempty,omitzero"`
 	LastTick   time.Time  `json:"lastTick,omitempty,omitzero"`
-	Now        time.Time  `json:"now"`
+
+	// LossFound When it was found that the queues lost messages; left out once what was on them is sent again
+	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
+	Now       time.Time `json:"now"`
 
 	// OldestMessage When the oldest message of fires was due, or earlier
 	OldestMessage time.Time `json:"oldestMessage,omitempty,omitzero"`
@@ -301,6 +304,9 @@ type Facts struct {
 	// Paused Everything is
 	Paused  bool `json:"paused,omitempty,omitzero"`
 	Standby bool `json:"standby,omitempty,omitzero"`
+
+	// UncomparedFrom From when on what was due is not compared with its runs yet, for a message that was due then may be on its way
+	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
 
 	// Unread What could not be read
 	Unread  []string  `json:"unread,omitempty,omitzero"`

@@ -2,11 +2,13 @@ package manage_test
 
 import (
 	"context"
+	"strconv"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -134,5 +136,56 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	}
 	if len(got) != len(want) || got[planned(60)] != core.CauseSchedule || got[retry] != core.CauseRetry {
 		t.Errorf("on the ring are %v, want %v", got, want)
+	}
+}
+
+// TestHealGoesOn: what a tick noted as lost is sent again, of all jobs, from where
+// the walk before had come to; then nothing more is done.
+func TestHealGoesOn(t *testing.T) {
+	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
+	for name, c := range map[string]struct {
+		loss core.Loss
+		want int64
+	}{
+		"nothing was lost": {core.Loss{}, 0},
+		"all":              {core.Loss{From: at(0)}, 9},
+		"from the second":  {core.Loss{From: at(0), Next: "1"}, 6},
+		"within the third": {core.Loss{From: at(0), Next: "3@" + strconv.FormatInt(int64(at(25)), 10)}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			f.quiet()
+			for _, name := range []string{"one", "two", "three"} {
+				j := f.create(spec(name, every(10*time.Second)))
+				pushNext(f, j.Def.ID, at(40))
+			}
+			f.clock = at(5).Time()
+			g, err := f.e.Manage.Global(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := g.Rev
+			g.Loss, g.Rev = c.loss, seen+1
+			if err := f.e.Manage.PutGlobal(ctx, seen, g); err != nil {
+				t.Fatal(err)
+			}
+			now := func() time.Time { return f.clock }
+			m := manage.New(f.e.Manage, f.e.Ring, nil, nil, manage.Options{Now: now, Plan: plan.Local(), PageFor: 1, Together: 1})
+			for range 2 {
+				sent, err := m.Heal(ctx)
+				if err != nil || sent != c.want {
+					t.Errorf("%d sent, want %d: %v", sent, c.want, err)
+				}
+				c.want = 0
+			}
+			if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
+				t.Errorf("noted is %+v: %v", g.Loss, err)
+			}
+			late, cancel := context.WithTimeout(ctx, 0)
+			defer cancel()
+			if sent, err := m.Heal(late); sent != 0 || err != nil {
+				t.Errorf("without time %d are sent: %v", sent, err)
+			}
+		})
 	}
 }

@@ -2,25 +2,26 @@ package tick
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
 
 const (
-	// maxRecovered bounds the instants of one job that a pass sends again; the
-	// next window's comparison goes on, and replan takes all.
+	// maxRecovered bounds the instants of one job that a pass sends again, maxRead the
+	// runs that it reads: the next goes on where it ended.
 	maxRecovered = 1000
-	maxRead      = 5000 // runs of a window
-	// lookBack bounds how old an instant is that is sent again: the record of its
-	// run is kept for a day at least.
-	lookBack = 24 * time.Hour
+	maxRead      = 5000
+	// lookBack bounds how old an instant is that is compared: a store of queues
+	// keeps runs for 15 days at least.
+	lookBack = 14 * 24 * time.Hour
+	// holdFor is for how long an instant without a run or a record is looked at
+	// again, after it was sent again, or while it is put back: both may be lost too.
+	holdFor = time.Hour
 )
 
 // gone is the time up to which no message is on the ring any more but those that
@@ -40,11 +41,12 @@ func (t *Ticker) gone(ctx context.Context) (upTo time.Time, oldest ring.Oldest) 
 	return upTo, oldest
 }
 
-// audit compares, for each job that is planned, its last finished window with
-// its runs, and adds the fires of instants that have neither a run nor a record.
-// It does so while messages are due or in flight too: what was due before the
-// oldest of them is on none, unless one of its slot was put back.
-// It is a net below the ring: what cannot be compared now is left.
+// audit compares, for each job that is planned, what was demanded since its last
+// comparison with its runs, and adds the fires of instants that have neither a run
+// nor a record. It does so while messages are due or in flight too: what was due
+// before the oldest of them is on none, unless one of its slot was put back.
+// Up to where it came goes with the advance: what cannot be compared now is
+// compared the next time.
 func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo time.Time, oldest ring.Oldest) {
 	if upTo.IsZero() || len(plans) == 0 {
 		return
@@ -65,18 +67,19 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo
 	slots := make(chan struct{}, t.o.AuditTogether)
 	for i := range plans {
 		s := plans[i].of
-		if s.State != core.Started || plans[i].begun || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
+		if s.State != core.Started || plans[i].again || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
 			continue
 		}
 		slots <- struct{}{}
 		all.Go(func() {
 			defer func() { <-slots }()
-			fires, err := t.lost(ctx, t.o.Plan.With(g.Groups), s, pausesOf(g, apps[s.App]), upTo)
+			c, err := t.compare(ctx, &s, pausesOf(g, apps[s.App]), upTo)
 			if err != nil {
-				t.o.Log.Warn("the last window of a job could not be compared with its runs", "job", s.ID, "err", err)
+				t.o.Log.Warn("what was demanded of a job could not be compared with its runs", "job", s.ID, "err", err)
 				return
 			}
-			fires = slices.DeleteFunc(fires, func(f core.Fire) bool { return oldest.PutBack(f.Slot, f.Slot) })
+			fires := slices.DeleteFunc(c.lost, func(f core.Fire) bool { return oldest.PutBack(f.Slot, f.Slot) })
+			plans[i].Advance.NewCompared = c.upTo
 			for _, f := range fires {
 				t.o.Log.Error("an instant had neither a run nor a record: it is sent again", "job", s.ID, "run", f.Run, "instant", f.At)
 			}
@@ -85,8 +88,6 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo
 	}
 	all.Wait()
 }
-
-var errUnclear = errors.New("of the pauses in the window the first are not known any more")
 
 // pauses are those of everything and of an app that are kept; known is from when on they are all.
 type pauses struct {
@@ -102,89 +103,106 @@ func pausesOf(g core.Global, a core.App) pauses {
 	return p
 }
 
-// lost is the fires of the job's last finished window that never became runs.
-// Of a job that fires less than once a window it is what was due after its
-// newest run. Where the number of groups has changed since, or the ring was behind
-// by more than a part of a window and has caught up, some may be in no comparison;
-// replan takes it.
-func (t *Ticker) lost(ctx context.Context, o plan.Options, s core.Sched, paused pauses, until time.Time) ([]core.Fire, error) {
+// comparison is what was found of a job: up to where all has a run or a record, or
+// was looked at for long enough, and what has neither.
+type comparison struct {
+	upTo core.Instant
+	lost []core.Fire
+}
+
+// compare looks at what was demanded of a job since it was last compared, up to a
+// time, or as much of that as one pass takes.
+func (t *Ticker) compare(ctx context.Context, s *core.Sched, paused pauses, until time.Time) (c comparison, err error) {
 	sch, err := schedule.Compile(s.Schedule, s.ID)
 	if err != nil {
-		return nil, err
-	}
-	if _, fixed := sch.FixedDelay(); fixed {
-		return nil, nil
+		return c, err
 	}
 	upTo := core.InstantOf(until.Add(-s.Schedule.Jitter))
 	if s.Next != 0 {
 		upTo = min(upTo, s.Next-1) // from there on it is being planned
 	}
-	since := core.InstantOf(s.RevAt) // instants after it are demanded
-	if upTo <= since {
-		return nil, nil
-	}
-	end := o.WindowStart(s.ID, upTo) - 1
-	from := o.WindowStart(s.ID, end) - 1
-	if at, ok := sch.Next(from); !ok || at > end { // lonely
-		end = upTo
-		first, last := core.RunRange(s.ID, since+1, end)
-		newest, err := t.store.RunSpan(ctx, last, first, 1)
-		if err != nil {
-			return nil, err
+	from := max(s.Compared, core.InstantOf(s.RevAt)) // instants after it are demanded
+	if oldest := core.InstantOf(t.o.Now().Add(-lookBack)); from < oldest {
+		if s.Compared != 0 {
+			t.o.Log.Error("what was demanded of a job is so old that it cannot be compared any more", "job", s.ID, "from", from, "to", oldest)
 		}
-		from = since
-		if len(newest) > 0 {
-			from, _ = newest[0].ID.Planned()
-		}
+		from = oldest
 	}
-	from = max(from, since, upTo.Add(-lookBack))
-	var lost []core.Fire
-	have := map[core.RunID]bool{}
-	read := false
-	for at, ok := sch.Next(from); ok && at <= end && len(lost) < maxRecovered; {
-		next, more := sch.Next(at)
-		if !read {
-			read = true
-			first, last := core.RunRange(s.ID, at, end)
-			runs, err := t.store.RunSpan(ctx, first, last, min(int(last-first)+1, maxRead))
-			if err != nil {
-				return nil, err
-			}
-			for i := range runs {
-				have[runs[i].ID] = true
-			}
-			if len(runs) == maxRead { // no window has so many
-				end, _ = runs[len(runs)-1].ID.Planned()
-			}
-		}
-		id := core.PlannedRun(s.ID, at)
-		if !have[id] && !covered(paused.list, at) {
-			frequent := more && next-at < core.Instant(o.Window/time.Second)
-			lost = append(lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
-		}
-		at, ok = next, more
+	if _, fixed := sch.FixedDelay(); fixed || upTo <= from {
+		return c, nil
 	}
-	if len(lost) == 0 {
-		return nil, nil
+	c.upTo = upTo
+	at, ok := sch.Next(from)
+	if !ok || at > upTo {
+		return c, nil
 	}
-	if paused.known.After(from.Time()) {
-		return nil, errUnclear
-	}
-	skips, err := t.store.Skips(ctx, s.ID, lost[0].At, lost[len(lost)-1].At)
+	have, upTo, err := t.runs(ctx, s.ID, at, upTo)
 	if err != nil {
-		return nil, err
+		return comparison{}, err
 	}
-	kept := lost[:0]
-	for _, f := range lost {
-		told := false
-		for i := range skips {
-			told = told || skips[i].Covers(f.At)
+	var unclear int
+	for ; ok && at <= upTo; at, ok = sch.Next(at) {
+		id := core.PlannedRun(s.ID, at)
+		switch {
+		case have[id] || covered(paused.list, at):
+			continue
+		case !at.Time().After(paused.known): // it may lie in a pause that is forgotten
+			unclear++
+			continue
+		case len(c.lost) == maxRecovered:
+			upTo = at - 1
+			continue
 		}
-		if !told {
-			kept = append(kept, f)
-		}
+		next, more := sch.Next(at)
+		frequent := more && next-at < core.Instant(t.o.Plan.Window/time.Second)
+		c.lost = append(c.lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
 	}
-	return kept, nil
+	if unclear > 0 {
+		t.o.Log.Warn("instants have neither a run nor a record, and may lie in a pause that is not known any more", "job", s.ID, "instants", unclear)
+	}
+	c.upTo = upTo
+	if err := t.told(ctx, s.ID, &c); err != nil {
+		return comparison{}, err
+	}
+	return c, nil
+}
+
+// runs reads the planned runs of a job from an instant up to another, or up to
+// where it came.
+func (t *Ticker) runs(ctx context.Context, job core.JobID, from, upTo core.Instant) (have map[core.RunID]bool, to core.Instant, err error) {
+	first, last := core.RunRange(job, from, upTo)
+	runs, err := t.store.RunSpan(ctx, first, last, min(int(last-first)+1, maxRead))
+	if err != nil {
+		return nil, 0, err
+	}
+	have = make(map[core.RunID]bool, len(runs))
+	for i := range runs {
+		have[runs[i].ID] = true
+	}
+	if len(runs) == maxRead {
+		upTo, _ = runs[len(runs)-1].ID.Planned()
+	}
+	return have, upTo, nil
+}
+
+// told takes out of what is lost what records tell of, and holds the comparison
+// before the first of the rest, for as long as that is looked at again.
+func (t *Ticker) told(ctx context.Context, job core.JobID, c *comparison) error {
+	if len(c.lost) == 0 {
+		return nil
+	}
+	skips, err := t.store.Skips(ctx, job, c.lost[0].At, c.lost[len(c.lost)-1].At)
+	if err != nil {
+		return err
+	}
+	c.lost = slices.DeleteFunc(c.lost, func(f core.Fire) bool {
+		return slices.ContainsFunc(skips, func(s core.Skip) bool { return s.Covers(f.At) })
+	})
+	recent := core.InstantOf(t.o.Now().Add(-holdFor))
+	if i := slices.IndexFunc(c.lost, func(f core.Fire) bool { return f.Slot > recent }); i >= 0 {
+		c.upTo = c.lost[i].At - 1
+	}
+	return nil
 }
 
 func covered(pauses []core.Pause, at core.Instant) bool {

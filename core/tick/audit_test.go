@@ -23,11 +23,27 @@ type flow struct {
 	age    time.Duration
 	stands func(time.Duration) bool // nothing is taken from the ring
 	busy   core.RunID               // it is put back each time
+	// behind is since when the ring is behind, of the time since the beginning; 0 it is not.
+	behind func(time.Duration) time.Duration
+	again  bool // what is sent again is lost like the rest
 }
 
 type aged struct {
 	tick.Store
 	age time.Duration
+}
+
+type late struct {
+	tick.Store
+	began  time.Time
+	behind func(time.Duration) time.Duration
+}
+
+func (l late) OldestMessage(context.Context) (ring.Oldest, error) {
+	if since := l.behind(time.Since(l.began)); since != 0 {
+		return ring.Oldest{Due: l.began.Add(since)}, nil
+	}
+	return ring.Oldest{}, nil
 }
 
 func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
@@ -63,6 +79,9 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	if f.age != 0 {
 		store = aged{store, f.age}
 	}
+	if f.behind != nil {
+		store = late{store, began, f.behind}
+	}
 	tk := tick.New(store, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
 		tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
 	for range hours * 60 {
@@ -92,7 +111,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 							eng.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: back}})
 							continue
 						}
-						if fire.Cause != core.CauseMisfire && lose(time.Since(began)) {
+						if (f.again || fire.Cause != core.CauseMisfire) && lose(time.Since(began)) {
 							lost++
 							continue
 						}
@@ -172,6 +191,47 @@ func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
 	}
 }
 
+// TestComparisonNeverJumps: what was lost while the ring was behind for hours is
+// found when it has caught up, and what was sent again and lost again too.
+func TestComparisonNeverJumps(t *testing.T) {
+	minutes := func(from, to int) func(time.Duration) bool {
+		return func(d time.Duration) bool {
+			return d > time.Duration(from)*time.Minute && d <= time.Duration(to)*time.Minute
+		}
+	}
+	for name, f := range map[string]struct {
+		flow
+		lose func(time.Duration) bool
+	}{
+		"behind for two hours": {flow{behind: func(d time.Duration) time.Duration {
+			if minutes(30, 150)(d) {
+				return 30 * time.Minute
+			}
+			return 0
+		}}, minutes(38, 120)},
+		"lost again": {flow{again: true}, minutes(38, 70)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := core.InstantOf(time.Now())
+				eng, recovered, lost := purged(t, f.flow, 5, []core.Job{every(time.Minute), every(time.Second), every(40 * time.Minute)}, core.Pause{}, f.lose)
+				if lost < 32*60 || recovered < lost {
+					t.Errorf("%d lost, %d sent again", lost, recovered)
+				}
+				for id, step := range []core.Instant{60, 1, 2400} {
+					for at := began - began%step + step; at < began+4*3600; at += step {
+						run := core.PlannedRun(core.JobID(id+1), at)
+						runs, _, err := eng.Dispatch.Runs(t.Context(), []core.RunID{run})
+						if _, ok := runs[run]; err != nil || !ok {
+							t.Fatalf("job %d has no run for %s (%s after the beginning): %v", id+1, at, at.Time().Sub(began.Time()), err)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestPutBackForHours: a fire that nobody takes hides no loss, and is no loss
 // itself, though it has no run.
 func TestPutBackForHours(t *testing.T) {
@@ -194,6 +254,38 @@ func TestWhatWaitsIsNotLost(t *testing.T) {
 		jobs := []core.Job{every(time.Minute), every(7 * time.Second), every(40 * time.Minute)}
 		if _, recovered, _ := purged(t, flow{stands: stands}, 3, jobs, core.Pause{}, func(time.Duration) bool { return false }); recovered != 0 {
 			t.Errorf("%d instants sent again that waited", recovered)
+		}
+	})
+}
+
+// TestWaitOfAComparisonIsTold: while the ring is behind, a pass says for how long
+// nothing could be compared.
+func TestWaitOfAComparisonIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		eng := memory.Open(memory.Options{})
+		if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		j := every(time.Minute)
+		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
+		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now()
+		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
+		for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+			tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+		res, err := tk.Pass(t.Context())
+		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
+			t.Errorf("it waits for %s: %v", res.Uncompared, err)
+		}
+		told := time.Duration(-1)
+		b := tk.Beats(tick.Invocation{Tell: func(lag time.Duration, _ int) { told = max(told, lag) }})
+		time.Sleep(20 * time.Minute) // until it is planned again
+		if err := b.Run(t.Context()); err != nil || told < 37*time.Minute {
+			t.Errorf("told is %s: %v", told, err)
 		}
 	})
 }

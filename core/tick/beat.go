@@ -183,6 +183,10 @@ func (b *Beats) wake(ctx context.Context, res Result) {
 // due just after the first is planned by the second.
 const lagFrom = 2 * time.Minute
 
+// uncomparedFrom is the wait for a comparison that is told as a lag too: one of some
+// minutes is that of a message which failed once.
+const uncomparedFrom = 30 * time.Minute
+
 func (b *Beats) told(res Result) {
 	if b.o.Tell == nil {
 		return
@@ -190,6 +194,9 @@ func (b *Beats) told(res Result) {
 	lag := res.Lag
 	if lag <= lagFrom {
 		lag = 0
+	}
+	if res.Uncompared > uncomparedFrom {
+		lag = max(lag, res.Uncompared)
 	}
 	b.o.Tell(lag, res.Recovered)
 }

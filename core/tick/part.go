@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
@@ -41,9 +42,10 @@ func (t *Ticker) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// part stores how many partitions and groups there are to be, and forgets the
-// last partition when it is no longer in use and holds no job any more.
-func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
+// part stores how many partitions and groups there are to be, and that the ring
+// lost something, if lost is not 0. It forgets the last partition when it is no
+// longer in use and holds no job any more.
+func (t *Ticker) part(ctx context.Context, g core.Global, held []int, lost core.Instant) error {
 	now := t.o.Now()
 	next := t.o.Rates.Next(g, t.load, now)
 	if next.Partitions != g.Partitions {
@@ -63,12 +65,16 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 	if want := t.wanted(o, max(g.Partitions, 1)); want > o.Groups {
 		next.Groups = want
 	}
-	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups {
+	if lost != 0 && g.Loss.From == 0 && now.Sub(g.Loss.At) > t.o.HealEvery {
+		// What was lost with it may be as old as what a fire waits on the ring.
+		next.Loss = core.Loss{From: core.InstantOf(lost.Time().Add(-t.o.Plan.MaxAhead)), At: now.UTC().Truncate(time.Millisecond)}
+	}
+	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups && next.Loss == g.Loss {
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
 	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
-		return fmt.Errorf("change the number of partitions or groups: %w", err)
+		return fmt.Errorf("change the number of partitions or groups, or note a loss: %w", err)
 	}
 	return nil
 }

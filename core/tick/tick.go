@@ -53,6 +53,9 @@ type Options struct {
 	AuditAfter time.Duration
 	// AuditTogether is how many jobs are compared at a time: 16.
 	AuditTogether int
+	// HealEvery is how long after one walk over all jobs, begun because the ring lost
+	// something, the next may begin: 15 min.
+	HealEvery time.Duration
 	// SlowLane: there is one, and retries after the second wait in it.
 	SlowLane bool
 	// PlanBackoff is when a job that could not be planned is tried again.
@@ -77,10 +80,10 @@ type Ticker struct {
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
 }
 
-// sent is what is left to do for a job of which fires are on the ring: its advance,
-// which was not stored for certain, and what of the rest was not taken.
+// sent is the advance of a job whose fires are on the ring, and which was not
+// stored for certain.
 type sent struct {
-	left planned
+	move core.Advance
 	at   time.Time
 }
 
@@ -98,6 +101,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	o.Rates = o.Rates.Defaults()
 	o.MoveRate = cmp.Or(o.MoveRate, 50)
 	o.AuditTogether = cmp.Or(o.AuditTogether, 16)
+	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -132,6 +136,12 @@ type Result struct {
 	// Recovered is how many demanded instants had neither a run nor a record, and
 	// were sent again. It must be 0: whatever lost them is to be found.
 	Recovered int
+	// Lost is the first of them; 0 none.
+	Lost core.Instant
+	// Uncompared is for how long what was due waits to be compared with its runs,
+	// since a message that was due as early may be on the ring; 0: for no longer than
+	// AuditAfter.
+	Uncompared time.Duration
 	// Phase is where in a second the next pass is to begin, 0 anywhere.
 	Phase time.Duration
 }
@@ -178,7 +188,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	slices.Sort(res.Held)
 	res.Unseen = t.hold.Rest(ctx)
 	res.Lag = max(res.Lag, t.hold.Alone(g.Busy))
-	if err := t.part(ctx, g, res.Held); err != nil {
+	if err := t.part(ctx, g, res.Held, res.Lost); err != nil {
 		errs = append(errs, err)
 	}
 	if t.o.Planned != nil {
@@ -257,9 +267,8 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	return t.jobs(ctx, g, p, due, res)
 }
 
-// jobs plans the jobs of a page. What was not due for long, and what is left of
-// something that was refused in part, is put on the ring at once, whatever becomes of
-// the advances. What is on the ring already is not put
+// jobs plans the jobs of a page. What was not due for long is put on the ring at
+// once, whatever becomes of the advances. What is on the ring already is not put
 // there again, and what may be, since it is overdue and a ticker that has ended may
 // have put it there, goes a few at a time, until advances are stored.
 func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sched, res *Result) (goOn bool, err error) {
@@ -268,10 +277,8 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 	var known, fresh []planned
 	var overdue []core.Sched
 	for _, s := range due {
-		if pl, ok := t.again(s); ok && pl.whole() {
+		if pl, ok := t.again(s); ok {
 			known = append(known, pl)
-		} else if ok {
-			fresh = append(fresh, pl)
 		} else if now.Sub(s.PlanAt.Time()) > t.o.Overdue {
 			overdue = append(overdue, s)
 		} else if pl, ok := t.plan(ctx, o, s, now); ok && len(t.sent)+len(fresh) < t.o.MaxSent {
@@ -313,34 +320,27 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 	return goOn, errors.Join(errs...)
 }
 
-// again is what is left of a job whose fires this ticker put on the ring before:
+// again is the advance of a job whose fires this ticker put on the ring before:
 // nothing of them is sent or judged a second time.
 func (t *Ticker) again(s core.Sched) (planned, bool) {
 	was, ok := t.sent[s.ID]
 	if !ok {
 		return planned{}, false
 	}
-	if m := was.left.Advance; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
+	if m := was.move; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
 		delete(t.sent, s.ID) // it was stored after all, or the job was changed
 		return planned{}, false
 	}
-	was.left.of = s
-	return was.left, true
+	return planned{Result: plan.Result{Advance: was.move}, of: s, again: true}, true
 }
-
-// remember keeps what is left of a job that is begun for a later pass.
-func (t *Ticker) remember(pl *planned) { t.sent[pl.of.ID] = sent{left: *pl, at: t.o.Now()} }
 
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
 	of    core.Sched
-	begun bool        // some of its fires are on the ring
+	again bool        // its fires are on the ring already
 	lost  []core.Fire // of instants before that the ring has lost
 }
-
-// whole reports that nothing but the advance is left to do.
-func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 }
 
 // plan computes one job; what goes wrong concerns that job alone.
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
@@ -502,43 +502,50 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	if len(plans) == 0 {
 		return 0, 0, nil
 	}
-	had := make([]int, len(plans)) // fires that were to be put on the ring
+	bad := make([]bool, len(plans))
 	var skips []core.Skip
 	var skipOf []int
+	var fires []core.Fire
+	jobs := make(map[core.JobID]int, len(plans))
 	for i := range plans {
+		jobs[plans[i].Advance.Job] = i
 		for _, s := range plans[i].Skips {
 			skips, skipOf = append(skips, s), append(skipOf, i)
 		}
-		plans[i].Skips, had[i] = nil, len(plans[i].Fires)
+		fires = append(fires, plans[i].Fires...)
 	}
 	if len(skips) > 0 {
 		for k, err := range t.store.PutSkips(ctx, skips) {
 			if err != nil {
-				plans[skipOf[k]].Skips = append(plans[skipOf[k]].Skips, skips[k])
+				bad[skipOf[k]] = true
 			} else {
 				res.Skipped += skips[k].Count
 			}
 		}
 	}
 	upTo, oldest := t.gone(ctx) // before these are on the ring
-	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.Fires }, res)
+	if !upTo.IsZero() {
+		res.Uncompared = max(res.Uncompared, t.o.Now().Sub(upTo)-t.o.AuditAfter)
+	}
+	t.enqueue(ctx, fires, jobs, bad, res)
 	// After them, for it takes a while, and what is put on a queue of whole seconds
 	// late is held for longer.
 	t.audit(ctx, g, plans, upTo, oldest)
+	fires = nil
 	for i := range plans {
-		had[i] += len(plans[i].lost)
-		res.Recovered += len(plans[i].lost)
+		fires = append(fires, plans[i].lost...)
 	}
-	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
+	t.enqueue(ctx, fires, jobs, bad, res)
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
-		pl := &plans[i]
-		res.Recovered -= len(pl.lost)
-		pl.begun = pl.begun || len(pl.Fires)+len(pl.lost) < had[i]
-		if pl.whole() {
-			moves = append(moves, pl)
-		} else if pl.begun {
-			t.remember(pl)
+		if !bad[i] {
+			res.Recovered += len(plans[i].lost)
+			for _, f := range plans[i].lost {
+				if res.Lost == 0 || f.At < res.Lost {
+					res.Lost = f.At
+				}
+			}
+			moves = append(moves, &plans[i])
 		}
 	}
 	moved = len(moves) - t.advance(ctx, g, p, moves, res)
@@ -548,16 +555,8 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	return len(moves), moved, err
 }
 
-// enqueue puts fires of jobs on the ring; what it does not take is left.
-func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned) *[]core.Fire, res *Result) {
-	var fires []core.Fire
-	jobs := make(map[core.JobID]int, len(plans))
-	for i := range plans {
-		list := of(&plans[i])
-		jobs[plans[i].of.ID] = i
-		fires = append(fires, *list...)
-		*list = nil
-	}
+// enqueue puts fires on the ring; bad are the jobs whose are not all there.
+func (t *Ticker) enqueue(ctx context.Context, fires []core.Fire, jobs map[core.JobID]int, bad []bool, res *Result) {
 	if len(fires) == 0 {
 		return
 	}
@@ -565,8 +564,7 @@ func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned)
 	for k, err := range t.ring.Enqueue(ctx, out) {
 		for _, f := range out[k].Message.Fires {
 			if err != nil {
-				list := of(&plans[jobs[f.Run.Job()]])
-				*list = append(*list, f)
+				bad[jobs[f.Run.Job()]] = true
 			} else {
 				res.Fires++
 				t.herd[f.Slot]++
@@ -597,8 +595,8 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 		case errors.Is(err, core.ErrRefused): // another ticker or an edit was faster
 		default:
 			failed++
-			if pl.begun {
-				t.remember(pl)
+			if pl.again || len(pl.Fires)+len(pl.lost) > 0 {
+				t.sent[pl.of.ID] = sent{move: pl.Advance, at: now}
 			}
 		}
 	}

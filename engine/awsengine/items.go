@@ -85,13 +85,15 @@ type schedItem struct {
 	PauseBy    string `dynamodbav:"pauseBy,omitempty"`
 	PauseWhy   string `dynamodbav:"pauseWhy,omitempty"`
 	PlanError  string `dynamodbav:"planError,omitempty"`
+	Compared   int64  `dynamodbav:"compared,omitempty"`
 	DefRev     int64  `dynamodbav:"defRev,omitempty"` // the revision of its def item
 }
 
 func encodeSched(s *core.Sched, defRev int64) (item, error) {
 	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
 		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
-		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError, DefRev: defRev}
+		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError,
+		Compared: int64(s.Compared), DefRev: defRev}
 	if s.PlanAt != 0 {
 		it.PlanAt = planKey(core.DueItem{PlanAt: s.PlanAt, Job: s.ID})
 	}
@@ -109,7 +111,8 @@ func decodeSched(it item) (core.Sched, error) {
 	}
 	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: fromMillis(v.RevAt), Misfire: core.Misfire(v.Misfire),
 		Grace: time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
-		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError}
+		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError,
+		Compared: core.Instant(v.Compared)}
 	if v.PlanAt != "" {
 		d, err := parsePlanKey(v.PlanAt, 0)
 		if err != nil {

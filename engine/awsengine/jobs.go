@@ -560,6 +560,9 @@ func advanced(a *core.Advance) []attribute {
 	if a.PlanError != "" {
 		list[5].value = text(a.PlanError)
 	}
+	if a.NewCompared != 0 {
+		list = append(list, attribute{"compared", number(a.NewCompared)})
+	}
 	if a.NewState != "" {
 		list = append(list, attribute{"state", text(string(a.NewState))})
 	}

@@ -42,6 +42,11 @@ type (
 		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
 	}
+	storedLoss struct {
+		From int64  `json:"from,omitempty"`
+		Next string `json:"next,omitempty"`
+		At   int64  `json:"at"`
+	}
 	storedGlobal struct {
 		Pause      storedPause `json:"pause"`
 		Past       *storedPast `json:"past,omitempty"`
@@ -54,6 +59,7 @@ type (
 		Holder     string      `json:"holder,omitempty"`
 		Generation int         `json:"generation,omitempty"`
 		Opening    bool        `json:"opening,omitempty"`
+		Loss       *storedLoss `json:"loss,omitempty"`
 	}
 )
 
@@ -63,6 +69,20 @@ func encodePause(p core.Pause) storedPause {
 
 func (p storedPause) decode() core.Pause {
 	return core.Pause{From: fromMillis(p.From), To: fromMillis(p.To), By: p.By, Why: p.Why}
+}
+
+func encodeLoss(l core.Loss) *storedLoss {
+	if l == (core.Loss{}) {
+		return nil
+	}
+	return &storedLoss{From: int64(l.From), Next: l.Next, At: millis(l.At)}
+}
+
+func (l *storedLoss) decode() core.Loss {
+	if l == nil {
+		return core.Loss{}
+	}
+	return core.Loss{From: core.Instant(l.From), Next: l.Next, At: fromMillis(l.At)}
 }
 
 func encodePast(p core.Past) *storedPast {
@@ -229,7 +249,8 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Busy: fromMillis(v.Busy), Groups: v.Groups,
-		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening, Rev: rev, Early: early}, err
+		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening,
+		Loss: v.Loss.decode(), Rev: rev, Early: early}, err
 }
 
 // PutGlobal implements the ports.
@@ -242,7 +263,8 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	it := stateKey("global", "-")
 	it["rev"] = number(g.Rev)
 	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Busy: millis(g.Busy),
-		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening}))
+		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
+		Loss: encodeLoss(g.Loss)}))
 	if !g.Early.At.IsZero() { // as read; what was noted meanwhile is noted again in a minute
 		it["earlyAt"], it["early"] = number(millis(g.Early.At)), text(encodeEarly(&g.Early))
 	}

@@ -19,6 +19,7 @@ func jobs(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	full := job(7)
 	full.Sched.PauseUntil, full.Sched.PauseBy, full.Sched.PauseWhy, full.Sched.PlanError = at(999), "bob", "maintenance", "no such zone"
+	full.Sched.Compared = at(30)
 	full.Sched.State, full.Sched.Tail, full.Sched.Partition = core.Paused, core.NumberedRun(7, 3), 2
 	bare := core.Job{Def: core.Def{ID: 8, App: "orders", Name: "bare"}, Sched: core.Sched{ID: 8, App: "orders", State: core.Ended, Rev: 1}}
 	createJobs(t, e, full, bare)
@@ -231,6 +232,7 @@ func advance(t *testing.T, h Harness) {
 	move := func(s core.Sched) core.Advance {
 		a := s.Stay()
 		a.NewNext, a.NewPlanAt, a.NewSeq, a.NewPartition, a.PlanError = at(120), at(115), 9, 3, "odd"
+		a.NewCompared = at(40)
 		return a
 	}
 	stale, late, chain := move(job(2).Sched), move(job(3).Sched), move(job(4).Sched)
@@ -248,6 +250,12 @@ func advance(t *testing.T, h Harness) {
 		same(t, "not moved", mustJob(t, e, j.Def.ID), j)
 	}
 	refused(t, e.Tick.Advance(ctx, moves[:1])[0]) // a second time
+
+	further := want.Sched.Stay() // nothing was compared: it stays
+	further.NewPlanAt = at(118)
+	answers(t, e.Tick.Advance(ctx, []core.Advance{further}), "ok")
+	want.Sched = want.Sched.Moved(further)
+	same(t, "moved further", mustJob(t, e, 1), want)
 
 	end := tailed.Sched.Stay()
 	end.NewTail, end.NewState, end.NewPlanAt, end.NewNext = 0, core.Ended, 0, 0
@@ -484,7 +492,8 @@ func global(t *testing.T, h Harness) {
 	g, err := e.Tick.Global(ctx)
 	ok(t, err)
 	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute), Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
-		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1}
+		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1,
+		Loss: core.Loss{From: at(7), Next: "12@99", At: base}}
 	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))
 	ok(t, e.Tick.PutGlobal(ctx, g.Rev, one))
 	refused(t, e.Manage.PutGlobal(ctx, g.Rev, one))

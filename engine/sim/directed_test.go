@@ -635,6 +635,37 @@ func TestLostFromTheRing(t *testing.T) {
 	}
 }
 
+// A purge of the queue heals by itself, within two minutes: the tick finds that
+// something was lost, and then all that was on the ring is on it again, due or to
+// come, also what its own job would be compared for hours later.
+func TestPurgeHeals(t *testing.T) {
+	var jobs []manage.JobSpec
+	for i := range 6 {
+		jobs = append(jobs, jobOf("alpha", fmt.Sprint("often-", i), every(20*time.Second)))
+	}
+	seldom := core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 15 * * * ?"}}}
+	for i := range 10 {
+		jobs = append(jobs, jobOf("beta", fmt.Sprint("seldom-", i), seldom))
+	}
+	r := directed(t, Config{Far: true, For: 30 * time.Minute, Jobs: jobs, Act: func(w *World) {
+		slot := w.began.Truncate(time.Hour).Add(75 * time.Minute)
+		w.sleep(bg, time.Until(slot.Add(-30*time.Second)))
+		w.truth.purge(2 * time.Minute)
+	}})
+	for n := range core.JobID(10) {
+		runs := r.runs(t, 7+n)
+		if len(runs) != 1 || runs[0].SentAt.Sub(runs[0].Slot.Time()) > 2*time.Minute {
+			t.Errorf("job %d has the runs %v", 7+n, runs)
+		}
+	}
+	if n := r.Counts["purged"]; n < 15 {
+		t.Errorf("only %d fires were purged", n)
+	}
+	if n := r.Counts["sent again after a loss"]; n < 10 {
+		t.Errorf("only %d were sent again", n)
+	}
+}
+
 // Executors that died without a goodbye keep no living one out.
 func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 	r := directed(t, Config{For: 5 * time.Minute, Jobs: []manage.JobSpec{jobOf("beta", "one", every(10*time.Second))}, Act: func(w *World) {

@@ -776,6 +776,7 @@ func (p *port) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engine
 	if w.losing.Load() {
 		got = p.truth.loses(got)
 	}
+	got = p.truth.emptied(got)
 	if err != nil || !w.faulty.Load() {
 		return got, err
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
@@ -123,6 +124,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 		end := w.finisher(in)
 		pulse := boot.NewPulse(in.engine(), w.log)
 		watch := w.newWatchdog(in, end)
+		healer := manage.New(in.port, in.port, end, nil, manage.Options{Now: in.p.now, Plan: w.deployed.plan, PageFor: w.deployed.tickFor / 12})
 		o := w.tickOptions(in)
 		_, n := in.p.dice("beats")
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
@@ -140,6 +142,10 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return fmt.Errorf("sign of life: %w", err)
 				}
 				_, err := watch.Pass(ctx)
+				return err
+			}}, {Name: "heal", Do: func(ctx context.Context) error {
+				sent, err := healer.Heal(ctx)
+				w.count("sent again after a loss", int(sent))
 				return err
 			}}},
 		}).Run(ctx)

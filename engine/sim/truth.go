@@ -44,6 +44,7 @@ type truth struct {
 	settled  map[core.RunID]bool // accepted, unconfirmed or left in some stored journal
 	named    map[core.RunID]bool // was ever on the ring or in the due index
 	live     map[core.RunID]int  // live invocations that hold a message of it
+	purged   map[core.RunID]int  // messages that a purge took and that did not come yet
 	held     map[*incarnation]map[*invocation]struct{}
 	acked    map[int64]bool
 	due      map[int][]core.DueItem
@@ -577,6 +578,57 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 		t.w.count("lost from the ring", 1)
 		return true
 	})
+}
+
+// purge empties the ring, by hand: whatever names a run now, and is in nobody's
+// hands, comes to nobody. What is lost is on the ring again within heals of its time.
+func (t *truth) purge(heals time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.purged = map[core.RunID]int{}
+	now := time.Now()
+	for id, n := range t.fires {
+		if n == 0 || t.live[id] > 0 {
+			continue
+		}
+		t.purged[id] = n
+		until := now
+		if at, ok := id.Planned(); ok && at.Time().After(now) {
+			until = at.Time()
+		}
+		t.w.troubleOf(now, until.Add(heals), id)
+	}
+	t.w.count("purged", len(t.purged))
+}
+
+// emptied takes out of messages what a purge took: as many as named a run then.
+func (t *truth) emptied(got []engine.Delivery) []engine.Delivery {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.purged) == 0 {
+		return got
+	}
+	kept := got[:0:0]
+	for _, d := range got {
+		fires := slices.DeleteFunc(slices.Clone(d.Message.Fires), func(f core.Fire) bool {
+			if t.purged[f.Run] == 0 {
+				return false
+			}
+			t.trace(bg, f.Run, "message %d was purged", d.ID)
+			drop(t.purged, f.Run)
+			drop(t.fires, f.Run)
+			drop(t.slots, fireAt{f.Run, f.Slot})
+			return true
+		})
+		if len(fires) == 0 && len(d.Message.Fires) > 0 {
+			t.Store.Ack(bg, []engine.Delivery{d})
+			t.acked[d.ID] = true
+			continue
+		}
+		d.Message.Fires = fires
+		kept = append(kept, d)
+	}
+	return kept
 }
 
 // healed is until when what a queue lost by itself is on it again: the window that

@@ -24,7 +24,7 @@ type spec struct {
 	Deadline time.Duration `json:"deadline,omitempty"`
 }
 
-const schedColumns = `sched.id, app, state, rev, rev_at, next, plan_at, partition, seq, tail, spec, pause_until, pause_by, pause_why, plan_error`
+const schedColumns = `sched.id, app, state, rev, rev_at, next, plan_at, partition, seq, tail, spec, pause_until, pause_by, pause_why, plan_error, compared`
 
 func scanSched(st *sqlite.Stmt, c *core.Sched) error {
 	c.ID = core.JobID(st.ColumnInt64(0))
@@ -41,6 +41,7 @@ func scanSched(st *sqlite.Stmt, c *core.Sched) error {
 	c.PauseBy = columnText(st, 12)
 	c.PauseWhy = columnText(st, 13)
 	c.PlanError = columnText(st, 14)
+	c.Compared = core.Instant(st.ColumnInt64(15))
 	var x spec
 	if err := json.Unmarshal(columnBytes(st, 10), &x); err != nil {
 		return fmt.Errorf("job %d: %w", c.ID, err)
@@ -56,7 +57,7 @@ func scanJob(st *sqlite.Stmt) (*core.Job, error) {
 	if err := scanSched(st, &j.Sched); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(columnBytes(st, 15), &j.Def); err != nil {
+	if err := json.Unmarshal(columnBytes(st, 16), &j.Def); err != nil {
 		return nil, fmt.Errorf("job %d: %w", j.Sched.ID, err)
 	}
 	return j, nil
@@ -261,6 +262,7 @@ func bindJob(st *sqlite.Stmt, e *encodedJob) {
 	bindText(st, 15, c.PauseBy)
 	bindText(st, 16, c.PauseWhy)
 	bindText(st, 17, c.PlanError)
+	st.BindInt64(18, int64(c.Compared))
 }
 
 // putJobs runs a conditional statement on sched, and where it applied stores
@@ -279,8 +281,8 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 			e := &jobs[i]
 			bindJob(st, e)
 			if e.seen != 0 {
-				st.BindInt64(18, e.seen)
-				st.BindInt64(19, int64(e.tail))
+				st.BindInt64(19, e.seen)
+				st.BindInt64(20, int64(e.tail))
 			}
 			if err := rows(st, nil); err != nil {
 				return err
@@ -317,8 +319,8 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 		}
 		list[i] = e
 	}
-	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17 WHERE EXISTS (SELECT 1 FROM apps WHERE name = ?2)
+	return s.putJobs(ctx, `INSERT INTO sched (id, app, name, state, rev, rev_at, next, plan_at, partition, seq, tail, keep, spec, pause_until, pause_by, pause_why, plan_error, compared)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18 WHERE EXISTS (SELECT 1 FROM apps WHERE name = ?2)
 AND NOT EXISTS (SELECT 1 FROM tombs WHERE job = ?1) ON CONFLICT DO NOTHING`, list)
 }
 
@@ -337,7 +339,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		list[i] = e
 	}
 	return s.putJobs(ctx, `UPDATE OR IGNORE sched SET app = ?2, name = ?3, state = ?4, rev = ?5, rev_at = ?6, next = ?7, plan_at = ?8, partition = ?9, seq = max(seq, ?10),
-tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17 WHERE id = ?1 AND rev = ?18 AND tail = ?19`, list)
+tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17, compared = ?18 WHERE id = ?1 AND rev = ?19 AND tail = ?20`, list)
 }
 
 func allOf(n int, err error) []error {
@@ -385,10 +387,10 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 		var plain, change *sqlite.Stmt
 		for i := range moves {
 			a := &moves[i]
-			st, q := &plain, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state)
+			st, q := &plain, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state), compared = coalesce(?14, compared)
 WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			if a.NewRev != 0 {
-				st, q = &change, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state),
+				st, q = &change, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state), compared = coalesce(?14, compared),
 rev = ?12, rev_at = ?13, pause_until = 0, pause_by = NULL, pause_why = NULL
 WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			}
@@ -410,6 +412,11 @@ WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			b.BindInt64(9, a.Rev)
 			b.BindInt64(10, int64(a.Next))
 			b.BindInt64(11, int64(a.Tail))
+			if a.NewCompared != 0 {
+				b.BindInt64(14, int64(a.NewCompared))
+			} else {
+				b.BindNull(14)
+			}
 			if a.NewRev != 0 {
 				b.BindInt64(12, a.NewRev)
 				b.BindInt64(13, core.Millis(a.NewRevAt))

@@ -108,6 +108,8 @@ DROP TABLE old_dead;
 DROP INDEX changes_job;
 CREATE INDEX changes_job ON changes (job, id, app);
 `,
+	// 7
+	`ALTER TABLE sched ADD COLUMN compared INTEGER NOT NULL DEFAULT 0;`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

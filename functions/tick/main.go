@@ -16,6 +16,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
@@ -34,6 +35,10 @@ func main() {
 	}, log))
 }
 
+// healPage is for how long a page of what is sent again is looked at: several fit
+// into an invocation.
+const healPage = 5 * time.Second
+
 // wire makes the handler on an engine; invoke invokes this function once more.
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
 	e = engine.Fenced(e, c.Deployment)
@@ -41,6 +46,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	pulse := boot.NewPulse(e, log)
+	healer := manage.New(e.Manage, e.Ring, end, nil, manage.Options{Plan: c.Plan, PageFor: healPage})
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {
@@ -58,6 +64,12 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 					return fmt.Errorf("sign of life: %w", err)
 				}
 				_, err := watch.Pass(ctx)
+				return err
+			}}, {Name: "heal", Do: func(ctx context.Context) error {
+				sent, err := healer.Heal(ctx)
+				if sent > 0 {
+					log.Warn("what the queues lost is on them again", "fires", sent)
+				}
 				return err
 			}}},
 			Tell: func(lag time.Duration, recovered int) {

@@ -134,7 +134,7 @@ func Worst(list []Finding) Level {
 }
 
 var checks = []func(*Facts) []Finding{
-	answers, fence, pause, clock, lastTick, planning, messages, executors, disk,
+	answers, fence, pause, clock, lastTick, planning, messages, losses, executors, disk,
 	tables, queues, deadLetters, functions, schedule, concurrency, quota, unasked,
 }
 
@@ -274,6 +274,28 @@ func planning(f *Facts) []Finding {
 			local(f, "the disk or the processor does not keep up: tickring bench says what this machine can", fmt.Sprintf("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, and more are made under load up to MaxPartitions", f.Own.Partitions)))
 	}
 	return found(check, Well, "the earliest job has waited "+span(age)+parts, "")
+}
+
+// uncompared is from when on it is worth a word that what was due is not compared
+// with its runs.
+const uncompared = 10 * time.Minute
+
+// losses tells of what a deployment does about messages that its queues lost.
+func losses(f *Facts) []Finding {
+	const check = "losses"
+	if f.Own == nil || f.Cloud == nil || f.Own.Fenced != "" {
+		return nil
+	}
+	if at := f.Own.LossFound; !at.IsZero() {
+		return found(check, Warning, fmt.Sprintf("the queues lost messages, which was found %s ago: what was on them is being sent again", span(f.Own.Now.Sub(at))),
+			"was a queue purged, made anew, or its retention shortened? tickring audit tells when all is accounted for")
+	}
+	since := f.Own.UncomparedFrom
+	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
+		return found(check, Warning, fmt.Sprintf("what was due since %s (%s ago) is not compared with its runs yet: a message as old may be on its way",
+			since.UTC().Format(time.RFC3339), span(age)), "it goes on by itself when the queues are not behind; where they were purged: tickring replan --from "+span(age+time.Hour))
+	}
+	return found(check, Well, "what was due is compared with its runs", "")
 }
 
 func messages(f *Facts) []Finding {

@@ -96,6 +96,8 @@ func TestFindings(t *testing.T) {
 		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-6*time.Minute) }, "messages", Wrong, "due for up to 6m"},
 		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong, "due for up to 31s"},
 		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) }, "messages", Warning, "on their way for up to 1h"},
+		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning, "found 3m ago: what was on them is being sent again"},
+		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning, "(12m ago) is not compared with its runs yet"},
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},

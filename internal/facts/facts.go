@@ -36,6 +36,9 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 		g = core.Global{Partitions: 1, Readable: 1}
 	} else {
 		f.Generation, f.Holder, f.Partitions, f.Paused = g.Generation, g.Holder, max(g.Partitions, 1), g.Pause.Covers(now)
+		if g.Loss.From != 0 {
+			f.LossFound = g.Loss.At
+		}
 		if err := g.Admits(f.Deployment); err != nil {
 			f.Fenced = err.Error()
 		}
@@ -55,7 +58,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	}
 	oldest, err := e.Tick.OldestMessage(ctx)
 	missing("oldest message", err)
-	f.OldestMessage = oldest.First()
+	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
 	f.Fires = depth(ctx, e, ring.KindFires, missing)
 	f.Checks = depth(ctx, e, ring.KindCheck, missing)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); !missing("dead letters", err) {
