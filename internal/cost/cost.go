@@ -139,7 +139,7 @@ func Jobs(c Counts, d Deployment) Usage {
 	if d.HTTPAPI {
 		u.HTTPRequests = fires
 	}
-	return u.times(times)
+	return u.Times(times)
 }
 
 // Canary is what a job that fires each minute to a function of the stack uses.
@@ -156,7 +156,8 @@ func Canary(d Deployment) (Usage, error) {
 	return u, nil
 }
 
-func (u Usage) times(n float64) Usage {
+// Times is so many times the same, or a part of it.
+func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
 		u.Invocations * n, u.GBSeconds * n, u.HTTPRequests * n, u.Wakes * n, u.Alarms * n,

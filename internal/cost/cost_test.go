@@ -81,9 +81,9 @@ func TestFleets(t *testing.T) {
 			holds(t, "aws.md", fmt.Sprintf("| %s | %.0f | %.0f | %.2f | %.3f |", f.name, 1e6*per(c.Messages), 1e6*per(c.Advances), units, requests))
 
 			u := Jobs(c, Standard().FunctionURL())
-			u = u.times(1e6 / u.Fires)
+			u = u.Times(1e6 / u.Fires)
 			behindAPI := Jobs(c, Standard())
-			behindAPI = behindAPI.times(1e6 / behindAPI.Fires)
+			behindAPI = behindAPI.Times(1e6 / behindAPI.Fires)
 			bill := map[string]float64{}
 			for _, l := range Virginia.Bill(u) {
 				bill[l.What] = l.Dollars

@@ -276,13 +276,13 @@ func TestMeasured(t *testing.T) {
 			t.Log(m)
 			dep := Standard()
 			dep.Executors = 1
-			say := Idle(dep).times(float64(c.span) / float64(Month))
+			say := Idle(dep).Times(float64(c.span) / float64(Month))
 			if c.jobs > 0 {
 				counts, err := Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
 				if err != nil {
 					t.Fatal(err)
 				}
-				say = say.Plus(Jobs(counts, dep).times(float64(c.span) / float64(Month)))
+				say = say.Plus(Jobs(counts, dep).Times(float64(c.span) / float64(Month)))
 			}
 			near := func(what string, says, is, within float64) {
 				t.Helper()

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/cost"
+)
+
+// job fires each minute, at a second of its own.
+type job struct {
+	name   string // app/name
+	second int
+}
+
+// instants are those of [from, to).
+func (j job) instants(from, to time.Time) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		at := from.UTC().Truncate(time.Minute).Add(time.Duration(j.second) * time.Second)
+		for ; at.Before(to); at = at.Add(time.Minute) {
+			if !at.Before(from) && !yield(at) {
+				return
+			}
+		}
+	}
+}
+
+func cron(i int) string { return fmt.Sprintf("%d * * * * ?", i%60) }
+
+// expected is what n jobs should use while they fire for so long.
+func expected(n int, length time.Duration) (cost.Usage, error) {
+	jobs := make([]cost.Job, n)
+	for i := range jobs {
+		jobs[i] = cost.Job{Name: fmt.Sprint(i), Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: cron(i)}}}}
+	}
+	c, err := cost.Replay(jobs, time.Date(2027, 1, 4, 0, 0, 0, 0, time.UTC), 100*time.Minute, plan.AWS())
+	if err != nil {
+		return cost.Usage{}, fmt.Errorf("what is expected: %w", err)
+	}
+	d := cost.Standard()
+	return cost.Jobs(c, d).Plus(cost.Idle(d)).Times(float64(length) / float64(cost.Month)), nil
+}
+
+// app is an app and how its executors are reached.
+type app struct{ name, executors string }
+
+// manifest is a file of n jobs, parted among apps.
+func manifest(apps []app, token string, n int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\napps:\n")
+	for _, a := range apps {
+		fmt.Fprintf(&b, "  - {name: %s, token: {file: %s}%s}\n", a.name, token, a.executors)
+	}
+	b.WriteString("jobs:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - {app: %s, name: each-%04d, handler: work, schedule: {cron: %q}}\n", apps[i%len(apps)].name, i, cron(i))
+	}
+	return b.String()
+}
+
+// many is a file of n jobs that do not fire before next year.
+func many(n int) string {
+	var b strings.Builder
+	b.WriteString("version: 1\napps:\n  - {name: many}\njobs:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - {app: many, name: yearly-%05d, handler: none, schedule: {cron: \"0 0 0 1 1 ?\"}}\n", i)
+	}
+	return b.String()
+}
+
+func (p *proof) write(name, text string) (string, error) {
+	file := filepath.Join(p.dir, name)
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+// api asks the deployment's own API.
+func (p *proof) api(ctx context.Context, path string, query url.Values, out any) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, p.url+path+"?"+query.Encode(), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Authorization", "Bearer "+p.token)
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(io.LimitReader(resp.Body, 16<<20))
+	switch {
+	case err != nil:
+		return fmt.Errorf("read %s: %w", path, err)
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("ask %s: %s: %.200s", path, resp.Status, b)
+	case out == nil:
+		return nil
+	}
+	return json.Unmarshal(b, out)
+}
+
+// jobs are those of the apps that fire.
+func (p *proof) jobs(ctx context.Context) (map[core.JobID]job, error) {
+	all := map[core.JobID]job{}
+	for _, a := range p.apps {
+		for after := 0; ; {
+			var page struct {
+				Jobs []struct {
+					ID   core.JobID
+					Name string
+				}
+				Next int
+			}
+			if err := p.api(ctx, "/v1/jobs", url.Values{"app": {a.name}, "limit": {"500"}, "after": {fmt.Sprint(after)}}, &page); err != nil {
+				return nil, err
+			}
+			for _, j := range page.Jobs {
+				var i int
+				if _, err := fmt.Sscanf(j.Name, "each-%d", &i); err == nil {
+					all[j.ID] = job{a.name + "/" + j.Name, i % 60}
+				}
+			}
+			if after = page.Next; after == 0 {
+				break
+			}
+		}
+	}
+	return all, nil
+}
+
+// history is what the deployment says of all fires due in [from, to).
+func (p *proof) history(ctx context.Context, jobs map[core.JobID]job, from, to time.Time) (map[core.RunID]end, error) {
+	all := map[core.RunID]end{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var first error
+	places := make(chan struct{}, 8)
+	for id, j := range jobs {
+		wg.Go(func() {
+			places <- struct{}{}
+			defer func() { <-places }()
+			ends, err := p.ends(ctx, id, j, from, to)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && first == nil {
+				first = err
+			}
+			for run, e := range ends {
+				all[run] = e
+			}
+		})
+	}
+	wg.Wait()
+	return all, first
+}
+
+// ends is the same of one job.
+func (p *proof) ends(ctx context.Context, id core.JobID, j job, from, to time.Time) (map[core.RunID]end, error) {
+	all := map[core.RunID]end{}
+	q := url.Values{"job": {j.name}, "from": {from.UTC().Format(time.RFC3339)}, "to": {to.UTC().Format(time.RFC3339)}, "limit": {"500"}}
+	for {
+		var page struct {
+			Runs []struct {
+				ID            core.RunID `json:",string"`
+				State, Reason string
+			}
+			Skips []struct {
+				FirstAt, LastAt time.Time
+				Reason          string
+			}
+			Next string
+		}
+		if err := p.api(ctx, "/v1/runs", q, &page); err != nil {
+			return nil, fmt.Errorf("the runs of %s: %w", j.name, err)
+		}
+		for _, s := range page.Skips {
+			for at := range j.instants(s.FirstAt, s.LastAt.Add(time.Second)) {
+				all[core.PlannedRun(id, core.InstantOf(at))] = end{"skipped", s.Reason}
+			}
+		}
+		for _, r := range page.Runs {
+			all[r.ID] = end{r.State, r.Reason}
+		}
+		if page.Next == "" {
+			return all, nil
+		}
+		q.Set("after", page.Next)
+	}
+}

@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// grace is that of the jobs: what could not be sent within it is skipped, and
+// that is true of what a fault kept away for as long.
+const grace = time.Minute
+
+// arrival is one time that a run reached an executor.
+type arrival struct {
+	at   time.Time
+	late time.Duration // after its instant
+}
+
+// ledger is what executors count, each arrival by what it was: a request, a
+// message, an invocation. What counts the same one again is no further arrival.
+type ledger struct {
+	mu    sync.Mutex
+	runs  map[core.RunID][]arrival
+	seen  map[string]bool
+	first chan struct{} // closed with the first
+}
+
+func newLedger() *ledger {
+	return &ledger{runs: map[core.RunID][]arrival{}, seen: map[string]bool{}, first: make(chan struct{})}
+}
+
+func (l *ledger) add(run core.RunID, id string, at time.Time) {
+	instant, planned := run.Planned()
+	if !planned {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.seen[id] {
+		return
+	}
+	if len(l.seen) == 0 {
+		close(l.first)
+	}
+	l.seen[id] = true
+	l.runs[run] = append(l.runs[run], arrival{at, at.Sub(instant.Time())})
+}
+
+func (l *ledger) of(run core.RunID) []arrival {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.Clone(l.runs[run])
+}
+
+// window is a fault, from its beginning until it was over.
+type window struct {
+	name     string
+	from, to time.Time
+	// heals is for how long after it fires may still be late of it.
+	heals time.Duration
+	// skips is what makes it true that a fire was skipped for being late. A
+	// dispatcher that died is no such reason: the next try comes within grace.
+	skips bool
+	// twice is what makes it true that one arrived twice: who sent it could not
+	// write that down. What a queue lost is no such reason.
+	twice bool
+}
+
+// covers reports whether what came of a fire may be of the window.
+func (w window) covers(at time.Time) bool {
+	return !at.Before(w.from.Add(-grace)) && !at.After(w.to.Add(w.heals))
+}
+
+// end is what the history says of a fire: a run, or a record of why there is none.
+type end struct {
+	state, reason string
+}
+
+func (e end) String() string { return strings.TrimSpace(e.state + " " + e.reason) }
+
+// tally is what became of the fires of one window, or of none.
+type tally struct {
+	name         string
+	fires        int
+	once, twice  int // arrived
+	skipped      map[string]int
+	without      map[string]int // ended otherwise and never arrived
+	open         int            // not ended
+	lost         int            // neither run nor record nor arrival
+	early        int
+	untrue       int // skipped, and no fault says why
+	unexplained  int // arrived twice or never, and no fault says why
+	unrecorded   int // arrived, and the history has no run
+	notSucceeded map[string]int
+	lateness     []time.Duration
+	faults       []string // the first of them, in words
+	phantom      int      // said to have succeeded, and never arrived
+	windowed     bool
+}
+
+const maxFaults = 10
+
+func (t *tally) fault(format string, args ...any) {
+	if len(t.faults) < maxFaults {
+		t.faults = append(t.faults, fmt.Sprintf(format, args...))
+	}
+}
+
+// judge counts what became of each fire of jobs that was due in [from, to), by
+// the windows that may have touched it; of several the latest.
+func judge(jobs map[core.JobID]job, from, to time.Time, l *ledger, history map[core.RunID]end, windows []window) []*tally {
+	quiet := &tally{name: "quiet"}
+	all := []*tally{quiet}
+	for _, w := range windows {
+		all = append(all, &tally{name: w.name, windowed: true})
+	}
+	for _, id := range slices.Sorted(maps.Keys(jobs)) {
+		for at := range jobs[id].instants(from, to) {
+			t, w := quiet, window{}
+			for i := range windows {
+				if windows[i].covers(at) {
+					t, w = all[i+1], windows[i]
+				}
+			}
+			run := core.PlannedRun(id, core.InstantOf(at))
+			t.count(fmt.Sprintf("%s at %s (run %d)", jobs[id].name, at.UTC().Format(time.TimeOnly), run), l.of(run), history[run], w)
+		}
+	}
+	return all
+}
+
+// count adds one fire.
+func (t *tally) count(what string, came []arrival, e end, w window) {
+	t.fires++
+	for _, a := range came {
+		if a.late < 0 {
+			t.early++
+			t.fault("%s came %s early", what, -a.late)
+		}
+	}
+	switch len(came) {
+	case 0:
+		t.missed(what, e, w)
+		return
+	case 1:
+		t.once++
+	default:
+		t.twice++
+		if !w.twice {
+			t.unexplained++
+			t.fault("%s came %d times, %s apart", what, len(came), came[len(came)-1].at.Sub(came[0].at).Round(time.Millisecond))
+		}
+	}
+	t.lateness = append(t.lateness, came[0].late)
+	switch e.state {
+	case "succeeded":
+	case "":
+		t.unrecorded++
+		t.fault("%s came, and the history knows no run", what)
+	case "planned", "queued", "running":
+		t.open++
+		t.fault("%s came and is still %s", what, e)
+	default:
+		inc(&t.notSucceeded, e.String())
+		if !t.windowed {
+			t.unexplained++
+			t.fault("%s came and is %s", what, e)
+		}
+	}
+}
+
+// missed adds one fire that reached no executor.
+func (t *tally) missed(what string, e end, w window) {
+	switch e.state {
+	case "":
+		t.lost++
+		t.fault("%s is lost: no arrival, no run, no record", what)
+	case "skipped":
+		inc(&t.skipped, e.reason)
+		if !w.skips {
+			t.untrue++
+			t.fault("%s was skipped: %s, and nothing held it up", what, e.reason)
+		}
+	case "succeeded":
+		t.phantom++
+		t.fault("%s has succeeded and came nowhere", what)
+	case "planned", "queued", "running":
+		t.open++
+		t.fault("%s is still %s and came nowhere", what, e)
+	default:
+		inc(&t.without, e.String())
+		if !t.windowed {
+			t.unexplained++
+			t.fault("%s came nowhere and is %s", what, e)
+		}
+	}
+}
+
+func inc(m *map[string]int, key string) {
+	if *m == nil {
+		*m = map[string]int{}
+	}
+	(*m)[key]++
+}
+
+// wrong is how many fires broke a promise.
+func (t *tally) wrong() int {
+	return t.lost + t.early + t.untrue + t.unexplained + t.unrecorded + t.phantom + t.open
+}
+
+// table prints what became of all, a row for each window.
+func table(w io.Writer, all []*tally) {
+	fmt.Fprintln(w, "| fires due | fires | once | twice | skipped | never arrived | open | lost | early "+
+		"| untrue or unexplained | late p50 | p99 | worst |")
+	fmt.Fprintln(w, "|---|---|---|---|---|---|---|---|---|---|---|---|---|")
+	sum := &tally{name: "all"}
+	for _, t := range all {
+		sum.add(t)
+	}
+	for _, t := range append(slices.Clone(all), sum) {
+		fmt.Fprintf(w, "| %s | %d | %d | %d | %s | %s | %d | %d | %d | %d | %s | %s | %s |\n", t.name, t.fires, t.once, t.twice,
+			words(t.skipped), words(t.without), t.open, t.lost, t.early, t.untrue+t.unexplained+t.unrecorded+t.phantom,
+			share(t.lateness, 50), share(t.lateness, 99), share(t.lateness, 100))
+	}
+	for _, t := range all {
+		if len(t.notSucceeded) > 0 {
+			fmt.Fprintf(w, "\n%s: arrived and did not succeed: %s\n", t.name, words(t.notSucceeded))
+		}
+		for _, f := range t.faults {
+			fmt.Fprintf(w, "- %s: %s\n", t.name, f)
+		}
+	}
+}
+
+func (t *tally) add(o *tally) {
+	t.fires, t.once, t.twice = t.fires+o.fires, t.once+o.once, t.twice+o.twice
+	t.open, t.lost, t.early, t.untrue = t.open+o.open, t.lost+o.lost, t.early+o.early, t.untrue+o.untrue
+	t.unexplained, t.unrecorded, t.phantom = t.unexplained+o.unexplained, t.unrecorded+o.unrecorded, t.phantom+o.phantom
+	t.lateness = append(t.lateness, o.lateness...)
+	for key, n := range o.skipped {
+		for range n {
+			inc(&t.skipped, key)
+		}
+	}
+	for key, n := range o.without {
+		for range n {
+			inc(&t.without, key)
+		}
+	}
+}
+
+func words(m map[string]int) string {
+	var list []string
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, fmt.Sprintf("%d %s", m[k], k))
+	}
+	return cmp.Or(strings.Join(list, ", "), "0")
+}
+
+// share is the value under which p in a hundred are.
+func share(list []time.Duration, p int) time.Duration {
+	if len(list) == 0 {
+		return 0
+	}
+	list = slices.Sorted(slices.Values(list))
+	return list[(len(list)-1)*p/100].Round(time.Millisecond)
+}

@@ -1,0 +1,157 @@
+// Command account holds a deployment in a real AWS account to what its
+// documentation promises, and counts from outside: it deploys a stack of its own,
+// lets jobs fire for an hour to executors that count what reaches them, kills,
+// throttles and purges meanwhile, reads the bill's own metrics, removes
+// everything and says what held. With -emulator it does the same, as far as that
+// goes, in the emulator of localstack/. README.md has what it costs and needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net/url"
+	"os"
+	"os/signal"
+	"regexp"
+	"syscall"
+	"time"
+
+	"github.com/tickring/tickring/internal/cost"
+)
+
+// Bounds of what may be asked for: at most these cost money.
+const (
+	maxJobs    = 2000
+	maxFor     = 2 * time.Hour
+	maxApply   = 20_000
+	maxDollars = 50
+	// around is what deploying, settling and judging may take besides.
+	around = 45 * time.Minute
+	// removing is what a removal may take, also after an interrupt.
+	removing = 20 * time.Minute
+)
+
+// options are what a person says.
+type options struct {
+	account  string
+	spend    bool
+	region   string
+	stack    string
+	length   time.Duration
+	jobs     int
+	apply    int
+	dollars  float64
+	emulator bool
+	keep     bool
+	clean    bool
+}
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+func run(args []string) int {
+	o, err := parse(args)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err == nil {
+		err = o.check()
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "account:", err)
+		return 2
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	held, err := prove(ctx, o)
+	switch {
+	case err != nil:
+		fmt.Fprintln(os.Stderr, "account:", err)
+		return 1
+	case !held:
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string) (options, error) {
+	o := options{}
+	f := flag.NewFlagSet("account", flag.ContinueOnError)
+	f.StringVar(&o.account, "account", "", "the 12 digits of the account that pays; the credentials have to be of it")
+	f.BoolVar(&o.spend, "yes-spend", false, "yes, it may cost money")
+	f.StringVar(&o.region, "region", "us-east-1", "Region")
+	f.StringVar(&o.stack, "stack", "TickringProof", "name of the stack that it makes and removes; what counts is another, NAME-counter")
+	f.DurationVar(&o.length, "for", time.Hour, "how long jobs fire")
+	f.IntVar(&o.jobs, "jobs", 1000, "jobs that fire each minute, each at a second of its own")
+	f.IntVar(&o.apply, "apply", 10_000, "jobs of the file that is applied at once")
+	f.Float64Var(&o.dollars, "dollars", 10, "it does not begin if it may cost more than this")
+	f.BoolVar(&o.emulator, "emulator", false, "in the emulator of localstack/ instead: no account, no money")
+	f.BoolVar(&o.keep, "keep", false, "leave the stacks there at the end; the command clean removes them")
+	if len(args) > 0 && args[0] == "clean" {
+		o.clean, args = true, args[1:]
+	}
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if f.NArg() > 0 {
+		return o, fmt.Errorf("%q: clean, before the flags, is the only command", f.Arg(0))
+	}
+	if o.emulator {
+		o.account = "000000000000"
+	}
+	return o, nil
+}
+
+var (
+	accounts = regexp.MustCompile(`^[0-9]{12}$`)
+	stacks   = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9-]{0,40}$`)
+)
+
+// check refuses what is not allowed, and what may cost more than was said.
+func (o *options) check() error {
+	switch {
+	case !accounts.MatchString(o.account):
+		return errors.New("-account takes the 12 digits of the account that pays")
+	case !o.emulator && !o.clean && !o.spend:
+		return errors.New("-yes-spend is missing: this deploys, runs and costs money")
+	case !stacks.MatchString(o.stack):
+		return fmt.Errorf("-stack %q: letters, digits and -, at most 41", o.stack)
+	case o.jobs < 2 || o.jobs > maxJobs:
+		return fmt.Errorf("-jobs %d: from 2 to %d", o.jobs, maxJobs)
+	case o.length < 10*time.Minute || o.length > maxFor:
+		return fmt.Errorf("-for %s: from 10m to %s", o.length, maxFor)
+	case o.apply < 1 || o.apply > maxApply:
+		return fmt.Errorf("-apply %d: from 1 to %d", o.apply, maxApply)
+	case o.dollars <= 0 || o.dollars > maxDollars:
+		return fmt.Errorf("-dollars %v: more than 0, at most %d", o.dollars, maxDollars)
+	case o.emulator && !loopback(os.Getenv("AWS_ENDPOINT_URL")):
+		return errors.New("-emulator wants AWS_ENDPOINT_URL at this machine, as localstack/env.sh sets it")
+	case !o.emulator && os.Getenv("AWS_ENDPOINT_URL") != "":
+		return errors.New("AWS_ENDPOINT_URL is set: that is no account")
+	}
+	if o.emulator || o.clean {
+		return nil
+	}
+	if most := o.most(); most > o.dollars {
+		return fmt.Errorf("this may cost %s, more than -dollars %v", cost.Dollars(most), o.dollars)
+	}
+	return nil
+}
+
+func loopback(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Hostname() == "127.0.0.1" || u.Hostname() == "localhost")
+}
+
+// most is what a run may cost at most: three times what is expected of the fires,
+// as faults have things done again, and of a file that is applied.
+func (o *options) most() float64 {
+	const unitsOfJob = 20 // to make one, with its record of change
+	fires, err := expected(o.jobs, o.length+around)
+	if err != nil {
+		return maxDollars + 1
+	}
+	applied := cost.Usage{WriteUnits: float64(o.apply) * unitsOfJob}
+	return 3 * (cost.Sum(cost.Virginia.Bill(fires)) + cost.Sum(cost.Virginia.Bill(applied)))
+}

@@ -1,0 +1,407 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+
+	"github.com/tickring/tickring/internal/awsask"
+	"github.com/tickring/tickring/test/rig"
+)
+
+//go:embed counter.yaml
+var counterTemplate string
+
+// cdkVersion is that of docs/deploy.md.
+const cdkVersion = "2.1148.1"
+
+// A place is where a stack is: an account, or the emulator of one.
+type place interface {
+	// deploy makes the stack that is proven; invoke and queue are executors that it
+	// may use, by ARN.
+	deploy(ctx context.Context, invoke, queue string) error
+	// kill has dispatch die at work.
+	kill(ctx context.Context) error
+	// throttle has the tables refuse, or no longer.
+	throttle(ctx context.Context, on bool) error
+	// restart stops everything and has it again with its state, where that can be.
+	restart(ctx context.Context) error
+	// remove takes everything away, also what was made by halves.
+	remove(ctx context.Context) error
+}
+
+// account is a real one.
+type account struct{ p *proof }
+
+func (a account) deploy(ctx context.Context, invoke, queue string) error {
+	p := a.p
+	cmd := exec.CommandContext(ctx, "npx", "--yes", "aws-cdk@"+cdkVersion, "deploy", p.o.stack, "--require-approval", "never",
+		"--output", filepath.Join(p.dir, "cdk.out"), "--tags", tag+"="+p.o.stack,
+		"-c", "tickring:name="+p.o.stack, "-c", "tickring:removalPolicy=destroy", "-c", "tickring:logRetentionDays=1",
+		"-c", "tickring:logLevel=debug", "-c", "tickring:invoke="+invoke, "-c", "tickring:queues="+queue)
+	cmd.Dir = filepath.Join(p.root, "infra")
+	cmd.Env = append(os.Environ(), "AWS_REGION="+p.o.region, "CDK_DISABLE_CLI_TELEMETRY=true",
+		"JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION=1")
+	return said(cmd)
+}
+
+// said runs a command; its error is what it said.
+func said(cmd *exec.Cmd) error {
+	cmd.WaitDelay = time.Minute
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(cmd.Args, " "), err, out[max(0, len(out)-4000):])
+	}
+	return nil
+}
+
+// kill gives dispatch a second to live, and little processor, for some seconds:
+// what takes longer is killed by Lambda, without a word to it.
+func (a account) kill(ctx context.Context) error {
+	const dying = 15 * time.Second // less than what died is hidden for
+	fn := a.p.outputs["DispatchFunction"]
+	was, err := a.p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+	if err != nil {
+		return fmt.Errorf("read the configuration of dispatch: %w", err)
+	}
+	back := func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
+		defer cancel()
+		return a.p.configure(ctx, fn, *was.Timeout, *was.MemorySize)
+	}
+	if err := a.p.configure(ctx, fn, 1, 128); err != nil {
+		return errors.Join(err, back())
+	}
+	wait(ctx, dying)
+	return back()
+}
+
+// configure has a function live for so many seconds, and waits until it does.
+func (p *proof) configure(ctx context.Context, fn string, timeout, memory int32) error {
+	ready := func() error {
+		return again(ctx, time.Second, func() (bool, error) {
+			c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+			return err == nil && c.State == "Active" && c.LastUpdateStatus != "InProgress", err
+		})
+	}
+	if err := ready(); err != nil {
+		return fmt.Errorf("wait for %s: %w", fn, err)
+	}
+	change := lambda.UpdateFunctionConfigurationInput{FunctionName: &fn, Timeout: &timeout, MemorySize: &memory}
+	if _, err := p.lambda.UpdateFunctionConfiguration(ctx, &change); err != nil {
+		return fmt.Errorf("configure %s: %w", fn, err)
+	}
+	return ready()
+}
+
+// throttle bounds what the tables and the index take to one unit a second.
+func (a account) throttle(ctx context.Context, on bool) error {
+	units := int64(-1) // no bound
+	if on {
+		units = 1
+	}
+	bound := &dbtypes.OnDemandThroughput{MaxReadRequestUnits: &units, MaxWriteRequestUnits: &units}
+	for _, name := range a.p.tables() {
+		in := &dynamodb.UpdateTableInput{TableName: &name, OnDemandThroughput: bound}
+		if name == a.p.outputs["JobsTable"] {
+			in.GlobalSecondaryIndexUpdates = []dbtypes.GlobalSecondaryIndexUpdate{{Update: &dbtypes.UpdateGlobalSecondaryIndexAction{
+				IndexName: aws.String(dueIndex), OnDemandThroughput: bound,
+			}}}
+		}
+		if _, err := a.p.db.UpdateTable(ctx, in); err != nil {
+			return fmt.Errorf("bound the table %s: %w", name, err)
+		}
+	}
+	for _, name := range a.p.tables() {
+		if err := again(ctx, time.Second, func() (bool, error) {
+			t, err := a.p.db.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &name})
+			return err == nil && t.Table.TableStatus == "ACTIVE", err
+		}); err != nil {
+			return fmt.Errorf("wait for the table %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (a account) restart(context.Context) error { return errNotHere }
+
+var errNotHere = errors.New("an account cannot be restarted")
+
+func (a account) remove(ctx context.Context) error {
+	return errors.Join(a.p.removeStack(ctx, a.p.o.stack), a.p.removeStack(ctx, a.p.counter()))
+}
+
+// removeStack removes one, and waits until it is gone; one that is not there is.
+func (p *proof) removeStack(ctx context.Context, name string) error {
+	var none struct{}
+	if err := p.ask.Query(ctx, "cloudformation", "2010-05-15", "DeleteStack", url.Values{"StackName": {name}}, &none); err != nil {
+		return fmt.Errorf("remove the stack %s: %w", name, err)
+	}
+	return again(ctx, 5*time.Second, func() (bool, error) {
+		s, err := p.stackStatus(ctx, name)
+		switch {
+		case awsask.NotFound(err) || s == "DELETE_COMPLETE":
+			return true, nil
+		case s == "DELETE_FAILED":
+			return false, fmt.Errorf("the stack %s was not removed: its events say why", name)
+		}
+		return false, err
+	})
+}
+
+func (p *proof) stackStatus(ctx context.Context, name string) (string, error) {
+	var out struct {
+		Status string `xml:"DescribeStacksResult>Stacks>member>StackStatus"`
+	}
+	err := p.ask.Query(ctx, "cloudformation", "2010-05-15", "DescribeStacks", url.Values{"StackName": {name}}, &out)
+	return out.Status, err
+}
+
+// count makes the stack of what counts.
+func (p *proof) count(ctx context.Context) error {
+	name := p.counter()
+	var made struct{}
+	if err := p.ask.Query(ctx, "cloudformation", "2010-05-15", "CreateStack", url.Values{
+		"StackName": {name}, "TemplateBody": {counterTemplate}, "Capabilities.member.1": {"CAPABILITY_IAM"},
+		"Parameters.member.1.ParameterKey": {"Results"}, "Parameters.member.1.ParameterValue": {p.outputs["ResultsQueueArn"]},
+		"Tags.member.1.Key": {tag}, "Tags.member.1.Value": {p.o.stack},
+	}, &made); err != nil {
+		return fmt.Errorf("make the stack %s: %w", name, err)
+	}
+	if err := again(ctx, 3*time.Second, func() (bool, error) {
+		s, err := p.stackStatus(ctx, name)
+		if strings.Contains(s, "ROLLBACK") || strings.Contains(s, "FAILED") {
+			return false, fmt.Errorf("the stack %s is %s: its events say why", name, s)
+		}
+		return s == "CREATE_COMPLETE", err
+	}); err != nil {
+		return err
+	}
+	out, err := p.ask.Outputs(ctx, name)
+	if err != nil {
+		return err
+	}
+	p.counts = out
+	return nil
+}
+
+// emulator is MiniStack, by the scripts of localstack/. Between its functions and
+// its tables and queues is a door that can be shut, for it throttles nothing.
+type emulator struct {
+	p    *proof
+	shut atomic.Bool
+	door *http.Server
+	at   string
+	// refused is how much the door refused.
+	refused atomic.Int64
+	// armed is how the next run that arrives has dispatch killed, before it is
+	// answered: what was sent is not recorded then.
+	armed chan func()
+}
+
+func newEmulator(p *proof) (*emulator, error) {
+	to, err := url.Parse(os.Getenv("AWS_ENDPOINT_URL"))
+	if err != nil {
+		return nil, err
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("the door of the emulator: %w", err)
+	}
+	e := &emulator{p: p, at: "http://" + l.Addr().String(), armed: make(chan func(), 1)}
+	forward := httputil.NewSingleHostReverseProxy(to)
+	forward.ErrorHandler = func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusServiceUnavailable) }
+	e.door = &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !e.shut.Load() {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		e.refused.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+		w.Header().Set("X-Amzn-Query-Error", "ThrottlingException;Sender") // as SQS names it
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = io.WriteString(w, `{"__type":"com.amazon.coral.availability#ThrottlingException","message":"Rate exceeded"}`)
+	})}
+	go func() { _ = e.door.Serve(l) }() // until remove closes it
+	return e, nil
+}
+
+func (e *emulator) script(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, filepath.Join(e.p.root, "localstack", name), args...)
+	cmd.Env = append(os.Environ(), "PERSIST_STATE=1", "STATE_DIR="+filepath.Join(e.state(), "kept"))
+	// What it starts outlives it, so its output is a file and not a pipe.
+	log, err := os.OpenFile(filepath.Join(e.p.dir, name+".log"), os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Run(); err != nil {
+		b, _ := os.ReadFile(log.Name())
+		return fmt.Errorf("localstack/%s: %w\n%s", name, err, b[max(0, len(b)-4000):])
+	}
+	return nil
+}
+
+func (e *emulator) state() string {
+	if s := os.Getenv("TICKRING_STATE"); s != "" {
+		return s
+	}
+	return filepath.Join(e.p.root, "localstack", ".state")
+}
+
+func (e *emulator) deploy(ctx context.Context, invoke, queue string) error {
+	if err := e.script(ctx, "up"); err != nil {
+		return err
+	}
+	return e.script(ctx, "deploy", "-c", "tickring:logLevel=debug", "-c", "tickring:removalPolicy=destroy",
+		"-c", "tickring:invoke="+invoke, "-c", "tickring:queues="+queue,
+		"-c", "tickring:environment=TICKRING_ALLOW_LOOPBACK=1,AWS_ENDPOINT_URL_DYNAMODB="+e.at+",AWS_ENDPOINT_URL_SQS="+e.at)
+}
+
+// arrived is called before a run that came is answered.
+func (e *emulator) arrived() {
+	select {
+	case f := <-e.armed:
+		f()
+	default:
+	}
+}
+
+func (e *emulator) kill(ctx context.Context) error {
+	done := make(chan error, 1)
+	e.armed <- func() { done <- e.killDispatch() }
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(2 * time.Minute):
+		<-e.armed
+		return errors.New("no run arrived within 2m0s by which to kill dispatch")
+	}
+}
+
+// killDispatch kills the processes of the function, each by its own number.
+func (e *emulator) killDispatch() error {
+	found, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return err
+	}
+	name, killed := []byte("AWS_LAMBDA_FUNCTION_NAME="+e.p.outputs["DispatchFunction"]+"\x00"), 0
+	mine := []byte(e.at) // there may be other emulators
+	for _, file := range found {
+		b, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(append(b, 0), name) || !bytes.Contains(b, mine) {
+			continue
+		}
+		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if err == nil && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed == 0 {
+		return errors.New("dispatch has no process to kill")
+	}
+	return nil
+}
+
+func (e *emulator) throttle(_ context.Context, on bool) error {
+	e.shut.Store(on)
+	return nil
+}
+
+func (e *emulator) restart(ctx context.Context) error {
+	if err := e.down(ctx); err != nil {
+		return err
+	}
+	return e.script(ctx, "up")
+}
+
+// down ends it, and waits: it no longer listens before it writes its state down.
+func (e *emulator) down(ctx context.Context) error {
+	pid, err := os.ReadFile(filepath.Join(e.state(), "ministack.pid"))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("the process of the emulator: %w", err)
+	}
+	if err := e.script(ctx, "down"); err != nil || len(pid) == 0 {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	program := filepath.Join("/proc", strings.TrimSpace(string(pid)), "exe") // of one that has ended there is none
+	if err := again(ctx, 200*time.Millisecond, func() (bool, error) {
+		_, err := os.Readlink(program)
+		return err != nil, nil
+	}); err != nil {
+		return fmt.Errorf("the emulator does not end: %w", err)
+	}
+	return nil
+}
+
+func (e *emulator) remove(ctx context.Context) error {
+	return errors.Join(e.down(ctx), e.door.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
+}
+
+// again asks each so often until it is so, or something is wrong.
+func again(ctx context.Context, each time.Duration, ask func() (bool, error)) error {
+	t := time.NewTicker(each)
+	defer t.Stop()
+	for {
+		if ok, err := ask(); err != nil || ok {
+			return err
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// wait ends early with the context.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// build compiles the command line, by which jobs are applied as people do.
+func (p *proof) build() (err error) {
+	p.bin, err = rig.Build(p.dir)
+	return err
+}
+
+func (p *proof) cli(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, p.bin, args...)
+	cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+p.url, "TICKRING_TOKEN="+p.token)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return string(out), fmt.Errorf("tickring %s: %w\n%s", strings.Join(args, " "), err, out[:min(len(out), 2000)])
+	}
+	return string(out), nil
+}

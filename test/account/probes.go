@@ -1,0 +1,442 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	dbtypes "github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	lambdatypes "github.com/aws/aws-sdk-go-v2/service/lambda/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/cost"
+)
+
+// Bounds that an account is held to. What the scheduler bears is what it was
+// built for; a measurement beyond is a fact to be told, not a flake.
+const (
+	earliest   = time.Second      // that a queue may bring a message before its time
+	latest     = 3 * time.Second  // of 99 in a hundred
+	lagMost    = 5 * time.Second  // of an index behind its table
+	wakeMost   = 2 * time.Minute  // from one pass of the tick to the next
+	onTime     = 2 * time.Second  // 99 in a hundred fires, while nothing is wrong
+	dearer     = 1.3              // measured to foreseen
+	herd       = 100              // functions that start at once
+	hops       = 20               // retries through the ring; Lambda stops loops after 16
+	delays     = 100              // messages
+	lags       = 40               // items
+	alarmsMost = 12 * time.Minute // until an alarm has rung
+)
+
+// examine asks what only a place with metrics, roles and indexes of its own can
+// say, once the fires are judged. Each is one verdict; none stops the others.
+func (p *proof) examine(ctx context.Context, from, to time.Time) {
+	p.onTime()
+	p.probeDelays(ctx)
+	p.probeIndex(ctx)
+	p.probeApply(ctx)
+	p.probeHerd(ctx)
+	p.probeHops(ctx)
+	if _, ok := p.place.(*emulator); ok {
+		p.probeCounter(ctx)
+		p.report.unshown = []string{
+			"roles are enforced, and no wider than they are written", "time to live is on, in all tables", "debug lines pass Lambda's own level",
+			"alarms ring: dead letters, throttled tables", "wake-ups at most 119 s apart", "kills show as errors of dispatch",
+			"what the bill is made of", "no invocation was dropped as a runaway loop", "conflicts of transactions", "doctor finds nothing wrong",
+		}
+		return
+	}
+	p.doctor(ctx)
+	p.probeLetter(ctx)
+	p.roles(ctx, from, to)
+	p.timeToLive(ctx)
+	p.wakeUps(ctx, from, to)
+	p.killed(ctx)
+	p.loops(ctx, from)
+	p.price(ctx, from)
+}
+
+func (p *proof) onTime() {
+	const what = "99 of a hundred fires arrive within 2 s while nothing is wrong"
+	late := share(p.report.fires[0].lateness, 99)
+	p.report.says(what, late <= onTime, "%s", late)
+}
+
+// probeDelays measures how early and how late a queue brings what it delays.
+func (p *proof) probeDelays(ctx context.Context) {
+	const what = "a queue brings what it delays at most 1 s early, and 99 of a hundred at most 3 s late"
+	off, err := p.delays(ctx)
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	first, last := share(off, 0), share(off, 99)
+	p.report.says(what, first >= -earliest && last <= latest, "%d messages: from %s, p50 %s, p99 %s", len(off), first, share(off, 50), last)
+}
+
+func (p *proof) delays(ctx context.Context) (off []time.Duration, err error) {
+	queue := p.counts["Probe"]
+	due := map[string]time.Duration{}
+	for i := 0; i < delays; i += 10 {
+		var batch []sqstypes.SendMessageBatchRequestEntry
+		for k := range 10 {
+			s := int32(5 + (i+k)%40)
+			id, body := fmt.Sprint(k), fmt.Sprint(s)
+			batch = append(batch, sqstypes.SendMessageBatchRequestEntry{Id: &id, MessageBody: &body, DelaySeconds: s})
+		}
+		out, err := p.sqs.SendMessageBatch(ctx, &sqs.SendMessageBatchInput{QueueUrl: &queue, Entries: batch})
+		if err != nil {
+			return nil, fmt.Errorf("send delayed messages: %w", err)
+		}
+		for _, e := range out.Successful {
+			var k int32
+			_, _ = fmt.Sscan(*e.Id, &k) // as written above
+			due[*e.MessageId] = time.Duration(batch[k].DelaySeconds) * time.Second
+		}
+	}
+	want := len(due)
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	for len(off) < want {
+		out, err := p.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 5,
+			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameAll}})
+		if err != nil {
+			return off, fmt.Errorf("receive delayed messages, %d of %d came: %w", len(off), want, err)
+		}
+		for _, m := range out.Messages {
+			sent, ok := sentAt(m)
+			came, also := stamp(m, sqstypes.MessageSystemAttributeNameApproximateFirstReceiveTimestamp)
+			after, known := due[*m.MessageId]
+			if ok && also && known {
+				off = append(off, came.Sub(sent.Add(after)))
+				delete(due, *m.MessageId)
+			}
+			_, _ = p.sqs.DeleteMessage(ctx, &sqs.DeleteMessageInput{QueueUrl: &queue, ReceiptHandle: m.ReceiptHandle})
+		}
+	}
+	return off, nil
+}
+
+// probeIndex measures how far an index is behind its table.
+func (p *proof) probeIndex(ctx context.Context) {
+	const what = "an index is at most 5 s behind its table"
+	var behind []time.Duration
+	for i := range lags {
+		d, err := p.lag(ctx, i)
+		if err != nil {
+			p.report.fails(what, err)
+			return
+		}
+		behind = append(behind, d)
+	}
+	p.report.says(what, share(behind, 100) <= lagMost, "%d items: p50 %s, worst %s", lags, share(behind, 50), share(behind, 100))
+}
+
+func (p *proof) lag(ctx context.Context, i int) (time.Duration, error) {
+	table, at := p.counts["ProbeTable"], fmt.Sprint(i)
+	of, number := &dbtypes.AttributeValueMemberS{Value: "lag"}, &dbtypes.AttributeValueMemberN{Value: at}
+	if _, err := p.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: map[string]dbtypes.AttributeValue{
+		"id": &dbtypes.AttributeValueMemberS{Value: at}, "of": of, "at": number,
+	}}); err != nil {
+		return 0, fmt.Errorf("write an item: %w", err)
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	err := again(ctx, 5*time.Millisecond, func() (bool, error) {
+		out, err := p.db.Query(ctx, &dynamodb.QueryInput{
+			TableName: &table, IndexName: aws.String("lag"), KeyConditionExpression: aws.String("#of = :of AND #at = :at"),
+			ExpressionAttributeNames:  map[string]string{"#of": "of", "#at": "at"},
+			ExpressionAttributeValues: map[string]dbtypes.AttributeValue{":of": of, ":at": number},
+		})
+		return err == nil && out.Count > 0, err
+	})
+	return time.Since(began), err
+}
+
+// probeApply makes many jobs of one app by one command.
+func (p *proof) probeApply(ctx context.Context) {
+	what := fmt.Sprintf("one apply makes %d jobs of one app, and a second finds nothing to do", p.o.apply)
+	began := time.Now()
+	err := func() error {
+		file, err := p.write("many.yaml", many(p.o.apply))
+		if err != nil {
+			return err
+		}
+		if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
+			return err
+		}
+		took := time.Since(began).Round(time.Second)
+		out, err := p.cli(ctx, "apply", "--dry-run", "-f", file)
+		if err == nil && !strings.Contains(out, fmt.Sprintf("%d unchanged", p.o.apply)) {
+			err = errors.New(out[max(0, len(out)-300):])
+		}
+		if err != nil {
+			return fmt.Errorf("after %s, the second time: %w", took, err)
+		}
+		return nil
+	}()
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	if _, ok := p.place.(*emulator); ok {
+		p.report.says(what, true, "in %s", time.Since(began).Round(time.Second))
+		return
+	}
+	wait(ctx, 3*time.Minute) // metrics are late
+	conflicts := 0.0
+	for _, t := range p.tables() {
+		n, err := p.metric(ctx, "AWS/DynamoDB", "TransactionConflict", began, time.Now(), "TableName", t)
+		if err != nil {
+			p.report.fails(what, err)
+			return
+		}
+		conflicts += n
+	}
+	p.report.says(what, true, "in %s, with %.0f conflicts of transactions", time.Since(began).Round(time.Second), conflicts)
+}
+
+// probeHerd asks as many functions as there may be at once, all of them new.
+func (p *proof) probeHerd(ctx context.Context) {
+	n := herd
+	if _, ok := p.place.(*emulator); ok {
+		n = 8 // processes of this machine
+	}
+	what := fmt.Sprintf("%d functions that start at once all answer", n)
+	fn := p.outputs["ApiFunction"]
+	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+	if err == nil { // the same again makes all new
+		err = p.configure(ctx, fn, *c.Timeout, *c.MemorySize+1)
+	}
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	began := time.Now()
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = p.api(ctx, "/v1/apps", url.Values{}, nil) })
+	}
+	wg.Wait()
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	took := time.Since(began).Round(time.Millisecond)
+	p.report.says(what, failed == 0, "%d failed, the last answered after %s%s", failed, took, told(errors.Join(errs...)))
+}
+
+// probeHops has a run tried again through the ring more often than Lambda lets
+// functions call one another.
+func (p *proof) probeHops(ctx context.Context) {
+	what := fmt.Sprintf("a run is tried %d times through the ring: nothing takes that for a runaway loop", hops+1)
+	err := func() error {
+		file, err := p.write("hops.yaml", fmt.Sprintf("version: 1\napps:\n"+
+			"  - {name: hops, executors: [\"call:https://proof.invalid/\"]}\njobs:\n"+
+			"  - {app: hops, name: hops, handler: \"POST /x\", retry: {max: %d, delay: 1s}}\n", hops))
+		if err != nil {
+			return err
+		}
+		if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
+			return err
+		}
+		if _, err := p.cli(ctx, "trigger", "hops/hops"); err != nil {
+			return err
+		}
+		ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+		defer cancel()
+		tried := 0
+		err = again(ctx, 2*time.Second, func() (bool, error) {
+			var page struct{ Runs []struct{ State string } }
+			if err := p.api(ctx, "/v1/runs", url.Values{"job": {"hops/hops"}, "limit": {"100"}}, &page); err != nil {
+				return false, err
+			}
+			tried = 0
+			for _, r := range page.Runs {
+				if r.State == "failed" {
+					tried++
+				}
+			}
+			return tried == hops+1, nil
+		})
+		if err != nil {
+			return fmt.Errorf("%d attempts have failed: %w", tried, err)
+		}
+		return nil
+	}()
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	p.report.says(what, true, "%d attempts", hops+1)
+}
+
+// probeCounter has the function that counts invoked once, where no job does.
+func (p *proof) probeCounter(ctx context.Context) {
+	const what = "the function that counts is made, and counts"
+	run := core.PlannedRun(1, core.InstantOf(time.Now()))
+	fn := p.counter()
+	_, err := p.lambda.Invoke(ctx, &lambda.InvokeInput{FunctionName: &fn, Payload: fmt.Appendf(nil, `{"logId":%d}`, run)})
+	if err == nil {
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		err = again(ctx, time.Second, func() (bool, error) { return len(p.ledger.of(run)) == 1, nil })
+	}
+	p.report.says(what, err == nil, "one arrival%s", told(err))
+}
+
+// probeLetter puts a message among the dead letters, and waits for the alarm.
+func (p *proof) probeLetter(ctx context.Context) {
+	const what = "the alarm on dead letters rings"
+	queue, body := p.outputs["DeadQueue"], `{"proof":"no message of tickring"}`
+	if _, err := p.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &queue, MessageBody: &body}); err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, alarmsMost)
+	defer cancel()
+	err := again(ctx, 15*time.Second, func() (bool, error) {
+		for name, state := range p.alarms(ctx) {
+			if strings.Contains(name, "DeadLetters") && state == "ALARM" {
+				return true, nil
+			}
+		}
+		return false, nil
+	})
+	p.report.says(what, err == nil, "after %s", time.Since(began).Round(time.Second))
+	found, ever := named(p.report.rang, "TableThrottles")
+	p.report.says("there is an alarm on throttled tables; it rings after ten minutes of it", found, "rang after a minute of it: %v", ever)
+}
+
+// doctor finds nothing wrong with the deployment, once all is over.
+func (p *proof) doctor(ctx context.Context) {
+	out, err := p.cli(ctx, "doctor", "--stack", p.o.stack, "--region", p.o.region)
+	p.report.says("doctor finds nothing wrong once the faults are over", err == nil, "%s", oneLine(out))
+}
+
+// roles: nobody was refused what it needs, and what it does not need it may not do.
+func (p *proof) roles(ctx context.Context, from, to time.Time) {
+	const allowed = "no function was refused what it asked for"
+	const refused = "dispatch may not delete tables nor read the token of the API; registry may not touch runs"
+	var errs []error
+	denied := 0
+	for _, fn := range p.functions() {
+		list, first, err := p.lines(ctx, fn, `?AccessDenied ?"is not authorized"`, from, to, 100)
+		errs = append(errs, err)
+		if denied += len(list); first != "" {
+			errs = append(errs, fmt.Errorf("%s: %.300s", fn, first))
+		}
+	}
+	p.report.says(allowed, errors.Join(errs...) == nil, "%d lines say so%s", denied, told(errors.Join(errs...)))
+	token := p.arn("ssm", "parameter"+p.outputs["TokenParameter"])
+	err := errors.Join(
+		p.mayNot(ctx, p.outputs["DispatchFunction"], "dynamodb:DeleteTable", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
+		p.mayNot(ctx, p.outputs["DispatchFunction"], "ssm:GetParameter", token),
+		p.mayNot(ctx, p.outputs["RegistryFunction"], "dynamodb:PutItem", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
+	)
+	p.report.says(refused, err == nil, "as IAM says%s", told(err))
+}
+
+func (p *proof) timeToLive(ctx context.Context) {
+	var errs []error
+	for _, t := range p.tables() {
+		out, err := p.db.DescribeTimeToLive(ctx, &dynamodb.DescribeTimeToLiveInput{TableName: &t})
+		if err == nil {
+			d := out.TimeToLiveDescription
+			if d.TimeToLiveStatus != dbtypes.TimeToLiveStatusEnabled || aws.ToString(d.AttributeName) != "expires" {
+				err = fmt.Errorf("%s: %s %s", t, d.TimeToLiveStatus, aws.ToString(d.AttributeName))
+			}
+		}
+		errs = append(errs, err)
+	}
+	p.report.says("time to live is on, in all tables", errors.Join(errs...) == nil, "as described%s", told(errors.Join(errs...)))
+}
+
+// wakeUps reads, of the lines that the tick writes at debug, how far apart its
+// passes are; that there are any shows that Lambda lets them pass.
+func (p *proof) wakeUps(ctx context.Context, from, to time.Time) {
+	const logged = "debug lines pass Lambda's own level"
+	const woken = "passes of the tick are no further apart than two wake-ups of a minute each may be"
+	list, _, err := p.lines(ctx, p.outputs["TickFunction"], `"pass"`, from, to, 20_000)
+	if err != nil {
+		p.report.fails(logged, err)
+		return
+	}
+	p.report.says(logged, len(list) > 0, "%d lines", len(list))
+	gap := time.Duration(0)
+	for i := 1; i < len(list); i++ {
+		if !slices.ContainsFunc(p.windows, func(w window) bool { return w.covers(list[i]) }) {
+			gap = max(gap, list[i].Sub(list[i-1]))
+		}
+	}
+	p.report.says(woken, len(list) > 1 && gap <= wakeMost, "at most %s, while nothing was wrong", gap.Round(time.Second))
+}
+
+// killed: the kills were some.
+func (p *proof) killed(ctx context.Context) {
+	const what = "dispatch was killed at work, so that the accounting proves something"
+	for _, w := range p.windows {
+		if w.name != "kills of dispatch" {
+			continue
+		}
+		from, to := w.from.Truncate(time.Minute), w.to.Add(2*time.Minute)
+		n, err := p.metric(ctx, "AWS/Lambda", "Errors", from, to, "FunctionName", p.outputs["DispatchFunction"])
+		p.report.says(what, err == nil && n >= kills, "%.0f batches died%s", n, told(err))
+	}
+}
+
+// loops: what comes back to its queue is allowed to, and nothing was dropped.
+func (p *proof) loops(ctx context.Context, from time.Time) {
+	const what = "functions that put on a queue which leads back to them may do so, and nothing was dropped"
+	var errs []error
+	for _, name := range []string{"tick", "dispatch", "slow", "callback"} {
+		fn := p.functions()[name]
+		out, err := p.lambda.GetFunctionRecursionConfig(ctx, &lambda.GetFunctionRecursionConfigInput{FunctionName: &fn})
+		if err == nil && out.RecursiveLoop != lambdatypes.RecursiveLoopAllow {
+			err = fmt.Errorf("loops of %s are to %s", name, out.RecursiveLoop)
+		}
+		errs = append(errs, err)
+	}
+	n, err := p.functionsSum(ctx, "RecursiveInvocationsDropped", from, time.Now())
+	err = errors.Join(append(errs, err)...)
+	p.report.says(what, err == nil && n == 0, "%.0f invocations were dropped%s", n, told(err))
+}
+
+// price compares what was used before the first fault with what is foreseen.
+func (p *proof) price(ctx context.Context, from time.Time) {
+	const what = "what the bill is made of is what docs/cost.md says, within three tenths"
+	to := from.Add(p.o.length)
+	if len(p.windows) > 0 {
+		to = p.windows[0].from
+	}
+	from, to = from.Truncate(time.Minute), to.Truncate(time.Minute)
+	used, err := p.usage(ctx, from, to)
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	foreseen, err := expected(p.o.jobs, to.Sub(from))
+	if err != nil {
+		p.report.fails(what, err)
+		return
+	}
+	foreseen.StoredGB, used.Fires = 0, foreseen.Fires
+	p.report.measured, p.report.foreseen, p.report.priced = used, foreseen, fmt.Sprintf("%s of nothing but fires", to.Sub(from))
+	is, said := cost.Sum(cost.Virginia.Bill(used)), cost.Sum(cost.Virginia.Bill(foreseen))
+	p.report.says(what, is <= dearer*said, "%s, foreseen %s", cost.Dollars(is), cost.Dollars(said))
+}

@@ -1,0 +1,330 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/lambda"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/internal/awsask"
+)
+
+const (
+	// tag is on all that is made.
+	tag = "tickring-proof"
+	// dueIndex is the index of the table of jobs.
+	dueIndex = "due"
+	// wakes is how long the first fires may take: the schedule begins within two minutes.
+	wakes = 5 * time.Minute
+	// settles is how long after the last fire ends may come.
+	settles = 4 * time.Minute
+	kills   = 6
+	// apart is how long it is left alone between two kills.
+	apart = 15 * time.Second
+	// shutFor is how long the tables refuse.
+	shutFor = time.Minute
+)
+
+// proof is one run of this command.
+type proof struct {
+	o         options
+	root, dir string
+	place     place
+	sdk       aws.Config
+	ask       *awsask.Client
+	db        *dynamodb.Client
+	sqs       *sqs.Client
+	lambda    *lambda.Client
+
+	bin, url, token, executorToken string
+	outputs, counts                map[string]string // of the stacks
+	apps                           []app
+	ledger                         *ledger
+	windows                        []window
+	report                         report
+}
+
+func prove(ctx context.Context, o options) (held bool, err error) {
+	p, err := begin(ctx, o)
+	if err != nil {
+		return false, err
+	}
+	defer os.RemoveAll(p.dir)
+	if o.clean {
+		return true, p.clean()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, o.length+around, errors.New("the time is over that a proof may take"))
+	defer cancel()
+	err = p.run(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = fmt.Errorf("%w (%w)", err, cause)
+	}
+	p.report.print(os.Stdout)
+	if o.keep {
+		p.logf("the stacks stay, and cost: the command clean removes them")
+		return p.report.held(), err
+	}
+	return p.report.held(), errors.Join(err, p.clean())
+}
+
+// begin finds out where it is, and refuses what is another's.
+func begin(ctx context.Context, o options) (*proof, error) {
+	p := &proof{o: o, ledger: newLedger(), executorToken: rand.Text()}
+	var err error
+	if p.root, err = filepath.Abs(filepath.Join("..", "..")); err != nil {
+		return nil, err
+	}
+	if out, err := exec.CommandContext(ctx, "git", "rev-parse", "--show-toplevel").Output(); err == nil {
+		p.root = strings.TrimSpace(string(out))
+	}
+	if p.sdk, err = config.LoadDefaultConfig(ctx, config.WithRegion(o.region), config.WithRetryMaxAttempts(8)); err != nil {
+		return nil, fmt.Errorf("read the AWS configuration: %w", err)
+	}
+	p.db, p.sqs, p.lambda = dynamodb.NewFromConfig(p.sdk), sqs.NewFromConfig(p.sdk), lambda.NewFromConfig(p.sdk)
+	if p.ask, err = awsask.New(ctx, awsask.Options{Region: o.region, Getenv: os.Getenv}); err != nil {
+		return nil, err
+	}
+	if o.emulator {
+		p.o.stack = "Tickring" // as localstack/ names it
+		p.place, err = newEmulator(p)
+	} else {
+		p.place, err = account{p}, p.mine(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.dir, err = os.MkdirTemp("", "tickring-account-")
+	return p, err
+}
+
+// mine refuses credentials of another account than was said.
+func (p *proof) mine(ctx context.Context) error {
+	var out struct {
+		Account string `xml:"GetCallerIdentityResult>Account"`
+	}
+	if err := p.ask.Query(ctx, "sts", "2011-06-15", "GetCallerIdentity", map[string][]string{}, &out); err != nil {
+		return fmt.Errorf("whose credentials these are: %w", err)
+	}
+	if out.Account != p.o.account {
+		return fmt.Errorf("these credentials are of the account %s, -account says %s", out.Account, p.o.account)
+	}
+	if p.o.clean {
+		return nil
+	}
+	for _, name := range []string{p.o.stack, p.counter()} {
+		s, err := p.stackStatus(ctx, name)
+		switch {
+		case err == nil:
+			return fmt.Errorf("there is a stack %s already, %s: say another -stack, or remove it with the command clean", name, s)
+		case !awsask.NotFound(err):
+			return fmt.Errorf("look for the stack %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+func (p *proof) counter() string { return p.o.stack + "-counter" }
+
+func (p *proof) arn(service, name string) string {
+	return fmt.Sprintf("arn:aws:%s:%s:%s:%s", service, p.o.region, p.o.account, name)
+}
+
+func (p *proof) tables() []string {
+	return []string{p.outputs["JobsTable"], p.outputs["RunsTable"], p.outputs["StateTable"]}
+}
+
+func (p *proof) logf(format string, args ...any) {
+	fmt.Fprintln(os.Stderr, time.Now().UTC().Format(time.TimeOnly), fmt.Sprintf(format, args...))
+}
+
+// clean removes what was made, whatever became of the rest.
+func (p *proof) clean() error {
+	ctx, cancel := context.WithTimeout(context.Background(), removing)
+	defer cancel()
+	p.logf("everything is removed")
+	if err := p.place.remove(ctx); err != nil {
+		return fmt.Errorf("NOT everything was removed, and what is left costs money: go run ./account clean -account %s -region %s -stack %s: %w",
+			p.o.account, p.o.region, p.o.stack, err)
+	}
+	return nil
+}
+
+// run is the proof, from the deployment to the verdict.
+func (p *proof) run(ctx context.Context) error {
+	p.logf("the stack %s is deployed", p.o.stack)
+	if err := p.build(); err != nil {
+		return err
+	}
+	if err := p.place.deploy(ctx, p.arn("lambda", "function:"+p.counter()), p.arn("sqs", p.counter()+"-work")); err != nil {
+		return err
+	}
+	var err error
+	if p.outputs, err = p.ask.Outputs(ctx, p.o.stack); err != nil {
+		return err
+	}
+	p.url = p.outputs["Url"]
+	if p.token, err = p.ask.Secret(ctx, p.outputs["TokenParameter"]); err != nil {
+		return err
+	}
+	if err := p.count(ctx); err != nil {
+		return err
+	}
+	from, stop, err := p.start(ctx)
+	defer stop()
+	if err != nil {
+		return err
+	}
+	watch := p.watchAlarms(ctx)
+	to := from.Add(p.o.length)
+	if err := p.weather(ctx, from); err != nil {
+		return err
+	}
+	wait(ctx, time.Until(to))
+	p.logf("fires from %s to %s are looked at, once they have settled", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
+	wait(ctx, settles)
+	if err := p.judge(ctx, from, to); err != nil {
+		return err
+	}
+	p.report.rang = watch()
+	p.examine(ctx, from, to)
+	return ctx.Err()
+}
+
+// start has the executors at work and the jobs made; it answers the first minute
+// that is looked at, once fires arrive.
+func (p *proof) start(ctx context.Context) (from time.Time, stop func(), err error) {
+	var stops []func() error
+	stop = func() {
+		for _, s := range stops {
+			if err := s(); err != nil {
+				p.logf("an executor: %v", err)
+			}
+		}
+	}
+	p.apps = []app{{"queue", `, executors: ["queue:` + p.counter() + `-work"]`}, {"function", `, executors: ["lambda:` + p.counter() + `"]`}}
+	emulated, isEmulated := p.place.(*emulator)
+	if isEmulated { // it brings no function's success to a queue
+		p.apps[1] = app{"http", ""}
+	}
+	token, err := p.write("token", p.executorToken)
+	if err != nil {
+		return from, stop, err
+	}
+	file, err := p.write("jobs.yaml", manifest(p.apps, token, p.o.jobs))
+	if err != nil {
+		return from, stop, err
+	}
+	if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
+		return from, stop, err
+	}
+	stops = append(stops, p.byQueue("queue"), p.byFunction())
+	if isEmulated {
+		s, err := p.overHTTP("http", emulated.arrived)
+		if err != nil {
+			return from, stop, err
+		}
+		stops = append(stops, s)
+	}
+	p.logf("%d jobs are there; the first fire is waited for", p.o.jobs)
+	first, cancel := context.WithTimeout(ctx, wakes)
+	defer cancel()
+	select {
+	case <-p.ledger.first:
+	case <-first.Done():
+		return from, stop, fmt.Errorf("nothing arrived within %s", wakes)
+	}
+	from = time.Now().Truncate(time.Minute).Add(2 * time.Minute)
+	p.logf("fires from %s on are looked at", from.UTC().Format(time.TimeOnly))
+	return from, stop, nil
+}
+
+// weather has everything happen, in the order and at the parts of the time below.
+func (p *proof) weather(ctx context.Context, from time.Time) error {
+	for _, w := range []struct {
+		after float64
+		name  string
+		heals time.Duration
+		skips bool
+		twice bool
+		do    func(context.Context) error
+	}{
+		{0.20, "kills of dispatch", 2 * time.Minute, false, true, p.kills},
+		{0.38, "throttled for a minute", 2 * time.Minute, true, true, p.throttled},
+		{0.56, "purged", 15 * time.Minute, true, false, p.purge},
+		{0.78, "restarted", 3 * time.Minute, true, true, p.place.restart},
+	} {
+		wait(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		p.logf("now: %s", w.name)
+		began := time.Now()
+		err := w.do(ctx)
+		if errors.Is(err, errNotHere) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", w.name, err)
+		}
+		p.windows = append(p.windows, window{w.name, began, time.Now(), w.heals, w.skips, w.twice})
+		p.logf("over: %s", w.name)
+	}
+	return nil
+}
+
+func (p *proof) kills(ctx context.Context) error {
+	for range kills {
+		if err := p.place.kill(ctx); err != nil {
+			return err
+		}
+		wait(ctx, apart)
+	}
+	return nil
+}
+
+func (p *proof) throttled(ctx context.Context) error {
+	err := p.place.throttle(ctx, true)
+	if err == nil {
+		wait(ctx, shutFor)
+	}
+	open, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Minute)
+	defer cancel()
+	return errors.Join(err, p.place.throttle(open, false))
+}
+
+// purge takes away what waits to be sent.
+func (p *proof) purge(ctx context.Context) error {
+	queue := p.outputs["FiresQueue"]
+	_, err := p.sqs.PurgeQueue(ctx, &sqs.PurgeQueueInput{QueueUrl: &queue})
+	return err
+}
+
+func (p *proof) judge(ctx context.Context, from, to time.Time) error {
+	jobs, err := p.jobs(ctx)
+	if err != nil {
+		return err
+	}
+	if len(jobs) != p.o.jobs {
+		return fmt.Errorf("%d jobs fire, %d were applied", len(jobs), p.o.jobs)
+	}
+	history, err := p.history(ctx, jobs, from, to)
+	if err != nil {
+		return err
+	}
+	p.report.fires = judge(jobs, from, to, p.ledger, history, p.windows)
+	out, err := p.cli(ctx, "audit", "--from", from.UTC().Format(time.RFC3339), "--to", to.UTC().Format(time.RFC3339))
+	p.report.audit = out
+	p.report.says("the scheduler's own audit finds nothing unaccounted for", err == nil, "%s", oneLine(out))
+	return nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/tickring/tickring/internal/cost"
+)
+
+// verdict is what was found of one promise.
+type verdict struct {
+	promise, found string
+	held           bool
+}
+
+// report is what a person reads at the end.
+type report struct {
+	fires    []*tally
+	audit    string
+	verdicts []verdict
+	unshown  []string // what this place cannot show
+	rang     map[string]bool
+	measured cost.Usage
+	foreseen cost.Usage
+	priced   string // the span of both
+}
+
+func (r *report) says(promise string, held bool, format string, args ...any) {
+	r.verdicts = append(r.verdicts, verdict{promise, fmt.Sprintf(format, args...), held})
+}
+
+// fails is a verdict that could not be reached.
+func (r *report) fails(promise string, err error) { r.says(promise, false, "%s", oneLine(err.Error())) }
+
+// told is an error behind what was found.
+func told(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + oneLine(err.Error())
+}
+
+// oneLine is the beginning of a text, as a table takes it.
+func oneLine(text string) string {
+	text = strings.ReplaceAll(strings.ReplaceAll(strings.TrimSpace(text), "\n", "; "), "|", "/")
+	return text[:min(len(text), 600)]
+}
+
+func (r *report) held() bool {
+	for _, v := range r.verdicts {
+		if !v.held {
+			return false
+		}
+	}
+	for _, t := range r.fires {
+		if t.wrong() > 0 {
+			return false
+		}
+	}
+	return len(r.fires) > 0
+}
+
+func (r *report) print(w io.Writer) {
+	if len(r.fires) > 0 {
+		fmt.Fprint(w, "\n## What became of the fires, counted from outside\n\n")
+		table(w, r.fires)
+	}
+	if len(r.verdicts) > 0 {
+		fmt.Fprint(w, "\n## Verdicts\n\n| | promise | found |\n|---|---|---|\n")
+		for _, v := range r.verdicts {
+			word := "held"
+			if !v.held {
+				word = "BROKEN"
+			}
+			fmt.Fprintf(w, "| %s | %s | %s |\n", word, v.promise, v.found)
+		}
+	}
+	for _, what := range r.unshown {
+		fmt.Fprintf(w, "| not shown here | %s | |\n", what)
+	}
+	if r.priced != "" {
+		fmt.Fprintf(w, "\n## The bill's own metrics, %s\n\n", r.priced)
+		fmt.Fprint(w, "| what | measured | foreseen | dollars | foreseen |\n|---|---|---|---|---|\n")
+		foreseen := map[string]cost.Line{}
+		for _, l := range cost.Virginia.Bill(r.foreseen) {
+			foreseen[l.What] = l
+		}
+		for _, l := range cost.Virginia.Bill(r.measured) {
+			f := foreseen[l.What]
+			fmt.Fprintf(w, "| %s | %.0f %s | %.0f | %.4f | %.4f |\n", l.What, l.Amount, l.Unit, f.Amount, l.Dollars, f.Dollars)
+		}
+		fmt.Fprintf(w, "| in all | | | %.4f | %.4f |\n", cost.Sum(cost.Virginia.Bill(r.measured)), cost.Sum(cost.Virginia.Bill(r.foreseen)))
+		if r.measured.Fires > 0 {
+			million := cost.Sum(cost.Virginia.Bill(r.measured)) / r.measured.Fires * 1e6
+			fmt.Fprintf(w, "\nThat is %s a million fires, with all that goes on without them.\n", cost.Dollars(million))
+		}
+	}
+}
