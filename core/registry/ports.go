@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -12,7 +13,9 @@ type Store interface {
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	// PutExecutor stores one; the same (App, Address) is replaced.
 	PutExecutor(ctx context.Context, e core.Executor) error
-	// RemoveExecutor removes exactly that (app, address); not there is well.
-	RemoveExecutor(ctx context.Context, app, address string) error
+	// RemoveExecutor removes exactly that (app, address), whatever its beat is if
+	// seen is zero, and otherwise only if it is still that one: ErrRefused if not.
+	// Not there is well.
+	RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error
 	Global(ctx context.Context) (core.Global, error)
 }

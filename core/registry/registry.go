@@ -141,13 +141,21 @@ func (r *Registry) makeRoom(ctx context.Context, app string, stored []core.Execu
 		return passing(err)
 	}
 	slices.SortFunc(stored, func(a, b core.Executor) int { return a.Beat.Compare(b.Beat) })
-	for _, e := range stored[:len(stored)-MaxExecutors+1] {
-		if !e.Silent(g, now, core.BeatExpiry) {
-			return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors that live, more are not taken", app, MaxExecutors)
+	surplus := len(stored) - MaxExecutors + 1
+	for _, e := range stored {
+		if surplus == 0 || !e.Silent(g, now, core.BeatExpiry) {
+			break
 		}
-		if err := r.store.RemoveExecutor(ctx, app, e.Address); err != nil {
+		switch err := r.store.RemoveExecutor(ctx, app, e.Address, e.Beat); {
+		case errors.Is(err, core.ErrRefused): // it beat meanwhile: the next one's turn
+		case err != nil:
 			return passing(err)
+		default:
+			surplus--
 		}
+	}
+	if surplus > 0 {
+		return core.Errorf(core.CodeTooLarge, "app %s has %d registered executors that live, more are not taken", app, MaxExecutors)
 	}
 	return nil
 }
@@ -161,7 +169,7 @@ func (r *Registry) Remove(ctx context.Context, g Registration) error {
 	if g.Address == "" || len(g.Address) > core.MaxAddress {
 		return core.Invalid("address", g.Address, fmt.Sprintf("an address has 1 to %d bytes", core.MaxAddress))
 	}
-	if err := r.store.RemoveExecutor(ctx, g.App, g.Address); err != nil {
+	if err := r.store.RemoveExecutor(ctx, g.App, g.Address, time.Time{}); err != nil {
 		return passing(err)
 	}
 	return nil

@@ -203,6 +203,57 @@ func TestTheDeadMakeRoom(t *testing.T) {
 	}
 }
 
+// beatsMeanwhile is a store in which an executor beats between what was read of it
+// and its removal.
+type beatsMeanwhile struct {
+	registry.Store
+	beat core.Executor
+}
+
+func (s *beatsMeanwhile) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
+	if address == s.beat.Address {
+		if err := s.PutExecutor(ctx, s.beat); err != nil {
+			return err
+		}
+	}
+	return s.Store.RemoveExecutor(ctx, app, address, seen)
+}
+
+// TestBeatBesideMakingRoom: who beats while room is made for another keeps its
+// place, and the next of the dead goes.
+func TestBeatBesideMakingRoom(t *testing.T) {
+	begin := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	clock := begin.Add(time.Hour)
+	e := memory.Open(memory.Options{})
+	ok := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ok(e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}))
+	address := func(i int) string { return fmt.Sprintf("http://10.1.%d.%d:9999", i/250, i%250) }
+	for i := range registry.MaxExecutors { // two are dead, the rest live
+		beat := clock
+		if i < 2 {
+			beat = begin.Add(time.Duration(i) * time.Second)
+		}
+		ok(e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: address(i), Beat: beat}))
+	}
+	again := core.Executor{App: "shop", Address: address(0), Beat: clock}
+	r := registry.New(&beatsMeanwhile{e.Registry, again}, registry.Options{Now: func() time.Time { return clock }})
+	ok(r.Register(ctx, registry.Registration{App: "shop", Address: address(5000), Token: "secret"}))
+	all, err := e.Registry.Executors(ctx, []string{"shop"})
+	ok(err)
+	is := map[string]bool{}
+	for _, x := range all["shop"] {
+		is[x.Address] = true
+	}
+	if len(is) != registry.MaxExecutors || !is[address(0)] || is[address(1)] || !is[address(5000)] {
+		t.Errorf("%d are stored; the one that beat: %t, the dead one: %t, the new one: %t", len(is), is[address(0)], is[address(1)], is[address(5000)])
+	}
+}
+
 // Polling is the heartbeat of a queue that is an address of the app, written as
 // seldom as any.
 func TestPolled(t *testing.T) {

@@ -174,7 +174,7 @@ func TestWhatDoesNotExistIsNamed(t *testing.T) {
 		{"GetItem", n.State, func() error { _, err := s.Cursor(ctx); return err }},
 		{"PutItem", n.State, func() error { return s.PutGlobal(ctx, 0, core.Global{Rev: 1}) }},
 		{"UpdateItem", n.State, func() error { _, err := s.NewJobIDs(ctx, 1); return err }},
-		{"DeleteItem", n.State, func() error { return s.RemoveExecutor(ctx, "a", "b") }},
+		{"DeleteItem", n.State, func() error { return s.RemoveExecutor(ctx, "a", "b", time.Time{}) }},
 		{"BatchGetItem", n.Jobs, func() error { _, _, err := s.Scheds(ctx, []core.JobID{1}); return err }},
 		{"BatchWriteItem", n.Jobs, func() error { return s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: run.ID}})[0] }},
 		{"Query", n.Jobs, func() error { _, err := s.Due(ctx, 0, 1000, core.DueItem{}, 10); return err }},

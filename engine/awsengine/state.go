@@ -225,11 +225,16 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 }
 
 // RemoveExecutor implements registry.Store.
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("executors#"+app, address)})
+	in := &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("executors#"+app, address)}
+	if !seen.IsZero() {
+		in.ConditionExpression, in.ExpressionAttributeNames = aws.String("attribute_not_exists(#of) OR #beat = :seen"), map[string]string{"#of": "of", "#beat": "beat"}
+		in.ExpressionAttributeValues = item{":seen": number(millis(seen))}
+	}
+	_, err := s.db.DeleteItem(ctx, in)
 	return answer("table "+s.o.Names.State, err)
 }
 

@@ -1,6 +1,7 @@
 package enginetest
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -482,9 +483,16 @@ func executors(t *testing.T, h Harness) {
 	x.Beat = base.Add(30 * time.Second)
 	ok(t, e.Registry.PutExecutor(ctx, x))
 	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
-	ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address))
-	ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address))
-	read(map[string][]core.Executor{"a": {y}, "b": {z}})
+	if err := e.Registry.RemoveExecutor(ctx, "a", x.Address, base); !errors.Is(err, core.ErrRefused) {
+		t.Fatalf("it has beaten since: %v", err)
+	}
+	read(map[string][]core.Executor{"a": {x, y}, "b": {z}})
+	for _, seen := range []time.Time{x.Beat, x.Beat, {}} { // the second and third find none
+		ok(t, e.Registry.RemoveExecutor(ctx, "a", x.Address, seen))
+		read(map[string][]core.Executor{"a": {y}, "b": {z}})
+	}
+	ok(t, e.Registry.RemoveExecutor(ctx, "b", z.Address, time.Time{})) // whatever its beat is
+	read(map[string][]core.Executor{"a": {y}})
 }
 
 func global(t *testing.T, h Harness) {

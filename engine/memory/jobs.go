@@ -433,8 +433,11 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 }
 
 // RemoveExecutor implements registry.Store.
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	return s.one(ctx, func() error {
+		if e, there := s.execs[app][address]; there && !seen.IsZero() && !e.Beat.Equal(milli(seen)) {
+			return core.ErrRefused
+		}
 		delete(s.execs[app], address)
 		if len(s.execs[app]) == 0 {
 			delete(s.execs, app)

@@ -672,7 +672,7 @@ func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 		w.execs.set(func(e *executor) { e.down = w.began.Add(25 * time.Second) }, apps[1].addresses...)
 		w.sleep(bg, 22*time.Second)
 		for _, a := range apps[1].addresses {
-			if err := w.truth.RemoveExecutor(bg, "beta", a); err != nil {
+			if err := w.truth.RemoveExecutor(bg, "beta", a, time.Time{}); err != nil {
 				w.fail(0, "remove: %v", err)
 			}
 		}

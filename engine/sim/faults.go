@@ -739,9 +739,9 @@ func (p *port) PutExecutor(ctx context.Context, e core.Executor) error {
 	return write(p, ctx, "PutExecutor", e, p.truth.PutExecutor)
 }
 
-func (p *port) RemoveExecutor(ctx context.Context, app, address string) error {
+func (p *port) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	return write(p, ctx, "RemoveExecutor", address, func(ctx context.Context, address string) error {
-		return p.truth.RemoveExecutor(ctx, app, address)
+		return p.truth.RemoveExecutor(ctx, app, address, seen)
 	})
 }
 

@@ -759,13 +759,28 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 }
 
 // RemoveExecutor implements registry.Store.
-func (s *Store) RemoveExecutor(ctx context.Context, app, address string) error {
-	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "DELETE FROM executors WHERE app = ? AND address = ?", func(st *sqlite.Stmt) {
+func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
+	other := false
+	err := s.write(ctx, false, 1, func(tx *tx) error {
+		bind := func(st *sqlite.Stmt) {
 			st.BindText(1, app)
 			st.BindText(2, address)
-		}, nil)
+			st.BindBool(3, seen.IsZero())
+			st.BindInt64(4, core.Millis(seen))
+		}
+		const of = " FROM executors WHERE app = ?1 AND address = ?2 AND "
+		if err := query(tx.Conn, "DELETE"+of+"(?3 OR beat = ?4)", bind, nil); err != nil {
+			return err
+		}
+		return query(tx.Conn, "SELECT 1"+of+"NOT (?3 OR beat = ?4)", bind, func(*sqlite.Stmt) error {
+			other = true
+			return nil
+		})
 	})
+	if err == nil && other {
+		return core.ErrRefused
+	}
+	return err
 }
 
 // Global implements the ports; before the first PutGlobal it is zero.
