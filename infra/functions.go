@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -15,6 +14,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/internal/roles"
 )
 
 // Seconds. A message is invisible for longer than the function that took it may
@@ -44,14 +45,7 @@ type function struct {
 	// plain is none of the scheduler: it is told nothing.
 	plain bool
 	env   map[string]*string
-	needs needs
-}
-
-// What one may do with the tables.
-type needs struct {
-	jobs, due, runs, state []string // actions of DynamoDB
-	sends, takes           []awssqs.IQueue
-	counts                 []awssqs.IQueue // asks how much is on them
+	role  roles.Role
 }
 
 // functionNames are those that there may be.
@@ -65,77 +59,35 @@ var ours = []string{
 	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS", "TICKRING_METRICS",
 }
 
-// What parts of the code do with the tables. Writes of many runs are PartiQL
-// statements, which have actions of their own.
-var (
-	// finish closes runs and settles what their ends owe.
-	finishing = needs{
-		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
-		runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
-		state: []string{"GetItem", "PutItem", "UpdateItem"},
-	}
-	planning = needs{
-		jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record
-		due:   []string{"Query"},
-		runs:  []string{"BatchGetItem", "Query"},
-		state: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
-	}
-	dispatching = needs{
-		jobs:  []string{"BatchGetItem"},
-		runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
-		state: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
-	}
-	calledBack  = needs{runs: []string{"BatchGetItem"}, state: []string{"BatchGetItem"}}
-	registering = needs{state: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
-	managing    = needs{
-		jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		due:   []string{"Query"}, // since when a job waits to be planned: for doctor
-		runs:  []string{"BatchGetItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
-		state: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
-	}
-)
-
-// and is what both need.
-func (n needs) and(more ...needs) needs {
-	for _, m := range more {
-		n.jobs, n.due, n.runs, n.state = union(n.jobs, m.jobs), union(n.due, m.due), union(n.runs, m.runs), union(n.state, m.state)
-		n.sends, n.takes, n.counts = append(n.sends, m.sends...), append(n.takes, m.takes...), append(n.counts, m.counts...)
-	}
-	return n
-}
-
-func union(a, b []string) []string {
-	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
-}
-
-// statements are the permissions that needs come to.
-func (s *Scheduler) statements(n needs) []awsiam.PolicyStatement {
+// statements are the permissions that a role comes to.
+func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 	var list []awsiam.PolicyStatement
 	add := func(prefix string, actions []string, resource *string) {
 		if len(actions) > 0 {
 			list = append(list, allow(actionsOf(prefix, actions), resource))
 		}
 	}
-	add("dynamodb", n.jobs, s.Jobs.TableArn())
-	add("dynamodb", n.due, jsii.String(*s.Jobs.TableArn()+"/index/"+due))
-	add("dynamodb", n.runs, s.Runs.TableArn())
-	add("dynamodb", n.state, s.State.TableArn())
-	if len(n.sends) > 0 {
-		list = append(list, allow([]string{"sqs:SendMessage"}, arns(n.sends)...))
+	add("dynamodb", r.Jobs, s.Jobs.TableArn())
+	add("dynamodb", r.Due, jsii.String(*s.Jobs.TableArn()+"/index/"+due))
+	add("dynamodb", r.Runs, s.Runs.TableArn())
+	add("dynamodb", r.State, s.State.TableArn())
+	queues := func(actions, names []string) {
+		if len(names) > 0 {
+			list = append(list, allow(actionsOf("sqs", actions), s.arns(names)...))
+		}
 	}
-	if len(n.takes) > 0 {
-		list = append(list, allow([]string{"sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:ChangeMessageVisibility", "sqs:GetQueueAttributes"}, arns(n.takes)...))
-	}
-	if len(n.counts) > 0 {
-		list = append(list, allow([]string{"sqs:GetQueueAttributes"}, arns(n.counts)...))
-	}
+	queues(roles.SendActions, r.Sends)
+	queues(roles.TakeActions, r.Takes)
+	queues(roles.CountActions, r.Counts)
 	return list
 }
 
-func arns(queues []awssqs.IQueue) []*string {
+// arns are those of queues by their names in roles.
+func (s *Scheduler) arns(queues []string) []*string {
+	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Results: s.Results, roles.Dead: s.Dead}
 	var list []*string
 	for _, q := range queues {
-		list = append(list, q.QueueArn())
+		list = append(list, of[q].QueueArn())
 	}
 	return list
 }
@@ -157,7 +109,7 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
 	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
-	statements := append(s.statements(f.needs), more...)
+	statements := append(s.statements(f.role), more...)
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
 	inVpc := f.calls && p.Vpc != nil
 	if inVpc {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/infra"
+	"github.com/tickring/tickring/internal/roles"
 )
 
 // A statement of a policy, and whose it is.
@@ -304,6 +305,60 @@ func TestEndOfAPauseIsAllowed(t *testing.T) {
 			if !got[fn+" "+what] {
 				t.Errorf("%s %s: not allowed", fn, what)
 			}
+		}
+	}
+}
+
+// The roles of the template are those that the simulation holds each request against:
+// what one has the other has.
+func TestRolesAreThoseOfTheSimulation(t *testing.T) {
+	tmpl := synth(t, infra.Props{})
+	got := map[string]bool{}
+	for _, s := range tmpl.statements(t) {
+		role := strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")
+		for _, a := range list(s.Action) {
+			service, action, _ := strings.Cut(a.(string), ":")
+			if service != "dynamodb" && service != "sqs" {
+				continue
+			}
+			for _, r := range list(s.Resource) {
+				b, _ := json.Marshal(r)
+				on := "?"
+				for _, name := range []string{"jobs", "runs", "state", roles.Fires, roles.Slow, roles.Checks, roles.Results, roles.Dead} {
+					if strings.Contains(string(b), `"Tickring`+strings.ToUpper(name[:1])+name[1:]+`"`) {
+						on = name
+					}
+				}
+				if strings.Contains(string(b), "/index/due") {
+					on += "/due"
+				}
+				got[role+" "+action+" "+on] = true
+			}
+		}
+	}
+	want := map[string]bool{}
+	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane, "Callback": roles.Callback, "Registry": roles.Registry, "Api": roles.Api} {
+		for on, actions := range map[string][]string{"jobs": r.Jobs, "jobs/due": r.Due, "runs": r.Runs, "state": r.State} {
+			for _, a := range actions {
+				want[name+" "+a+" "+on] = true
+			}
+		}
+		for _, q := range []string{roles.Fires, roles.Slow, roles.Checks, roles.Results, roles.Dead} {
+			for _, a := range []string{"SendMessage", "ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"} {
+				if r.Allows(a, q) {
+					want[name+" "+a+" "+q] = true
+				}
+			}
+		}
+	}
+	for what := range want {
+		if !got[what] {
+			t.Errorf("the template does not allow %s", what)
+		}
+	}
+	for what := range got {
+		if !want[what] {
+			t.Errorf("the template allows %s", what)
 		}
 	}
 }

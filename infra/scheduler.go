@@ -14,6 +14,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/internal/roles"
 )
 
 // Scheduler is one deployment of tickring.
@@ -113,21 +115,20 @@ func (s *Scheduler) mayRead(names ...*string) awsiam.PolicyStatement {
 
 // doors are the functions that are asked over HTTP, behind one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
-	ring := s.ring().sends
 	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
 	if p.FunctionUrl {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-			needs: managing.and(finishing, calledBack, registering, needs{sends: ring}, s.counting())}, append(s.logs(p), s.mayRead(s.TokenParameter, s.reportKey))...)
+			role: roles.AllDoors}, append(s.logs(p), s.mayRead(s.TokenParameter, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		needs: managing.and(finishing, needs{sends: ring}, s.counting())}, append(s.logs(p), s.mayRead(s.TokenParameter))...)
+		role: roles.Api}, append(s.logs(p), s.mayRead(s.TokenParameter))...)
 	callback := s.callback(p, dir)
-	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, needs: registering})
+	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, role: roles.Registry})
 
 	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
 		Description:        jsii.String("tickring"),
@@ -153,24 +154,13 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	}
 }
 
-// ring is what whoever puts messages on the ring may do.
-func (s *Scheduler) ring() needs {
-	return needs{sends: []awssqs.IQueue{s.Fires, s.Slow, s.Checks}}
-}
-
-// counting is what whoever judges by the age of the ring may do: what is lost,
-// and what an audit finds, is not while a message may be on its way.
-func (s *Scheduler) counting() needs {
-	return needs{counts: []awssqs.IQueue{s.Fires, s.Slow, s.Checks}}
-}
-
 // callback is the function that takes results: over HTTP, where that goes to
 // several functions, and from the queue to which Lambda brings the ends of
 // functions that know nothing of tickring.
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout, loops: true,
-		env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
-		needs: finishing.and(calledBack, s.ring(), needs{sends: []awssqs.IQueue{s.Dead}, takes: []awssqs.IQueue{s.Results}})}, s.mayRead(s.reportKey))
+		env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
+		role: roles.Callback}, s.mayRead(s.reportKey))
 	takes(fn, "Results", s.Results, nil)
 	return fn
 }
@@ -192,7 +182,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
 	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, loops: true, once: true,
-		needs: planning.and(finishing, s.ring(), s.counting())}, s.executors(p, false)...)
+		role: roles.Tick}, s.executors(p, false)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
 		Roles:      &[]awsiam.IRole{tick.Role()},
@@ -202,12 +192,12 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	if !p.NoCanary {
 		s.canary(p, dir)
 	}
-	sends := func(name, about string, from ...awssqs.IQueue) awslambda.Function {
+	sends := func(name, about string, role roles.Role) awslambda.Function {
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true, loops: true,
-			env:   map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
-			needs: dispatching.and(finishing, s.ring(), s.counting(), needs{sends: []awssqs.IQueue{s.Dead}, takes: from})}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
+			env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
+			role: role}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
 	}
-	dispatch := sends("dispatch", "sends fires to executors", s.Fires, s.Checks, s.Dead)
+	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
 	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
 	takes(dispatch, "Checks", s.Checks, p.MaxConcurrency)
 	takes(dispatch, "Dead", s.Dead, nil)
@@ -215,7 +205,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	if slow == nil {
 		slow = jsii.Number(10)
 	}
-	takes(sends("slow", "sends fires to slow executors", s.Slow), "Slow", s.Slow, slow)
+	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
 	s.wake(tick)
 	if !p.NoCanary {
 		s.canaryJob()

@@ -50,6 +50,10 @@ type Options struct {
 	// Patience is how late a fire may be on its way before that is worth a
 	// question: 15 min.
 	Patience time.Duration
+	// Room is for how long a save goes on while the store has room for nothing of it:
+	// 10 s. Backoff is the longest first wait in between, 100 ms; each is up to twice
+	// as long as the one before, and a tenth of Room at most.
+	Room, Backoff time.Duration
 	// PageFor is after how long a question that walks over jobs ends its page: 10 s,
 	// so that an answer comes within the 29 s that an HTTP API waits, however slow
 	// the last calls of the store were.
@@ -74,6 +78,12 @@ func New(store Store, ring Ring, f Finisher, killer Killer, o Options) *Manage {
 	}
 	if o.Patience == 0 {
 		o.Patience = 15 * time.Minute
+	}
+	if o.Room == 0 {
+		o.Room = 10 * time.Second
+	}
+	if o.Backoff == 0 {
+		o.Backoff = 100 * time.Millisecond
 	}
 	if o.PageFor == 0 {
 		o.PageFor = 10 * time.Second

@@ -52,7 +52,7 @@ func (f *fixture) fresh(with *faults) *manage.Manage {
 	now := func() time.Time { return f.clock }
 	f.faults = with
 	end := finish.New(f.e.Finish, f.e.Ring, finish.Options{Now: now, Plan: plan.Local()})
-	return manage.New(with, with, end, f.killer, manage.Options{Now: now, Plan: plan.Local(),
+	return manage.New(with, with, end, f.killer, manage.Options{Now: now, Plan: plan.Local(), Backoff: time.Millisecond,
 		Reachable: func(address string) error {
 			if strings.HasPrefix(address, "lambda:") {
 				return errors.New("no AWS credentials here")

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -48,6 +50,8 @@ type saving struct {
 	result   *SaveResult
 	attempts []core.Job
 	change   string // of the attempts
+	unclear  int    // how many of them have no clear answer
+	full     bool   // at last the store had no room for it, and nothing of it happened
 	id       core.JobID
 	sch      *schedule.Schedule
 	schOf    core.JobID
@@ -64,8 +68,6 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purp
 	results := make([]SaveResult, len(specs))
 	seen := make(map[string]bool, len(specs))
 	todo := make([]*saving, 0, len(specs))
-	apps := make(map[string]core.App)
-	var names []string
 	for i := range specs {
 		spec := &specs[i]
 		d := &spec.Def
@@ -84,25 +86,90 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purp
 		} else {
 			seen[name] = true
 		}
-		if _, ok := apps[d.App]; !ok {
-			apps[d.App] = core.App{}
-			names = append(names, d.App)
-		}
 		todo = append(todo, s)
 	}
-	for part := range chunks(names, batch) {
-		found, left, err := m.store.Apps(ctx, part)
-		if err := unread(left, err); err != nil {
-			for _, s := range todo {
-				s.refuse(err)
-			}
-			return results
-		}
-		for name, app := range found {
-			apps[name] = app
+	for part := range chunks(todo, batch) {
+		w := m.newWaits()
+		for len(part) > 0 {
+			left := m.saveRound(ctx, actor, part, to)
+			part = w.again(ctx, left, len(left) < len(part))
 		}
 	}
-	ready := todo[:0]
+	return results
+}
+
+// waits are those of a save for a store that has no room.
+type waits struct {
+	room, most time.Duration
+	wait       time.Duration // the longest next one
+	moved      time.Time     // when something was stored last
+}
+
+func (m *Manage) newWaits() *waits {
+	return &waits{room: m.o.Room, most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now()}
+}
+
+// again answers which of those that are left are tried once more, after a wait
+// where the store had no room: a random one, for others wait too. The others are
+// refused.
+func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving {
+	if moved {
+		w.moved, w.wait = time.Now(), w.most
+	}
+	isFull := func(s *saving) bool { return s.full }
+	if slices.ContainsFunc(left, isFull) && time.Since(w.moved) < w.room {
+		t := time.NewTimer(rand.N(w.wait) + 1)
+		defer t.Stop()
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+		}
+		w.wait = min(2*w.wait, max(w.room/10, w.most))
+	}
+	over := ctx.Err() != nil || time.Since(w.moved) >= w.room
+	return slices.DeleteFunc(left, func(s *saving) bool {
+		switch {
+		case s.unclear == tries || s.unclear > 0 && s.full && over:
+			s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
+		case s.full && over:
+			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled,
+				Reason: "the store had no room for it, and it was not changed: try again"})
+		case ctx.Err() != nil:
+			s.refuse(passing(ctx.Err()))
+		default:
+			s.full = false
+			return false
+		}
+		return true
+	})
+}
+
+// later answers those of which nothing could be read: they are tried again if the
+// store had no room, and refused if not.
+func later(part []*saving, err error) []*saving {
+	for _, s := range part {
+		if s.full = errors.Is(err, core.ErrThrottled); !s.full {
+			s.refuse(passing(err))
+		}
+	}
+	if len(part) > 0 && part[0].full {
+		return part
+	}
+	return nil
+}
+
+// inApps answers those whose apps are stored, and take them.
+func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) {
+	var names []string
+	for _, s := range todo {
+		names = append(names, s.job.Def.App)
+	}
+	slices.Sort(names)
+	apps, left, err := m.store.Apps(ctx, slices.Compact(names))
+	if err := unread(left, err); err != nil {
+		return nil, err
+	}
+	ready := make([]*saving, 0, len(todo))
 	for _, s := range todo {
 		app := apps[s.job.Def.App]
 		err := app.CheckHandler(s.job.Def.Handler)
@@ -118,37 +185,25 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purp
 			ready = append(ready, s)
 		}
 	}
-	global, err := m.store.Global(ctx)
-	if err != nil {
-		for _, s := range ready {
-			s.refuse(passing(err))
-		}
-		return results
-	}
-	for part := range chunks(ready, batch) {
-		for try := 0; len(part) > 0; try++ {
-			if try == tries {
-				for _, s := range part {
-					s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
-				}
-				break
-			}
-			part = m.saveRound(ctx, actor, part, global, to)
-		}
-	}
-	return results
+	return ready, nil
 }
 
 // saveRound reads, compares and writes once, and answers those that have no
 // clear answer yet.
-func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, global core.Global, to purpose) []*saving {
+func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, to purpose) []*saving {
 	write := to != check
+	ready, err := m.inApps(ctx, part)
+	if err != nil {
+		return later(part, err)
+	}
+	part = ready
+	global, err := m.store.Global(ctx)
+	if err != nil {
+		return later(part, err)
+	}
 	stored, err := m.stored(ctx, part)
 	if err != nil {
-		for _, s := range part {
-			s.refuse(err)
-		}
-		return nil
+		return later(part, err)
 	}
 	if write {
 		var jobs []*core.Job
@@ -159,12 +214,12 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		}
 		some, err := m.pausesEnded(ctx, jobs)
 		if err != nil {
-			for _, s := range part {
-				s.refuse(err)
-			}
-			return nil
+			return later(part, err)
 		}
 		if some {
+			for _, s := range part {
+				s.unclear++
+			}
 			return part
 		}
 	}
@@ -205,11 +260,9 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		}
 	}
 	fresh = m.notWithheld(ctx, fresh)
+	var left []*saving
 	if err := m.number(ctx, fresh, write); err != nil {
-		for _, s := range fresh {
-			s.refuse(err)
-		}
-		fresh = nil
+		left, fresh = later(fresh, err), nil
 	}
 	for _, s := range fresh {
 		e, err := m.createOf(s, actor, now)
@@ -227,9 +280,8 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 				s.result.ID, s.result.Rev = edits[i].old.Def.ID, edits[i].old.Sched.Rev
 			}
 		}
-		return nil
+		return left
 	}
-	var left []*saving
 	for i, o := range m.commit(ctx, edits, global) {
 		s := of[i]
 		s.attempts = append(s.attempts, edits[i].want)
@@ -237,16 +289,12 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, glo
 		case done:
 			finish(s, &edits[i].want)
 		case failed:
-			s.refuse(passing(core.ErrThrottled))
+			s.full = true
+			left = append(left, s)
 		default:
+			s.unclear++
 			left = append(left, s)
 		}
-	}
-	if ctx.Err() != nil {
-		for _, s := range left {
-			s.refuse(passing(ctx.Err()))
-		}
-		left = nil
 	}
 	m.planNow(ctx, plans)
 	return left

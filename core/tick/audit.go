@@ -67,7 +67,7 @@ func (t *Ticker) audit(ctx context.Context, g core.Global, plans []planned, upTo
 	slots := make(chan struct{}, t.o.AuditTogether)
 	for i := range plans {
 		s := plans[i].of
-		if s.State != core.Started || plans[i].again || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
+		if s.State != core.Started || plans[i].begun || plans[i].Advance.Change != nil || s.Tail != 0 || plans[i].Advance.PlanError != "" {
 			continue
 		}
 		slots <- struct{}{}

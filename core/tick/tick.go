@@ -80,10 +80,10 @@ type Ticker struct {
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
 }
 
-// sent is the advance of a job whose fires are on the ring, and which was not
-// stored for certain.
+// sent is what is left to do for a job of which fires are on the ring: its advance,
+// which was not stored for certain, and what of the rest was not taken.
 type sent struct {
-	move core.Advance
+	left planned
 	at   time.Time
 }
 
@@ -267,8 +267,9 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	return t.jobs(ctx, g, p, due, res)
 }
 
-// jobs plans the jobs of a page. What was not due for long is put on the ring at
-// once, whatever becomes of the advances. What is on the ring already is not put
+// jobs plans the jobs of a page. What was not due for long, and what is left of
+// something that was refused in part, is put on the ring at once, whatever becomes of
+// the advances. What is on the ring already is not put
 // there again, and what may be, since it is overdue and a ticker that has ended may
 // have put it there, goes a few at a time, until advances are stored.
 func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sched, res *Result) (goOn bool, err error) {
@@ -277,8 +278,10 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 	var known, fresh []planned
 	var overdue []core.Sched
 	for _, s := range due {
-		if pl, ok := t.again(s); ok {
+		if pl, ok := t.again(s); ok && pl.whole() {
 			known = append(known, pl)
+		} else if ok {
+			fresh = append(fresh, pl)
 		} else if now.Sub(s.PlanAt.Time()) > t.o.Overdue {
 			overdue = append(overdue, s)
 		} else if pl, ok := t.plan(ctx, o, s, now); ok && len(t.sent)+len(fresh) < t.o.MaxSent {
@@ -320,27 +323,34 @@ func (t *Ticker) jobs(ctx context.Context, g core.Global, p int, due []core.Sche
 	return goOn, errors.Join(errs...)
 }
 
-// again is the advance of a job whose fires this ticker put on the ring before:
+// again is what is left of a job whose fires this ticker put on the ring before:
 // nothing of them is sent or judged a second time.
 func (t *Ticker) again(s core.Sched) (planned, bool) {
 	was, ok := t.sent[s.ID]
 	if !ok {
 		return planned{}, false
 	}
-	if m := was.move; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
+	if m := was.left.Advance; m.Rev != s.Rev || m.Next != s.Next || m.Tail != s.Tail {
 		delete(t.sent, s.ID) // it was stored after all, or the job was changed
 		return planned{}, false
 	}
-	return planned{Result: plan.Result{Advance: was.move}, of: s, again: true}, true
+	was.left.of = s
+	return was.left, true
 }
+
+// remember keeps what is left of a job that is begun for a later pass.
+func (t *Ticker) remember(pl *planned) { t.sent[pl.of.ID] = sent{left: *pl, at: t.o.Now()} }
 
 // planned is what becomes of one job.
 type planned struct {
 	plan.Result
 	of    core.Sched
-	again bool        // its fires are on the ring already
+	begun bool        // some of its fires are on the ring
 	lost  []core.Fire // of instants before that the ring has lost
 }
+
+// whole reports that nothing but the advance is left to do.
+func (p *planned) whole() bool { return len(p.Fires)+len(p.Skips)+len(p.lost) == 0 }
 
 // plan computes one job; what goes wrong concerns that job alone.
 func (t *Ticker) plan(ctx context.Context, o plan.Options, s core.Sched, now time.Time) (pl planned, ok bool) {
@@ -502,22 +512,19 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	if len(plans) == 0 {
 		return 0, 0, nil
 	}
-	bad := make([]bool, len(plans))
+	had := make([]int, len(plans)) // fires that were to be put on the ring
 	var skips []core.Skip
 	var skipOf []int
-	var fires []core.Fire
-	jobs := make(map[core.JobID]int, len(plans))
 	for i := range plans {
-		jobs[plans[i].Advance.Job] = i
 		for _, s := range plans[i].Skips {
 			skips, skipOf = append(skips, s), append(skipOf, i)
 		}
-		fires = append(fires, plans[i].Fires...)
+		plans[i].Skips, had[i] = nil, len(plans[i].Fires)
 	}
 	if len(skips) > 0 {
 		for k, err := range t.store.PutSkips(ctx, skips) {
 			if err != nil {
-				bad[skipOf[k]] = true
+				plans[skipOf[k]].Skips = append(plans[skipOf[k]].Skips, skips[k])
 			} else {
 				res.Skipped += skips[k].Count
 			}
@@ -527,25 +534,29 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	if !upTo.IsZero() {
 		res.Uncompared = max(res.Uncompared, t.o.Now().Sub(upTo)-t.o.AuditAfter)
 	}
-	t.enqueue(ctx, fires, jobs, bad, res)
+	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.Fires }, res)
 	// After them, for it takes a while, and what is put on a queue of whole seconds
 	// late is held for longer.
 	t.audit(ctx, g, plans, upTo, oldest)
-	fires = nil
 	for i := range plans {
-		fires = append(fires, plans[i].lost...)
+		had[i] += len(plans[i].lost)
+		res.Recovered += len(plans[i].lost)
+		for _, f := range plans[i].lost {
+			if res.Lost == 0 || f.At < res.Lost {
+				res.Lost = f.At
+			}
+		}
 	}
-	t.enqueue(ctx, fires, jobs, bad, res)
+	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
-		if !bad[i] {
-			res.Recovered += len(plans[i].lost)
-			for _, f := range plans[i].lost {
-				if res.Lost == 0 || f.At < res.Lost {
-					res.Lost = f.At
-				}
-			}
-			moves = append(moves, &plans[i])
+		pl := &plans[i]
+		res.Recovered -= len(pl.lost)
+		pl.begun = pl.begun || len(pl.Fires)+len(pl.lost) < had[i]
+		if pl.whole() {
+			moves = append(moves, pl)
+		} else if pl.begun {
+			t.remember(pl)
 		}
 	}
 	moved = len(moves) - t.advance(ctx, g, p, moves, res)
@@ -555,8 +566,16 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	return len(moves), moved, err
 }
 
-// enqueue puts fires on the ring; bad are the jobs whose are not all there.
-func (t *Ticker) enqueue(ctx context.Context, fires []core.Fire, jobs map[core.JobID]int, bad []bool, res *Result) {
+// enqueue puts fires of jobs on the ring; what it does not take is left.
+func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned) *[]core.Fire, res *Result) {
+	var fires []core.Fire
+	jobs := make(map[core.JobID]int, len(plans))
+	for i := range plans {
+		list := of(&plans[i])
+		jobs[plans[i].of.ID] = i
+		fires = append(fires, *list...)
+		*list = nil
+	}
 	if len(fires) == 0 {
 		return
 	}
@@ -564,7 +583,8 @@ func (t *Ticker) enqueue(ctx context.Context, fires []core.Fire, jobs map[core.J
 	for k, err := range t.ring.Enqueue(ctx, out) {
 		for _, f := range out[k].Message.Fires {
 			if err != nil {
-				bad[jobs[f.Run.Job()]] = true
+				list := of(&plans[jobs[f.Run.Job()]])
+				*list = append(*list, f)
 			} else {
 				res.Fires++
 				t.herd[f.Slot]++
@@ -595,8 +615,8 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 		case errors.Is(err, core.ErrRefused): // another ticker or an edit was faster
 		default:
 			failed++
-			if pl.again || len(pl.Fires)+len(pl.lost) > 0 {
-				t.sent[pl.of.ID] = sent{move: pl.Advance, at: now}
+			if pl.begun {
+				t.remember(pl)
 			}
 		}
 	}

@@ -2,8 +2,6 @@ package awsengine_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -41,51 +39,35 @@ func newFakes(t testing.TB, o awsengine.Options) *fakes {
 	return f
 }
 
-// weathers are what requests meet in which all that an engine promises still holds.
-var weathers = []struct {
-	name   string
-	change func(*fakes)
+// accounts are those in which all that an engine promises still holds: what befalls a
+// request that its caller is not told of. What comes twice, or is answered by nobody, a
+// caller is told of, or has to bear: that is in engine/sim.
+var accounts = []struct {
+	name string
+	has  fakeaws.Account
 }{
-	{"fine", func(*fakes) {}},
-	{"short pages", func(f *fakes) { f.db.PageItems = 3 }},
-	{"a part of each batch is not processed the first time", func(f *fakes) {
-		var mu sync.Mutex
-		n := map[string]int{}
-		part := func(_ context.Context, c fakeaws.Call) fakeaws.Fault {
-			mu.Lock()
-			defer mu.Unlock()
-			if n[c.Op]++; n[c.Op]%2 == 0 {
-				return fakeaws.Fault{}
-			}
-			return fakeaws.Fault{Part: func(i int) bool { return i%2 == 0 }}
-		}
-		f.db.Faults, f.sqs.Faults = part, part
-	}},
-	{"the index is up to a second behind", func(f *fakes) {
-		d := seeded(3)
-		f.db.Lag = func() time.Duration { return d.upTo(time.Second) }
-	}},
-	{"requests overtake each other", func(f *fakes) {
-		d := seeded(4)
-		slow := func(context.Context, fakeaws.Call) fakeaws.Fault {
-			return fakeaws.Fault{Wait: d.upTo(time.Millisecond)}
-		}
-		f.db.Faults, f.sqs.Faults = slow, slow
-	}},
-	{"few messages to a receipt", func(f *fakes) { f.sqs.Faults = always(fakeaws.Fault{Short: 1}, "ReceiveMessage") }},
+	{"fine", fakeaws.Account{}},
+	{"short pages and receipts", fakeaws.Account{Short: 1}},
+	{"a part of each batch is refused", fakeaws.Account{Refused: 0.6}},
+	{"the index is up to a second behind", fakeaws.Account{Lag: time.Second}},
+	{"requests overtake each other", fakeaws.Account{Slow: 1, SlowFor: time.Millisecond, Torn: 1}},
+	{"all of it", fakeaws.Account{Short: 0.3, Refused: 0.3, Conflict: 0.1, Slow: 0.3, SlowFor: time.Millisecond, Torn: 0.3,
+		Lag: time.Second, TTL: 48 * time.Hour, Capacity: 1, Spent: 0.1}},
 }
 
-// TestEngine runs enginetest over the fakes in each weather, each case in a
+// TestEngine runs enginetest over the fakes in each account, each case in a
 // bubble of its own.
 func TestEngine(t *testing.T) {
-	for _, w := range weathers {
+	for n, a := range accounts {
 		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second, Open: func(t *testing.T) *engine.Engine {
-			f := newFakes(t, awsengine.Options{})
-			f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
-			w.change(f)
+			// 2,500 runs of one job fill its partition for three seconds.
+			f := newFakes(t, awsengine.Options{Insist: time.Minute})
+			if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
+				f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
+			}
 			return f.store.Engine()
 		}}
-		t.Run(w.name, func(t *testing.T) {
+		t.Run(a.name, func(t *testing.T) {
 			for _, c := range enginetest.Cases {
 				t.Run(c.Name, func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) { c.Run(t, h) })
@@ -93,20 +75,6 @@ func TestEngine(t *testing.T) {
 			}
 		})
 	}
-}
-
-// dice are thrown by many at a time, and the same for a seed.
-type dice struct {
-	mu sync.Mutex
-	r  *rand.Rand
-}
-
-func seeded(seed uint64) *dice { return &dice{r: rand.New(rand.NewPCG(seed, 1))} }
-
-func (d *dice) upTo(most time.Duration) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return time.Duration(d.r.Int64N(int64(most) + 1))
 }
 
 // always makes one fault of each request of those operations.

@@ -567,8 +567,9 @@ func (t *truth) begun(id core.RunID) time.Time {
 // report0 is the figures of a world that has ended.
 func (w *World) report0() Report {
 	t := w.truth
+	refused := t.cloud.refusals() // first: the rest may follow from it
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"], Retries: w.counts["retries"],
-		Virtual: time.Since(w.began), Counts: w.counts, Faults: t.faults, Broken: t.nfaults, w: w}
+		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w}
 }

@@ -63,7 +63,7 @@ func (p *process) start() {
 	}
 	p.starts++
 	in := &incarnation{p: p, n: p.starts}
-	in.ctx, in.cancel = context.WithCancel(context.Background())
+	in.ctx, in.cancel = context.WithCancel(context.WithValue(context.Background(), roleKey{}, p.kind()))
 	in.port = &port{truth: p.w.truth, in: in}
 	p.cur = in
 	p.mu.Unlock()

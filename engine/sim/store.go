@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -21,6 +24,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/roles"
 )
 
 // Store is what a world keeps its state in: an engine's own logic.
@@ -89,6 +93,9 @@ func newStore(w *World) (Store, *cloud) {
 		c.mu.Unlock()
 	}
 	c.db.Faults, c.sqs.Faults = c.fault, c.fault
+	if w.deployed.functions {
+		c.db.Allow, c.sqs.Allow = c.allow, c.allow
+	}
 	// The truth holds its lock over a request, so none may wait in it: what is refused is told at once.
 	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
@@ -104,8 +111,50 @@ type cloud struct {
 	db  *fakeaws.DynamoDB
 	sqs *fakeaws.SQS
 
-	mu   sync.Mutex
-	seen []sight
+	mu      sync.Mutex
+	seen    []sight
+	refused map[string]int // what was asked outside of a role
+}
+
+type roleKey struct{}
+
+// functionRoles are the roles of the kinds of processes. A dispatcher of a world is both
+// functions that send, which differ in the queue they take from.
+var functionRoles = map[string][]roles.Role{
+	"ticker": {roles.Tick}, "dispatcher": {roles.Dispatch, roles.SlowLane}, "callback": {roles.Callback},
+	"registry": {roles.Registry}, "user": {roles.Api},
+}
+
+// allow holds each request of a process against its role. Who has none is the checker.
+func (c *cloud) allow(ctx context.Context, action, on string) bool {
+	kind, ok := ctx.Value(roleKey{}).(string)
+	if !ok {
+		return true
+	}
+	on = strings.TrimPrefix(on, "https://sqs/")
+	if slices.ContainsFunc(functionRoles[kind], func(r roles.Role) bool { return r.Allows(action, on) }) {
+		return true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.refused == nil {
+		c.refused = map[string]int{}
+	}
+	c.refused[fmt.Sprintf("%s may not do %s on %s", kind, action, on)]++
+	return false
+}
+
+// refusals are what was refused, and how often.
+func (c *cloud) refusals() (list []string) {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, what := range slices.Sorted(maps.Keys(c.refused)) {
+		list = append(list, fmt.Sprintf("a role is too small: %s (%d times)", what, c.refused[what]))
+	}
+	return list
 }
 
 // sight is a message that came on a queue, or went.

@@ -55,6 +55,7 @@ var free = map[string][]string{
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/model":    {},
+	"internal/roles":    {},
 	"internal/miniexec": {"wire"},
 	"wiretest":          {"wire", "wirehttp"},
 	"executor/...":      {"wire", "executor/..."}, // executor itself: its own TestImports

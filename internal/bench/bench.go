@@ -119,16 +119,10 @@ func Table(w io.Writer, rows []Row) {
 
 func ms(d time.Duration) string { return fmt.Sprintf("%.1f ms", float64(d.Microseconds())/1000) }
 
-type bench struct {
-	o Options
-	n int
-}
+type bench struct{ o Options }
 
-func (b *bench) dir() (string, error) {
-	b.n++
-	dir := filepath.Join(b.o.Dir, fmt.Sprint(b.n))
-	return dir, os.MkdirAll(dir, 0o700)
-}
+// dir is a new data folder: what is in one of a run before would be counted too.
+func (b *bench) dir() (string, error) { return os.MkdirTemp(b.o.Dir, "data-") }
 
 // seed makes the apps, and jobs of one app, in a data folder on which no server works.
 func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) error {

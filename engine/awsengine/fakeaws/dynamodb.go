@@ -18,12 +18,19 @@ import (
 type DynamoDB struct {
 	// Faults is asked about each request; nil is none.
 	Faults Faults
+	// Allow is asked for each action of a request.
+	Allow Allow
 	// Lag is how far the index is behind a write; nil is not at all.
 	Lag func() time.Duration
 	// TTL is how long after the time in its attribute "expires" an item is
 	// removed; nil is never. DynamoDB takes up to 48 h and promises no time: until
 	// then the item is read like any other.
 	TTL func() time.Duration
+	// Capacity is the share that there is of what an account serves a second; 0 is no
+	// bound. What is beyond it is throttled.
+	Capacity float64
+	// Dry is told of each request of which a part was throttled for that; nil is nobody.
+	Dry func(ctx context.Context, c Call)
 	// PageBytes is how much a page of a query reads: 1 MB.
 	PageBytes int
 	// PageItems is how many items a page of a query reads at most; 0 is no bound.
@@ -64,17 +71,37 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 	if err := f.begin(ctx, c); err != nil {
 		return err
 	}
-	if err := do(&f); err != nil {
+	if c.Op != "TransactWriteItems" && c.Op != "BatchExecuteStatement" {
+		if err := d.Allow.denied(ctx, c.Op, c.On); err != nil {
+			return operation(c.Op, err)
+		}
+	}
+	err := do(&f)
+	if f.dry && d.Dry != nil {
+		d.Dry(ctx, c)
+	}
+	if err != nil {
 		var odd *unknown
 		if errors.As(err, &odd) {
 			d.report("%s of %s: %v", c.Op, c.On, err)
 		}
 		return operation(c.Op, err)
 	}
-	if f.After != nil {
-		return operation(c.Op, f.After)
-	}
-	return nil
+	return f.end(ctx, c)
+}
+
+// served reports whether there is room for one read or write of an item, also in
+// the index if the write is of one; f notes if not.
+func (d *DynamoDB) served(f *Fault, t *table, hash value, write bool) bool {
+	ok := t.room.serves(hash, time.Now(), d.Capacity, write)
+	f.dry = f.dry || !ok
+	return ok
+}
+
+// use notes what was consumed of a table.
+func (d *DynamoDB) use(t *table, hash value, read, write float64) {
+	d.meter.add(read, write, 0)
+	t.room.takes(hash, time.Now(), read, write)
 }
 
 func (d *DynamoDB) table(name *string) (*table, error) {
@@ -199,21 +226,28 @@ func (d *DynamoDB) commit(w *write, was, is item, times float64) {
 		index = w.table.put(w.at, is, time.Now(), d.lag())
 		d.watchExpiry(w, was, is)
 	}
-	d.meter.add(0, times*writeUnits(max(sizeOf(was), sizeOf(is))), index)
+	d.meter.add(0, 0, index)
+	d.use(w.table, w.at.hash, 0, times*writeUnits(max(sizeOf(was), sizeOf(is))))
 }
 
 func (w *write) spot() spot { return spot{w.table, w.at} }
 
 // one does a write alone; a condition that failed costs what was looked at.
-func (d *DynamoDB) one(w *write) (was, is item, err error) {
+func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 	if d.busy[w.spot()] {
 		return nil, nil, conflict()
 	}
+	if !d.served(f, w.table, w.at.hash, true) {
+		return nil, nil, Throttled()
+	}
 	was, is, err = d.judge(w)
+	if err == nil && !w.table.index.serves(w.table, was, is, d.Capacity) {
+		f.dry, err = true, Throttled()
+	}
 	if err != nil {
 		var refused *types.ConditionalCheckFailedException
 		if errors.As(err, &refused) {
-			d.meter.add(0, writeUnits(sizeOf(was)), 0)
+			d.use(w.table, w.at.hash, 0, writeUnits(sizeOf(was)))
 		}
 		return was, nil, err
 	}
@@ -254,7 +288,7 @@ func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string,
 
 // GetItem implements awsengine.DynamoDB.
 func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput, err error) {
-	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(*Fault) error {
+	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Key", "ConsistentRead"); err != nil {
 			return err
 		}
@@ -271,11 +305,14 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 		if err != nil {
 			return err
 		}
+		if !d.served(f, t, p.hash, false) {
+			return Throttled()
+		}
 		out = &dynamodb.GetItemOutput{}
 		if e := t.get(p); e != nil {
 			out.Item = copied(e.it)
 		}
-		d.meter.add(readUnits(sizeOf(out.Item)), 0, 0)
+		d.use(t, p.hash, readUnits(sizeOf(out.Item)), 0)
 		return nil
 	})
 	return answered(out, err)
@@ -291,7 +328,7 @@ func answered[T any](out *T, err error) (*T, error) {
 
 // PutItem implements awsengine.DynamoDB.
 func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput, err error) {
-	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
 			return err
 		}
@@ -304,7 +341,7 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 		if err != nil {
 			return err
 		}
-		was, _, err := d.one(w)
+		was, _, err := d.one(f, w)
 		out = &dynamodb.PutItemOutput{}
 		if in.ReturnValues != "" {
 			out.Attributes = copied(was)
@@ -316,7 +353,7 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 
 // UpdateItem implements awsengine.DynamoDB.
 func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
-	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
 			return err
 		}
@@ -332,7 +369,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		if w.update == nil {
 			return strange("an update without its expression")
 		}
-		_, is, err := d.one(w)
+		_, is, err := d.one(f, w)
 		if err != nil {
 			return err
 		}
@@ -351,7 +388,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 
 // DeleteItem implements awsengine.DynamoDB.
 func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
-	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(*Fault) error {
+	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
 			return err
 		}
@@ -363,7 +400,7 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 		}
 		w.remove = true
 		out = &dynamodb.DeleteItemOutput{}
-		_, _, err = d.one(w)
+		_, _, err = d.one(f, w)
 		return err
 	})
 	return answered(out, err)
@@ -411,7 +448,7 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 					return invalid("Provided list of item keys contains duplicates")
 				}
 				seen[p] = true
-				if f.Part != nil && f.Part(i) || size > 16<<20 {
+				if f.Part != nil && f.Part(i) || size > 16<<20 || !d.served(f, t, p.hash, false) {
 					of := out.UnprocessedKeys[name]
 					of.ConsistentRead = aws.Bool(true)
 					of.Keys = append(of.Keys, copied(k))
@@ -420,11 +457,11 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 				}
 				e := t.get(p)
 				if e == nil {
-					d.meter.add(1, 0, 0)
+					d.use(t, p.hash, 1, 0)
 					return nil
 				}
 				size += e.size
-				d.meter.add(readUnits(e.size), 0, 0)
+				d.use(t, p.hash, readUnits(e.size), 0)
 				out.Responses[name] = append(out.Responses[name], copied(e.it))
 				return nil
 			}()
@@ -491,7 +528,10 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 				out.UnprocessedItems[name] = append(out.UnprocessedItems[name], list[i])
 				continue
 			}
-			if _, _, err := d.one(w); err != nil {
+			switch _, _, err := d.one(f, w); {
+			case throttled(err):
+				out.UnprocessedItems[name] = append(out.UnprocessedItems[name], list[i])
+			case err != nil:
 				return err
 			}
 		}
@@ -506,9 +546,14 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 	writes, bad := d.actions(in)
 	held, clash := d.hold(writes)
 	defer d.free(held)
-	err = d.call(ctx, Call{"TransactWriteItems", "", len(in.TransactItems), true}, func(*Fault) error {
+	err = d.call(ctx, Call{"TransactWriteItems", "", len(in.TransactItems), true}, func(f *Fault) error {
 		if bad != nil {
 			return bad
+		}
+		for i := range writes {
+			if err := d.Allow.denied(ctx, needed(&in.TransactItems[i]), d.nameOf(writes[i].table)); err != nil {
+				return err
+			}
 		}
 		d.lock()
 		defer d.mu.Unlock()
@@ -525,7 +570,13 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 				}
 				continue
 			}
-			if was[i], is[i], err = d.judge(w); err != nil {
+			was[i], is[i], err = d.judge(w)
+			if !d.served(f, w.table, w.at.hash, true) || err == nil && !w.table.index.serves(w.table, was[i], is[i], d.Capacity) {
+				f.dry, failed = true, true
+				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"), aws.String("Throughput exceeds the current capacity of your table or index")
+				continue
+			}
+			if err != nil {
 				failed = true
 				var refused *types.ConditionalCheckFailedException
 				var odd *unknown
@@ -541,7 +592,7 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 		}
 		if failed {
 			for i := range writes {
-				d.meter.add(0, 2*writeUnits(sizeOf(was[i])), 0)
+				d.use(writes[i].table, writes[i].at.hash, 0, 2*writeUnits(sizeOf(was[i])))
 			}
 			return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons"), CancellationReasons: reasons}
 		}
@@ -616,6 +667,28 @@ func (d *DynamoDB) free(held []spot) {
 	}
 }
 
+// needed is the action that an item of a transaction needs.
+func needed(a *types.TransactWriteItem) string {
+	switch {
+	case a.Put != nil:
+		return "PutItem"
+	case a.Update != nil:
+		return "UpdateItem"
+	case a.Delete != nil:
+		return "DeleteItem"
+	}
+	return "ConditionCheckItem"
+}
+
+func (d *DynamoDB) nameOf(t *table) string {
+	for name, x := range d.tables {
+		if x == t {
+			return name
+		}
+	}
+	return ""
+}
+
 func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 	n := 0
 	if p := a.Put; p != nil {
@@ -687,6 +760,13 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 			if err != nil {
 				return err
 			}
+			action := "PartiQLUpdate"
+			if st.insert != nil {
+				action = "PartiQLInsert"
+			}
+			if err := d.Allow.denied(ctx, action, st.table); err != nil {
+				return err
+			}
 			writes[i], errs[i] = d.partiql(st, in.Statements[i].Parameters)
 			var odd *unknown
 			if errors.As(errs[i], &odd) {
@@ -707,7 +787,7 @@ func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.Batch
 			case f.Part != nil && f.Part(i):
 				err = Throttled()
 			case err == nil:
-				_, _, err = d.one(w)
+				_, _, err = d.one(f, w)
 			}
 			var odd *unknown
 			if errors.As(err, &odd) {
@@ -744,7 +824,7 @@ func statementError(err error, update bool) *types.BatchStatementError {
 		e.Code = types.BatchStatementErrorCodeEnumDuplicateItem
 	case errors.As(err, &gone):
 		e.Code = types.BatchStatementErrorCodeEnumResourceNotFound
-	case err.Error() == Throttled().Error():
+	case throttled(err):
 		e.Code = types.BatchStatementErrorCodeEnumThrottlingError
 	}
 	return e
@@ -864,6 +944,14 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 	if err != nil {
 		return nil, err
 	}
+	room := &t.room
+	if in.IndexName != nil {
+		room = &t.index.room
+	}
+	if !room.serves(part, time.Now(), d.Capacity, false) {
+		f.dry = true
+		return nil, Throttled()
+	}
 	var rows []row
 	if in.IndexName != nil {
 		now := time.Now()
@@ -930,6 +1018,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 		units /= 2
 	}
 	d.meter.add(units, 0, 0)
+	room.takes(part, time.Now(), units, 0)
 	return out, nil
 }
 

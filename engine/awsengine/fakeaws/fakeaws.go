@@ -35,11 +35,16 @@ type Fault struct {
 	Before error
 	// After is the answer although it happens.
 	After error
+	// Late passes after it happened, until it is answered.
+	Late time.Duration
 	// Part says of which items of a batch nothing happens: keys and writes are
 	// answered as unprocessed, statements as throttled, entries as failed.
 	Part func(i int) bool
-	// Again says which messages of a receipt stay visible to others.
+	// Again says which messages of a receipt stay visible to others, and which that
+	// are removed come again.
 	Again func(i int) bool
+	// Spent says which messages another receipt takes first whose answer nobody reads.
+	Spent func(i int) bool
 	// Stale is how far behind an index is read, on top of its lag.
 	Stale time.Duration
 	// Short is the most items that a page has; 0 is no bound of its own.
@@ -47,11 +52,26 @@ type Fault struct {
 	// Between is called before each item of a BatchGetItem but the first: such
 	// a read is no snapshot.
 	Between func()
+
+	dry bool // there was no room for a part of it
 }
 
 // Faults is asked once for each request; nil is none. It may be called by many
 // at a time.
 type Faults func(context.Context, Call) Fault
+
+// Allow says whether who asks, as its context tells, may do an action on a table, an
+// index ("jobs/due") or the URL of a queue; nil: everybody may do all. An action is
+// named as IAM does: that of a statement or of a transaction's item, not of the request.
+type Allow func(ctx context.Context, action, on string) bool
+
+// denied is the answer where it is not allowed.
+func (a Allow) denied(ctx context.Context, action, on string) error {
+	if a == nil || a(ctx, action, on) {
+		return nil
+	}
+	return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: fmt.Sprintf("not authorized to perform %s on %s", action, on), Fault: smithy.FaultClient}
+}
 
 // Names are those of the tables and queues that Open makes.
 var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
@@ -73,19 +93,39 @@ func (f *Fault) begin(ctx context.Context, call Call) error {
 	if err := ctx.Err(); err != nil {
 		return operation(call.Op, err)
 	}
-	if f.Wait > 0 {
-		t := time.NewTimer(f.Wait)
-		defer t.Stop()
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return operation(call.Op, ctx.Err())
-		}
+	if err := wait(ctx, f.Wait); err != nil {
+		return operation(call.Op, err)
 	}
 	if f.Before != nil {
 		return operation(call.Op, f.Before)
 	}
 	return nil
+}
+
+// end waits as an answer does, and tells what comes of it.
+func (f *Fault) end(ctx context.Context, call Call) error {
+	err := wait(ctx, f.Late)
+	if err == nil {
+		err = f.After
+	}
+	if err != nil {
+		return operation(call.Op, err)
+	}
+	return nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // operation wraps an error as the clients do.
@@ -101,6 +141,8 @@ func invalid(format string, args ...any) error {
 func Throttled() error {
 	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
 }
+
+func throttled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
 // only says which field of an input is set that is not among those named.
 func only(in any, names ...string) error {

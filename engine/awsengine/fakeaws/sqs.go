@@ -30,6 +30,8 @@ const (
 type SQS struct {
 	// Faults is asked about each request; nil is none.
 	Faults Faults
+	// Allow is asked for each request.
+	Allow Allow
 	// Observe is told of each message that came and each that went, in order
 	// and under the lock: it may not call back.
 	Observe func(queue string, m Message, gone bool)
@@ -104,6 +106,9 @@ func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 	if err := f.begin(ctx, c); err != nil {
 		return err
 	}
+	if err := q.Allow.denied(ctx, c.Op, c.On); err != nil {
+		return operation(c.Op, err)
+	}
 	if err := do(&f); err != nil {
 		var odd *unknown
 		if errors.As(err, &odd) {
@@ -111,10 +116,7 @@ func (q *SQS) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 		}
 		return operation(c.Op, err)
 	}
-	if f.After != nil {
-		return operation(c.Op, f.After)
-	}
-	return nil
+	return f.end(ctx, c)
 }
 
 func (q *SQS) queue(url *string) (*queue, error) {
@@ -343,6 +345,23 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 		shuffle = rand.Shuffle
 	}
 	shuffle(len(visible), func(i, j int) { visible[i], visible[j] = visible[j], visible[i] })
+	hide := func(m *message) {
+		m.Hidden, m.inFlight = now.Add(time.Duration(in.VisibilityTimeout)*time.Second), true
+	}
+	if f.Spent != nil && len(visible) > 0 {
+		left := visible[:0]
+		for i, m := range visible {
+			if !f.Spent(i) {
+				left = append(left, m)
+				continue
+			}
+			m.Receives++
+			m.handle++
+			hide(m)
+			next = min(next, m.Hidden.Sub(now))
+		}
+		visible, f.Spent = left, nil
+	}
 	most := int(in.MaxNumberOfMessages)
 	if f.Short > 0 {
 		most = min(most, f.Short)
@@ -351,7 +370,7 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 		m.Receives++
 		m.handle++
 		if f.Again == nil || !f.Again(i) {
-			m.Hidden, m.inFlight = now.Add(time.Duration(in.VisibilityTimeout)*time.Second), true
+			hide(m)
 		}
 		one := types.Message{MessageId: aws.String(strconv.FormatInt(m.ID, 10)), Body: aws.String(m.Body),
 			ReceiptHandle: aws.String(fmt.Sprintf("%d/%d", m.ID, m.handle)), Attributes: map[string]string{}}
@@ -423,7 +442,7 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 				out.Failed = append(out.Failed, failedEntry(e.Id, err))
 				continue
 			}
-			if m != nil && !old {
+			if m != nil && !old && (f.Again == nil || !f.Again(i)) {
 				x.list = append(x.list[:at:at], x.list[at+1:]...)
 				if q.Observe != nil {
 					q.Observe(*in.QueueUrl, m.Message, true)

@@ -61,6 +61,7 @@ type table struct {
 	hash, sort key
 	parts      map[value][]*entry
 	index      *index
+	room       room
 }
 
 func newTable(hash, sort key, x *index) *table {
@@ -133,6 +134,7 @@ type index struct {
 	parts      map[value][]placed
 	pending    []change
 	last       map[place]time.Time // when the last change of an item arrives
+	room       room
 }
 
 // placed is an item of the index: its sort key, the place in the table, and
@@ -189,6 +191,13 @@ func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.
 	if had == has && oldHash == newHash && old.sort == next.sort {
 		return 0
 	}
+	defer func() {
+		if has {
+			x.room.takes(newHash, now, 0, units)
+		} else {
+			x.room.takes(oldHash, now, 0, units)
+		}
+	}()
 	at := now.Add(lag)
 	if x.last == nil {
 		x.last = map[place]time.Time{}
@@ -210,6 +219,24 @@ func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.
 		units += writeUnits(sizeOf(next.it))
 	}
 	return units
+}
+
+// serves reports whether there is room for what a write changes in the index; one
+// that is throttled pushes back on its table.
+func (x *index) serves(t *table, was, is item, share float64) bool {
+	if x == nil {
+		return true
+	}
+	oldHash, old, had := x.project(t, was)
+	newHash, next, has := x.project(t, is)
+	now := time.Now()
+	switch {
+	case had == has && oldHash == newHash && old.sort == next.sort:
+		return true
+	case had && !x.room.serves(oldHash, now, share, true):
+		return false
+	}
+	return !has || x.room.serves(newHash, now, share, true)
 }
 
 // settle applies what has arrived.

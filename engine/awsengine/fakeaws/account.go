@@ -1,0 +1,187 @@
+package fakeaws
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+)
+
+// Account is what an account does though nobody did anything wrong, and what
+// emulators leave out. Each field is a switch and its zero is off. Those that are
+// chances are drawn for each request that they can befall.
+type Account struct {
+	// Throttled requests are refused as a whole, and nothing of them happens.
+	// (DynamoDB developer guide, "Error handling with DynamoDB"; SQS API reference,
+	// error RequestThrottled.)
+	Throttled float64
+	// Cut is a connection that ends before a request arrives; Lost one that ends when
+	// it was done: whoever asked cannot tell them apart. (AWS SDKs and tools reference
+	// guide, "Retry behavior": transient errors.)
+	Cut, Lost float64
+	// Refused batches are answered 200 with entries that were refused: two of five, of
+	// which nothing happened. (API references: UnprocessedKeys of BatchGetItem,
+	// UnprocessedItems of BatchWriteItem, the Error ThrottlingError of a statement of
+	// BatchExecuteStatement, Failed of SendMessageBatch, DeleteMessageBatch and
+	// ChangeMessageVisibilityBatch.)
+	Refused float64
+	// Conflict cancels a transaction as if another were under way at one of its items.
+	// (DynamoDB developer guide, "Transaction conflict handling in DynamoDB".)
+	Conflict float64
+	// Slow requests take up to SlowFor, before or after they are done: 3 s if it is 0.
+	// (AWS SDK for Go v2, "Customize the HTTP client": there is no time limit by
+	// default.)
+	Slow    float64
+	SlowFor time.Duration
+	// Torn is a BatchGetItem under which others write. (DynamoDB developer guide,
+	// "DynamoDB transactions": a batch is serializable item by item, not as a unit.)
+	Torn float64
+	// Short is a page, or a receipt, with less than there is. (API references: Query
+	// ends at 1 MB; ReceiveMessage "never returns more messages than this value
+	// (however, fewer messages might be returned)".)
+	Short float64
+	// Stale is a read of an index as it was up to 8 s ago, on top of Lag. (DynamoDB
+	// developer guide, "Using Global Secondary Indexes": eventually consistent, also
+	// from one read to the next.)
+	Stale float64
+	// Twice is a receipt of which half stays visible to others, and a removal of which
+	// half comes again. (SQS developer guide, "At-least-once delivery": a server that
+	// cannot be reached when a message is received or deleted keeps its copy.)
+	Twice float64
+	// Spent is a receipt before which a poller that is throttled took half of what is
+	// visible: nobody gets it, it counts as received and is hidden for its visibility.
+	// (Reports of users of Lambda's event source mappings whose function has no
+	// concurrency left.)
+	Spent float64
+
+	// Lag is how far an index is behind a write, at most. (As Stale.)
+	Lag time.Duration
+	// TTL is how long after its time an item is removed, at most, and until then it is
+	// read like any other. (DynamoDB developer guide, "Using time to live (TTL)":
+	// within a few days.)
+	TTL time.Duration
+	// Capacity is the share that there is of what an account serves a second of a young
+	// table on demand; 1 is an account. (See capacity.go.)
+	Capacity float64
+}
+
+// errCut is the answer to a request whose connection ended.
+var errCut = errors.New("connection reset by peer")
+
+// Fault draws what becomes of one request.
+func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
+	is := func(chance float64) bool { return chance > 0 && r.Float64() < chance }
+	if is(a.Slow) {
+		most := a.SlowFor
+		if most == 0 {
+			most = 3 * time.Second
+		}
+		if wait := time.Duration(r.Int64N(int64(most))); is(0.5) {
+			f.Wait = wait
+		} else {
+			f.Late = wait
+		}
+	}
+	switch {
+	case is(a.Cut):
+		f.Before = errCut
+	case is(a.Throttled):
+		f.Before = Throttled()
+	case is(a.Lost):
+		f.After = errCut
+	}
+	some := func(share float64) func(int) bool {
+		draws := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))
+		return func(int) bool { return draws.Float64() < share }
+	}
+	switch c.Op {
+	case "BatchGetItem":
+		if is(a.Refused) {
+			f.Part = some(0.4)
+		}
+		if c.N > 1 && is(a.Torn) {
+			at, pause := 1+r.IntN(c.N-1), time.Duration(r.Int64N(int64(200*time.Millisecond)))
+			f.Between = func() {
+				if at--; at == 0 {
+					time.Sleep(pause)
+				}
+			}
+		}
+	case "TransactWriteItems":
+		if f.Before == nil && is(a.Conflict) {
+			f.Before = conflicting()
+		}
+	case "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch", "ChangeMessageVisibilityBatch":
+		if is(a.Refused) {
+			f.Part = some(0.4)
+		}
+	case "DeleteMessageBatch":
+		if is(a.Refused) {
+			f.Part = some(0.4)
+		}
+		if is(a.Twice) {
+			f.Again = some(0.5)
+		}
+	case "Query":
+		if is(a.Short) {
+			f.Short = 1 + r.IntN(5)
+		}
+		if strings.Contains(c.On, "/") && is(a.Stale) {
+			f.Stale = time.Duration(r.Int64N(int64(8 * time.Second)))
+		}
+	case "ReceiveMessage":
+		if is(a.Short) {
+			f.Short = 1
+		}
+		if is(a.Twice) {
+			f.Again = some(0.5)
+		}
+		if is(a.Spent) {
+			f.Spent = some(0.5)
+		}
+	}
+	return f
+}
+
+func conflicting() error {
+	return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons"),
+		CancellationReasons: []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}}
+}
+
+// Use has the fakes behave like the account, as the seed draws it.
+func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
+	r := rand.New(&shared{s: rand.NewPCG(seed, 1)})
+	faults := func(_ context.Context, c Call) Fault { return a.Fault(c, r) }
+	db.Faults, q.Faults = faults, faults
+	// Most come at once: what is late is the exception.
+	late := func(most time.Duration) func() time.Duration {
+		if most == 0 {
+			return nil
+		}
+		return func() (late time.Duration) {
+			if r.Float64() < 0.3 {
+				late = time.Duration(r.Int64N(int64(most)))
+			}
+			return late
+		}
+	}
+	db.Lag, db.TTL, db.Capacity = late(a.Lag), late(a.TTL), a.Capacity
+	q.Shuffle = r.Shuffle
+}
+
+// shared is a source that many draw from at a time.
+type shared struct {
+	mu sync.Mutex
+	s  rand.Source
+}
+
+func (s *shared) Uint64() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.s.Uint64()
+}

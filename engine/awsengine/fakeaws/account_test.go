@@ -1,0 +1,428 @@
+package fakeaws_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
+
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+var names = fakeaws.Names
+
+type attrs = map[string]types.AttributeValue
+
+func text(v string) types.AttributeValue { return &types.AttributeValueMemberS{Value: v} }
+
+func key(of string, k int) attrs { return attrs{"of": text(of), "key": text(fmt.Sprint(k))} }
+
+// account is the fakes, and what is asked of them.
+type account struct {
+	t  *testing.T
+	db *fakeaws.DynamoDB
+	q  *fakeaws.SQS
+}
+
+// with has f happen in a bubble, over fakes that behave like the account.
+func with(t *testing.T, a fakeaws.Account, f func(*account)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		x := &account{t: t}
+		x.db, x.q = fakeaws.New(t.Errorf)
+		a.Use(x.db, x.q, 1)
+		f(x)
+	})
+}
+
+func (x *account) ok(err error) {
+	x.t.Helper()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+}
+
+func (x *account) put(of string, k int) error {
+	_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.State, Item: key(of, k)})
+	return err
+}
+
+func (x *account) there(of string, k int) bool {
+	x.t.Helper()
+	out, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key(of, k), ConsistentRead: aws.Bool(true)})
+	x.ok(err)
+	return len(out.Item) > 0
+}
+
+func (x *account) send(n int) {
+	x.t.Helper()
+	for i := range n {
+		_, err := x.q.SendMessage(x.t.Context(), &sqs.SendMessageInput{QueueUrl: &names.Fires, MessageBody: aws.String(fmt.Sprint(i))})
+		x.ok(err)
+	}
+}
+
+func (x *account) receive() []sqstypes.Message {
+	x.t.Helper()
+	out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Fires, MaxNumberOfMessages: 10, VisibilityTimeout: 30,
+		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameApproximateReceiveCount}})
+	x.ok(err)
+	return out.Messages
+}
+
+func TestThrottledCutAndLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		a    fakeaws.Account
+		done bool
+	}{{"throttled", fakeaws.Account{Throttled: 1}, false}, {"cut", fakeaws.Account{Cut: 1}, false}, {"lost", fakeaws.Account{Lost: 1}, true}} {
+		with(t, c.a, func(x *account) {
+			if err := x.put("a", 1); err == nil {
+				t.Errorf("%s: answered well", c.name)
+			}
+			if x.db.Faults = nil; x.there("a", 1) != c.done {
+				t.Errorf("%s: done is %t", c.name, !c.done)
+			}
+		})
+	}
+}
+
+func TestSlow(t *testing.T) {
+	with(t, fakeaws.Account{Slow: 1, SlowFor: time.Minute}, func(x *account) {
+		began, early, late := time.Now(), 0, 0
+		for k := range 20 {
+			ctx, cancel := context.WithTimeout(x.t.Context(), 5*time.Second)
+			_, err := x.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &names.State, Item: key("a", k)})
+			if cancel(); errors.Is(err, context.DeadlineExceeded) {
+				faults := x.db.Faults
+				if x.db.Faults = nil; x.there("a", k) {
+					late++
+				} else {
+					early++
+				}
+				x.db.Faults = faults
+			}
+		}
+		if took := time.Since(began); took < 20*time.Second || early == 0 || late == 0 {
+			t.Errorf("20 requests of up to a minute took %s; %d were given up before they were done, and %d after", took, early, late)
+		}
+	})
+}
+
+// Each batch is answered well, and says what was refused: of that nothing happened.
+func TestRefused(t *testing.T) {
+	with(t, fakeaws.Account{Refused: 1}, func(x *account) {
+		ctx := x.t.Context()
+		var writes []types.WriteRequest
+		var keys []map[string]types.AttributeValue
+		var statements []types.BatchStatementRequest
+		for k := range 25 {
+			keys = append(keys, key("a", k))
+			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: key("a", k)}})
+			statements = append(statements, types.BatchStatementRequest{Statement: aws.String(`INSERT INTO "state" VALUE {'of': ?, 'key': ?}`),
+				Parameters: []types.AttributeValue{text("b"), text(fmt.Sprint(k))}})
+		}
+		some := func(what string, refused, of, done int) {
+			t.Helper()
+			if refused == 0 || refused == of || done != of-refused {
+				t.Errorf("%s: %d of %d are refused, and %d are done", what, refused, of, done)
+			}
+		}
+		count := func(of string) (n int) {
+			faults := x.db.Faults
+			x.db.Faults = nil
+			defer func() { x.db.Faults = faults }()
+			for k := range 25 {
+				if x.there(of, k) {
+					n++
+				}
+			}
+			return n
+		}
+		put, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
+		x.ok(err)
+		some("BatchWriteItem", len(put.UnprocessedItems[names.State]), 25, count("a"))
+		got, err := x.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+		x.ok(err)
+		if unread := len(got.UnprocessedKeys[names.State].Keys); unread == 0 || unread == 25 {
+			t.Errorf("BatchGetItem: %d of 25 are unread", unread)
+		}
+		did, err := x.db.BatchExecuteStatement(ctx, &dynamodb.BatchExecuteStatementInput{Statements: statements})
+		x.ok(err)
+		throttled := 0
+		for _, r := range did.Responses {
+			if r.Error != nil && r.Error.Code == types.BatchStatementErrorCodeEnumThrottlingError {
+				throttled++
+			}
+		}
+		some("BatchExecuteStatement", throttled, 25, count("b"))
+
+		in := &sqs.SendMessageBatchInput{QueueUrl: &names.Fires}
+		for i := range 10 {
+			in.Entries = append(in.Entries, sqstypes.SendMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), MessageBody: aws.String("m")})
+		}
+		sent, err := x.q.SendMessageBatch(ctx, in)
+		x.ok(err)
+		some("SendMessageBatch", len(sent.Failed), 10, len(x.q.Messages(names.Fires)))
+		on := len(x.q.Messages(names.Fires))
+		hide := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &names.Fires}
+		drop := &sqs.DeleteMessageBatchInput{QueueUrl: &names.Fires}
+		for i, m := range x.receive() {
+			hide.Entries = append(hide.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 300})
+			drop.Entries = append(drop.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: m.ReceiptHandle})
+		}
+		hidden, err := x.q.ChangeMessageVisibilityBatch(ctx, hide)
+		x.ok(err)
+		long := 0
+		for _, m := range x.q.Messages(names.Fires) {
+			if time.Until(m.Hidden) == 5*time.Minute {
+				long++
+			}
+		}
+		some("ChangeMessageVisibilityBatch", len(hidden.Failed), on, long)
+		gone, err := x.q.DeleteMessageBatch(ctx, drop)
+		x.ok(err)
+		some("DeleteMessageBatch", len(gone.Failed), on, on-len(x.q.Messages(names.Fires)))
+	})
+}
+
+// A message is received by two at a time, and comes again after it was removed.
+func TestTwice(t *testing.T) {
+	with(t, fakeaws.Account{Twice: 1}, func(x *account) {
+		x.send(10)
+		x.receive()
+		if n := len(x.receive()); n == 0 || n == 10 {
+			t.Errorf("%d of 10 were received by two", n)
+		}
+		x.q.Purge(names.Fires)
+		x.send(10)
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &names.Fires}
+		for i, m := range x.receive() {
+			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: m.ReceiptHandle})
+		}
+		out, err := x.q.DeleteMessageBatch(x.t.Context(), in)
+		x.ok(err)
+		if n := len(x.q.Messages(names.Fires)); len(out.Failed) > 0 || n == 0 || n == 10 {
+			t.Errorf("%d of 10 come again after they were removed, and %d were refused", n, len(out.Failed))
+		}
+	})
+}
+
+// Messages come in any order.
+func TestShuffled(t *testing.T) {
+	with(t, fakeaws.Account{}, func(x *account) {
+		x.send(10)
+		var bodies []string
+		for _, m := range x.receive() {
+			bodies = append(bodies, *m.Body)
+		}
+		if len(bodies) != 10 || slices.IsSorted(bodies) {
+			t.Errorf("received %v", bodies)
+		}
+	})
+}
+
+// What a throttled poller took nobody has: it is hidden, and counted.
+func TestSpent(t *testing.T) {
+	with(t, fakeaws.Account{Spent: 1}, func(x *account) {
+		x.send(10)
+		n := len(x.receive())
+		if n == 0 || n == 10 {
+			t.Fatalf("%d of 10 were received", n)
+		}
+		for _, m := range x.q.Messages(names.Fires) {
+			if m.Receives != 1 || !m.Hidden.After(time.Now()) {
+				t.Errorf("%+v", m)
+			}
+		}
+		x.q.Faults = nil
+		time.Sleep(30 * time.Second)
+		again := x.receive()
+		for _, m := range again {
+			if m.Attributes["ApproximateReceiveCount"] != "2" {
+				t.Errorf("received %s times", m.Attributes["ApproximateReceiveCount"])
+			}
+		}
+		if len(again) != 10 {
+			t.Errorf("%d of 10 come again", len(again))
+		}
+	})
+}
+
+// The index is behind a write, and is read as it was.
+func TestLagAndStale(t *testing.T) {
+	for _, a := range []fakeaws.Account{{Lag: time.Second}, {Stale: 0.5}} {
+		with(t, a, func(x *account) {
+			query := func() int {
+				out, err := x.db.Query(x.t.Context(), &dynamodb.QueryInput{TableName: &names.Jobs, IndexName: aws.String("due"), KeyConditionExpression: aws.String("#p = :p"),
+					ExpressionAttributeNames: map[string]string{"#p": "partition"}, ExpressionAttributeValues: attrs{":p": &types.AttributeValueMemberN{Value: "1"}}})
+				x.ok(err)
+				return len(out.Items)
+			}
+			behind := 0
+			for k := range 50 {
+				_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.Jobs, Item: attrs{"id": text(fmt.Sprint(k)), "part": text("sched"),
+					"partition": &types.AttributeValueMemberN{Value: "1"}, "planAt": text(fmt.Sprint(k))}})
+				x.ok(err)
+				if query() < k+1 {
+					behind++
+				}
+				time.Sleep(10 * time.Second)
+				if a.Stale == 0 && query() < k+1 {
+					t.Errorf("write %d is not there after 10 s", k)
+				}
+			}
+			if behind == 0 || behind == 50 {
+				t.Errorf("%+v: %d of 50 reads were behind", a, behind)
+			}
+		})
+	}
+}
+
+// What is past its time is read until it is removed, and removed in time.
+func TestTTL(t *testing.T) {
+	with(t, fakeaws.Account{TTL: 48 * time.Hour}, func(x *account) {
+		at := time.Now().Add(time.Minute)
+		for k := range 50 {
+			it := key("a", k)
+			it["expires"] = &types.AttributeValueMemberN{Value: fmt.Sprint(at.Unix())}
+			_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.State, Item: it})
+			x.ok(err)
+		}
+		left := func() (n int) {
+			for k := range 50 {
+				if x.there("a", k) {
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(time.Hour)
+		if n := left(); n == 0 || n == 50 {
+			t.Errorf("%d of 50 are there an hour past their time", n)
+		}
+		time.Sleep(48 * time.Hour)
+		if n := left(); n > 0 {
+			t.Errorf("%d of 50 are there two days past their time", n)
+		}
+	})
+}
+
+// served is how many of n writes in this moment there is room for.
+func (x *account) served(n int, of func(k int) string) (done int) {
+	for k := range n {
+		if x.put(of(k), k) == nil {
+			done++
+		}
+	}
+	return done
+}
+
+func TestPartitionIsThrottled(t *testing.T) {
+	with(t, fakeaws.Account{Capacity: 1}, func(x *account) {
+		var dry []string
+		x.db.Dry = func(_ context.Context, c fakeaws.Call) { dry = append(dry, c.Op) }
+		one := func(int) string { return "one" }
+		for range 2 {
+			if n := x.served(1500, one); n != 1000 {
+				t.Errorf("%d of 1,500 writes of one partition were served in a second", n)
+			}
+			time.Sleep(time.Second)
+		}
+		if len(dry) != 1000 || dry[0] != "PutItem" {
+			t.Errorf("told of %d", len(dry))
+		}
+		reads := 0
+		for range 4000 {
+			if _, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key("one", 1), ConsistentRead: aws.Bool(true)}); err == nil {
+				reads++
+			}
+		}
+		if reads != 3000 {
+			t.Errorf("%d of 4,000 reads of one partition were served in a second", reads)
+		}
+		if n := x.served(1500, func(k int) string { return fmt.Sprint(k) }); n != 1500 {
+			t.Errorf("%d of 1,500 writes of as many partitions were served in a second", n)
+		}
+	})
+}
+
+// A batch and a transaction are throttled item by item, and an index pushes back.
+func TestThrottledInParts(t *testing.T) {
+	with(t, fakeaws.Account{Capacity: 0.01}, func(x *account) {
+		ctx := x.t.Context()
+		var writes []types.WriteRequest
+		for k := range 25 {
+			writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: key("one", k)}})
+		}
+		out, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
+		x.ok(err)
+		if n := len(out.UnprocessedItems[names.State]); n != 15 {
+			t.Errorf("%d of 25 were not processed", n)
+		}
+		_, err = x.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: &types.Put{TableName: &names.State, Item: key("two", 1)}}, {Put: &types.Put{TableName: &names.State, Item: key("one", 99)}}}})
+		var canceled *types.TransactionCanceledException
+		if !errors.As(err, &canceled) || aws.ToString(canceled.CancellationReasons[1].Code) != "ThrottlingError" || x.there("two", 1) {
+			t.Errorf("a transaction without room was answered %v", err)
+		}
+		time.Sleep(time.Second)
+		moved := 0
+		for k := range 15 {
+			_, err := x.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &names.Jobs, Item: attrs{"id": text(fmt.Sprint(k)), "part": text("sched"),
+				"partition": &types.AttributeValueMemberN{Value: "1"}, "planAt": text(fmt.Sprint(k))}})
+			if err == nil {
+				moved++
+			}
+		}
+		if moved != 10 {
+			t.Errorf("%d of 15 writes of one partition of the index were served in a second", moved)
+		}
+	})
+}
+
+// A young table serves 4,000 writes a second, and later twice what it ever served.
+func TestYoungTable(t *testing.T) {
+	with(t, fakeaws.Account{Capacity: 0.01}, func(x *account) {
+		n := 0
+		alone := func(int) string { n++; return fmt.Sprint(n) }
+		for i, c := range []struct {
+			after time.Duration
+			want  int
+		}{{0, 40}, {time.Second, 40}, {31 * time.Minute, 80}, {time.Second, 80}, {31 * time.Minute, 160}} {
+			time.Sleep(c.after)
+			if got := x.served(500, alone); got != c.want {
+				t.Errorf("%d: %d were served in a second, want %d", i, got, c.want)
+			}
+		}
+	})
+}
+
+// Each is drawn about as often as it says, and none that is off.
+func TestChances(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 1))
+	a := fakeaws.Account{Throttled: 0.2}
+	n := 0
+	for range 1000 {
+		f := a.Fault(fakeaws.Call{Op: "BatchGetItem", N: 10}, r)
+		if f.Before != nil {
+			n++
+		}
+		if f.After != nil || f.Part != nil || f.Between != nil || f.Wait+f.Late > 0 {
+			t.Fatalf("%+v", f)
+		}
+	}
+	if n < 150 || n > 250 {
+		t.Errorf("%d of 1000", n)
+	}
+}

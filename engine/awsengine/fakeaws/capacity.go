@@ -1,0 +1,66 @@
+package fakeaws
+
+import (
+	"time"
+)
+
+// What an account serves a second of a table on demand. A partition is taken to be
+// all items of one hash key, the most that can be asked of a design: which keys share
+// one, and that an idle one may burst, nobody promises. (DynamoDB developer guide,
+// "Burst and adaptive capacity", and "On-demand capacity mode": a young table serves
+// 4,000 write and 12,000 read units, and twice its last peak within 30 minutes.)
+const (
+	partitionWrites, partitionReads = 1000, 3000
+	youngWrites, youngReads         = 4000, 12000
+	ramp                            = 30 * time.Minute
+)
+
+// load is what was served in one second, or in the busiest of several.
+type load struct{ read, write float64 }
+
+func (l load) most(o load) load { return load{max(l.read, o.read), max(l.write, o.write)} }
+
+// room is what there is of a table, or of an index.
+type room struct {
+	second int64
+	all    load            // in that second
+	parts  map[value]*load // likewise, by partition
+	since  time.Time       // when this ramp began
+	peak   load            // of its seconds
+	before load            // the peak before it: what the table is ready for
+}
+
+// at is the load of a partition in this second.
+func (r *room) at(hash value, now time.Time) *load {
+	if now.Sub(r.since) >= ramp {
+		r.since, r.before, r.peak = now, r.before.most(r.peak), load{}
+	}
+	if s := now.Unix(); r.second != s || r.parts == nil {
+		r.second, r.all, r.parts = s, load{}, map[value]*load{}
+	}
+	if r.parts[hash] == nil {
+		r.parts[hash] = &load{}
+	}
+	return r.parts[hash]
+}
+
+// serves reports whether a write, or a read, of a partition is served now, of a share
+// of what an account has. One that is served may take more than is left of the second.
+func (r *room) serves(hash value, now time.Time, share float64, write bool) bool {
+	part := r.at(hash, now)
+	switch {
+	case share == 0:
+		return true
+	case write:
+		return r.all.write < max(youngWrites*share, 2*r.before.write) && part.write < partitionWrites*share
+	}
+	return r.all.read < max(youngReads*share, 2*r.before.read) && part.read < partitionReads*share
+}
+
+// takes notes what was served.
+func (r *room) takes(hash value, now time.Time, read, write float64) {
+	part := r.at(hash, now)
+	*part = load{part.read + read, part.write + write}
+	r.all = load{r.all.read + read, r.all.write + write}
+	r.peak = r.peak.most(r.all)
+}

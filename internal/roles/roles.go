@@ -1,0 +1,105 @@
+// Package roles is what each function may ask of the tables and queues: infra/ makes
+// IAM roles of it, and the simulation refuses what a role does not have, as an account
+// would. It asks nobody.
+package roles
+
+import (
+	"slices"
+	"strings"
+)
+
+// Role is what one may do: actions of DynamoDB on each table and on the index of what
+// is due, and what is done with which queues. Writes of many runs are PartiQL
+// statements, which have actions of their own; a transaction needs those of its items.
+type Role struct {
+	Jobs, Due, Runs, State []string
+	Sends, Takes, Counts   []string // names of queues; counts: asks how much is on them
+}
+
+// The queues.
+const Fires, Slow, Checks, Results, Dead = "fires", "slow", "checks", "results", "dead"
+
+// What parts of the code do.
+var (
+	// finish closes runs and settles what their ends owe.
+	finishing = Role{
+		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
+		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		State: []string{"GetItem", "PutItem", "UpdateItem"},
+	}
+	planning = Role{
+		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"}, // the last: the end of a pause, with its record
+		Due:   []string{"Query"},
+		Runs:  []string{"BatchGetItem", "Query"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+	}
+	dispatching = Role{
+		Jobs:  []string{"BatchGetItem"},
+		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
+	}
+	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem"}}
+	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
+	managing    = Role{
+		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		Due:   []string{"Query"}, // since when a job waits to be planned: for doctor
+		Runs:  []string{"BatchGetItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
+		State: []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "GetItem", "PutItem", "Query", "UpdateItem"},
+	}
+	// ring is what whoever puts messages on the ring may do.
+	ring = Role{Sends: []string{Fires, Slow, Checks}}
+	// counting is what whoever judges by the age of the ring may do: what is lost,
+	// and what an audit finds, is not while a message may be on its way.
+	counting = Role{Counts: []string{Fires, Slow, Checks}}
+	sending  = dispatching.and(finishing, ring, counting, Role{Sends: []string{Dead}})
+)
+
+// The roles of the functions. AllDoors is the API where it answers executors too.
+var (
+	Tick     = planning.and(finishing, ring, counting)
+	Dispatch = sending.and(Role{Takes: []string{Fires, Checks, Dead}})
+	SlowLane = sending.and(Role{Takes: []string{Slow}})
+	Callback = finishing.and(calledBack, ring, Role{Sends: []string{Dead}, Takes: []string{Results}})
+	Registry = registering
+	Api      = managing.and(finishing, ring, counting)
+	AllDoors = Api.and(calledBack, registering)
+)
+
+// and is what both may do.
+func (r Role) and(more ...Role) Role {
+	for _, m := range more {
+		for _, of := range []struct {
+			list *[]string
+			more []string
+		}{{&r.Jobs, m.Jobs}, {&r.Due, m.Due}, {&r.Runs, m.Runs}, {&r.State, m.State}, {&r.Sends, m.Sends}, {&r.Takes, m.Takes}, {&r.Counts, m.Counts}} {
+			*of.list = slices.Compact(slices.Sorted(slices.Values(slices.Concat(*of.list, of.more))))
+		}
+	}
+	return r
+}
+
+// What SQS calls what is done with queues.
+var (
+	SendActions  = []string{"SendMessage"}
+	TakeActions  = []string{"ReceiveMessage", "DeleteMessage", "ChangeMessageVisibility", "GetQueueAttributes"}
+	CountActions = []string{"GetQueueAttributes"}
+)
+
+// Allows says whether a role may do an action of DynamoDB or SQS, named without its
+// service, on a table (jobs, runs, state), on the index jobs/due, or on a queue.
+func (r Role) Allows(action, on string) bool {
+	switch on {
+	case "jobs":
+		return slices.Contains(r.Jobs, action)
+	case "jobs/due":
+		return slices.Contains(r.Due, action)
+	case "runs":
+		return slices.Contains(r.Runs, action)
+	case "state":
+		return slices.Contains(r.State, action)
+	}
+	action = strings.TrimSuffix(action, "Batch") // a batch needs what one message needs
+	return slices.Contains(r.Sends, on) && slices.Contains(SendActions, action) ||
+		slices.Contains(r.Takes, on) && slices.Contains(TakeActions, action) ||
+		slices.Contains(r.Counts, on) && slices.Contains(CountActions, action)
+}
