@@ -31,7 +31,7 @@ const (
 	wakeMost   = 2 * time.Minute  // from one pass of the tick to the next
 	onTime     = 2 * time.Second  // 99 in a hundred fires, while nothing is wrong
 	dearer     = 1.3              // measured to foreseen
-	herd       = 100              // functions that start at once
+	herd       = 100              // functions that start at once, where four times as many may
 	hops       = 20               // retries through the ring; Lambda stops loops after 16
 	delays     = 100              // messages
 	lags       = 40               // items
@@ -209,16 +209,8 @@ func (p *proof) probeApply(ctx context.Context) {
 
 // probeHerd asks as many functions as there may be at once, all of them new.
 func (p *proof) probeHerd(ctx context.Context) {
-	n := herd
-	if _, ok := p.place.(*emulator); ok {
-		n = 8 // processes of this machine
-	}
+	n, err := p.herd(ctx)
 	what := fmt.Sprintf("%d functions that start at once all answer", n)
-	fn := p.outputs["ApiFunction"]
-	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
-	if err == nil { // the same again makes all new
-		err = p.configure(ctx, fn, *c.Timeout, *c.MemorySize+1)
-	}
 	if err != nil {
 		p.report.fails(what, err)
 		return
@@ -238,6 +230,25 @@ func (p *proof) probeHerd(ctx context.Context) {
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	p.report.says(what, failed == 0, "%d failed, the last answered after %s%s", failed, took, told(errors.Join(errs...)))
+}
+
+// herd makes all functions of the API new; it answers how many may start at once:
+// of an account that is new not many.
+func (p *proof) herd(ctx context.Context) (n int, err error) {
+	n = 8 // processes of this machine
+	if _, ok := p.place.(*emulator); !ok {
+		s, err := p.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
+		if err != nil {
+			return herd, fmt.Errorf("how many functions the account may run: %w", err)
+		}
+		n = max(2, min(herd, int(s.AccountLimit.ConcurrentExecutions)/4))
+	}
+	fn := p.outputs["ApiFunction"]
+	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
+	if err != nil {
+		return n, fmt.Errorf("read the configuration of the API: %w", err)
+	}
+	return n, p.configure(ctx, fn, *c.Timeout, *c.MemorySize+1)
 }
 
 // probeHops has a run tried again through the ring more often than Lambda lets
