@@ -364,6 +364,14 @@ func TestComeAgain(t *testing.T) {
 		if want := map[time.Duration]int{0: 1, 1 * time.Second: 1, 2 * time.Second: 1, 3 * time.Second: 2, 4 * time.Second: 1, 5 * time.Second: 2, 6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked != 2 {
 			t.Errorf("by %d requests they come again after %v, want %v", asked, hidden, want)
 		}
+		var receipts []string
+		for i := range list {
+			receipts = append(receipts, list[i].Receipt)
+		}
+		ok(t, f.store.Done(t.Context(), "fires", receipts[1:])...)
+		if left := f.sqs.Messages(fakeaws.Names.Fires); len(left) != 1 {
+			t.Errorf("%d messages are left of 12, of which 11 are done", len(left))
+		}
 		if err := f.store.ComeAgain(t.Context(), "dead", list)[11]; err == nil || !strings.Contains(err.Error(), `"dead"`) {
 			t.Errorf("of another queue: %v", err)
 		}

@@ -403,15 +403,7 @@ func (s *Store) settle(ctx context.Context, list []engine.Delivery, f func(queue
 // Ack implements engine.Queue.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return s.settle(ctx, done, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &q}
-		for _, k := range of {
-			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k]})
-		}
-		out, err := s.sqs.DeleteMessageBatch(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return out.Failed, nil
+		return s.remove(ctx, q, handles, of)
 	})
 }
 
@@ -431,27 +423,56 @@ type Again struct {
 // ComeAgain does for what Lambda received, and is told not to ack, what Release does
 // for what this process did. The queue is named by the end of its URL, as events name it.
 func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
-	errs := make([]error, len(list))
+	return s.received(queue, len(list), func(url string, from, to int) []error {
+		handles := make([]*string, to-from)
+		for k := range handles {
+			handles[k] = &list[from+k].Receipt
+		}
+		return s.entries(ctx, url, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+			return s.hide(ctx, url, handles, of, func(k int) time.Time { return list[from+k].At })
+		})
+	})
+}
+
+// Done removes what Lambda received and does not ack, since it is told that the batch
+// as a whole failed.
+func (s *Store) Done(ctx context.Context, queue string, receipts []string) []error {
+	return s.received(queue, len(receipts), func(url string, from, to int) []error {
+		handles := make([]*string, to-from)
+		for k := range handles {
+			handles[k] = &receipts[from+k]
+		}
+		return s.entries(ctx, url, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+			return s.remove(ctx, url, handles, of)
+		})
+	})
+}
+
+// received calls f for n messages of a queue that is named by the end of its URL, ten
+// at a time.
+func (s *Store) received(queue string, n int, f func(url string, from, to int) []error) (errs []error) {
 	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks}
 	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })
 	if i < 0 {
-		for k := range errs {
-			errs[k] = fmt.Errorf("no queue of this deployment is named %q", queue)
-		}
-		return errs
+		return slices.Repeat([]error{fmt.Errorf("no queue of this deployment is named %q", queue)}, n)
 	}
-	url := urls[i]
-	for first := 0; first < len(list); first += entriesPerBatch {
-		some := list[first:min(first+entriesPerBatch, len(list))]
-		handles := make([]*string, len(some))
-		for k := range some {
-			handles[k] = &some[k].Receipt
-		}
-		copy(errs[first:], s.entries(ctx, url, len(some), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-			return s.hide(ctx, url, handles, of, func(k int) time.Time { return some[k].At })
-		}))
+	for from := 0; from < n; from += entriesPerBatch {
+		errs = append(errs, f(urls[i], from, min(from+entriesPerBatch, n))...)
 	}
 	return errs
+}
+
+// remove makes one request that removes messages.
+func (s *Store) remove(ctx context.Context, queue string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+	in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
+	for _, k := range of {
+		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k]})
+	}
+	out, err := s.sqs.DeleteMessageBatch(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return out.Failed, nil
 }
 
 // hide makes one request that has messages come again: after whole seconds, rounded

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -28,7 +29,10 @@ type handler struct {
 	slow  string // the name of the queue of the slow lane
 	// again has messages of a queue come again, each at its moment; nil: when their
 	// visibility ends, which is what they would wait for at most.
-	again      func(ctx context.Context, queue string, list []awsengine.Again) []error
+	again func(ctx context.Context, queue string, list []awsengine.Again) []error
+	// done removes messages of a batch that fails as a whole; nil: they come again, and
+	// are found done.
+	done       func(ctx context.Context, queue string, receipts []string) []error
 	visibility time.Duration
 	// letter takes what comes from the queue of dead letters, which is named dead.
 	letter func(context.Context, core.Letter) error
@@ -50,8 +54,8 @@ const answerIn = 2 * time.Second
 
 // handle answers which messages are to come again. One that cannot be read is
 // buried with its reason and stops nobody; one of a newer version comes again,
-// for a newer function to read. Where more than half of a batch failed it
-// fails whole, so that the mapping backs off: what was done is found done.
+// for a newer function to read. Where more than half of a batch failed it fails whole,
+// so that the mapping backs off; what was done is removed from the queue before.
 func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEventResponse, error) {
 	if err := check(&e); err != nil {
 		return events.SQSEventResponse{}, err
@@ -127,11 +131,41 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		}
 	}
 	h.comeAgain(whole, failures)
-	// Not where something was buried: it would be buried again.
+	// Not where something was buried: should it come all the same, it would be buried again.
 	if n := len(failures); n > 1 && 2*n > len(e.Records) && buried == 0 {
+		h.remove(whole, &e, &res)
 		return events.SQSEventResponse{}, fmt.Errorf("%d of %d messages failed, the first: %w", n, len(e.Records), failures[0].err)
 	}
 	return res, nil
+}
+
+// remove takes from the queue what of a batch is done that fails as a whole: it would
+// come again, and cost those that it waits beside what is scarce already.
+func (h *handler) remove(ctx context.Context, e *events.SQSEvent, res *events.SQSEventResponse) {
+	var receipts []string
+	for i := range e.Records {
+		r := &e.Records[i]
+		if !slices.Contains(res.BatchItemFailures, events.SQSBatchItemFailure{ItemIdentifier: r.MessageId}) {
+			receipts = append(receipts, r.ReceiptHandle)
+		}
+	}
+	if h.done == nil || len(receipts) == 0 {
+		return
+	}
+	ctx, cancel := telling(ctx)
+	defer cancel()
+	if err := errors.Join(h.done(ctx, queueName(e.Records[0].EventSourceARN), receipts)...); err != nil {
+		h.log.Warn("messages that are done come again", "err", err)
+	}
+}
+
+// telling is the time that there is to tell a queue something.
+func telling(ctx context.Context) (context.Context, context.CancelFunc) {
+	end, ok := ctx.Deadline()
+	if !ok {
+		end = time.Now().Add(answerIn)
+	}
+	return context.WithDeadline(ctx, end.Add(-answerIn/2))
 }
 
 // failure is a message that is not done, and when it may be tried again; zero:
@@ -149,11 +183,7 @@ func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	if h.again == nil || len(failures) == 0 {
 		return
 	}
-	end, ok := ctx.Deadline()
-	if !ok {
-		end = time.Now().Add(answerIn)
-	}
-	ctx, cancel := context.WithDeadline(ctx, end.Add(-answerIn/2))
+	ctx, cancel := telling(ctx)
 	defer cancel()
 	now := time.Now()
 	queue := queueName(failures[0].r.EventSourceARN)

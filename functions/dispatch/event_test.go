@@ -416,6 +416,11 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 			}
 			return make([]error, len(list))
 		}
+		var done []string
+		h.done = func(_ context.Context, queue string, receipts []string) []error {
+			done = append(done, receipts...)
+			return make([]error, len(receipts))
+		}
 		judge := func(what string) {
 			t.Helper()
 			for id, want := range within {
@@ -433,9 +438,15 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 			t.Error("four of six failed, and the mapping does not back off")
 		}
 		judge("not done")
+		if !slices.Equal(done, []string{id(2)}) {
+			t.Errorf("of the batch that failed %v were removed, want the one that is done", done)
+		}
 		h.look = func(context.Context) error { return core.ErrThrottled }
 		if _, err := h.handle(ctx, e); err == nil {
 			t.Error("nothing may be judged, and the invocation did not fail")
+		}
+		if len(done) != 1 {
+			t.Errorf("removed without being judged: %v", done[1:])
 		}
 		soon := [2]time.Duration{time.Second, 1250 * time.Millisecond}
 		within[id(1)], within[id(2)], within[id(4)] = soon, soon, [2]time.Duration{2 * time.Second, 2500 * time.Millisecond}
