@@ -445,7 +445,7 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		if _, err := h.handle(ctx, e); err == nil {
 			t.Error("nothing may be judged, and the invocation did not fail")
 		}
-		if len(done) != 1 {
+		if len(done) > 1 {
 			t.Errorf("removed without being judged: %v", done[1:])
 		}
 		soon := [2]time.Duration{time.Second, 1250 * time.Millisecond}
