@@ -88,13 +88,7 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	if ahead := time.Duration(at-end) * time.Minute; ahead > w.o.Behind/2 {
 		// The clock was set back: what is claimed from now on lies behind the
 		// cursor. Minutes walked again show nothing that is not judged anew.
-		if err := w.w.MoveCursor(ctx, at, end); err != nil {
-			if errors.Is(err, core.ErrRefused) {
-				return 0, nil
-			}
-			return 0, fmt.Errorf("move cursor of the watchdog back: %w", err)
-		}
-		return 0, nil
+		return 0, w.back(ctx, at, end)
 	}
 	found := &findings{minute: end}
 	looked, err = w.walk(ctx, at, end, found)
@@ -103,6 +97,62 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 		w.f.o.Log.Warn("what this pass did not come to is looked at later", "journals", len(undone), "err", again)
 	}
 	return looked, err
+}
+
+// back moves the cursor from at back to end. What a walk by a clock that was ahead
+// wants to be read again would be late by as much, so that is asked for anew first,
+// from the farthest minute on, and the cursor goes back as far as there was time for.
+func (w *Watchdog) back(ctx context.Context, at, end int64) error {
+	reading, cancel := context.WithTimeout(ctx, w.o.WalkFor)
+	defer cancel()
+	reach := max(int64(w.o.BehindMax/time.Minute), 2*w.behind()) + 1 // of what a minute's walk asks for
+	minute := at + reach
+	for minute > end && (minute == at+reach || reading.Err() == nil) {
+		if err := w.sooner(ctx, minute, end); err != nil {
+			return err
+		}
+		minute--
+	}
+	err := w.w.MoveCursor(ctx, at, max(minute-reach, end))
+	if err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("move cursor of the watchdog back: %w", err)
+	}
+	return nil
+}
+
+// sooner asks for what is to be read again at a minute to be read again at that
+// which is right for a cursor at end, where that is earlier.
+func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
+	var after core.JournalKey
+	moved, some := true, false
+	for page := w.o.PageJournals; page == w.o.PageJournals; {
+		keys, err := w.w.Revisits(ctx, minute, after, w.o.PageJournals)
+		if err != nil {
+			return fmt.Errorf("read journals to be read again: %w", err)
+		}
+		if page = len(keys); page == 0 {
+			break
+		}
+		after, some = keys[page-1], true
+		revisits := map[int64][]core.JournalKey{}
+		for _, k := range keys {
+			if m := w.next(min(k.Minute, end), end); m < minute {
+				revisits[m] = append(revisits[m], k)
+			} else {
+				moved = false
+			}
+		}
+		if err := w.putRevisits(ctx, revisits); err != nil {
+			return err
+		}
+	}
+	if !moved || !some { // one that is read at both is judged twice, and no more
+		return nil
+	}
+	if err := w.w.DropRevisits(ctx, minute); err != nil {
+		return fmt.Errorf("forget journals read again: %w", err)
+	}
+	return nil
 }
 
 // walk reads the minutes behind at, as many as there is time for but one at
@@ -216,7 +266,11 @@ func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.
 			revisits[m] = append(revisits[m], k)
 		}
 	}
-	for m, keys := range revisits {
+	return w.putRevisits(ctx, revisits)
+}
+
+func (w *Watchdog) putRevisits(ctx context.Context, of map[int64][]core.JournalKey) error {
+	for m, keys := range of {
 		if err := w.w.PutRevisits(ctx, m, keys); err != nil {
 			return fmt.Errorf("ask for journals to be read again: %w", err)
 		}
@@ -279,7 +333,7 @@ func (w *Watchdog) revisit(ctx context.Context, keys []core.JournalKey, ahead in
 		if err != nil {
 			return fmt.Errorf("read cursor of the watchdog: %w", err)
 		}
-		minute := max(at, newest) + ahead
+		minute := max(at, min(newest, w.f.o.Now().Unix()/60)) + ahead // a claim lies ahead of us where its clock did
 		if err := w.w.PutRevisits(ctx, minute, keys); err != nil {
 			return fmt.Errorf("ask for journals to be read again: %w", err)
 		}

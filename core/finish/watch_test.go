@@ -412,6 +412,75 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestRevisitsOfAClockThatWasAhead: what a watchdog whose clock was hours ahead wants
+// to be read again is read when the age of its journal allows by a right clock, also
+// where the way back takes several passes.
+func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
+	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute, 31 * time.Hour: time.Nanosecond} {
+		r := newWatchRig(t)
+		r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
+		r.job(1, nil)
+		r.sent(nil)
+		end := r.now.Add(-10*time.Minute).Unix()/60 - 1 // where the cursor ought to be
+		cursor := end + int64(ahead/time.Minute)
+		r.must(r.s.MoveCursor(t.Context(), 0, cursor))
+		other := key
+		other.Suffix++
+		for _, k := range []core.JournalKey{key, other} { // two pages
+			r.must(r.s.PutRevisits(t.Context(), cursor+200, []core.JournalKey{k}))
+		}
+		passes := 0
+		for at := cursor; at > end+5; passes++ {
+			if _, err := r.w.Pass(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if at, err = r.s.Cursor(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if passes > 3000 {
+				t.Fatalf("%s ahead: after %d passes the cursor is %d minutes from its place", ahead, passes, at-end)
+			}
+		}
+		found := map[int64]int{}
+		for m := end; m < cursor+300; m++ {
+			keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(keys) > 0 {
+				found[m-end] = len(keys)
+			}
+		}
+		if len(found) != 1 || found[10] != 2 {
+			t.Errorf("%s ahead, in %d passes: read again so many minutes behind the cursor: %v", ahead, passes, found)
+		}
+	}
+}
+
+// TestCheckOfAClockThatWasAhead: the journal of a claimer whose clock was hours ahead
+// is read again soon.
+func TestCheckOfAClockThatWasAhead(t *testing.T) {
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.sent(nil)
+	now := r.now.Unix() / 60
+	r.must(r.s.MoveCursor(t.Context(), 0, now-11))
+	ahead := core.JournalKey{Minute: now + 1800, Suffix: 3, Nonce: "nonce"}
+	j := core.Journal{Key: ahead, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Unconfirmed}}}
+	r.must(r.w.Check(t.Context(), &ring.Check{Runs: []core.RunID{id}, Journal: &j}))
+	for m := now - 11; m < now+20; m++ {
+		keys, err := r.s.Revisits(t.Context(), m, core.JournalKey{}, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(keys) == 1 {
+			return
+		}
+	}
+	t.Error("it is not read again within 20 minutes")
+}
+
 // TestPassAfterALongTime walks in steps that end, and comes to now.
 func TestPassAfterALongTime(t *testing.T) {
 	r := newWatchRig(t)
