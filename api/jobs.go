@@ -124,7 +124,7 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 }
 
 func jobResult(r manage.SaveResult) JobResult {
-	return JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change}
+	return JobResult{App: r.App, Name: r.Name, ID: int32(r.ID), Rev: r.Rev, Change: r.Change, Withheld: r.Withheld}
 }
 
 // DeleteJob deletes a job.

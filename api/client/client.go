@@ -455,6 +455,9 @@ type JobResult struct {
 	New    *Job   `json:"new,omitempty"`
 	Old    *Job   `json:"old,omitempty"`
 	Rev    int64  `json:"rev,omitempty,omitzero"`
+
+	// Withheld Deleted, and code that declares it does not make it until it is given back
+	Withheld bool `json:"withheld,omitempty,omitzero"`
 }
 
 // JobSpec defines model for JobSpec.

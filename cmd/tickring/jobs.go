@@ -40,11 +40,12 @@ type appliedApp struct {
 }
 
 type appliedJob struct {
-	App    string     `json:"app"`
-	Name   string     `json:"name"`
-	ID     int32      `json:"id"`
-	Change string     `json:"change"`
-	Error  *api.Error `json:"error,omitempty"`
+	App      string     `json:"app"`
+	Name     string     `json:"name"`
+	ID       int32      `json:"id"`
+	Change   string     `json:"change"`
+	Error    *api.Error `json:"error,omitempty"`
+	Withheld bool       `json:"withheld,omitempty"`
 }
 
 func (c *applyCmd) Run(e *Env) error {
@@ -155,7 +156,7 @@ func appliedOf(res *api.ApplyResult) applied {
 		out.Apps[i] = appliedApp{a.Name, a.Change, a.Error}
 	}
 	for i, j := range res.Jobs {
-		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Error}
+		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Error, j.Withheld}
 	}
 	return out
 }
@@ -945,9 +946,12 @@ func (c *deleteCmd) Run(e *Env) error {
 		return err
 	}
 	if e.json() {
-		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil}}})
+		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil, res.Withheld}}})
 	}
 	e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d\n", res.App, res.Name, res.ID, res.ID)
+	if res.Withheld {
+		e.printf("code that declares it does not make it again until tickring give-back %s/%s\n", res.App, res.Name)
+	}
 	return nil
 }
 
@@ -969,7 +973,7 @@ func (c *giveCmd) Run(e *Env) error {
 		return err
 	}
 	if e.json() {
-		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil}}})
+		return e.printJSON(applied{Applied: true, Apps: []appliedApp{}, Jobs: []appliedJob{{res.App, res.Name, res.ID, res.Change, nil, res.Withheld}}})
 	}
 	e.printf("%s/%s is its code's: the next executor that starts with a declaration of it makes or changes it\n", res.App, res.Name)
 	return nil

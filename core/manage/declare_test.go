@@ -173,8 +173,12 @@ func TestWithheldIsBounded(t *testing.T) {
 	}
 	f.job("shop/clean")
 	f.giveBack("gone-0")
-	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
-		t.Error(err)
+	if res, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil || !res.Withheld {
+		t.Errorf("withheld is told: %t, %v", res.Withheld, err)
+	}
+	f.create(spec("by-hand", every(time.Minute)))
+	if res, err := f.m.Delete(ctx, ann, "shop/by-hand", nil); err != nil || res.Withheld {
+		t.Errorf("what no code declared is withheld: %t, %v", res.Withheld, err)
 	}
 }
 

@@ -16,6 +16,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		return SaveResult{}, err
 	}
 	var attempts []core.Tombstone
+	withheld := false
 	for range tries {
 		old, err := m.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
@@ -27,7 +28,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 			for _, a := range attempts {
 				if stored[t.Job].Rev == a.Rev {
 					m.dropWaiting(ctx, t.Job)
-					return SaveResult{App: t.App, Name: t.Name, ID: t.Job, Rev: a.Rev, Change: Deleted}, nil
+					return SaveResult{App: t.App, Name: t.Name, ID: t.Job, Rev: a.Rev, Change: Deleted, Withheld: withheld}, nil
 				}
 			}
 		}
@@ -48,6 +49,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 			if err := m.withhold(ctx, actor, d.App, d.Name, true); err != nil {
 				return SaveResult{}, err
 			}
+			withheld = true
 		}
 		now := m.now()
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
@@ -67,7 +69,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 		switch judge(m.store.DeleteJob(ctx, old.Sched.Rev, t, c)) {
 		case done:
 			m.dropWaiting(ctx, d.ID)
-			return SaveResult{App: d.App, Name: d.Name, ID: d.ID, Rev: t.Rev, Change: Deleted}, nil
+			return SaveResult{App: d.App, Name: d.Name, ID: d.ID, Rev: t.Rev, Change: Deleted, Withheld: withheld}, nil
 		case failed:
 			return SaveResult{}, passing(core.ErrThrottled)
 		}
@@ -150,7 +152,7 @@ func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneR
 		case err != nil:
 			j.Change, j.Err = Refused, err
 		default:
-			j.Rev = deleted.Rev
+			j.Rev, j.Withheld = deleted.Rev, deleted.Withheld
 		}
 	}
 	for i := range res.Apps {

@@ -179,6 +179,7 @@ type SaveResult struct {
 	ID        core.JobID // 0 if refused before there was one
 	Rev       int64
 	Change    string // Created, Updated, Unchanged, Refused
+	Withheld  bool   // deleted, and code that declares it does not make it until it is given back
 	Err       error  // of Refused: a *core.Error; nothing of this job was changed
 }
 
