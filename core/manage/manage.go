@@ -50,9 +50,10 @@ type Options struct {
 	// Patience is how late a fire may be on its way before that is worth a
 	// question: 15 min.
 	Patience time.Duration
-	// Room is for how long a save goes on while the store has room for nothing of it:
-	// 10 s. Backoff is the longest first wait in between, 100 ms; each is up to twice
-	// as long as the one before, and a tenth of Room at most.
+	// Room is for how long a save waits while the store has room for nothing of it,
+	// 10 s; where it has a little now and then, for twice that in all. Backoff is the
+	// longest first wait in between, 100 ms; each is up to twice as long as the one
+	// before, and a tenth of Room at most.
 	Room, Backoff time.Duration
 	// PageFor is after how long a question that walks over jobs ends its page: 10 s,
 	// so that an answer comes within the 29 s that an HTTP API waits, however slow

@@ -132,6 +132,30 @@ func TestSaveWithoutRoom(t *testing.T) {
 	}
 }
 
+// TestSaveWithLittleRoom: where the store takes a job now and then a save ends all
+// the same; what it made is there, and of the rest it says that it is not.
+func TestSaveWithLittleRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store, m := newCrowded(t)
+		store.perCall = 1
+		began := time.Now()
+		made := 0
+		for _, r := range m.Save(t.Context(), ann, many(600)) {
+			if r.Err == nil {
+				made++
+			} else if !errors.Is(r.Err, core.ErrThrottled) || !strings.Contains(r.Err.Error(), "not changed") {
+				t.Errorf("%s: %v", r.Name, r.Err)
+			}
+		}
+		if took := time.Since(began); took > 25*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if jobs, err := store.ListJobs(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
+			t.Errorf("%d jobs are there, of %d it says so; %v", len(jobs), made, err)
+		}
+	})
+}
+
 // TestSaveIntoAnAppThatGoes: an app that is deleted after the save has read it
 // takes none of its jobs, and that is what is answered.
 func TestSaveIntoAnAppThatGoes(t *testing.T) {

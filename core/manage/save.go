@@ -88,8 +88,8 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purp
 		}
 		todo = append(todo, s)
 	}
+	w := m.newWaits()
 	for part := range chunks(todo, batch) {
-		w := m.newWaits()
 		for len(part) > 0 {
 			left := m.saveRound(ctx, actor, part, to)
 			part = w.again(ctx, left, len(left) < len(part))
@@ -103,11 +103,14 @@ type waits struct {
 	room, most time.Duration
 	wait       time.Duration // the longest next one
 	moved      time.Time     // when something was stored last
+	end        time.Time
 }
 
 func (m *Manage) newWaits() *waits {
-	return &waits{room: m.o.Room, most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now()}
+	return &waits{room: m.o.Room, most: m.o.Backoff, wait: m.o.Backoff, moved: time.Now(), end: time.Now().Add(2 * m.o.Room)}
 }
+
+func (w *waits) over() bool { return time.Since(w.moved) >= w.room || !time.Now().Before(w.end) }
 
 // again answers which of those that are left are tried once more, after a wait
 // where the store had no room: a random one, for others wait too. The others are
@@ -117,7 +120,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 		w.moved, w.wait = time.Now(), w.most
 	}
 	isFull := func(s *saving) bool { return s.full }
-	if slices.ContainsFunc(left, isFull) && time.Since(w.moved) < w.room {
+	if slices.ContainsFunc(left, isFull) && !w.over() {
 		t := time.NewTimer(rand.N(w.wait) + 1)
 		defer t.Stop()
 		select {
@@ -126,7 +129,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 		}
 		w.wait = min(2*w.wait, max(w.room/10, w.most))
 	}
-	over := ctx.Err() != nil || time.Since(w.moved) >= w.room
+	over := ctx.Err() != nil || w.over()
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
 		case s.unclear == tries || s.unclear > 0 && s.full && over:
