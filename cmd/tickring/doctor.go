@@ -60,6 +60,9 @@ func (c *doctorCmd) Run(e *Env) error {
 		}
 	}
 	if name := stackName(e.Globals, e.Getenv); name != "" {
+		if f.Own != nil && f.OwnErr == "" {
+			f.Canary = canary(ctx, cl)
+		}
 		f.Cloud = doctor.Ask(ctx, e.aws, name, e.aws.Region, e.outputs, time.Now())
 	}
 	list := doctor.Judge(&f)
@@ -94,6 +97,21 @@ func (c *doctorCmd) Run(e *Env) error {
 		e.printf("%-8s %s   all of them: tickring doctor --all\n", doctor.Well, plural(well, "check"))
 	}
 	return exitWith(code)
+}
+
+// canary is the last run that ended of the job by which the deployment watches
+// itself; nil where there is no such job, or it cannot be asked.
+func canary(ctx context.Context, cl *client.Client) *doctor.Canary {
+	page, err := client.Decode[api.RunPage](cl.ListRuns(ctx, &api.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10}))
+	if err != nil {
+		return nil
+	}
+	for i := range page.Runs {
+		if r := &page.Runs[i]; !r.EndedAt.IsZero() {
+			return &doctor.Canary{Ran: true, Came: r.State == string(core.Succeeded), At: r.ScheduledAt, Message: r.Message}
+		}
+	}
+	return &doctor.Canary{}
 }
 
 func firstLineOf(text string) string {

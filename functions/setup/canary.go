@@ -15,6 +15,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/stack"
 )
 
 // functions is what setup calls of Lambda.
@@ -22,16 +23,10 @@ type functions interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
 }
 
-// The job by which a deployment watches itself.
-const (
-	canaryApp = "tickring-canary"
-	canaryJob = "alive"
-)
-
 // setCanary makes that job, as people make theirs: it asks the function of the
 // API, with the token, and by no address, for that may not be known to the world yet.
 func setCanary(ctx context.Context, params parameters, functions functions, e *cfn.Event) (id string, err error) {
-	id = canaryApp + "/" + canaryJob
+	id = stack.CanaryApp + "/" + stack.CanaryJob
 	var p struct{ Api, TokenParameter, Address string }
 	b, err := json.Marshal(e.ResourceProperties)
 	if err == nil {
@@ -53,8 +48,8 @@ func setCanary(ctx context.Context, params parameters, functions functions, e *c
 		return id, err
 	}
 	status, body, err := a.ask(ctx, http.MethodPost, "/v1/apply", client.ApplyRequest{
-		Apps: []client.AppSpec{{Name: canaryApp, Title: "The deployment's own: it shows that fires arrive and results come back", Executors: []string{p.Address}}},
-		Jobs: []client.JobSpec{{App: canaryApp, Name: canaryJob, Handler: "alive", Schedule: client.Schedule{Every: "1m"}}},
+		Apps: []client.AppSpec{{Name: stack.CanaryApp, Title: "The deployment's own: it shows that fires arrive and results come back", Executors: []string{p.Address}}},
+		Jobs: []client.JobSpec{{App: stack.CanaryApp, Name: stack.CanaryJob, Handler: "alive", Schedule: client.Schedule{Every: "1m"}}},
 	})
 	if err != nil {
 		return id, err

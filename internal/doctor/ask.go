@@ -271,13 +271,19 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 
 func (k *asking) schedule(ctx context.Context, name string) {
 	k.ask("schedule", func() error {
-		var out struct{ State, ScheduleExpression string }
+		var out struct {
+			State, ScheduleExpression string
+			CreationDate              float64 // seconds since 1970
+		}
 		err := k.a.Get(ctx, "scheduler", "/schedules/"+url.PathEscape(name), &out)
 		if err != nil && !awsask.NotFound(err) {
 			return err
 		}
 		k.set(func() {
 			k.c.Schedule = &Schedule{Name: name, Missing: err != nil, State: out.State, Rate: out.ScheduleExpression}
+			if out.CreationDate > 0 {
+				k.c.Schedule.Made = time.UnixMilli(int64(out.CreationDate * 1000))
+			}
 		})
 		return nil
 	})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/internal/stack"
 )
 
 // Level of a finding.
@@ -42,11 +43,20 @@ type Facts struct {
 	// Own is what the deployment says of itself; OwnErr why it says nothing,
 	// Refused that it does not take the token.
 	Own     *client.Facts
+	Canary  *Canary // of a deployment that has one, where it could be asked
 	OwnErr  string
 	Refused bool
 	Older   bool // it answers, and knows no such question
 
 	Cloud *Cloud // nil on one machine
+}
+
+// Canary is the last run of the job by which a deployment watches itself.
+type Canary struct {
+	Ran     bool      // there is a run of it that ended
+	Came    bool      // it succeeded: it arrived, and its result came back
+	At      time.Time // its instant
+	Message string    // of a run that did not
 }
 
 // Cloud is what AWS says of a stack.
@@ -104,6 +114,7 @@ type Schedule struct {
 	Missing bool
 	State   string
 	Rate    string
+	Made    time.Time // zero: not known
 }
 
 // Account is what the account allows.
@@ -134,7 +145,7 @@ func Worst(list []Finding) Level {
 }
 
 var checks = []func(*Facts) []Finding{
-	answers, fence, pause, clock, lastTick, planning, messages, losses, executors, disk,
+	answers, fence, pause, clock, lastTick, planning, messages, losses, canary, executors, disk,
 	tables, queues, deadLetters, functions, schedule, concurrency, quota, unasked,
 }
 
@@ -144,6 +155,7 @@ const (
 	clockWarn, clockWrong = 2 * time.Second, 30 * time.Second
 	tickAWS, tickLocal    = 3 * time.Minute, 10 * time.Second
 	lateAWS, lateLocal    = 210 * time.Second, 10 * time.Second
+	canaryWithin          = 5 * time.Minute // it fires each minute; the first is planned by the first tick
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
 	onItsWay              = 15 * time.Minute // as an audit has patience
@@ -246,20 +258,55 @@ func lastTick(f *Facts) []Finding {
 		return nil
 	}
 	do := local(f, "restart the server; its log on standard error says why", "look at the schedule and at the function tick; its log says why: "+tail(f, "tick", "10m"))
+	age := f.Own.Now.Sub(f.Own.LastTick)
+	if young(f, tickAWS) && age > tickAWS {
+		return found(check, Unknown, "nothing has been planned yet: the schedule that wakes the tick is new, and first does within two minutes", "")
+	}
 	if f.Own.LastTick.IsZero() {
 		return found(check, Wrong, "nothing has ever been planned", do)
 	}
-	age := f.Own.Now.Sub(f.Own.LastTick)
 	if age > local(f, tickLocal, tickAWS) {
 		return found(check, Wrong, fmt.Sprintf("nothing has been planned for %s: no schedule fires", span(age)), do)
 	}
 	return found(check, Well, span(age)+" ago", "")
 }
 
+// young reports whether a deployment is so new that what happens within a time may
+// be still to come.
+func young(f *Facts, within time.Duration) bool {
+	if f.Cloud == nil || f.Cloud.Schedule == nil || f.Cloud.Schedule.Made.IsZero() {
+		return false
+	}
+	return f.Now.Sub(f.Cloud.Schedule.Made) <= within
+}
+
+// canary says whether a fire lately went the whole way: all else may be well and
+// nothing arrive.
+func canary(f *Facts) []Finding {
+	const check = "canary"
+	c := f.Canary
+	if c == nil || f.Own == nil || f.Own.Fenced != "" || f.Own.Paused {
+		return nil
+	}
+	age := f.Own.Now.Sub(c.At)
+	late := !c.Ran || age > canaryWithin
+	switch do := "look at what is wrong here besides, then at the logs of the functions dispatch, canary and callback; it fires each minute unless it is paused: tickring describe " + stack.CanaryApp + "/" + stack.CanaryJob; {
+	case late && young(f, canaryWithin):
+		return found(check, Unknown, "the first fire of the job by which the deployment watches itself is still to come", "")
+	case !c.Ran:
+		return found(check, Wrong, "the job by which the deployment watches itself has no run that ended", do)
+	case late:
+		return found(check, Wrong, "the job by which the deployment watches itself did not fire for "+span(age), do)
+	case !c.Came:
+		return found(check, Wrong, strings.TrimSuffix("its fire of "+span(age)+" ago did not come back: "+c.Message, ": "), do)
+	}
+	return found(check, Well, "its fire of "+span(age)+" ago arrived, and its result came back", "")
+}
+
 func planning(f *Facts) []Finding {
 	const check = "planning"
-	if f.Own == nil || f.Own.Fenced != "" {
-		return nil
+	if f.Own == nil || f.Own.Fenced != "" || f.Own.LastTick.IsZero() && f.Own.DueSince.IsZero() {
+		return nil // while nobody ever looked, that no job waits says nothing
 	}
 	parts := ""
 	if n := f.Own.Partitions; n > 1 {
@@ -477,7 +524,7 @@ func queues(f *Facts) []Finding {
 // messages back or wake themselves.
 var (
 	takers = map[string]bool{"dispatch": true, "slow": true, "callback": true}
-	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true}
+	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "callback": true, "api": true}
 )
 
 // taken reports whether some function takes from a queue, or it is not known of
@@ -539,7 +586,11 @@ func functions(f *Facts) []Finding {
 			add(Wrong, "the last update of "+fn.Name+" failed: it runs the code of before", "update the stack")
 		}
 		if fn.Reserved != nil && *fn.Reserved == 0 {
-			add(Wrong, fn.Name+" is switched off: its reserved concurrency is 0", "aws lambda delete-function-concurrency --function-name "+fn.Name)
+			cost := ""
+			if takers[name] {
+				cost = "; each message that it is offered counts as received meanwhile, and is a dead letter at last"
+			}
+			add(Wrong, fn.Name+" is switched off: its reserved concurrency is 0"+cost, "aws lambda delete-function-concurrency --function-name "+fn.Name)
 		}
 		for _, key := range []string{"jobs", "runs", "state"} {
 			t, env := f.Cloud.Tables[key], fn.Env["TICKRING_TABLE_"+strings.ToUpper(key)]
@@ -551,7 +602,11 @@ func functions(f *Facts) []Finding {
 			add(Wrong, fn.Name+" may be stopped as a runaway loop, for it puts messages back on the queue", "aws lambda put-function-recursion-config --recursive-loop Allow --function-name "+fn.Name)
 		}
 		for _, arn := range slices.Sorted(maps.Keys(fn.Mappings)) {
-			if state := fn.Mappings[arn]; state != "Enabled" && state != "Enabling" && state != "Updating" {
+			switch state := fn.Mappings[arn]; state {
+			case "Enabled", "Updating":
+			case "Creating", "Enabling":
+				add(Unknown, fn.Name+" takes nothing from "+nameOf(arn, ":")+" yet: the mapping is "+state, "")
+			default:
 				add(Wrong, fmt.Sprintf("%s takes nothing from %s: the mapping is %s", fn.Name, nameOf(arn, ":"), state), "enable the event source mapping of that queue")
 			}
 		}

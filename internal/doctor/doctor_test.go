@@ -27,6 +27,7 @@ func well() *Facts {
 	return &Facts{Now: now, Took: 20 * time.Millisecond, Endpoint: "https://jobs.example.com",
 		Own: &client.Facts{Now: now, Version: "0.1", LastTick: now.Add(-50 * time.Second), Generation: 1, Holder: "eu-central-1/state-1", Deployment: "eu-central-1/state-1",
 			Fires: &client.Depth{Due: 3, Waiting: 5}, Partitions: 1, Executors: []client.Executor{{App: "web", Address: "http://10.0.0.1:9999/", Live: true, BeatAt: now}}},
+		Canary: &Canary{Ran: true, Came: true, At: now.Add(-time.Minute)},
 		Cloud: &Cloud{Stack: "tickring", Region: "eu-central-1", Clock: now,
 			Tables: map[string]*Table{
 				"jobs":  {Name: "jobs-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires", Indexes: map[string]string{"due": "ACTIVE"}},
@@ -39,7 +40,7 @@ func well() *Facts {
 				"dispatch": {Name: "t-dispatch", State: "Active", Update: "Successful", Timeout: 30 * time.Second, Env: env, Loop: "Allow",
 					Mappings: map[string]string{"arn:aws:sqs:eu-central-1:1:fires": "Enabled", "arn:aws:sqs:eu-central-1:1:checks": "Enabled"}},
 			},
-			Schedule: &Schedule{Name: "wake", State: "ENABLED", Rate: "rate(1 minute)"},
+			Schedule: &Schedule{Name: "wake", State: "ENABLED", Rate: "rate(1 minute)", Made: now.Add(-time.Hour)},
 			Account:  &Account{Concurrency: 1000, Unreserved: 1000, TableWrite: 40000, TableRead: 40000},
 		}}
 }
@@ -47,7 +48,7 @@ func well() *Facts {
 // here is the same of a server on one machine.
 func here() *Facts {
 	f := well()
-	f.Cloud, f.Endpoint = nil, "http://127.0.0.1:7700"
+	f.Cloud, f.Canary, f.Endpoint = nil, nil, "http://127.0.0.1:7700"
 	f.Own.Holder, f.Own.Generation, f.Own.Deployment = "", 0, ""
 	f.Own.LastTick = now.Add(-time.Second)
 	f.Own.Data = &client.DataFolder{Folder: "/var/lib/tickring", Bytes: 50 << 20, Free: 50 << 30}
@@ -98,6 +99,12 @@ func TestFindings(t *testing.T) {
 		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) }, "messages", Warning, "on their way for up to 1h"},
 		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning, "found 3m ago: what was on them is being sent again"},
 		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning, "(12m ago) is not compared with its runs yet"},
+		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong, "has no run that ended"},
+		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "did not fire for 6m"},
+		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong, "did not come back: no report"},
+		{"a mapping in the making", well, func(f *Facts) {
+			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Creating"
+		}, "function dispatch", Unknown, "takes nothing from fires yet"},
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
@@ -123,7 +130,8 @@ func TestFindings(t *testing.T) {
 		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong, "there is no function t-tick"},
 		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong, "is Failed"},
 		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong, "code of before"},
-		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong, "switched off"},
+		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong, "counts as received"},
+		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong, "switched off: its reserved concurrency is 0"},
 		{"other tables", well, func(f *Facts) { f.Cloud.Functions["tick"].Env = map[string]string{"TICKRING_TABLE_RUNS": "runs-2"} }, "function tick", Wrong, "runs-2"},
 		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong, "runaway loop"},
 		{"a mapping off", well, func(f *Facts) {
@@ -147,6 +155,52 @@ func TestFindings(t *testing.T) {
 		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) || list[0].Do == "" && c.level != Unknown {
 			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
 		}
+	}
+}
+
+// A deployment of this minute is not wrong for what is still to come, and not well
+// for what nobody has seen; so is one on tables that an older one left behind.
+func TestFirstMinutes(t *testing.T) {
+	levels := func(f *Facts) map[string]Level {
+		got := map[string]Level{}
+		for _, x := range Judge(f) {
+			got[x.Check] = x.Level
+		}
+		return got
+	}
+	for name, last := range map[string]time.Time{"new tables": {}, "tables of before": now.Add(-72 * time.Hour)} {
+		fresh := func(age time.Duration) *Facts {
+			f := well()
+			f.Cloud.Schedule.Made, f.Own.LastTick, f.Canary = now.Add(-age), last, &Canary{Ran: !last.IsZero(), Came: true, At: last}
+			f.Own.Holder, f.Own.Generation = "", 0
+			return f
+		}
+		f := fresh(20 * time.Second)
+		got := levels(f)
+		if Worst(Judge(f)) != Unknown || got["last tick"] != Unknown || got["canary"] != Unknown || last.IsZero() && got["planning"] == Well {
+			t.Errorf("%s, after 20 s: %v", name, got)
+		}
+		if got := levels(fresh(4 * time.Minute)); got["last tick"] != Wrong || got["canary"] != Unknown {
+			t.Errorf("%s, after 4 min without a tick: %v", name, got)
+		}
+		if got := levels(fresh(6 * time.Minute)); got["last tick"] != Wrong || got["canary"] != Wrong {
+			t.Errorf("%s, after 6 min without a tick: %v", name, got)
+		}
+		f = fresh(2 * time.Minute)
+		f.Own.LastTick = now.Add(-30 * time.Second)
+		if got := levels(f); got["last tick"] != Well || got["canary"] != Unknown {
+			t.Errorf("%s, when the first tick has come: %v", name, got)
+		}
+		f.Canary = &Canary{Ran: true, Came: true, At: now.Add(-10 * time.Second)}
+		if w := Worst(Judge(f)); w != Well {
+			t.Errorf("%s, when the first fire has come back: %s", name, w)
+		}
+	}
+	// When the schedule was made may not be known.
+	f := well()
+	f.Cloud.Schedule.Made, f.Own.LastTick = time.Time{}, time.Time{}
+	if got := levels(f); got["last tick"] != Wrong {
+		t.Errorf("%v", got)
 	}
 }
 

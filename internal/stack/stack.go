@@ -31,6 +31,12 @@ const (
 	WakeSchedule     = "WakeSchedule"     // name of the EventBridge schedule that wakes tick
 )
 
+// CanaryApp and CanaryJob are the job by which a deployment watches itself.
+const (
+	CanaryApp = "tickring-canary"
+	CanaryJob = "alive"
+)
+
 // Outputs are the outputs of one stack.
 type Outputs map[string]string
 
