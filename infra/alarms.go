@@ -58,14 +58,26 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
 }
 
-// throttledTables are those that every fire writes.
+// throttledTables are the refused requests to the tables, and the refused writes of
+// the index, which count apart; who is refused to read it shows in DueLag.
 func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
 	list := map[string]awscloudwatch.IMetric{}
-	for name, t := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs} {
-		list[name] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": t.TableName()})
+	for name, t := range map[string]awsdynamodb.ITableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+		for kind, event := range map[string]string{"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"} {
+			list[name+"_"+kind] = metric("AWS/DynamoDB", event, "Sum", map[string]*string{"TableName": t.TableName()})
+		}
 	}
-	list["due"] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": s.Jobs.TableName(), "GlobalSecondaryIndexName": jsii.String(due)})
+	list["due_writes"] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": s.Jobs.TableName(), "GlobalSecondaryIndexName": jsii.String(due)})
 	return list
+}
+
+// throttledFunctions are those that a fire and its end pass through.
+func (s *Scheduler) throttledFunctions(p *Props) map[string]awscloudwatch.IMetric {
+	names := []string{"tick", "dispatch", "slow", "callback"}
+	if p.FunctionUrl {
+		names = append(names, "api") // it takes results
+	}
+	return s.of("Throttles", names...)
 }
 
 // alarms tell what a person has to look at; docs/operations.md says of each what
@@ -100,8 +112,8 @@ func (s *Scheduler) alarms(p *Props) {
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour", s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
 	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"), "errors"), 2, 2)
-	over("Throttles", "functions are throttled: the account's concurrency is used up", s.of("Throttles", "dispatch")["dispatch"], 0, 2)
-	over("TableThrottles", "DynamoDB throttles writes", sum(s.throttledTables(), "throttled writes"), 0, 2)
+	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.throttledFunctions(p), "throttles"), 0, 2)
+	over("TableThrottles", "DynamoDB throttles reads or writes", sum(s.throttledTables(), "throttled requests"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
 	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])
@@ -137,7 +149,7 @@ func (s *Scheduler) dashboard() {
 	}
 	units := func(name string) map[string]awscloudwatch.IMetric {
 		list := map[string]awscloudwatch.IMetric{}
-		for t, table := range map[string]awsdynamodb.TableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+		for t, table := range map[string]awsdynamodb.ITableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
 			list[t] = metric("AWS/DynamoDB", name, "Sum", map[string]*string{"TableName": table.TableName()})
 		}
 		return list

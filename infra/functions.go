@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/aws/aws-cdk-go/awscdk/v2"
@@ -37,9 +38,6 @@ type function struct {
 	timeout float64
 	// calls executors: it lives in the VPC.
 	calls bool
-	// loops puts messages back on the ring or wakes itself: what Lambda would
-	// take for a runaway loop and stop.
-	loops bool
 	// once is not tried again by Lambda when it was invoked by an event and failed.
 	once bool
 	// plain is none of the scheduler: it is told nothing.
@@ -104,11 +102,67 @@ func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
 	return awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: &resources})
 }
 
+// What IAM takes: 10,240 characters in all for the policies that stand in a role,
+// and 6,144 for each of up to ten that are attached to it. A hundred functions and
+// a hundred queues are 27,000. So a statement on what users name is cut into
+// portions, and those that have no room in the role are attached by twos.
+const (
+	maxPortion   = 2500
+	maxInRole    = 2 * maxPortion // of portions; the rest is for what each function does
+	tokenLength  = 170            // of an ARN that is known when it is deployed, at most
+	statementTax = 350            // characters of a statement besides its resources
+)
+
+// portions are statements of some resources each; none without a resource.
+func portions(actions []string, condition *map[string]any, resources []string) []awsiam.PolicyStatement {
+	var list []awsiam.PolicyStatement
+	var some []string
+	size := 0
+	flush := func() {
+		if len(some) > 0 {
+			list = append(list, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: jsii.Strings(some...), Conditions: condition}))
+		}
+		some, size = nil, 0
+	}
+	for _, r := range resources {
+		if size+arnSize(r) > maxPortion-statementTax {
+			flush()
+		}
+		some, size = append(some, r), size+arnSize(r)
+	}
+	flush()
+	return list
+}
+
+func arnSize(arn string) int {
+	if isToken(arn) {
+		return tokenLength
+	}
+	return len(arn) + len(`"",`)
+}
+
+// inRole splits statements into those that have room in a role and policies of the rest.
+func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside [][]awsiam.PolicyStatement) {
+	size := 0
+	for len(list) > 0 {
+		n := statementTax
+		for _, r := range *list[0].Resources() {
+			n += arnSize(*r)
+		}
+		if size += n; size > maxInRole {
+			break
+		}
+		in, list = append(in, list[0]), list[1:]
+	}
+	return in, slices.Collect(slices.Chunk(list, 2))
+}
+
 // function makes one with its log and its role; more is what else it may do.
 func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
 	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	more, beside := inRole(more)
 	statements := append(s.statements(f.role), more...)
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
 	inVpc := f.calls && p.Vpc != nil
@@ -153,11 +207,14 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		LogGroup:         logs,
 		LoggingFormat:    awslambda.LoggingFormat_JSON,
 		SystemLogLevelV2: awslambda.SystemLogLevel_WARN,
+		// Each function leaves out by itself what is below its level. To Lambda what says
+		// no level is INFO, metrics and the trace of a crash among it.
+		ApplicationLogLevelV2: awslambda.ApplicationLogLevel_DEBUG,
 	}
 	if m, ok := p.Memory[f.name]; ok {
 		props.MemorySize = &m
 	}
-	if f.loops {
+	if len(f.role.Sends) > 0 { // what it puts on the ring leads back to it: Lambda would stop it as a runaway loop
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if f.once {
@@ -174,6 +231,12 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		}
 	}
 	fn := awslambda.NewFunction(scope, jsii.String("Function"), props)
+	for i, list := range beside {
+		policy := awsiam.NewManagedPolicy(scope, jsii.String(fmt.Sprint("May", i+1)), &awsiam.ManagedPolicyProps{
+			Description: jsii.String("What else tickring's " + f.name + " may do"), Roles: &[]awsiam.IRole{role}, Statements: &list,
+		})
+		fn.Node().AddDependency(policy)
+	}
 	if s.secretsMade != nil { // it may be asked as soon as it is there
 		fn.Node().AddDependency(s.secretsMade)
 	}
@@ -200,46 +263,43 @@ func takes(fn awslambda.Function, id string, q awssqs.IQueue, most *float64) {
 }
 
 // executors are the permissions to send to functions and queues of users, or
-// only to ask about them.
+// only to ask about them. A function that is named with an alias or a version may
+// be called by that alone: IAM compares what a call names.
 func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 	var list []awsiam.PolicyStatement
 	add := func(actions []string, send string, condition *map[string]any, resources []string) {
 		if sends {
 			actions = append(actions, send)
 		}
-		list = append(list, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: jsii.Strings(resources...), Conditions: condition}))
+		list = append(list, portions(actions, condition, resources)...)
 	}
 	if canary := s.Functions["canary"]; canary != nil {
 		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, []string{*canary.FunctionArn()})
-	}
-	if len(p.Invoke) > 0 {
-		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, p.Invoke)
 	}
 	if t := p.InvokeTag; t != nil {
 		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", &map[string]any{"StringEquals": map[string]string{"aws:ResourceTag/" + t.Key: t.Value}},
 			[]string{*awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("lambda"), Resource: jsii.String("function"), ResourceName: jsii.String("*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME})})
 	}
-	if len(p.Queues) > 0 {
-		add([]string{"sqs:GetQueueUrl", "sqs:GetQueueAttributes"}, "sqs:SendMessage", nil, p.Queues)
-	}
+	add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, p.Invoke)
+	add([]string{"sqs:GetQueueUrl", "sqs:GetQueueAttributes"}, "sqs:SendMessage", nil, p.Queues)
 	return list
 }
 
 // logs lets a function read what the functions that are executors write, where
-// each is named: into the log group that Lambda makes for it.
+// each is named: into the log group that Lambda makes for it, one for all its
+// aliases.
 func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
-	var groups []*string
+	var groups []string
 	for _, arn := range p.Invoke {
 		if isToken(arn) {
 			continue
 		}
 		a := strings.Split(arn, ":")
-		groups = append(groups, jsii.String("arn:"+a[1]+":logs:"+a[3]+":"+a[4]+":log-group:/aws/lambda/"+a[6]+":*"))
+		if group := "arn:" + a[1] + ":logs:" + a[3] + ":" + a[4] + ":log-group:/aws/lambda/" + a[6] + ":*"; !slices.Contains(groups, group) {
+			groups = append(groups, group)
+		}
 	}
-	if len(groups) == 0 {
-		return nil
-	}
-	return []awsiam.PolicyStatement{allow([]string{"logs:FilterLogEvents"}, groups...)}
+	return portions([]string{"logs:FilterLogEvents"}, nil, groups)
 }
 
 // retention of logs.

@@ -68,6 +68,7 @@ type resource struct {
 	DeletionPolicy      string
 	UpdateReplacePolicy string
 	Metadata            map[string]any
+	DependsOn           any
 }
 
 func read(t *testing.T, stack awscdk.Stack) template {
@@ -299,6 +300,16 @@ func TestFunctions(t *testing.T) {
 	if got := at(tmpl.Resources[tmpl.function(t, "dispatch")].Properties, "MemorySize"); got != 512.0 {
 		t.Errorf("dispatch has %v MB", got)
 	}
+	// Each leaves out its own lines; Lambda would take metrics for INFO, and our words
+	// of a warning too.
+	for _, level := range []string{"", "debug", "warn", "error"} {
+		other := synth(t, infra.Props{LogLevel: level})
+		for _, id := range other.of(t, "AWS::Lambda::Function") {
+			if got := at(other.Resources[id].Properties, "LoggingConfig.ApplicationLogLevel"); got != "DEBUG" {
+				t.Errorf("with the log level %q Lambda keeps of %s what is %v and above", level, id, got)
+			}
+		}
+	}
 	tick := tmpl.function(t, "tick")
 	once := false
 	for _, id := range tmpl.of(t, "AWS::Lambda::EventInvokeConfig") {
@@ -390,6 +401,93 @@ func TestTwice(t *testing.T) {
 	}
 }
 
+// alarm finds the logical ID of an alarm by its name.
+func (tmpl *template) alarm(t *testing.T, name string) string {
+	t.Helper()
+	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
+		if strings.HasPrefix(id, "TickringAlarm"+name) {
+			return id
+		}
+	}
+	t.Fatalf("there is no alarm %s", name)
+	return ""
+}
+
+// endpoints says of which services a VPC has endpoints, and who may ask each.
+func (tmpl *template) endpoints(t *testing.T) string {
+	t.Helper()
+	var words []string
+	for _, id := range tmpl.of(t, "AWS::EC2::VPCEndpoint") {
+		p := tmpl.Resources[id].Properties
+		b, _ := json.Marshal(p["ServiceName"])
+		service := strings.Trim(string(b[strings.LastIndex(string(b), ".")+1:]), `"]}`)
+		var who []string
+		for _, r := range tmpl.Resources {
+			if r.Type != "AWS::EC2::SecurityGroupIngress" || refers(r.Properties["GroupId"]) != refers(at(p, "SecurityGroupIds.0")) {
+				continue
+			}
+			who = append(who, strings.TrimPrefix(strings.SplitN(refers(r.Properties["SourceSecurityGroupId"]), "Function", 2)[0], "Tickring"))
+		}
+		slices.Sort(who)
+		if len(who) > 0 {
+			service += ": " + strings.Join(who, " ")
+		}
+		words = append(words, service)
+	}
+	slices.Sort(words)
+	return strings.Join(words, "; ")
+}
+
+// Tables that a stack left behind when it went are those of the next, if it is told
+// their names: all functions work on them, and may, and the stack neither makes
+// tables nor takes these away.
+func TestTablesByName(t *testing.T) {
+	tmpl := synth(t, infra.Props{Tables: &infra.Tables{Jobs: "Old-Jobs", Runs: "Old-Runs", State: "Old-State"}})
+	for id, r := range tmpl.Resources {
+		if strings.HasPrefix(r.Type, "AWS::DynamoDB::") {
+			t.Errorf("%s is made beside those that are there", id)
+		}
+	}
+	own := synth(t, infra.Props{})
+	named := func(of *template, names map[string]string) map[string]bool {
+		got := map[string]bool{}
+		for _, s := range of.statements(t) {
+			for _, a := range list(s.Action) {
+				for _, r := range list(s.Resource) {
+					b, _ := json.Marshal(r)
+					for name, what := range names {
+						if strings.HasPrefix(fmt.Sprint(a), "dynamodb:") && strings.Contains(string(b), name) {
+							got[fmt.Sprint(s.role, " ", a, " ", what, " ", strings.Contains(string(b), "/index/due"))] = true
+						}
+					}
+				}
+			}
+		}
+		return got
+	}
+	got := named(&tmpl, map[string]string{"table/Old-Jobs": "jobs", "table/Old-Runs": "runs", "table/Old-State": "state"})
+	want := named(&own, map[string]string{"TickringJobs": "jobs", "TickringRuns": "runs", "TickringState": "state"})
+	for what := range want {
+		if !got[what] {
+			t.Errorf("not allowed: %s", what)
+		}
+	}
+	if len(got) != len(want) || len(want) < 20 {
+		t.Errorf("%d permissions on named tables, %d on own", len(got), len(want))
+	}
+	for _, name := range []string{"tick", "dispatch", "slow", "callback", "registry", "api"} {
+		vars := at(tmpl.Resources[tmpl.function(t, name)].Properties, "Environment.Variables").(map[string]any)
+		if vars["TICKRING_TABLE_JOBS"] != "Old-Jobs" || vars["TICKRING_TABLE_RUNS"] != "Old-Runs" || vars["TICKRING_TABLE_STATE"] != "Old-State" {
+			t.Errorf("%s works on %v, %v, %v", name, vars["TICKRING_TABLE_JOBS"], vars["TICKRING_TABLE_RUNS"], vars["TICKRING_TABLE_STATE"])
+		}
+	}
+	for output, want := range map[string]string{"JobsTable": "Old-Jobs", "RunsTable": "Old-Runs", "StateTable": "Old-State"} {
+		if got := at(tmpl.Outputs[output], "Value"); got != want {
+			t.Errorf("the output %s is %v, want %s", output, got, want)
+		}
+	}
+}
+
 // Every alarm has something to look at, says what it is about, and is told to
 // the topic; the metrics of ours are few, and those that functions write.
 func TestAlarms(t *testing.T) {
@@ -399,7 +497,7 @@ func TestAlarms(t *testing.T) {
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
-	watched, charged := map[string]string{}, 0
+	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
 		p := tmpl.Resources[id].Properties
 		name := ""
@@ -431,8 +529,12 @@ func TestAlarms(t *testing.T) {
 		charged += len(metrics)
 		for _, m := range metrics {
 			for _, d := range list(at(m, "Dimensions")) {
-				if id := refers(at(d, "Value")); id != "" && tmpl.Resources[id].Type == "" {
+				id := refers(at(d, "Value"))
+				if id != "" && tmpl.Resources[id].Type == "" {
 					t.Errorf("%s looks at %s, which is not there", name, id)
+				}
+				if id != "" {
+					looks[name] = append(looks[name], fmt.Sprint(id, " ", at(m, "MetricName")))
 				}
 			}
 			if at(m, "Namespace") == boot.MetricNamespace {
@@ -443,6 +545,27 @@ func TestAlarms(t *testing.T) {
 	for name := range want {
 		t.Errorf("there is no alarm %s", name)
 	}
+	for name, want := range map[string]int{"Throttles": 4, "TableThrottles": 7} {
+		if got := len(looks[name]); got != want {
+			t.Errorf("the alarm %s looks at %d metrics, want %d: %v", name, got, want, looks[name])
+		}
+	}
+	for _, fn := range []string{"tick", "dispatch", "slow", "callback"} {
+		if id := tmpl.function(t, fn); !slices.Contains(looks["Throttles"], id+" Throttles") {
+			t.Errorf("nobody is told when %s is throttled: %v", fn, looks["Throttles"])
+		}
+	}
+	for _, table := range []string{"TickringJobs", "TickringRuns", "TickringState"} {
+		for _, event := range []string{"ReadThrottleEvents", "WriteThrottleEvents"} {
+			if !slices.Contains(looks["TableThrottles"], table+" "+event) {
+				t.Errorf("nobody is told of %s of %s: %v", event, table, looks["TableThrottles"])
+			}
+		}
+	}
+	url := synth(t, infra.Props{FunctionUrl: true})
+	if b, _ := json.Marshal(url.Resources[url.alarm(t, "Throttles")].Properties); !strings.Contains(string(b), url.function(t, "api")) {
+		t.Errorf("the one function that takes results is throttled, and nobody is told: %s", b)
+	}
 	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
 	for _, name := range []string{boot.DueLag, boot.Recovered} {
 		if watched[name] == "" || watched[name] != at(tick, "Environment.Variables.TICKRING_METRICS") {
@@ -450,7 +573,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	if charged > 20 {
+	if charged != 24 { // docs/cost.md says so
 		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
@@ -480,7 +603,7 @@ func TestForms(t *testing.T) {
 	vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{MaxAzs: jsii.Number(2)})
 	key := awskms.NewKey(stack, jsii.String("Key"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{
-		Functions: functions, Vpc: vpc, VpcEndpoints: true, EncryptionKey: key, AccessLogs: true,
+		Functions: functions, Vpc: vpc, VpcEndpoints: true, EncryptionKey: key, AccessLogs: true, Invoke: []string{"arn:aws:lambda:eu-central-1:123456789012:function:payroll"},
 		Domain: &infra.Domain{Name: "jobs.example.com",
 			Certificate: awscertificatemanager.Certificate_FromCertificateArn(stack, jsii.String("Certificate"), jsii.String("arn:aws:acm:eu-central-1:123456789012:certificate/1")),
 			Zone:        awsroute53.HostedZone_FromHostedZoneAttributes(stack, jsii.String("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: jsii.String("Z1"), ZoneName: jsii.String("example.com")})},
@@ -507,8 +630,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("calls report to %v", at(p, "Environment.Variables.TICKRING_REPORT_URL"))
 		}
 	}
-	if n := len(tmpl.of(t, "AWS::EC2::VPCEndpoint")); n != 4 {
-		t.Errorf("%d endpoints: DynamoDB, SQS, SSM and Lambda are needed", n)
+	if got, want := tmpl.endpoints(t), "dynamodb; lambda: Api Dispatch Slow Tick; logs: Api; sqs: Api Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
+		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
 		if refers(tmpl.Resources[id].Properties["KmsMasterKeyId"]) == "" {

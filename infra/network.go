@@ -12,16 +12,28 @@ import (
 )
 
 // endpoints are those of the VPC that functions in it need: without them, or a
-// way to the internet, they reach neither tables nor queues.
+// way to the internet, they reach neither tables nor queues. Their own lines and
+// metrics are written by Lambda, from outside; the logs that api shows are those of
+// executors.
 func (s *Scheduler) endpoints(p *Props) {
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Endpoint"))
 	awsec2.NewGatewayVpcEndpoint(scope, jsii.String("DynamoDB"), &awsec2.GatewayVpcEndpointProps{Vpc: p.Vpc, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB()})
-	for _, of := range []struct {
+	type endpoint struct {
 		id      string
 		service awsec2.InterfaceVpcEndpointAwsService
-	}{{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS()}, {"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM()}, {"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA()}} {
+		callers []string
+	}
+	list := []endpoint{
+		{"Sqs", awsec2.InterfaceVpcEndpointAwsService_SQS(), []string{"tick", "dispatch", "slow", "api"}},       // the ring
+		{"Ssm", awsec2.InterfaceVpcEndpointAwsService_SSM(), []string{"dispatch", "slow", "api"}},               // secrets
+		{"Lambda", awsec2.InterfaceVpcEndpointAwsService_LAMBDA(), []string{"tick", "dispatch", "slow", "api"}}, // executors; another tick
+	}
+	if len(s.logs(p)) > 0 {
+		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api"}})
+	}
+	for _, of := range list {
 		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets, Open: jsii.Bool(false)})
-		for _, name := range []string{"tick", "dispatch", "slow", "api"} {
+		for _, name := range of.callers {
 			e.Connections().AllowDefaultPortFrom(s.Functions[name], jsii.String("tickring's "+name))
 		}
 	}

@@ -34,6 +34,10 @@ type Props struct {
 	// Memory of single functions in MB, by name.
 	Memory map[string]float64
 
+	// Tables that are there already, by name: those that were retained when a stack
+	// went, with their data, or replicas. They stay outside the stack; nil: it makes
+	// its own.
+	Tables *Tables
 	// Provisioned capacity of the tables and of the index; nil: on demand.
 	Provisioned *Provisioned
 	// WarmThroughput that the tables of jobs and of runs are made ready for.
@@ -105,6 +109,9 @@ type Props struct {
 	Environment map[string]string
 }
 
+// Tables names tables of tickring.
+type Tables struct{ Jobs, Runs, State string }
+
 // Provisioned bounds the capacity of a table, which follows its use in between.
 type Provisioned struct {
 	MinRead, MaxRead, MinWrite, MaxWrite float64
@@ -133,6 +140,8 @@ const (
 	maxAllow       = 100
 	maxInvoke      = 100
 )
+
+var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 
 var queueArn = regexp.MustCompile(`^arn:aws[a-z-]*:sqs:[a-z0-9-]+:[0-9]{12}:[A-Za-z0-9_-]{1,80}$`)
 
@@ -168,6 +177,19 @@ func (p *Props) Check() error {
 		fault("LogLevel is %q: debug, info, warn and error are allowed", v)
 	}
 
+	if t := p.Tables; t != nil {
+		for _, name := range []string{t.Jobs, t.Runs, t.State} {
+			if !isToken(name) && !tableName.MatchString(name) {
+				fault("Tables has %q: it takes the names of all three tables", name)
+			}
+		}
+		if t.Jobs == t.Runs || t.Runs == t.State || t.Jobs == t.State {
+			fault("Tables names a table twice: %s, %s, %s", t.Jobs, t.Runs, t.State)
+		}
+		if p.Provisioned != nil || p.WarmThroughput != nil || p.RecoverRuns || p.RemovalPolicy != "" || p.DeletionProtection != nil {
+			fault("Tables are given with settings of tables: those that are there keep theirs")
+		}
+	}
 	if c := p.Provisioned; c != nil {
 		for _, r := range []struct {
 			what     string

@@ -55,7 +55,7 @@ func (tmpl *template) statements(t *testing.T) []statement {
 					add(id, at(p, "PolicyDocument"))
 				}
 			}
-		case "AWS::IAM::Policy":
+		case "AWS::IAM::Policy", "AWS::IAM::ManagedPolicy":
 			for _, role := range r.Properties["Roles"].([]any) {
 				add(refers(role), r.Properties["PolicyDocument"])
 			}
@@ -98,7 +98,7 @@ func inWords(s statement, resource any) string {
 		}
 		return ""
 	}
-	if strings.Contains(text, ":log-group:/aws/lambda/payroll:*") {
+	if strings.Contains(text, ":log-group:/aws/lambda/payroll") && strings.HasSuffix(text, `:*"`) {
 		return "the log group of an executor"
 	}
 	if strings.Contains(text, ":function:*") && strings.Contains(fmt.Sprint(s.Condition), "aws:ResourceTag/") {
@@ -359,6 +359,153 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 	for what := range got {
 		if !want[what] {
 			t.Errorf("the template allows %s", what)
+		}
+	}
+}
+
+// rendered is about as long as a value is in an account, without white space, as
+// IAM counts: references are of names that CloudFormation makes up.
+func rendered(v any) int {
+	switch d := v.(type) {
+	case map[string]any:
+		if d["Ref"] != nil || d["Fn::GetAtt"] != nil {
+			return 150
+		}
+		if parts, ok := d["Fn::Join"].([]any); ok {
+			n := 0
+			for _, p := range list(parts[1]) {
+				n += rendered(p)
+			}
+			return n
+		}
+		n := 2
+		for k, x := range d {
+			n += len(k) + len(`"":,`) + rendered(x)
+		}
+		return n
+	case []any:
+		n := 2
+		for _, x := range d {
+			n += 1 + rendered(x)
+		}
+		return n
+	}
+	b, _ := json.Marshal(v)
+	return len(b)
+}
+
+// IAM takes 10,240 characters in all for the policies in a role, 6,144 for each
+// that is attached, and ten of those: as many functions and queues as the props
+// allow, with the longest names, are still allowed each of them, and no more.
+func TestPoliciesFit(t *testing.T) {
+	p := infra.Props{InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"}}
+	for i := range 100 {
+		p.Invoke = append(p.Invoke, fmt.Sprintf("arn:aws-us-gov:lambda:ap-southeast-4:123456789012:function:%s%03d:%s", strings.Repeat("f", 61), i, strings.Repeat("a", 32)))
+		p.Queues = append(p.Queues, fmt.Sprintf("arn:aws-us-gov:sqs:ap-southeast-4:123456789012:%s%03d", strings.Repeat("q", 77), i))
+	}
+	tmpl := synth(t, p)
+	inRole, attached := map[string]int{}, map[string]int{}
+	for id, r := range tmpl.Resources {
+		switch r.Type {
+		case "AWS::IAM::Role":
+			for _, policy := range list(r.Properties["Policies"]) {
+				inRole[id] += rendered(at(policy, "PolicyDocument"))
+			}
+		case "AWS::IAM::Policy":
+			for _, role := range list(r.Properties["Roles"]) {
+				inRole[refers(role)] += rendered(r.Properties["PolicyDocument"])
+			}
+		case "AWS::IAM::ManagedPolicy":
+			if n := rendered(r.Properties["PolicyDocument"]); n > 6144 {
+				t.Errorf("%s has %d characters; IAM takes 6144", id, n)
+			}
+			for _, role := range list(r.Properties["Roles"]) {
+				attached[refers(role)]++
+			}
+		}
+	}
+	for role, n := range inRole {
+		if n > 10240 || attached[role] > 10 {
+			t.Errorf("%s has %d characters and %d policies beside; IAM takes 10240 and 10", role, n, attached[role])
+		}
+	}
+	if len(attached) == 0 {
+		t.Error("nothing is attached: is anything counted?")
+	}
+	may := map[string]int{}
+	for _, s := range tmpl.statements(t) {
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				if text, _ := r.(string); strings.Contains(text, strings.Repeat("f", 61)) || strings.Contains(text, strings.Repeat("q", 77)) {
+					may[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)]++
+				}
+			}
+		}
+	}
+	for _, what := range []string{"Dispatch lambda:InvokeFunction", "Slow lambda:InvokeFunction", "Dispatch sqs:SendMessage", "Slow sqs:SendMessage",
+		"Tick lambda:GetFunctionConfiguration", "Tick sqs:GetQueueAttributes", "Api logs:FilterLogEvents"} {
+		if may[what] != 100 {
+			t.Errorf("%s: of %d, want 100", what, may[what])
+		}
+	}
+	if may["Tick lambda:InvokeFunction"]+may["Tick sqs:SendMessage"] > 0 {
+		t.Errorf("tick sends: %v", may)
+	}
+	// A function is attached to before it runs.
+	for _, name := range []string{"tick", "dispatch", "slow", "api"} {
+		fn := tmpl.Resources[tmpl.function(t, name)]
+		if !slices.ContainsFunc(list(fn.DependsOn), func(d any) bool { return tmpl.Resources[fmt.Sprint(d)].Type == "AWS::IAM::ManagedPolicy" }) {
+			t.Errorf("%s is made before its policies: %v", name, fn.DependsOn)
+		}
+	}
+}
+
+// A function that is named with an alias is called by that alone; it writes where
+// the function writes, whatever it is called by.
+func TestAliases(t *testing.T) {
+	const payroll = "arn:aws:lambda:us-east-1:123456789012:function:payroll"
+	tmpl := synth(t, infra.Props{Invoke: []string{payroll + ":live", payroll + ":$LATEST", payroll + ":7"}})
+	got := map[string]bool{}
+	for _, s := range tmpl.statements(t) {
+		for _, a := range list(s.Action) {
+			for _, r := range list(s.Resource) {
+				if text, _ := r.(string); strings.Contains(text, "payroll") {
+					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+text] = true
+				}
+			}
+		}
+	}
+	want := []string{"Api logs:FilterLogEvents arn:aws:logs:us-east-1:123456789012:log-group:/aws/lambda/payroll:*"}
+	for _, as := range []string{":live", ":$LATEST", ":7"} {
+		for _, fn := range []string{"Dispatch", "Slow"} {
+			want = append(want, fn+" lambda:InvokeFunction "+payroll+as, fn+" lambda:GetFunctionConfiguration "+payroll+as)
+		}
+		want = append(want, "Tick lambda:GetFunctionConfiguration "+payroll+as)
+	}
+	for _, what := range want {
+		if !got[what] {
+			t.Errorf("not allowed: %s", what)
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("%v", got)
+	}
+}
+
+// Whoever may put a message on the ring may be what takes it, soon or by way of an
+// executor: none of them is stopped as a runaway loop.
+func TestLoops(t *testing.T) {
+	for form, p := range allForms() {
+		tmpl := synth(t, p)
+		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
+			fn := tmpl.Resources[id].Properties
+			puts := slices.ContainsFunc(tmpl.statements(t), func(s statement) bool {
+				b, _ := json.Marshal(s.Resource)
+				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) && strings.Contains(string(b), "TickringFires")
+			})
+			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
+				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)
+			}
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 type Scheduler struct {
 	constructs.Construct
 	// Tables and queues.
-	Jobs, Runs, State   awsdynamodb.TableV2
+	Jobs, Runs, State   awsdynamodb.ITableV2
 	Fires, Slow, Checks awssqs.Queue
 	Results, Dead       awssqs.Queue
 	// Functions by name.
@@ -158,7 +158,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 // several functions, and from the queue to which Lambda brings the ends of
 // functions that know nothing of tickring.
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
-	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout, loops: true,
+	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
 		env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
 		role: roles.Callback}, s.mayRead(s.reportKey))
 	takes(fn, "Results", s.Results, nil)
@@ -181,7 +181,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		}
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
-	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, loops: true, once: true,
+	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, once: true,
 		role: roles.Tick}, s.executors(p, false)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
@@ -193,7 +193,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		s.canary(p, dir)
 	}
 	sends := func(name, about string, role roles.Role) awslambda.Function {
-		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true, loops: true,
+		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true,
 			env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
 			role: role}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
 	}

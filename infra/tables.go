@@ -18,6 +18,10 @@ func fixed(id string, c constructs.IConstruct, suffix string) {
 }
 
 func (s *Scheduler) tables(id string, p *Props) {
+	if p.Tables != nil {
+		s.namedTables(p.Tables)
+		return
+	}
 	policy := p.RemovalPolicy
 	if policy == "" {
 		policy = awscdk.RemovalPolicy_RETAIN
@@ -59,6 +63,14 @@ func (s *Scheduler) tables(id string, p *Props) {
 	})
 	s.Runs = table("Runs", "job", "run", awsdynamodb.AttributeType_NUMBER, p.RecoverRuns, warm)
 	s.State = table("State", "of", "key", awsdynamodb.AttributeType_STRING, true, nil)
+}
+
+// namedTables are there already, and are not of the stack.
+func (s *Scheduler) namedTables(t *Tables) {
+	named := func(id, name string) awsdynamodb.ITableV2 {
+		return awsdynamodb.TableV2_FromTableName(s.Construct, &id, &name)
+	}
+	s.Jobs, s.Runs, s.State = named("Jobs", t.Jobs), named("Runs", t.Runs), named("State", t.State)
 }
 
 func billing(p *Props) awsdynamodb.Billing {

@@ -116,6 +116,14 @@ var all = []setting{
 		}
 		return nil
 	}},
+	{"tables", "names of the tables of jobs, runs and state, that are there already", func(s *settings, v string) error {
+		names := split(v)
+		if len(names) != 3 {
+			return errors.New("three names are wanted: of jobs, runs and state")
+		}
+		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
+		return nil
+	}},
 	{"provisioned", "least and most read units, least and most write units: 5,100,5,400", func(s *settings, v string) error {
 		n, err := numbers(v, 4)
 		if err == nil {
