@@ -577,6 +577,9 @@ type RedriveRequest struct {
 
 	// Limit Letters; at most 100
 	Limit int `json:"limit,omitempty,omitzero"`
+
+	// Unread Also remove letters that cannot be read, or not all of them, when nothing of them is left to send
+	Unread bool `json:"unread,omitempty,omitzero"`
 }
 
 // RedriveResult defines model for RedriveResult.

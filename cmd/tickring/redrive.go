@@ -11,6 +11,7 @@ import (
 type redriveCmd struct {
 	DryRun bool `help:"List them, and say what would become of each."`
 	Drop   bool `help:"Also remove letters of which nothing can be sent any more."`
+	Unread bool `name:"drop-unread" help:"Also remove letters that cannot be read: look at them first, with -o json."`
 }
 
 func (c *redriveCmd) Run(e *Env) error {
@@ -20,7 +21,7 @@ func (c *redriveCmd) Run(e *Env) error {
 	}
 	sum := api.RedriveResult{Letters: []api.DeadLetter{}}
 	for after := ""; ; {
-		res, err := client.Decode[api.RedriveResult](cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, After: after}))
+		res, err := client.Decode[api.RedriveResult](cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after}))
 		if err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ const maxRedrive = 100
 type RedriveRequest struct {
 	DryRun bool   // list only
 	Drop   bool   // also remove letters of which nothing can be sent any more
+	Unread bool   // also remove letters that cannot be read, or not all of them, when nothing of them is left to send
 	After  string // go on after this letter
 	Limit  int    // letters, at most 100; 0 is 100
 }
@@ -61,7 +62,8 @@ type RedrivenFire struct {
 // is open and that nobody may be sending now is always sent again: perhaps only the
 // letter still names it, and the dispatch takes it over or closes it with the
 // reason. A letter is removed when all of it was sent; what is not sent, or cannot
-// be read, stays where it is, and says why. To send twice is harmless: an ID is
+// be read, stays where it is, and says why, until somebody who has looked at it
+// asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
 // decided once.
 func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
 	if err := actor.check(); err != nil {
@@ -88,7 +90,7 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 			return res, err
 		}
 		var send []core.Fire
-		final := len(l.Fires) > 0
+		final := true // nothing of it that can be read is left to send
 		for k := range l.Fires {
 			if f := &l.Fires[k]; f.Why == "" {
 				send = append(send, f.Fire)
@@ -97,11 +99,12 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 			}
 		}
 		left := len(l.Fires) - len(send) + unread
+		whole := len(l.Fires) > 0 && unread == 0
 		if !q.DryRun {
 			if err := m.sendAgain(ctx, send); err != nil {
 				return res, err
 			}
-			if len(l.Fires) > 0 && left == 0 || q.Drop && final {
+			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
 				if err := dead.DropLetter(ctx, l.ID); err != nil {
 					return res, passing(err) // its fires are on the ring: once more is harmless
 				}

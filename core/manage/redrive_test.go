@@ -272,12 +272,40 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	if err := f.e.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
 		t.Fatal(err)
 	}
-	res, err := f.m.Redrive(ctx, ann, torn{f.e.Dead}, manage.RedriveRequest{})
-	if err != nil || res.Sent != 1 || res.Left != 1 || res.Dropped != 0 {
-		t.Errorf("%+v, %v", res, err)
+	check := ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(job, 1)}}}
+	if err := f.e.Ring.Bury(ctx, check, "no fire at all"); err != nil {
+		t.Fatal(err)
 	}
-	if list, err := f.e.Dead.Letters(ctx, "", 10); err != nil || len(list) != 1 {
-		t.Errorf("%d letters are left, %v", len(list), err)
+	left := func() int {
+		t.Helper()
+		list, err := f.e.Dead.Letters(ctx, "", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	redrive := func(q manage.RedriveRequest) manage.RedriveResult {
+		t.Helper()
+		res, err := f.m.Redrive(ctx, ann, torn{f.e.Dead}, q)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res
+	}
+	if res := redrive(manage.RedriveRequest{}); res.Sent != 1 || res.Left != 1 || res.Dropped != 0 || left() != 2 {
+		t.Errorf("%+v, %d letters are left", res, left())
+	}
+	// Not either with those of which nothing can be sent any more.
+	f.clock = f.clock.Add(40 * 24 * time.Hour)
+	if res := redrive(manage.RedriveRequest{Drop: true}); res.Sent != 0 || res.Dropped != 0 || left() != 2 {
+		t.Errorf("%+v, %d letters are left", res, left())
+	}
+	if res := redrive(manage.RedriveRequest{Unread: true, DryRun: true}); res.Dropped != 0 || left() != 2 {
+		t.Errorf("a dry run: %+v, %d letters are left", res, left())
+	}
+	// They go when somebody asks for that.
+	if res := redrive(manage.RedriveRequest{Unread: true}); res.Dropped != 2 || left() != 0 {
+		t.Errorf("%+v, %d letters are left", res, left())
 	}
 }
 
