@@ -6,11 +6,14 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	awsmiddleware "github.com/aws/aws-sdk-go-v2/aws/middleware"
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/smithy-go/middleware"
 )
 
 // Clients are how the functions talk to AWS. The zero value of a field is its default.
@@ -61,11 +64,25 @@ func (c Clients) Of(sdk aws.Config) (store, others aws.Config) {
 		t.MaxIdleConns, t.MaxIdleConnsPerHost, t.IdleConnTimeout = 0, c.Kept, c.KeptFor
 	}).WithDialerOptions(func(d *net.Dialer) { d.Timeout = c.Connect }).GetTransport()
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	sdk.APIOptions = append(slices.Clone(sdk.APIOptions), unchained)
 	store, others = sdk.Copy(), sdk.Copy()
 	others.HTTPClient = client
 	store.HTTPClient = &timed{c, client}
 	store.Retryer = c.retryer
 	return store, others
+}
+
+// unchained takes out what tells AWS which invocation a request comes of. Lambda
+// follows it from message to message, and stops a function of which it finds 16
+// invocations in one chain: in a job whose next run begins at the end of the last, and
+// in its retries, that would be the executor's function, which we may not allow it.
+func unchained(stack *middleware.Stack) error {
+	chain := (*awsmiddleware.RecursionDetection)(nil).ID()
+	if _, there := stack.Build.Get(chain); !there {
+		return nil
+	}
+	_, err := stack.Build.Remove(chain)
+	return err
 }
 
 func (c *Clients) retryer() aws.Retryer {

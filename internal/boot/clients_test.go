@@ -178,3 +178,23 @@ func TestDeadConnectionsCostOneAttempt(t *testing.T) {
 		t.Errorf("%d attempts were lost to dead connections, want 1: %v", lost.Load(), err)
 	}
 }
+
+// What is invoked, or put on a queue, belongs to no chain of invocations that Lambda
+// would take for a loop at the sixteenth.
+func TestRequestsBeginTheirOwnChain(t *testing.T) {
+	t.Setenv("AWS_LAMBDA_FUNCTION_NAME", "dispatch")
+	t.Setenv("_X_AMZN_TRACE_ID", "Root=1-5759e988-bd862e3fe1be46a994272793;Lineage=a87bd80c:15")
+	c := newCloud(t)
+	var chain atomic.Value
+	c.stalls = func(r *http.Request) bool {
+		chain.Store(r.Header.Get("X-Amzn-Trace-Id"))
+		return false
+	}
+	db, functions := c.clients(Clients{})
+	if _, err := functions.Invoke(t.Context(), &lambda.InvokeInput{FunctionName: aws.String("payroll")}); err != nil || chain.Load() != "" {
+		t.Errorf("an invocation of the chain %q, %v", chain.Load(), err)
+	}
+	if err := get(t.Context(), db); err != nil || chain.Load() != "" {
+		t.Errorf("a request of the chain %q, %v", chain.Load(), err)
+	}
+}
