@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
@@ -180,5 +181,45 @@ func TestLongRunIsWatched(t *testing.T) {
 		if got := state(); got != core.Lost {
 			t.Fatalf("its executor is gone, and it is %q", got)
 		}
+	})
+}
+
+// TestPutBackThroughAnOutage: what was put back and is due while nobody takes
+// messages is named until the ring was seen empty, and of two that wait in one slot
+// the later counts.
+func TestPutBackThroughAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFakes(t, awsengine.Options{})
+		ctx := t.Context()
+		slot := core.InstantOf(time.Now().Add(-4 * time.Hour))
+		named := func(want bool) {
+			t.Helper()
+			got, err := f.store.OldestMessage(ctx)
+			ok(t, err)
+			if got.PutBack(slot, slot) != want {
+				t.Fatalf("the slot is named: %t, want %t", !want, want)
+			}
+		}
+		for i, wait := range []time.Duration{30 * time.Minute, time.Minute} {
+			m := ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i+1)), Slot: slot, Cause: core.CauseRetry}}}
+			for _, err := range f.store.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(wait), Message: m}}) {
+				ok(t, err)
+			}
+		}
+		take := func() {
+			t.Helper()
+			got, err := f.store.Receive(ctx, ring.KindFires, 1)
+			ok(t, err)
+			for _, err := range f.store.Ack(ctx, got) {
+				ok(t, err)
+			}
+		}
+		time.Sleep(10 * time.Minute)
+		take()
+		named(true) // the other waits
+		time.Sleep(6 * time.Hour)
+		named(true) // and is taken by nobody
+		take()
+		named(false)
 	})
 }

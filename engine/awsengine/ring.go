@@ -523,7 +523,7 @@ const behindOf = "behind"
 
 // noteBehind notes the slots of messages that are put back, until they have
 // come again. It is a note: where it cannot be stored the age of the ring is
-// known less well, and nothing else.
+// known less well, and nothing else. The later of two notes of a slot stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
 	for slot, at := range slots {
 		it := stateKey(behindOf, fmt.Sprintf("%010d", slot))
@@ -531,10 +531,14 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 			at = now
 		}
 		until := at.Add(2 * s.o.Visibility)
-		it["until"], it["expires"] = number(millis(until)), number(until.Add(time.Hour).Unix())
-		_ = s.putIf(ctx, it, "", nil, nil)
+		it["until"], it["expires"] = number(millis(until)), number(until.Add(keepBehind).Unix())
+		_ = s.putIf(ctx, it, "attribute_not_exists(#until) OR #until < :until", map[string]string{"#until": "until"}, item{":until": it["until"]})
 	}
 }
+
+// keepBehind is how long nobody may take messages without a note of one that was
+// put back being forgotten.
+const keepBehind = 24 * time.Hour
 
 // uncounted is how long after it happened SQS may not have counted a change.
 const uncounted = time.Minute
@@ -545,9 +549,27 @@ const uncounted = time.Minute
 // none was.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
+	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
+	if err != nil {
+		return ring.Oldest{}, err
+	}
+	slowDue, _, slowInFlight, err := s.Depth(ctx, ring.KindSlow)
+	if err != nil {
+		return ring.Oldest{}, err
+	}
+	due, inFlight = due+slowDue, inFlight+slowInFlight
+	idle := now // when no message was due
+	if due > 0 {
+		if idle, err = s.wasIdle(ctx); err != nil {
+			return ring.Oldest{}, err
+		}
+		oldest.Due = idle.Add(-2 * s.o.Visibility)
+	} else if inFlight > 0 { // received once at least, and soon acked, put back or due again
+		oldest.Due = now.Add(-2*s.o.Visibility - uncounted)
+	}
 	err = s.all(ctx, behindOf, func(it item) error {
 		until, err := intOf(it, "until")
-		if err != nil || fromMillis(until).Before(now) {
+		if err != nil || fromMillis(until).Before(idle) {
 			return err
 		}
 		slot, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
@@ -558,33 +580,20 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 		return ring.Oldest{}, err
 	}
 	oldest.Sort()
-	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
-	if err != nil {
-		return ring.Oldest{}, err
+	if due > 0 {
+		return oldest, nil
 	}
-	slowDue, _, slowInFlight, err := s.Depth(ctx, ring.KindSlow)
-	if err != nil {
-		return ring.Oldest{}, err
+	it := stateKey("ring", "clear")
+	it["at"] = number(millis(now.Add(-uncounted)))
+	return oldest, s.putIf(ctx, it, "", nil, nil)
+}
+
+// wasIdle is when the ring was last seen with no message due.
+func (s *Store) wasIdle(ctx context.Context) (time.Time, error) {
+	it, err := s.one(ctx, stateKey("ring", "clear"))
+	if err != nil || it == nil {
+		return fromMillis(1), err
 	}
-	due, inFlight = due+slowDue, inFlight+slowInFlight
-	if due == 0 {
-		if inFlight > 0 { // received once at least, and soon acked, put back or due again
-			oldest.Due = now.Add(-2*s.o.Visibility - uncounted)
-		}
-		it := stateKey("ring", "clear")
-		it["at"] = number(millis(now.Add(-uncounted)))
-		return oldest, s.putIf(ctx, it, "", nil, nil)
-	}
-	clear, err := s.one(ctx, stateKey("ring", "clear"))
-	if err != nil {
-		return ring.Oldest{}, err
-	}
-	at := int64(1)
-	if clear != nil {
-		if at, err = intOf(clear, "at"); err != nil {
-			return ring.Oldest{}, err
-		}
-	}
-	oldest.Due = fromMillis(at).Add(-2 * s.o.Visibility)
-	return oldest, nil
+	at, err := intOf(it, "at")
+	return fromMillis(at), err
 }
