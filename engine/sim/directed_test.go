@@ -832,3 +832,46 @@ func TestTwoDeathsAreNoMisfire(t *testing.T) {
 		}
 	}
 }
+
+// What a function does behind its answer happens when it is thawed, seconds later.
+func TestFrozenBehindItsAnswer(t *testing.T) {
+	var took time.Duration
+	r := directed(t, Config{Far: true, For: time.Minute, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: func(w *World) {
+		over := new(atomic.Bool)
+		ctx := context.WithValue(bg, answeredKey{}, over)
+		look := func() time.Duration {
+			began := time.Now()
+			if _, err := w.fronts[0].living().port.Global(ctx); err != nil {
+				w.fail(0, "look: %v", err)
+			}
+			return time.Since(began)
+		}
+		if during := look(); during > 100*time.Millisecond {
+			w.fail(0, "a call of an invocation took %s", during)
+		}
+		over.Store(true)
+		took = look()
+	}})
+	if took < time.Second || r.Counts["call behind an answer"] != 1 {
+		t.Errorf("a call behind an answer took %s; %d of them", took, r.Counts["call behind an answer"])
+	}
+}
+
+// Where a table has little room, what there is none for is told, and nothing is lost.
+func TestScarceTables(t *testing.T) {
+	var jobs []manage.JobSpec
+	for i := range 20 {
+		j := jobOf("alpha", fmt.Sprint("job-", i), every(10*time.Second))
+		j.Misfire, j.Grace = core.MisfireAll, 5*time.Minute
+		jobs = append(jobs, j)
+	}
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: jobs, Request: func(time.Duration, fakeaws.Call) fakeaws.Fault {
+		return fakeaws.Fault{Capacity: 0.005} // 20 writes a second of a table, 5 of a partition
+	}})
+	if r.Counts["request: no room"] == 0 {
+		t.Error("there was room for all of it")
+	}
+	if n := r.Counts["state succeeded"]; n < 20*30 || r.Skipped > 0 {
+		t.Errorf("%d runs have succeeded, %d are skipped", n, r.Skipped)
+	}
+}

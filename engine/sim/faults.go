@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -52,6 +53,9 @@ type port struct {
 	in *incarnation
 }
 
+// answeredKey tells, of the context of an invocation of a function, whether it is over.
+type answeredKey struct{}
+
 // begin decides what becomes of a call. It does not return to a dead process.
 func (p *port) begin(ctx context.Context, op string, write bool) (Fate, dice, time.Duration) {
 	pr := p.in.p
@@ -61,6 +65,14 @@ func (p *port) begin(ctx context.Context, op string, write bool) (Fate, dice, ti
 	}
 	d, n := pr.dice(op)
 	w := pr.w
+	if over, _ := ctx.Value(answeredKey{}).(*atomic.Bool); over != nil && over.Load() {
+		// A function is frozen between its invocations, with its goroutines.
+		w.count("call behind an answer", 1)
+		w.sleep(bg, d.between(time.Second, time.Minute))
+		if p.in.dead.Load() {
+			p.in.end()
+		}
+	}
 	fate, delay := Fine, time.Duration(0)
 	if w.cfg.Script != nil {
 		fate = w.cfg.Script(Call{Process: pr.kind(), Op: op, N: n, At: time.Since(w.began), in: p.in})

@@ -70,7 +70,7 @@ func (f *function) invoke(wake tick.Wake) {
 	w.count("invocation of "+f.name, 1)
 	var over atomic.Bool
 	in.spawn(func() {
-		ctx, cancel := context.WithTimeout(in.ctx, lasts)
+		ctx, cancel := context.WithTimeout(context.WithValue(in.ctx, answeredKey{}, &over), lasts)
 		defer cancel()
 		defer func() {
 			if over.Store(true); !in.dead.Load() {

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
@@ -56,34 +54,8 @@ func newStore(w *World) (Store, *cloud) {
 	c := &cloud{w: w}
 	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }) // awsengine asked for what the fakes do not have
 	d := w.dice("cloud")
-	throw := func(f func(d *dice)) {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		f(d)
-	}
-	c.db.Lag = func() (lag time.Duration) {
-		throw(func(d *dice) {
-			if d.chance(0.3) {
-				lag = d.between(0, time.Second)
-			}
-		})
-		return lag
-	}
-	c.db.TTL = func() (late time.Duration) {
-		throw(func(d *dice) {
-			if d.chance(0.3) {
-				late = d.between(0, 48*time.Hour)
-			}
-		})
-		return late
-	}
-	c.sqs.Shuffle = func(n int, swap func(i, j int)) {
-		throw(func(d *dice) {
-			for i := n - 1; i > 0; i-- {
-				swap(i, d.n(i+1))
-			}
-		})
-	}
+	c.has = account(w.cfg.Rate, d)
+	c.has.Use(c.db, c.sqs, d.next())
 	c.sqs.Observe = func(queue string, m fakeaws.Message, gone bool) {
 		if queue == fakeaws.Names.Dead {
 			return
@@ -108,6 +80,7 @@ func newStore(w *World) (Store, *cloud) {
 // so that what happened is looked up and not concluded from them.
 type cloud struct {
 	w   *World
+	has fakeaws.Account
 	db  *fakeaws.DynamoDB
 	sqs *fakeaws.SQS
 
@@ -219,6 +192,16 @@ func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 	}
 }
 
+// account is that of a world. Some are scarce: a world has a few fires a second, where
+// an account has hundreds.
+func account(rate float64, d *dice) fakeaws.Account {
+	return fakeaws.Account{
+		Throttled: 0.003 * rate, Cut: 0.003 * rate, Lost: 0.004 * rate, Refused: 0.02 * rate, Conflict: 0.03 * rate, Slow: 0.005 * rate,
+		Torn: 0.05 * rate, Short: 0.1 * rate, Stale: 0.1 * rate, Twice: 0.02 * rate, Spent: 0.005 * rate,
+		Lag: time.Second, TTL: 48 * time.Hour, Capacity: []float64{1, 1, 0.02}[d.n(3)],
+	}
+}
+
 // fault draws what becomes of one request, and notes what it is in the way of.
 func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) {
 	a, _ := ctx.Value(askingKey{}).(*asking)
@@ -226,8 +209,12 @@ func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) 
 		return f
 	}
 	f = c.draw(ctx, a, call)
-	if f.Before != nil || f.After != nil || f.Part != nil {
-		c.w.trouble(ctx, a.in, a.op, f.Wait)
+	f.Dry = func() {
+		c.w.count("request: no room", 1)
+		c.w.trouble(ctx, a.in, a.op, 0)
+	}
+	if slow := f.Wait + f.Late; f.Before != nil || f.After != nil || f.Part != nil || slow > 0 {
+		c.w.trouble(ctx, a.in, a.op, slow)
 	}
 	if f.Stale > 0 {
 		c.w.stale(f.Stale)
@@ -278,62 +265,27 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 		in := a.in
 		c.w.after(0, func() { in.kill(in.p.kind()) })
 		return fakeaws.Fault{Before: errUnknown}
-	case d.chance(0.003 * rate):
-		c.w.count("request: error before", 1)
-		return fakeaws.Fault{Before: errUnknown}
-	case d.chance(0.003 * rate):
-		c.w.count("request: throttle", 1)
-		return fakeaws.Fault{Before: fakeaws.Throttled()}
-	case d.chance(0.004 * rate):
-		c.w.count("request: lost answer", 1)
-		return fakeaws.Fault{After: errUnknown}
 	}
-	some := func(p float64) func(int) bool {
-		draws := dice{d.next()}
-		return func(int) bool { return draws.chance(p) }
+	f = c.has.Fault(call, rand.New(&d))
+	if !a.read { // the truth holds its lock over a write
+		f.Wait, f.Late, f.Between = 0, 0, nil
 	}
-	switch call.Op {
-	case "BatchGetItem":
-		if d.chance(0.02 * rate) {
-			c.w.count("request: unprocessed", 1)
-			f.Part = some(0.4)
-		}
-		if a.read && call.N > 1 && d.chance(0.05*rate) {
-			at := 1 + d.n(call.N-1)
-			pause := d.between(0, 200*time.Millisecond)
-			i := 0
-			f.Between = func() {
-				if i++; i == at {
-					c.w.count("request: torn read", 1)
-					c.w.sleep(ctx, pause)
-				}
+	if call.Op == "ReceiveMessage" { // what is hidden is noted in the moment of its receipt
+		f.Wait, f.Late = f.Wait+f.Late, 0
+	}
+	if spent := f.Spent; spent != nil {
+		f.Spent = func(m fakeaws.Message) bool {
+			is := spent(m)
+			if is {
+				c.hidden(m, "receipt by a throttled poller")
 			}
+			return is
 		}
-	case "TransactWriteItems":
-		if d.chance(0.03 * rate) {
-			c.w.count("request: conflict", 1)
-			f.Before = &types.TransactionCanceledException{CancellationReasons: []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}}
-		}
-	case "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch":
-		if d.chance(0.02 * rate) {
-			c.w.count("request: a part fails", 1)
-			f.Part = some(0.4)
-		}
-	case "Query":
-		if d.chance(0.1 * rate) {
-			f.Short = 1 + d.n(5)
-		}
-		if call.On == fakeaws.Names.Jobs+"/due" && d.chance(0.1*rate) {
-			c.w.count("stale index", 1)
-			f.Stale = d.between(0, 8*time.Second)
-		}
-	case "ReceiveMessage":
-		if d.chance(0.05 * rate) {
-			f.Short = 1
-		}
-		if d.chance(0.02 * rate) {
-			c.w.count("received by two", 1)
-			f.Again = some(0.5)
+	}
+	for what, is := range map[string]bool{"error before": f.Before != nil, "lost answer": f.After != nil, "a part fails": f.Part != nil, "slow": f.Wait+f.Late > 0,
+		"torn read": f.Between != nil, "stale index": f.Stale > 0, "twice": f.Again != nil} {
+		if is {
+			c.w.count("request: "+what, 1)
 		}
 	}
 	return f
@@ -342,16 +294,20 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 // unheard notes the messages of a receipt whose answer is lost just now: nobody has
 // them, and they come again when their visibility ends.
 func (c *cloud) unheard(kind ring.Kind) {
-	now := time.Now()
-	until := now.Add(c.w.deployed.visibility)
+	until := time.Now().Add(c.w.deployed.visibility)
 	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow, ring.KindCheck: fakeaws.Names.Checks}[kind]) {
-		if !m.Hidden.Equal(until) {
-			continue
+		if m.Hidden.Equal(until) {
+			c.hidden(m, "receipt without an answer")
 		}
-		if msg, err := ring.Decode([]byte(m.Body)); err == nil {
-			c.w.count("receipt without an answer", 1)
-			c.w.troubleOf(now, until, runsOn(&engine.Delivery{Message: msg})...)
-		}
+	}
+}
+
+// hidden notes a message that nobody has, and that is hidden from all from now on.
+func (c *cloud) hidden(m fakeaws.Message, what string) {
+	if msg, err := ring.Decode([]byte(m.Body)); err == nil {
+		c.w.count(what, 1)
+		now := time.Now()
+		c.w.troubleOf(now, now.Add(c.w.deployed.visibility), runsOn(&engine.Delivery{Message: msg})...)
 	}
 }
 

@@ -480,6 +480,11 @@ func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatch
 		ctx, cancel = context.WithTimeout(ctx, w.deployed.invocation)
 		defer cancel()
 	}
+	if w.deployed.functions {
+		over := new(atomic.Bool)
+		defer over.Store(true)
+		ctx = context.WithValue(ctx, answeredKey{}, over)
+	}
 	verdicts := d.HandleFreeing(ctx, engine.Messages(got), free)
 	if in.dead.Load() {
 		in.end()

@@ -43,6 +43,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
 )
@@ -90,6 +91,9 @@ type Options struct {
 	// TickKills is how often the planning process is killed; each holds up
 	// planning for a lease of 45 s.
 	TickKills int
+	// Account is what befalls requests of the functions, and messages on their way to
+	// them, that stand-ins do not do by themselves.
+	Account fakeaws.Account
 	// Log takes what is said besides the report.
 	Log func(format string, args ...any)
 }
@@ -149,6 +153,7 @@ type load struct {
 	tick, registry, callback, checks, slow *Sandbox
 	dispatch                               []*Sandbox
 	meters                                 map[string]*meter
+	account                                *account
 	closers                                []func()
 
 	mu     sync.Mutex
@@ -231,7 +236,7 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 	more := []string{"TICKRING_VISIBILITY=" + loadVisibility.String(), "TICKRING_LOG_LEVEL=error"}
 	if metered {
 		if l.meters[name] == nil {
-			m, err := newMeter(l.o.Place)
+			m, err := newMeter(l.o.Place, l.account)
 			if err != nil {
 				return nil, err
 			}
@@ -251,7 +256,7 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 // deploy runs a deployment on some fires; disturb lasts until what it does is
 // over. Then all that was demanded must arrive, and is judged.
 func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
-	l := &load{o: o, meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
+	l := &load{o: o, account: newAccount(o.Account), meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
 	defer l.close()
 	l.db, l.queues = o.Place.Clients()
 	var err error
@@ -490,10 +495,12 @@ func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
 	if err != nil {
 		return res, err
 	}
-	answer, fault, err := s.Invoke(doc, 20*time.Second)
+	answer, fault, err := s.Invoke(doc, doorTimeout)
 	switch {
 	case err != nil:
 		return res, err
+	case len(answer) > maxAnswer:
+		return res, fmt.Errorf("an answer of %d bytes: at most %d are sent on", len(answer), maxAnswer)
 	case fault:
 		return res, fmt.Errorf("the function failed: %s", answer)
 	}
@@ -518,6 +525,10 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			continue
 		}
 		l.count("ReceiveMessage", 1)
+		if f := l.account.fault("ReceiveMessage", 10); f.Spent != nil { // its function is throttled: they come again
+			l.count("receipts without an invocation", 1)
+			continue
+		}
 		var records []map[string]any
 		for _, m := range out.Messages {
 			records = append(records, map[string]any{"messageId": *m.MessageId, "receiptHandle": *m.ReceiptHandle, "body": *m.Body, "attributes": m.Attributes, "messageAttributes": map[string]any{},
@@ -546,8 +557,13 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			l.fail("dispatch answered %s: %v", body, err)
 		}
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
+		f := l.account.fault("DeleteMessageBatch", len(out.Messages))
 		for i, m := range out.Messages {
-			if !slices.Contains(again, *m.MessageId) {
+			stays := f.Again != nil && f.Again(i) || f.Part != nil && f.Part(i)
+			if stays {
+				l.count("messages that come again", 1)
+			}
+			if !stays && !slices.Contains(again, *m.MessageId) {
 				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
 			}
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
 
 // A meter stands between one function and the stand-ins and counts what AWS
@@ -38,13 +39,13 @@ type meter struct {
 // writes are the operations whose units are write units.
 var writes = map[string]bool{"PutItem": true, "UpdateItem": true, "DeleteItem": true, "BatchWriteItem": true, "TransactWriteItems": true}
 
-func newMeter(p Place) (*meter, error) {
+func newMeter(p Place, a *account) (*meter, error) {
 	m := &meter{calls: map[string]int{}, units: map[string]float64{}, statements: map[string]int{}, requests: map[string]int{}}
 	var err error
-	if m.db, err = listen(forward(p.DynamoDB, m.ask, m.told)); err != nil {
+	if m.db, err = listen(forward(p.DynamoDB, a, m.ask, m.told)); err != nil {
 		return nil, err
 	}
-	if m.sqs, err = listen(forward(p.SQS, nil, m.queued)); err != nil {
+	if m.sqs, err = listen(forward(p.SQS, a, nil, m.queued)); err != nil {
 		m.db.close()
 		return nil, err
 	}
@@ -64,13 +65,34 @@ func (m *meter) environment() []string {
 // upstream keeps connections as the functions do.
 var upstream = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 
-// forward hands requests on, changed by before, and shows after what was asked and answered.
-func forward(to string, before func(op string, body []byte) []byte, after func(op string, asked, answered []byte)) http.HandlerFunc {
+// forward hands requests on as the account has it, changed by before, and shows after
+// what was asked and answered.
+func forward(to string, a *account, before func(op string, body []byte) []byte, after func(op string, asked, answered []byte)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		_, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			return
+		}
+		b := batchOf(op, body)
+		n := 1
+		if b != nil {
+			n = len(b.all)
+		}
+		f := a.fault(op, n)
+		if !pause(r.Context(), f.Wait) {
+			return
+		}
+		switch {
+		case f.Before == nil:
+		case fakeaws.IsThrottled(f.Before):
+			throttle(w, service == "AmazonSQS")
+			return
+		default:
+			cut()
+		}
+		if b != nil && f.Part != nil {
+			body = b.without(f.Part)
 		}
 		if before != nil {
 			body = before(op, body)
@@ -93,7 +115,15 @@ func forward(to string, before func(op string, body []byte) []byte, after func(o
 			return
 		}
 		after(op, body, answered)
+		if !pause(r.Context(), f.Late) || f.After != nil {
+			cut()
+		}
 		maps.Copy(w.Header(), res.Header)
+		if b != nil && f.Part != nil && res.StatusCode == http.StatusOK {
+			answered = b.with(answered)
+			w.Header().Del("Content-Length")
+			w.Header().Del("X-Amz-Crc32") // of the stand-in's answer
+		}
 		w.WriteHeader(res.StatusCode)
 		w.Write(answered)
 	}

@@ -39,19 +39,19 @@ func (l *local) url() string { return "http://" + l.addr }
 func (l *local) close()      { l.srv.Close() }
 
 // A Sandbox is what Lambda gives a function: one process at a time that asks
-// for one event after the other. A process that is gone, or was killed at its
+// for one event after the other, and is frozen in between. A process that is gone, or was killed at its
 // timeout, is replaced when the next event comes.
 type Sandbox struct {
-	bin  string
-	env  []string
-	log  string
-	api  *local
-	work chan *event
+	bin string
+	env []string
+	log string
+	api *local
 
 	turn sync.Mutex // one event at a time
 
 	mu      sync.Mutex
 	cmd     *exec.Cmd
+	work    chan *event   // for the process of now: whoever waited for one that is gone gets none
 	gone    chan struct{} // closed when the process has ended
 	since   time.Time     // when it was started
 	asked   time.Duration // from then to its first question
@@ -79,7 +79,7 @@ var errGone = errors.New("the process ended without an answer")
 // queues; its log is the file log, and more is added to its environment. It must
 // be closed.
 func NewSandbox(bin, log string, p Place, n awsengine.Names, more ...string) (*Sandbox, error) {
-	s := &Sandbox{bin: bin, log: log, work: make(chan *event), open: map[string]*event{}}
+	s := &Sandbox{bin: bin, log: log, open: map[string]*event{}}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /2018-06-01/runtime/invocation/next", s.next)
 	mux.HandleFunc("POST /2018-06-01/runtime/invocation/{id}/response", s.answered(false))
@@ -137,9 +137,13 @@ func (s *Sandbox) next(w http.ResponseWriter, r *http.Request) {
 	if s.asked == 0 {
 		s.asked = time.Since(s.since)
 	}
+	process, work := s.cmd.Process, s.work
 	s.mu.Unlock()
+	freeze(process)
+	defer thaw(process)
 	select {
-	case e := <-s.work:
+	case e := <-work:
+		thaw(process)
 		w.Header().Set("Lambda-Runtime-Aws-Request-Id", e.id)
 		w.Header().Set("Lambda-Runtime-Deadline-Ms", strconv.FormatInt(e.deadline.UnixMilli(), 10))
 		w.Header().Set("Lambda-Runtime-Invoked-Function-Arn", "arn:aws:lambda:us-east-1:000000000000:function:"+filepath.Base(s.bin))
@@ -180,7 +184,7 @@ func (s *Sandbox) start() error {
 	cmd := exec.Command(s.bin)
 	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, log, log
 	gone := make(chan struct{})
-	s.since, s.asked = time.Now(), 0
+	s.since, s.asked, s.work = time.Now(), 0, make(chan *event)
 	if err := cmd.Start(); err != nil {
 		return err
 	}
@@ -193,7 +197,7 @@ func (s *Sandbox) start() error {
 	return nil
 }
 
-// Kill is kill -9; it returns when the process is gone, and tells whether there was one.
+// Kill is kill -9, also of one that is frozen; it returns when the process is gone, and tells whether there was one.
 func (s *Sandbox) Kill() bool {
 	s.mu.Lock()
 	cmd, gone := s.cmd, s.gone
@@ -222,7 +226,7 @@ func (s *Sandbox) Invoke(payload []byte, timeout time.Duration) (body []byte, fa
 	s.n++
 	e := &event{id: fmt.Sprintf("request-%d", s.n), payload: payload, deadline: time.Now().Add(timeout), answer: make(chan answer, 1)}
 	s.open[e.id] = e
-	gone := s.gone
+	gone, work := s.gone, s.work
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
@@ -231,7 +235,6 @@ func (s *Sandbox) Invoke(payload []byte, timeout time.Duration) (body []byte, fa
 	}()
 	over := time.NewTimer(timeout)
 	defer over.Stop()
-	work := s.work
 	for {
 		select {
 		case work <- e:

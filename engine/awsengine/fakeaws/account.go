@@ -75,6 +75,7 @@ var errCut = errors.New("connection reset by peer")
 
 // Fault draws what becomes of one request.
 func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
+	f.Capacity = a.Capacity
 	is := func(chance float64) bool { return chance > 0 && r.Float64() < chance }
 	if is(a.Slow) {
 		most := a.SlowFor
@@ -142,7 +143,8 @@ func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 			f.Again = some(0.5)
 		}
 		if is(a.Spent) {
-			f.Spent = some(0.5)
+			takes := some(0.5)
+			f.Spent = func(Message) bool { return takes(0) }
 		}
 	}
 	return f
@@ -170,7 +172,7 @@ func (a Account) Use(db *DynamoDB, q *SQS, seed uint64) {
 			return late
 		}
 	}
-	db.Lag, db.TTL, db.Capacity = late(a.Lag), late(a.TTL), a.Capacity
+	db.Lag, db.TTL = late(a.Lag), late(a.TTL)
 	q.Shuffle = r.Shuffle
 }
 

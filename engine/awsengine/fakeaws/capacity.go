@@ -44,17 +44,23 @@ func (r *room) at(hash value, now time.Time) *load {
 	return r.parts[hash]
 }
 
-// serves reports whether a write, or a read, of a partition is served now, of a share
-// of what an account has. One that is served may take more than is left of the second.
-func (r *room) serves(hash value, now time.Time, share float64, write bool) bool {
-	part := r.at(hash, now)
+// served reports whether a write, or a read, of a partition is served now. One that
+// is may take more than is left of the second.
+func (f *Fault) served(r *room, hash value, write bool) bool {
+	part := r.at(hash, time.Now())
+	var ok bool
 	switch {
-	case share == 0:
+	case f.Capacity == 0:
 		return true
 	case write:
-		return r.all.write < max(youngWrites*share, 2*r.before.write) && part.write < partitionWrites*share
+		ok = r.all.write < max(youngWrites*f.Capacity, 2*r.before.write) && part.write < partitionWrites*f.Capacity
+	default:
+		ok = r.all.read < max(youngReads*f.Capacity, 2*r.before.read) && part.read < partitionReads*f.Capacity
 	}
-	return r.all.read < max(youngReads*share, 2*r.before.read) && part.read < partitionReads*share
+	if !ok && f.Dry != nil {
+		f.Dry()
+	}
+	return ok
 }
 
 // takes notes what was served.

@@ -26,11 +26,6 @@ type DynamoDB struct {
 	// removed; nil is never. DynamoDB takes up to 48 h and promises no time: until
 	// then the item is read like any other.
 	TTL func() time.Duration
-	// Capacity is the share that there is of what an account serves a second; 0 is no
-	// bound. What is beyond it is throttled.
-	Capacity float64
-	// Dry is told of each request of which a part was throttled for that; nil is nobody.
-	Dry func(ctx context.Context, c Call)
 	// PageBytes is how much a page of a query reads: 1 MB.
 	PageBytes int
 	// PageItems is how many items a page of a query reads at most; 0 is no bound.
@@ -76,11 +71,7 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 			return operation(c.Op, err)
 		}
 	}
-	err := do(&f)
-	if f.dry && d.Dry != nil {
-		d.Dry(ctx, c)
-	}
-	if err != nil {
+	if err := do(&f); err != nil {
 		var odd *unknown
 		if errors.As(err, &odd) {
 			d.report("%s of %s: %v", c.Op, c.On, err)
@@ -88,14 +79,6 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 		return operation(c.Op, err)
 	}
 	return f.end(ctx, c)
-}
-
-// served reports whether there is room for one read or write of an item, also in
-// the index if the write is of one; f notes if not.
-func (d *DynamoDB) served(f *Fault, t *table, hash value, write bool) bool {
-	ok := t.room.serves(hash, time.Now(), d.Capacity, write)
-	f.dry = f.dry || !ok
-	return ok
 }
 
 // use notes what was consumed of a table.
@@ -237,12 +220,12 @@ func (d *DynamoDB) one(f *Fault, w *write) (was, is item, err error) {
 	if d.busy[w.spot()] {
 		return nil, nil, conflict()
 	}
-	if !d.served(f, w.table, w.at.hash, true) {
+	if !f.served(&w.table.room, w.at.hash, true) {
 		return nil, nil, Throttled()
 	}
 	was, is, err = d.judge(w)
-	if err == nil && !w.table.index.serves(w.table, was, is, d.Capacity) {
-		f.dry, err = true, Throttled()
+	if err == nil && !w.table.index.serves(f, w.table, was, is) {
+		err = Throttled()
 	}
 	if err != nil {
 		var refused *types.ConditionalCheckFailedException
@@ -305,7 +288,7 @@ func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...
 		if err != nil {
 			return err
 		}
-		if !d.served(f, t, p.hash, false) {
+		if !f.served(&t.room, p.hash, false) {
 			return Throttled()
 		}
 		out = &dynamodb.GetItemOutput{}
@@ -448,7 +431,7 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 					return invalid("Provided list of item keys contains duplicates")
 				}
 				seen[p] = true
-				if f.Part != nil && f.Part(i) || size > 16<<20 || !d.served(f, t, p.hash, false) {
+				if f.Part != nil && f.Part(i) || size > 16<<20 || !f.served(&t.room, p.hash, false) {
 					of := out.UnprocessedKeys[name]
 					of.ConsistentRead = aws.Bool(true)
 					of.Keys = append(of.Keys, copied(k))
@@ -529,7 +512,7 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 				continue
 			}
 			switch _, _, err := d.one(f, w); {
-			case throttled(err):
+			case IsThrottled(err):
 				out.UnprocessedItems[name] = append(out.UnprocessedItems[name], list[i])
 			case err != nil:
 				return err
@@ -571,8 +554,8 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 				continue
 			}
 			was[i], is[i], err = d.judge(w)
-			if !d.served(f, w.table, w.at.hash, true) || err == nil && !w.table.index.serves(w.table, was[i], is[i], d.Capacity) {
-				f.dry, failed = true, true
+			if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, w.table, was[i], is[i]) {
+				failed = true
 				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"), aws.String("Throughput exceeds the current capacity of your table or index")
 				continue
 			}
@@ -824,7 +807,7 @@ func statementError(err error, update bool) *types.BatchStatementError {
 		e.Code = types.BatchStatementErrorCodeEnumDuplicateItem
 	case errors.As(err, &gone):
 		e.Code = types.BatchStatementErrorCodeEnumResourceNotFound
-	case throttled(err):
+	case IsThrottled(err):
 		e.Code = types.BatchStatementErrorCodeEnumThrottlingError
 	}
 	return e
@@ -948,8 +931,7 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 	if in.IndexName != nil {
 		room = &t.index.room
 	}
-	if !room.serves(part, time.Now(), d.Capacity, false) {
-		f.dry = true
+	if !f.served(room, part, false) {
 		return nil, Throttled()
 	}
 	var rows []row

@@ -44,7 +44,8 @@ type Fault struct {
 	// are removed come again.
 	Again func(i int) bool
 	// Spent says which messages another receipt takes first whose answer nobody reads.
-	Spent func(i int) bool
+	// It may not call back.
+	Spent func(m Message) bool
 	// Stale is how far behind an index is read, on top of its lag.
 	Stale time.Duration
 	// Short is the most items that a page has; 0 is no bound of its own.
@@ -52,8 +53,11 @@ type Fault struct {
 	// Between is called before each item of a BatchGetItem but the first: such
 	// a read is no snapshot.
 	Between func()
-
-	dry bool // there was no room for a part of it
+	// Capacity is the share that there is of what an account serves a second; what is
+	// beyond it is throttled, item by item where it is a batch. 0 is no bound.
+	Capacity float64
+	// Dry is called where that throttles; nil is nobody.
+	Dry func()
 }
 
 // Faults is asked once for each request; nil is none. It may be called by many
@@ -142,7 +146,8 @@ func Throttled() error {
 	return &smithy.GenericAPIError{Code: "ThrottlingException", Message: "Rate exceeded", Fault: smithy.FaultClient}
 }
 
-func throttled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
+// IsThrottled reports that an error is Throttled.
+func IsThrottled(err error) bool { return err != nil && err.Error() == Throttled().Error() }
 
 // only says which field of an input is set that is not among those named.
 func only(in any, names ...string) error {

@@ -350,8 +350,8 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 	}
 	if f.Spent != nil && len(visible) > 0 {
 		left := visible[:0]
-		for i, m := range visible {
-			if !f.Spent(i) {
+		for _, m := range visible {
+			if !f.Spent(m.Message) {
 				left = append(left, m)
 				continue
 			}

@@ -223,20 +223,16 @@ func (x *index) follow(t *table, p place, was, is item, now time.Time, lag time.
 
 // serves reports whether there is room for what a write changes in the index; one
 // that is throttled pushes back on its table.
-func (x *index) serves(t *table, was, is item, share float64) bool {
+func (x *index) serves(f *Fault, t *table, was, is item) bool {
 	if x == nil {
 		return true
 	}
 	oldHash, old, had := x.project(t, was)
 	newHash, next, has := x.project(t, is)
-	now := time.Now()
-	switch {
-	case had == has && oldHash == newHash && old.sort == next.sort:
+	if had == has && oldHash == newHash && old.sort == next.sort {
 		return true
-	case had && !x.room.serves(oldHash, now, share, true):
-		return false
 	}
-	return !has || x.room.serves(newHash, now, share, true)
+	return (!had || f.served(&x.room, oldHash, true)) && (!has || f.served(&x.room, newHash, true))
 }
 
 // settle applies what has arrived.

@@ -1,0 +1,176 @@
+package awsload
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+)
+
+// Bounds of what answers a person, or an executor. (API Gateway quotas: 30 s for an
+// HTTP API, which infra leaves a second of; Lambda quotas: 6 MB of a response.)
+const (
+	doorTimeout = 29 * time.Second
+	maxAnswer   = 6 << 20
+)
+
+// account puts between a function and the stand-ins what they leave out of AWS.
+type account struct {
+	has fakeaws.Account
+	mu  sync.Mutex
+	r   *rand.Rand
+}
+
+func newAccount(has fakeaws.Account) *account {
+	return &account{has: has, r: rand.New(rand.NewPCG(1, 1))}
+}
+
+// fault draws what becomes of a request of so many entries.
+func (a *account) fault(op string, entries int) fakeaws.Fault {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.has.Fault(fakeaws.Call{Op: op, N: entries}, a.r)
+}
+
+// throttle answers a request for which there is no room, as its service does.
+func throttle(w http.ResponseWriter, sqs bool) {
+	kind := "com.amazonaws.dynamodb.v20120810#ThrottlingException"
+	if sqs {
+		kind = "com.amazonaws.sqs#RequestThrottled"
+	}
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusBadRequest)
+	fmt.Fprintf(w, `{"__type":%q,"message":"Rate exceeded"}`, kind)
+}
+
+// cut ends a connection without an answer.
+func cut() { panic(http.ErrAbortHandler) }
+
+type document = map[string]json.RawMessage
+
+// batch is a request of many entries, which an account may do a part of.
+type batch struct {
+	doc    document
+	table  string   // of those that name one
+	within document // the document of the table, where its keys are in one
+	at     string   // where the entries are in doc, or in within
+	all    []json.RawMessage
+	kept   []int
+}
+
+// batchOf reads a request; nil if it has no entries of which a part may fail.
+func batchOf(op string, body []byte) *batch {
+	b := &batch{}
+	if json.Unmarshal(body, &b.doc) != nil {
+		return nil
+	}
+	var from json.RawMessage
+	switch op {
+	case "BatchGetItem", "BatchWriteItem":
+		var tables document
+		if json.Unmarshal(b.doc["RequestItems"], &tables) != nil || len(tables) != 1 {
+			return nil
+		}
+		for b.table, from = range tables {
+		}
+		if op == "BatchGetItem" {
+			if json.Unmarshal(from, &b.within) != nil {
+				return nil
+			}
+			b.at, from = "Keys", b.within["Keys"]
+		}
+	case "BatchExecuteStatement":
+		b.at, from = "Statements", b.doc["Statements"]
+	case "SendMessageBatch", "DeleteMessageBatch", "ChangeMessageVisibilityBatch":
+		b.at, from = "Entries", b.doc["Entries"]
+	default:
+		return nil
+	}
+	if json.Unmarshal(from, &b.all) != nil {
+		return nil
+	}
+	return b
+}
+
+// without is the request without what is refused. One entry at least is done.
+func (b *batch) without(refused func(i int) bool) []byte {
+	var kept []json.RawMessage
+	for i := range b.all {
+		if no := refused(i); i == 0 || !no {
+			b.kept, kept = append(b.kept, i), append(kept, b.all[i])
+		}
+	}
+	doc := b.doc
+	switch b.at {
+	case "":
+		doc["RequestItems"] = encoded(map[string]any{b.table: kept})
+	case "Keys":
+		b.within["Keys"] = encoded(kept)
+		doc["RequestItems"] = encoded(map[string]any{b.table: b.within})
+	default:
+		doc[b.at] = encoded(kept)
+	}
+	return encoded(doc)
+}
+
+// with is the answer of the part that was done, with what was refused.
+func (b *batch) with(answered []byte) []byte {
+	var doc document
+	if len(b.kept) == len(b.all) || json.Unmarshal(answered, &doc) != nil {
+		return answered
+	}
+	var refused []json.RawMessage
+	for i, e := range b.all {
+		if !slices.Contains(b.kept, i) {
+			refused = append(refused, e)
+		}
+	}
+	switch b.at {
+	case "":
+		doc["UnprocessedItems"] = encoded(map[string]any{b.table: refused})
+	case "Keys":
+		b.within["Keys"] = encoded(refused)
+		doc["UnprocessedKeys"] = encoded(map[string]any{b.table: b.within})
+	case "Statements":
+		var done []json.RawMessage
+		if json.Unmarshal(doc["Responses"], &done) != nil || len(done) != len(b.kept) {
+			return answered
+		}
+		all := make([]json.RawMessage, len(b.all))
+		for i := range all {
+			all[i] = json.RawMessage(`{"Error":{"Code":"ThrottlingError","Message":"Rate exceeded"}}`)
+		}
+		for k, i := range b.kept {
+			all[i] = done[k]
+		}
+		doc["Responses"] = encoded(all)
+	default:
+		var failed []json.RawMessage
+		_ = json.Unmarshal(doc["Failed"], &failed) // there may be none
+		for _, e := range refused {
+			var of struct{ Id string }
+			_ = json.Unmarshal(e, &of)
+			failed = append(failed, json.RawMessage(`{"Id":`+strconv.Quote(of.Id)+`,"Code":"InternalError","SenderFault":false,"Message":"internal failure"}`))
+		}
+		doc["Failed"] = encoded(failed)
+	}
+	return encoded(doc)
+}
+
+// encoded is a value that was decoded, or is made of such.
+func encoded(v any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		panic(err)
+	}
+	return bytes.TrimSpace(b.Bytes())
+}

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package awsload
+
+import "os"
+
+func freeze(*os.Process) {}
+func thaw(*os.Process)   {}
