@@ -63,28 +63,11 @@ func (c *applyCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	body := api.ApplyRequest{Set: doc.Set, Prune: c.Prune, DryRun: c.DryRun}
-	for _, a := range doc.Apps {
-		body.Apps = append(body.Apps, api.AppSpecOf(a.Spec))
-	}
-	for _, j := range doc.Jobs {
-		body.Jobs = append(body.Jobs, api.JobSpecOf(j.Spec))
-	}
-	if c.Prune && !c.DryRun && !c.Yes {
-		try := body
-		try.DryRun = true
-		res, err := client.Decode[api.ApplyResult](cl.Apply(e.Ctx, try))
-		if err != nil {
-			return err
-		}
-		if ok, err := c.ask(e, &res); err != nil || !ok {
-			return err
-		}
-	}
-	res, err := client.Decode[api.ApplyResult](cl.Apply(e.Ctx, body))
-	if err != nil {
+	a := newApplying(e, cl, doc, c.Prune)
+	if err := c.do(e, a); err != nil {
 		return err
 	}
+	res := a.res
 	code := c.exit(&res)
 	if e.json() {
 		if err := e.printJSON(appliedOf(&res)); err != nil {
@@ -94,6 +77,22 @@ func (c *applyCmd) Run(e *Env) error {
 	}
 	c.print(e, doc, &res)
 	return exitWith(code)
+}
+
+// do checks all, asks before anything is deleted, and stores it.
+func (c *applyCmd) do(e *Env, a *applying) error {
+	if a.small() {
+		return a.ask(true, numbers(0, len(a.apps)), spanOfJobs{0, len(a.jobs)}, c.DryRun)
+	}
+	if err := a.check(); err != nil || c.DryRun || a.refused() {
+		return err
+	}
+	if c.Prune && !c.Yes {
+		if ok, err := c.ask(e, &a.res); err != nil || !ok {
+			return err
+		}
+	}
+	return a.store()
 }
 
 // badManifest makes what is wrong with a file a matter of usage.

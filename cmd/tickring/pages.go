@@ -65,12 +65,13 @@ func part[T any](e *Env, first bool, ask func() (T, error)) (T, error) {
 	}
 }
 
-// passes reports whether the same may work in a moment.
+// passes reports whether the same may work in a moment. What stands before a server
+// and answers in its place says that it asked too much, or waited too long.
 func passes(err error) bool {
 	if r, ok := errors.AsType[*client.Refusal](err); ok {
 		return r.Code == string(core.CodeUnavailable) || r.Code == string(core.CodeInternal)
 	}
-	return true
+	return errors.Is(err, client.ErrNoAnswer)
 }
 
 // cutOff is the error of what ended before its end: what was done, and the

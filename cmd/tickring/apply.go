@@ -1,0 +1,257 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// Bounds of a part of a file: a function is given 6 MB at most, and is through with
+// so many jobs long before an HTTP API ends the wait.
+const (
+	partJobs  = 500
+	partApps  = 100
+	partBytes = 1 << 20
+)
+
+// applying is one apply of any number of jobs: all parts are checked before the
+// first is stored, so what is wrong anywhere in the file changes nothing.
+type applying struct {
+	e     *Env
+	cl    *client.Client
+	set   string
+	prune bool
+	apps  []api.AppSpec
+	jobs  []api.JobSpec
+	at    map[string]int // of an app in apps
+	res   api.ApplyResult
+}
+
+func newApplying(e *Env, cl *client.Client, doc *manifest.Document, prune bool) *applying {
+	a := &applying{e: e, cl: cl, set: doc.Set, prune: prune, at: map[string]int{}}
+	for i, app := range doc.Apps {
+		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
+		a.at[app.Spec.Name] = i
+	}
+	for _, j := range doc.Jobs {
+		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
+	}
+	a.res.Apps, a.res.Jobs = make([]api.AppResult, len(a.apps)), make([]api.JobResult, len(a.jobs))
+	for i := range a.apps {
+		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
+	}
+	return a
+}
+
+// spanOfJobs is some of the jobs, from, up to and without to.
+type spanOfJobs struct{ from, to int }
+
+// parts cuts the jobs into spans that a request takes.
+func (a *applying) parts() []spanOfJobs {
+	var list []spanOfJobs
+	s, size := spanOfJobs{}, 0
+	for i := range a.jobs {
+		raw, err := json.Marshal(&a.jobs[i])
+		if err != nil { // the request says so
+			raw = nil
+		}
+		if s.to-s.from == partJobs || s.to > s.from && size+len(raw) > partBytes {
+			list, s, size = append(list, s), spanOfJobs{i, i}, 0
+		}
+		s.to, size = i+1, size+len(raw)
+	}
+	if s.to > s.from {
+		list = append(list, s)
+	}
+	return list
+}
+
+// small reports that all fits into one request, which checks and stores at once.
+func (a *applying) small() bool { return !a.prune && len(a.parts()) <= 1 && len(a.apps) <= partApps }
+
+// ask makes one request and puts its answer in place. One whose answer is too long,
+// or too late, is halved.
+func (a *applying) ask(first bool, apps []int, s spanOfJobs, dry bool) error {
+	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	for _, i := range apps {
+		body.Apps = append(body.Apps, a.apps[i])
+	}
+	res, err := part(a.e, first, func() (api.ApplyResult, error) { return client.Decode[api.ApplyResult](a.cl.Apply(a.e.Ctx, body)) })
+	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
+		half := s.from + n/2
+		if err := a.ask(first, apps, spanOfJobs{s.from, half}, dry); err != nil {
+			return err
+		}
+		return a.ask(false, apps, spanOfJobs{half, s.to}, dry)
+	}
+	if err != nil {
+		return err
+	}
+	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from {
+		return fmt.Errorf("the server answered of %d apps and %d jobs, and was asked of %d and %d", len(res.Apps), len(res.Jobs), len(apps), s.to-s.from)
+	}
+	for k, i := range apps {
+		a.res.Apps[i] = res.Apps[k]
+	}
+	copy(a.res.Jobs[s.from:], res.Jobs)
+	a.res.Applied = a.res.Applied || res.Applied
+	return nil
+}
+
+// tooMuch reports that a server was there, and what is before it gave no answer of
+// its own: it was too long, or came too late.
+func tooMuch(err error) bool {
+	_, refused := errors.AsType[*client.Refusal](err)
+	return !refused && !errors.Is(err, client.ErrNoAnswer)
+}
+
+// used are the apps of the file that some jobs belong to.
+func (a *applying) used(s spanOfJobs) []int {
+	var list []int
+	for i := range a.jobs[s.from:s.to] {
+		if at, is := a.at[a.jobs[s.from+i].App]; is && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// check asks what would become of all, and changes nothing.
+func (a *applying) check() error {
+	tell := a.e.progress()
+	defer tell.end()
+	first := true
+	for i := 0; i < len(a.apps); i += partApps {
+		if err := a.ask(first, numbers(i, min(i+partApps, len(a.apps))), spanOfJobs{}, true); err != nil {
+			return err
+		}
+		first = false
+	}
+	for _, s := range a.parts() {
+		if err := a.ask(first, a.used(s), s, true); err != nil {
+			return err
+		}
+		first = false
+		tell.say("%d of %s checked", s.to, plural(len(a.jobs), "job"))
+	}
+	if !a.prune {
+		return nil
+	}
+	return a.left()
+}
+
+// left lists what the set made and the file does not name, as what is to be deleted.
+func (a *applying) left() error {
+	named := make(map[string]bool, len(a.jobs))
+	for i := range a.jobs {
+		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
+	}
+	for params := (api.ListJobsParams{Set: a.set, Limit: 100}); ; {
+		page, err := part(a.e, false, func() (api.JobPage, error) { return client.Decode[api.JobPage](a.cl.ListJobs(a.e.Ctx, &params)) })
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
+				a.res.Jobs = append(a.res.Jobs, api.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
+			}
+		}
+		if params.After = page.Next; params.After == 0 {
+			break
+		}
+	}
+	apps, err := a.e.apps()
+	for i := range apps {
+		if _, is := a.at[apps[i].Name]; !is && apps[i].Set == a.set {
+			a.res.Apps = append(a.res.Apps, api.AppResult{Name: apps[i].Name, Change: "deleted"})
+		}
+	}
+	return err
+}
+
+func (a *applying) refused() bool {
+	return slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
+}
+
+// store makes it so, part by part. Where that ends before its end it says what was
+// made; to say the same again goes on, for what is as wanted is left alone.
+func (a *applying) store() error {
+	tell := a.e.progress()
+	defer tell.end()
+	stopped := func(done int, err error) error {
+		return a.e.cutOff(err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are", done, plural(len(a.jobs), "job"), min(partJobs, len(a.jobs)-done)),
+			"the same command: what is as the file says is left alone")
+	}
+	for i := 0; i < len(a.apps); i += partApps {
+		if err := a.ask(false, numbers(i, min(i+partApps, len(a.apps))), spanOfJobs{}, false); err != nil {
+			return stopped(0, err)
+		}
+	}
+	for _, s := range a.parts() {
+		if err := a.ask(false, nil, s, false); err != nil {
+			return stopped(s.from, err)
+		}
+		tell.say("%d of %s stored", s.to, plural(len(a.jobs), "job"))
+	}
+	if !a.prune || a.refused() {
+		return nil
+	}
+	gone := a.res.Jobs[len(a.jobs):]
+	for i := range gone {
+		if err := a.remove(&gone[i]); err != nil {
+			return a.e.cutOff(err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are", i, plural(len(gone), "job")), "the same command")
+		}
+		tell.say("%d of %s deleted", i+1, plural(len(gone), "job"))
+	}
+	for i := range a.res.Apps[len(a.apps):] {
+		app := &a.res.Apps[len(a.apps)+i]
+		_, err := part(a.e, false, func() (struct{}, error) { return client.Decode[struct{}](a.cl.DeleteApp(a.e.Ctx, app.Name)) })
+		if app.Error, err = refusedOf(err); err != nil {
+			return err
+		}
+		if app.Error != nil {
+			app.Change = "refused"
+		}
+	}
+	return nil
+}
+
+// remove deletes one job as it was listed: one that was changed since stays.
+func (a *applying) remove(j *api.JobResult) error {
+	rev := j.Rev
+	_, err := part(a.e, false, func() (api.JobResult, error) {
+		return client.Decode[api.JobResult](a.cl.DeleteJob(a.e.Ctx, j.App, j.Name, &api.DeleteJobParams{IfRev: &rev}))
+	})
+	if j.Error, err = refusedOf(err); j.Error != nil {
+		j.Change = "refused"
+	}
+	return err
+}
+
+// refusedOf is what was refused of one thing; what is not there any more was done by
+// somebody faster. Any other error ends the command.
+func refusedOf(err error) (*api.Error, error) {
+	r, is := errors.AsType[*client.Refusal](err)
+	switch {
+	case !is:
+		return nil, err
+	case r.Code == string(core.CodeNotFound):
+		return nil, nil
+	}
+	return &api.Error{Code: r.Code, Field: r.Field, Value: r.Value, Message: r.Message}, nil
+}
+
+func numbers(from, to int) []int {
+	list := make([]int, 0, to-from)
+	for i := from; i < to; i++ {
+		list = append(list, i)
+	}
+	return list
+}

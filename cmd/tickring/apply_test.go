@@ -1,0 +1,169 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/memory"
+)
+
+// parted is a server whose requests can be broken off, as an HTTP API does.
+type parted struct {
+	t     *testing.T
+	e     *engine.Engine
+	url   string
+	most  int                                              // jobs in one request
+	fails func(n int, body *api.ApplyRequest) (status int) // of the nth apply, from 1; 0: it does not
+	n     int
+}
+
+func newParted(t *testing.T) *parted {
+	p := &parted{t: t, e: memory.Open(memory.Options{})}
+	end := finish.New(p.e.Finish, p.e.Ring, finish.Options{Plan: plan.Local()})
+	h := api.NewHandler(manage.New(p.e.Manage, p.e.Ring, end, nil, manage.Options{Plan: plan.Local()}), nil, api.Options{Token: "sesame"})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/apply" {
+			raw, err := io.ReadAll(r.Body)
+			if err != nil {
+				t.Error(err)
+			}
+			var body api.ApplyRequest
+			if err := json.Unmarshal(raw, &body); err != nil {
+				t.Error(err)
+			}
+			p.n, p.most = p.n+1, max(p.most, len(body.Jobs))
+			if p.fails != nil {
+				if status := p.fails(p.n, &body); status != 0 {
+					w.WriteHeader(status)
+					fmt.Fprint(w, `{"message":"Service Unavailable"}`)
+					return
+				}
+			}
+			r.Body = io.NopCloser(bytes.NewReader(raw))
+		}
+		h.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	p.url = s.URL
+	return p
+}
+
+// apply applies n jobs, the last of them with a schedule, and answers the exit code.
+func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs string) {
+	p.t.Helper()
+	var b strings.Builder
+	b.WriteString("version: 1\nset: fleet\napps:\n  - name: shop\njobs:\n")
+	for i := range n {
+		every := "1h"
+		if i == n-1 {
+			every = last
+		}
+		fmt.Fprintf(&b, "  - {app: shop, name: job-%d, handler: demo, schedule: {every: %s}}\n", i, every)
+	}
+	file := filepath.Join(p.t.TempDir(), "jobs.yaml")
+	if err := os.WriteFile(file, []byte(b.String()), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+	var o, e bytes.Buffer
+	env := map[string]string{"TICKRING_ENDPOINT": p.url, "TICKRING_TOKEN": "sesame"}
+	code = Main(p.t.Context(), append([]string{"apply", "-f", file}, flags...), strings.NewReader(""), &o, &e, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	return code, o.String(), e.String()
+}
+
+func (p *parted) jobs() int {
+	p.t.Helper()
+	list, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// TestApplyInParts: a file of any number of jobs is applied in parts that one
+// request takes, and what is promised of a file holds over all of them.
+func TestApplyInParts(t *testing.T) {
+	p := newParted(t)
+	says := func(what, text string, want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if !strings.Contains(text, w) {
+				t.Errorf("%s: it does not say %q:\n%.2000s", what, w, text)
+			}
+		}
+	}
+	const n = 1700
+	if code, out, _ := p.apply(n, "0s"); code != exitUsage || p.jobs() != 0 {
+		t.Errorf("a file that is wrong by itself: %d, %d jobs: %.300s", code, p.jobs(), out)
+	}
+	if code, out, errs := p.apply(n, "1h", "--dry-run"); code != exitDone || p.jobs() != 0 {
+		t.Errorf("dry run: %d, %d jobs: %s", code, p.jobs(), errs)
+	} else {
+		says("dry run", out, fmt.Sprintf("%d to create", n+1))
+	}
+	// Part of the way, and on.
+	p.n, p.fails = 0, func(_ int, body *api.ApplyRequest) int {
+		if !body.DryRun && p.jobs() >= 1000 {
+			return http.StatusUnauthorized
+		}
+		return 0
+	}
+	code, _, errs := p.apply(n, "1h")
+	if code != exitFailed || p.jobs() != 1000 {
+		t.Errorf("broken off: %d, %d jobs", code, p.jobs())
+	}
+	says("broken off", errs, "1000 of 1700 jobs are stored; of those after them at most 500 more are", "go on with: the same command")
+	// What comes too late for whoever stands before it is asked for in halves.
+	p.fails = func(_ int, body *api.ApplyRequest) int {
+		if len(body.Jobs) > 200 {
+			return http.StatusBadGateway
+		}
+		return 0
+	}
+	code, out, errs := p.apply(n, "1h")
+	if code != exitDone || p.jobs() != n {
+		t.Errorf("the rest: %d, %d jobs: %s", code, p.jobs(), errs)
+	}
+	says("the rest", out, "700 created, 1001 unchanged")
+	// What is refused in one part changes nothing in the others.
+	p.fails = nil
+	other := `{"apps":[{"name":"shop","set":"fleet"}],"jobs":[{"app":"shop","name":"job-1700","handler":"demo","set":"other","schedule":{"every":"1h"}}]}`
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, p.url+"/v1/apply", strings.NewReader(other))
+	r.Header.Set("Authorization", "Bearer sesame")
+	if resp, err := http.DefaultClient.Do(r); err != nil || resp.StatusCode != http.StatusOK {
+		t.Fatal(resp, err)
+	} else {
+		resp.Body.Close()
+	}
+	if code, out, _ := p.apply(1900, "2h"); code != exitRefused || p.jobs() != n+1 {
+		t.Errorf("refused: %d, %d jobs", code, p.jobs())
+	} else {
+		says("refused", out, "nothing was changed", "belongs to the set")
+	}
+	// Pruned is what the set made and the file does not name, and nothing else.
+	if code, out, _ := p.apply(1100, "1h", "--prune", "--dry-run"); code != exitDone || p.jobs() != n+1 {
+		t.Errorf("dry run of a prune: %d, %d jobs", code, p.jobs())
+	} else {
+		says("dry run of a prune", out, "600 to delete, 1101 unchanged")
+	}
+	if code, out, errs := p.apply(1100, "1h", "--prune", "--yes"); code != exitDone || p.jobs() != 1101 {
+		t.Errorf("prune: %d, %d jobs: %s", code, p.jobs(), errs)
+	} else {
+		says("prune", out, "600 deleted, 1101 unchanged")
+	}
+	if p.most > partJobs {
+		t.Errorf("%d jobs in one request", p.most)
+	}
+}
