@@ -281,6 +281,30 @@ func TestQueues(t *testing.T) {
 	}
 }
 
+// A message that is offered to a function which may not run counts as received: who
+// shuts functions out, as docs/operations.md says, takes the mappings of all that
+// take messages away first.
+func TestShutOutByMappings(t *testing.T) {
+	b, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	off, none := strings.Index(doc, "\nmappings --no-enabled\n"), strings.Index(doc, "--reserved-concurrent-executions 0")
+	if off < 0 || none < off || !strings.Contains(doc[none:], "\nmappings --enabled\n") {
+		t.Errorf("mappings go off at %d, concurrency at %d", off, none)
+	}
+	_, loop, _ := strings.Cut(doc, "mappings() {\n  for f in ")
+	loop, _, _ = strings.Cut(loop, ";")
+	tmpl := synth(t, infra.Props{})
+	for _, id := range tmpl.of(t, "AWS::Lambda::EventSourceMapping") {
+		fn := refers(tmpl.Resources[id].Properties["FunctionName"])
+		if name := strings.TrimPrefix(strings.SplitN(fn, "Function", 2)[0], "Tickring"); !slices.Contains(strings.Fields(loop), name) {
+			t.Errorf("%s takes messages, and its mappings stay on: %s", name, loop)
+		}
+	}
+}
+
 // Each function is as small as it can be, and says only what matters.
 func TestFunctions(t *testing.T) {
 	tmpl := synth(t, infra.Props{Memory: map[string]float64{"dispatch": 512}})
