@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 	"github.com/tickring/tickring/internal/awsload"
 )
 
@@ -36,6 +37,14 @@ func load(t *testing.T, run func(context.Context, awsload.Options) (*awsload.Rep
 // early, and only those come twice that a process had in hand when it died.
 func TestLoad(t *testing.T) {
 	load(t, awsload.Run, awsload.Options{Fires: *loadFires, Kill: *loadKills, TickKills: *loadTickKills})
+}
+
+// TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are
+// done in part, and messages come twice or are spent by pollers that are throttled.
+func TestLoadInAnAccount(t *testing.T) {
+	load(t, awsload.Run, awsload.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
+		Throttled: 0.02, Cut: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Twice: 0.05, Spent: 0.02,
+	}})
 }
 
 // TestPurge: the queue is purged under load, and nothing planned is on it any
