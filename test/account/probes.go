@@ -47,6 +47,7 @@ func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.probeApply(ctx)
 	p.probeHerd(ctx)
 	p.probeHops(ctx)
+	p.probeChain(ctx)
 	if _, ok := p.place.(*emulator); ok {
 		p.probeCounter(ctx)
 		p.report.unshown = []string{
@@ -178,7 +179,7 @@ func (p *proof) probeApply(ctx context.Context) {
 		}
 		took := time.Since(began).Round(time.Second)
 		out, err := p.cli(ctx, "apply", "--dry-run", "-f", file)
-		if err == nil && !strings.Contains(out, fmt.Sprintf("%d unchanged", p.o.apply)) {
+		if err == nil && !strings.Contains(out, fmt.Sprintf("%d unchanged", p.o.apply+1)) { // with their app
 			err = errors.New(out[max(0, len(out)-300):])
 		}
 		if err != nil {
@@ -255,45 +256,50 @@ func (p *proof) herd(ctx context.Context) (n int, err error) {
 // functions call one another.
 func (p *proof) probeHops(ctx context.Context) {
 	what := fmt.Sprintf("a run is tried %d times through the ring: nothing takes that for a runaway loop", hops+1)
-	err := func() error {
-		file, err := p.write("hops.yaml", fmt.Sprintf("version: 1\napps:\n"+
-			"  - {name: hops, executors: [\"call:https://proof.invalid/\"]}\njobs:\n"+
-			"  - {app: hops, name: hops, handler: \"POST /x\", retry: {max: %d, delay: 1s}}\n", hops))
-		if err != nil {
-			return err
-		}
-		if _, err := p.cli(ctx, "apply", "-f", file); err != nil {
-			return err
-		}
-		if _, err := p.cli(ctx, "trigger", "hops/hops"); err != nil {
-			return err
-		}
-		ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
-		defer cancel()
-		tried := 0
-		err = again(ctx, 2*time.Second, func() (bool, error) {
-			var page struct{ Runs []struct{ State string } }
-			if err := p.api(ctx, "/v1/runs", url.Values{"job": {"hops/hops"}, "limit": {"100"}}, &page); err != nil {
-				return false, err
-			}
-			tried = 0
-			for _, r := range page.Runs {
-				if r.State == "failed" {
-					tried++
-				}
-			}
-			return tried == hops+1, nil
-		})
-		if err != nil {
-			return fmt.Errorf("%d attempts have failed: %w", tried, err)
-		}
-		return nil
-	}()
+	err := p.comes(ctx, "hops/hops", "failed", hops+1, fmt.Sprintf("version: 1\napps:\n"+
+		"  - {name: hops, executors: [\"call:https://proof.invalid/\"]}\njobs:\n"+
+		"  - {app: hops, name: hops, handler: \"POST /x\", retry: {max: %d, delay: 1s}}\n", hops), "trigger", "hops/hops")
+	p.report.says(what, err == nil, "%d attempts%s", hops+1, told(err))
+}
+
+// probeChain has the end of a run begin the next as often: the executor's own
+// function is in that chain, and nobody allowed it to loop.
+func (p *proof) probeChain(ctx context.Context) {
+	what := fmt.Sprintf("%d runs of which each begins with the end of the one before: their executor is not stopped as a loop", hops+1)
+	name := p.apps[1].name + "/chain"
+	err := p.comes(ctx, name, "succeeded", hops+1, fmt.Sprintf("version: 1\njobs:\n"+
+		"  - {app: %s, name: chain, handler: work, schedule: {fixedDelay: 1s}}\n", p.apps[1].name), "get", name)
+	_, paused := p.cli(ctx, "pause", name, "--reason", "it is proven")
+	err = errors.Join(err, paused)
+	p.report.says(what, err == nil, "%d runs%s", hops+1, told(err))
+}
+
+// comes applies a file, says one more command, and waits until a job has so many
+// runs that ended so.
+func (p *proof) comes(ctx context.Context, job, state string, want int, file string, command ...string) error {
+	path, err := p.write("probe.yaml", file)
 	if err != nil {
-		p.report.fails(what, err)
-		return
+		return err
 	}
-	p.report.says(what, true, "%d attempts", hops+1)
+	for _, args := range [][]string{{"apply", "-f", path}, command} {
+		if _, err := p.cli(ctx, args...); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, 8*time.Minute)
+	defer cancel()
+	n := 0
+	if err := again(ctx, 2*time.Second, func() (bool, error) {
+		var page struct{ Runs []struct{ State string } }
+		if err := p.api(ctx, "/v1/runs", url.Values{"job": {job}, "state": {state}, "limit": {"100"}}, &page); err != nil {
+			return false, err
+		}
+		n = len(page.Runs)
+		return n >= want, nil
+	}); err != nil {
+		return fmt.Errorf("%d runs of %s are %s: %w", n, job, state, err)
+	}
+	return nil
 }
 
 // probeCounter has the function that counts invoked once, where no job does.
