@@ -7,6 +7,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -33,6 +34,10 @@ type Options struct {
 	Now func() time.Time
 	// AllowNoToken lets results of runs of an app without a token in.
 	AllowNoToken bool
+	// TokenFor is how long the token of an app lets results in after it was read: so
+	// long after a token is taken away it may still. 0: it is read for each callback.
+	// Another token than the one that is remembered is always compared with the stored one.
+	TokenFor time.Duration
 }
 
 // Callback takes results.
@@ -40,6 +45,7 @@ type Callback struct {
 	store  Store
 	finish Finisher
 	o      Options
+	known  known
 }
 
 // New makes a Callback.
@@ -47,7 +53,7 @@ func New(store Store, f Finisher, o Options) *Callback {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	return &Callback{store: store, finish: f, o: o}
+	return &Callback{store: store, finish: f, o: o, known: known{apps: map[core.JobID]string{}, tokens: map[string]token{}}}
 }
 
 // Caller is who reports. The token must be that of the app of each run.
@@ -101,6 +107,47 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []Result, err
 			ids = append(ids, id)
 		}
 	}
+	ids = c.blind(ctx, from, results, ids, first, errs)
+	c.judge(ctx, from, results, ids, first, errs)
+	for i, r := range results {
+		if k, ok := first[core.RunID(r.LogID)]; ok && k != i {
+			errs[i] = errs[k]
+		}
+	}
+}
+
+// blind ends runs of which nothing has to be read: successes of jobs whose app is
+// known, and whose caller has its token. It answers the others, and what was
+// refused: why, reading tells. That a job's runs are of the app is a condition of
+// the write, for a job may have moved since.
+func (c *Callback) blind(ctx context.Context, from Caller, results []Result, ids []core.RunID, first map[core.RunID]int, errs []error) (others []core.RunID) {
+	now := c.o.Now()
+	may := c.proves(ctx, from, ids, now)
+	var ends []finish.Result
+	for _, id := range ids {
+		app, ok := may[id.Job()]
+		end := Translate(results[first[id]], now)
+		if end.App = app; !ok || end.State != core.Succeeded {
+			others = append(others, id)
+			continue
+		}
+		ends = append(ends, end)
+	}
+	if len(ends) == 0 {
+		return others
+	}
+	for k, err := range c.finish.End(ctx, ends) {
+		if errors.Is(err, core.ErrRefused) {
+			others = append(others, ends[k].Run)
+			continue
+		}
+		errs[first[ends[k].Run]] = err
+	}
+	return others
+}
+
+// judge reads the runs of results, and ends those that their caller may end.
+func (c *Callback) judge(ctx context.Context, from Caller, results []Result, ids []core.RunID, first map[core.RunID]int, errs []error) {
 	if len(ids) == 0 {
 		return
 	}
@@ -138,11 +185,6 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []Result, err
 			errs[first[e.Run]] = answers[k]
 		}
 	}
-	for i, r := range results {
-		if k, ok := first[core.RunID(r.LogID)]; ok && k != i {
-			errs[i] = errs[k]
-		}
-	}
 }
 
 func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]core.Run) (map[string]core.App, error) {
@@ -157,9 +199,13 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]co
 			names = append(names, r.App)
 		}
 	}
+	now := c.o.Now()
 	found, unread, err := c.store.Apps(ctx, names)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
+	}
+	if err == nil {
+		c.known.note(runs, found, now)
 	}
 	return found, err
 }
@@ -176,15 +222,21 @@ func (c *Callback) permit(from Caller, run *core.Run, apps map[string]core.App, 
 		return passing(appsErr)
 	}
 	app, ok := apps[run.App]
-	switch {
-	case !ok:
+	if !ok {
 		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
-	case app.Token == "" && c.o.AllowNoToken:
-		return nil
-	case app.Token == "" || !sameToken(app.Token, from.Token):
+	}
+	if !c.opens(app.Token, from.Token) {
 		return core.Errorf(core.CodeUnauthorized, "the token is not that of the app of run %d", run.ID)
 	}
 	return nil
+}
+
+// opens reports whether the token of a caller lets it end runs of an app with this one.
+func (c *Callback) opens(app, caller string) bool {
+	if app == "" {
+		return c.o.AllowNoToken
+	}
+	return sameToken(app, caller)
 }
 
 func sameToken(a, b string) bool {

@@ -71,9 +71,17 @@ type Result struct {
 	Owner string
 	// Unowned: nobody may own or have sent it: a cancellation.
 	Unowned bool
+	// App, if not empty, must be that of the run.
+	App string
 	// Seen is the run if its reporter has just read it, strongly: it saves a
 	// read. The close has its condition all the same.
 	Seen *core.Run
+}
+
+// blind reports that nothing of the run has to be known to decide how it ends: it
+// is closed unread, on the same condition.
+func (r *Result) blind() bool {
+	return r.State == core.Succeeded && r.Seen == nil && !r.Killed && r.Owner == "" && !r.Unowned
 }
 
 // readTries bounds how often an answer is sought by reading.
@@ -85,10 +93,9 @@ const readTries = 4
 // try again.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs := make([]error, len(results))
-	todo := make([]int, 0, len(results))
-	ids := make([]core.RunID, 0, len(results))
-	for i := range results {
-		todo = append(todo, i)
+	todo := f.endBlind(ctx, results, errs)
+	ids := make([]core.RunID, 0, len(todo))
+	for _, i := range todo {
 		ids = append(ids, results[i].Run)
 	}
 	for try := 0; len(todo) > 0; try++ {
@@ -101,6 +108,45 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 		todo, ids = f.endOnce(ctx, results, todo, ids, errs, try == 0)
 	}
 	return errs
+}
+
+// endBlind closes what need not be read, and answers what is to be read: all the
+// rest, and what has no clear answer yet.
+func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (todo []int) {
+	var closes []Close
+	var at []int
+	for i := range results {
+		if r := &results[i]; r.blind() {
+			closes, at = append(closes, f.closeOf(r, nil)), append(at, i)
+		} else {
+			todo = append(todo, i)
+		}
+	}
+	if len(closes) == 0 {
+		return todo
+	}
+	for k, err := range f.store.CloseRuns(ctx, closes) {
+		i, c := at[k], &closes[k]
+		switch {
+		case err == nil && c.Seen != nil:
+			errs[i] = f.done(ctx, *c.Seen, c)
+		case errors.Is(err, core.ErrThrottled):
+			errs[i] = fmt.Errorf("close run %d: %w", c.Run, err)
+		default: // refused or unknown: read and judge
+			todo = append(todo, i)
+		}
+	}
+	slices.Sort(todo)
+	return todo
+}
+
+// done does what follows of a close that is stored; run is as it was before.
+func (f *Finish) done(ctx context.Context, run core.Run, c *Close) error {
+	run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
+	if f.o.Closed != nil {
+		f.o.Closed(&run)
+	}
+	return f.follow(ctx, &run)
 }
 
 // endOnce reads and closes the results named by todo, and answers those whose
@@ -138,6 +184,8 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			again, againIDs = append(again, i), append(againIDs, r.Run)
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "there is no run %d", r.Run)
+		case r.App != "" && run.App != r.App:
+			errs[i] = core.ErrRefused
 		case !run.State.Open():
 			errs[i] = f.closed(ctx, &run, r)
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent):
@@ -165,12 +213,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil:
-			run := found[c.Run]
-			run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
-			if f.o.Closed != nil {
-				f.o.Closed(&run)
-			}
-			errs[i] = f.follow(ctx, &run)
+			errs[i] = f.done(ctx, found[c.Run], c)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.Run, err)
 		default: // refused or unknown: read and judge
@@ -216,14 +259,20 @@ func retryable(s core.State) bool {
 	return s == core.Failed || s == core.TimedOut || s == core.Lost
 }
 
-// decide says how an open run ends: a failure after a kill was recorded is the
-// kill, and a failure that may be tried again owes the retry.
-func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (Close, error) {
-	c := Close{Run: r.Run, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
-		Message: cut(r.Message), Data: r.Data, EndedAt: r.At, Seen: run}
+// closeOf is the close that a result asks for; seen is the run, if it was read.
+func (f *Finish) closeOf(r *Result, seen *core.Run) Close {
+	c := Close{Run: r.Run, App: r.App, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
+		Message: cut(r.Message), Data: r.Data, EndedAt: r.At, Seen: seen}
 	if c.EndedAt.IsZero() {
 		c.EndedAt = f.o.Now()
 	}
+	return c
+}
+
+// decide says how an open run ends: a failure after a kill was recorded is the
+// kill, and a failure that may be tried again owes the retry.
+func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (Close, error) {
+	c := f.closeOf(r, run)
 	if !run.KillAt.IsZero() && retryable(r.State) || r.Killed {
 		c.State, c.Reason = core.Killed, r.Reason
 		if !run.KillAt.IsZero() || c.Reason != core.ReasonReplaced {

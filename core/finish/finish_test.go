@@ -614,6 +614,45 @@ func TestPausedFixedDelay(t *testing.T) {
 	}
 }
 
+// TestSuccessIsClosedUnread: what follows of a success the close itself shows; where
+// it does not say, or is refused, the run is read and judged.
+func TestSuccessIsClosedUnread(t *testing.T) {
+	success := finish.Result{Run: id, State: core.Succeeded, Code: 200}
+	for _, c := range []struct {
+		name  string
+		fault []fault
+		app   string
+		reads int
+		err   error
+		state core.State
+	}{
+		{"well", nil, "orders", 0, nil, core.Succeeded},
+		{"of whatever app", nil, "", 0, nil, core.Succeeded},
+		{"of another app", nil, "billing", 1, core.ErrRefused, core.Running},
+		{"throttled", []fault{{err: core.ErrThrottled}}, "orders", 0, core.ErrThrottled, core.Running},
+		{"unknown, done", []fault{{err: errUnknown, done: true}}, "orders", 1, nil, core.Succeeded},
+		{"unknown, not done", []fault{{err: errUnknown}}, "orders", 1, nil, core.Succeeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, nil)
+			r.s.faults["close"] = c.fault
+			res := success
+			res.App = c.app
+			if err := r.end(res); !errors.Is(err, c.err) {
+				t.Errorf("answered %v, want %v", err, c.err)
+			}
+			if n := r.s.calls["runs"]; n != c.reads {
+				t.Errorf("%d reads, want %d", n, c.reads)
+			}
+			if got := r.stored(id); got.State != c.state {
+				t.Errorf("it is %s, want %s", got.State, c.state)
+			}
+		})
+	}
+}
+
 // TestSeenSavesARead, and nothing else: the close has its condition.
 func TestSeenSavesARead(t *testing.T) {
 	r := newRig(t)

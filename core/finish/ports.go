@@ -15,7 +15,8 @@ type Store interface {
 	// Jobs answers what others may have been answered too: it is read only.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	// CloseRuns ends runs; condition of each: open, and what Close says.
+	// CloseRuns ends runs; condition of each: open, and what Close says. It may set
+	// Seen of those that it ended, in closes.
 	CloseRuns(ctx context.Context, closes []Close) []error
 	// Create puts runs; condition of each: no item.
 	Create(ctx context.Context, runs []core.Run) []error
@@ -36,6 +37,7 @@ type Store interface {
 // Close is one end of one run.
 type Close struct {
 	Run      core.RunID
+	App      string // if not empty: condition app = App
 	Owner    string // if not empty: condition owner = Owner
 	NotMaybe bool   // condition: not maybeSent
 	Unowned  bool   // condition: owner empty, not maybeSent
@@ -48,8 +50,9 @@ type Close struct {
 	EndedAt  time.Time
 	Owes     []core.Owed
 	Then     core.RunID // stored with the rest
-	// Seen is the run as it was read before, if whoever ends it has it at hand: a
-	// store that has to know what hangs on the run is saved a read.
+	// Seen is the run as it was read before. Where it is nil, CloseRuns sets it to the
+	// run as it was before its end or is after it, at the price of no read where the
+	// write itself can tell; nil stays of one that could not be told.
 	Seen *core.Run
 }
 

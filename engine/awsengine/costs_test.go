@@ -101,6 +101,11 @@ func TestCosts(t *testing.T) {
 		ok(t, err)
 	})
 	row("CloseRuns", "50 ends with short messages", func() { first(s.CloseRuns(ctx, ends)) })
+	unread := oneRun(core.NumberedRun(1, 6))
+	first(s.Create(ctx, []core.Run{unread}))
+	row("CloseRuns", "one end of a run that was not read", func() {
+		first(s.CloseRuns(ctx, []finish.Close{{Run: unread.ID, App: "orders", State: core.Succeeded, Code: 200, Message: "done", EndedAt: base}}))
+	})
 	long := oneRun(core.NumberedRun(1, 7))
 	first(s.Create(ctx, []core.Run{long}))
 	row("CloseRuns", "one end with a message of 15 KB", func() {

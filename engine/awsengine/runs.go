@@ -200,6 +200,12 @@ func (s *Store) edit(id core.RunID) *writer {
 	return w
 }
 
+func (w *writer) open() { w.where(openTest) }
+
+func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+`" = ?`, v) }
+
+func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
+
 func (w *writer) ownerIs(owner string) {
 	if owner == "" {
 		w.where(`"owner" IS MISSING`)
@@ -404,39 +410,36 @@ func (s *Store) readAndLetGo(ctx context.Context, ids []core.RunID) {
 	}
 }
 
-// CloseRuns implements finish.Store. Message and data that are long are written
-// with the end in one transaction: an end that is refused must leave nothing.
+// CloseRuns implements finish.Store. Ends of runs that were read travel together;
+// one of a run that was not is a write by itself, whose answer shows the run.
+// Message and data that are long are written with the end in one transaction: an
+// end that is refused must leave nothing.
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	errs := make([]error, len(closes))
 	jobs := make([]core.JobID, len(closes))
+	var list []statement
+	var together, alone []int
 	for i := range closes {
 		jobs[i] = closes[i].Run.Job()
 	}
 	s.learn(ctx, jobs)
-	var list []statement
-	var short, long []int
 	for i := range closes {
-		if isLong(&closes[i]) {
-			long = append(long, i)
+		if isLong(&closes[i]) || closes[i].Seen == nil {
+			alone = append(alone, i)
 		} else {
-			short = append(short, i)
+			together = append(together, i)
 			list = append(list, s.end(ctx, &closes[i]))
 		}
 	}
 	for k, err := range s.execute(ctx, list) {
-		errs[short[k]] = err
+		errs[together[k]] = err
 	}
-	for wave := range runWaves(long, func(i int) core.RunID { return closes[i].Run }) {
-		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.endLong(ctx, &closes[wave[k]]) })
+	for wave := range runWaves(alone, func(i int) core.RunID { return closes[i].Run }) {
+		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.endAlone(ctx, &closes[wave[k]]) })
 	}
 	var ended []core.Run
-	var unseen []core.RunID
 	for i := range closes {
-		switch c := &closes[i]; {
-		case errs[i] != nil || goesOn(c):
-		case c.Seen == nil:
-			unseen = append(unseen, c.Run)
-		default:
+		if c := &closes[i]; errs[i] == nil && !goesOn(c) && c.Seen != nil {
 			r := *c.Seen
 			if isLong(c) { // said of what is beside it together with its end
 				r.Params, r.Tries = nil, nil
@@ -445,7 +448,6 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 		}
 	}
 	s.letGo(ctx, ended)
-	s.readAndLetGo(ctx, unseen)
 	return errs
 }
 
@@ -474,100 +476,121 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 	}
 }
 
-func (s *Store) end(ctx context.Context, c *finish.Close) statement {
-	w := s.edit(c.Run)
-	w.where(openTest)
+// edits is a conditional write of one item in the making.
+type edits interface {
+	set(name string, v types.AttributeValue)
+	remove(name string)
+	equals(name string, v types.AttributeValue)
+	missing(name string)
+	open()
+}
+
+// writeEnd says how a run ends, and on which condition. What is long of it stands
+// beside the run.
+func (s *Store) writeEnd(ctx context.Context, w edits, c *finish.Close, long bool) {
+	w.open()
+	if c.App != "" {
+		w.equals("app", text(c.App))
+	}
 	switch {
 	case c.Unowned:
-		w.ownerIs("")
+		w.missing("owner")
 	case c.Owner != "":
-		w.ownerIs(c.Owner)
+		w.equals("owner", text(c.Owner))
 	}
 	if c.Unowned || c.NotMaybe {
-		w.where(`"maybeSent" IS MISSING`)
+		w.missing("maybeSent")
 	}
 	if c.Unkilled {
-		w.where(`"killAt" IS MISSING`)
+		w.missing("killAt")
+	}
+	put := func(name string, there bool, v types.AttributeValue) {
+		if there {
+			w.set(name, v)
+		} else {
+			w.remove(name)
+		}
 	}
 	w.set("state", text(string(c.State)))
 	if !goesOn(c) {
 		w.set("expires", number(s.expiry(ctx, c.Run.Job())))
 	}
-	put := func(name, v string) {
-		if v == "" {
-			w.remove(name)
-		} else {
-			w.set(name, text(v))
-		}
+	put("reason", c.Reason != "", text(string(c.Reason)))
+	put("code", c.Code != 0, number(c.Code))
+	put("message", c.Message != "" && !long, text(c.Message))
+	put("data", c.Data != "" && !long, text(c.Data))
+	put("endedAt", !c.EndedAt.IsZero(), number(millis(c.EndedAt)))
+	put("owes", len(c.Owes) > 0, text(jsonText(c.Owes)))
+	put("then", c.Then != 0, number(c.Then))
+	if long {
+		w.set("rest", yes)
 	}
-	put("reason", string(c.Reason))
-	if c.Code == 0 {
-		w.remove("code")
-	} else {
-		w.set("code", number(c.Code))
-	}
-	put("message", c.Message)
-	put("data", c.Data)
-	w.setTime("endedAt", c.EndedAt)
-	if len(c.Owes) == 0 {
-		w.remove("owes")
-	} else {
-		w.set("owes", text(jsonText(c.Owes)))
-	}
-	if c.Then == 0 {
-		w.remove("then")
-	} else {
-		w.set("then", number(c.Then))
-	}
+}
+
+func (s *Store) end(ctx context.Context, c *finish.Close) statement {
+	w := s.edit(c.Run)
+	s.writeEnd(ctx, w, c, false)
 	return w.statement(c.Run.String())
 }
 
-func (s *Store) endLong(ctx context.Context, c *finish.Close) error {
-	names := map[string]string{"#state": "state", "#reason": "reason", "#code": "code", "#ended": "endedAt", "#owes": "owes", "#then": "then", "#message": "message", "#data": "data", "#rest": "rest"}
-	values := item{":planned": text(string(core.Planned)), ":queued": text(string(core.Queued)), ":running": text(string(core.Running)),
-		":state": text(string(c.State)), ":reason": text(string(c.Reason)), ":code": number(c.Code), ":ended": number(millis(c.EndedAt)),
-		":then": number(c.Then), ":yes": yes}
-	cond := "#state IN (:planned, :queued, :running)"
-	if c.Unowned || c.Owner != "" {
-		names["#owner"] = "owner"
-		if c.Unowned {
-			cond += " AND attribute_not_exists(#owner)"
-		} else {
-			cond += " AND #owner = :owner"
-			values[":owner"] = text(c.Owner)
-		}
+// endAlone ends one run. Where it was not read, what it was is the answer of the
+// write; a transaction has none, and it is read afterwards.
+func (s *Store) endAlone(ctx context.Context, c *finish.Close) error {
+	if err := ctx.Err(); err != nil {
+		return err
 	}
-	if c.Unowned || c.NotMaybe {
-		names["#maybe"] = "maybeSent"
-		cond += " AND attribute_not_exists(#maybe)"
+	u, long := newUpdate(), isLong(c)
+	s.writeEnd(ctx, u, c, long)
+	if long {
+		return s.endLong(ctx, u, c)
 	}
-	if c.Unkilled {
-		names["#killAt"] = "killAt"
-		cond += " AND attribute_not_exists(#killAt)"
-	}
-	does := "SET #state = :state, #reason = :reason, #code = :code, #ended = :ended, #then = :then, #rest = :yes"
-	u := s.restUpdate(c.Run, "message", c.Message)
-	*u.UpdateExpression += ", #data = :data"
-	u.ExpressionAttributeNames["#data"], u.ExpressionAttributeValues[":data"] = "data", text(c.Data)
-	if !goesOn(c) {
-		at := number(s.expiry(ctx, c.Run.Job()))
-		names["#expires"], values[":expires"] = "expires", at
-		u.ExpressionAttributeNames["#expires"], u.ExpressionAttributeValues[":expires"] = "expires", at
-		does += ", #expires = :expires"
-		*u.UpdateExpression += ", #expires = :expires"
-	}
-	if len(c.Owes) > 0 {
-		does += ", #owes = :owes REMOVE #message, #data"
-		values[":owes"] = text(jsonText(c.Owes))
-	} else {
-		does += " REMOVE #message, #data, #owes"
-	}
-	return s.transact(ctx, []types.TransactWriteItem{
-		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: &does, ConditionExpression: &cond,
-			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},
-		{Update: &types.Update{TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
-			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues}},
+	in := &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: u.does(), ConditionExpression: u.conditions(),
+		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values, ReturnValues: types.ReturnValueAllOld}
+	var out *dynamodb.UpdateItemOutput
+	var err error
+	s.insist(ctx, func() bool {
+		out, err = s.db.UpdateItem(ctx, in)
+		err = answer("table "+s.o.Names.Runs, err)
+		return errors.Is(err, core.ErrThrottled)
 	})
+	if err != nil {
+		return err
+	}
+	r, more, err := decodeRun(out.Attributes)
+	if err != nil || more { // it has ended all the same
+		s.see(ctx, c)
+		return nil
+	}
+	c.Seen = &r
+	return nil
+}
+
+func (s *Store) endLong(ctx context.Context, u *update, c *finish.Close) error {
+	beside := s.restUpdate(c.Run, "message", c.Message)
+	*beside.UpdateExpression += ", #data = :data"
+	beside.ExpressionAttributeNames["#data"], beside.ExpressionAttributeValues[":data"] = "data", text(c.Data)
+	if at, is := u.values[":expires"]; is {
+		beside.ExpressionAttributeNames["#expires"], beside.ExpressionAttributeValues[":expires"] = "expires", at
+		*beside.UpdateExpression += ", #expires = :expires"
+	}
+	err := s.transact(ctx, []types.TransactWriteItem{
+		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: u.does(), ConditionExpression: u.conditions(),
+			ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values}},
+		{Update: &types.Update{TableName: beside.TableName, Key: beside.Key, UpdateExpression: beside.UpdateExpression,
+			ExpressionAttributeNames: beside.ExpressionAttributeNames, ExpressionAttributeValues: beside.ExpressionAttributeValues}},
+	})
+	if err == nil && c.Seen == nil {
+		s.see(ctx, c)
+	}
+	return err
+}
+
+// see reads a run that has ended; where it cannot be read, nothing is said of it.
+func (s *Store) see(ctx context.Context, c *finish.Close) {
+	found, _, err := s.Runs(ctx, []core.RunID{c.Run})
+	if r, is := found[c.Run]; err == nil && is {
+		c.Seen = &r
+	}
 }
 
 // Settle implements finish.Store.

@@ -283,7 +283,7 @@ func skipUnsent(t *testing.T, h Harness) {
 
 func closeRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	id := ids(14)
+	id := ids(16)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", base }
 	freed := func(r *core.Run) { r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true }
@@ -304,8 +304,13 @@ func closeRuns(t *testing.T, h Harness) {
 	unkilled, unkilledLong := end(12), end(13)
 	unkilled.Unkilled, unkilledLong.Unkilled, unkilledLong.Message = true, true, strings.Repeat("m", core.MessageMax)
 	owned.Unkilled = true
-	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled, unkilledLong}
-	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused"}
+	put(t, e, id[14], nil)
+	put(t, e, id[15], nil)
+	ofApp, ofAnother := end(14), end(15)
+	ofApp.App, ofAnother.App = "orders", "billing"
+	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled, unkilledLong,
+		ofApp, ofAnother}
+	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused", "ok", "refused"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
 		if r, is := readRun(t, e, c.Run); is {
@@ -319,6 +324,9 @@ func closeRuns(t *testing.T, h Harness) {
 			continue
 		}
 		if want[i] == "ok" {
+			if s := c.Seen; s == nil || s.ID != c.Run || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt || s.FixedDelay != r.FixedDelay || s.Key != r.Key {
+				t.Errorf("run %d that was closed unread is shown as %+v", c.Run, s)
+			}
 			r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
 		}
 		sameRun(t, e, r)

@@ -141,8 +141,12 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	return each(ctx, s, closes, func(c *finish.Close) error {
 		r := s.open(c.Run)
 		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" ||
-			c.Unkilled && !r.KillAt.IsZero() {
+			c.Unkilled && !r.KillAt.IsZero() || c.App != "" && r.App != c.App {
 			return core.ErrRefused
+		}
+		if c.Seen == nil {
+			was := copyRun(r)
+			c.Seen = &was
 		}
 		r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt = c.State, c.Reason, c.Code, c.Message, c.Data, milli(c.EndedAt)
 		r.Owes, r.Then = slices.Clone(c.Owes), c.Then

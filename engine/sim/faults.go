@@ -684,7 +684,14 @@ func journalling(ctx context.Context, err *error) (done func()) {
 }
 
 func (p *port) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	return writes(p, ctx, "CloseRuns", closes, p.truth.CloseRuns)
+	sent := slices.Clone(closes) // what comes late is nobody's any more
+	errs := writes(p, ctx, "CloseRuns", sent, p.truth.CloseRuns)
+	for i, err := range errs {
+		if err == nil {
+			closes[i].Seen = sent[i].Seen
+		}
+	}
+	return errs
 }
 
 func (p *port) Settle(ctx context.Context, runs []core.RunID) []error {

@@ -400,7 +400,7 @@ func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			continue
 		}
 		c := &closes[i]
-		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent || c.Unkilled && !b.KillAt.IsZero() {
+		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent || c.Unkilled && !b.KillAt.IsZero() || c.App != "" && c.App != b.App {
 			t.fail(c.Run, "run %d was closed on a condition that it did not meet: %+v of %+v", c.Run, *c, *b)
 		}
 		delete(t.open, c.Run)

@@ -448,6 +448,26 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 
 // CloseRuns implements finish.Store.
 func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
+	errs := s.closeRuns(ctx, closes)
+	var unseen []core.RunID
+	for i := range closes {
+		if errs[i] == nil && closes[i].Seen == nil {
+			unseen = append(unseen, closes[i].Run)
+		}
+	}
+	if len(unseen) == 0 {
+		return errs
+	}
+	found, _, err := s.Runs(ctx, unseen)
+	for i := range closes {
+		if r, is := found[closes[i].Run]; err == nil && is && errs[i] == nil && closes[i].Seen == nil {
+			closes[i].Seen = &r
+		}
+	}
+	return errs
+}
+
+func (s *Store) closeRuns(ctx context.Context, closes []finish.Close) []error {
 	return batch(ctx, s, false, closes, func(tx *tx, closes []finish.Close, answers []error) error {
 		defer func() {
 			for i := range closes {
@@ -457,7 +477,8 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			}
 		}()
 		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7, data = ?12
-WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL) AND (?13 OR kill_at IS NULL)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
+WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL) AND (?13 OR kill_at IS NULL)
+AND (?14 IS NULL OR app = ?14)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
 			bindWord(st, 1, c.State, states)
 			bindWord(st, 2, c.Reason, reasons)
 			st.BindInt64(3, int64(c.Code))
@@ -470,6 +491,15 @@ WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) A
 			st.BindBool(11, !c.Unowned)
 			bindText(st, 12, c.Data)
 			st.BindBool(13, !c.Unkilled)
+			if c.App == "" {
+				st.BindNull(14)
+			} else {
+				app, err := tx.s.names.number(tx, c.App)
+				if err != nil {
+					return err
+				}
+				st.BindInt64(14, app)
+			}
 			return bindJSON(st, 6, c.Owes, len(c.Owes) == 0)
 		})
 	})

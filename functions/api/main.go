@@ -82,7 +82,7 @@ func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) h
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
 	mux := http.NewServeMux()
 	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
-		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
+		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken, TokenFor: boot.TokenFor}), log)
 	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))
 	mux.Handle("/", api)
 	return mux

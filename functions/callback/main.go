@@ -35,7 +35,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	e = engine.Fenced(e, c.Deployment)
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	mux := http.NewServeMux()
-	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken}), log)
+	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken, TokenFor: boot.TokenFor}), log)
 	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
 		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))

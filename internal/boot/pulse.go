@@ -16,6 +16,9 @@ import (
 // was an outage: two wake-ups of the tick can be 119 s apart.
 const OutageAfter = 4 * time.Minute
 
+// TokenFor is how long a function lets callbacks in by a token that it read before.
+const TokenFor = 10 * time.Second
+
 // lookEvery is how often a process looks.
 const lookEvery = 20 * time.Second
 

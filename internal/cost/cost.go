@@ -49,16 +49,17 @@ const (
 	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
 
-	readsOfRun      = 4.05 // its job's schedule, its end and whose it is, and a look of the watchdog
+	readsOfRun      = 2.07 // its job's schedule, a look of the watchdog, and one of the tick whether it is there
 	readsOfAnew     = 1    // a definition
-	readsOfDispatch = 2.9  // the app, its executors, what holds for all; the journal later
+	readsOfToken    = 0.9
+	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
 	readsOfAdvance  = 1.4
 	readsOfWake     = 5.5
 	readsOfBeats    = 5 // a minute of one executor
 
 	secondsOfWake     = 0.9 // most of it waits for the beat
 	secondsOfBeat     = 0.013
-	secondsOfCallback = 0.015
+	secondsOfCallback = 0.006
 	secondsOfDispatch = 0.06   // without its fires, and what it holds
 	secondsOfFire     = 0.0022 // of a batch, beyond those that are sent all at once
 	firesAtOnce       = 20
@@ -129,7 +130,7 @@ func Jobs(c Counts, d Deployment) Usage {
 	u := Usage{
 		Fires:         fires,
 		WriteUnits:    writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfAdvance*advances + readsOfDispatch*batches,
+		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + readsOfAdvance*advances + readsOfDispatch*batches,
 		StoredGB:      fires * float64(d.RunBytes) / 1e9 * float64(d.Keep) / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   fires + batches,

@@ -19,18 +19,19 @@ type Counts struct {
 	Messages int           // on the ring, of up to 50 fires of one second
 	Advances int           // of jobs
 	Anew     int           // fires whose job's definition no function knows any more
+	Tokens   int           // reads of an app's token by callbacks: remembered for a while by those that do not come at once
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most ten messages of one second
 	Held     time.Duration // by dispatch until the second has come, all batches together
 }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
+	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Tokens), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -44,6 +45,8 @@ const (
 	way    = 40 * time.Millisecond
 	wayJob = 100 * time.Microsecond
 	taken  = 30 * time.Millisecond // until a visible message is in hand
+	tokens = 10                    // seconds that a token is remembered
+	atOnce = 25                    // callbacks, at most, of the fires of one second
 	knows  = 3600                  // seconds that a function lives on, and knows definitions
 )
 
@@ -110,6 +113,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	}
 	q := newQueue(list)
 	slots := map[core.Instant]int{}
+	ends := map[core.Instant]int{} // fires of each second
 	holds := map[core.Instant]time.Duration{}
 	last := make([]core.Instant, len(jobs)) // fire of each
 	for m := time.Duration(0); m < 2*span; m += time.Minute {
@@ -145,12 +149,20 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 				for k, m := range out {
 					sent := now.Add(o.Cut.Phase(core.Early{}, now) + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
 					slots[m.Message.Slot]++
+					ends[m.Message.Slot] += len(m.Message.Fires)
 					slot := m.Message.Slot.Time()
 					visible := sent.Add(m.NotBefore.Sub(sent).Truncate(time.Second) + taken) // a queue delays by whole seconds
 					holds[m.Message.Slot] = max(holds[m.Message.Slot], slot.Sub(visible))
 				}
 			}
 		}
+	}
+	callers := map[core.Instant]int{} // at a time, in each span for which a token is remembered
+	for slot, n := range ends {
+		callers[slot/tokens] = max(callers[slot/tokens], min(n, atOnce))
+	}
+	for _, n := range callers {
+		c.Tokens += n
 	}
 	for slot, n := range slots {
 		takes := (n + takeBatch - 1) / takeBatch
@@ -219,7 +231,7 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
 			continue
 		}
 		if n := estimate(sch, begin, week); n >= oftenIs {

@@ -40,6 +40,8 @@ type deployment struct {
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
+	end   *finish.Finish
+	watch *finish.Watchdog // of a tick function that lives on
 
 	mu sync.Mutex
 	of map[string]*invoked // by function
@@ -57,6 +59,7 @@ const (
 	executorTakes = 15 * time.Millisecond // to accept
 	runTakes      = 200 * time.Millisecond
 	pollers       = 2
+	tokenFor      = 10 * time.Second // as the functions do
 )
 
 func (d *deployment) invoke(name string, do func()) {
@@ -116,7 +119,8 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	}
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	end := finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o})
-	d.ends = callback.New(d.e.Manage, end, callback.Options{})
+	d.end, d.watch = end, finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
+	d.ends = callback.New(d.e.Manage, end, callback.Options{TokenFor: tokenFor})
 	d.fires = dispatch.New(d.e.Dispatch, d.e.Ring, d, end, dispatch.Options{MaxAhead: d.o.MaxAhead})
 	text := token
 	m := d.manage()
@@ -134,7 +138,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	beat()
 	drivers.Go(func() { every(ctx, 30*time.Second, 0, beat) })
 	drivers.Go(func() {
-		every(ctx, time.Minute, 17*time.Second, func() { d.invoke("tick", func() { d.wake(ctx, end) }) })
+		every(ctx, time.Minute, 17*time.Second, func() { d.invoke("tick", func() { d.wake(ctx) }) })
 	})
 	for range pollers {
 		drivers.Go(func() { d.poll(ctx) })
@@ -161,10 +165,9 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 }
 
 // wake is one wake-up of the tick, as functions/tick does it.
-func (d *deployment) wake(ctx context.Context, end *finish.Finish) {
-	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, end, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
+func (d *deployment) wake(ctx context.Context) {
+	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, d.end, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
 		Rates: parts.Rates{Max: 16}}))
-	watch := finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
 	err := ticker.Beats(tick.Invocation{Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if _, err := d.e.Upkeep.LastAlive(ctx); err != nil {
 			return err
@@ -172,7 +175,7 @@ func (d *deployment) wake(ctx context.Context, end *finish.Finish) {
 		if _, err := d.e.Upkeep.Alive(ctx, time.Now()); err != nil {
 			return err
 		}
-		_, err := watch.Pass(ctx)
+		_, err := d.watch.Pass(ctx)
 		return err
 	}}}}).Run(ctx)
 	if err != nil && ctx.Err() == nil {

@@ -340,7 +340,7 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
 			return err
 		}
-		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueUpdatedNew {
+		if v := in.ReturnValues; v != "" && v != types.ReturnValueUpdatedNew && v != types.ReturnValueAllOld {
 			return strange("ReturnValues %s of an update", in.ReturnValues)
 		}
 		d.lock()
@@ -352,12 +352,15 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		if w.update == nil {
 			return strange("an update without its expression")
 		}
-		_, is, err := d.one(f, w)
+		was, is, err := d.one(f, w)
 		if err != nil {
 			return err
 		}
 		out = &dynamodb.UpdateItemOutput{}
-		if in.ReturnValues != "" {
+		switch in.ReturnValues {
+		case types.ReturnValueAllOld:
+			out.Attributes = copied(was)
+		case types.ReturnValueUpdatedNew:
 			out.Attributes = item{}
 			for _, s := range slices.Concat(w.update.sets, w.update.adds) {
 				n := w.env.name(s.name)

@@ -1,0 +1,133 @@
+package callback_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine"
+)
+
+// counted counts what callbacks read.
+type counted struct {
+	callback.Store
+	runs, apps int
+}
+
+func (c *counted) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	c.runs++
+	return c.Store.Runs(ctx, ids)
+}
+
+func (c *counted) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	c.apps++
+	return c.Store.Apps(ctx, names)
+}
+
+type door struct {
+	t     *testing.T
+	e     *engine.Engine
+	ids   []core.RunID
+	store *counted
+	c     *callback.Callback
+	now   time.Time
+}
+
+const tokenFor = 10 * time.Second
+
+func newDoor(t *testing.T, runs int) *door {
+	e, ids := open(t, runs)
+	d := &door{t: t, e: e, ids: ids, store: &counted{Store: e.Manage}, now: now}
+	clock := func() time.Time { return d.now }
+	end := finish.New(e.Finish, e.Ring, finish.Options{Now: clock, Plan: plan.Local()})
+	d.c = callback.New(d.store, end, callback.Options{Now: clock, TokenFor: tokenFor})
+	return d
+}
+
+// report is the end of the next run; it answers what was read for it.
+func (d *door) report(what, token string, with int, want core.Code) (runs, apps int) {
+	d.t.Helper()
+	id := d.ids[0]
+	if want == "" {
+		d.ids = d.ids[1:]
+	}
+	before := *d.store
+	if err := d.c.Callback(ctx, callback.Caller{Token: token}, []callback.Result{{LogID: int64(id), Code: with}})[0]; code(err) != want {
+		d.t.Errorf("%s: %v, want %q", what, err, want)
+	}
+	found, _, err := d.e.Manage.Runs(ctx, []core.RunID{id})
+	if open := found[id].State.Open(); err != nil || open != (want != "") {
+		d.t.Errorf("%s: the run is %s, %v", what, found[id].State, err)
+	}
+	return d.store.runs - before.runs, d.store.apps - before.apps
+}
+
+func (d *door) token(text string) {
+	d.t.Helper()
+	found, _, err := d.e.Manage.Apps(ctx, []string{"shop"})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	app := found["shop"]
+	seen := app.Rev
+	app.Token, app.Rev = text, seen+1
+	if err := d.e.Manage.PutApp(ctx, seen, app, core.Change{ID: app.Rev, App: "shop"}); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestSuccessTakesNoRead: once a job's app is known a success takes no read of its
+// run, and one of the token each ten seconds.
+func TestSuccessTakesNoRead(t *testing.T) {
+	d := newDoor(t, 12)
+	reads := func(what string, with, runs, apps int) {
+		t.Helper()
+		if r, a := d.report(what, "secret", with, ""); r != runs || a != apps {
+			t.Errorf("%s: %d reads of runs and %d of apps, want %d and %d", what, r, a, runs, apps)
+		}
+	}
+	reads("the first", 200, 1, 1)
+	reads("the second", 200, 0, 0)
+	reads("a failure", 500, 1, 1)
+	d.now = d.now.Add(tokenFor - time.Nanosecond)
+	reads("as long as the token is remembered", 200, 0, 0)
+	d.now = d.now.Add(time.Nanosecond)
+	reads("and then", 200, 0, 1)
+	d.now = d.now.Add(-time.Hour)
+	reads("where the clock was set back", 200, 0, 1)
+}
+
+// TestTokenIsTakenAway: it lets nobody in longer than it is remembered, and the new
+// one counts at once.
+func TestTokenIsTakenAway(t *testing.T) {
+	d := newDoor(t, 8)
+	d.report("the first", "secret", 200, "")
+	d.token("new")
+	d.now = d.now.Add(tokenFor - time.Nanosecond)
+	d.report("the old token within ten seconds", "secret", 200, "")
+	d.now = d.now.Add(time.Nanosecond)
+	d.report("the old token after them", "secret", 200, core.CodeUnauthorized)
+	d.report("the new token", "new", 200, "")
+	d.token("newest")
+	d.report("a token that is newer than what is remembered", "newest", 200, "")
+	d.report("the one before, once the newest was read", "new", 200, core.CodeUnauthorized)
+	d.report("one that never was", "guess", 200, core.CodeUnauthorized)
+}
+
+// TestRunOfAnotherApp: that a job's runs were of an app is no proof that this one
+// is: a token of that app ends no run of the app to which the job moved.
+func TestRunOfAnotherApp(t *testing.T) {
+	d := newDoor(t, 2)
+	d.report("before", "secret", 200, "")
+	moved := core.Run{ID: core.NumberedRun(7, 100), App: "pay", State: core.Running, Owner: "me", Attempt: 1}
+	if err := d.e.Finish.Create(ctx, []core.Run{moved})[0]; err != nil {
+		t.Fatal(err)
+	}
+	d.ids = []core.RunID{moved.ID, moved.ID}
+	d.report("the token of the app before", "secret", 200, core.CodeUnauthorized)
+	d.report("its own", "other", 200, "")
+}
