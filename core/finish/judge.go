@@ -3,6 +3,7 @@ package finish
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -86,16 +87,12 @@ const atOnce = 5000
 
 // look judges runs as claim protocol section 6 says, by what is stored: an entry
 // of the journal that brought the run says what is known of it, otherwise the
-// journal that the run names. It answers how it ended for each of the journals,
+// journal that the run names; read are runs that were just read. It answers how it ended for each of the journals,
 // and adds to found what is to be done.
-func (w *Watchdog) look(ctx context.Context, subjects []subject, found *findings) (map[core.JournalKey]look, error) {
+func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]core.Run, found *findings) (map[core.JournalKey]look, error) {
 	looks := map[core.JournalKey]look{}
 	for some := range slices.Chunk(subjects, atOnce) {
-		ids := make([]core.RunID, len(some))
-		for i := range some {
-			ids[i] = some[i].run
-		}
-		runs, left, err := w.f.store.Runs(ctx, ids)
+		runs, left, err := w.runs(ctx, some, read)
 		if err != nil {
 			return nil, fmt.Errorf("read runs: %w", err)
 		}
@@ -117,6 +114,25 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, found *findings
 		}
 	}
 	return looks, nil
+}
+
+// runs are those of subjects, as they were just read or are read now.
+func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) (runs map[core.RunID]core.Run, unread []core.RunID, err error) {
+	runs = make(map[core.RunID]core.Run, len(subjects))
+	var ids []core.RunID
+	for i := range subjects {
+		if r, is := read[subjects[i].run]; is {
+			runs[r.ID] = r
+		} else {
+			ids = append(ids, subjects[i].run)
+		}
+	}
+	if len(ids) == 0 {
+		return runs, nil, nil
+	}
+	found, unread, err := w.f.store.Runs(ctx, ids)
+	maps.Copy(runs, found)
+	return runs, unread, err
 }
 
 // environment is what judging needs besides the runs.

@@ -38,6 +38,7 @@ type Watchdog struct {
 	w     Watch
 	probe Prober
 	o     WatchOptions
+	ahead ahead
 }
 
 // NewWatchdog makes a Watchdog.
@@ -65,7 +66,7 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	count(&o.MinutesAPass, 120)
 	count(&o.PageJournals, 100)
 	count(&o.Asked, 200)
-	return &Watchdog{f: f, w: w, probe: p, o: o}
+	return &Watchdog{f: f, w: w, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
 // Pass walks the minutes of claims since the last pass, none left out, and
@@ -247,7 +248,9 @@ func entries(list []core.Journal) (n int) {
 func (w *Watchdog) page(ctx, reading context.Context, minute int64, list []core.Journal, found *findings, unread error) error {
 	looks, err := map[core.JournalKey]look{}, unread
 	if err == nil {
-		looks, err = w.look(reading, subjectsOf(list), found)
+		subjects, read := w.unjudged(reading, minute, subjectsOf(list))
+		looks, err = w.look(reading, subjects, read, found)
+		w.remember(read, subjects)
 	}
 	if err != nil {
 		w.f.o.Log.Warn("journals could not be judged and are read again", "minute", minute, "journals", len(list), "err", err)
@@ -304,7 +307,7 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 		subjects = subjectsOf([]core.Journal{*c.Journal})
 	}
 	found := &findings{minute: w.f.o.Now().Unix() / 60}
-	looks, err := w.look(ctx, subjects, found)
+	looks, err := w.look(ctx, subjects, nil, found)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,7 @@ const (
 	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
 
-	readsOfRun      = 2.07 // its job's schedule, a look of the watchdog, and one of the tick whether it is there
+	readsOfRun      = 1.07 // its job's schedule, and a look of the tick whether it is there
 	readsOfAnew     = 1    // a definition
 	readsOfToken    = 0.9
 	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
@@ -130,7 +130,7 @@ func Jobs(c Counts, d Deployment) Usage {
 	u := Usage{
 		Fires:         fires,
 		WriteUnits:    writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + readsOfAdvance*advances + readsOfDispatch*batches,
+		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
 		StoredGB:      fires * float64(d.RunBytes) / 1e9 * float64(d.Keep) / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   fires + batches,

@@ -19,6 +19,7 @@ type Counts struct {
 	Messages int           // on the ring, of up to 50 fires of one second
 	Advances int           // of jobs
 	Anew     int           // fires whose job's definition no function knows any more
+	Looks    int           // tenths of a unit that the watchdog reads: ten runs of a job in eight minutes share one
 	Tokens   int           // reads of an app's token by callbacks: remembered for a while by those that do not come at once
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most ten messages of one second
@@ -26,12 +27,12 @@ type Counts struct {
 }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
+	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Looks + o.Looks, c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Tokens), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -45,6 +46,7 @@ const (
 	way    = 40 * time.Millisecond
 	wayJob = 100 * time.Microsecond
 	taken  = 30 * time.Millisecond // until a visible message is in hand
+	window = 480                   // seconds of a job's runs that the watchdog reads together
 	tokens = 10                    // seconds that a token is remembered
 	atOnce = 25                    // callbacks, at most, of the fires of one second
 	knows  = 3600                  // seconds that a function lives on, and knows definitions
@@ -116,6 +118,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	ends := map[core.Instant]int{} // fires of each second
 	holds := map[core.Instant]time.Duration{}
 	last := make([]core.Instant, len(jobs)) // fire of each
+	seen := make([]int, len(jobs))          // runs in the window of that
 	for m := time.Duration(0); m < 2*span; m += time.Minute {
 		counts := m >= span
 		for beat := time.Duration(0); beat < awakeMost; beat += time.Second {
@@ -130,10 +133,17 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 					r := plan.Job(list[i], schs[i], now, o)
 					fires = append(fires, r.Fires...)
 					for k := range r.Fires {
-						if at := r.Fires[k].Slot; at-last[i] > knows && counts {
+						at := r.Fires[k].Slot
+						if seen[i]++; at/window != last[i]/window {
+							seen[i] = 1
+						}
+						if counts {
+							c.look(seen[i])
+						}
+						if at-last[i] > knows && counts {
 							c.Anew++
 						}
-						last[i] = r.Fires[k].Slot
+						last[i] = at
 					}
 					list[i].Next, list[i].PlanAt, list[i].Seq, list[i].State = r.Advance.NewNext, r.Advance.NewPlanAt, r.Advance.NewSeq, r.Advance.NewState
 					q.put(list[i].PlanAt, i)
@@ -170,6 +180,16 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 		c.Held += time.Duration(takes) * holds[slot]
 	}
 	return c, nil
+}
+
+// look counts the read of the n-th run of a window.
+func (c *Counts) look(n int) {
+	switch {
+	case n == 1:
+		c.Looks += 10
+	case n > 10:
+		c.Looks++
+	}
 }
 
 // A queue holds which jobs are to be planned when.
@@ -231,7 +251,7 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
 			continue
 		}
 		if n := estimate(sch, begin, week); n >= oftenIs {

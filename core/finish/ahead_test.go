@@ -1,0 +1,122 @@
+package finish_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// minutely stores a run of a job in each of so many minutes from begin on, each
+// with its journal, as its change leaves it.
+func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int, x *core.Run)) (ids []core.RunID) {
+	r.t.Helper()
+	for m := range minutes {
+		at := begin.Add(time.Duration(m) * time.Minute)
+		k := core.JournalKey{Minute: at.Unix() / 60, Suffix: 3, Nonce: fmt.Sprint("nonce-", job, "-", m)}
+		id := core.PlannedRun(job, core.InstantOf(at))
+		r.run(id, func(x *core.Run) {
+			x.SentAt, x.Journal, x.Retries = at, k, 0
+			change(m, x)
+		})
+		r.must(r.s.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// walked lets the watchdog walk from begin on, a pass each minute.
+func (r *watchRig) walked(minutes int) {
+	r.t.Helper()
+	r.must(r.s.MoveCursor(r.t.Context(), 0, begin.Unix()/60-1))
+	for m := range minutes {
+		r.now = begin.Add(11*time.Minute + time.Duration(m)*time.Minute)
+		_, err := r.w.Pass(r.t.Context())
+		r.must(err)
+	}
+}
+
+func succeeded(_ int, x *core.Run) {
+	x.State, x.Owner, x.EndedAt, x.Code = core.Succeeded, "", x.SentAt.Add(time.Second), 200
+}
+
+// TestWindowsAreReadTogether: of a job that fires each minute the walk reads eight
+// runs at a time.
+func TestWindowsAreReadTogether(t *testing.T) {
+	const minutes = 25
+	r := newWatchRig(t)
+	r.job(1, nil)
+	r.minutely(1, minutes, succeeded)
+	r.walked(minutes)
+	// The first is read alone, then the rest of its window, then three whole ones.
+	if runs, spans := r.s.calls["runs"], r.s.calls["span"]; runs != 1 || spans != 4 {
+		t.Errorf("%d reads of runs and %d of windows", runs, spans)
+	}
+}
+
+// TestRareJobsHaveNoWindows: their runs are read a hundred in a request.
+func TestRareJobsHaveNoWindows(t *testing.T) {
+	r := newWatchRig(t)
+	for job := range core.JobID(5) {
+		r.job(job+1, nil)
+		r.minutely(job+1, 1, succeeded)
+	}
+	r.walked(1)
+	if runs, spans := r.s.calls["runs"], r.s.calls["span"]; runs != 1 || spans != 0 {
+		t.Errorf("%d reads of runs and %d of windows", runs, spans)
+	}
+}
+
+// TestWindowsHideNothing: what was open when its window was read, owed something or
+// was skipped, is read again when its minute comes.
+func TestWindowsHideNothing(t *testing.T) {
+	for what, change := range map[string]func(x *core.Run){
+		"open":    func(x *core.Run) { x.State, x.EndedAt, x.Owner = core.Running, time.Time{}, "nonce" },
+		"skipped": func(x *core.Run) { x.State, x.Reason = core.Skipped, core.ReasonMisfire },
+		"owing": func(x *core.Run) {
+			x.State, x.Reason, x.Then = core.Failed, core.ReasonHandler, core.NumberedRun(1, 7)
+			x.Owes = []core.Owed{{Run: x.Then, Kind: core.CauseRetry, Slot: core.InstantOf(begin)}}
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			const minutes = 20
+			r := newWatchRig(t)
+			r.job(1, nil)
+			ids := r.minutely(1, minutes, func(m int, x *core.Run) {
+				succeeded(m, x)
+				if m == 12 {
+					change(x)
+				}
+			})
+			r.walked(12)
+			before := r.s.calls["runs"] + r.s.calls["span"]
+			r.now = begin.Add(23 * time.Minute)
+			_, err := r.w.Pass(t.Context())
+			r.must(err)
+			if r.s.calls["runs"]+r.s.calls["span"] == before {
+				t.Errorf("it was not read in its minute")
+			}
+			if got := r.stored(ids[12]); what == "open" && got.State != core.Lost || len(got.Owes) > 0 {
+				t.Errorf("it is %s and owes %v", got.State, got.Owes)
+			}
+		})
+	}
+}
+
+// TestWindowThatCannotBeRead: its runs are read one by one.
+func TestWindowThatCannotBeRead(t *testing.T) {
+	const minutes = 3
+	r := newWatchRig(t)
+	r.job(1, nil)
+	ids := r.minutely(1, minutes, func(m int, x *core.Run) {
+		if succeeded(m, x); m == 2 {
+			x.State, x.EndedAt, x.Owner = core.Running, time.Time{}, "nonce"
+		}
+	})
+	r.s.faults["span"] = []fault{{err: core.ErrThrottled}, {err: core.ErrThrottled}, {err: core.ErrThrottled}}
+	r.walked(minutes)
+	if got := r.stored(ids[2]); got.State != core.Lost {
+		t.Errorf("what was open is %s", got.State)
+	}
+}
