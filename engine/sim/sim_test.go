@@ -13,7 +13,7 @@ import (
 )
 
 var (
-	flagFires  = flag.Int("sim.fires", 40_000, "at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
+	flagFires  = flag.Int("sim.fires", 24_000, "at least how many fires there are in all worlds together (retries, and what is demanded after the faults, come on top)")
 	flagSeed   = flag.Uint64("sim.seed", 1, "seed of the first world; the others follow")
 	flagEngine = flag.String("sim.engine", "memory", "what the worlds keep their state in: memory or aws")
 	flagWorlds = flag.Int("sim.worlds", 0, "how many worlds; 0: one for each 1,200 fires, at least 8")
@@ -61,7 +61,7 @@ func TestWorldsOnAWS(t *testing.T) {
 	if *flagEngine == "aws" {
 		t.Skip("TestWorlds runs on it")
 	}
-	worlds(t, "aws", min(*flagFires, 8_000))
+	worlds(t, "aws", min(*flagFires, 6_000))
 }
 
 func worlds(t *testing.T, engine string, fires int) {
