@@ -209,7 +209,6 @@ func (r *reporter) take(most int) []pending {
 	n, size := 0, 0
 	for n < len(r.waiting) && n < most {
 		// An item has about 200 bytes around its message, which is there twice.
-		// An item has about 200 bytes around its message, which is there twice.
 		size += 200 + 2*len(r.waiting[n].item.Msg) + len(r.waiting[n].item.Data)
 		if n > 0 && size > callbackBytes {
 			break
