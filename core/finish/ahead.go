@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tickring/tickring/core"
 )
@@ -16,9 +17,6 @@ import (
 // remembered is read then, so forgetting costs a read and nothing else.
 
 const (
-	// windowMinutes is how long a window is: shorter than the walk is behind, so that
-	// what is in it has had time to end.
-	windowMinutes = 8
 	// windowRuns is how many runs are read ahead at most.
 	windowRuns = 8
 	// mostAhead bounds what is remembered; beyond it all is forgotten.
@@ -35,8 +33,8 @@ type ahead struct {
 }
 
 // often notes that jobs have runs at a minute of the walk, and answers those that had
-// some in the window before it too.
-func (a *ahead) often(minute int64, jobs []core.JobID) map[core.JobID]bool {
+// some in so many minutes before it too.
+func (a *ahead) often(minute, within int64, jobs []core.JobID) map[core.JobID]bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(a.fired)+len(jobs) > mostAhead {
@@ -44,7 +42,7 @@ func (a *ahead) often(minute int64, jobs []core.JobID) map[core.JobID]bool {
 	}
 	list := map[core.JobID]bool{}
 	for _, job := range jobs {
-		if last, is := a.fired[job]; is && minute > last && minute-last <= windowMinutes {
+		if last, is := a.fired[job]; is && minute > last && minute-last <= within {
 			list[job] = true
 		}
 		a.fired[job] = minute
@@ -105,10 +103,12 @@ func (w *Watchdog) unjudged(ctx context.Context, minute int64, subjects []subjec
 		}
 		spans[job] = n
 	}
-	often := w.ahead.often(minute, distinct(jobs))
+	often := w.ahead.often(minute, w.window(), distinct(jobs))
 	maps.DeleteFunc(spans, func(job core.JobID, n span) bool { return !often[job] && n.runs == 1 })
 	return left, w.windows(ctx, minute, spans)
 }
+
+func (w *Watchdog) window() int64 { return max(int64(w.o.Window/time.Minute), 1) }
 
 // windows reads the runs of jobs from one of each on to the end of the job's window:
 // that ends at another minute for each, so that not all are read at once. What
@@ -121,7 +121,7 @@ func (w *Watchdog) windows(ctx context.Context, minute int64, spans map[core.Job
 	for _, job := range slices.Sorted(maps.Keys(spans)) {
 		n := spans[job]
 		at, _ := n.first.Planned()
-		rest := windowMinutes - (minute+int64(job))%windowMinutes
+		rest := w.window() - (minute+int64(job))%w.window()
 		_, last := core.RunRange(job, at, at+core.Instant(60*rest-1))
 		slots <- struct{}{}
 		lanes.Go(func() {

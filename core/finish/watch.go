@@ -22,6 +22,10 @@ type WatchOptions struct {
 	LostAfter         time.Duration // of a job that is gone: 10 min
 	MinutesAPass      int           // 120
 
+	// Window is how long the runs of a job that fires often are read together:
+	// shorter than Behind, so that those had time to end. Whole minutes.
+	Window time.Duration // four fifths of Behind
+
 	// A pass first reads for WalkFor at most, pages of so many journals, and stores
 	// how far it came; then it acts on what it found for ActFor at most: so many
 	// executors are asked side by side, each for AddressFor at most. It ends in time
@@ -55,6 +59,7 @@ func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
 	}
 	set(&o.Behind, 10*time.Minute)
 	set(&o.BehindMax, 24*o.Behind)
+	set(&o.Window, o.Behind*4/5)
 	set(&o.Expiry, core.BeatExpiry)
 	set(&o.IdleGap, time.Minute)
 	set(&o.TimeoutGrace, 5*time.Second)
