@@ -49,6 +49,10 @@ const (
 	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
 
+	bytesOfJournal = 215 // and of each of its runs
+	bytesOfEntry   = 9
+	keepsJournals  = 20 * 24 * time.Hour
+
 	readsOfRun      = 1.07 // its job's schedule, and a look of the tick whether it is there
 	readsOfAnew     = 1    // a definition
 	readsOfToken    = 0.9
@@ -69,7 +73,7 @@ const (
 type Deployment struct {
 	HTTPAPI   bool          // in front of callbacks and beats; else a function URL, of the function that takes all requests
 	Keep      time.Duration // how long runs stay
-	RunBytes  int           // of a run, as DynamoDB counts them
+	RunBytes  int           // of a run that succeeded, as DynamoDB counts them, with an app's name of 6 and an address of 21
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
 	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
@@ -78,7 +82,7 @@ type Deployment struct {
 
 // Standard is a stack as it is deployed without any choices.
 func Standard() Deployment {
-	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 480, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
+	d := Deployment{HTTPAPI: true, Keep: 30 * 24 * time.Hour, RunBytes: 375, Pollers: 4*2 + 5} // fires, checks, results, dead letters; slow
 	d.MemoryMB.Tick, d.MemoryMB.Dispatch, d.MemoryMB.Callback, d.MemoryMB.Registry, d.MemoryMB.API = 256, 256, 128, 128, 256
 	return d
 }
@@ -128,10 +132,11 @@ func Jobs(c Counts, d Deployment) Usage {
 	times := float64(Month) / float64(c.Span)
 	fires, batches, advances := float64(c.Fires), float64(c.Takes), float64(c.Advances)
 	u := Usage{
-		Fires:         fires,
-		WriteUnits:    writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:     readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
-		StoredGB:      fires * float64(d.RunBytes) / 1e9 * float64(d.Keep) / float64(Month),
+		Fires:      fires,
+		WriteUnits: writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
+		ReadUnits:  readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
+		StoredGB: (fires*float64(d.RunBytes)*float64(d.Keep) +
+			(bytesOfJournal*float64(c.Messages)+bytesOfEntry*fires)*float64(keepsJournals)) / 1e9 / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
 		Invocations:   fires + batches,
 		GBSeconds: fires*secondsOfCallback*gb(d.MemoryMB.Callback) +

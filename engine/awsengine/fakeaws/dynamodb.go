@@ -56,6 +56,22 @@ var _ awsengine.DynamoDB = (*DynamoDB)(nil)
 // Units is what was consumed since it was last asked.
 func (d *DynamoDB) Units() Units { return d.meter.take() }
 
+// itemTax is what DynamoDB stores of an item besides what is in it (AWS: "Item
+// sizes and formats" in the developer guide of DynamoDB); no read or write pays it.
+const itemTax = 100
+
+// Stored is what lies in a table now, in bytes as they are paid for.
+func (d *DynamoDB) Stored(name string) (bytes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, list := range d.tables[name].parts {
+		for _, e := range list {
+			bytes += e.size + itemTax
+		}
+	}
+	return bytes
+}
+
 // call is one request: the fault first, then the effect.
 func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) error {
 	d.meter.request(c.Op)
