@@ -93,12 +93,14 @@ func (g *gates) hold(app string) (held, waits bool) {
 	return false, g.hand.of[app] > 0 && g.line.take(app)
 }
 
-// letGo ends that.
+// letGo ends that. The room that an app makes is also that of others who wait.
 func (g *gates) letGo(app string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.hand.give(app)
-	g.nextTurn(app)
+	for waits := range g.turns {
+		g.nextTurn(waits)
+	}
 }
 
 // leaveLine says that fires wait no longer.
@@ -139,15 +141,15 @@ func (g *gates) takeTurn(ctx context.Context, app string, fires int, until time.
 	return 0, err
 }
 
-// nextTurn takes the next fires of an app in hand, once half of what it may have is
-// done: a claim of many costs little more than one of few. Callers hold the lock.
+// nextTurn takes the next fires of an app in hand, once there is room for some: a
+// claim of many costs little more than one of few. Callers hold the lock.
 func (g *gates) nextTurn(app string) {
 	for len(g.turns[app]) > 0 {
+		t := g.turns[app][0]
 		room := g.hand.room(app)
-		if room <= 0 || room < g.hand.of[app] {
+		if room <= 0 || room < min(t.fires, g.hand.of[app], g.hand.most/16) {
 			return
 		}
-		t := g.turns[app][0]
 		n := min(t.fires, room)
 		for range n {
 			g.hand.take(app)

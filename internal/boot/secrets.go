@@ -74,7 +74,11 @@ func (s *secret) get(ctx context.Context) (string, error) {
 		if !sleepUntil(ctx, s.next) {
 			return "", errors.Join(s.err, fmt.Errorf("read the parameter %s: %w", s.name, ctx.Err()))
 		}
-		if s.value, s.err = s.ask(ctx); s.err != nil {
+		value, err := s.ask(ctx)
+		if err != nil && ctx.Err() != nil { // the end of this caller, which says nothing of the secret
+			return "", errors.Join(s.err, err)
+		}
+		if s.value, s.err = value, err; err != nil {
 			wait := min(s.o.BackoffMin<<min(s.tries, 10), s.o.BackoffMax)
 			s.next, s.tries = time.Now().Add(wait/2+rand.N(wait/2)), s.tries+1
 		}

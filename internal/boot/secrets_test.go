@@ -199,3 +199,33 @@ func TestSecretsMissing(t *testing.T) {
 		})
 	}
 }
+
+// hangsOnce answers nobody's first question.
+type hangsOnce struct {
+	fakeParams
+	began bool
+}
+
+func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput, o ...func(*ssm.Options)) (*ssm.GetParameterOutput, error) {
+	if !f.began {
+		f.began = true
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return f.fakeParams.GetParameter(ctx, in, o...)
+}
+
+// TestSecretOfACallerThatLeaves: a client that hangs up fails nobody else.
+func TestSecretOfACallerThatLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "admin-token"}}}, "/x", SecretOptions{})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := s.get(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("it left, and got %v", err)
+		}
+		if v, err := s.get(t.Context()); err != nil || v != "admin-token" {
+			t.Errorf("the next got %q, %v", v, err)
+		}
+	})
+}

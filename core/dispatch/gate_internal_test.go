@@ -1,0 +1,46 @@
+package dispatch
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestRoomOfAnotherAppIsATurn: what waits in line is taken in hand when another app's
+// ends make room, also where its own fires have no end, and without waiting for half
+// of its share.
+func TestRoomOfAnotherAppIsATurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, calls := range []int{4, 7} { // long ones, of the 8 that one app may have of 16
+			o := &Options{InHand: 16}
+			o.defaults()
+			g := newGates(o)
+			for range calls {
+				if held, _ := g.hold("calls"); !held {
+					t.Fatal("no room")
+				}
+			}
+			bursts := map[string]int{}
+			for _, app := range []string{"one", "two", "three"} {
+				for held, _ := g.hold(app); held; held, _ = g.hold(app) {
+					bursts[app]++
+				}
+			}
+			if held, waits := g.hold("calls"); held || !waits {
+				t.Fatalf("held: %t, waits: %t", held, waits)
+			}
+			began := time.Now()
+			time.AfterFunc(time.Second, func() {
+				for app, n := range bursts {
+					for range n {
+						g.letGo(app)
+					}
+				}
+			})
+			got, err := g.takeTurn(t.Context(), "calls", 1, began.Add(10*time.Second))
+			if took := time.Since(began); err != nil || got != 1 || took > time.Second {
+				t.Errorf("beside %d calls: after %s it got %d: %v", calls, took, got, err)
+			}
+		}
+	})
+}
