@@ -64,8 +64,9 @@ const (
 	secondsOfWake     = 0.9 // most of it waits for the beat
 	secondsOfBeat     = 0.013
 	secondsOfCallback = 0.006
-	secondsOfDispatch = 0.06   // without its fires, and what it holds
-	secondsOfFire     = 0.0022 // of a batch, beyond those that are sent all at once
+	secondsOfResult   = 0.00015 // of a callback, beyond its first
+	secondsOfDispatch = 0.06    // without its fires, and what it holds
+	secondsOfFire     = 0.0022  // of a batch, beyond those that are sent all at once
 	firesAtOnce       = 20
 )
 
@@ -74,6 +75,7 @@ type Deployment struct {
 	HTTPAPI   bool          // in front of callbacks and beats; else a function URL, of the function that takes all requests
 	Keep      time.Duration // how long runs stay
 	RunBytes  int           // of a run that succeeded, as DynamoDB counts them, with an app's name of 6 and an address of 21
+	Results   float64       // of a callback, on average; 0: one
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
 	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
@@ -131,19 +133,21 @@ func Idle(d Deployment) Usage {
 func Jobs(c Counts, d Deployment) Usage {
 	times := float64(Month) / float64(c.Span)
 	fires, batches, advances := float64(c.Fires), float64(c.Takes), float64(c.Advances)
+	results := max(d.Results, 1)
+	callbacks := fires / results
 	u := Usage{
 		Fires:      fires,
 		WriteUnits: writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:  readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens) + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
+		ReadUnits:  readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens)/results + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
 		StoredGB: (fires*float64(d.RunBytes)*float64(d.Keep) +
 			(bytesOfJournal*float64(c.Messages)+bytesOfEntry*fires)*float64(keepsJournals)) / 1e9 / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
-		Invocations:   fires + batches,
-		GBSeconds: fires*secondsOfCallback*gb(d.MemoryMB.Callback) +
+		Invocations:   callbacks + batches,
+		GBSeconds: (callbacks*secondsOfCallback+(fires-callbacks)*secondsOfResult)*gb(d.MemoryMB.Callback) +
 			(batches*secondsOfDispatch+max(0, fires-firesAtOnce*batches)*secondsOfFire+c.Held.Seconds())*gb(d.MemoryMB.Dispatch),
 	}
 	if d.HTTPAPI {
-		u.HTTPRequests = fires
+		u.HTTPRequests = callbacks
 	}
 	return u.Times(times)
 }

@@ -304,6 +304,7 @@ func TestMeasured(t *testing.T) {
 		{fleet: fleet{name: "idle"}, span: time.Hour},
 		{fleet: fleets[0], jobs: 1000, span: 20 * time.Minute, slow: true},
 		{fleet: fleets[1], jobs: 1000, span: 20 * time.Minute, slow: true},
+		{fleet: fleet{name: "gathered", when: fleets[1].when}, jobs: 1000, span: 20 * time.Minute, slow: true, gathers: true},
 		{fleet: fleets[2], jobs: 20, span: time.Hour},
 		{fleet: fleets[3], jobs: 20, span: 10 * time.Minute, slow: true},
 	} {
@@ -323,6 +324,11 @@ func TestMeasured(t *testing.T) {
 			}
 			dep := Standard()
 			dep.Executors = 1
+			if c.gathers {
+				if dep.Results = float64(m.fires) / float64(m.of["callback"].times); dep.Results < gathered {
+					t.Errorf("%.1f results a callback", dep.Results)
+				}
+			}
 			say := Idle(dep).Times(float64(c.span) / float64(Month))
 			if c.jobs > 0 {
 				counts, err := Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
