@@ -20,6 +20,8 @@ const Month = 30 * 24 * time.Hour
 type Prices struct {
 	WriteUnits    float64 // a million, on demand
 	ReadUnits     float64 // a million, on demand
+	WriteHour     float64 // a unit a second, provisioned, for an hour
+	ReadHour      float64 // a unit a second, provisioned, for an hour
 	StoredGB      float64 // a month
 	QueueRequests float64 // a million
 	Invocations   float64 // a million
@@ -31,7 +33,7 @@ type Prices struct {
 
 // Virginia are the prices of us-east-1 in November 2026, functions on arm64.
 var Virginia = Prices{
-	WriteUnits: 0.625, ReadUnits: 0.125, StoredGB: 0.25,
+	WriteUnits: 0.625, ReadUnits: 0.125, WriteHour: 0.00065, ReadHour: 0.00013, StoredGB: 0.25,
 	QueueRequests: 0.40,
 	Invocations:   0.20, GBSeconds: 0.0000133334,
 	HTTPRequests: 1.00,
@@ -79,7 +81,10 @@ type Deployment struct {
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
 	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
-	MemoryMB  struct{ Tick, Dispatch, Callback, Registry, API int }
+	// Provisioned are tables whose capacity follows their use, of fires that come
+	// evenly; the least that each table keeps is not in it.
+	Provisioned bool
+	MemoryMB    struct{ Tick, Dispatch, Callback, Registry, API int }
 }
 
 // Standard is a stack as it is deployed without any choices.
@@ -99,6 +104,7 @@ func (d Deployment) FunctionURL() Deployment {
 // Usage is what a month uses.
 type Usage struct {
 	Fires, WriteUnits, ReadUnits, StoredGB, QueueRequests float64
+	WriteHours, ReadHours                                 float64 // of provisioned tables, instead of their units
 	Invocations, GBSeconds, HTTPRequests, Wakes, Alarms   float64
 }
 
@@ -106,6 +112,7 @@ type Usage struct {
 func (u Usage) Plus(v Usage) Usage {
 	return Usage{
 		u.Fires + v.Fires, u.WriteUnits + v.WriteUnits, u.ReadUnits + v.ReadUnits, u.StoredGB + v.StoredGB, u.QueueRequests + v.QueueRequests,
+		u.WriteHours + v.WriteHours, u.ReadHours + v.ReadHours,
 		u.Invocations + v.Invocations, u.GBSeconds + v.GBSeconds, u.HTTPRequests + v.HTTPRequests, u.Wakes + v.Wakes, u.Alarms + v.Alarms,
 	}
 }
@@ -125,6 +132,9 @@ func Idle(d Deployment) Usage {
 	}
 	if d.HTTPAPI {
 		u.HTTPRequests = beats
+	}
+	if d.Provisioned {
+		u = u.provisioned(0)
 	}
 	return u
 }
@@ -149,7 +159,27 @@ func Jobs(c Counts, d Deployment) Usage {
 	if d.HTTPAPI {
 		u.HTTPRequests = callbacks
 	}
+	if d.Provisioned {
+		u = u.provisioned(writesOfAdvance * advances)
+	}
 	return u.Times(times)
+}
+
+// How much of what is provisioned is used: the target of the stack's tables; and of
+// jobs and their index, which are written all at once when a window is planned, as
+// much as a table keeps of what it did not use, five minutes of the window's ten.
+const (
+	usedEvenly = 0.7
+	usedAtOnce = 0.5
+)
+
+// provisioned is the same use of tables with provisioned capacity, of which so many
+// write units come at once.
+func (u Usage) provisioned(atOnce float64) Usage {
+	u.WriteHours = ((u.WriteUnits-atOnce)/usedEvenly + atOnce/usedAtOnce) / time.Hour.Seconds()
+	u.ReadHours = u.ReadUnits / usedEvenly / time.Hour.Seconds()
+	u.WriteUnits, u.ReadUnits = 0, 0
+	return u
 }
 
 // Canary is what a job that fires each minute to a function of the stack uses.
@@ -170,6 +200,7 @@ func Canary(d Deployment) (Usage, error) {
 func (u Usage) Times(n float64) Usage {
 	return Usage{
 		u.Fires * n, u.WriteUnits * n, u.ReadUnits * n, u.StoredGB * n, u.QueueRequests * n,
+		u.WriteHours * n, u.ReadHours * n,
 		u.Invocations * n, u.GBSeconds * n, u.HTTPRequests * n, u.Wakes * n, u.Alarms * n,
 	}
 }
@@ -190,6 +221,8 @@ func (p Prices) Bill(u Usage) []Line {
 	all := []Line{
 		{"table writes", u.WriteUnits, "units", u.WriteUnits / million * p.WriteUnits},
 		{"table reads", u.ReadUnits, "units", u.ReadUnits / million * p.ReadUnits},
+		{"table writes", u.WriteHours, "unit-hours", u.WriteHours * p.WriteHour},
+		{"table reads", u.ReadHours, "unit-hours", u.ReadHours * p.ReadHour},
 		{"history stored", u.StoredGB, "GB", u.StoredGB * p.StoredGB},
 		{"queue requests", u.QueueRequests, "requests", u.QueueRequests / million * p.QueueRequests},
 		{"function invocations", u.Invocations, "invocations", u.Invocations / million * p.Invocations},

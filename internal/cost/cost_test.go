@@ -114,6 +114,8 @@ const gathered = 8
 func TestCheaper(t *testing.T) {
 	batched := Standard()
 	batched.Results = gathered
+	provisioned, both := Standard(), batched
+	provisioned.Provisioned, both.Provisioned = true, true
 	for _, tt := range []struct {
 		fleet
 		name    string
@@ -122,6 +124,8 @@ func TestCheaper(t *testing.T) {
 	}{
 		{fleets[0], "eight results a callback", batched, 1.765},
 		{fleets[1], "eight results a callback", batched, 1.905},
+		{fleets[1], "provisioned tables", provisioned, 1.155},
+		{fleets[1], "provisioned tables, eight results a callback", both, 0.955},
 	} {
 		c, err := Replay(jobsOf(tt.jobs, tt.when), begin, tt.span, plan.AWS())
 		if err != nil {
