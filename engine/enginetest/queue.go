@@ -248,6 +248,25 @@ func oldestMessage(t *testing.T, h Harness) {
 	if got, err := e.Watch.OldestMessage(ctx); err != nil || !got.Due.IsZero() && got.Due.Before(now.Add(-time.Hour)) {
 		t.Fatalf("a message that was put back makes the ring look behind since %s: %v", got.Due, err)
 	}
+	if h.Coarse > 0 { // it tells no ages, and names no message of its own accord
+		return
+	}
+	// So it is with one that is released until the claim of another ends, also while it
+	// is in flight again.
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: hour.Time(), Message: message(hour, core.NumberedRun(1, 5))}}))
+	got = receive(t, e, 1)
+	want(hour.Time(), older, old)
+	allNil(t, e.Queue.Release(ctx, got, now.Add(time.Hour)))
+	want(time.Time{}, older, hour, old)
+	allNil(t, e.Queue.Ack(ctx, got))
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: hour.Time(), Message: message(hour, core.NumberedRun(1, 6))}}))
+	allNil(t, e.Queue.Release(ctx, receive(t, e, 1), time.Now()))
+	got = receive(t, e, 1)
+	if got, err := e.Watch.OldestMessage(ctx); err != nil || !got.PutBack(hour, hour) || got.Due.Before(now) {
+		t.Fatalf("one that was put back and is in flight makes the ring look behind since %s, put back are %v, %v", got.Due, got.Back, err)
+	}
+	allNil(t, e.Queue.Ack(ctx, got))
+	want(time.Time{}, older, old)
 }
 
 // sweepAll sweeps until nothing more goes.

@@ -855,6 +855,9 @@ func (p *port) Ack(ctx context.Context, done []engine.Delivery) []error {
 }
 
 func (p *port) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	for i := range back {
+		p.in.p.w.putBack(&back[i], at)
+	}
 	return writes(p, ctx, "Release", back, func(ctx context.Context, back []engine.Delivery) []error {
 		return p.truth.Release(ctx, back, at)
 	})

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
 )
 
 // The rule of liveness: every instant that is due is decided, which is to say that
@@ -71,8 +73,9 @@ const moment = 5 * time.Second
 // troubles are the faults of a world, by what they are in the way of.
 type troubles struct {
 	all, planning, finishing []trouble
-	left                     []trouble // for what waits for the watchdog
-	clocks                   []clock   // as the machine's was set
+	left                     []trouble                  // for what waits for the watchdog
+	back                     map[core.Instant][]trouble // for what was left of a slot
+	clocks                   []clock                    // as the machine's was set
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble     // what their executors do
@@ -81,7 +84,8 @@ type troubles struct {
 }
 
 func newTroubles() *troubles {
-	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{}}
+	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
+		back: map[core.Instant][]trouble{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -163,6 +167,19 @@ func (w *World) troubleLeft(until time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.faults.left = append(w.faults.left, trouble{time.Now(), until.Add(w.deployed.watched())})
+}
+
+// putBack notes a message that comes again at a moment: where another's claim is in its
+// way, when that ends, which is as long as a call may last. Until then no look judges
+// what was left of its slot, whichever runs the message is of.
+func (w *World) putBack(d *engine.Delivery, at time.Time) {
+	slot := d.Message.Slot
+	if !at.After(slot.Time().Add(ring.Settled)) {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.back[slot] = append(w.faults.back[slot], trouble{time.Now(), at})
 }
 
 func (w *World) troubleAt(app string, from, until time.Time) {
@@ -276,7 +293,8 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 	if st.sends == 0 || st.works > 0 || st.closed.IsZero() {
 		return
 	}
-	what, due, within, age := "the reported end", st.reported, always(moment), time.Duration(0)
+	what, due, within := "the reported end", st.reported, always(moment)
+	var age, jitter time.Duration
 	if !r.MaybeSent && due.IsZero() { // else nobody can tell whose end it was
 		due = st.killed
 	}
@@ -286,7 +304,7 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 		what, due = "the answered end", st.ended
 	default:
 		for i := range revs {
-			age = max(age, sayable(r, &revs[i].def))
+			age, jitter = max(age, sayable(r, &revs[i].def)), max(jitter, revs[i].sched.Schedule.Jitter)
 			if revs[i].deleted {
 				age = max(age, sayable(r, &core.Def{}))
 			}
@@ -297,12 +315,12 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 		}
 		within = func(from time.Time) time.Duration { return w.deployed.looks(from.Sub(st.sent)) }
 	}
-	limit := bound(due, within, w.atItsEnd(r, age))
+	limit := bound(due, within, w.atItsEnd(r, age, jitter))
 	if !st.closed.After(limit) {
 		w.count("in time: "+what, 1)
 		return
 	}
-	for _, t := range w.atItsEnd(r, age) {
+	for _, t := range w.atItsEnd(r, age, jitter) {
 		if t.until.After(due) && t.from.Before(st.closed) {
 			w.truth.trace(bg, r.ID, "in the way of its end from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 		}
@@ -319,13 +337,19 @@ func (w *World) troubledAt(run core.RunID, at time.Time) bool {
 }
 
 // atItsEnd is all that was in the way of the end of a run, which is lost from an age
-// on, by the clock that the watchdog has; 0: it is not.
-func (w *World) atItsEnd(r *core.Run, age time.Duration) []trouble {
+// on, by the clock that the watchdog has; 0: it is not. Its slot may have been any that
+// the jitter allows.
+func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
 	list := slices.Concat(f.all, f.finishing, f.runs[r.ID])
 	if age > 0 {
+		for slot, back := range f.back {
+			if min(r.At, r.Slot) <= slot && slot <= max(r.At.Add(jitter), r.Slot) {
+				list = append(list, back...)
+			}
+		}
 		list = slices.Concat(list, earlier(r.SentAt.Add(age), f.clocks), f.planning, f.left, f.apps[r.App], f.unproven[question{r.Address, 0}], f.unproven[question{r.Address, r.ID.Job()}])
 	}
 	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })

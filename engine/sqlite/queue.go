@@ -44,10 +44,20 @@ type message struct {
 	id       int64
 	due      time.Time // NotBefore as enqueued
 	at       time.Time // of a ready one when it may be received, of one in flight when it comes back
+	released time.Time // when it was to come again, by the last release
 	receives int
 	inFlight bool
 	index    int // in its heap
 	body     ring.Message
+}
+
+// seen is from when on a message is to be seen: its time, or a later one to which it
+// was released, and stays put back.
+func (m *message) seen() time.Time {
+	if m.released.After(m.due) {
+		return m.released
+	}
+	return m.due
 }
 
 // place is where a message stands in the order of the table.
@@ -537,7 +547,7 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 		q.mu.Lock()
 		if m := q.messages[d.ID]; m != nil && m.inFlight && m.receives == d.Receives {
 			q.unlink(m)
-			m.at, m.inFlight = at, false
+			m.at, m.released, m.inFlight = at, at, false
 			heap.Push(&q.ready, m)
 			if m.index == 0 {
 				q.rouse()
@@ -586,7 +596,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 }
 
 // OldestMessage implements finish.Watch. It looks at messages of fires, those
-// in flight, put off or put back included: none is acked.
+// in flight, put off, put back or released included: none is acked.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.now()
 	err = s.onRing(ctx, func(due time.Time, slot core.Instant) { oldest.Note(now, due, slot) })
@@ -615,7 +625,7 @@ func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, s
 	q := s.queues[lane]
 	q.mu.Lock()
 	for _, m := range q.messages {
-		tell(m.due, m.body.Slot)
+		tell(m.seen(), m.body.Slot)
 	}
 	far := q.far
 	q.mu.Unlock()
