@@ -25,31 +25,44 @@ type AuditAsk struct {
 }
 
 // place is where a page goes on: behind a job, or where at is not 0 within it,
-// behind that instant.
+// behind that instant, or where below is not 0 with its runs that have lower numbers.
 type place struct {
-	job core.JobID
-	at  core.Instant
+	job   core.JobID
+	at    core.Instant
+	below core.RunID
 }
+
+func (p place) within() bool { return p.at != 0 || p.below != 0 }
 
 func (p place) String() string {
-	if p.at == 0 {
-		return p.job.String()
+	switch {
+	case p.below != 0:
+		return p.job.String() + "#" + strconv.FormatInt(int64(p.below), 10)
+	case p.at != 0:
+		return p.job.String() + "@" + strconv.FormatInt(int64(p.at), 10)
 	}
-	return p.job.String() + "@" + strconv.FormatInt(int64(p.at), 10)
+	return p.job.String()
 }
 
-func placeOf(ask *AuditAsk) (p place, err error) {
+func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 	if ask.After == "" {
 		return p, nil
 	}
 	job, at, within := strings.Cut(ask.After, "@")
+	job, below, numbered := strings.Cut(job, "#")
 	n, err := strconv.ParseInt(job, 10, 32)
 	p.job = core.JobID(n)
 	if err == nil && within {
 		n, err = strconv.ParseInt(at, 10, 64)
 		p.at = core.Instant(n)
 	}
-	if err != nil || p.job < 0 || within && p.at <= ask.From {
+	if err == nil && numbered {
+		n, err = strconv.ParseInt(below, 10, 64)
+		p.below = core.RunID(n)
+	}
+	low, high := core.NumberedRange(p.job)
+	switch {
+	case err != nil, p.job < 0, within && (numbered || p.at <= ask.From), numbered && (!ahead || p.below < low || p.below > high):
 		return place{}, core.Invalid("after", ask.After, "not the next of a page of this span")
 	}
 	return p, nil
@@ -129,7 +142,7 @@ type subject struct {
 // the reports in the order of the jobs. What an error cut off is left to the next
 // page, unless this one came to nothing.
 func (m *Manage) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
-	at, err := placeOf(ask)
+	at, err := placeOf(ask, a.ahead)
 	if err != nil {
 		return "", err
 	}
@@ -139,13 +152,13 @@ func (m *Manage) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each
 		list, last, err := m.subjects(ctx, ask, at)
 		for err == nil && len(list) > 0 {
 			var n int
-			var within core.Instant
+			var within place
 			n, within, err = m.auditSome(ctx, a, list[:min(len(list), m.o.Together)], ask, at, each)
 			if n > 0 {
 				at = place{job: list[n-1].id}
 			}
-			if list = list[n:]; within != 0 {
-				at = place{job: list[0].id, at: within}
+			if list = list[n:]; within.within() {
+				at = within
 			}
 			if err == nil && a.over() && (len(list) > 0 || last != 0) {
 				return at.String(), nil
@@ -173,7 +186,7 @@ func (m *Manage) subjects(ctx context.Context, ask *AuditAsk, at place) (list []
 		return []subject{one}, 0, err
 	}
 	after := at.job
-	if at.at != 0 {
+	if at.within() {
 		after--
 	}
 	jobs, err := m.store.ListJobs(ctx, "", after, auditedAtOnce)
@@ -235,14 +248,14 @@ func (m *Manage) subject(ctx context.Context, ref string) (subject, error) {
 }
 
 // auditSome audits some jobs side by side, and tells each of those that were
-// finished, in their order: n of them, and within the next up to an instant if
-// that is not 0. What was found of those behind it is found again.
+// finished, in their order: n of them, and within the next up to a place if that
+// is within it. What was found of those behind it is found again.
 func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask *AuditAsk, at place,
-	each func([]AuditReport) error) (n int, within core.Instant, err error) {
+	each func([]AuditReport) error) (n int, within place, err error) {
 	paused := make([]pauses, len(list))
 	for i := range list {
 		if paused[i], err = m.pausesOf(ctx, a, list[i].app, ask.From); err != nil {
-			return 0, 0, err
+			return 0, place{}, err
 		}
 	}
 	reports, errs := make([][]AuditReport, len(list)), make([]error, len(list))
@@ -250,7 +263,11 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 	for i := range list {
 		all.Go(func() {
 			start := ask.From
-			if at.at != 0 && list[i].id == at.job {
+			if list[i].id == at.job && at.below != 0 { // its instants are looked at
+				reports[i] = []AuditReport{{Job: at.job, App: list[i].app, Name: list[i].name, below: at.below}}
+				return
+			}
+			if list[i].id == at.job && at.at != 0 {
 				start = at.at
 			}
 			reports[i], errs[i] = m.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
@@ -260,15 +277,16 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 	for i := range list {
 		if len(reports[i]) > 0 {
 			if err := each(reports[i]); err != nil {
-				return i, 0, err
+				return i, place{}, err
 			}
-			within = reports[i][len(reports[i])-1].Next
+			last := &reports[i][len(reports[i])-1]
+			within = place{job: last.Job, at: last.Next, below: last.below}
 		}
-		if errs[i] != nil || within != 0 {
+		if errs[i] != nil || within.within() {
 			return i, within, errs[i]
 		}
 	}
-	return len(list), 0, nil
+	return len(list), place{}, nil
 }
 
 // auditWhole is the reports of one job up to the end of the span, or of the page.

@@ -394,6 +394,7 @@ type AuditReport struct {
 	// Partial says that change records of the span were no longer there.
 	Partial bool
 	again   []core.Fire // of what is to be sent again
+	below   core.RunID  // of its runs with numbers those below it are still to be looked at; 0 none
 }
 
 // AuditCount is the sum over some instants.

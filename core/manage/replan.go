@@ -49,8 +49,8 @@ func (m *Manage) ReplanPage(ctx context.Context, actor Actor, ask AuditAsk) (Rep
 		return ReplanResult{}, err
 	}
 	a.again, a.ahead = true, ahead
-	r := replanning{m: m, res: ReplanResult{From: ask.From, To: ask.To}}
-	r.res.Next, err = m.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return r.add(ctx, reports, ahead) })
+	r := replanning{m: m, a: a, res: ReplanResult{From: ask.From, To: ask.To}}
+	r.res.Next, err = m.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return r.add(ctx, reports) })
 	return r.res, err
 }
 
@@ -60,36 +60,47 @@ const maxAhead = time.Hour
 // replanning is one page under way.
 type replanning struct {
 	m   *Manage
+	a   *auditing
 	res ReplanResult
 }
 
-// add puts on the ring what the reports of a job say. What is not there for
-// certain is found again by who does so again.
-func (r *replanning) add(ctx context.Context, reports []AuditReport, ahead bool) error {
+// add puts on the ring what the reports of a job say, and of what waits there with
+// a number as much as a page takes: the last report says where that ended. What is
+// not there for certain is found again by who does so again, and counted then.
+func (r *replanning) add(ctx context.Context, reports []AuditReport) error {
 	var fires []core.Fire
 	for i := range reports {
-		rep := &reports[i]
-		if rep.Next == 0 {
-			r.res.Jobs++
-		}
-		r.res.Demanded += rep.Demanded
-		r.res.OutOfReach += rep.OutOfReach
-		r.res.Partial = r.res.Partial || rep.Partial
-		fires = append(fires, rep.again...)
+		fires = append(fires, reports[i].again...)
 	}
-	if last := &reports[len(reports)-1]; ahead && last.Next == 0 {
-		waiting, err := r.m.onRing(ctx, last.Job)
+	if last := &reports[len(reports)-1]; r.a.ahead && last.Next == 0 {
+		waiting, err := r.onRing(ctx, last)
 		if err != nil {
 			return err
 		}
 		fires = append(fires, waiting...)
 	}
+	if err := r.send(ctx, fires); err != nil {
+		return err
+	}
 	r.res.Missing += int64(len(fires))
+	for i := range reports {
+		rep := &reports[i]
+		if rep.Next == 0 && rep.below == 0 {
+			r.res.Jobs++
+		}
+		r.res.Demanded += rep.Demanded
+		r.res.OutOfReach += rep.OutOfReach
+		r.res.Partial = r.res.Partial || rep.Partial
+	}
+	return nil
+}
+
+// send puts fires on the ring.
+func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error) {
 	out := plan.Pack(fires, ring.MaxFires, r.m.o.Plan.Cut.Of)
 	if len(out) == 0 {
 		return nil
 	}
-	var failed error
 	for k, err := range r.m.ring.Enqueue(ctx, out) {
 		if err != nil {
 			failed = passing(err)
@@ -100,19 +111,41 @@ func (r *replanning) add(ctx context.Context, reports []AuditReport, ahead bool)
 	return failed
 }
 
-// onRing is the fires of the newest runs of a job that have numbers, such as
-// retries and triggers, and wait on the ring: those that are due within maxAhead.
-func (m *Manage) onRing(ctx context.Context, job core.JobID) ([]core.Fire, error) {
-	low, high := core.NumberedRange(job)
-	runs, err := m.store.RunSpan(ctx, high, low, maxRetrying)
-	if err != nil {
-		return nil, passing(err)
+// onRing is the fires of the runs of a job that have numbers, such as retries and
+// triggers, and wait on the ring: what is due within MaxAhead may be there with no
+// entry in the due index. It reads them from rep.below down, or from the newest, and
+// leaves there from where to go on; 0 is the end. A number is drawn no later than the
+// slot of its run, so before slots that are older than the longest delay of a retry
+// only a trigger can wait that was given a later time.
+func (r *replanning) onRing(ctx context.Context, rep *AuditReport) ([]core.Fire, error) {
+	now := r.m.o.Now()
+	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.m.o.Plan.MaxAhead)
+	low, high := core.NumberedRange(rep.Job)
+	if rep.below != 0 {
+		high = rep.below - 1
 	}
+	rep.below = 0
 	var fires []core.Fire
-	now := m.o.Now()
-	for i := range runs {
-		if r := &runs[i]; r.State.Open() && r.Expired(now) && r.Slot.Time().Before(now.Add(m.o.Plan.Lead)) {
-			fires = append(fires, fireOf(r))
+	for high >= low {
+		runs, err := r.m.store.RunSpan(ctx, high, low, batch)
+		if err != nil {
+			return nil, passing(err)
+		}
+		newest := core.Instant(0)
+		for i := range runs {
+			x := &runs[i]
+			newest = max(newest, x.Slot)
+			if x.State.Open() && x.Expired(now) && !x.Slot.Time().After(latest) {
+				fires = append(fires, fireOf(x))
+			}
+		}
+		if len(runs) < batch || newest < oldest {
+			return fires, nil
+		}
+		high = runs[len(runs)-1].ID - 1
+		if len(fires) >= maxAgain || r.a.over() {
+			rep.below = high + 1
+			return fires, nil
 		}
 	}
 	return fires, nil

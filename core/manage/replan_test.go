@@ -189,3 +189,151 @@ func TestHealGoesOn(t *testing.T) {
 		})
 	}
 }
+
+// TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem: a retry is on the ring as soon as it
+// is due within MaxAhead, and in no index then; one that is later has an entry there.
+func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(time.Hour)))
+	f.quiet()
+	f.fires()
+	ahead := plan.AWS().MaxAhead
+	var ids []core.RunID
+	for i, d := range []time.Duration{0, plan.AWS().Lead + time.Second, ahead, ahead + time.Second} {
+		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.clock.Add(d))))
+	}
+	m := manage.New(f.e.Manage, f.e.Ring, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
+		t.Errorf("%+v %v, want 3 sent", res, err)
+	}
+	got := map[core.RunID]int{}
+	for _, x := range f.fires() {
+		got[x.Run]++
+	}
+	for i, id := range ids {
+		if want := i < 3; (got[id] == 1) != want {
+			t.Errorf("run %s is %d times on the ring, want it there: %v", id, got[id], want)
+		}
+	}
+}
+
+// TestReplanOfAllThatWaitWithANumber: however many runs of a job were made after
+// those that wait, and however short a page is, each of them is sent again once.
+func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
+	for name, pageFor := range map[string]time.Duration{"one page": time.Minute, "many pages": 1} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			j := f.create(spec("sweep", every(time.Hour)))
+			other := f.create(spec("other", every(time.Hour)))
+			f.quiet()
+			f.fires()
+			now := core.InstantOf(f.clock)
+			const waiting, closed = 1200, 2500
+			for i := range waiting + closed {
+				state := core.Planned
+				if i >= waiting {
+					state = core.Succeeded
+				}
+				f.numbered(j.Def.ID, i+1, state, now)
+			}
+			last := f.numbered(other.Def.ID, 1, core.Planned, now)
+			m := manage.New(f.e.Manage, f.e.Ring, nil, nil,
+				manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS(), PageFor: pageFor})
+			res, err := m.Replan(ctx, ann, "", now-900, 0)
+			if err != nil || res.Sent != waiting+1 || res.Missing != waiting+1 || res.Jobs != 2 {
+				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
+			}
+			got := map[core.RunID]int{}
+			for _, x := range f.fires() {
+				got[x.Run]++
+			}
+			for n := range waiting {
+				if id := core.NumberedRun(j.Def.ID, uint32(n+1)); got[id] != 1 {
+					t.Fatalf("run %s is %d times on the ring", id, got[id])
+				}
+			}
+			if got[last] != 1 {
+				t.Errorf("the job behind it was not looked at")
+			}
+		})
+	}
+}
+
+// TestReplanReadsNumbersNoFurtherThanARetryCanWait: behind a page of runs that are
+// older than any retry waits there is no further one.
+func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(time.Hour)))
+	f.quiet()
+	old := core.InstantOf(f.clock.Add(-core.MaxDelay - time.Hour))
+	for i := range 3000 {
+		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
+	}
+	s := &spans{Store: f.e.Manage}
+	m := manage.New(s, f.e.Ring, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock)-900, 0); err != nil || s.numbered != 1 {
+		t.Errorf("numbers were read %d times: %v", s.numbered, err)
+	}
+}
+
+// spans counts the questions for runs with numbers.
+type spans struct {
+	manage.Store
+	numbered int
+}
+
+func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	if last < first {
+		s.numbered++
+	}
+	return s.Store.RunSpan(ctx, first, last, limit)
+}
+
+// numbered stores a run with a number.
+func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.Instant) core.RunID {
+	f.t.Helper()
+	id := core.NumberedRun(job, uint32(n))
+	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
+	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.t.Fatal(err)
+	}
+	return id
+}
+
+// TestReplanCountsOnce: what the ring did not take is found and counted by who does
+// so again, not before.
+func TestReplanCountsOnce(t *testing.T) {
+	f := newFixture(t)
+	j := f.create(spec("sweep", every(10*time.Second)))
+	f.quiet()
+	at := core.InstantOf(start)
+	pushNext(f, j.Def.ID, at+40)
+	f.clock = at.Time().Add(5 * time.Second)
+	r := &refusing{Ring: f.e.Ring, left: 1}
+	m := manage.New(f.e.Manage, r, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	first, err := m.Replan(ctx, ann, "", at, 0)
+	if err == nil || first.Jobs+int(first.Demanded+first.Missing+first.Sent) != 0 {
+		t.Errorf("nothing was taken: %+v %v", first, err)
+	}
+	second, err := m.Replan(ctx, ann, "", at, 0)
+	if err != nil || second.Jobs != 1 || second.Demanded != 3 || second.Missing != 3 || second.Sent != 3 {
+		t.Errorf("all was taken: %+v %v", second, err)
+	}
+}
+
+// refusing takes nothing for a while.
+type refusing struct {
+	manage.Ring
+	left int
+}
+
+func (r *refusing) Enqueue(ctx context.Context, out []ring.Out) []error {
+	if r.left--; r.left < 0 {
+		return r.Ring.Enqueue(ctx, out)
+	}
+	errs := make([]error, len(out))
+	for i := range errs {
+		errs[i] = core.ErrThrottled
+	}
+	return errs
+}
