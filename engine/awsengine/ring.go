@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strconv"
@@ -322,6 +323,7 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 			return nil, answer("queue "+q, err)
 		}
 		var list []engine.Delivery
+		var again []ring.Message
 		for _, m := range out.Messages {
 			body := aws.ToString(m.Body)
 			id := s.receipts.put(receipt{kind, aws.ToString(m.ReceiptHandle), s.o.Now().Add(2 * s.o.Visibility)}, s.o.Now())
@@ -340,8 +342,12 @@ func (s *Store) Receive(ctx context.Context, kind ring.Kind, limit int) ([]engin
 			default:
 				n, _ := strconv.Atoi(m.Attributes[string(sqstypes.MessageSystemAttributeNameApproximateReceiveCount)])
 				list = append(list, engine.Delivery{ID: id, Receives: max(n, 1), Message: msg})
+				if n > 1 {
+					again = append(again, msg)
+				}
 			}
 		}
+		s.Returned(ctx, again)
 		if len(list) > 0 {
 			return list, nil
 		}
@@ -409,6 +415,11 @@ func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
 
 // Release implements engine.Queue.
 func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Time) []error {
+	slots := map[core.Instant]time.Time{}
+	for i := range back {
+		s.willWait(slots, back[i].Message.Slot, at)
+	}
+	s.noteBehind(ctx, slots)
 	return s.settle(ctx, back, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
 		return s.hide(ctx, q, handles, of, func(int) time.Time { return at })
 	})
@@ -418,11 +429,17 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 type Again struct {
 	Receipt string
 	At      time.Time
+	Slot    core.Instant // of its fires; 0: it has none
 }
 
 // ComeAgain does for what Lambda received, and is told not to ack, what Release does
 // for what this process did. The queue is named by the end of its URL, as events name it.
 func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []error {
+	slots := map[core.Instant]time.Time{}
+	for i := range list {
+		s.willWait(slots, list[i].Slot, list[i].At)
+	}
+	s.noteBehind(ctx, slots)
 	return s.received(queue, len(list), func(url string, from, to int) []error {
 		handles := make([]*string, to-from)
 		for k := range handles {
@@ -518,14 +535,16 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	return due, waiting, inFlight, nil
 }
 
-// behindOf lists the slots of fires that were put back.
+// behindOf lists the slots of fires that were put back, or received again.
 const behindOf = "behind"
 
 // noteBehind notes the slots of messages that are put back, until they have
 // come again. It is a note: where it cannot be stored the age of the ring is
 // known less well, and nothing else. The later of two notes of a slot stays.
 func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time) {
-	for slot, at := range slots {
+	list := slices.Collect(maps.Keys(slots))
+	s.parallel(len(list), func(i int) {
+		slot, at := list[i], slots[list[i]]
 		it := stateKey(behindOf, fmt.Sprintf("%010d", slot))
 		if now := s.o.Now(); at.Before(now) {
 			at = now
@@ -533,7 +552,28 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 		until := at.Add(2 * s.o.Visibility)
 		it["until"], it["expires"] = number(millis(until)), number(until.Add(keepBehind).Unix())
 		_ = s.putIf(ctx, it, "attribute_not_exists(#until) OR #until < :until", map[string]string{"#until": "until"}, item{":until": it["until"]})
+	})
+}
+
+// willWait adds to what is noted a message that is given back and waits for longer
+// than one that is received again and again: that one is noted when it comes.
+func (s *Store) willWait(slots map[core.Instant]time.Time, slot core.Instant, at time.Time) {
+	if slot > 0 && at.After(s.o.Now().Add(s.o.Visibility)) && at.After(slot.Time().Add(ring.Settled)) && at.After(slots[slot]) {
+		slots[slot] = at
 	}
+}
+
+// Returned notes messages that were received before: what received them died, or
+// gave them back for a short while. Until they are done they may come again and again.
+func (s *Store) Returned(ctx context.Context, list []ring.Message) {
+	now := s.o.Now()
+	slots := map[core.Instant]time.Time{}
+	for i := range list {
+		if m := &list[i]; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.Settled).Before(now) {
+			slots[m.Slot] = now
+		}
+	}
+	s.noteBehind(ctx, slots)
 }
 
 // keepBehind is how long nobody may take messages without a note of one that was
@@ -543,10 +583,19 @@ const keepBehind = 24 * time.Hour
 // uncounted is how long after it happened SQS may not have counted a change.
 const uncounted = time.Minute
 
+// longestKept is how long SQS keeps a message at most.
+const longestKept = 14 * 24 * time.Hour
+
+// hung is how long a message may be in flight, however often it is received, before
+// the others are compared without it: where something always is in flight nothing
+// would be compared otherwise. What is received again is noted until then.
+func (s *Store) hung() time.Duration { return max(4*time.Minute, 2*s.o.Visibility+uncounted) }
+
 // OldestMessage implements the ports. A queue does not tell it, so this is a
-// bound on the safe side, never younger than the truth: the slots that were put
-// back and may still wait; and while messages are due, the last moment at which
-// none was.
+// bound on the safe side: the slots that were put back, or received again, and may
+// still be there; and while messages are due or in flight, the last moment at which
+// none was. A message in flight may have been received again and again, for as long
+// as its receiver dies, so that none is due says nothing of its age.
 func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err error) {
 	now := s.o.Now()
 	due, _, inFlight, err := s.Depth(ctx, ring.KindFires)
@@ -558,18 +607,16 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 		return ring.Oldest{}, err
 	}
 	due, inFlight = due+slowDue, inFlight+slowInFlight
-	idle := now // when no message was due
-	if due > 0 {
-		if idle, err = s.wasIdle(ctx); err != nil {
+	clear, from := due+inFlight == 0, now
+	if !clear {
+		if from, err = s.wasClear(ctx, now, due == 0); err != nil {
 			return ring.Oldest{}, err
 		}
-		oldest.Due = idle.Add(-2 * s.o.Visibility)
-	} else if inFlight > 0 { // received once at least, and soon acked, put back or due again
-		oldest.Due = now.Add(-2*s.o.Visibility - uncounted)
+		oldest.Due = from
 	}
 	err = s.all(ctx, behindOf, func(it item) error {
 		until, err := intOf(it, "until")
-		if err != nil || fromMillis(until).Before(idle) {
+		if err != nil || fromMillis(until).Before(from) {
 			return err
 		}
 		slot, err := strconv.ParseInt(stringOf(it, "key"), 10, 64)
@@ -580,20 +627,49 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 		return ring.Oldest{}, err
 	}
 	oldest.Sort()
-	if due > 0 {
-		return oldest, nil
+	if clear {
+		err = s.noteClear(ctx, now.Add(-uncounted), now)
 	}
-	it := stateKey("ring", "clear")
-	it["at"] = number(millis(now.Add(-uncounted)))
-	return oldest, s.putIf(ctx, it, "", nil, nil)
+	return oldest, err
 }
 
-// wasIdle is when the ring was last seen with no message due.
-func (s *Store) wasIdle(ctx context.Context) (time.Time, error) {
+// noteClear notes that no message on the ring was due before a moment, and when none
+// was seen to be due.
+func (s *Store) noteClear(ctx context.Context, at, idle time.Time) error {
+	it := stateKey("ring", "clear")
+	it["at"], it["idle"] = number(millis(at)), number(millis(idle))
+	return s.putIf(ctx, it, "", nil, nil)
+}
+
+// wasClear is a moment before which no message was due that is on the ring, now that
+// some are. Where none is due (idle), and none was a while ago, all that were due
+// before that were received by then, and are done or noted.
+func (s *Store) wasClear(ctx context.Context, now time.Time, idle bool) (time.Time, error) {
 	it, err := s.one(ctx, stateKey("ring", "clear"))
-	if err != nil || it == nil {
-		return fromMillis(1), err
+	if err != nil {
+		return time.Time{}, err
 	}
-	at, err := intOf(it, "at")
-	return fromMillis(at), err
+	at, seen := now.Add(-longestKept), now
+	if it != nil {
+		ms, err := intOf(it, "at")
+		if err != nil {
+			return time.Time{}, err
+		}
+		at = fromMillis(ms)
+		if _, ok := it["idle"]; ok {
+			if ms, err = intOf(it, "idle"); err != nil {
+				return time.Time{}, err
+			}
+			seen = fromMillis(ms)
+		}
+	}
+	switch {
+	case !idle || seen.Before(now) && now.Sub(seen) < s.hung():
+		return at, nil
+	case seen.Before(now):
+		if before := seen.Add(-uncounted); before.After(at) {
+			at = before
+		}
+	}
+	return at, s.noteClear(ctx, at, now)
 }

@@ -27,6 +27,8 @@ type handler struct {
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
 	slow  string // the name of the queue of the slow lane
+	// returned is told of messages that were received before; may be nil.
+	returned func(context.Context, []ring.Message)
 	// again has messages of a queue come again, each at its moment; nil: when their
 	// visibility ends, which is what they would wait for at most.
 	again func(ctx context.Context, queue string, list []awsengine.Again) []error
@@ -83,7 +85,7 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		}
 	}
 	res := events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}
-	var msgs []ring.Message
+	var msgs, before []ring.Message
 	var of, checkOf []*events.SQSMessage
 	var checks []*ring.Check
 	var failures []failure // of those that are to come again as soon as may be
@@ -114,7 +116,18 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		default:
 			m.Slow = queueName(r.EventSourceARN) == h.slow
 			msgs, of = append(msgs, m), append(of, r)
+			if receives(r) > 1 {
+				before = append(before, m)
+			}
 		}
+	}
+	var beside sync.WaitGroup
+	if h.returned != nil && len(before) > 0 {
+		beside.Go(func() {
+			c, cancel := context.WithTimeout(ctx, answerIn)
+			defer cancel()
+			h.returned(c, before)
+		})
 	}
 	for i, err := range h.checked(ctx, checks) {
 		if err != nil {
@@ -126,10 +139,11 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 		for i, v := range h.fires(ctx, msgs) {
 			if !v.Ack {
 				h.log.Warn("message comes again", "message", of[i].MessageId, "slot", msgs[i].Slot, "err", v.Err)
-				fail(failure{of[i], v.RetryAt, v.Err})
+				fail(failure{r: of[i], at: v.RetryAt, err: v.Err, slot: msgs[i].Slot})
 			}
 		}
 	}
+	beside.Wait()
 	h.comeAgain(whole, failures)
 	// Not where something was buried: should it come all the same, it would be buried again.
 	if n := len(failures); n > 1 && 2*n > len(e.Records) && buried == 0 {
@@ -171,9 +185,10 @@ func telling(ctx context.Context) (context.Context, context.CancelFunc) {
 // failure is a message that is not done, and when it may be tried again; zero:
 // whenever it comes.
 type failure struct {
-	r   *events.SQSMessage
-	at  time.Time
-	err error
+	r    *events.SQSMessage
+	at   time.Time
+	err  error
+	slot core.Instant // of its fires
 }
 
 // comeAgain tells the queue when messages are to come again: else they would when
@@ -189,7 +204,7 @@ func (h *handler) comeAgain(ctx context.Context, failures []failure) {
 	queue := queueName(failures[0].r.EventSourceARN)
 	list := make([]awsengine.Again, len(failures))
 	for i, f := range failures {
-		list[i] = awsengine.Again{Receipt: f.r.ReceiptHandle, At: h.when(&f, now)}
+		list[i] = awsengine.Again{Receipt: f.r.ReceiptHandle, At: h.when(&f, now), Slot: f.slot}
 	}
 	for i, err := range h.again(ctx, queue, list) {
 		if err != nil {
@@ -206,9 +221,14 @@ func (h *handler) when(f *failure, now time.Time) time.Time {
 	if f.at.After(now) {
 		return f.at
 	}
-	n, _ := strconv.Atoi(f.r.Attributes["ApproximateReceiveCount"])
-	wait := time.Second << min(max(n-1, 0), 16)
+	wait := time.Second << min(max(receives(f.r)-1, 0), 16)
 	return now.Add(min(wait+rand.N(wait/4), h.visibility))
+}
+
+// receives is how often a message was received, this time too.
+func receives(r *events.SQSMessage) int {
+	n, _ := strconv.Atoi(r.Attributes["ApproximateReceiveCount"])
+	return n
 }
 
 // checksAtOnce bounds how many checks of a batch are made side by side.

@@ -412,10 +412,14 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 				t.Errorf("the queue %s is told by %s", queue, end)
 			}
 			for _, a := range list {
-				told[a.Receipt] = a.At.Sub(now)
+				if told[a.Receipt] = a.At.Sub(now); a.Receipt == id(4) && h.look == nil && a.Slot == 0 {
+					t.Error("the slot of a message that waits is not told")
+				}
 			}
 			return make([]error, len(list))
 		}
+		var before []ring.Message // received before: their slots are noted
+		h.returned = func(_ context.Context, list []ring.Message) { before = append(before, list...) }
 		var done []string
 		h.done = func(_ context.Context, queue string, receipts []string) []error {
 			done = append(done, receipts...)
@@ -438,6 +442,9 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 			t.Error("four of six failed, and the mapping does not back off")
 		}
 		judge("not done")
+		if len(before) != 3 {
+			t.Errorf("told of %d messages that were received before, want 3", len(before))
+		}
 		if !slices.Equal(done, []string{id(2)}) {
 			t.Errorf("of the batch that failed %v were removed, want the one that is done", done)
 		}

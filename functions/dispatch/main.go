@@ -26,7 +26,7 @@ func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{})
 	boot.Must(log, err)
 	h := wire(&c, store.Engine(), store.BuryRaw, store.KeepLetter, log)
-	h.again, h.done, h.visibility = store.ComeAgain, store.Done, c.Visibility
+	h.again, h.done, h.returned, h.visibility = store.ComeAgain, store.Done, store.Returned, c.Visibility
 	awslambda.Start(h.handle)
 }
 
