@@ -142,7 +142,11 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	}
 	seen := h.stored[name(p)]
 	next := core.Lease{Name: name(p), Owner: h.o.ID, Epoch: seen.Epoch + 1, Until: now.Add(h.o.LeaseFor)}
-	switch err := h.leases.PutLease(ctx, seen, next); {
+	err := h.leases.PutLease(ctx, seen, next)
+	if errors.Is(err, core.ErrRefused) && h.stands(ctx, next) {
+		err = nil
+	}
+	switch {
 	case errors.Is(err, core.ErrRefused):
 		next.Owner = "another" // whoever it is: it is looked at
 		h.stored[next.Name] = next
@@ -152,6 +156,13 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 	}
 	h.mine[p], h.stored[next.Name] = &held{lease: next, looked: now}, next
 	return true, nil
+}
+
+// stands reports whether a lease is stored as this ticker wrote it: a write whose
+// answer was lost is repeated by what sends it, and refused then.
+func (h *Hold) stands(ctx context.Context, l core.Lease) bool {
+	all, err := h.leases.Leases(ctx)
+	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool { return x.Name == l.Name && x.Owner == l.Owner && x.Epoch == l.Epoch })
 }
 
 // Found notes whether something was due when a partition was looked at.

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -143,6 +144,38 @@ func TestLoad(t *testing.T) {
 	} {
 		if got := count(c.of...); got != c.want {
 			t.Errorf("%s: %d seconds, want %d", what, got, c.want)
+		}
+	}
+}
+
+// lossy stores the leases, and loses the answer of the first write: what sends it does
+// so again, and is refused. That may be by another, who was faster.
+type lossy struct {
+	stored core.Lease
+	other  bool
+}
+
+func (l *lossy) Leases(context.Context) ([]core.Lease, error) { return []core.Lease{l.stored}, nil }
+
+func (l *lossy) PutLease(_ context.Context, _, next core.Lease) error {
+	if l.stored = next; l.other {
+		l.stored.Owner = "another"
+	}
+	return core.ErrRefused
+}
+
+func (l *lossy) DropLease(context.Context, core.Lease) error { return nil }
+
+// TestLeaseOfALostAnswer: a lease that was taken is held, though its answer was lost.
+func TestLeaseOfALostAnswer(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		l := &lossy{other: other, stored: core.Lease{Name: name(0)}}
+		h := New(l, Options{ID: "a"})
+		if _, err := h.Turn(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := h.Take(t.Context(), 0); err != nil || got == other {
+			t.Errorf("taken by another: %t, and held: %t, %v", other, got, err)
 		}
 	}
 }
