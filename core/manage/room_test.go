@@ -143,7 +143,7 @@ func TestSaveWithLittleRoom(t *testing.T) {
 		for _, r := range m.Save(t.Context(), ann, many(600)) {
 			if r.Err == nil {
 				made++
-			} else if !errors.Is(r.Err, core.ErrThrottled) || !strings.Contains(r.Err.Error(), "not changed") {
+			} else if !errors.Is(r.Err, core.ErrThrottled) || !strings.Contains(r.Err.Error(), "may not be stored") {
 				t.Errorf("%s: %v", r.Name, r.Err)
 			}
 		}
