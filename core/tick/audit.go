@@ -41,6 +41,25 @@ func (t *Ticker) gone(ctx context.Context) (upTo time.Time, oldest ring.Oldest) 
 	return upTo, oldest
 }
 
+// waits is for how long what was due of a job that is planned waits to be compared,
+// since nobody knows what was on the ring after a time. A job of which nothing is older
+// waits for nothing, whatever is not known of the ring.
+func (t *Ticker) waits(plans []planned, upTo time.Time) (most time.Duration) {
+	due := t.o.Now().Add(-t.o.AuditAfter)
+	for i := range plans {
+		s := plans[i].of
+		if s.State != core.Started || s.Tail != 0 {
+			continue
+		}
+		from := upTo
+		if done := max(s.Compared, core.InstantOf(s.RevAt), core.InstantOf(t.o.Now().Add(-lookBack))).Time(); done.After(from) {
+			from = done
+		}
+		most = max(most, due.Sub(from))
+	}
+	return most
+}
+
 // audit compares, for each job that is planned, what was demanded since its last
 // comparison with its runs, and adds the fires of instants that have neither a run
 // nor a record. It does so while messages are due or in flight too: what was due

@@ -268,7 +268,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 		}
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now()
+		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now().Add(-time.Hour)
 		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
 		for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
 			if err != nil {
@@ -286,6 +286,34 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 		time.Sleep(20 * time.Minute) // until it is planned again
 		if err := b.Run(t.Context()); err != nil || told < 37*time.Minute {
 			t.Errorf("told is %s: %v", told, err)
+		}
+	})
+}
+
+// TestUnknownAgeIsNoLag: where nothing is known of the age of the ring, a job waits
+// to be compared since it was made, or was compared last, and not for ever.
+func TestUnknownAgeIsNoLag(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, since := range []time.Duration{time.Minute, 50 * time.Minute} {
+			eng := memory.Open(memory.Options{})
+			if err := eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			j := every(time.Minute)
+			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
+			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now().Add(-since)
+			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
+			for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+				tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+			res, err := tk.Pass(t.Context())
+			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {
+				t.Errorf("a job of %s ago waits for %s, want %s: %v", since, res.Uncompared, want, err)
+			}
 		}
 	})
 }

@@ -532,7 +532,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	}
 	upTo, oldest := t.gone(ctx) // before these are on the ring
 	if !upTo.IsZero() {
-		res.Uncompared = max(res.Uncompared, t.o.Now().Sub(upTo)-t.o.AuditAfter)
+		res.Uncompared = max(res.Uncompared, t.waits(plans, upTo))
 	}
 	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.Fires }, res)
 	// After them, for it takes a while, and what is put on a queue of whole seconds
