@@ -55,6 +55,7 @@ type item struct {
 	status  status
 	run     *core.Run // once claimed or looked at; before, an empty one that all share
 	claimed bool      // owned by this invocation at some time
+	said    bool      // the watchdog will come to a journal that names it: stored in time, or told of
 	held    bool      // it counts among the fires in hand
 	order   []string  // addresses to try, the claimed one first
 	choice  choice    // of what was asked, where the route asks
@@ -85,7 +86,6 @@ type batch struct {
 	of      map[int]bool // the messages that brought those
 	v       int
 	stored  bool // the last journal written is stored
-	watched bool // the watchdog will come to this journal: stored in time, or told of
 	blocked bool // the journal is refused: no further send is begun
 	dirty   bool // something was answered since the last journal
 }
@@ -371,7 +371,7 @@ var errNotStored = errors.New("journal not stored")
 func (b *batch) finalJournal(ctx context.Context) {
 	b.mu.Lock()
 	need := b.journalled()
-	stored := b.stored && !b.dirty
+	stored := b.stored && !b.dirty && b.names()
 	b.mu.Unlock()
 	if !need {
 		b.stored = true
@@ -394,7 +394,7 @@ func (b *batch) finalJournal(ctx context.Context) {
 	defer cancel()
 	b.mu.Lock()
 	b.v++
-	j := b.journal()
+	j, _ := b.journal()
 	b.mu.Unlock()
 	b.stored = b.tell(last, j) == nil
 }
@@ -435,15 +435,27 @@ func (b *batch) journalled() bool {
 
 // journal is every run that this invocation claimed or left, as it stands.
 // Callers hold mu.
-func (b *batch) journal() core.Journal {
-	j := core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.settled)+len(b.items))}
+func (b *batch) journal() (j core.Journal, unsaid []*item) {
+	j = core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.settled)+len(b.items))}
 	j.Entries = append(j.Entries, b.settled...)
 	for _, it := range b.items {
 		if e, ok := it.entry(); ok {
 			j.Entries = append(j.Entries, e)
+			if !it.said {
+				unsaid = append(unsaid, it)
+			}
 		}
 	}
-	return j
+	return j, unsaid
+}
+
+// names reports whether all that the journal ought to name is named in time.
+// Callers hold mu.
+func (b *batch) names() bool {
+	return !slices.ContainsFunc(b.items, func(it *item) bool {
+		_, ok := it.entry()
+		return ok && !it.said
+	})
 }
 
 // entry is what the journal says of a fire; none of what this invocation has
@@ -474,6 +486,10 @@ func (b *batch) thin(ctx context.Context) {
 	var answered []*item
 	kept := make([]*item, 0, len(b.items))
 	for _, it := range b.items {
+		if _, named := it.entry(); named && !it.said {
+			kept = append(kept, it)
+			continue
+		}
 		switch it.status {
 		case accepted, unconfirmed, left:
 			e, _ := it.entry()
@@ -496,17 +512,19 @@ func (b *batch) thin(ctx context.Context) {
 }
 
 // writeJournal stores the journal once (table F). Only one caller at a time.
-// One that comes late is told of before: who finds it stored concludes from it.
+// One that names a run late is told of before: who finds it stored concludes from it,
+// and the watchdog may have been done with what was stored before it.
 func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
 	b.v++
 	b.dirty = false
-	j := b.journal()
+	j, unsaid := b.journal()
 	b.mu.Unlock()
 	var err error
-	if !b.watched && b.late() {
+	told := false
+	if len(unsaid) > 0 && b.late() {
 		err = b.tell(ctx, j)
-		b.watched = err == nil
+		told = err == nil
 	}
 	if err == nil {
 		err = b.d.store.PutJournal(ctx, j)
@@ -517,8 +535,11 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 	// batch writes one at a time with growing V, so it was this very write, or
 	// that of the check that tells of it.
 	b.stored = err == nil || refused(err)
-	b.watched = b.watched || b.stored && !b.late()
-	if !b.watched {
+	if told || b.stored && !b.late() {
+		for _, it := range unsaid {
+			it.said = true
+		}
+	} else if len(unsaid) > 0 {
 		b.stored = false // it took so long: again, and told of
 	}
 	b.blocked = !b.stored

@@ -406,3 +406,59 @@ func TestSettledBesideLongCall(t *testing.T) {
 		}
 	})
 }
+
+// TestClaimedAfterTheJournal: a fire that is claimed when the journal of its batch is
+// stored already, and awaited until the watchdog is done with all that this names,
+// is looked after all the same.
+func TestClaimedAfterTheJournal(t *testing.T) {
+	for name, kind := range map[string]dispatch.AnswerKind{"202": dispatch.AnswerAccepted, "cut": dispatch.AnswerUnconfirmed} {
+		for _, awaited := range []time.Duration{10 * time.Second, 4 * time.Minute, 30 * time.Minute} {
+			t.Run(fmt.Sprint(name, " ", awaited), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := newClocked(t)
+					log := slog.New(slog.DiscardHandler)
+					f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
+					// One is in hand; the next is claimed when it has its answer.
+					c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log, InHand: 2})
+					c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
+					var ids []core.RunID
+					m := ring.Message{Kind: ring.KindFires}
+					for i := range core.JobID(3) {
+						id, fire := c.job(7+i, nil)
+						ids, m.Slot, m.Fires = append(ids, id), fire.Slot, append(m.Fires, fire)
+					}
+					var order []core.RunID
+					c.send = func(s dispatch.Shipment) dispatch.Answer {
+						order = append(order, s.Run.ID)
+						switch len(order) {
+						case 1:
+							wait(100 * time.Millisecond)
+							return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+						case 2: // until the journal is stored
+							wait(500 * time.Millisecond)
+							return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
+						}
+						wait(500 * time.Millisecond)
+						c.must(f.End(t.Context(), []finish.Result{{Run: order[0], State: core.Succeeded, At: c.now()}})[0])
+						for range int(awaited / (10 * time.Second)) {
+							wait(10 * time.Second)
+							c.walk()
+						}
+						return dispatch.Answer{Kind: kind}
+					}
+					c.walk()
+					if v := c.d.Handle(t.Context(), []ring.Message{m}); !v[0].Ack || len(order) != len(ids) {
+						t.Fatalf("%+v, sent: %v", v, order)
+					}
+					for range 10 * 60 {
+						wait(time.Minute)
+						c.walk()
+					}
+					if r := c.run(order[2]); r.State != core.Lost || r.Reason != core.ReasonNoReport {
+						t.Errorf("10 hours later it is %s: nobody looks at it any more", r.State)
+					}
+				})
+			})
+		}
+	}
+}

@@ -246,7 +246,7 @@ func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
 		case <-t.C:
 		}
 		b.mu.Lock()
-		due := b.dirty || b.blocked || b.v == 0 && b.since() >= b.d.o.Behind/10 // well before the watchdog comes
+		due := b.dirty || b.blocked || b.since() >= b.d.o.Behind/10 && !b.names() // well before the watchdog comes
 		b.mu.Unlock()
 		next := every
 		if due && !b.writeJournal(ctx) {
