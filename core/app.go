@@ -117,6 +117,9 @@ type Loss struct {
 	From Instant   // instants after it are looked at; 0 nothing is under way
 	Next string    // where the walk goes on; empty at its beginning
 	At   time.Time // when it was found, or where From is 0, when the last walk was over
+	// Again is From of the next walk, for what was found to be lost since this one
+	// began: it may lie behind its place. 0 nothing was.
+	Again Instant
 }
 
 // Early is how early before their slots lonely messages of fires came to a

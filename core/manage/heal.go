@@ -35,7 +35,7 @@ func (m *Manage) Heal(ctx context.Context) (sent int64, err error) {
 		next := g
 		next.Loss.Next = page.Next
 		if page.Next == "" {
-			next.Loss = core.Loss{At: m.now()}
+			next.Loss = core.Loss{At: m.now(), Again: g.Loss.Again}
 		}
 		next.Rev = max(g.Rev+1, core.Millis(m.now()))
 		switch err := m.store.PutGlobal(ctx, g.Rev, next); {

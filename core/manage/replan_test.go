@@ -150,6 +150,7 @@ func TestHealGoesOn(t *testing.T) {
 		"nothing was lost": {core.Loss{}, 0},
 		"all":              {core.Loss{From: at(0)}, 9},
 		"from the second":  {core.Loss{From: at(0), Next: "1"}, 6},
+		"lost again":       {core.Loss{From: at(0), Again: at(1)}, 9},
 		"within the third": {core.Loss{From: at(0), Next: "3@" + strconv.FormatInt(int64(at(25)), 10)}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -178,7 +179,7 @@ func TestHealGoesOn(t *testing.T) {
 				}
 				c.want = 0
 			}
-			if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
+			if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
 				t.Errorf("noted is %+v: %v", g.Loss, err)
 			}
 			late, cancel := context.WithTimeout(ctx, 0)

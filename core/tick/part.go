@@ -65,18 +65,44 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int, lost core.
 	if want := t.wanted(o, max(g.Partitions, 1)); want > o.Groups {
 		next.Groups = want
 	}
-	if lost != 0 && g.Loss.From == 0 && now.Sub(g.Loss.At) > t.o.HealEvery {
-		// What was lost with it may be as old as what a fire waits on the ring.
-		next.Loss = core.Loss{From: core.InstantOf(lost.Time().Add(-t.o.Plan.MaxAhead)), At: now.UTC().Truncate(time.Millisecond)}
-	}
+	t.lost = earlier(t.lost, lost)
+	next.Loss = t.noted(g.Loss)
 	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups && next.Loss == g.Loss {
+		t.lost = 0 // what is stored says it
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
-	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
+	// That something was lost is seen once, for it is sent again: the next pass has to
+	// note it where this one was refused. All else is computed anew.
+	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && (t.lost != 0 || !errors.Is(err, core.ErrRefused)) {
 		return fmt.Errorf("change the number of partitions or groups, or note a loss: %w", err)
 	}
+	t.lost = 0
 	return nil
+}
+
+// noted adds to what is stored of losses what this ticker found. A walk may have
+// passed what was lost since it was asked for, so another is to follow it.
+func (t *Ticker) noted(l core.Loss) core.Loss {
+	if t.lost != 0 {
+		// What was lost with it may be as old as what a fire waits on the ring.
+		from := core.InstantOf(t.lost.Time().Add(-t.o.Plan.MaxAhead))
+		if asked := l.From != 0 && l.Next == "" && !t.lost.Time().After(l.At); !asked || from < l.From {
+			l.Again = earlier(l.Again, from)
+		}
+	}
+	if now := t.o.Now(); l.From == 0 && l.Again != 0 && now.Sub(l.At) > t.o.HealEvery {
+		l = core.Loss{From: l.Again, At: now.UTC().Truncate(time.Millisecond)}
+	}
+	return l
+}
+
+// earlier is the first of two instants; 0 is none.
+func earlier(a, b core.Instant) core.Instant {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // move takes some jobs of a partition that belong elsewhere to where they

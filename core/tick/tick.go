@@ -78,6 +78,7 @@ type Ticker struct {
 	sent   map[core.JobID]sent
 	groups map[group]int
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
+	lost   core.Instant         // the first that was found to be lost and is not noted yet; 0 none
 }
 
 // sent is what is left to do for a job of which fires are on the ring: its advance,

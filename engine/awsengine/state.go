@@ -43,9 +43,10 @@ type (
 		Created   int64          `json:"created,omitempty"`
 	}
 	storedLoss struct {
-		From int64  `json:"from,omitempty"`
-		Next string `json:"next,omitempty"`
-		At   int64  `json:"at"`
+		From  int64  `json:"from,omitempty"`
+		Next  string `json:"next,omitempty"`
+		At    int64  `json:"at"`
+		Again int64  `json:"again,omitempty"`
 	}
 	storedGlobal struct {
 		Pause      storedPause `json:"pause"`
@@ -75,14 +76,14 @@ func encodeLoss(l core.Loss) *storedLoss {
 	if l == (core.Loss{}) {
 		return nil
 	}
-	return &storedLoss{From: int64(l.From), Next: l.Next, At: millis(l.At)}
+	return &storedLoss{From: int64(l.From), Next: l.Next, At: millis(l.At), Again: int64(l.Again)}
 }
 
 func (l *storedLoss) decode() core.Loss {
 	if l == nil {
 		return core.Loss{}
 	}
-	return core.Loss{From: core.Instant(l.From), Next: l.Next, At: fromMillis(l.At)}
+	return core.Loss{From: core.Instant(l.From), Next: l.Next, At: fromMillis(l.At), Again: core.Instant(l.Again)}
 }
 
 func encodePast(p core.Past) *storedPast {
