@@ -79,7 +79,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 // Audit says what was demanded and what became of it.
 func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
 	sum, err := s.m.AuditPage(r.Context(), manage.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To), After: params.After})
-	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Partial: sum.Partial, Behind: sum.Behind, Next: sum.Next, Skipped: map[string]int64{}}
+	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind, Next: sum.Next, Skipped: map[string]int64{}}
 	addAudit(&out, sum.AuditCount)
 	for _, m := range sum.Missing {
 		out.Missing = append(out.Missing, jobAudit(m))
@@ -100,7 +100,7 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), ask)
 	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent,
-		OutOfReach: res.OutOfReach, Partial: res.Partial, Next: res.Next}, err)
+		OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
 }
 
 func addAudit(a *Audit, c manage.AuditCount) {

@@ -89,8 +89,11 @@ type Audit struct {
 	// Behind When the oldest message that is still on its way was due, or may have been, if something unaccounted for was due after it
 	Behind   time.Time `json:"behind,omitempty,omitzero"`
 	Demanded int64     `json:"demanded"`
-	From     time.Time `json:"from"`
-	Jobs     int       `json:"jobs"`
+
+	// Failed Jobs whose history could not be read, and why, at most 100: they are in no count
+	Failed []string  `json:"failed,omitempty,omitzero"`
+	From   time.Time `json:"from"`
+	Jobs   int       `json:"jobs"`
 
 	// Late Sent more than 1 s after it was due
 	Late int64 `json:"late"`
@@ -615,9 +618,12 @@ type ReplanRequest struct {
 
 // ReplanResult defines model for ReplanResult.
 type ReplanResult struct {
-	Demanded int64     `json:"demanded"`
-	From     time.Time `json:"from"`
-	Jobs     int       `json:"jobs"`
+	Demanded int64 `json:"demanded"`
+
+	// Failed Jobs whose history could not be read, and why, at most 100: they are in no count
+	Failed []string  `json:"failed,omitempty,omitzero"`
+	From   time.Time `json:"from"`
+	Jobs   int       `json:"jobs"`
 
 	// Missing Instants with neither a run nor a record, and no longer on their way, or for over 15 minutes; without to those on their way too, and runs that nobody is at
 	Missing int64 `json:"missing"`

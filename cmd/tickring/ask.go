@@ -125,7 +125,7 @@ func (c *auditCmd) Run(e *Env) error {
 // tell prints an audit.
 func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
 	code := exitDone
-	if a.Unaccounted > 0 || a.Overdue > 0 {
+	if a.Unaccounted > 0 || a.Overdue > 0 || len(a.Failed) > 0 {
 		code = exitFailed
 	}
 	if e.json() {
@@ -178,6 +178,9 @@ func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
 	if a.OutOfReach > 0 {
 		e.printf("out of reach: so old that what became of them may be kept no more (a job's keep.days; 30 days once it is deleted)\n")
 	}
+	for _, f := range a.Failed {
+		e.printf("not looked at: %s\n", f)
+	}
 	if a.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
 	}
@@ -222,6 +225,9 @@ func (c *replanCmd) Run(e *Env) error {
 	if err != nil {
 		return e.cutOff(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From, body.To)...)
 	}
+	if len(res.Failed) > 0 {
+		return exitWith(exitFailed)
+	}
 	return nil
 }
 
@@ -236,6 +242,9 @@ func (c *replanCmd) tell(e *Env, res *api.ReplanResult, zone string) {
 		e.full(res.From, zone), to, res.Demanded, res.Missing, missing, res.Sent)
 	if res.OutOfReach > 0 {
 		e.printf("%d were left alone: they may have run, and their runs may be kept no more\n", res.OutOfReach)
+	}
+	for _, f := range res.Failed {
+		e.printf("not looked at: %s\n", f)
 	}
 	if res.Partial {
 		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")

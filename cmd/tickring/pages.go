@@ -127,6 +127,7 @@ func addAudit(sum, page *api.Audit) (next string) {
 	if !page.Behind.IsZero() {
 		sum.Behind = page.Behind
 	}
+	sum.Failed = append(sum.Failed, page.Failed[:min(len(page.Failed), max(0, shownJobs-len(sum.Failed)))]...)
 	sum.Partial = sum.Partial || page.Partial
 	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
 	return page.Next
@@ -142,6 +143,7 @@ func addReplan(sum, page *api.ReplanResult) (next string) {
 	sum.Missing += page.Missing
 	sum.Sent += page.Sent
 	sum.OutOfReach += page.OutOfReach
+	sum.Failed = append(sum.Failed, page.Failed[:min(len(page.Failed), max(0, shownJobs-len(sum.Failed)))]...)
 	sum.Partial = sum.Partial || page.Partial
 	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
 	return page.Next

@@ -90,6 +90,10 @@ func (m *Manage) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) 
 
 // report adds one report. A job is counted with its last.
 func (s *AuditSum) report(r *AuditReport) {
+	if r.Failed != "" {
+		s.Failed = atMost(s.Failed, r.failure())
+		return
+	}
 	if r.Next == 0 {
 		s.Jobs++
 	}
@@ -118,6 +122,14 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 	}
 }
 
+// failure names the job and why it could not be looked at.
+func (r *AuditReport) failure() string { return r.App + "/" + r.Name + ": " + r.Failed }
+
+// atMost adds to a list that is shown.
+func atMost(list []string, more ...string) []string {
+	return append(list, more[:min(len(more), max(0, maxMissing-len(list)))]...)
+}
+
 // join adds the page that goes on after s.
 func (s *AuditSum) join(page *AuditSum) {
 	s.Jobs += page.Jobs
@@ -126,6 +138,7 @@ func (s *AuditSum) join(page *AuditSum) {
 	if !page.Behind.IsZero() {
 		s.Behind = page.Behind
 	}
+	s.Failed = atMost(s.Failed, page.Failed...)
 	s.Partial = s.Partial || page.Partial
 	s.Next = page.Next
 }
@@ -271,6 +284,11 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 				start = at.at
 			}
 			reports[i], errs[i] = m.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
+			// What cannot be read of one job stays so: those behind it do not wait for it.
+			if ask.Job == "" && errs[i] != nil && core.CodeOf(errs[i]) == core.CodeInternal {
+				failed := AuditReport{Job: list[i].id, App: list[i].app, Name: list[i].name, From: start, To: ask.To, Failed: errs[i].Error()}
+				reports[i], errs[i] = append(reports[i], failed), nil
+			}
 		})
 	}
 	all.Wait()
@@ -317,6 +335,7 @@ func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to c
 		res.Missing += page.Missing
 		res.Sent += page.Sent
 		res.OutOfReach += page.OutOfReach
+		res.Failed = atMost(res.Failed, page.Failed...)
 		res.Partial = res.Partial || page.Partial
 		res.To, res.Next = page.To, page.Next
 		if err != nil || res.Next == "" {

@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -14,8 +15,15 @@ const healer = "tickring"
 // Heal goes on with sending again what a tick found that the ring lost: it walks over
 // all jobs, page by page, and stores where it is after each, so that whoever calls
 // it next goes on there. It begins no page that could not end before the deadline
-// of ctx. Two at a time only make copies.
+// of ctx. A job that cannot be read is passed over, and the error names it. Two at
+// a time only make copies.
 func (m *Manage) Heal(ctx context.Context) (sent int64, err error) {
+	var failed []string // jobs that nobody can look at: the walk ends without them
+	defer func() {
+		if err == nil && len(failed) > 0 {
+			err = core.Errorf(core.CodeInternal, "jobs that were not looked at: %s", strings.Join(failed, "; "))
+		}
+	}()
 	for refused := 0; refused < tries; {
 		if end, ok := ctx.Deadline(); ok && time.Until(end) < 2*m.o.PageFor {
 			return sent, nil
@@ -43,6 +51,8 @@ func (m *Manage) Heal(ctx context.Context) (sent int64, err error) {
 			refused++
 		case err != nil:
 			return sent, passing(err)
+		default:
+			failed = atMost(failed, page.Failed...)
 		}
 	}
 	return sent, nil

@@ -393,8 +393,10 @@ type AuditReport struct {
 	Next core.Instant
 	// Partial says that change records of the span were no longer there.
 	Partial bool
-	again   []core.Fire // of what is to be sent again
-	below   core.RunID  // of its runs with numbers those below it are still to be looked at; 0 none
+	// Failed is why the job could not be looked at, of which the rest says nothing.
+	Failed string
+	again  []core.Fire // of what is to be sent again
+	below  core.RunID  // of its runs with numbers those below it are still to be looked at; 0 none
 }
 
 // AuditCount is the sum over some instants.
@@ -425,6 +427,7 @@ type AuditSum struct {
 	AuditCount
 	// Missing are jobs with unaccounted or overdue instants, at most 100.
 	Missing []AuditReport
+	Failed  []string  // jobs that could not be looked at, and why, at most 100: they are in no count
 	Behind  time.Time // as in AuditReport
 	Partial bool
 	Next    string // After of the next page; empty all was looked at

@@ -22,8 +22,9 @@ type ReplanResult struct {
 	// OutOfReach is how many may have had either, which is kept no more: they are
 	// left alone.
 	OutOfReach int64
-	Partial    bool   // change records of the span were no longer there
-	Next       string // After of the next page; empty all was looked at
+	Failed     []string // jobs that could not be looked at, and why, at most 100: they are in no count
+	Partial    bool     // change records of the span were no longer there
+	Next       string   // After of the next page; empty all was looked at
 }
 
 // ReplanPage sends again, with the same IDs, what an audit finds unaccounted for,
@@ -85,6 +86,10 @@ func (r *replanning) add(ctx context.Context, reports []AuditReport) error {
 	r.res.Missing += int64(len(fires))
 	for i := range reports {
 		rep := &reports[i]
+		if rep.Failed != "" {
+			r.res.Failed = atMost(r.res.Failed, rep.failure())
+			continue
+		}
 		if rep.Next == 0 && rep.below == 0 {
 			r.res.Jobs++
 		}

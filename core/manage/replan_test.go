@@ -3,6 +3,7 @@ package manage_test
 import (
 	"context"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -337,4 +338,53 @@ func (r *refusing) Enqueue(ctx context.Context, out []ring.Out) []error {
 		errs[i] = core.ErrThrottled
 	}
 	return errs
+}
+
+// TestOneJobHoldsUpNoOther: a job whose schedule cannot be read any more is named by
+// the walk, by replan and by audit, which go on behind it to their end.
+func TestOneJobHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.quiet()
+	bad := f.create(spec("bad", every(10*time.Second)))
+	good := f.create(spec("good", every(10*time.Second)))
+	at := core.InstantOf(start)
+	f.clock = at.Time().Add(5 * time.Second)
+	pushNext(f, good.Def.ID, at+40)
+	seen := bad.Sched.Rev
+	bad.Sched.Rev++
+	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
+	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if it had gone from the data of zones
+	change := core.Change{ID: bad.Sched.Rev, At: f.clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
+	if err := f.e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	named := func(what string, failed []string, err error) {
+		t.Helper()
+		if err != nil || len(failed) != 1 || !strings.HasPrefix(failed[0], "shop/bad: ") {
+			t.Errorf("%s passed over %q: %v", what, failed, err)
+		}
+	}
+	r, err := f.m.Replan(ctx, ann, "", at, 0)
+	named("replan", r.Failed, err)
+	sum, err := f.m.AuditAll(ctx, at, at+100)
+	named("audit", sum.Failed, err)
+	if r.Jobs != 1 || r.Sent != 3 || sum.Jobs != 1 || sum.Demanded == 0 {
+		t.Errorf("of the other: %+v, %+v", r, sum)
+	}
+	if _, err := f.m.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
+		t.Errorf("asked for alone: %v", err)
+	}
+	g, _ := f.e.Manage.Global(ctx)
+	rev := g.Rev
+	g.Loss, g.Rev = core.Loss{From: at}, rev+1
+	if err := f.e.Manage.PutGlobal(ctx, rev, g); err != nil {
+		t.Fatal(err)
+	}
+	sent, err := f.m.Heal(ctx)
+	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
+		t.Errorf("the walk sent %d: %v", sent, err)
+	}
+	if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
+		t.Errorf("the walk is not over: %+v %v", g.Loss, err)
+	}
 }
