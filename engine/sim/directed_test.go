@@ -503,11 +503,11 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 // A receipt whose answer is lost hides its messages from everybody: they are late by
 // their visibility, the others by nothing.
 func TestReceiptWithoutAnAnswer(t *testing.T) {
-	n := 0
+	var n atomic.Int32 // requests are made side by side
 	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(5*time.Second))},
 		Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
 			if c.Op == "ReceiveMessage" && c.On == fakeaws.Names.Fires && at > 2*time.Minute && at < 4*time.Minute {
-				if n++; n%4 == 0 {
+				if n.Add(1)%4 == 0 {
 					f.After = errUnknown
 				}
 			}
