@@ -176,7 +176,7 @@ func TestAccountThrottlesAndCuts(t *testing.T) {
 const asFunction = "AWSLOAD_TEST_FUNCTION"
 
 // TestMain is also the function that a Sandbox runs in these tests: it answers with as
-// many bytes as it is asked for.
+// many bytes as it is asked for, and when it had to answer; never if they are less than none.
 func TestMain(m *testing.M) {
 	if os.Getenv(asFunction) == "" {
 		os.Exit(m.Run())
@@ -191,7 +191,11 @@ func TestMain(m *testing.M) {
 		_ = json.NewDecoder(res.Body).Decode(&asked)
 		size := 0
 		fmt.Sscan(asked.Body, &size)
-		answer, _ := json.Marshal(map[string]any{"statusCode": 200, "body": strings.Repeat(" ", size)})
+		if size < 0 {
+			select {}
+		}
+		answer, _ := json.Marshal(map[string]any{"statusCode": 200, "body": strings.Repeat(" ", size),
+			"headers": map[string]string{"deadline": res.Header.Get("Lambda-Runtime-Deadline-Ms")}})
 		if _, err = http.Post(base+res.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response", "application/json", strings.NewReader(string(answer))); err != nil {
 			os.Exit(1)
 		}
@@ -230,6 +234,29 @@ func TestLargeAnswer(t *testing.T) {
 	l.front(front, httptest.NewRequest(http.MethodPost, "http://door/", strings.NewReader(fmt.Sprint(6<<20))))
 	if front.Code != http.StatusBadGateway {
 		t.Errorf("more than 6 MB are answered %d", front.Code)
+	}
+}
+
+// A function has 29 s for what answers a person; one that does not answer in its time is
+// killed, which is no answer.
+func TestLateAnswer(t *testing.T) {
+	s := aFunction(t)
+	before := time.Now()
+	res, err := askFor(s, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var until int64
+	fmt.Sscan(res.Headers["deadline"], &until)
+	const door = 29 * time.Second // what API Gateway waits for
+	if d := time.UnixMilli(until); d.Before(before.Add(door).Truncate(time.Millisecond)) || d.After(time.Now().Add(door)) {
+		t.Errorf("its deadline is %s after the request", d.Sub(before))
+	}
+	if _, _, err := s.Invoke([]byte(`{"body":"-1"}`), 100*time.Millisecond); !errors.Is(err, errGone) {
+		t.Errorf("no answer in its time: %v", err)
+	}
+	if s.Kill() {
+		t.Error("it lives on")
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -115,7 +116,7 @@ func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 		}
 	case "TransactWriteItems":
 		if f.Before == nil && is(a.Conflict) {
-			f.Before = conflicting()
+			f.Before = conflicting(c.N)
 		}
 	case "BatchWriteItem", "BatchExecuteStatement", "SendMessageBatch", "ChangeMessageVisibilityBatch":
 		if is(a.Refused) {
@@ -150,9 +151,12 @@ func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 	return f
 }
 
-func conflicting() error {
-	return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons"),
-		CancellationReasons: []types.CancellationReason{{Code: aws.String("None")}, {Code: aws.String("TransactionConflict")}}}
+// conflicting cancels a transaction of n actions for the last of them.
+func conflicting(n int) error {
+	reasons := slices.Repeat([]types.CancellationReason{{Code: aws.String("None")}}, n)
+	reasons[n-1].Code = aws.String("TransactionConflict")
+	return &types.TransactionCanceledException{CancellationReasons: reasons,
+		Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons")}
 }
 
 // Use has the fakes behave like the account, as the seed draws it.

@@ -218,6 +218,103 @@ func TestTwice(t *testing.T) {
 	})
 }
 
+// Others write while a batch is read: what is read of it is of two moments, some of
+// which were before their write and some after.
+func TestTorn(t *testing.T) {
+	with(t, fakeaws.Account{Torn: 1}, func(x *account) {
+		const n = 10
+		write := func(v int) {
+			var list []types.WriteRequest
+			for k := range n {
+				it := key("a", k)
+				it["v"] = text(fmt.Sprint(v))
+				list = append(list, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
+			}
+			_, err := x.db.BatchWriteItem(x.t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
+			x.ok(err)
+		}
+		var keys []attrs
+		for k := range n {
+			keys = append(keys, key("a", k))
+		}
+		write(0)
+		torn := 0
+		for v := range 20 {
+			began := time.Now()
+			time.AfterFunc(time.Millisecond, func() { write(v + 1) })
+			out, err := x.db.BatchGetItem(x.t.Context(), &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{
+				names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+			x.ok(err)
+			if took := time.Since(began); took == 0 || took >= 200*time.Millisecond {
+				t.Errorf("it took %s", took)
+			}
+			of := map[string]int{}
+			for _, it := range out.Responses[names.State] {
+				of[it["v"].(*types.AttributeValueMemberS).Value]++
+			}
+			if len(of) == 2 && of[fmt.Sprint(v)]+of[fmt.Sprint(v+1)] == n {
+				torn++
+			}
+			time.Sleep(time.Second)
+		}
+		if torn < 15 {
+			t.Errorf("%d of 20 reads were torn", torn)
+		}
+	})
+}
+
+// A page, and a receipt, has less than there is, and the next has the rest.
+func TestShort(t *testing.T) {
+	with(t, fakeaws.Account{Short: 1}, func(x *account) {
+		for k := range 20 {
+			x.ok(x.put("a", k))
+		}
+		in := &dynamodb.QueryInput{TableName: &names.State, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("#o = :o"),
+			ExpressionAttributeNames: map[string]string{"#o": "of"}, ExpressionAttributeValues: attrs{":o": text("a")}}
+		seen := 0
+		for {
+			out, err := x.db.Query(x.t.Context(), in)
+			x.ok(err)
+			if n := len(out.Items); n > 5 {
+				t.Errorf("a page has %d", n)
+			}
+			seen += len(out.Items)
+			if in.ExclusiveStartKey = out.LastEvaluatedKey; out.LastEvaluatedKey == nil {
+				break
+			}
+		}
+		if seen != 20 {
+			t.Errorf("%d of 20 were read", seen)
+		}
+		x.send(10)
+		for range 10 {
+			if n := len(x.receive()); n != 1 {
+				t.Errorf("a receipt has %d", n)
+			}
+		}
+	})
+}
+
+// A transaction is cancelled as by another, nothing of it happens, and no write alone
+// is befallen.
+func TestConflict(t *testing.T) {
+	with(t, fakeaws.Account{Conflict: 1}, func(x *account) {
+		_, err := x.db.TransactWriteItems(x.t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+			{Put: &types.Put{TableName: &names.State, Item: key("a", 1)}}, {Put: &types.Put{TableName: &names.State, Item: key("a", 2)}},
+			{Put: &types.Put{TableName: &names.State, Item: key("a", 3)}}}})
+		var canceled *types.TransactionCanceledException
+		if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 3 || !slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
+			return aws.ToString(r.Code) == "TransactionConflict"
+		}) {
+			t.Errorf("it is answered %v", err)
+		}
+		if x.there("a", 1) || x.there("a", 2) || x.there("a", 3) {
+			t.Error("something of it happened")
+		}
+		x.ok(x.put("a", 1))
+	})
+}
+
 // Messages come in any order.
 func TestShuffled(t *testing.T) {
 	with(t, fakeaws.Account{}, func(x *account) {
