@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
 	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 )
 
@@ -21,7 +23,9 @@ const (
 	maxAnswer   = 6 << 20
 )
 
-// account puts between a function and the stand-ins what they leave out of AWS.
+// account puts between a function and the stand-ins what they leave out of AWS, as far
+// as it befalls requests: what a stand-in would have to remember (Stale, Lag), to count
+// (Capacity) or to do by itself (Torn, TTL), only the fakes do.
 type account struct {
 	has fakeaws.Account
 	mu  sync.Mutex
@@ -30,6 +34,15 @@ type account struct {
 
 func newAccount(has fakeaws.Account) *account {
 	return &account{has: has, r: rand.New(rand.NewPCG(1, 1))}
+}
+
+// In is the place as it is seen from within an account, until it is left.
+func (p Place) In(a fakeaws.Account) (in Place, leave func(), err error) {
+	m, err := newMeter(p, newAccount(a))
+	if err != nil {
+		return Place{}, nil, err
+	}
+	return Place{m.db.url(), m.sqs.url()}, m.close, nil
 }
 
 // fault draws what becomes of a request of so many entries.
@@ -50,10 +63,33 @@ func throttle(w http.ResponseWriter, sqs bool) {
 	fmt.Fprintf(w, `{"__type":%q,"message":"Rate exceeded"}`, kind)
 }
 
+// cancel answers a transaction that met another.
+func cancel(w http.ResponseWriter, c *types.TransactionCanceledException) {
+	w.Header().Set("Content-Type", "application/x-amz-json-1.0")
+	w.WriteHeader(http.StatusBadRequest)
+	w.Write(encoded(map[string]any{"__type": "com.amazonaws.dynamodb.v20120810#TransactionCanceledException",
+		"Message": c.Message, "CancellationReasons": c.CancellationReasons}))
+}
+
 // cut ends a connection without an answer.
 func cut() { panic(http.ErrAbortHandler) }
 
 type document = map[string]json.RawMessage
+
+// shortened asks for a page, or a receipt, of so many at most.
+func shortened(op string, body []byte, most int) []byte {
+	field := map[string]string{"Query": "Limit", "ReceiveMessage": "MaxNumberOfMessages"}[op]
+	var doc document
+	if most == 0 || field == "" || json.Unmarshal(body, &doc) != nil {
+		return body
+	}
+	var asked int
+	if json.Unmarshal(doc[field], &asked) == nil && asked > 0 {
+		most = min(most, asked)
+	}
+	doc[field] = encoded(most)
+	return encoded(doc)
+}
 
 // batch is a request of many entries, which an account may do a part of.
 type batch struct {

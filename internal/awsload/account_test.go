@@ -60,12 +60,12 @@ func stub(t *testing.T, done *int) *httptest.Server {
 // through is a place of stand-ins behind an account.
 func through(t *testing.T, has fakeaws.Account, done *int) Place {
 	s := stub(t, done)
-	m, err := newMeter(Place{s.URL, s.URL}, newAccount(has))
+	in, leave, err := Place{s.URL, s.URL}.In(has)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(m.close)
-	return Place{m.db.url(), m.sqs.url()}
+	t.Cleanup(leave)
+	return in
 }
 
 // Of each batch the SDK sees what was refused, and the stand-in what was not.
@@ -170,6 +170,50 @@ func TestAccountThrottlesAndCuts(t *testing.T) {
 		if is := errors.As(err, &throttled); err == nil || is != c.throttled || done != c.done {
 			t.Errorf("%+v: a queue: %v, done %d", c.has, err, done)
 		}
+	}
+}
+
+// A transaction is cancelled, to the SDK, as in an account; a page and a receipt are asked
+// for with less than was.
+func TestAccountCancelsAndShortens(t *testing.T) {
+	done, name := 0, "a"
+	db, _ := through(t, fakeaws.Account{Conflict: 1}, &done).Clients()
+	_, err := db.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
+		{Put: &types.Put{TableName: &name, Item: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}}}}})
+	var canceled *types.TransactionCanceledException
+	if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 1 || aws.ToString(canceled.CancellationReasons[0].Code) != "TransactionConflict" || done != 0 {
+		t.Errorf("%v, done %d", err, done)
+	}
+	for _, c := range []struct {
+		op, asked string
+		most      int
+		want      string
+	}{
+		{"Query", `{}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":10}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":2}`, 3, `{"Limit":2}`}, {"Query", `{"Limit":2}`, 0, `{"Limit":2}`},
+		{"ReceiveMessage", `{"MaxNumberOfMessages":10}`, 1, `{"MaxNumberOfMessages":1}`}, {"GetItem", `{}`, 1, `{}`},
+	} {
+		if got := string(shortened(c.op, []byte(c.asked), c.most)); got != c.want {
+			t.Errorf("%s %s of %d: %s", c.op, c.asked, c.most, got)
+		}
+	}
+	asked := make(chan string, 1)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		asked <- string(body)
+		io.WriteString(w, "{}")
+	}))
+	t.Cleanup(s.Close)
+	in, leave, err := Place{s.URL, s.URL}.In(fakeaws.Account{Short: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
+	_, queues := in.Clients()
+	if _, err := queues.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &name, MaxNumberOfMessages: 10}); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-asked; !strings.Contains(got, `"MaxNumberOfMessages":1`+"}") && !strings.Contains(got, `"MaxNumberOfMessages":1,`) {
+		t.Errorf("asked %s", got)
 	}
 }
 

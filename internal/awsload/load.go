@@ -512,7 +512,12 @@ func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
 // itself.
 func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 	for ctx.Err() == nil {
-		out, err := l.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: int32(loadVisibility / time.Second),
+		f, most := l.account.fault("ReceiveMessage", 10), int32(10)
+		if f.Short > 0 {
+			most = int32(f.Short)
+		}
+		out, err := l.queues.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: most, WaitTimeSeconds: 1,
+			VisibilityTimeout:           int32(loadVisibility / time.Second),
 			MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameAll}})
 		if err != nil {
 			if ctx.Err() == nil {
@@ -525,7 +530,7 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			continue
 		}
 		l.count("ReceiveMessage", 1)
-		if f := l.account.fault("ReceiveMessage", 10); f.Spent != nil { // its function is throttled: they come again
+		if f.Spent != nil { // its function is throttled: they come again
 			l.count("receipts without an invocation", 1)
 			continue
 		}
@@ -557,7 +562,7 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			l.fail("dispatch answered %s: %v", body, err)
 		}
 		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
-		f := l.account.fault("DeleteMessageBatch", len(out.Messages))
+		f = l.account.fault("DeleteMessageBatch", len(out.Messages))
 		for i, m := range out.Messages {
 			stays := f.Again != nil && f.Again(i) || f.Part != nil && f.Part(i)
 			if stays {

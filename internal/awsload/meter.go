@@ -83,10 +83,14 @@ func forward(to string, a *account, before func(op string, body []byte) []byte, 
 		if !pause(r.Context(), f.Wait) {
 			return
 		}
+		var canceled *types.TransactionCanceledException
 		switch {
 		case f.Before == nil:
 		case fakeaws.IsThrottled(f.Before):
 			throttle(w, service == "AmazonSQS")
+			return
+		case errors.As(f.Before, &canceled):
+			cancel(w, canceled)
 			return
 		default:
 			cut()
@@ -94,6 +98,7 @@ func forward(to string, a *account, before func(op string, body []byte) []byte, 
 		if b != nil && f.Part != nil {
 			body = b.without(f.Part)
 		}
+		body = shortened(op, body, f.Short)
 		if before != nil {
 			body = before(op, body)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 	"github.com/tickring/tickring/engine/enginetest"
 )
 
@@ -70,6 +71,30 @@ func reopen(t *testing.T, e *engine.Engine) *engine.Engine {
 
 func TestEngine(t *testing.T) {
 	h := enginetest.Harness{Open: open, Reopen: reopen, Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 2 * time.Second}
+	for _, c := range enginetest.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			t.Parallel()
+			c.Run(t, h)
+		})
+	}
+}
+
+// TestEngineInAnAccount: the suite again, over the stand-ins in an account whose pages
+// and receipts are short, and which refuses parts of batches and whole transactions.
+func TestEngineInAnAccount(t *testing.T) {
+	in, leave, err := place(t).In(fakeaws.Account{Short: 0.7, Refused: 0.5, Conflict: 0.1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(leave)
+	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second, Open: func(t *testing.T) *engine.Engine {
+		db, queues := in.Clients()
+		e, err := awsengine.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}}
 	for _, c := range enginetest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

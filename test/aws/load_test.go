@@ -40,10 +40,11 @@ func TestLoad(t *testing.T) {
 }
 
 // TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are
-// done in part, and messages come twice or are spent by pollers that are throttled.
+// done in part, transactions are cancelled, pages and receipts are short, and messages
+// come twice or are spent by pollers that are throttled.
 func TestLoadInAnAccount(t *testing.T) {
 	load(t, awsload.Run, awsload.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
-		Throttled: 0.02, Cut: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Twice: 0.05, Spent: 0.02,
+		Throttled: 0.02, Cut: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05, Spent: 0.02,
 	}})
 }
 
