@@ -18,6 +18,7 @@ type question at
 type probe struct {
 	asked   time.Time // by the clock that nobody sets
 	doubted bool      // it was silent the last time: it is not waited for while another says yes
+	before  *probe    // the one before; nil once this is over
 	done    chan struct{}
 
 	// Once it is done:
@@ -67,15 +68,27 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	if len(x.of) >= maxProbes {
 		clear(x.of) // who waits for one has it
 	}
-	p = &probe{asked: time.Now(), done: make(chan struct{}), doubted: old != nil && old.silent}
+	p = &probe{asked: time.Now(), done: make(chan struct{}), doubted: old != nil && old.silent, before: old}
 	x.of[q] = p
 	return p, true
+}
+
+// made notes that p is over. One that was not asked says nothing: the silence
+// before it is remembered on, or the next batch waits for that address again.
+func (x *probes) made(q question, p *probe) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if p.unsaid && p.doubted && x.of[q] == p {
+		x.of[q] = p.before
+	}
+	p.before = nil
+	close(p.done)
 }
 
 // make asks. It counts as a send for the address's gate and for the lanes.
 func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	p.err, p.unsaid = errors.New("not asked"), true
-	defer close(p.done)
+	defer b.d.probes.made(q, p)
 	until, _ := ctx.Deadline()
 	pass, err := b.d.gates.of(at(q)).enter(ctx, until)
 	if err != nil {
