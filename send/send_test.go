@@ -16,8 +16,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/wiretest"
 	"github.com/tickring/tickring/wire"
-	"github.com/tickring/tickring/wiretest"
 )
 
 var local = safedial.Policy{AllowLoopback: true}

@@ -2,23 +2,17 @@ package main
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"strconv"
 	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/internal/awsload"
 	"github.com/tickring/tickring/internal/bench"
 )
 
 // BenchCmd measures.
 type BenchCmd struct {
 	Serve BenchServeCmd `cmd:"" default:"withargs" help:"Measure a server on this machine: what was received, when, and what the server used."`
-	AWS   BenchAWSCmd   `cmd:"" help:"Run the functions over DynamoDB Local and an SQS server, and kill them under load: correctness and units, not speed."`
 }
 
 // BenchServeCmd measures a server.
@@ -45,53 +39,6 @@ func (c *BenchServeCmd) Run(e *Env) error {
 		return e.printJSON(rows)
 	}
 	return nil
-}
-
-// BenchAWSCmd loads the functions over stand-ins for AWS.
-type BenchAWSCmd struct {
-	Dynamodb  string        `required:"" placeholder:"URL" help:"DynamoDB Local, as test/standins/start.sh prints it: http://127.0.0.1:PORT. Other machines are refused."`
-	Sqs       string        `required:"" placeholder:"URL" help:"The SQS server, likewise."`
-	Functions string        `required:"" type:"existingdir" help:"Folder with the functions' binaries: tick, dispatch, callback, registry, api (go build -o FOLDER ./functions/...)."`
-	Fires     int           `default:"10000" help:"About how many fires are asked for, up to 1,000,000."`
-	Kill      time.Duration `default:"1500ms" help:"How long between two kills of a dispatching process, on average; 0: none."`
-	TickKills int           `help:"How often the planning process is killed; each holds up planning for 45 s."`
-	Dir       string        `type:"path" help:"Where the functions' logs are left (default: a temporary folder, removed at the end)."`
-}
-
-// Run loads them, and fails when anything was lost, early or sent twice.
-func (c *BenchAWSCmd) Run(e *Env) error {
-	place, err := awsload.NewPlace(c.Dynamodb, c.Sqs)
-	switch {
-	case err != nil:
-		return err
-	case c.Fires < 100 || c.Fires > 1_000_000:
-		return core.Invalid("fires", strconv.Itoa(c.Fires), "allowed: 100 to 1000000")
-	case c.Kill < 0 || c.TickKills < 0:
-		return core.Invalid("kill", c.Kill.String(), "less than nothing cannot be waited for or killed")
-	}
-	dir := c.Dir
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "tickring-bench-"); err != nil {
-			return err
-		}
-		defer os.RemoveAll(dir)
-	} else if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	r, err := awsload.Run(e.Ctx, awsload.Options{Place: place, Functions: c.Functions, Dir: dir, Prefix: fmt.Sprintf("bench%d", time.Now().UnixMilli()), Fires: c.Fires, Kill: c.Kill, TickKills: c.TickKills,
-		Log: func(format string, args ...any) { fmt.Fprintf(e.Stderr, format+"\n", args...) }})
-	if err != nil {
-		return err
-	}
-	if e.json() {
-		err = e.printJSON(r)
-	} else {
-		r.Print(e.Stdout)
-	}
-	if err == nil && len(r.Faults) > 0 {
-		err = core.Errorf(core.CodeInternal, "%d faults", len(r.Faults))
-	}
-	return err
 }
 
 func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {

@@ -24,8 +24,8 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/facts"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/server"
 )
 

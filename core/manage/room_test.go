@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // crowded is a store that has room for a few jobs of each call, from when on it has any.

@@ -15,7 +15,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 var queue = pull.Queue{App: "reports", Name: "nightly"}

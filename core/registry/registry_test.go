@@ -10,7 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 var ctx = context.Background()

@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // flow is how messages come.

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // world is an engine with some tickers, each called once a second.

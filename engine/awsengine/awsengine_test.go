@@ -8,8 +8,8 @@ import (
 
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
-	"github.com/tickring/tickring/engine/enginetest"
+	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // visibility is in whole seconds, as SQS has it.
@@ -41,7 +41,7 @@ func newFakes(t testing.TB, o awsengine.Options) *fakes {
 
 // accounts are those in which all that an engine promises still holds: what befalls a
 // request that its caller is not told of. What comes twice, or is answered by nobody, a
-// caller is told of, or has to bear: that is in engine/sim.
+// caller is told of, or has to bear: that is in internal/testkit/sim.
 var accounts = []struct {
 	name string
 	has  fakeaws.Account

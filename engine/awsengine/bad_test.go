@@ -21,7 +21,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // TestFakeExpires: the fakes forget as DynamoDB does, late, and only what still

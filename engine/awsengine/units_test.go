@@ -13,7 +13,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // cost is what a call writes, in units.

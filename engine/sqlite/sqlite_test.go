@@ -7,8 +7,8 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/enginetest"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/testkit/enginetest"
 )
 
 // openDir opens a folder for a test.

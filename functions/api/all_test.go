@@ -8,8 +8,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // Behind a function URL one function takes what three take behind an HTTP API,

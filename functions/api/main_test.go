@@ -11,8 +11,8 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/plan"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 func TestAPI(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // calls is what a handler did with a batch.

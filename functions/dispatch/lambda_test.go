@@ -19,8 +19,8 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/send/awssend"
 )
 

@@ -12,9 +12,9 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 func TestRegistrations(t *testing.T) {

@@ -18,8 +18,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // slow takes as long for a look at a partition as a busy one takes.

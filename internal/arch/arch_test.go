@@ -24,10 +24,10 @@ const module = "github.com/tickring/tickring"
 // name ends with /... where it stands for all below it.
 var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
-	{"internal/awsload", "internal/bench", "internal/boot", "internal/cost"},
+	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
 	{"internal/doors", "internal/facts", "internal/doctor"},
-	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/memory", "engine/sqlite", "engine/awsengine"},
+	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"engine"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/pull", "core/restore"},
 	{"core/finish"},
@@ -39,8 +39,6 @@ var layers = [][]string{
 
 // exceptions are the imports inside a line, and of what is in none.
 var exceptions = map[string][]string{
-	"internal/awsload": {"engine/awsengine/fakeaws"},
-
 	"send":         {"wirehttp"},
 	"send/awssend": {"send"},
 	"console":      {"api"},
@@ -56,15 +54,13 @@ var free = map[string][]string{
 	"internal/safedial": {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
-	"internal/model":    {},
 	"internal/roles":    {},
 	"internal/miniexec": {"wire"},
-	"wiretest":          {"wire", "wirehttp"},
 	"executor/...":      {"wire", "executor/..."}, // executor itself: its own TestImports
 }
 
 // anything may import what it tests.
-var anything = []string{"engine/enginetest", "engine/sim", "engine/awsengine/fakeaws", "internal/arch"}
+var anything = []string{"internal/testkit/...", "internal/arch"}
 
 type listed struct {
 	ImportPath string
@@ -415,8 +411,8 @@ func TestTextsNameWhatExists(t *testing.T) {
 	}
 }
 
-// TestEnginesRunTheSuite: each folder beside enginetest and sim is an engine,
-// and its tests run all that engines must do.
+// TestEnginesRunTheSuite: each folder in engine is an engine, and its tests run
+// all that engines must do.
 func TestEnginesRunTheSuite(t *testing.T) {
 	entries, err := os.ReadDir("../../engine")
 	if err != nil {
@@ -424,7 +420,7 @@ func TestEnginesRunTheSuite(t *testing.T) {
 	}
 	engines := 0
 	for _, e := range entries {
-		if !e.IsDir() || e.Name() == "enginetest" || e.Name() == "sim" {
+		if !e.IsDir() {
 			continue
 		}
 		engines++

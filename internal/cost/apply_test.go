@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // applied is a store whose transactions take the time they take in an account,

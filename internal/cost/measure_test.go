@@ -26,7 +26,7 @@ import (
 	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // A deployment is the functions on fakes that count, in virtual time, with the

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )

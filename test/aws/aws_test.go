@@ -15,8 +15,8 @@ import (
 
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
-	"github.com/tickring/tickring/engine/enginetest"
+	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 var made atomic.Int64

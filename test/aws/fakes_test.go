@@ -18,7 +18,7 @@ import (
 	"github.com/aws/smithy-go"
 
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 type attrs = map[string]types.AttributeValue

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
-	"github.com/tickring/tickring/internal/awsload"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/test/load"
 )
 
 var (
@@ -19,7 +19,7 @@ var (
 	loadTickKills = flag.Int("load.tickkills", 0, "how often the planning process is killed; each holds up planning for a lease of 45 s")
 )
 
-func load(t *testing.T, run func(context.Context, awsload.Options) (*awsload.Report, error), o awsload.Options) {
+func loaded(t *testing.T, run func(context.Context, load.Options) (*load.Report, error), o load.Options) {
 	clients(t)
 	o.Place, o.Functions, o.Dir, o.Log = place(t), filepath.Dir(binary(t, "tick")), t.TempDir(), t.Logf
 	o.Prefix = fmt.Sprintf("l%d-%d", os.Getpid(), made.Add(1))
@@ -36,14 +36,14 @@ func load(t *testing.T, run func(context.Context, awsload.Options) (*awsload.Rep
 // TestLoad: whatever process of dispatch dies when, no fire is lost, none comes
 // early, and only those come twice that a process had in hand when it died.
 func TestLoad(t *testing.T) {
-	load(t, awsload.Run, awsload.Options{Fires: *loadFires, Kill: *loadKills, TickKills: *loadTickKills})
+	loaded(t, load.Run, load.Options{Fires: *loadFires, Kill: *loadKills, TickKills: *loadTickKills})
 }
 
 // TestLoadInAnAccount: the same where requests are throttled, slow and cut, batches are
 // done in part, transactions are cancelled, pages and receipts are short, and messages
 // come twice or are spent by pollers that are throttled.
 func TestLoadInAnAccount(t *testing.T) {
-	load(t, awsload.Run, awsload.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
+	loaded(t, load.Run, load.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
 		Throttled: 0.02, Cut: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05, Spent: 0.02,
 	}})
 }
@@ -51,5 +51,5 @@ func TestLoadInAnAccount(t *testing.T) {
 // TestPurge: the queue is purged under load, and nothing planned is on it any
 // more; a replan of the span sends what was lost, and nothing is lost.
 func TestPurge(t *testing.T) {
-	load(t, awsload.Purge, awsload.Options{Fires: 600})
+	loaded(t, load.Purge, load.Options{Fires: 600})
 }

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/awsload"
+	"github.com/tickring/tickring/test/load"
 )
 
 // names of the functions, each a binary of its own.
 var names = []string{"tick", "dispatch", "callback", "registry", "api"}
 
-const adminToken = awsload.AdminToken // of the event documents
+const adminToken = load.AdminToken // of the event documents
 
 // binaries is the folder in which the functions are, built once.
 var binaries = sync.OnceValues(func() (string, error) {
@@ -67,7 +67,7 @@ func binary(tb testing.TB, name string) string {
 }
 
 type sandbox struct {
-	*awsload.Sandbox
+	*load.Sandbox
 	name string
 }
 
@@ -75,7 +75,7 @@ type sandbox struct {
 // added to the environment.
 func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) sandbox {
 	tb.Helper()
-	s, err := awsload.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n, more...)
+	s, err := load.NewSandbox(binary(tb, name), filepath.Join(tb.TempDir(), name+".log"), place(tb), n, more...)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -89,9 +89,9 @@ func newSandbox(tb testing.TB, name string, n awsengine.Names, more ...string) s
 }
 
 // place is where the stand-ins are.
-func place(tb testing.TB) awsload.Place {
+func place(tb testing.TB) load.Place {
 	tb.Helper()
-	p, err := awsload.NewPlace(os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS"))
+	p, err := load.NewPlace(os.Getenv("TICKRING_TEST_DYNAMODB"), os.Getenv("TICKRING_TEST_SQS"))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package awsload
+package load
 
 import (
 	"bytes"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // Bounds of what answers a person, or an executor. (API Gateway quotas: 30 s for an

@@ -1,4 +1,4 @@
-package awsload
+package load
 
 import (
 	"errors"

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // The nasty cases, one at a time. Each world has no fault but its own; what

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/enginetest"
-	"github.com/tickring/tickring/engine/memory"
+	"github.com/tickring/tickring/internal/testkit/enginetest"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 func open(testing.TB) *engine.Engine {

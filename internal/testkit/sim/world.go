@@ -1,7 +1,7 @@
 // Package sim runs whole deployments in virtual time, with a fault at every
 // call of every process, and checks from outside that the promises hold.
 //
-// A world is engine/memory, or awsengine over fakes of AWS, as the truth; what a
+// A world is internal/testkit/memory, or awsengine over fakes of AWS, as the truth; what a
 // deployment runs (deployment.go): tickers, dispatchers, callback servers and a
 // watchdog, or functions that are invoked and end (function.go); people; each a
 // process whose calls go through a port of its own (faults.go); fake executors
@@ -32,7 +32,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // maxStep is by how far the clock of a machine is set.
@@ -52,7 +52,7 @@ type Config struct {
 	Far                bool    // functions, which plan minutes ahead; else tickers that live, and plan seconds ahead
 	Deployed           bool    // with Far: the durations of the real functions, not a sixth of them
 	Partitions         int     // of the due index in the beginning; 0: 2
-	AWS                bool    // the state is in awsengine over fakeaws; else in engine/memory
+	AWS                bool    // the state is in awsengine over fakeaws; else in internal/testkit/memory
 	SDK                bool    // faults befall each request of awsengine too
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.

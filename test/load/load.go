@@ -1,11 +1,11 @@
-// Package awsload runs the functions of a deployment on this machine, over
+// Package load runs the functions of a deployment on this machine, over
 // DynamoDB Local and an SQS server, under load and while their processes are
 // killed: each function in a process of its own behind a runtime like Lambda's,
 // what drives them in AWS played as it is there, and an executor that counts. It
 // says what was lost, came twice or early, and what a fire costs in units and
 // requests; of speed it says nothing. It speaks to this machine only, and
 // refuses stand-ins elsewhere.
-package awsload
+package load
 
 import (
 	"context"
@@ -43,8 +43,8 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
 	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
 )
 

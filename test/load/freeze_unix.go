@@ -1,6 +1,6 @@
 //go:build unix
 
-package awsload
+package load
 
 import (
 	"os"

@@ -14,9 +14,9 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/internal/testkit/wiretest"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
-	"github.com/tickring/tickring/wiretest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -1,4 +1,4 @@
-package awsload
+package load
 
 import (
 	"context"
@@ -23,7 +23,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
 // stub answers each batch that all of it was done, and notes of how many entries.

@@ -20,9 +20,9 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/engine/awsengine/fakeaws"
-	"github.com/tickring/tickring/engine/memory"
 	"github.com/tickring/tickring/internal/roles"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // Store is what a world keeps its state in: an engine's own logic.
