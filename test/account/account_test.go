@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +145,39 @@ func TestCosts(t *testing.T) {
 	}
 	if most := o.most(); most < 0.3 || most > 3 {
 		t.Errorf("it may cost $%.2f", most)
+	}
+}
+
+// TestDownWaits: an emulator that is taken down has written its state when the
+// script is done; that nobody asks how it ended changes nothing.
+func TestDownWaits(t *testing.T) {
+	state := t.TempDir()
+	kept := filepath.Join(state, "kept")
+	emulator := exec.CommandContext(t.Context(), "sh", "-c", `trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
+	out, err := emulator.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := emulator.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = emulator.Wait() }()
+	if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	pid := filepath.Join(state, "ministack.pid")
+	if err := os.WriteFile(pid, fmt.Append(nil, emulator.Process.Pid, "\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	down := exec.CommandContext(t.Context(), "../../localstack/down")
+	down.Env = append(os.Environ(), "TICKRING_STATE="+state, "TICKRING_EMULATOR=ministack")
+	if b, err := down.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+	if _, err := os.Stat(kept); err != nil {
+		t.Errorf("down is done before the emulator is: %v", err)
+	}
+	if _, err := os.Stat(pid); err == nil {
+		t.Error("it is written down as running")
 	}
 }

@@ -333,35 +333,14 @@ func (e *emulator) throttle(_ context.Context, on bool) error {
 }
 
 func (e *emulator) restart(ctx context.Context) error {
-	if err := e.down(ctx); err != nil {
+	if err := e.script(ctx, "down"); err != nil {
 		return err
 	}
 	return e.script(ctx, "up")
 }
 
-// down ends it, and waits: it no longer listens before it writes its state down.
-func (e *emulator) down(ctx context.Context) error {
-	pid, err := os.ReadFile(filepath.Join(e.state(), "ministack.pid"))
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("the process of the emulator: %w", err)
-	}
-	if err := e.script(ctx, "down"); err != nil || len(pid) == 0 {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	program := filepath.Join("/proc", strings.TrimSpace(string(pid)), "exe") // of one that has ended there is none
-	if err := again(ctx, 200*time.Millisecond, func() (bool, error) {
-		_, err := os.Readlink(program)
-		return err != nil, nil
-	}); err != nil {
-		return fmt.Errorf("the emulator does not end: %w", err)
-	}
-	return nil
-}
-
 func (e *emulator) remove(ctx context.Context) error {
-	return errors.Join(e.down(ctx), e.door.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
+	return errors.Join(e.script(ctx, "down"), e.door.Close(), os.RemoveAll(filepath.Join(e.state(), "kept")))
 }
 
 // again asks each so often until it is so, or something is wrong.
