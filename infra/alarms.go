@@ -58,16 +58,18 @@ func queueMetric(q awssqs.IQueue, name, statistic string) awscloudwatch.IMetric 
 	return metric("AWS/SQS", name, statistic, map[string]*string{"QueueName": q.QueueName()})
 }
 
-// throttledTables are the refused requests to the tables, and the refused writes of
-// the index, which count apart; who is refused to read it shows in DueLag.
+// throttledTables are the refused requests to the tables and to the index, which count apart.
 func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
 	list := map[string]awscloudwatch.IMetric{}
-	for name, t := range map[string]awsdynamodb.ITableV2{"jobs": s.Jobs, "runs": s.Runs, "state": s.State} {
+	for name, t := range map[string]awsdynamodb.ITableV2{"jobs": s.Jobs, due: s.Jobs, "runs": s.Runs, "state": s.State} {
 		for kind, event := range map[string]string{"reads": "ReadThrottleEvents", "writes": "WriteThrottleEvents"} {
-			list[name+"_"+kind] = metric("AWS/DynamoDB", event, "Sum", map[string]*string{"TableName": t.TableName()})
+			of := map[string]*string{"TableName": t.TableName()}
+			if name == due {
+				of["GlobalSecondaryIndexName"] = jsii.String(due)
+			}
+			list[name+"_"+kind] = metric("AWS/DynamoDB", event, "Sum", of)
 		}
 	}
-	list["due_writes"] = metric("AWS/DynamoDB", "WriteThrottleEvents", "Sum", map[string]*string{"TableName": s.Jobs.TableName(), "GlobalSecondaryIndexName": jsii.String(due)})
 	return list
 }
 

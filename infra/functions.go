@@ -287,19 +287,21 @@ func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 
 // logs lets a function read what the functions that are executors write, where
 // each is named: into the log group that Lambda makes for it, one for all its
-// aliases.
+// aliases. Where it has one of its own, its configuration says which, and who owns
+// that allows it.
 func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
-	var groups []string
+	var groups, named []string
 	for _, arn := range p.Invoke {
 		if isToken(arn) {
 			continue
 		}
+		named = append(named, arn)
 		a := strings.Split(arn, ":")
 		if group := "arn:" + a[1] + ":logs:" + a[3] + ":" + a[4] + ":log-group:/aws/lambda/" + a[6] + ":*"; !slices.Contains(groups, group) {
 			groups = append(groups, group)
 		}
 	}
-	return portions([]string{"logs:FilterLogEvents"}, nil, groups)
+	return append(portions([]string{"logs:FilterLogEvents"}, nil, groups), portions([]string{"lambda:GetFunctionConfiguration"}, nil, named)...)
 }
 
 // retention of logs.

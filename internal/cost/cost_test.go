@@ -148,7 +148,7 @@ func TestIdle(t *testing.T) {
 	if s := Sum(bill); s > 1.25 {
 		t.Errorf("idle is %s a month", Dollars(s))
 	}
-	d.Executors, d.Alarms = 0, 24
+	d.Executors, d.Alarms = 0, 25
 	canary, err := Canary(d)
 	if err != nil {
 		t.Fatal(err)

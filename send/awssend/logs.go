@@ -46,7 +46,7 @@ func logGroup(function string) string {
 // looked for in the group that the function's configuration names, where that
 // may be read.
 func (f *Functions) Log(ctx context.Context, function string, run *core.Run, from int) (text string, next int, end bool, err error) {
-	request, group := "", logGroup(function)
+	request, group, known := "", logGroup(function), false
 	for _, t := range run.Tries {
 		if t.Request != "" && t.Address == run.Address {
 			request = t.Request
@@ -56,13 +56,14 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 		return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs, group %s, which is not read here", run.ID, group)
 	}
 	if out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function}); err == nil && out.LoggingConfig != nil {
+		known = true
 		if g := aws.ToString(out.LoggingConfig.LogGroup); g != "" {
 			group = g
 		}
 	}
 	lines, whole, err := f.lines(ctx, group, request, run)
 	if err != nil {
-		return "", from, false, logError(group, run, request, err)
+		return "", from, false, logError(group, known, run, request, err)
 	}
 	over := whole || !run.State.Open() && time.Since(run.EndedAt) > settled
 	if len(lines) == 0 && over {
@@ -169,7 +170,7 @@ func (f *Functions) pages(ctx context.Context, in *cloudwatchlogs.FilterLogEvent
 }
 
 // logError says for people why a log cannot be read.
-func logError(group string, run *core.Run, request string, err error) error {
+func logError(group string, known bool, run *core.Run, request string, err error) error {
 	at := "log group " + group
 	if request != "" {
 		at += ", request " + request
@@ -183,6 +184,9 @@ func logError(group string, run *core.Run, request string, err error) error {
 			why, code = "this scheduler may not read it: allow it logs:FilterLogEvents", core.CodeRefused
 		case api.ErrorCode() == "ResourceNotFoundException":
 			why, code = "there is no such group", core.CodeNotFound
+			if !known {
+				why += "; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration of it"
+			}
 		}
 	}
 	return &core.Error{Code: code, Reason: fmt.Sprintf("the log of run %d is in CloudWatch Logs (%s): %s", run.ID, at, why), Err: err}

@@ -151,7 +151,7 @@ func TestLogRefused(t *testing.T) {
 	}{
 		"no way":   {nil, "group /aws/lambda/payroll, which is not read here", core.CodeUnavailable},
 		"denied":   {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "allow it logs:FilterLogEvents", core.CodeRefused},
-		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine + "): there is no such group", core.CodeNotFound},
+		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine + "): there is no such group; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration", core.CodeNotFound},
 		"silent":   {&group{err: context.DeadlineExceeded}, "try again", core.CodeUnavailable},
 		"gone":     {&group{name: "/aws/lambda/payroll", page: 10}, "may have passed their retention", core.CodeNotFound},
 	} {
