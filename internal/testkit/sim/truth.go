@@ -567,13 +567,9 @@ func (t *truth) loses(got []engine.Delivery) []engine.Delivery {
 		if j := found[d.Message.Fires[0].Run.Job()]; j == nil || j.Def.App != apps[0].name {
 			return false
 		}
-		t.Store.Ack(bg, []engine.Delivery{d})
-		t.acked[d.ID] = true
+		t.byHand(d, "loss")
 		for _, f := range d.Message.Fires {
-			t.trace(bg, f.Run, "message %d is lost", d.ID)
-			drop(t.fires, f.Run)
-			drop(t.slots, fireAt{f.Run, f.Slot})
-			t.w.troubleOf(time.Now(), time.Now().Add(healed), f.Run)
+			t.w.troubleOf(time.Now(), time.Now().Add(t.healed()), f.Run)
 		}
 		t.w.count("lost from the ring", 1)
 		return true
@@ -601,39 +597,50 @@ func (t *truth) purge(heals time.Duration) {
 	t.w.count("purged", len(t.purged))
 }
 
-// emptied takes out of messages what a purge took: as many as named a run then.
+// emptied takes what a purge took out of what is received: the messages of which every
+// fire was on the ring then, as often as it was.
 func (t *truth) emptied(got []engine.Delivery) []engine.Delivery {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.purged) == 0 {
 		return got
 	}
-	kept := got[:0:0]
-	for _, d := range got {
-		fires := slices.DeleteFunc(slices.Clone(d.Message.Fires), func(f core.Fire) bool {
-			if t.purged[f.Run] == 0 {
-				return false
-			}
-			t.trace(bg, f.Run, "message %d was purged", d.ID)
+	return slices.DeleteFunc(got, func(d engine.Delivery) bool {
+		fires := d.Message.Fires
+		all := len(fires) > 0 && !slices.ContainsFunc(fires, func(f core.Fire) bool { return t.purged[f.Run] == 0 })
+		for _, f := range fires {
 			drop(t.purged, f.Run)
-			drop(t.fires, f.Run)
-			drop(t.slots, fireAt{f.Run, f.Slot})
-			return true
-		})
-		if len(fires) == 0 && len(d.Message.Fires) > 0 {
-			t.Store.Ack(bg, []engine.Delivery{d})
-			t.acked[d.ID] = true
-			continue
 		}
-		d.Message.Fires = fires
-		kept = append(kept, d)
+		if all {
+			t.byHand(d, "purge")
+		}
+		return all
+	})
+}
+
+// byHand takes a message off the ring: nobody is told, and as nobody acked it, nobody
+// answers for what it held.
+func (t *truth) byHand(d engine.Delivery, what string) {
+	if t.cloud != nil {
+		t.observed(bg)
 	}
-	return kept
+	t.Store.Ack(bg, []engine.Delivery{d})
+	if t.cloud != nil {
+		t.cloud.sights() // of this, which is no ack
+	}
+	t.acked[d.ID] = true
+	t.off(bg, d.ID, &d.Message, what)
 }
 
 // healed is until when what a queue lost by itself is on it again: the window that
-// it was in, and the one after, which is compared with its runs.
-const healed = 4 * time.Minute
+// it was in, and the one after, which is compared with its runs. Where something is
+// always in flight, an account knows the age of its ring only to ten minutes.
+func (t *truth) healed() time.Duration {
+	if t.cloud != nil {
+		return 12 * time.Minute
+	}
+	return 4 * time.Minute
+}
 
 func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	t.mu.Lock()
@@ -654,10 +661,20 @@ func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 	return errs
 }
 
-// went asserts that what a message held is safe without it.
+// went asserts that what an acked message held is safe without it.
 func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
+	t.off(ctx, id, m, "ack")
 	for _, f := range m.Fires {
-		t.trace(ctx, f.Run, "ack of message %d", id)
+		if why := t.unsettled(f); why != "" {
+			t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
+		}
+	}
+}
+
+// off notes that a message is on the ring no more.
+func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string) {
+	for _, f := range m.Fires {
+		t.trace(ctx, f.Run, "%s of message %d", what, id)
 		drop(t.fires, f.Run)
 		drop(t.slots, fireAt{f.Run, f.Slot})
 	}
@@ -667,11 +684,6 @@ func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 			if c.Journal != nil {
 				drop(t.carried, id)
 			}
-		}
-	}
-	for _, f := range m.Fires {
-		if why := t.unsettled(f); why != "" {
-			t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
 		}
 	}
 }
