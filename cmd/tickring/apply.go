@@ -111,6 +111,15 @@ func tooMuch(err error) bool {
 	return !refused && !errors.Is(err, client.ErrNoAnswer)
 }
 
+// allApps are the apps of the file, by their places.
+func (a *applying) allApps() []int {
+	list := make([]int, len(a.apps))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
 // used are the apps of the file that some jobs belong to.
 func (a *applying) used(s spanOfJobs) []int {
 	var list []int
@@ -127,8 +136,8 @@ func (a *applying) check() error {
 	tell := a.e.progress()
 	defer tell.end()
 	first := true
-	for i := 0; i < len(a.apps); i += partApps {
-		if err := a.ask(first, numbers(i, min(i+partApps, len(a.apps))), spanOfJobs{}, true); err != nil {
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(first, apps, spanOfJobs{}, true); err != nil {
 			return err
 		}
 		first = false
@@ -189,8 +198,8 @@ func (a *applying) store() error {
 		return a.e.cutOff(err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are", done, plural(len(a.jobs), "job"), min(partJobs, len(a.jobs)-done)),
 			"the same command: what is as the file says is left alone")
 	}
-	for i := 0; i < len(a.apps); i += partApps {
-		if err := a.ask(false, numbers(i, min(i+partApps, len(a.apps))), spanOfJobs{}, false); err != nil {
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(false, apps, spanOfJobs{}, false); err != nil {
 			return stopped(0, err)
 		}
 	}
@@ -246,12 +255,4 @@ func refusedOf(err error) (*api.Error, error) {
 		return nil, nil
 	}
 	return &api.Error{Code: r.Code, Field: r.Field, Value: r.Value, Message: r.Message}, nil
-}
-
-func numbers(from, to int) []int {
-	list := make([]int, 0, to-from)
-	for i := from; i < to; i++ {
-		list = append(list, i)
-	}
-	return list
 }

@@ -82,7 +82,7 @@ func (c *applyCmd) Run(e *Env) error {
 // do checks all, asks before anything is deleted, and stores it.
 func (c *applyCmd) do(e *Env, a *applying) error {
 	if a.small() {
-		return a.ask(true, numbers(0, len(a.apps)), spanOfJobs{0, len(a.jobs)}, c.DryRun)
+		return a.ask(true, a.allApps(), spanOfJobs{0, len(a.jobs)}, c.DryRun)
 	}
 	if err := a.check(); err != nil || c.DryRun || a.refused() {
 		return err

@@ -123,18 +123,22 @@ func addAudit(sum, page *api.Audit) (next string) {
 	for reason, n := range page.Skipped {
 		sum.Skipped[reason] += n
 	}
-	sum.Missing = append(sum.Missing, page.Missing[:min(len(page.Missing), max(0, shownJobs-len(sum.Missing)))]...)
+	sum.Missing = named(sum.Missing, page.Missing)
 	if !page.Behind.IsZero() {
 		sum.Behind = page.Behind
 	}
-	sum.Failed = append(sum.Failed, page.Failed[:min(len(page.Failed), max(0, shownJobs-len(sum.Failed)))]...)
+	sum.Failed = named(sum.Failed, page.Failed)
 	sum.Partial = sum.Partial || page.Partial
 	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
 	return page.Next
 }
 
-// shownJobs bounds how many jobs with missing instants are named.
+// shownJobs bounds how many jobs with missing instants, or that failed, are named.
 const shownJobs = 100
+
+func named[T any](sum, page []T) []T {
+	return append(sum, page[:min(len(page), shownJobs-len(sum))]...)
+}
 
 // addReplan adds a page to the sum of those before it.
 func addReplan(sum, page *api.ReplanResult) (next string) {
@@ -143,7 +147,7 @@ func addReplan(sum, page *api.ReplanResult) (next string) {
 	sum.Missing += page.Missing
 	sum.Sent += page.Sent
 	sum.OutOfReach += page.OutOfReach
-	sum.Failed = append(sum.Failed, page.Failed[:min(len(page.Failed), max(0, shownJobs-len(sum.Failed)))]...)
+	sum.Failed = named(sum.Failed, page.Failed)
 	sum.Partial = sum.Partial || page.Partial
 	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
 	return page.Next

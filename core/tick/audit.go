@@ -225,10 +225,5 @@ func (t *Ticker) told(ctx context.Context, job core.JobID, c *comparison) error 
 }
 
 func covered(pauses []core.Pause, at core.Instant) bool {
-	for _, p := range pauses {
-		if p.Covers(at.Time()) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(pauses, func(p core.Pause) bool { return p.Covers(at.Time()) })
 }

@@ -117,39 +117,41 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	}
 }
 
-// entries makes a request of n entries of a queue, and again of those that were
-// refused for no fault of their own. send gets the indices to send, which are the
+// entries makes requests of n entries of a queue, ten in each, and again of those that
+// were refused for no fault of their own. send gets the indices to send, which are the
 // names of the entries too, and answers what was refused.
 func (s *Store) entries(ctx context.Context, queue string, n int, send func(of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
 	errs := make([]error, n)
-	left := make([]int, n)
-	for i := range left {
-		left[i] = i
+	all := make([]int, n)
+	for i := range all {
+		all[i] = i
 	}
-	s.insist(ctx, func() bool {
-		err := ctx.Err()
-		var failed []sqstypes.BatchResultErrorEntry
-		if err == nil {
-			if failed, err = send(left); err != nil {
-				err = answer("queue "+queue, err)
+	for left := range slices.Chunk(all, entriesPerBatch) {
+		s.insist(ctx, func() bool {
+			err := ctx.Err()
+			var failed []sqstypes.BatchResultErrorEntry
+			if err == nil {
+				if failed, err = send(left); err != nil {
+					err = answer("queue "+queue, err)
+				}
 			}
-		}
-		for _, i := range left {
-			errs[i] = err
-		}
-		left = nil
-		for k := range failed {
-			i, err := strconv.Atoi(aws.ToString(failed[k].Id))
-			if err != nil || i < 0 || i >= n {
-				continue
+			for _, i := range left {
+				errs[i] = err
 			}
-			errs[i] = failedEntry(queue, &failed[k])
-			if !failed[k].SenderFault || errors.Is(errs[i], core.ErrThrottled) {
-				left = append(left, i)
+			left = nil
+			for k := range failed {
+				i, err := strconv.Atoi(aws.ToString(failed[k].Id))
+				if err != nil || i < 0 || i >= n {
+					continue
+				}
+				errs[i] = failedEntry(queue, &failed[k])
+				if !failed[k].SenderFault || errors.Is(errs[i], core.ErrThrottled) {
+					left = append(left, i)
+				}
 			}
-		}
-		return len(left) > 0
-	})
+			return len(left) > 0
+		})
+	}
 	return errs
 }
 

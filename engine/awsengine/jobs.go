@@ -28,7 +28,7 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 // under that revision is not read again. A job whose items are not of one moment
 // is unread.
 func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
-	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{}}
+	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{}, unread: map[core.JobID]bool{}}
 	keys := make([]item, 0, len(jobs))
 	for _, id := range jobs {
 		keys = append(keys, schedKey(id))
@@ -110,9 +110,6 @@ func (s *Store) readParts(ctx context.Context, keys []item, p *parts) error {
 		id, err := jobOf(stringOf(keys[i], "id"))
 		if err != nil {
 			return err
-		}
-		if p.unread == nil {
-			p.unread = map[core.JobID]bool{}
 		}
 		p.unread[id] = true
 	}

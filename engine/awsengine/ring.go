@@ -373,12 +373,10 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// settle takes the handles of deliveries and calls f with those of each queue, ten
-// at a time.
-func (s *Store) settle(ctx context.Context, list []engine.Delivery, f func(queue string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error)) []error {
+// settle takes the handles of deliveries and tells each queue of its own.
+func (s *Store) settle(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
 	errs := make([]error, len(list))
-	handles := make([]*string, len(list))
-	queues := map[string][]int{}
+	handles, queues := map[string][]string{}, map[string][]int{}
 	for i := range list {
 		x, ok := s.receipts.take(list[i].ID)
 		if !ok {
@@ -389,18 +387,11 @@ func (s *Store) settle(ctx context.Context, list []engine.Delivery, f func(queue
 			errs[i] = err
 			continue
 		}
-		handles[i] = &x.handle
-		queues[q] = append(queues[q], i)
+		handles[q], queues[q] = append(handles[q], x.handle), append(queues[q], i)
 	}
 	for q, of := range queues {
-		for batch := range slices.Chunk(of, entriesPerBatch) {
-			some := make([]*string, len(batch))
-			for k, i := range batch {
-				some[k] = handles[i]
-			}
-			for k, err := range s.entries(ctx, q, len(batch), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) { return f(q, some, of) }) {
-				errs[batch[k]] = err
-			}
+		for k, err := range tell(q, handles[q]) {
+			errs[of[k]] = err
 		}
 	}
 	return errs
@@ -408,9 +399,7 @@ func (s *Store) settle(ctx context.Context, list []engine.Delivery, f func(queue
 
 // Ack implements engine.Queue.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
-	return s.settle(ctx, done, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		return s.remove(ctx, q, handles, of)
-	})
+	return s.settle(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
 }
 
 // Release implements engine.Queue.
@@ -420,8 +409,8 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 		s.willWait(slots, back[i].Message.Slot, at)
 	}
 	s.noteBehind(ctx, slots)
-	return s.settle(ctx, back, func(q string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-		return s.hide(ctx, q, handles, of, func(int) time.Time { return at })
+	return s.settle(ctx, back, func(q string, handles []string) []error {
+		return s.hide(ctx, q, handles, func(int) time.Time { return at })
 	})
 }
 
@@ -440,72 +429,68 @@ func (s *Store) ComeAgain(ctx context.Context, queue string, list []Again) []err
 		s.willWait(slots, list[i].Slot, list[i].At)
 	}
 	s.noteBehind(ctx, slots)
-	return s.received(queue, len(list), func(url string, from, to int) []error {
-		handles := make([]*string, to-from)
-		for k := range handles {
-			handles[k] = &list[from+k].Receipt
-		}
-		return s.entries(ctx, url, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-			return s.hide(ctx, url, handles, of, func(k int) time.Time { return list[from+k].At })
-		})
-	})
+	url, err := s.named(queue)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(list))
+	}
+	receipts := make([]string, len(list))
+	for i := range list {
+		receipts[i] = list[i].Receipt
+	}
+	return s.hide(ctx, url, receipts, func(k int) time.Time { return list[k].At })
 }
 
 // Done removes what Lambda received and does not ack, since it is told that the batch
 // as a whole failed.
 func (s *Store) Done(ctx context.Context, queue string, receipts []string) []error {
-	return s.received(queue, len(receipts), func(url string, from, to int) []error {
-		handles := make([]*string, to-from)
-		for k := range handles {
-			handles[k] = &receipts[from+k]
-		}
-		return s.entries(ctx, url, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-			return s.remove(ctx, url, handles, of)
-		})
-	})
+	url, err := s.named(queue)
+	if err != nil {
+		return slices.Repeat([]error{err}, len(receipts))
+	}
+	return s.remove(ctx, url, receipts)
 }
 
-// received calls f for n messages of a queue that is named by the end of its URL, ten
-// at a time.
-func (s *Store) received(queue string, n int, f func(url string, from, to int) []error) (errs []error) {
+// named is the URL of a queue that is named by the end of it.
+func (s *Store) named(queue string) (string, error) {
 	urls := []string{s.o.Names.Fires, s.o.Names.Slow, s.o.Names.Checks}
 	i := slices.IndexFunc(urls, func(url string) bool { return path.Base(url) == queue })
 	if i < 0 {
-		return slices.Repeat([]error{fmt.Errorf("no queue of this deployment is named %q", queue)}, n)
+		return "", fmt.Errorf("no queue of this deployment is named %q", queue)
 	}
-	for from := 0; from < n; from += entriesPerBatch {
-		errs = append(errs, f(urls[i], from, min(from+entriesPerBatch, n))...)
-	}
-	return errs
+	return urls[i], nil
 }
 
-// remove makes one request that removes messages.
-func (s *Store) remove(ctx context.Context, queue string, handles []*string, of []int) ([]sqstypes.BatchResultErrorEntry, error) {
-	in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
-	for _, k := range of {
-		in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k]})
-	}
-	out, err := s.sqs.DeleteMessageBatch(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return out.Failed, nil
+// remove takes messages from a queue.
+func (s *Store) remove(ctx context.Context, queue string, handles []string) []error {
+	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &queue}
+		for _, k := range of {
+			in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k]})
+		}
+		out, err := s.sqs.DeleteMessageBatch(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Failed, nil
+	})
 }
 
-// hide makes one request that has messages come again: after whole seconds, rounded
-// up, for before its moment there is nothing to do with one.
-func (s *Store) hide(ctx context.Context, queue string, handles []*string, of []int, at func(k int) time.Time) ([]sqstypes.BatchResultErrorEntry, error) {
-	in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
-	for _, k := range of {
-		d := min(max(at(k).Sub(s.o.Now()), 0), maxVisibility)
-		in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: handles[k],
-			VisibilityTimeout: int32((d + time.Second - 1) / time.Second)})
-	}
-	out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
-	if err != nil {
-		return nil, err
-	}
-	return out.Failed, nil
+// hide has messages come again: after whole seconds, rounded up, for before its moment
+// there is nothing to do with one.
+func (s *Store) hide(ctx context.Context, queue string, handles []string, at func(k int) time.Time) []error {
+	return s.entries(ctx, queue, len(handles), func(of []int) ([]sqstypes.BatchResultErrorEntry, error) {
+		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
+		for _, k := range of {
+			d := min(max(at(k).Sub(s.o.Now()), 0), maxVisibility)
+			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k],
+				VisibilityTimeout: int32((d + time.Second - 1) / time.Second)})
+		}
+		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
+		if err != nil {
+			return nil, err
+		}
+		return out.Failed, nil
+	})
 }
 
 // Depth implements engine.Queue; SQS counts approximately.

@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -37,22 +38,10 @@ type Clients struct {
 }
 
 func (c *Clients) defaults() {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	if c.Kept == 0 {
-		c.Kept = 128
-	}
-	set(&c.KeptFor, time.Minute)
-	set(&c.Connect, 3*time.Second)
-	set(&c.Attempt, time.Second)
-	set(&c.AttemptMax, 4*time.Second)
-	if c.Attempts == 0 {
-		c.Attempts = 4
-	}
-	set(&c.BackoffMax, 2*time.Second)
+	c.Kept, c.KeptFor = cmp.Or(c.Kept, 128), cmp.Or(c.KeptFor, time.Minute)
+	c.Connect = cmp.Or(c.Connect, 3*time.Second)
+	c.Attempt, c.AttemptMax = cmp.Or(c.Attempt, time.Second), cmp.Or(c.AttemptMax, 4*time.Second)
+	c.Attempts, c.BackoffMax = cmp.Or(c.Attempts, 4), cmp.Or(c.BackoffMax, 2*time.Second)
 }
 
 // Of makes two configurations of one: for the store, whose requests are tried again

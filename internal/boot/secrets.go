@@ -1,6 +1,7 @@
 package boot
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,14 +30,8 @@ type SecretOptions struct {
 }
 
 func (o SecretOptions) defaults() SecretOptions {
-	for _, d := range []struct {
-		of    *time.Duration
-		value time.Duration
-	}{{&o.Attempt, 3 * time.Second}, {&o.Within, 20 * time.Second}, {&o.BackoffMin, 500 * time.Millisecond}, {&o.BackoffMax, 4 * time.Second}} {
-		if *d.of == 0 {
-			*d.of = d.value
-		}
-	}
+	o.Attempt, o.Within = cmp.Or(o.Attempt, 3*time.Second), cmp.Or(o.Within, 20*time.Second)
+	o.BackoffMin, o.BackoffMax = cmp.Or(o.BackoffMin, 500*time.Millisecond), cmp.Or(o.BackoffMax, 4*time.Second)
 	return o
 }
 

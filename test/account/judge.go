@@ -164,15 +164,8 @@ func (t *tally) count(what string, came []arrival, e end, w window) {
 	case "":
 		t.unrecorded++
 		t.fault("%s came, and the history knows no run", what)
-	case "planned", "queued", "running":
-		t.open++
-		t.fault("%s came and is still %s", what, e)
 	default:
-		inc(&t.notSucceeded, e.String())
-		if !t.windowed {
-			t.unexplained++
-			t.fault("%s came and is %s", what, e)
-		}
+		t.other(what+" came", e, &t.notSucceeded)
 	}
 }
 
@@ -183,7 +176,7 @@ func (t *tally) missed(what string, e end, w window) {
 		t.lost++
 		t.fault("%s is lost: no arrival, no run, no record", what)
 	case "skipped":
-		inc(&t.skipped, e.reason)
+		inc(&t.skipped, e.reason, 1)
 		if !w.skips {
 			t.untrue++
 			t.fault("%s was skipped: %s, and nothing held it up", what, e.reason)
@@ -191,23 +184,31 @@ func (t *tally) missed(what string, e end, w window) {
 	case "succeeded":
 		t.phantom++
 		t.fault("%s has succeeded and came nowhere", what)
+	default:
+		t.other(what+" came nowhere", e, &t.without)
+	}
+}
+
+// other adds one that has not ended, or ended as only a fault explains.
+func (t *tally) other(what string, e end, ends *map[string]int) {
+	switch e.state {
 	case "planned", "queued", "running":
 		t.open++
-		t.fault("%s is still %s and came nowhere", what, e)
+		t.fault("%s and is still %s", what, e)
 	default:
-		inc(&t.without, e.String())
+		inc(ends, e.String(), 1)
 		if !t.windowed {
 			t.unexplained++
-			t.fault("%s came nowhere and is %s", what, e)
+			t.fault("%s and is %s", what, e)
 		}
 	}
 }
 
-func inc(m *map[string]int, key string) {
+func inc(m *map[string]int, key string, n int) {
 	if *m == nil {
 		*m = map[string]int{}
 	}
-	(*m)[key]++
+	(*m)[key] += n
 }
 
 // wrong is how many fires broke a promise.
@@ -245,14 +246,10 @@ func (t *tally) add(o *tally) {
 	t.unexplained, t.unrecorded, t.phantom = t.unexplained+o.unexplained, t.unrecorded+o.unrecorded, t.phantom+o.phantom
 	t.lateness = append(t.lateness, o.lateness...)
 	for key, n := range o.skipped {
-		for range n {
-			inc(&t.skipped, key)
-		}
+		inc(&t.skipped, key, n)
 	}
 	for key, n := range o.without {
-		for range n {
-			inc(&t.without, key)
-		}
+		inc(&t.without, key, n)
 	}
 }
 

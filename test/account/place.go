@@ -212,8 +212,6 @@ type emulator struct {
 	shut atomic.Bool
 	door *http.Server
 	at   string
-	// refused is how much the door refused.
-	refused atomic.Int64
 	// armed is how the next run that arrives has dispatch killed, before it is
 	// answered: what was sent is not recorded then.
 	armed chan func()
@@ -236,7 +234,6 @@ func newEmulator(p *proof) (*emulator, error) {
 			forward.ServeHTTP(w, r)
 			return
 		}
-		e.refused.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "application/x-amz-json-1.0")
 		w.Header().Set("X-Amzn-Query-Error", "ThrottlingException;Sender") // as SQS names it

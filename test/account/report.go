@@ -17,7 +17,6 @@ type verdict struct {
 // report is what a person reads at the end.
 type report struct {
 	fires    []*tally
-	audit    string
 	verdicts []verdict
 	unshown  []string // what this place cannot show
 	rang     map[string]bool

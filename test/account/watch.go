@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/xml"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,8 +27,7 @@ func (p *proof) metric(ctx context.Context, namespace, name string, from, to tim
 		q.Set(fmt.Sprintf("Dimensions.member.%d.Value", i/2+1), dims[i+1])
 	}
 	var out struct {
-		XMLName xml.Name
-		Sums    []float64 `xml:"GetMetricStatisticsResult>Datapoints>member>Sum"`
+		Sums []float64 `xml:"GetMetricStatisticsResult>Datapoints>member>Sum"`
 	}
 	if err := p.ask.Query(ctx, "monitoring", "2010-08-01", "GetMetricStatistics", q, &out); err != nil {
 		return 0, fmt.Errorf("read the metric %s: %w", name, err)
