@@ -73,7 +73,7 @@ func (s *Submitted) Drop(cause error) bool {
 		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
 		if len(w.queue) < before { // it had not begun
 			s.t.ended = true
-			e.record(s.t, wire.CodeFailure, cause.Error())
+			e.record(s.t, cause.Error())
 		}
 	}
 	s.t.cancel(cause)
@@ -94,7 +94,7 @@ func (s *Submitted) Kill() {
 		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
 		if len(w.queue) < before {
 			s.t.run.log.last("---- end: " + reasonKill + suffixQueued)
-			e.record(s.t, wire.CodeFailure, reasonKill+suffixQueued)
+			e.record(s.t, reasonKill+suffixQueued)
 			s.t.ended = true
 			s.t.cancel(nil)
 			return
@@ -161,6 +161,6 @@ func (e *Executor) refuseSubmitted(in *incoming, msg string) (*Submitted, error)
 	t := e.newTask(in, nil, key{}, false)
 	t.ended = true
 	t.cancel(nil)
-	e.record(t, wire.CodeFailure, msg)
+	e.record(t, msg)
 	return in.sub, nil
 }

@@ -212,7 +212,7 @@ func (e *Executor) recover(open []*incoming, left map[int64]bool) {
 			why = reasonCrash + suffixRunning + suffixGoesOn
 		}
 		t.run.log.last("---- end: " + why)
-		e.record(t, wire.CodeFailure, why)
+		e.record(t, why)
 		t.cancel(nil)
 	}
 	if len(open) > 0 {
@@ -239,7 +239,7 @@ func (e *Executor) cancel(t *task, reason string) {
 func (e *Executor) emptyQueue(w *worker, reason string) {
 	for _, t := range w.queue {
 		t.run.log.last("---- end: " + reason + suffixQueued)
-		e.record(t, wire.CodeFailure, reason+suffixQueued)
+		e.record(t, reason+suffixQueued)
 		t.ended = true
 		t.cancel(nil)
 	}
@@ -507,8 +507,8 @@ func (e *Executor) settle(t *task, code int, msg, data string) {
 	e.end(t, code, msg, data)
 }
 
-// record is settle without log and data. Call it with mu held.
-func (e *Executor) record(t *task, code int, msg string) { e.end(t, code, msg, "") }
+// record is settle of a failure, without log and data. Call it with mu held.
+func (e *Executor) record(t *task, msg string) { e.end(t, wire.CodeFailure, msg, "") }
 
 // end is settle without the log. Call it with mu held.
 func (e *Executor) end(t *task, code int, msg, data string) {

@@ -220,9 +220,8 @@ func (b *builder) checkSchedule(v *value) {
 // maxMends bounds how many errors of one app or job core is asked for.
 const maxMends = 40
 
-// job makes the spec of a job; false after an error.
-func (b *builder) job(job *value) (manage.JobSpec, bool) {
-	before := len(b.c.errs)
+// job makes the spec of a job.
+func (b *builder) job(job *value) manage.JobSpec {
 	b.checkSchedule(job.get("schedule"))
 	spec := b.spec(job)
 	for range maxMends {
@@ -248,7 +247,7 @@ func (b *builder) job(job *value) (manage.JobSpec, bool) {
 		at.bad = true
 		spec = b.spec(job)
 	}
-	return spec, len(b.c.errs) == before && !job.bad
+	return spec
 }
 
 // message is what core says, without the path.

@@ -262,7 +262,7 @@ func (l *loader) addApp(b *builder, v *value) {
 }
 
 func (l *loader) addJob(b *builder, v *value) {
-	spec, _ := b.job(v)
+	spec := b.job(v)
 	name := spec.Def.App + "/" + spec.Def.Name
 	if spec.Def.App != "" && spec.Def.Name != "" {
 		if l.jobs == nil {

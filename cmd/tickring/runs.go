@@ -33,13 +33,11 @@ func (c *triggerCmd) Run(e *Env) error {
 	}
 	body := api.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
 	if c.At != "" {
-		zone := ""
 		j, err := client.Decode[api.Job](cl.GetJob(e.Ctx, app, name))
 		if err != nil {
 			return err
 		}
-		zone = j.Schedule.Timezone
-		if body.At, err = parseTime("at", c.At, e.zone(zone), time.Now(), false); err != nil {
+		if body.At, err = parseTime("at", c.At, e.zone(j.Schedule.Timezone), time.Now(), false); err != nil {
 			return err
 		}
 	}

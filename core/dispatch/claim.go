@@ -254,7 +254,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 			switch it.intent {
 			case send:
 				if b.route(it) {
-					t := b.take(it, &run, now)
+					t := b.take(&run, now)
 					t.Tries = it.choice.tries
 					if len(it.order) > 0 {
 						t.Address = it.order[0]
@@ -272,7 +272,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 				continue
 			}
 			it.order = ownOrder(run.Address)
-			takes, takeOf = append(takes, b.take(it, &run, now)), append(takeOf, it)
+			takes, takeOf = append(takes, b.take(&run, now)), append(takeOf, it)
 		default:
 			past := (run.Expired(now) || b.d.o.OwnerDead(run.Owner)) && !b.d.lives(run.Owner)
 			foreigns, keys = append(foreigns, foreign{it, past}), append(keys, run.Journal)
@@ -303,7 +303,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 				continue // read again
 			case it.intent == send || it.intent == fallsLate:
 				it.order = ownOrder(it.run.Address)
-				takes, takeOf = append(takes, b.take(it, it.run, now)), append(takeOf, it)
+				takes, takeOf = append(takes, b.take(it.run, now)), append(takeOf, it)
 			default:
 				it.status = left
 			}
@@ -311,7 +311,7 @@ func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]
 	}
 	b.create(ctx, create, createOf)
 	b.skipUnsent(ctx, skips, skipOf)
-	b.takeOver(ctx, takes, takeOf, now)
+	b.takeOver(ctx, takes, takeOf)
 }
 
 // moved reports that a trigger was given another slot after this fire was sent
@@ -331,7 +331,7 @@ func ownOrder(address string) []string {
 
 // take is a take-over of a run as read. Its until is later than the one read, so
 // that none is written twice: what was read before names a state that is gone.
-func (b *batch) take(it *item, run *core.Run, now time.Time) TakeOver {
+func (b *batch) take(run *core.Run, now time.Time) TakeOver {
 	until := b.until
 	if !until.After(run.Until) {
 		until = run.Until.Add(time.Millisecond)
@@ -356,7 +356,7 @@ func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) 
 	}
 }
 
-func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item, now time.Time) {
+func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item) {
 	if len(takes) == 0 || !b.owns(0) {
 		return
 	}

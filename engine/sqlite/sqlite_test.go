@@ -35,7 +35,7 @@ func TestEngine(t *testing.T) {
 	defer goleak.VerifyNone(t)
 	dirs := map[*engine.Engine]string{}
 	o := sqlite.Options{Visibility: enginetest.Visibility, Synchronous: "OFF", Gather: -1}
-	enginetest.RunAll(t, enginetest.Harness{
+	enginetest.Run(t, enginetest.Harness{
 		Open: func(t *testing.T) *engine.Engine {
 			dir := t.TempDir()
 			e := openDir(t, dir, o)

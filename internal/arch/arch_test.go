@@ -441,7 +441,7 @@ func TestEnginesRunTheSuite(t *testing.T) {
 			}
 		}
 		if !runs {
-			t.Errorf("no test of engine/%s runs enginetest: call Run or RunAll, or go through Cases", e.Name())
+			t.Errorf("no test of engine/%s runs enginetest: call Run, or go through Cases", e.Name())
 		}
 	}
 	if engines < 2 {
@@ -449,7 +449,7 @@ func TestEnginesRunTheSuite(t *testing.T) {
 	}
 }
 
-// runsSuite reports whether a test calls enginetest.Run or RunAll, or goes
+// runsSuite reports whether a test calls enginetest.Run, or goes
 // through enginetest.Cases and runs each.
 func runsSuite(fn *ast.FuncDecl) bool {
 	is := func(x ast.Expr, names ...string) bool {
@@ -464,7 +464,7 @@ func runsSuite(fn *ast.FuncDecl) bool {
 	ast.Inspect(fn, func(n ast.Node) bool {
 		switch n := n.(type) {
 		case *ast.CallExpr:
-			found = found || is(n.Fun, "Run", "RunAll")
+			found = found || is(n.Fun, "Run")
 		case *ast.RangeStmt:
 			c, ok := n.Value.(*ast.Ident)
 			if !ok || !is(n.X, "Cases") {

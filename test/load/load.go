@@ -526,12 +526,12 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 			return
 		}
 		if len(out.Messages) == 0 {
-			l.count("idle ReceiveMessage", 1)
+			l.count("idle ReceiveMessage")
 			continue
 		}
-		l.count("ReceiveMessage", 1)
+		l.count("ReceiveMessage")
 		if f.Spent != nil { // its function is throttled: they come again
-			l.count("receipts without an invocation", 1)
+			l.count("receipts without an invocation")
 			continue
 		}
 		var records []map[string]any
@@ -566,14 +566,14 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 		for i, m := range out.Messages {
 			stays := f.Again != nil && f.Again(i) || f.Part != nil && f.Part(i)
 			if stays {
-				l.count("messages that come again", 1)
+				l.count("messages that come again")
 			}
 			if !stays && !slices.Contains(again, *m.MessageId) {
 				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
 			}
 		}
 		if len(in.Entries) > 0 {
-			l.count("DeleteMessageBatch", 1)
+			l.count("DeleteMessageBatch")
 			if _, err := l.queues.DeleteMessageBatch(context.WithoutCancel(ctx), in); err != nil {
 				l.fail("delete: %v", err)
 			}
@@ -593,10 +593,10 @@ func failures(body []byte) (ids []string, err error) {
 	return ids, err
 }
 
-func (l *load) count(what string, n int) {
+func (l *load) count(what string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.esm[what] += n
+	l.esm[what]++
 }
 
 // died notes the runs that a process had in hand when it died: only those may

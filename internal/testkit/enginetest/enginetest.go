@@ -56,11 +56,8 @@ type Case struct {
 	Run  func(t *testing.T, h Harness)
 }
 
-// Run runs the suite.
-func Run(t *testing.T, open func(t *testing.T) *engine.Engine) { RunAll(t, Harness{Open: open}) }
-
-// RunAll runs the suite with all that a harness offers.
-func RunAll(t *testing.T, h Harness) {
+// Run runs the suite with all that a harness offers.
+func Run(t *testing.T, h Harness) {
 	for _, c := range Cases {
 		t.Run(c.Name, func(t *testing.T) { c.Run(t, h) })
 	}
