@@ -97,8 +97,9 @@ func canceledAnswer(what string, c *types.TransactionCanceledException) error {
 }
 
 // insistFrom is the wait before a refused part of a request is tried again for the
-// first time; each further one is twice as long.
-const insistFrom = 25 * time.Millisecond
+// first time; each further one is twice as long, up to insistMost: an item that is free
+// again is to be found soon, however long it was not.
+const insistFrom, insistMost = 25 * time.Millisecond, 500 * time.Millisecond
 
 // insist makes a request until nothing of it is left. A batch is answered without an
 // error though parts of it found no room, and only those are to be tried again; the
@@ -109,7 +110,7 @@ func (s *Store) insist(ctx context.Context, try func() (left bool)) {
 	if limit, ok := ctx.Deadline(); ok && limit.Before(end) {
 		end = limit
 	}
-	for wait := insistFrom; try(); wait *= 2 {
+	for wait := insistFrom; try(); wait = min(2*wait, insistMost) {
 		w := wait/2 + rand.N(wait/2)
 		if time.Until(end) <= w || !pause(ctx, w) {
 			return

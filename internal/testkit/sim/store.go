@@ -68,7 +68,9 @@ func newStore(w *World) (Store, *cloud) {
 	if w.deployed.functions {
 		c.db.Allow, c.sqs.Allow = c.allow, c.allow
 	}
-	// The truth holds its lock over a request, so none may wait in it: what is refused is told at once.
+	// What is refused is told at once. The truth holds its lock over a request that writes,
+	// for what it notes of it is one step with it: another that looked in between would
+	// find a message without its note. A wait under a lock stops the clock of the bubble.
 	s, err := awsengine.New(c.db, c.sqs, awsengine.Options{Names: fakeaws.Names, Visibility: w.deployed.visibility, Insist: time.Nanosecond})
 	if err != nil {
 		panic(err)
