@@ -6,6 +6,8 @@ import (
 	"github.com/aws/aws-cdk-go/awscdk/v2/awssqs"
 	"github.com/aws/constructs-go/constructs/v10"
 	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/core/ring"
 )
 
 // due is the index of the jobs that are to be planned, by partition and time.
@@ -85,11 +87,6 @@ func billing(p *Props) awsdynamodb.Billing {
 	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: read, WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
 }
 
-// maxReceives is how often a message comes again, after its visibility or, where
-// dispatch could tell, sooner for the first times, before it is a dead letter: an
-// outage of what dispatch needs, of an hour and a half, kills no message.
-const maxReceives = 250
-
 func (s *Scheduler) queues(id string, p *Props) {
 	queue := func(name string, visibility float64, dead *awssqs.DeadLetterQueue) awssqs.Queue {
 		props := &awssqs.QueueProps{
@@ -107,7 +104,7 @@ func (s *Scheduler) queues(id string, p *Props) {
 		return q
 	}
 	s.Dead = queue("Dead", visibility, nil)
-	dead := &awssqs.DeadLetterQueue{Queue: s.Dead, MaxReceiveCount: jsii.Number(maxReceives)}
+	dead := &awssqs.DeadLetterQueue{Queue: s.Dead, MaxReceiveCount: jsii.Number(ring.MaxReceives)}
 	s.Fires = queue("Fires", visibility, dead)
 	s.Slow = queue("Slow", visibility, dead)
 	s.Checks = queue("Checks", visibility, dead)

@@ -11,6 +11,11 @@ import (
 // back.
 const Settled = 30 * time.Second
 
+// MaxReceives is how often a queue gives out a message, after its visibility or, where
+// dispatch could tell, sooner for the first times, before it is a dead letter: an outage
+// of what dispatch needs, of an hour and a half, kills no message.
+const MaxReceives = 250
+
 // Oldest says how far the ring is behind, of messages of fires alone.
 type Oldest struct {
 	// Due is when the oldest was due, by its time or its slot; zero if none is due.

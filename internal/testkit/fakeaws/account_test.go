@@ -415,6 +415,38 @@ func TestTTL(t *testing.T) {
 	})
 }
 
+// A message that was received as often as its queue allows is a dead letter, whole, when
+// it would be received once more; one of the dead letters stays.
+func TestRedrive(t *testing.T) {
+	with(t, fakeaws.Account{}, func(x *account) {
+		x.send(1)
+		sent := x.q.Messages(names.Fires)[0].ID
+		for n := range x.q.MaxReceives {
+			if got := x.receive(); len(got) != 1 {
+				t.Fatalf("%d messages come the time %d", len(got), n+1)
+			}
+			time.Sleep(30 * time.Second)
+		}
+		if n := len(x.q.Messages(names.Dead)); n > 0 {
+			t.Errorf("%d are dead though nobody received them once more", n)
+		}
+		if n := len(x.receive()) + len(x.q.Messages(names.Fires)); n > 0 {
+			t.Errorf("%d are received once more, or stay", n)
+		}
+		if dead := x.q.Messages(names.Dead); len(dead) != 1 || dead[0].ID != sent || dead[0].Body != "0" || dead[0].Receives != 0 {
+			t.Fatalf("dead are %+v", dead)
+		}
+		for range x.q.MaxReceives + 1 {
+			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Dead, MaxNumberOfMessages: 10, VisibilityTimeout: 30})
+			x.ok(err)
+			if len(out.Messages) != 1 {
+				t.Fatalf("%d dead letters come", len(out.Messages))
+			}
+			time.Sleep(30 * time.Second)
+		}
+	})
+}
+
 // served is how many of n writes in this moment there is room for.
 func (x *account) served(n int, of func(k int) string) (done int) {
 	for k := range n {

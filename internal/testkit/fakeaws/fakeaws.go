@@ -16,6 +16,7 @@ import (
 
 	"github.com/aws/smithy-go"
 
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
 )
 
@@ -88,7 +89,7 @@ func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 		Names.Runs:  newTable(key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Dead: {}}}
+	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Dead: {}}}
 	return db, q
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -37,6 +38,9 @@ type SQS struct {
 	Observe func(queue string, m Message, gone bool)
 	// Shuffle makes the order in which messages are received; rand.Shuffle if nil.
 	Shuffle func(n int, swap func(i, j int))
+	// MaxReceives is how often a message is received before it is a dead letter: what
+	// infra says of its queues. (SQS developer guide, "Using dead-letter queues".)
+	MaxReceives int
 
 	report func(format string, args ...any)
 	meter  meter
@@ -322,6 +326,19 @@ func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _
 	return answered(out, err)
 }
 
+// redrive makes a dead letter of a message, which keeps its ID and when it was sent.
+// Callers hold mu.
+func (q *SQS) redrive(url string, m *message) {
+	dead := &message{sent: m.sent, Message: Message{ID: m.ID, Body: m.Body, Reason: m.Reason}}
+	x := q.queues[Names.Dead]
+	x.list = append(x.list, dead)
+	x.rouse()
+	if q.Observe != nil {
+		q.Observe(url, m.Message, true)
+		q.Observe(Names.Dead, dead.Message, false)
+	}
+}
+
 // receive takes some of what is visible, in no order; or tells when to look again.
 func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Message, next time.Duration, wake chan struct{}, err error) {
 	q.mu.Lock()
@@ -333,13 +350,19 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 	now := time.Now()
 	next = time.Hour
 	var visible []*message
-	for _, m := range x.list {
-		if d := m.Hidden.Sub(now); d > 0 {
+	x.list = slices.DeleteFunc(x.list, func(m *message) bool {
+		d := m.Hidden.Sub(now)
+		if d > 0 {
 			next = min(next, d)
-		} else {
-			visible = append(visible, m)
+			return false
 		}
-	}
+		if *in.QueueUrl != Names.Dead && m.Receives >= q.MaxReceives {
+			q.redrive(*in.QueueUrl, m)
+			return true
+		}
+		visible = append(visible, m)
+		return false
+	})
 	shuffle := q.Shuffle
 	if shuffle == nil {
 		shuffle = rand.Shuffle
