@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/stack"
 )
 
@@ -358,13 +359,18 @@ func messages(f *Facts) []Finding {
 		return found(check, Well, text, "")
 	}
 	// On AWS the age is only known to be no more than that: since the queue was last
-	// seen empty. Where something fires each second a few messages are always due.
-	if f.Cloud != nil && d.Due <= dueFew {
-		return found(check, Well, fmt.Sprintf("%s; one may be on its way for up to %s: tickring audit tells what is overdue", text, span(age)), "")
+	// seen empty. Where something fires each second a few messages are always due, and
+	// where something always is in flight the age is known to ten minutes (decision 030).
+	if f.Cloud != nil {
+		text = fmt.Sprintf("%s; one may be on its way for up to %s, for no queue tells: tickring audit tells what is overdue", text, span(age))
+		if d.Due <= dueFew || age <= onItsWay {
+			return found(check, Well, text, "")
+		}
+		return found(check, Warning, text, "if runs are late, look at the function dispatch below: throttles, errors, its mappings; then at slow executors: tickring runs --state running")
 	}
 	// In hand is also what only waits for the answer of a call, for as long as that may
 	// take; and what an executor is too busy for, or has none, is put back.
-	if f.Cloud == nil && d.Due == 0 {
+	if d.Due == 0 {
 		if age <= onItsWay {
 			return found(check, Well, text, "")
 		}
@@ -372,8 +378,7 @@ func messages(f *Facts) []Finding {
 			"tickring audit tells what is overdue, tickring runs --state running what is under way")
 	}
 	return found(check, Wrong, fmt.Sprintf("%s; some have been due for up to %s: runs are late", text, span(age)),
-		local(f, "executors are slow, busy or gone, or this machine does not keep up: tickring audit tells what is overdue, tickring runs --state running what is under way",
-			"look at the function dispatch below: throttles, errors, its mappings; then at slow executors: tickring runs --state running"))
+		"executors are slow, busy or gone, or this machine does not keep up: tickring audit tells what is overdue, tickring runs --state running what is under way")
 }
 
 // mostNamed bounds how many of a kind are named in one line.
@@ -504,7 +509,7 @@ func queues(f *Facts) []Finding {
 				add(Warning, "its dead letters go to "+nameOf(q.Dead, ":")+", which this stack does not look at", "update the stack")
 			}
 			if q.Dead != "" && q.MaxReceives < 20 {
-				add(Warning, fmt.Sprintf("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives), "set maxReceiveCount to 250")
+				add(Warning, fmt.Sprintf("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives), fmt.Sprint("set maxReceiveCount to ", ring.MaxReceives))
 			}
 			if !taken(f.Cloud, q) {
 				add(Wrong, "no function takes anything from it: there is no event source mapping", "update the stack")
