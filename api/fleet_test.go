@@ -75,7 +75,6 @@ type fleet struct {
 	h     func(method, path, body string, into any)
 	most  time.Duration // the longest request
 	pages int
-	n     int
 	now   func() time.Time
 	from  core.Instant
 }
@@ -83,7 +82,7 @@ type fleet struct {
 // newFleet makes n jobs which fire as often, and of which nothing ever ran.
 func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	now := func() time.Time { return time.Now().AddDate(27, 0, 0) } // a bubble begins in 2000
-	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, n: n, now: now, from: core.InstantOf(now())}
+	f := &fleet{t: t, e: memory.Open(memory.Options{Now: now}), ring: &counting{}, now: now, from: core.InstantOf(now())}
 	app := core.App{Name: "shop", Created: now(), Rev: 1}
 	if err := f.e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "shop", Verb: core.VerbCreated}); err != nil {
 		t.Fatal(err)

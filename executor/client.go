@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -21,7 +20,6 @@ type client struct {
 	token   string
 	app     string
 	timeout time.Duration
-	log     *slog.Logger
 
 	mu      sync.Mutex
 	servers []*server

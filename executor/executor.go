@@ -217,7 +217,7 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		}
 	}
 	e := &Executor{o: o, mux: mux, log: o.Log,
-		client:   &client{http: o.Client, token: o.Token, app: o.App, timeout: o.RequestTimeout, log: o.Log},
+		client:   &client{http: o.Client, token: o.Token, app: o.App, timeout: o.RequestTimeout},
 		reporter: reporter{kick: make(chan struct{}, 1)},
 		logs:     &logs{dir: o.LogDir, most: o.LogMax, tail: max(o.LogTail, 0), log: o.Log},
 		halt:     make(chan struct{}), workers: map[int32]*worker{}, open: map[int64]*task{},

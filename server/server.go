@@ -232,7 +232,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		}
 	}})
 	end.Finish = p.finish
-	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, p.finish, tick.Options{
+	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
 		ID: "serve", Plan: o.Plan, LeaseFor: o.LeaseFor, Log: s.log})

@@ -14,18 +14,16 @@ import (
 // progress tells whoever waits how far a command has come: in a line of its own
 // on a terminal, else now and then.
 type progress struct {
-	e     *Env
-	began time.Time
-	last  time.Time
-	line  bool // there is one on the terminal
+	e    *Env
+	last time.Time
+	line bool // there is one on the terminal
 }
 
 // toldEvery is how often a program that reads stderr is told.
 const toldEvery = 10 * time.Second
 
 func (e *Env) progress() *progress {
-	now := time.Now()
-	return &progress{e: e, began: now, last: now}
+	return &progress{e: e, last: time.Now()}
 }
 
 func (p *progress) say(format string, args ...any) {

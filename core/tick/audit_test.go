@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -82,7 +81,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 	if f.behind != nil {
 		store = late{store, began, f.behind}
 	}
-	tk := tick.New(store, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+	tk := tick.New(store, eng.Leases, eng.Ring,
 		tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
 	for range hours * 60 {
 		for {
@@ -275,7 +274,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring,
 			tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
 		res, err := tk.Pass(t.Context())
 		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
@@ -308,7 +307,7 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring,
 				tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
 			res, err := tk.Pass(t.Context())
 			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -60,7 +59,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 					}
 				}
 				st := &refusing{Store: eng.Tick, err: c.refused}
-				tk := tick.New(st, eng.Leases, eng.Ring, finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.AWS()}),
+				tk := tick.New(st, eng.Leases, eng.Ring,
 					tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
 				found := func(want core.Loss) {
 					t.Helper()

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -53,7 +52,7 @@ func (p *partly) PutSkips(ctx context.Context, skips []core.Skip) []error {
 func (p *partly) on(w *world) *tick.Ticker {
 	p.Ring, p.Store = w.eng.Ring, w.eng.Tick
 	o := plan.AWS()
-	return tick.New(p, w.eng.Leases, p, finish.New(w.eng.Finish, p, finish.Options{Plan: o}), tick.Options{ID: "t", Plan: o, Overdue: time.Hour})
+	return tick.New(p, w.eng.Leases, p, tick.Options{ID: "t", Plan: o, Overdue: time.Hour})
 }
 
 func (p *partly) pass(t *testing.T, tk *tick.Ticker) (tick.Result, error) {

@@ -67,7 +67,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				w := newWorld(t, 1)
 				store := &advancing{Store: w.eng.Tick}
 				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
-				tk := tick.New(store, w.eng.Leases, w.eng.Ring, end, tick.Options{ID: "t", Plan: plan.Local()})
+				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
 				m := manage.New(w.eng.Manage, w.eng.Ring, end, nil, manage.Options{Plan: plan.Local()})
 				if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
 					t.Fatal(err)
@@ -204,7 +204,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 							}
 						}
 						if s%gap == phase {
-							tk := tick.New(w.eng.Tick, w.eng.Leases, r, end, tick.Options{ID: fmt.Sprint(s), Plan: o})
+							tk := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: fmt.Sprint(s), Plan: o})
 							for again := true; again; {
 								res, err := tk.Pass(t.Context())
 								if err != nil {

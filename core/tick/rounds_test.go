@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/parts"
@@ -53,8 +52,7 @@ func (f *fleet) wake(w tick.Wake) {
 		ctx, cancel := context.WithTimeout(context.Background(), f.lives)
 		defer cancel()
 		log := slog.New(slog.DiscardHandler)
-		end := finish.New(f.eng.Finish, f.eng.Ring, finish.Options{Plan: plan.AWS(), Log: log})
-		t := tick.New(f.store, f.leases, f.eng.Ring, end, tick.Invoked(tick.Options{ID: id, Plan: plan.AWS(), Rates: f.rates, Log: log}))
+		t := tick.New(f.store, f.leases, f.eng.Ring, tick.Invoked(tick.Options{ID: id, Plan: plan.AWS(), Rates: f.rates, Log: log}))
 		o := tick.Invocation{Wake: w, Tell: func(lag time.Duration, _ int) {
 			f.mu.Lock()
 			defer f.mu.Unlock()

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -70,7 +69,6 @@ type Ticker struct {
 	store  Store
 	leases Leases
 	ring   Ring
-	finish *finish.Finish
 	o      Options
 	hold   *parts.Hold
 	load   map[int]*parts.Load
@@ -89,7 +87,7 @@ type sent struct {
 }
 
 // New makes a Ticker. It is used by one goroutine.
-func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticker {
+func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -107,7 +105,7 @@ func New(store Store, leases Leases, r Ring, f *finish.Finish, o Options) *Ticke
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	t := &Ticker{store: store, leases: leases, ring: r, finish: f, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
+	t := &Ticker{store: store, leases: leases, ring: r, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
 		sent: map[core.JobID]sent{}, groups: map[group]int{}, herd: map[core.Instant]int{}}
 	t.join(time.Time{}, 0)
 	return t

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -43,8 +42,7 @@ func newWorld(t *testing.T, partitions int) *world {
 
 func (w *world) join(id string, o tick.Options) {
 	o.ID, o.Plan = id, plan.Local()
-	f := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o.Plan})
-	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, f, o)
+	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, o)
 }
 
 // pass lets a second go by and every ticker pass; which partitions each holds.
@@ -450,7 +448,6 @@ func TestCutOfAHerd(t *testing.T) {
 		o := plan.Local()
 		o.Cut = plan.AWS().Cut
 		o.Cut.Every, o.Cut.Few = 10, 1
-		f := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
 		at := core.InstantOf(time.Now()) + 7
 		var jobs []core.Job
 		var changes []core.Change
@@ -478,7 +475,7 @@ func TestCutOfAHerd(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		tick := tick.New(w.eng.Tick, w.eng.Leases, r, f, tick.Options{ID: "a", Plan: o, Page: 9})
+		tick := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
 			res, err := tick.Pass(t.Context())
 			if err != nil {
@@ -523,7 +520,7 @@ func TestGroupsGrow(t *testing.T) {
 				const jobs = 100
 				w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
 				for _, id := range []string{"a", "b"} {
-					w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, r, finish.New(w.eng.Finish, r, finish.Options{Plan: o}), tick.Options{ID: id, Plan: o, Page: 17})
+					w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: id, Plan: o, Page: 17})
 				}
 				from := core.InstantOf(time.Now()) + 5
 				from += 4 - (from+4)%5

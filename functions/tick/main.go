@@ -56,7 +56,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := tick.New(e.Tick, e.Leases, e.Ring, end, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, Rates: parts.Rates{Max: c.Partitions}, SlowLane: true, Log: log}))
+		t := tick.New(e.Tick, e.Leases, e.Ring, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, Rates: parts.Rates{Max: c.Partitions}, SlowLane: true, Log: log}))
 		o := tick.Invocation{
 			Wake: ev.wake(),
 			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error { // judges by heartbeats: an outage is noted first

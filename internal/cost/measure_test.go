@@ -40,7 +40,6 @@ type deployment struct {
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
-	end   *finish.Finish
 	watch *finish.Watchdog // of a tick function that lives on
 
 	// gathers: who runs jobs reports as the SDK's executor does, all that waits by
@@ -153,7 +152,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	}
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
 	end := finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o})
-	d.end, d.watch = end, finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
+	d.watch = finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
 	d.ends = callback.New(d.e.Manage, end, callback.Options{TokenFor: tokenFor})
 	d.fires = dispatch.New(d.e.Dispatch, d.e.Ring, d, end, dispatch.Options{MaxAhead: d.o.MaxAhead})
 	text := token
@@ -200,7 +199,7 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the tick, as functions/tick does it.
 func (d *deployment) wake(ctx context.Context) {
-	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, d.end, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
+	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
 		Rates: parts.Rates{Max: 16}}))
 	err := ticker.Beats(tick.Invocation{Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if _, err := d.e.Upkeep.LastAlive(ctx); err != nil {

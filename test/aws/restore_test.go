@@ -74,7 +74,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	s.stop = func() { cancel(); s.work.Wait() }
 	t.Cleanup(func() { s.stop() })
 	s.work.Go(func() {
-		tk := tick.New(s.e.Tick, s.e.Leases, s.e.Ring, end, tick.Options{ID: region, Plan: plan.AWS(), Log: log})
+		tk := tick.New(s.e.Tick, s.e.Leases, s.e.Ring, tick.Options{ID: region, Plan: plan.AWS(), Log: log})
 		for {
 			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
 				s.failed.Add(1)

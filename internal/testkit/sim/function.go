@@ -129,7 +129,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 		_, n := in.p.dice("beats")
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
 		d := &w.deployed
-		return tick.New(in.port, in.port, in.port, end, tick.Invoked(o)).Beats(tick.Invocation{
+		return tick.New(in.port, in.port, in.port, tick.Invoked(o)).Beats(tick.Invocation{
 			Wake: wake, Reserve: d.reserve,
 			Another: func(ctx context.Context, wake tick.Wake) error {
 				return write(in.port, ctx, "Another", wake, func(ctx context.Context, wake tick.Wake) error {

@@ -311,7 +311,7 @@ func (w *World) ticker(in *incarnation) {
 	}
 	o := w.tickOptions(in)
 	o.ID = id
-	t := tick.New(in.port, in.port, in.port, w.finisher(in), o)
+	t := tick.New(in.port, in.port, in.port, o)
 	for !w.closing() && !in.dead.Load() {
 		ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
 		_, _ = t.Pass(ctx)
