@@ -449,7 +449,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, run, err)
 		}
 	}
-	waiting, err := client.Decode[api.RunPage](f.c.ListWaiting(ctx, "shop", "report"))
+	waiting, err := client.Decode[api.RunPage](f.c.ListWaiting(ctx, "shop", "report", nil))
 	if err != nil || len(waiting.Runs) != 1 {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
@@ -501,7 +501,7 @@ func TestRuns(t *testing.T) {
 	if r, ok := errors.AsType[*client.Refusal](err); !ok || r.Code != "not-found" {
 		t.Errorf("an instant without a run: %v", err)
 	}
-	if _, err := client.Decode[api.StopResult](f.c.KillJob(ctx, "shop", "report")); err != nil {
+	if _, err := client.Decode[api.StopResult](f.c.KillJob(ctx, "shop", "report", nil)); err != nil {
 		t.Errorf("kill: %v", err)
 	}
 }
@@ -734,7 +734,7 @@ func TestNoServer(t *testing.T) {
 // BenchmarkApply makes 10,000 jobs, and then finds them as they are to be.
 func BenchmarkApply(b *testing.B) {
 	body := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}}
-	for i := range 10_000 {
+	for i := range api.MaxApplyJobs {
 		body.Jobs = append(body.Jobs, api.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h", Schedule: api.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
 	}
 	raw, err := json.Marshal(body)

@@ -29,6 +29,11 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
+		s.fail(w, r, core.Errorf(core.CodeTooLarge, "%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
+			len(body.Jobs), len(body.Apps), MaxApplyJobs, MaxApplyApps))
+		return
+	}
 	if body.Prune && body.Set == "" {
 		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
 		return
@@ -39,12 +44,12 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		err = a.check()
 	}
 	if err == nil && body.Prune && (body.DryRun || a.refused) {
-		err = a.prune(true)
+		err = a.prune(true, body.After)
 	}
 	if err == nil && !body.DryRun && !a.refused {
 		a.write()
 		if body.Prune && !a.refused {
-			err = a.prune(false)
+			err = a.prune(false, body.After)
 		}
 	}
 	s.reply(w, r, a.out, err)
@@ -261,8 +266,8 @@ func (a *applying) write() {
 }
 
 // prune deletes, or lists, what the set made and the body does not name.
-func (a *applying) prune(dryRun bool) error {
-	p := manage.PruneRequest{Set: a.set, DryRun: dryRun}
+func (a *applying) prune(dryRun bool, after int32) error {
+	p := manage.PruneRequest{Set: a.set, DryRun: dryRun, After: core.JobID(after)}
 	for i := range a.jobs {
 		p.Jobs = append(p.Jobs, a.jobs[i].Def.App+"/"+a.jobs[i].Def.Name)
 	}
@@ -273,6 +278,7 @@ func (a *applying) prune(dryRun bool) error {
 	if err != nil {
 		return err
 	}
+	a.out.Next = int32(res.Next)
 	for _, j := range res.Jobs {
 		a.out.Jobs = append(a.out.Jobs, jobResult(j))
 		if j.Err != nil {

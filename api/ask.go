@@ -22,25 +22,16 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
 		return
 	}
-	res, err := s.m.Upcoming(r.Context(), manage.JobFilter{App: params.App}, span, params.Limit)
+	res, err := s.m.Upcoming(r.Context(), manage.JobFilter{App: params.App, After: core.JobID(params.After)}, span, params.Limit)
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial}
-	names := s.names()
+	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
 	for i, c := range res.Coming {
-		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Cause: string(c.Cause)}
+		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone, Cause: string(c.Cause)}
 		if c.Run != 0 {
 			out.Upcoming[i].Run = c.Run.String()
-		}
-		j, err := names.job(r.Context(), c.Job)
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
-		if j != nil {
-			out.Upcoming[i].Timezone = j.Sched.Schedule.Timezone
 		}
 	}
 	s.write(w, http.StatusOK, out)

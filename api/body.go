@@ -16,10 +16,13 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a body.
+// Bounds of a body. A function is through with so many jobs long before an HTTP API
+// ends the wait.
 const (
-	MaxBody  = 8 << 20
-	MaxApply = 64 << 20
+	MaxBody      = 8 << 20
+	MaxApply     = 4 << 20
+	MaxApplyJobs = 500
+	MaxApplyApps = 100
 )
 
 // decode reads the body into v, at most limit bytes of JSON without unknown

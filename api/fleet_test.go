@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -56,6 +57,41 @@ func (s *slow) RunSpan(ctx context.Context, first, last core.RunID, limit int) (
 	return s.Store.RunSpan(ctx, first, last, limit)
 }
 
+func (s *slow) RecentRuns(ctx context.Context, app string, before int64, limit int) ([]core.Run, int64, error) {
+	s.wait()
+	return s.Store.RecentRuns(ctx, app, before, limit)
+}
+
+func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
+	s.wait()
+	return s.Store.Entries(ctx, job)
+}
+
+func (s *slow) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+	s.wait()
+	return s.Store.MarkKilled(ctx, run, by, atMillis)
+}
+
+func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
+	s.wait()
+	return s.Store.DeleteJob(ctx, seen, t, c)
+}
+
+// Kill is that of an executor which is slow too.
+func (f *fleet) Kill(ctx context.Context, _ *core.App, address string, job core.JobID) error {
+	time.Sleep(f.slow.takes)
+	runs, err := f.e.Manage.OpenRuns(ctx, job, 100_000)
+	for _, r := range runs {
+		if r.Address == address && r.KillAt.IsZero() {
+			f.t.Errorf("%s is told before run %d there is marked", address, r.ID)
+		}
+	}
+	f.mu.Lock()
+	f.told = append(f.told, address)
+	f.mu.Unlock()
+	return err
+}
+
 // counting is a ring that counts.
 type counting struct{ fires atomic.Int64 }
 
@@ -74,7 +110,10 @@ type fleet struct {
 	ring  *counting
 	h     func(method, path, body string, into any)
 	most  time.Duration // the longest request
+	bytes int           // of the longest answer
 	pages int
+	mu    sync.Mutex
+	told  []string // addresses that were told to kill
 	now   func() time.Time
 	from  core.Instant
 }
@@ -103,7 +142,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	}
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
-	m := manage.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), killer{}, manage.Options{Now: now, Plan: plan.Local()})
+	m := manage.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f, manage.Options{Now: now, Plan: plan.Local()})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {
 		t.Helper()
@@ -113,6 +152,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 		began := time.Now()
 		h.ServeHTTP(w, r)
 		f.most, f.pages = max(f.most, time.Since(began)), f.pages+1
+		f.bytes = max(f.bytes, w.Body.Len())
 		if w.Code != 200 {
 			t.Fatalf("%s %s: %d %s", method, path, w.Code, w.Body)
 		}
@@ -123,13 +163,17 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	return f
 }
 
-// held asserts that no request took as long as an HTTP API waits, and that they were many.
+// held asserts that no request took as long as an HTTP API waits, and no answer was
+// longer than a function gives, and that they were many.
 func (f *fleet) held(many bool) {
 	f.t.Helper()
 	if f.most > apiWaits || many && f.pages < 2 {
 		f.t.Errorf("%d pages, the longest took %s", f.pages, f.most)
 	}
-	f.most, f.pages = 0, 0
+	if f.bytes > 6<<20 {
+		f.t.Errorf("an answer of %d bytes", f.bytes)
+	}
+	f.most, f.pages, f.bytes = 0, 0, 0
 }
 
 func fleetSize() int {

@@ -65,9 +65,9 @@ type ServerInterface interface {
 	// GiveBackJob Let code that declares a job make or change it again, whoever changed or deleted it.
 	// (POST /v1/jobs/{app}/{name}/give-back)
 	GiveBackJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
-	// KillJob End all runs of a job; its schedule goes on.
+	// KillJob End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 	// (POST /v1/jobs/{app}/{name}/kill)
-	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	KillJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params KillJobParams)
 	// PauseJob Stop the schedule of a job.
 	// (POST /v1/jobs/{app}/{name}/pause)
 	PauseJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
@@ -82,7 +82,7 @@ type ServerInterface interface {
 	TriggerJob(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
 	// ListWaiting Triggers and retries of a job whose time is to come.
 	// (GET /v1/jobs/{app}/{name}/waiting)
-	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName)
+	ListWaiting(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, params ListWaitingParams)
 	// CancelByKey Cancel a trigger that waits.
 	// (DELETE /v1/jobs/{app}/{name}/waiting/{key})
 	CancelByKey(w http.ResponseWriter, r *http.Request, app PathApp, name PathName, key string)
@@ -128,16 +128,16 @@ type ServerInterface interface {
 	// CancelRun Cancel a run that was not sent yet.
 	// (POST /v1/runs/{run}/cancel)
 	CancelRun(w http.ResponseWriter, r *http.Request, run PathRun)
-	// KillRun End a run; an xxl-job executor ends all runs of its job at that address.
+	// KillRun End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 	// (POST /v1/runs/{run}/kill)
-	KillRun(w http.ResponseWriter, r *http.Request, run PathRun)
+	KillRun(w http.ResponseWriter, r *http.Request, run PathRun, params KillRunParams)
 	// GetLog What the executor logged of a run.
 	// (GET /v1/runs/{run}/log)
 	GetLog(w http.ResponseWriter, r *http.Request, run PathRun, params GetLogParams)
 	// GetStatus What the server is and how it does.
 	// (GET /v1/status)
 	GetStatus(w http.ResponseWriter, r *http.Request)
-	// ListUpcoming The instants to come, the earliest first.
+	// ListUpcoming The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 	// (GET /v1/upcoming)
 	ListUpcoming(w http.ResponseWriter, r *http.Request, params ListUpcomingParams)
 }
@@ -798,8 +798,24 @@ func (siw *ServerInterfaceWrapper) KillJob(w http.ResponseWriter, r *http.Reques
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params KillJobParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.KillJob(w, r, app, name)
+		siw.Handler.KillJob(w, r, app, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -982,8 +998,24 @@ func (siw *ServerInterfaceWrapper) ListWaiting(w http.ResponseWriter, r *http.Re
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ListWaitingParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ListWaiting(w, r, app, name)
+		siw.Handler.ListWaiting(w, r, app, name, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1466,8 +1498,24 @@ func (siw *ServerInterfaceWrapper) KillRun(w http.ResponseWriter, r *http.Reques
 		return
 	}
 
+	// Parameter object where we will unmarshal all parameters from the context
+	var params KillRunParams
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.KillRun(w, r, run)
+		siw.Handler.KillRun(w, r, run, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1564,6 +1612,19 @@ func (siw *ServerInterfaceWrapper) ListUpcoming(w http.ResponseWriter, r *http.R
 			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "for"})
 		} else {
 			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "for", Err: err})
+		}
+		return
+	}
+
+	// ------------- Optional query parameter "after" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "after", r.URL.Query(), &params.After, runtime.BindQueryParameterOptions{Type: "integer", Format: "int32"})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "after"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "after", Err: err})
 		}
 		return
 	}

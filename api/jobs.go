@@ -16,7 +16,7 @@ const nextShown = 5
 
 // ListJobs lists jobs.
 func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) {
-	f := manage.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit}
+	f := manage.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit, Last: params.Last}
 	for _, state := range params.State {
 		f.States = append(f.States, core.JobState(state))
 	}
@@ -42,23 +42,19 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		j := &page.Jobs[i]
 		out.Jobs[i] = held.show(s, j, 1)
 		if params.Last {
-			if out.Jobs[i].Last, err = s.last(r, j); err != nil {
-				s.fail(w, r, err)
-				return
-			}
+			out.Jobs[i].Last = lastOf(page.Last[i], j)
 		}
 	}
 	s.write(w, http.StatusOK, out)
 }
 
-// last is the last run of a job; nil when it has none.
-func (s *server) last(r *http.Request, j *core.Job) (*Run, error) {
-	page, err := s.m.Runs(r.Context(), manage.RunFilter{Job: j.Def.ID.String(), Limit: 1, To: time.Now()})
-	if err != nil || len(page.Runs) == 0 {
-		return nil, err
+// lastOf shows the last run of a job; nil when it has none.
+func lastOf(r *core.Run, j *core.Job) *Run {
+	if r == nil {
+		return nil
 	}
-	run := runOf(&page.Runs[0], j)
-	return &run, nil
+	run := runOf(r, j)
+	return &run
 }
 
 func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
@@ -76,11 +72,9 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
 		out.Traps = c.Traps(core.InstantOf(time.Now()))
 	}
-	if out.Last, err = s.last(r, &j); err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	s.write(w, http.StatusOK, out)
+	last, err := s.m.Last(r.Context(), j.Def.ID)
+	out.Last = lastOf(last, &j)
+	s.reply(w, r, out, err)
 }
 
 // GetJob reads a job.

@@ -10,42 +10,17 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-// names looks jobs up by number, each once.
-type names struct {
-	m    *manage.Manage
-	seen map[core.JobID]*core.Job
-}
-
-func (s *server) names() names { return names{s.m, map[core.JobID]*core.Job{}} }
-
-// job is nil when it was deleted.
-func (n names) job(ctx context.Context, id core.JobID) (*core.Job, error) {
-	if j, ok := n.seen[id]; ok {
-		return j, nil
+// runs shows a page of runs.
+func (s *server) runs(page *manage.RunPage) RunPage {
+	out := RunPage{Runs: make([]Run, len(page.Runs)), Next: page.Next}
+	for i := range page.Runs {
+		r := &page.Runs[i]
+		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
 	}
-	j, err := n.m.Job(ctx, id.String())
-	switch {
-	case err == nil:
-		n.seen[id] = &j
-	case core.CodeOf(err) == core.CodeNotFound:
-		n.seen[id] = nil
-	default:
-		return nil, err
+	for _, skip := range page.Skips {
+		out.Skips = append(out.Skips, skipOf(skip))
 	}
-	return n.seen[id], nil
-}
-
-func (s *server) runs(ctx context.Context, runs []core.Run) ([]Run, error) {
-	out := make([]Run, len(runs))
-	names := s.names()
-	for i := range runs {
-		j, err := names.job(ctx, runs[i].ID.Job())
-		if err != nil {
-			return nil, err
-		}
-		out[i] = runOf(&runs[i], j)
-	}
-	return out, nil
+	return out
 }
 
 // ListRuns lists runs.
@@ -58,27 +33,13 @@ func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRun
 		f.Causes = append(f.Causes, core.Cause(cause))
 	}
 	page, err := s.m.Runs(r.Context(), f)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	out := RunPage{Next: page.Next}
-	for _, skip := range page.Skips {
-		out.Skips = append(out.Skips, skipOf(skip))
-	}
-	out.Runs, err = s.runs(r.Context(), page.Runs)
-	s.reply(w, r, out, err)
+	s.reply(w, r, s.runs(&page), err)
 }
 
 // ListWaiting lists what waits for its time.
-func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string) {
-	waiting, err := s.m.Waiting(r.Context(), app+"/"+name)
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
-	runs, err := s.runs(r.Context(), waiting)
-	s.reply(w, r, RunPage{Runs: runs}, err)
+func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name string, params ListWaitingParams) {
+	page, err := s.m.Waiting(r.Context(), app+"/"+name, params.After)
+	s.reply(w, r, s.runs(&page), err)
 }
 
 func (s *server) run(w http.ResponseWriter, r *http.Request, ref manage.RunRef) {
@@ -193,12 +154,17 @@ func (s *server) triggered(w http.ResponseWriter, r *http.Request, res manage.Tr
 		s.fail(w, r, err)
 		return
 	}
-	runs, err := s.runs(r.Context(), []core.Run{res.Run})
-	if err != nil {
-		s.fail(w, r, err)
-		return
+	job, err := s.jobOrNone(r.Context(), res.Run.ID.Job())
+	s.reply(w, r, TriggerResult{Run: runOf(&res.Run, job), Existing: res.Existing, Waiting: res.Waiting}, err)
+}
+
+// jobOrNone is nil when the job was deleted.
+func (s *server) jobOrNone(ctx context.Context, id core.JobID) (*core.Job, error) {
+	j, err := s.m.Job(ctx, id.String())
+	if core.CodeOf(err) == core.CodeNotFound {
+		return nil, nil
 	}
-	s.write(w, http.StatusOK, TriggerResult{Run: runs[0], Existing: res.Existing, Waiting: res.Waiting})
+	return &j, err
 }
 
 func (s *server) stop(w http.ResponseWriter, r *http.Request, res manage.StopResult, err error) {
@@ -206,8 +172,8 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res manage.StopRes
 		s.fail(w, r, err)
 		return
 	}
-	out := StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed)}
-	if j, err := s.names().job(r.Context(), res.Job); err == nil && j != nil {
+	out := StopResult{Changed: res.Changed, Cancelled: runIDs(res.Cancelled), Killed: runIDs(res.Killed), Partial: res.Partial, Next: res.Next}
+	if j, err := s.jobOrNone(r.Context(), res.Job); err == nil && j != nil {
 		out.Job = j.Name()
 	}
 	for _, a := range res.Sent {
@@ -221,18 +187,18 @@ func (s *server) stop(w http.ResponseWriter, r *http.Request, res manage.StopRes
 }
 
 // KillJob ends all runs of a job.
-func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string) {
-	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name)
+func (s *server) KillJob(w http.ResponseWriter, r *http.Request, app, name string, params KillJobParams) {
+	res, err := s.m.KillJob(r.Context(), actor(r), app+"/"+name, params.After)
 	s.stop(w, r, res, err)
 }
 
 // KillRun ends a run.
-func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string) {
+func (s *server) KillRun(w http.ResponseWriter, r *http.Request, run string, params KillRunParams) {
 	if _, err := core.ParseRunID(run); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	res, err := s.m.KillRun(r.Context(), actor(r), run)
+	res, err := s.m.KillRun(r.Context(), actor(r), run, params.After)
 	s.stop(w, r, res, err)
 }
 

@@ -32,12 +32,15 @@ type (
 	JobSpec            = client.JobSpec
 	Keep               = client.Keep
 	KillAnswer         = client.KillAnswer
+	KillJobParams      = client.KillJobParams
+	KillRunParams      = client.KillRunParams
 	LateResult         = client.LateResult
 	Limit              = client.Limit
 	ListChangesParams  = client.ListChangesParams
 	ListJobsParams     = client.ListJobsParams
 	ListRunsParams     = client.ListRunsParams
 	ListUpcomingParams = client.ListUpcomingParams
+	ListWaitingParams  = client.ListWaitingParams
 	Log                = client.Log
 	PathApp            = client.PathApp
 	PathName           = client.PathName

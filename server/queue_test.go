@@ -58,7 +58,7 @@ func TestQueues(t *testing.T) {
 					}
 					return err
 				})
-				res, err := s.Manage().KillRun(t.Context(), actor, run)
+				res, err := s.Manage().KillRun(t.Context(), actor, run, "")
 				if err != nil || len(res.Killed) != 1 || len(res.Sent) != 1 || res.Sent[0].Err != nil {
 					t.Errorf("%+v %v", res, err)
 				}

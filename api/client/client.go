@@ -65,7 +65,9 @@ type AppSpec struct {
 
 // ApplyRequest defines model for ApplyRequest.
 type ApplyRequest struct {
-	Apps []AppSpec `json:"apps,omitempty,omitzero"`
+	// After With prune, next of the answer before
+	After int32     `json:"after,omitempty,omitzero"`
+	Apps  []AppSpec `json:"apps,omitempty,omitzero"`
 
 	// DryRun Say what would become of each, and change nothing
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
@@ -82,6 +84,9 @@ type ApplyResult struct {
 	Applied bool        `json:"applied"`
 	Apps    []AppResult `json:"apps"`
 	Jobs    []JobResult `json:"jobs"`
+
+	// Next after of the next call; left out: all was pruned
+	Next int32 `json:"next,omitempty,omitzero"`
 }
 
 // Audit defines model for Audit.
@@ -784,6 +789,7 @@ type Run struct {
 
 // RunPage defines model for RunPage.
 type RunPage struct {
+	// Next after of the next page; left out: there is none
 	Next  string `json:"next,omitempty,omitzero"`
 	Runs  []Run  `json:"runs"`
 	Skips []Skip `json:"skips,omitempty,omitzero"`
@@ -861,8 +867,14 @@ type StopResult struct {
 	Job       string   `json:"job,omitempty,omitzero"`
 
 	// Killed Runs that end when their executor says so
-	Killed []string     `json:"killed"`
-	Sent   []KillAnswer `json:"sent,omitempty,omitzero"`
+	Killed []string `json:"killed"`
+
+	// Next after of the next call; left out: all was done
+	Next string `json:"next,omitempty,omitzero"`
+
+	// Partial More than 10,000 runs were open, and the oldest were looked at: do so again once they have ended
+	Partial bool         `json:"partial,omitempty,omitzero"`
+	Sent    []KillAnswer `json:"sent,omitempty,omitzero"`
 }
 
 // TriggerChange At least one of them.
@@ -923,10 +935,16 @@ type Try struct {
 
 // Upcoming defines model for Upcoming.
 type Upcoming struct {
-	// Partial There is more than was looked at
+	// Next after of the next page, which has the instants of further jobs; left out: there is none
+	Next int32 `json:"next,omitempty,omitzero"`
+
+	// Partial More comes of the jobs that were looked at: a higher limit says it
 	Partial  bool     `json:"partial"`
 	Upcoming []Coming `json:"upcoming"`
 }
+
+// After defines model for After.
+type After = string
 
 // IfRev defines model for IfRev.
 type IfRev = int64
@@ -1007,6 +1025,18 @@ type DeleteJobParams struct {
 	IfRev *IfRev `form:"ifRev,omitempty" json:"ifRev,omitempty"`
 }
 
+// KillJobParams defines parameters for KillJob.
+type KillJobParams struct {
+	// After next of the page before
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
+// ListWaitingParams defines parameters for ListWaiting.
+type ListWaitingParams struct {
+	// After next of the page before
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
 // ListRunsParams defines parameters for ListRuns.
 type ListRunsParams struct {
 	// Job app/name or number
@@ -1030,6 +1060,12 @@ type ListRunsParams struct {
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
 }
 
+// KillRunParams defines parameters for KillRun.
+type KillRunParams struct {
+	// After next of the page before
+	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
 // GetLogParams defines parameters for GetLog.
 type GetLogParams struct {
 	// From The first line wanted, from 1
@@ -1043,6 +1079,9 @@ type ListUpcomingParams struct {
 
 	// For How far, such as 1h (the default)
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
+
+	// After next of the page before
+	After int32 `form:"after,omitempty" json:"after,omitempty,omitzero"`
 
 	// Limit At most 1000; 100 if left out
 	Limit Limit `form:"limit,omitempty" json:"limit,omitempty,omitzero"`
@@ -1174,6 +1213,9 @@ type ClientInterface interface {
 	//
 	// All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 	// Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+	// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+	// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+	// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -1184,6 +1226,9 @@ type ClientInterface interface {
 	//
 	// All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 	// Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+	// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+	// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+	// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -1306,10 +1351,10 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
 	GiveBackJob(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// KillJob End all runs of a job; its schedule goes on.
+	// KillJob End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 	//
 	// Corresponds with POST /v1/jobs/{app}/{name}/kill (the `KillJob` operationId).
-	KillJob(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error)
+	KillJob(ctx context.Context, app PathApp, name PathName, params *KillJobParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseJobWithBody Stop the schedule of a job.
 	//
@@ -1361,7 +1406,7 @@ type ClientInterface interface {
 	// ListWaiting Triggers and retries of a job whose time is to come.
 	//
 	// Corresponds with GET /v1/jobs/{app}/{name}/waiting (the `ListWaiting` operationId).
-	ListWaiting(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ListWaiting(ctx context.Context, app PathApp, name PathName, params *ListWaitingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelByKey Cancel a trigger that waits.
 	//
@@ -1505,10 +1550,10 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/runs/{run}/cancel (the `CancelRun` operationId).
 	CancelRun(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// KillRun End a run; an xxl-job executor ends all runs of its job at that address.
+	// KillRun End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 	//
 	// Corresponds with POST /v1/runs/{run}/kill (the `KillRun` operationId).
-	KillRun(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*http.Response, error)
+	KillRun(ctx context.Context, run PathRun, params *KillRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetLog What the executor logged of a run.
 	//
@@ -1520,7 +1565,7 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/status (the `GetStatus` operationId).
 	GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ListUpcoming The instants to come, the earliest first.
+	// ListUpcoming The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 	//
 	// Corresponds with GET /v1/upcoming (the `ListUpcoming` operationId).
 	ListUpcoming(ctx context.Context, params *ListUpcomingParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -1530,6 +1575,9 @@ type ClientInterface interface {
 //
 // All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 // Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -1550,6 +1598,9 @@ func (c *Client) ApplyWithBody(ctx context.Context, contentType string, body io.
 //
 // All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 // Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -1882,11 +1933,11 @@ func (c *Client) GiveBackJob(ctx context.Context, app PathApp, name PathName, re
 	return c.Client.Do(req)
 }
 
-// KillJob End all runs of a job; its schedule goes on.
+// KillJob End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 //
 // Corresponds with POST /v1/jobs/{app}/{name}/kill (the `KillJob` operationId).
-func (c *Client) KillJob(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewKillJobRequest(c.Server, app, name)
+func (c *Client) KillJob(ctx context.Context, app PathApp, name PathName, params *KillJobParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewKillJobRequest(c.Server, app, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2017,8 +2068,8 @@ func (c *Client) TriggerJob(ctx context.Context, app PathApp, name PathName, bod
 // ListWaiting Triggers and retries of a job whose time is to come.
 //
 // Corresponds with GET /v1/jobs/{app}/{name}/waiting (the `ListWaiting` operationId).
-func (c *Client) ListWaiting(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewListWaitingRequest(c.Server, app, name)
+func (c *Client) ListWaiting(ctx context.Context, app PathApp, name PathName, params *ListWaitingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListWaitingRequest(c.Server, app, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2391,11 +2442,11 @@ func (c *Client) CancelRun(ctx context.Context, run PathRun, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
-// KillRun End a run; an xxl-job executor ends all runs of its job at that address.
+// KillRun End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 //
 // Corresponds with POST /v1/runs/{run}/kill (the `KillRun` operationId).
-func (c *Client) KillRun(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewKillRunRequest(c.Server, run)
+func (c *Client) KillRun(ctx context.Context, run PathRun, params *KillRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewKillRunRequest(c.Server, run, params)
 	if err != nil {
 		return nil, err
 	}
@@ -2436,7 +2487,7 @@ func (c *Client) GetStatus(ctx context.Context, reqEditors ...RequestEditorFn) (
 	return c.Client.Do(req)
 }
 
-// ListUpcoming The instants to come, the earliest first.
+// ListUpcoming The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 //
 // Corresponds with GET /v1/upcoming (the `ListUpcoming` operationId).
 func (c *Client) ListUpcoming(ctx context.Context, params *ListUpcomingParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3274,7 +3325,7 @@ func NewGiveBackJobRequest(server string, app PathApp, name PathName) (*http.Req
 }
 
 // NewKillJobRequest constructs an http.Request for the KillJob method
-func NewKillJobRequest(server string, app PathApp, name PathName) (*http.Request, error) {
+func NewKillJobRequest(server string, app PathApp, name PathName, params *KillJobParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3304,6 +3355,29 @@ func NewKillJobRequest(server string, app PathApp, name PathName) (*http.Request
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
@@ -3525,7 +3599,7 @@ func NewTriggerJobRequestWithBody(server string, app PathApp, name PathName, con
 }
 
 // NewListWaitingRequest constructs an http.Request for the ListWaiting method
-func NewListWaitingRequest(server string, app PathApp, name PathName) (*http.Request, error) {
+func NewListWaitingRequest(server string, app PathApp, name PathName, params *ListWaitingParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -3555,6 +3629,29 @@ func NewListWaitingRequest(server string, app PathApp, name PathName) (*http.Req
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
@@ -4226,7 +4323,7 @@ func NewCancelRunRequest(server string, run PathRun) (*http.Request, error) {
 }
 
 // NewKillRunRequest constructs an http.Request for the KillRun method
-func NewKillRunRequest(server string, run PathRun) (*http.Request, error) {
+func NewKillRunRequest(server string, run PathRun, params *KillRunParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -4249,6 +4346,29 @@ func NewKillRunRequest(server string, run PathRun) (*http.Request, error) {
 	queryURL, err := serverURL.Parse(operationPath)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
 	}
 
 	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
@@ -4387,6 +4507,14 @@ func NewListUpcomingRequest(server string, params *ListUpcomingParams) (*http.Re
 			}
 		}
 
+		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "after", params.After, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: "int32"}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
 		if queryFrag, err := runtime.StyleParamWithOptions("form", true, "limit", params.Limit, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "integer", Format: ""}); err != nil {
 			return nil, err
 		} else {
@@ -4457,6 +4585,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 	// Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+	// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+	// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+	// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4467,6 +4598,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 	// Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+	// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+	// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+	// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -4613,12 +4747,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/jobs/{app}/{name}/give-back (the `GiveBackJob` operationId).
 	GiveBackJobWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*GiveBackJobResponse, error)
 
-	// KillJobWithResponse End all runs of a job; its schedule goes on.
+	// KillJobWithResponse End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/jobs/{app}/{name}/kill (the `KillJob` operationId).
-	KillJobWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*KillJobResponse, error)
+	KillJobWithResponse(ctx context.Context, app PathApp, name PathName, params *KillJobParams, reqEditors ...RequestEditorFn) (*KillJobResponse, error)
 
 	// PauseJobWithBodyWithResponse Stop the schedule of a job.
 	//
@@ -4674,7 +4808,7 @@ type ClientWithResponsesInterface interface {
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/jobs/{app}/{name}/waiting (the `ListWaiting` operationId).
-	ListWaitingWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*ListWaitingResponse, error)
+	ListWaitingWithResponse(ctx context.Context, app PathApp, name PathName, params *ListWaitingParams, reqEditors ...RequestEditorFn) (*ListWaitingResponse, error)
 
 	// CancelByKeyWithResponse Cancel a trigger that waits.
 	//
@@ -4830,12 +4964,12 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/runs/{run}/cancel (the `CancelRun` operationId).
 	CancelRunWithResponse(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*CancelRunResponse, error)
 
-	// KillRunWithResponse End a run; an xxl-job executor ends all runs of its job at that address.
+	// KillRunWithResponse End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/runs/{run}/kill (the `KillRun` operationId).
-	KillRunWithResponse(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*KillRunResponse, error)
+	KillRunWithResponse(ctx context.Context, run PathRun, params *KillRunParams, reqEditors ...RequestEditorFn) (*KillRunResponse, error)
 
 	// GetLogWithResponse What the executor logged of a run.
 	//
@@ -4851,7 +4985,7 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/status (the `GetStatus` operationId).
 	GetStatusWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetStatusResponse, error)
 
-	// ListUpcomingWithResponse The instants to come, the earliest first.
+	// ListUpcomingWithResponse The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6831,6 +6965,9 @@ func (r ListUpcomingResponse) ContentType() string {
 //
 // All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 // Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -6847,6 +6984,9 @@ func (c *ClientWithResponses) ApplyWithBodyWithResponse(ctx context.Context, con
 //
 // All of it is judged first; if anything is refused, nothing is changed and `applied` is false.
 // Then apps are stored before jobs. With `prune`, what `set` made and this body does not name is deleted at the end.
+// A body has at most 500 jobs and 100 apps; more is refused (413), and is sent in parts, the apps first.
+// `prune` is for a set that fits into one body, for it deletes whatever is not named there: of a set in parts, list its jobs
+// (`/v1/jobs?set=`) and delete each. It ends after about 10 s: while the answer has `next`, ask the same with `after`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7119,13 +7259,13 @@ func (c *ClientWithResponses) GiveBackJobWithResponse(ctx context.Context, app P
 	return ParseGiveBackJobResponse(rsp)
 }
 
-// KillJobWithResponse End all runs of a job; its schedule goes on.
+// KillJobWithResponse End all runs of a job; its schedule goes on. One call ends a part, and the next goes on after it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/jobs/{app}/{name}/kill (the `KillJob` operationId).
-func (c *ClientWithResponses) KillJobWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*KillJobResponse, error) {
-	rsp, err := c.KillJob(ctx, app, name, reqEditors...)
+func (c *ClientWithResponses) KillJobWithResponse(ctx context.Context, app PathApp, name PathName, params *KillJobParams, reqEditors ...RequestEditorFn) (*KillJobResponse, error) {
+	rsp, err := c.KillJob(ctx, app, name, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7228,8 +7368,8 @@ func (c *ClientWithResponses) TriggerJobWithResponse(ctx context.Context, app Pa
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/jobs/{app}/{name}/waiting (the `ListWaiting` operationId).
-func (c *ClientWithResponses) ListWaitingWithResponse(ctx context.Context, app PathApp, name PathName, reqEditors ...RequestEditorFn) (*ListWaitingResponse, error) {
-	rsp, err := c.ListWaiting(ctx, app, name, reqEditors...)
+func (c *ClientWithResponses) ListWaitingWithResponse(ctx context.Context, app PathApp, name PathName, params *ListWaitingParams, reqEditors ...RequestEditorFn) (*ListWaitingResponse, error) {
+	rsp, err := c.ListWaiting(ctx, app, name, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7522,13 +7662,13 @@ func (c *ClientWithResponses) CancelRunWithResponse(ctx context.Context, run Pat
 	return ParseCancelRunResponse(rsp)
 }
 
-// KillRunWithResponse End a run; an xxl-job executor ends all runs of its job at that address.
+// KillRunWithResponse End a run; an xxl-job executor ends all runs of its job at that address. One call ends a part, and the next goes on after it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/runs/{run}/kill (the `KillRun` operationId).
-func (c *ClientWithResponses) KillRunWithResponse(ctx context.Context, run PathRun, reqEditors ...RequestEditorFn) (*KillRunResponse, error) {
-	rsp, err := c.KillRun(ctx, run, reqEditors...)
+func (c *ClientWithResponses) KillRunWithResponse(ctx context.Context, run PathRun, params *KillRunParams, reqEditors ...RequestEditorFn) (*KillRunResponse, error) {
+	rsp, err := c.KillRun(ctx, run, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -7561,7 +7701,7 @@ func (c *ClientWithResponses) GetStatusWithResponse(ctx context.Context, reqEdit
 	return ParseGetStatusResponse(rsp)
 }
 
-// ListUpcomingWithResponse The instants to come, the earliest first.
+// ListUpcomingWithResponse The instants to come, the earliest first. One call looks at a part of the jobs, and the next goes on after it.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -12,11 +12,11 @@ import (
 	"github.com/tickring/tickring/manifest"
 )
 
-// Bounds of a part of a file: a function is given 6 MB at most, and is through with
-// so many jobs long before an HTTP API ends the wait.
+// Bounds of a part of a file: the API takes no more at once, and answers with more
+// than it is given.
 const (
-	partJobs  = 500
-	partApps  = 100
+	partJobs  = api.MaxApplyJobs
+	partApps  = api.MaxApplyApps
 	partBytes = 1 << 20
 )
 

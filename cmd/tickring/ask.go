@@ -25,7 +25,19 @@ func (c *upcomeCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	res, err := client.Decode[api.Upcoming](cl.ListUpcoming(e.Ctx, &api.ListUpcomingParams{App: c.App, For: c.For, Limit: c.Limit}))
+	res := api.Upcoming{Upcoming: []api.Coming{}}
+	params := api.ListUpcomingParams{App: c.App, For: c.For, Limit: c.Limit}
+	_, err = pages(e, "", pageOf[api.Upcoming]{
+		ask: func(string) (api.Upcoming, error) {
+			return client.Decode[api.Upcoming](cl.ListUpcoming(e.Ctx, &params))
+		},
+		add: func(page *api.Upcoming) string {
+			addUpcoming(&res, page, c.Limit)
+			params.After = page.Next
+			return behind(page.Next)
+		},
+		told: func() string { return fmt.Sprintf("looked at the jobs up to number %d", params.After) },
+	})
 	if err == nil && len(res.Upcoming) == 0 && c.App != "" {
 		_, err = e.app(c.App) // nothing comes of what is not there
 	}

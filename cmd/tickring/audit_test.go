@@ -112,3 +112,53 @@ func TestPagesAreSummed(t *testing.T) {
 		})
 	}
 }
+
+// TestPagesAreFollowed: lists, upcoming and kill ask until there is no next, also
+// behind a page that is empty, and what two pages say of one run is said once.
+func TestPagesAreFollowed(t *testing.T) {
+	at := func(minute int) time.Time {
+		return time.Now().UTC().Truncate(time.Hour).Add(time.Duration(60+minute) * time.Minute)
+	}
+	run := func(id string) api.Run {
+		return api.Run{ID: id, Job: "shop/sweep", App: "shop", State: "succeeded", Cause: "api"}
+	}
+	pages := map[string][]any{
+		"GET /v1/runs":                  {api.RunPage{Next: "p1"}, api.RunPage{Runs: []api.Run{run("17179869185")}, Next: "p2"}, api.RunPage{Runs: []api.Run{run("17179869186")}}},
+		"GET /v1/jobs":                  {api.JobPage{Next: 1}, api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep"}}}},
+		"GET /v1/apps":                  {api.AppList{}},
+		"GET /v1/status":                {api.Status{}},
+		"POST /v1/jobs/shop/sweep/kill": {api.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"}, api.StopResult{Changed: true, Killed: []string{"11", "12"}}},
+		"GET /v1/upcoming":              {api.Upcoming{Upcoming: []api.Coming{{Job: "shop/late", ScheduledAt: at(9)}, {Job: "shop/cut", ScheduledAt: at(10)}}, Next: 7}, api.Upcoming{Upcoming: []api.Coming{{Job: "shop/early", ScheduledAt: at(1)}}}},
+	}
+	for name, c := range map[string]struct {
+		args []string
+		says string
+		once string
+	}{
+		"runs":     {[]string{"runs"}, "17179869186", "17179869185"},
+		"get":      {[]string{"get"}, "shop/sweep", "shop/sweep"},
+		"kill":     {[]string{"kill", "shop/sweep"}, "run 12 is to end", "run 11 is to end"},
+		"upcoming": {[]string{"upcoming", "--limit", "2"}, "there is more", "shop/early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			asked := map[string]int{}
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				what := r.Method + " " + r.URL.Path
+				if asked[what] >= len(pages[what]) {
+					t.Errorf("asked for %s too often", what)
+					return
+				}
+				answer(w, pages[what][asked[what]])
+				asked[what]++
+			}))
+			defer s.Close()
+			var out, errs bytes.Buffer
+			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
+			code := Main(t.Context(), c.args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+			if code != exitDone || !strings.Contains(out.String(), c.says) || strings.Count(out.String(), c.once) != 1 || strings.Contains(out.String(), "shop/cut") {
+				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
+			}
+		})
+	}
+}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -46,12 +47,16 @@ func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) e
 	if err != nil {
 		return err
 	}
-	req := api.ApplyRequest{}
-	for _, j := range jobs {
-		req.Jobs = append(req.Jobs, api.JobSpecOf(j))
+	for part := range slices.Chunk(jobs, api.MaxApplyJobs) {
+		req := api.ApplyRequest{}
+		for _, j := range part {
+			req.Jobs = append(req.Jobs, api.JobSpecOf(j))
+		}
+		if _, err = client.Decode[api.ApplyResult](c.Apply(ctx, req)); err != nil {
+			return err
+		}
 	}
-	_, err = client.Decode[api.ApplyResult](c.Apply(ctx, req))
-	return err
+	return nil
 }
 
 // benchExecCmd is the executor of a bench, in a process of its own.

@@ -719,10 +719,21 @@ func (c *descCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	waiting, err := client.Decode[api.RunPage](cl.ListWaiting(e.Ctx, j.App, j.Name))
+	var waiting []api.Run
+	_, err = pages(e, "", pageOf[api.RunPage]{
+		ask: func(after string) (api.RunPage, error) {
+			return client.Decode[api.RunPage](cl.ListWaiting(e.Ctx, j.App, j.Name, &api.ListWaitingParams{After: after}))
+		},
+		add: func(page *api.RunPage) string {
+			waiting = append(waiting, page.Runs...)
+			return page.Next
+		},
+		told: func() string { return plural(len(waiting), "run") + " that wait read" },
+	})
 	if err != nil {
 		return err
 	}
+	slices.SortStableFunc(waiting, func(a, b api.Run) int { return a.DueAt.Compare(b.DueAt) })
 	now, zone := time.Now(), j.Schedule.Timezone
 	state := j.State
 	if j.Pause != nil {
@@ -769,15 +780,15 @@ func (c *descCmd) Run(e *Env) error {
 	if j.Last != nil {
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), stateText(j.Last)))
 	}
-	for i := range waiting.Runs {
-		r := &waiting.Runs[i]
+	for i := range waiting {
+		r := &waiting[i]
 		text := fmt.Sprintf("%s   %s   %s", r.ID, e.full(r.DueAt, zone), r.Cause)
 		if r.Key != "" {
 			text += "   key " + r.Key
 		}
 		add("waits", text)
-		if i == 9 && len(waiting.Runs) > 10 {
-			add("", fmt.Sprintf("and %d more: tickring runs %s/%s --state planned", len(waiting.Runs)-10, j.App, j.Name))
+		if i == 9 && len(waiting) > 10 {
+			add("", fmt.Sprintf("and %d more: tickring runs %s/%s --state planned", len(waiting)-10, j.App, j.Name))
 			break
 		}
 	}

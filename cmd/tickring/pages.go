@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,6 +150,51 @@ func addReplan(sum, page *api.ReplanResult) (next string) {
 	sum.Partial = sum.Partial || page.Partial
 	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
 	return page.Next
+}
+
+// addUpcoming puts the instants of further jobs among those of the jobs before them.
+func addUpcoming(sum, page *api.Upcoming, limit int) {
+	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
+	slices.SortStableFunc(sum.Upcoming, func(a, b api.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+	sum.Partial = sum.Partial || page.Partial || len(sum.Upcoming) > limit
+	sum.Upcoming = sum.Upcoming[:min(len(sum.Upcoming), limit)]
+}
+
+// addStop adds a page of a kill: a run that one page marked and another told of is one.
+func addStop(sum, page *api.StopResult) (next string) {
+	sum.Changed, sum.Partial = sum.Changed || page.Changed, sum.Partial || page.Partial
+	sum.Job = page.Job
+	sum.Cancelled, sum.Sent = append(sum.Cancelled, page.Cancelled...), append(sum.Sent, page.Sent...)
+	there := make(map[string]bool, len(sum.Killed))
+	for _, id := range sum.Killed {
+		there[id] = true
+	}
+	for _, id := range page.Killed {
+		if !there[id] {
+			sum.Killed = append(sum.Killed, id)
+		}
+	}
+	return page.Next
+}
+
+// runPage reads at most limit runs, from page to page.
+func (e *Env) runPage(cl *client.Client, params api.ListRunsParams, limit int) (api.RunPage, error) {
+	sum := api.RunPage{Runs: []api.Run{}}
+	_, err := pages(e, params.After, pageOf[api.RunPage]{
+		ask: func(after string) (api.RunPage, error) {
+			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
+			return client.Decode[api.RunPage](cl.ListRuns(e.Ctx, &params))
+		},
+		add: func(page *api.RunPage) string {
+			sum.Runs, sum.Skips = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...)
+			if sum.Next = page.Next; len(sum.Runs) >= limit {
+				return ""
+			}
+			return page.Next
+		},
+		told: func() string { return plural(len(sum.Runs), "run") + " found" },
+	})
+	return sum, err
 }
 
 // replanAll asks for all pages of a replan; what was done is in the sum also where it

@@ -120,17 +120,24 @@ func (e *Env) jobs(app string, last bool) ([]api.Job, error) {
 		return nil, err
 	}
 	jobs := []api.Job{}
-	for params := (api.ListJobsParams{App: app, Last: last, Limit: 1000}); ; {
-		page, err := client.Decode[api.JobPage](c.ListJobs(e.Ctx, &params))
-		if err != nil {
-			return nil, err
-		}
-		jobs = append(jobs, page.Jobs...)
-		if page.Next == 0 {
-			return jobs, nil
-		}
-		params.After = page.Next
+	params := api.ListJobsParams{App: app, Last: last, Limit: 1000}
+	_, err = pages(e, "", pageOf[api.JobPage]{
+		ask: func(string) (api.JobPage, error) { return client.Decode[api.JobPage](c.ListJobs(e.Ctx, &params)) },
+		add: func(page *api.JobPage) string {
+			jobs, params.After = append(jobs, page.Jobs...), page.Next
+			return behind(page.Next)
+		},
+		told: func() string { return plural(len(jobs), "job") + " read" },
+	})
+	return jobs, err
+}
+
+// behind is the place of a number; 0 is none.
+func behind(job int32) string {
+	if job == 0 {
+		return ""
 	}
+	return strconv.Itoa(int(job))
 }
 
 // apps reads all apps.

@@ -195,7 +195,7 @@ func (c *killCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	var res api.StopResult
+	var ask func(after string) (api.StopResult, error)
 	what := c.What
 	switch kindOf(c.What) {
 	case appKind:
@@ -205,8 +205,8 @@ func (c *killCmd) Run(e *Env) error {
 		if err != nil {
 			return notRun(err, c.What)
 		}
-		if res, err = client.Decode[api.StopResult](cl.KillJob(e.Ctx, app, name)); err != nil {
-			return err
+		ask = func(after string) (api.StopResult, error) {
+			return client.Decode[api.StopResult](cl.KillJob(e.Ctx, app, name, &api.KillJobParams{After: after}))
 		}
 	case runKind:
 		run, err := e.run(c.What)
@@ -214,9 +214,23 @@ func (c *killCmd) Run(e *Env) error {
 			return err
 		}
 		what = "run " + run.ID
-		if res, err = client.Decode[api.StopResult](cl.KillRun(e.Ctx, run.ID)); err != nil {
-			return err
+		ask = func(after string) (api.StopResult, error) {
+			return client.Decode[api.StopResult](cl.KillRun(e.Ctx, run.ID, &api.KillRunParams{After: after}))
 		}
+	}
+	res := api.StopResult{Cancelled: []string{}, Killed: []string{}}
+	_, err = pages(e, "", pageOf[api.StopResult]{
+		ask: ask,
+		add: func(page *api.StopResult) string { return addStop(&res, page) },
+		told: func() string {
+			return fmt.Sprintf("%s marked, %d addresses told", plural(len(res.Killed), "run"), len(res.Sent))
+		},
+	})
+	if err != nil {
+		if res.Changed {
+			err = e.cutOff(err, fmt.Sprintf("%s marked, %d addresses told, and there are more", plural(len(res.Killed), "run"), len(res.Sent)), "tickring", "kill", c.What)
+		}
+		return err
 	}
 	if e.json() {
 		return e.printJSON(res)
@@ -231,6 +245,9 @@ func (c *killCmd) Run(e *Env) error {
 		if a.Problem != "" {
 			e.printf("%s: %s\n", a.Address, oneLine(a.Problem))
 		}
+	}
+	if res.Partial {
+		e.printf("more of it is running than a kill looks at: once these have ended: tickring kill %s\n", c.What)
 	}
 	if len(res.Cancelled)+len(res.Killed) == 0 {
 		e.printf("%s: nothing of it is running\n", what)
@@ -280,20 +297,9 @@ func (c *runsCmd) Run(e *Env) error {
 	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
 		return err
 	}
-	page := api.RunPage{Runs: []api.Run{}}
-	for {
-		params.Limit = min(c.Limit-len(page.Runs), 1000)
-		part, err := client.Decode[api.RunPage](cl.ListRuns(e.Ctx, &params))
-		if err != nil {
-			return err
-		}
-		page.Runs = append(page.Runs, part.Runs...)
-		page.Skips = append(page.Skips, part.Skips...)
-		page.Next = part.Next
-		if part.Next == "" || len(page.Runs) >= c.Limit {
-			break
-		}
-		params.After = part.Next
+	page, err := e.runPage(cl, params, c.Limit)
+	if err != nil {
+		return err
 	}
 	if e.json() {
 		return e.printJSON(page)
@@ -465,7 +471,7 @@ func (c *logsCmd) Run(e *Env) error {
 	case appKind:
 		return usagef("name a job (app/name) or a run")
 	case jobKind:
-		page, err := client.Decode[api.RunPage](cl.ListRuns(e.Ctx, &api.ListRunsParams{Job: c.What, Limit: 1, To: time.Now()}))
+		page, err := e.runPage(cl, api.ListRunsParams{Job: c.What, To: time.Now()}, 1)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -82,8 +81,10 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 }
 
 // dropWaiting closes what waits for its time and belongs to a job that is gone.
-// What fails here, dispatch records when its time comes.
+// What fails here, or takes too long, dispatch records when its time comes.
 func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
+	ctx, cancel := context.WithTimeout(ctx, m.o.PageFor)
+	defer cancel()
 	entries, err := m.store.Entries(ctx, job)
 	if err != nil || len(entries) == 0 {
 		return
@@ -107,7 +108,8 @@ func (m *Manage) removeEntries(ctx context.Context, entries []core.DueItem) {
 	}
 }
 
-// Prune deletes the jobs and apps that a set made and that are not to stay.
+// Prune deletes the jobs and apps that a set made and that are not to stay. It ends
+// after Options.PageFor: Next is behind which to go on, and apps are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.check(); err != nil {
 		return PruneResult{}, err
@@ -122,69 +124,48 @@ func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneR
 	for _, name := range r.Jobs {
 		stay[name] = true
 	}
+	p := m.page()
 	var res PruneResult
-	err := m.eachJob(ctx, "", func(j *core.Job) error {
+	var err error
+	res.Next, err = m.eachJob(ctx, "", r.After, p, func(j *core.Job) bool {
 		if j.Def.Set == r.Set && !stay[j.Name()] {
-			res.Jobs = append(res.Jobs, SaveResult{App: j.Def.App, Name: j.Def.Name, ID: j.Def.ID, Rev: j.Sched.Rev, Change: Deleted})
+			m.prune(ctx, actor, j, r.DryRun, &res)
 		}
-		return nil
+		return true
 	})
-	if err != nil {
-		return PruneResult{}, err
+	if err != nil || res.Next != 0 {
+		return res, err
 	}
 	apps, err := m.Apps(ctx)
 	if err != nil {
-		return PruneResult{}, err
+		return res, err
 	}
 	for _, a := range apps {
-		if a.Set == r.Set && !slices.Contains(r.Apps, a.Name) {
-			res.Apps = append(res.Apps, AppPrune{Name: a.Name, Change: Deleted})
+		if a.Set != r.Set || slices.Contains(r.Apps, a.Name) {
+			continue
 		}
-	}
-	if r.DryRun {
-		return res, nil
-	}
-	for i := range res.Jobs {
-		j := &res.Jobs[i]
-		deleted, err := m.Delete(ctx, actor, j.ID.String(), &j.Rev)
-		switch {
-		case core.CodeOf(err) == core.CodeNotFound && err != nil: // somebody was faster
-		case err != nil:
-			j.Change, j.Err = Refused, err
-		default:
-			j.Rev, j.Withheld = deleted.Rev, deleted.Withheld
+		one := AppPrune{Name: a.Name, Change: Deleted}
+		if !r.DryRun {
+			if err := m.DeleteApp(ctx, actor, a.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
+				one.Change, one.Err = Refused, err
+			}
 		}
-	}
-	for i := range res.Apps {
-		a := &res.Apps[i]
-		if err := m.DeleteApp(ctx, actor, a.Name); err != nil && core.CodeOf(err) != core.CodeNotFound {
-			a.Change, a.Err = Refused, err
-		}
+		res.Apps = append(res.Apps, one)
 	}
 	return res, nil
 }
 
-var errStop = errors.New("stop")
-
-// eachJob walks over all jobs of an app, or of all if it is empty.
-func (m *Manage) eachJob(ctx context.Context, app string, do func(j *core.Job) error) error {
-	var after core.JobID
-	for {
-		jobs, err := m.store.ListJobs(ctx, app, after, batch)
-		if err != nil {
-			return passing(err)
+// prune deletes one job as it was read.
+func (m *Manage) prune(ctx context.Context, actor Actor, j *core.Job, dryRun bool, res *PruneResult) {
+	one := SaveResult{App: j.Def.App, Name: j.Def.Name, ID: j.Def.ID, Rev: j.Sched.Rev, Change: Deleted}
+	if !dryRun {
+		deleted, err := m.Delete(ctx, actor, j.Def.ID.String(), &j.Sched.Rev)
+		switch {
+		case err == nil:
+			one.Rev, one.Withheld = deleted.Rev, deleted.Withheld
+		case core.CodeOf(err) != core.CodeNotFound: // else somebody was faster
+			one.Change, one.Err = Refused, err
 		}
-		if len(jobs) == 0 {
-			return nil
-		}
-		for i := range jobs {
-			if err := do(&jobs[i]); err != nil {
-				if errors.Is(err, errStop) {
-					return nil
-				}
-				return err
-			}
-		}
-		after = jobs[len(jobs)-1].Def.ID
 	}
+	res.Jobs = append(res.Jobs, one)
 }

@@ -233,12 +233,14 @@ type PruneRequest struct {
 	Jobs   []string // app/name of those that stay
 	Apps   []string // names of those that stay
 	DryRun bool     // list only
+	After  core.JobID
 }
 
 // PruneResult is what was deleted, or would be.
 type PruneResult struct {
 	Jobs []SaveResult // Deleted or Refused
 	Apps []AppPrune
+	Next core.JobID // After of the next page; 0 there is none
 }
 
 // AppPrune is one app of a PruneResult.
@@ -286,6 +288,10 @@ type StopResult struct {
 	Cancelled []core.RunID // not sent yet, now skipped: cancelled
 	Killed    []core.RunID // marked as killed; they end when their executor says so
 	Sent      []KillAnswer
+	// Partial says that more runs are open than one kill looks at, the oldest 10,000:
+	// it is to be made again once these have ended.
+	Partial bool
+	Next    string // After of the next page of a kill; empty: all were told
 }
 
 // KillAnswer is what an address said to the kill. No error is no proof that
@@ -304,12 +310,14 @@ type JobFilter struct {
 	Text   string     // a part of the name, title or handler, in any case
 	After  core.JobID // go on after this number
 	Limit  int        // at most 1000; 0 is 100
+	Last   bool       // with the last run of each
 }
 
 // JobPage is one page of jobs in the order of their numbers.
 type JobPage struct {
 	Jobs []core.Job
-	Next core.JobID // After of the next page; 0 there is none
+	Last []*core.Run // of each of Jobs, nil of one that has none; where they were asked for
+	Next core.JobID  // After of the next page; 0 there is none
 }
 
 // RunView is one run, or what there is in place of one.
@@ -340,23 +348,28 @@ type RunPage struct {
 	// one job was asked for.
 	Skips []core.Skip
 	Next  string // After of the next page; empty there is none
+	// Jobs are those of Runs, as far as they were not deleted.
+	Jobs map[core.JobID]*core.Job
 }
 
 // Coming is one instant to come.
 type Coming struct {
-	At    core.Instant
-	Job   core.JobID
-	App   string
-	Name  string
-	Cause core.Cause
-	Run   core.RunID // its ID already
+	At   core.Instant
+	Job  core.JobID
+	App  string
+	Name string
+	// Timezone is that of the job.
+	Timezone string
+	Cause    core.Cause
+	Run      core.RunID // its ID already
 }
 
 // UpcomingResult is what comes, the earliest first.
 type UpcomingResult struct {
 	Coming []Coming
-	// Partial says that there is more than was looked at.
+	// Partial says that more comes, of the jobs that were looked at.
 	Partial bool
+	Next    core.JobID // After of the next page, which has the instants of further jobs; 0 there is none
 }
 
 // Preview is what a schedule means.

@@ -17,7 +17,7 @@ import (
 const (
 	MaxPage     = 1000
 	defaultPage = 100
-	maxLooked   = 20_000 // runs or jobs that one page looks at
+	maxLooked   = 20_000 // runs that one page looks at
 	MaxUpcoming = 366 * 24 * time.Hour
 	// first instant that a run ID can hold
 	firstInstant = core.Instant(1577836800)
@@ -111,38 +111,62 @@ func (f *JobFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// Jobs lists jobs in the order of their numbers. A page may be short of its
-// limit and still have a next one, when few of many jobs fit.
+// Jobs lists jobs in the order of their numbers. A page may be short of its limit,
+// or empty, and still have a next one: it ends after Options.PageFor, and before it
+// gets too long.
 func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	limit, err := f.check()
 	if err != nil {
 		return JobPage{}, err
 	}
-	var page JobPage
-	after := f.After
-	for looked := 0; looked < maxLooked; {
-		jobs, err := m.store.ListJobs(ctx, f.App, after, batch)
-		if err != nil {
-			return JobPage{}, passing(err)
+	var res JobPage
+	p := m.page()
+	if res.Next, err = m.eachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
+		switch {
+		case !f.takes(j):
+		case len(res.Jobs) == limit:
+			return false
+		default:
+			res.Jobs = append(res.Jobs, *j)
 		}
-		if len(jobs) == 0 {
-			return page, nil
-		}
-		for i := range jobs {
-			after = jobs[i].Def.ID
-			if !f.takes(&jobs[i]) {
-				continue
-			}
-			if len(page.Jobs) == limit {
-				page.Next = page.Jobs[limit-1].Def.ID
-				return page, nil
-			}
-			page.Jobs = append(page.Jobs, jobs[i])
-		}
-		looked += len(jobs)
+		return true
+	}); err != nil {
+		return JobPage{}, err
 	}
-	page.Next = after
-	return page, nil
+	fit := len(res.Jobs)
+	if f.Last {
+		last := make([]*core.Run, fit)
+		if fit, err = m.sideBySide(p, fit, func(i int) (err error) {
+			last[i], err = m.last(ctx, res.Jobs[i].Def.ID, p.until)
+			return err
+		}); err != nil {
+			return JobPage{}, err
+		}
+		res.Last = last
+	}
+	for i := range fit {
+		if !p.takes(&res.Jobs[i]) || f.Last && i > 0 && !p.takes(res.Last[i]) {
+			fit = i
+			break
+		}
+	}
+	if fit < len(res.Jobs) {
+		res.Jobs, res.Next = res.Jobs[:fit], res.Jobs[fit-1].Def.ID
+	}
+	return res, nil
+}
+
+// Last is the last run of a job up to now; nil when it has none.
+func (m *Manage) Last(ctx context.Context, job core.JobID) (*core.Run, error) {
+	return m.last(ctx, job, m.page().until)
+}
+
+func (m *Manage) last(ctx context.Context, job core.JobID, until time.Time) (*core.Run, error) {
+	res, err := m.runs(ctx, RunFilter{Job: job.String(), Limit: 1, To: m.o.Now()}, &page{until: until, bytes: pageBytes})
+	if err != nil || len(res.Runs) == 0 {
+		return nil, err
+	}
+	return &res.Runs[0], nil
 }
 
 // NextOf is the next instants of a job as it stands that lie neither in a pause of
@@ -315,7 +339,7 @@ func (m *Manage) byKey(ctx context.Context, job core.JobID, key string) (core.Ru
 	if err := checkKey(key); err != nil || key == "" {
 		return core.Run{}, core.Invalid("key", key, "1 to 128 printable ASCII characters are a key")
 	}
-	runs, err := m.waiting(ctx, job)
+	runs, _, err := m.waiting(ctx, job, 0, nil)
 	if err != nil {
 		return core.Run{}, err
 	}
@@ -631,15 +655,37 @@ func (f *RunFilter) check() (limit int, err error) {
 	return limitOf(f.Limit)
 }
 
-// Runs lists runs, newest first. A page may be short of its limit and still
-// have a next one, when few of many runs fit.
+// Runs lists runs, newest first. A page may be short of its limit, or empty, and
+// still have a next one: it ends after Options.PageFor, and before it gets too long.
 func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
+	res, err := m.runs(ctx, f, m.page())
+	if err == nil {
+		res.Jobs, err = m.jobsOf(ctx, res.Runs)
+	}
+	return res, err
+}
+
+// jobsOf reads the jobs of runs; deleted ones are not in the answer.
+func (m *Manage) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*core.Job, error) {
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	ids := make([]core.JobID, len(runs))
+	for i := range runs {
+		ids[i] = runs[i].ID.Job()
+	}
+	slices.Sort(ids)
+	found, left, err := m.store.Jobs(ctx, slices.Compact(ids))
+	return found, unread(left, err)
+}
+
+func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error) {
 	limit, err := f.check()
 	if err != nil {
 		return RunPage{}, err
 	}
 	if f.Job == "" {
-		return m.recent(ctx, &f, limit)
+		return m.recent(ctx, &f, limit, p)
 	}
 	job, err := m.jobID(ctx, f.Job)
 	if err != nil {
@@ -655,21 +701,26 @@ func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	low, high := core.RunRange(job, from, to)
 	nlow, nhigh := core.NumberedRange(job)
 	if f.After != "" {
-		p, n, ok := strings.Cut(f.After, "-")
-		a, err1 := core.ParseRunID(p)
-		b, err2 := core.ParseRunID(n)
+		one, other, ok := strings.Cut(f.After, "-")
+		a, err1 := core.ParseRunID(one)
+		b, err2 := core.ParseRunID(other)
 		if !ok || err1 != nil || err2 != nil || a < low-1 || a > high || b < nlow-1 || b > nhigh {
 			return RunPage{}, core.Invalid("after", f.After, "not the next of a page of these runs")
 		}
 		high, nhigh = a, b
 	}
-	planned := &span{m: m, low: low, high: high}
-	numbered := &span{m: m, low: nlow, high: nhigh}
-	var page RunPage
+	planned := &span{m: m, low: low, high: high, n: limit + 1}
+	numbered := &span{m: m, low: nlow, high: nhigh, n: limit + 1}
+	var res RunPage
 	first := f.After == ""
 	full := false
 	for looked := 0; ; looked++ {
-		p, err := planned.peek(ctx)
+		// Only where it has to wait for more.
+		if looked > 0 && (planned.empty() || numbered.empty()) && p.over() {
+			full = true
+			break
+		}
+		r, err := planned.peek(ctx)
 		if err != nil {
 			return RunPage{}, err
 		}
@@ -677,19 +728,20 @@ func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 		if err != nil {
 			return RunPage{}, err
 		}
-		if p == nil && n == nil {
-			break
-		}
-		if len(page.Runs) == limit || looked >= maxLooked {
-			full = true
+		if r == nil && n == nil {
 			break
 		}
 		take := planned
-		if p == nil || n != nil && n.Slot > p.Slot {
-			take, p = numbered, n
+		if r == nil || n != nil && n.Slot > r.Slot {
+			take, r = numbered, n
 		}
-		if f.takes(p) {
-			page.Runs = append(page.Runs, *p)
+		fits := f.takes(r)
+		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.takes(r) {
+			full = true
+			break
+		}
+		if fits {
+			res.Runs = append(res.Runs, *r)
 		}
 		take.drop()
 	}
@@ -702,7 +754,7 @@ func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 		}
 	}
 	if full {
-		page.Next = fmt.Sprintf("%d-%d", planned.high, numbered.high)
+		res.Next = fmt.Sprintf("%d-%d", planned.high, numbered.high)
 		if at, ok := (planned.high + 1).Planned(); ok {
 			lower = at
 		}
@@ -713,30 +765,33 @@ func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 			return RunPage{}, passing(err)
 		}
 		slices.SortFunc(skips, func(a, b core.Skip) int { return cmp.Compare(b.First, a.First) })
-		page.Skips = skips
+		res.Skips = skips
 	}
-	return page, nil
+	return res, nil
 }
 
 // span reads stored runs downwards from high to low.
 type span struct {
 	m         *Manage
 	low, high core.RunID // what is not yet read out
+	n         int        // are read at a time: more each time, for few of many may fit
 	buf       []core.Run
 	end       bool
 }
 
+func (s *span) empty() bool { return len(s.buf) == 0 && !s.end }
+
 func (s *span) peek(ctx context.Context) (*core.Run, error) {
-	if len(s.buf) == 0 && !s.end {
+	if s.empty() {
 		if s.high < s.low {
 			s.end = true
 			return nil, nil
 		}
-		runs, err := s.m.store.RunSpan(ctx, s.high, s.low, batch)
+		runs, err := s.m.store.RunSpan(ctx, s.high, s.low, min(s.n, batch))
 		if err != nil {
 			return nil, passing(err)
 		}
-		s.buf, s.end = runs, len(runs) == 0
+		s.buf, s.end, s.n = runs, len(runs) == 0, 4*s.n
 	}
 	if len(s.buf) == 0 {
 		return nil, nil
@@ -750,7 +805,7 @@ func (s *span) drop() {
 }
 
 // recent lists runs of an app or of all by when they were made.
-func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int) (RunPage, error) {
+func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int, p *page) (RunPage, error) {
 	if f.App != "" {
 		if err := core.CheckAppName("app", f.App); err != nil {
 			return RunPage{}, err
@@ -764,37 +819,61 @@ func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int) (RunPage, 
 		}
 		before = n
 	}
-	var page RunPage
+	var res RunPage
 	for looked := 0; ; {
-		runs, next, err := m.store.RecentRuns(ctx, f.App, before, limit-len(page.Runs))
+		runs, next, fits, err := m.recentThatFit(ctx, f, before, limit-len(res.Runs), p)
 		if err != nil {
-			return RunPage{}, passing(err)
+			return RunPage{}, err
+		}
+		if len(runs) == 0 && !fits {
+			res.Next = strconv.FormatInt(before, 10)
+			return res, nil
 		}
 		for i := range runs {
 			if f.takes(&runs[i]) {
-				page.Runs = append(page.Runs, runs[i])
+				res.Runs = append(res.Runs, runs[i])
 			}
 		}
 		looked += len(runs)
 		// A run is made at most a window before its slot, or long before it by
 		// a trigger: what was made later than the span is over may be in it no more.
 		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-MaxTriggerAhead)) {
-			return page, nil
+			return res, nil
 		}
 		before = next
-		if len(page.Runs) >= limit || looked >= maxLooked {
-			page.Next = strconv.FormatInt(next, 10)
-			return page, nil
+		if len(res.Runs) >= limit || looked >= maxLooked || !fits || p.over() {
+			res.Next = strconv.FormatInt(next, 10)
+			return res, nil
 		}
 	}
 }
 
-// maxUpcomingJobs bounds how many jobs Upcoming looks at.
-const maxUpcomingJobs = 50_000
+// recentThatFit reads as many recent runs as the page takes; fits is false where they
+// are not all that were to be read.
+func (m *Manage) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *page) (runs []core.Run, next int64, fits bool, err error) {
+	for fits = true; ; {
+		runs, next, err := m.store.RecentRuns(ctx, f.App, before, n)
+		if err != nil {
+			return nil, 0, false, passing(err)
+		}
+		was, taken := *p, 0
+		for taken < len(runs) && (!f.takes(&runs[taken]) || p.takes(&runs[taken])) {
+			taken++
+		}
+		switch {
+		case taken >= min(n, len(runs)): // those of one moment may be more, and are not cut
+			return runs, next, fits, nil
+		case taken == 0:
+			return nil, before, false, nil
+		}
+		*p, n, fits = was, taken, false // read again, for only the store knows what is behind them
+	}
+}
 
 // Upcoming lists the instants of jobs from now on, the earliest first, without
 // those that fall to a pause of their own, of their app or of everything. When at most 100
-// jobs fit, their waiting triggers and retries are listed too.
+// jobs fit, their waiting triggers and retries are listed too. It looks at as many
+// jobs as it comes to in Options.PageFor: Next is behind which to go on.
 func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
 		return UpcomingResult{}, err
@@ -806,6 +885,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	if ahead < 0 || ahead > MaxUpcoming {
 		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed are 0s to 366 days")
 	}
+	p := m.page()
 	g, err := m.Global(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
@@ -833,39 +913,44 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 		}
 	}
 	var few []core.Job
-	looked, fit := 0, 0
-	err = m.eachJob(ctx, f.App, func(j *core.Job) error {
-		if looked++; looked > maxUpcomingJobs {
-			res.Partial = true
-			return errStop
-		}
+	fit := 0
+	res.Next, err = m.eachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
 		if !f.takes(j) {
-			return nil
+			return true
 		}
-		if fit++; fit <= 100 {
+		if fit++; fit <= maxFew {
 			few = append(few, *j)
 		}
 		for _, at := range nextOf(&j.Sched, after, end, limit+1, g.Pause, pauses[j.Def.App]) {
 			res.Coming = append(res.Coming, Coming{At: at, Job: j.Def.ID, App: j.Def.App, Name: j.Def.Name,
-				Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
+				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
 		}
 		if len(res.Coming) > 4*limit {
 			cut()
 		}
-		return nil
+		return true
 	})
 	if err != nil {
 		return UpcomingResult{}, err
 	}
-	if fit <= 100 {
-		for i := range few {
-			runs, err := m.waiting(ctx, few[i].Def.ID)
-			if err != nil {
-				return UpcomingResult{}, err
-			}
-			for _, r := range runs {
+	if fit <= maxFew {
+		waiting := make([][]core.Run, fit)
+		done, err := m.sideBySide(p, fit, func(i int) (err error) {
+			waiting[i], _, err = m.waiting(ctx, few[i].Def.ID, 0, nil)
+			return err
+		})
+		if err != nil {
+			return UpcomingResult{}, err
+		}
+		if done < fit { // those behind it are in the next page, with what waits of them
+			res.Next = few[done-1].Def.ID
+			res.Coming = slices.DeleteFunc(res.Coming, func(c Coming) bool { return c.Job > res.Next })
+		}
+		for i := range done {
+			for _, r := range waiting[i] {
 				if r.Slot > after && r.Slot <= end {
-					res.Coming = append(res.Coming, Coming{At: r.Slot, Job: few[i].Def.ID, App: r.App, Name: few[i].Def.Name, Cause: r.Cause, Run: r.ID})
+					res.Coming = append(res.Coming, Coming{At: r.Slot, Job: few[i].Def.ID, App: r.App, Name: few[i].Def.Name,
+						Timezone: few[i].Sched.Schedule.Timezone, Cause: r.Cause, Run: r.ID})
 				}
 			}
 		}
@@ -873,3 +958,6 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	cut()
 	return res, nil
 }
+
+// maxFew is of how many jobs Upcoming lists what waits.
+const maxFew = 100

@@ -104,7 +104,7 @@ func TestRunAt(t *testing.T) {
 	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
 		t.Errorf("skipped: %+v %v", v, err)
 	}
-	if _, err = f.m.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30"); code(err) != core.CodeRefused {
+	if _, err = f.m.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""); code(err) != core.CodeRefused {
 		t.Errorf("kill of a skipped instant: %v", err)
 	}
 	// The clock shows 02:30 twice on 25 October; the run is the first.

@@ -42,7 +42,7 @@ func TestChangeTrigger(t *testing.T) {
 	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt >= core.Ceil(sooner) || e[0].PlanAt < core.InstantOf(start.Add(time.Minute)) {
 		t.Errorf("entries: %+v", e)
 	}
-	if w, err := f.m.Waiting(ctx, "shop/sweep"); err != nil || len(w) != 1 || w[0].Slot != core.Ceil(sooner) {
+	if w, err := f.m.Waiting(ctx, "shop/sweep", ""); err != nil || len(w.Runs) != 1 || w.Runs[0].Slot != core.Ceil(sooner) {
 		t.Errorf("waiting: %+v %v", w, err)
 	}
 	again, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "k1"})

@@ -330,20 +330,36 @@ func (m *Manage) note(ctx context.Context, c core.Change, job *core.Job) {
 	_ = m.store.PutChanges(ctx, []core.Change{c})
 }
 
-// Waiting lists the triggers and retries of a job whose time is to come, the
-// earliest first.
-func (m *Manage) Waiting(ctx context.Context, ref string) ([]core.Run, error) {
+// Waiting lists the triggers and retries of a job whose time is to come, by their
+// numbers in pages of what Options.PageFor and an answer take, each the earliest first.
+func (m *Manage) Waiting(ctx context.Context, ref, after string) (RunPage, error) {
 	job, err := m.Job(ctx, ref)
 	if err != nil {
-		return nil, err
+		return RunPage{}, err
 	}
-	return m.waiting(ctx, job.Def.ID)
+	var res RunPage
+	var next core.RunID
+	if after != "" {
+		if next, err = core.ParseRunID(after); err != nil {
+			return RunPage{}, core.Invalid("after", after, "not the next of a page of these runs")
+		}
+	}
+	if res.Runs, next, err = m.waiting(ctx, job.Def.ID, next, m.page()); err != nil {
+		return RunPage{}, err
+	}
+	if next != 0 {
+		res.Next = next.String()
+	}
+	res.Jobs = map[core.JobID]*core.Job{job.Def.ID: &job}
+	return res, nil
 }
 
-func (m *Manage) waiting(ctx context.Context, job core.JobID) ([]core.Run, error) {
+// waiting reads what waits of a job with higher IDs than after: all of it, or what
+// goes into a page and the ID behind which there is more.
+func (m *Manage) waiting(ctx context.Context, job core.JobID, after core.RunID, p *page) (runs []core.Run, next core.RunID, err error) {
 	entries, err := m.store.Entries(ctx, job)
 	if err != nil {
-		return nil, passing(err)
+		return nil, 0, passing(err)
 	}
 	ids := make([]core.RunID, len(entries))
 	for i, e := range entries {
@@ -351,20 +367,32 @@ func (m *Manage) waiting(ctx context.Context, job core.JobID) ([]core.Run, error
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
-	var runs []core.Run
+	ids = slices.DeleteFunc(ids, func(id core.RunID) bool { return id <= after })
+	begun := false
+read:
 	for part := range chunks(ids, batch) {
+		if p != nil && begun && p.over() {
+			next = after
+			break
+		}
+		begun = true
 		found, left, err := m.store.Runs(ctx, part)
 		if err := unread(left, err); err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		for _, r := range found {
-			if r.State == core.Planned {
+		for _, id := range part {
+			if r := found[id]; r.State == core.Planned {
+				if p != nil && !p.takes(&r) {
+					next = after
+					break read
+				}
 				runs = append(runs, r)
 			}
+			after = id
 		}
 	}
 	slices.SortFunc(runs, func(a, b core.Run) int { return cmp.Or(cmp.Compare(a.Slot, b.Slot), cmp.Compare(a.ID, b.ID)) })
-	return runs, nil
+	return runs, next, nil
 }
 
 // Cancel closes a run that was not sent yet as skipped: cancelled.

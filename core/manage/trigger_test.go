@@ -97,7 +97,8 @@ func TestTriggerAt(t *testing.T) {
 	if len(f.fires()) != 0 || len(f.entries(j.Def.ID)) != 1 {
 		t.Error("it was sent")
 	}
-	runs, err := f.m.Waiting(ctx, "shop/sweep")
+	waiting, err := f.m.Waiting(ctx, "shop/sweep", "")
+	runs := waiting.Runs
 	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
 		t.Errorf("waiting: %+v %v", runs, err)
 	}
@@ -250,7 +251,7 @@ func TestKill(t *testing.T) {
 	j := f.create(spec("sweep", core.Schedule{}))
 	n := func(i int) core.RunID { return core.NumberedRun(j.Def.ID, uint32(1000+i)) }
 	a, b, c := running(f, n(1), "http://a"), running(f, n(2), "http://a"), running(f, n(3), "http://deaf")
-	res, err := f.m.KillRun(ctx, ann, a.ID.String())
+	res, err := f.m.KillRun(ctx, ann, a.ID.String(), "")
 	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 || res.Sent[0].Address != "http://a" {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -270,7 +271,7 @@ func TestKill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err = f.m.KillJob(ctx, ann, "shop/sweep")
+	res, err = f.m.KillJob(ctx, ann, "shop/sweep", "")
 	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{retry.ID}) || len(res.Sent) != 2 {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -282,16 +283,16 @@ func TestKill(t *testing.T) {
 	if v, err := f.m.Run(ctx, waits.Run.ID.String()); err != nil || v.Run.State != core.Planned {
 		t.Errorf("a trigger that waits: %+v %v", v.Run, err)
 	}
-	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String()); err != nil || len(res.Cancelled) != 1 || len(res.Sent) != 0 {
+	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || len(res.Cancelled) != 1 || len(res.Sent) != 0 {
 		t.Errorf("of a run not sent yet: %+v %v", res, err)
 	}
-	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String()); err != nil || res.Changed {
+	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || res.Changed {
 		t.Errorf("of a run that has ended: %+v %v", res, err)
 	}
 	if _, err = f.m.Cancel(ctx, ann, a.ID.String()); code(err) != core.CodeRefused {
 		t.Errorf("cancel of a run that was sent: %v", err)
 	}
-	if _, err = f.m.KillRun(ctx, ann, "12"); code(err) != core.CodeInvalid {
+	if _, err = f.m.KillRun(ctx, ann, "12", ""); code(err) != core.CodeInvalid {
 		t.Errorf("%v", err)
 	}
 }
@@ -304,7 +305,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
 		w := mode
 		w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, 1
-		if _, err := f.fresh(&w).KillRun(ctx, ann, r.ID.String()); code(err) != core.CodeUnavailable || w.last != "MarkKilled" {
+		if _, err := f.fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.last != "MarkKilled" {
 			t.Errorf("%s: %v", w.last, err)
 		}
 		if len(f.killer.sent) != 0 {

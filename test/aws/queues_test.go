@@ -92,7 +92,7 @@ func TestQueues(t *testing.T) {
 			},
 			Kill: func(t *testing.T, run string) {
 				await(t, run, string(core.Running))
-				if res, err := s.Manage().KillRun(t.Context(), actor, run); err != nil || len(res.Killed) != 1 {
+				if res, err := s.Manage().KillRun(t.Context(), actor, run, ""); err != nil || len(res.Killed) != 1 {
 					t.Errorf("%+v %v", res, err)
 				}
 			},

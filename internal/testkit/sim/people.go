@@ -275,7 +275,7 @@ func (w *World) person(p *process, n int) {
 		case 11:
 			w.ask(p, func(ctx context.Context, m *manage.Manage) {
 				w.count("kill of a job by a person", 1)
-				_, _ = m.KillJob(ctx, me, ref)
+				_, _ = m.KillJob(ctx, me, ref, "")
 			})
 		case 12:
 			w.mu.Lock()
@@ -297,7 +297,7 @@ func (w *World) person(p *process, n int) {
 			w.mu.Unlock()
 			if some.run != 0 {
 				w.ask(p, func(ctx context.Context, m *manage.Manage) {
-					_, _ = m.KillRun(ctx, me, some.run.String())
+					_, _ = m.KillRun(ctx, me, some.run.String(), "")
 				})
 			}
 		case 14, 15, 16:
