@@ -13,8 +13,8 @@ import (
 )
 
 // TestLossIsNotedUntilItIsStored: what the ring lost is found once, for it is sent
-// again; that it was lost is noted all the same, whatever becomes of the first write,
-// and however a walk stands: one that may have passed it is followed by another.
+// again; that it was lost is noted before, whatever becomes of the first write and of
+// who found it, and however a walk stands: one that may have passed it is followed by another.
 func TestLossIsNotedUntilItIsStored(t *testing.T) {
 	began := core.InstantOf(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)) // of each bubble
 	ago := func(m int) core.Instant { return began - core.Instant(m*60) }
@@ -59,14 +59,20 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 					}
 				}
 				st := &refusing{Store: eng.Tick, err: c.refused}
-				tk := tick.New(st, eng.Leases, eng.Ring,
-					tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+				begin := func() *tick.Ticker {
+					return tick.New(st, eng.Leases, eng.Ring,
+						tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+				}
+				tk := begin()
 				found := func(want core.Loss) {
 					t.Helper()
 					for range 3 {
 						res, err := tk.Pass(t.Context())
 						if err != nil && c.refused == nil {
 							t.Fatal(err)
+						}
+						if c.refused != nil { // it dies; the next invocation knows nothing of it
+							tk = begin()
 						}
 						for range res.Recovered { // it is run
 							eng.Dispatch.Create(t.Context(), []core.Run{{ID: core.PlannedRun(1, ago(7)), App: "shop", State: core.Succeeded}})

@@ -42,10 +42,10 @@ func (t *Ticker) wanted(o plan.Options, partitions int) int {
 	return groups
 }
 
-// part stores how many partitions and groups there are to be, and that the ring
-// lost something, if lost is not 0. It forgets the last partition when it is no
-// longer in use and holds no job any more.
-func (t *Ticker) part(ctx context.Context, g core.Global, held []int, lost core.Instant) error {
+// part stores how many partitions and groups there are to be, and that a walk is to
+// begin that had to wait for the one before. It forgets the last partition when it is
+// no longer in use and holds no job any more.
+func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 	now := t.o.Now()
 	next := t.o.Rates.Next(g, t.load, now)
 	if next.Partitions != g.Partitions {
@@ -65,29 +65,47 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int, lost core.
 	if want := t.wanted(o, max(g.Partitions, 1)); want > o.Groups {
 		next.Groups = want
 	}
-	t.lost = earlier(t.lost, lost)
-	next.Loss = t.noted(g.Loss)
+	next.Loss = t.noted(g.Loss, 0)
 	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups && next.Loss == g.Loss {
-		t.lost = 0 // what is stored says it
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
-	// That something was lost is seen once, for it is sent again: the next pass has to
-	// note it where this one was refused. All else is computed anew.
-	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && (t.lost != 0 || !errors.Is(err, core.ErrRefused)) {
-		return fmt.Errorf("change the number of partitions or groups, or note a loss: %w", err)
+	// Where it was refused all is computed anew by the next pass.
+	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("change the number of partitions or groups: %w", err)
 	}
-	t.lost = 0
 	return nil
 }
 
-// noted adds to what is stored of losses what this ticker found. A walk may have
-// passed what was lost since it was asked for, so another is to follow it.
-func (t *Ticker) noted(l core.Loss) core.Loss {
-	if t.lost != 0 {
+// note stores that the ring lost what was due at an instant, if it did. It is stored
+// before any of it is sent again: what was sent has a run soon, and nobody finds it a
+// second time.
+func (t *Ticker) note(ctx context.Context, lost core.Instant) error {
+	if lost == 0 {
+		return nil
+	}
+	g, err := t.store.Global(ctx)
+	if err != nil {
+		return fmt.Errorf("note a loss: read global item: %w", err)
+	}
+	next := g
+	if next.Loss = t.noted(g.Loss, lost); next.Loss == g.Loss {
+		return nil
+	}
+	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
+	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil {
+		return fmt.Errorf("note a loss: %w", err)
+	}
+	return nil
+}
+
+// noted adds to what is stored of losses one that was found; 0 is none. A walk may
+// have passed what was lost since it was asked for, so another is to follow it.
+func (t *Ticker) noted(l core.Loss, lost core.Instant) core.Loss {
+	if lost != 0 {
 		// What was lost with it may be as old as what a fire waits on the ring.
-		from := core.InstantOf(t.lost.Time().Add(-t.o.Plan.MaxAhead))
-		if asked := l.From != 0 && l.Next == "" && !t.lost.Time().After(l.At); !asked || from < l.From {
+		from := core.InstantOf(lost.Time().Add(-t.o.Plan.MaxAhead))
+		if asked := l.From != 0 && l.Next == "" && !lost.Time().After(l.At); !asked || from < l.From {
 			l.Again = earlier(l.Again, from)
 		}
 	}

@@ -76,7 +76,6 @@ type Ticker struct {
 	sent   map[core.JobID]sent
 	groups map[group]int
 	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
-	lost   core.Instant         // the first that was found to be lost and is not noted yet; 0 none
 }
 
 // sent is what is left to do for a job of which fires are on the ring: its advance,
@@ -135,8 +134,6 @@ type Result struct {
 	// Recovered is how many demanded instants had neither a run nor a record, and
 	// were sent again. It must be 0: whatever lost them is to be found.
 	Recovered int
-	// Lost is the first of them; 0 none.
-	Lost core.Instant
 	// Uncompared is for how long what was due waits to be compared with its runs,
 	// since a message that was due as early may be on the ring; 0: for no longer than
 	// AuditAfter.
@@ -187,7 +184,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	slices.Sort(res.Held)
 	res.Unseen = t.hold.Rest(ctx)
 	res.Lag = max(res.Lag, t.hold.Alone(g.Busy))
-	if err := t.part(ctx, g, res.Held, res.Lost); err != nil {
+	if err := t.part(ctx, g, res.Held); err != nil {
 		errs = append(errs, err)
 	}
 	if t.o.Planned != nil {
@@ -537,16 +534,18 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	// After them, for it takes a while, and what is put on a queue of whole seconds
 	// late is held for longer.
 	t.audit(ctx, g, plans, upTo, oldest)
+	lost := core.Instant(0)
 	for i := range plans {
 		had[i] += len(plans[i].lost)
 		res.Recovered += len(plans[i].lost)
 		for _, f := range plans[i].lost {
-			if res.Lost == 0 || f.At < res.Lost {
-				res.Lost = f.At
-			}
+			lost = earlier(lost, f.At)
 		}
 	}
-	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
+	unnoted := t.note(ctx, lost)
+	if unnoted == nil {
+		t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
+	}
 	moves := make([]*planned, 0, len(plans))
 	for i := range plans {
 		pl := &plans[i]
@@ -560,7 +559,7 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 	}
 	moved = len(moves) - t.advance(ctx, g, p, moves, res)
 	if left := len(plans) - moved; left > 0 {
-		err = fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans))
+		err = errors.Join(unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
 	}
 	return len(moves), moved, err
 }
