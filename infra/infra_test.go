@@ -22,6 +22,7 @@ import (
 
 	"github.com/tickring/tickring/infra"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/cost"
 )
 
 // functions is a folder of functions that are not looked into.
@@ -193,6 +194,15 @@ func TestDataStays(t *testing.T) {
 		}
 		if at(r.Properties, "Replicas.0.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled") != true {
 			t.Errorf("%s cannot be recovered with RecoverRuns", id)
+		}
+		b, _ := json.Marshal(r.Properties)
+		// What `tickring cost --provisioned` reckons with: of writes and of reads, and of those of the index.
+		want, is := 2, strings.Count(string(b), fmt.Sprintf(`"TargetValue":%v`, 100*cost.UsedEvenly))
+		if id == "TickringJobs" {
+			want = 4
+		}
+		if all := strings.Count(string(b), `"TargetValue"`); is != want || all != want {
+			t.Errorf("%s has %d capacities, of which %d are used as is reckoned; want %d", id, all, is, want)
 		}
 	}
 }

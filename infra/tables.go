@@ -8,6 +8,7 @@ import (
 	"github.com/aws/jsii-runtime-go"
 
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/cost"
 )
 
 // due is the index of the jobs that are to be planned, by partition and time.
@@ -81,10 +82,9 @@ func billing(p *Props) awsdynamodb.Billing {
 		return awsdynamodb.Billing_OnDemand(nil)
 	}
 	capacity := func(min, max float64) awsdynamodb.Capacity {
-		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max, TargetUtilizationPercent: jsii.Number(70)})
+		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max, TargetUtilizationPercent: jsii.Number(100 * cost.UsedEvenly)})
 	}
-	read := awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &c.MinRead, MaxCapacity: &c.MaxRead, TargetUtilizationPercent: jsii.Number(70)})
-	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: read, WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
+	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: capacity(c.MinRead, c.MaxRead), WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
 }
 
 func (s *Scheduler) queues(id string, p *Props) {

@@ -18,6 +18,7 @@ type costCmd struct {
 	Executors int      `default:"1" help:"Executors that beat; those at fixed addresses, functions and queues do not."`
 	Alarms    int      `default:"0" help:"Metrics that CloudWatch alarms look at: 25 with all alarms of the stack."`
 	Canary    bool     `help:"With the canary job, each minute."`
+	Provision bool     `name:"provisioned" help:"With provisioned tables and fires spread over the minute: the capacity that takes, beside the price on demand."`
 	Took      string   `default:"1s" placeholder:"SPAN" help:"How long a run of a fixed delay takes."`
 }
 
@@ -31,6 +32,11 @@ type costed struct {
 	DollarsPerMonth   float64     `json:"dollarsPerMonth"`
 	DollarsPerMillion float64     `json:"dollarsPerMillionFires,omitempty"`
 	BehindURL         float64     `json:"dollarsPerMillionFiresBehindFunctionURL,omitempty"`
+
+	// Of provisioned tables.
+	Capacity    []cost.Capacity `json:"capacity,omitempty"`
+	Provisioned string          `json:"provisioned,omitempty"`                    // for the stack
+	OnDemand    float64         `json:"dollarsPerMillionFiresOnDemand,omitempty"` // as they are, not spread
 }
 
 func (c *costCmd) Run(e *Env) error {
@@ -59,8 +65,11 @@ func (c *costCmd) Run(e *Env) error {
 			jobs = append(jobs, cost.Job{Name: s.Def.App + "/" + s.Def.Name, Schedule: s.Schedule, Took: took, Keep: cost.Kept(s.Def)})
 		}
 	}
+	if c.Provision && len(jobs) == 0 {
+		return core.Invalid("provisioned", "true", "it is for jobs: name them with -f")
+	}
 	d := cost.Standard()
-	d.Executors, d.Alarms = c.Executors, c.Alarms
+	d.Executors, d.Alarms, d.Provisioned = c.Executors, c.Alarms, c.Provision
 	if c.URL {
 		d = d.FunctionURL()
 	}
@@ -80,14 +89,27 @@ func (c *costCmd) Run(e *Env) error {
 	if d.Keep, err = cost.Keep(jobs, now); err != nil {
 		return err
 	}
-	used := cost.Jobs(counts, d)
 	p := cost.Virginia
-	res := costed{FiresPerMonth: used.Fires, Idle: p.Bill(idle), Jobs: p.Bill(used)}
+	var res costed
+	var least cost.Usage
+	if c.Provision {
+		onDemand := d
+		onDemand.Provisioned = false
+		if used := cost.Jobs(counts, onDemand); used.Fires > 0 {
+			res.OnDemand = cost.Sum(p.Bill(used)) / used.Fires * 1e6
+		}
+		if counts, err = cost.PlayMonth(cost.Spread(jobs), now, plan.AWS()); err != nil {
+			return err
+		}
+		res.Capacity, res.Provisioned, least = cost.Provision(counts, d)
+	}
+	used := cost.Jobs(counts, d).Plus(least)
+	res.FiresPerMonth, res.Idle, res.Jobs = used.Fires, p.Bill(idle), p.Bill(used)
 	res.IdlePerMonth, res.JobsPerMonth = cost.Sum(res.Idle), cost.Sum(res.Jobs)
 	res.DollarsPerMonth = res.IdlePerMonth + res.JobsPerMonth
 	if used.Fires > 0 {
 		res.DollarsPerMillion = res.JobsPerMonth / used.Fires * 1e6
-		res.BehindURL = cost.Sum(p.Bill(cost.Jobs(counts, d.FunctionURL()))) / used.Fires * 1e6
+		res.BehindURL = cost.Sum(p.Bill(cost.Jobs(counts, d.FunctionURL()).Plus(least))) / used.Fires * 1e6
 	}
 	if e.json() {
 		return e.printJSON(res)
@@ -108,9 +130,21 @@ func (c *costCmd) Run(e *Env) error {
 		if d.HTTPAPI {
 			e.printf(" behind an HTTP API; behind a function URL %s", cost.Dollars(res.BehindURL))
 		}
+		if c.Provision {
+			e.printf("; on demand, as they are, %s", cost.Dollars(res.OnDemand))
+		}
 		e.printf("\n")
 	}
-	e.printf("Prices of us-east-1, on demand; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n")
+	if c.Provision {
+		rows := [][]string{{"CAPACITY", "WRITES/S", "READS/S"}}
+		for _, of := range res.Capacity {
+			rows = append(rows, []string{of.Of, fmt.Sprintf("%.1f", of.Write), fmt.Sprintf("%.1f", of.Read)})
+		}
+		table(e.Stdout, rows)
+		e.printf("-c tickring:provisioned=%s\n", res.Provisioned)
+		e.printf("Of fires that come anywhere in the minute (jitter: 59s where they all come at its beginning), evenly all day, with %.0f %% used.\n", 100*cost.UsedEvenly)
+	}
+	e.printf("Prices of us-east-1, %s; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n", map[bool]string{false: "on demand", true: "provisioned tables"}[c.Provision])
 	return nil
 }
 

@@ -46,7 +46,8 @@ var Virginia = Prices{
 // index; a journal is one item for each message.
 const (
 	writesOfRun     = 2
-	writesOfAdvance = 3
+	writesOfAdvance = 1
+	movesOfAdvance  = 2 // in the index
 	writesOfJournal = 1
 	writesOfWake    = 4 // the lease, and back, the sign of life, the watchdog's cursor
 	writesOfBeats   = 1 // a minute of one executor: it beats twice, and every second one is written
@@ -55,13 +56,16 @@ const (
 	bytesOfEntry   = 9
 	keepsJournals  = 20 * 24 * time.Hour
 
-	readsOfRun      = 1.07 // its job's schedule, and a look of the tick whether it is there
+	readsOfFire     = 1    // its job's schedule
+	readsOfRun      = 0.07 // a look of the tick whether it is there
 	readsOfAnew     = 1    // a definition
 	readsOfToken    = 0.9
 	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
-	readsOfAdvance  = 1.4
-	readsOfWake     = 5.5
-	readsOfBeats    = 5 // a minute of one executor
+	readsOfAdvance  = 1
+	looksOfAdvance  = 0.4 // for runs
+	readsOfWake     = 5
+	looksOfWake     = 0.5 // for jobs that are due
+	readsOfBeats    = 5   // a minute of one executor
 
 	secondsOfWake     = 0.9 // most of it waits for the beat
 	secondsOfBeat     = 0.013
@@ -122,8 +126,6 @@ func Idle(d Deployment) Usage {
 	const minutes = float64(Month / time.Minute)
 	beats := 2 * minutes * float64(d.Executors)
 	u := Usage{
-		WriteUnits:    minutes * (writesOfWake + writesOfBeats*float64(d.Executors)),
-		ReadUnits:     minutes * (readsOfWake + readsOfBeats*float64(d.Executors)),
 		QueueRequests: minutes * 3 * float64(d.Pollers),
 		Invocations:   minutes + beats,
 		GBSeconds:     minutes*secondsOfWake*gb(d.MemoryMB.Tick) + beats*secondsOfBeat*gb(d.MemoryMB.Registry),
@@ -133,22 +135,17 @@ func Idle(d Deployment) Usage {
 	if d.HTTPAPI {
 		u.HTTPRequests = beats
 	}
-	if d.Provisioned {
-		u = u.provisioned(0)
-	}
-	return u
+	return u.with(unitsOfIdle(d), d)
 }
 
 // Jobs is what the fires of jobs use on top, counted over a span.
 func Jobs(c Counts, d Deployment) Usage {
 	times := float64(Month) / float64(c.Span)
-	fires, batches, advances := float64(c.Fires), float64(c.Takes), float64(c.Advances)
+	fires, batches := float64(c.Fires), float64(c.Takes)
 	results := max(d.Results, 1)
 	callbacks := fires / results
 	u := Usage{
-		Fires:      fires,
-		WriteUnits: writesOfRun*fires + writesOfAdvance*advances + writesOfJournal*float64(c.Messages),
-		ReadUnits:  readsOfRun*fires + readsOfAnew*float64(c.Anew) + readsOfToken*float64(c.Tokens)/results + float64(c.Looks)/10 + readsOfAdvance*advances + readsOfDispatch*batches,
+		Fires: fires,
 		StoredGB: (fires*float64(d.RunBytes)*float64(d.Keep) +
 			(bytesOfJournal*float64(c.Messages)+bytesOfEntry*fires)*float64(keepsJournals)) / 1e9 / float64(Month),
 		QueueRequests: float64(c.Sends) + 2*batches,
@@ -159,27 +156,7 @@ func Jobs(c Counts, d Deployment) Usage {
 	if d.HTTPAPI {
 		u.HTTPRequests = callbacks
 	}
-	if d.Provisioned {
-		u = u.provisioned(writesOfAdvance * advances)
-	}
-	return u.Times(times)
-}
-
-// How much of what is provisioned is used: the target of the stack's tables; and of
-// jobs and their index, which are written all at once when a window is planned, as
-// much as a table keeps of what it did not use, five minutes of the window's ten.
-const (
-	usedEvenly = 0.7
-	usedAtOnce = 0.5
-)
-
-// provisioned is the same use of tables with provisioned capacity, of which so many
-// write units come at once.
-func (u Usage) provisioned(atOnce float64) Usage {
-	u.WriteHours = ((u.WriteUnits-atOnce)/usedEvenly + atOnce/usedAtOnce) / time.Hour.Seconds()
-	u.ReadHours = u.ReadUnits / usedEvenly / time.Hour.Seconds()
-	u.WriteUnits, u.ReadUnits = 0, 0
-	return u
+	return u.with(unitsOfJobs(c, d), d).Times(times)
 }
 
 // Canary is what a job that fires each minute to a function of the stack uses.

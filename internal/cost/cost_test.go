@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestFleets(t *testing.T) {
 				t.Errorf("%d fires in %s, want %d", c.Fires, f.span, want)
 			}
 			per := func(n int) float64 { return float64(n) / float64(c.Fires) }
-			units := writesOfRun + writesOfAdvance*per(c.Advances) + writesOfJournal*per(c.Messages)
+			units := writesOfRun + (writesOfAdvance+movesOfAdvance)*per(c.Advances) + writesOfJournal*per(c.Messages)
 			requests := per(c.Sends + 2*c.Takes)
 			if units > f.units || requests > f.requests {
 				t.Errorf("%.3f write units and %.3f requests a fire; at most %.2f and %.2f", units, requests, f.units, f.requests)
@@ -192,5 +193,34 @@ func TestPlayMonth(t *testing.T) {
 	keep, err := Keep([]Job{{Schedule: cron("0 0 * * * ?"), Keep: 24 * time.Hour}, {Schedule: cron("0 0 0 * * ?"), Keep: 26 * 24 * time.Hour}}, begin)
 	if err != nil || keep != 2*24*time.Hour {
 		t.Errorf("kept for %v; %v", keep, err)
+	}
+}
+
+// TestProvision: what the command says to the stack is what docs/deploy.md has as an
+// example, it holds the burst of a window, and it is priced with what lies idle.
+func TestProvision(t *testing.T) {
+	d := Standard().FunctionURL()
+	d.Executors, d.Provisioned = 1, true
+	c, err := PlayMonth(Spread(jobsOf(1000, together(time.Minute))), begin, plan.AWS())
+	if err != nil {
+		t.Fatal(err)
+	}
+	takes, provisioned, least := Provision(c, d)
+	holds(t, "deploy.md", "| `provisioned` | least and most read units, least and most write units, of each table and of the index: "+provisioned+" (`tickring cost --provisioned`) |")
+	hours := Usage{}
+	for _, of := range takes {
+		t.Logf("%s: %.1f written, %.1f read a second", of.Of, of.Write, of.Read)
+		hours.WriteHours += of.Write * Month.Hours()
+		hours.ReadHours += of.Read * Month.Hours()
+	}
+	// What is said to be kept is what is priced.
+	u := Jobs(c, d).Plus(least).Plus(Idle(d))
+	if math.Abs(u.WriteHours-hours.WriteHours) > 1 || math.Abs(u.ReadHours-hours.ReadHours) > 1 || u.WriteUnits+u.ReadUnits > 0 {
+		t.Errorf("it is priced as %.1f and %.1f unit-hours, and keeps %.1f and %.1f", u.WriteHours, u.ReadHours, hours.WriteHours, hours.ReadHours)
+	}
+	// Of a window, 1,000 jobs move in the index at once: what was kept of five minutes.
+	const window = 1000 * movesOfAdvance
+	if kept := takes[1].Write * 300; kept < window {
+		t.Errorf("the index keeps %.0f units for a burst of %d", kept, window)
 	}
 }

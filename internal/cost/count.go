@@ -62,6 +62,19 @@ type Job struct {
 	Keep time.Duration
 }
 
+// Spread are jobs whose fires come anywhere in the minute: by a jitter, where they do
+// not already.
+func Spread(jobs []Job) []Job {
+	jobs = slices.Clone(jobs)
+	for i := range jobs {
+		s := &jobs[i].Schedule
+		if !slices.ContainsFunc(s.Any, func(w core.When) bool { return w.Kind == core.KindEvery && !w.Aligned && w.Offset == 0 }) {
+			s.Jitter = max(s.Jitter, 59*time.Second)
+		}
+	}
+	return jobs
+}
+
 // leastKept is how long a table keeps a run whatever its job says: longer than a
 // queue keeps the message that may bring it once more.
 const leastKept = 15 * 24 * time.Hour

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -259,6 +260,7 @@ type measured struct {
 	span        time.Duration
 	fires       int
 	read, write float64
+	on          map[string]fakeaws.Used // by table and index
 	queue       map[string]int
 	of          map[string]invoked
 	runs, state int // bytes that lie in the tables
@@ -268,7 +270,7 @@ func (d *deployment) take(span time.Duration) measured {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	u, q := d.db.Units(), d.q.Units()
-	m := measured{span: span, fires: d.to, read: u.Read, write: u.Write + u.Index, queue: maps.Clone(q.Requests), of: map[string]invoked{}}
+	m := measured{span: span, fires: d.to, read: u.Read, write: u.Write + u.Index, on: u.On, queue: maps.Clone(q.Requests), of: map[string]invoked{}}
 	for name, i := range d.of {
 		m.of[name] = *i
 	}
@@ -283,6 +285,9 @@ func (m measured) String() string {
 	fmt.Fprintf(&b, "%d fires in %s; per fire: %.3f write, %.3f read, queue", m.fires, m.span, m.write/n, m.read/n)
 	for _, k := range slices.Sorted(maps.Keys(m.queue)) {
 		fmt.Fprintf(&b, " %s %.4f", k, float64(m.queue[k])/n)
+	}
+	for _, k := range slices.Sorted(maps.Keys(m.on)) {
+		fmt.Fprintf(&b, "; %s %.3f written, %.3f read", k, m.on[k].Write/n, m.on[k].Read/n)
 	}
 	for _, k := range slices.Sorted(maps.Keys(m.of)) {
 		i := m.of[k]
@@ -329,8 +334,10 @@ func TestMeasured(t *testing.T) {
 				}
 			}
 			say := Idle(dep).Times(float64(c.span) / float64(Month))
+			var counts Counts
 			if c.jobs > 0 {
-				counts, err := Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
+				var err error
+				counts, err = Replay(jobsOf(c.jobs, c.when), begin, c.span, plan.AWS())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -338,6 +345,23 @@ func TestMeasured(t *testing.T) {
 				say = say.Plus(used)
 				kept := (float64(m.runs)*float64(dep.Keep) + float64(m.state)*float64(keepsJournals)) / float64(Month)
 				near("bytes stored", 1e9*used.StoredGB, kept, 0.02)
+			}
+			of := unitsOfIdle(dep)
+			for i := range of {
+				of[i].Write, of[i].Read = of[i].Write*float64(c.span)/float64(Month), of[i].Read*float64(c.span)/float64(Month)
+			}
+			if c.jobs > 0 {
+				for i, more := range unitsOfJobs(counts, dep) {
+					of[i].Write, of[i].Read = of[i].Write+more.Write, of[i].Read+more.Read
+				}
+			}
+			for _, table := range of {
+				is := m.on[strings.TrimPrefix(table.Of, "jobs/")]
+				near("written to "+table.Of, table.Write, is.Write, 0.02)
+				t.Logf("read of %s: says %.1f, is %.1f", table.Of, table.Read, is.Read)
+				if math.Abs(table.Read-is.Read) > m.read/20 { // of all reads: some tables have next to none
+					t.Errorf("read of %s: says %.1f, is %.1f", table.Of, table.Read, is.Read)
+				}
 			}
 			near("write units", say.WriteUnits, m.write, 0.01)
 			near("read units", say.ReadUnits, m.read, 0.03)

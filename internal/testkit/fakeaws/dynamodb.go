@@ -99,7 +99,7 @@ func (d *DynamoDB) call(ctx context.Context, c Call, do func(f *Fault) error) er
 
 // use notes what was consumed of a table.
 func (d *DynamoDB) use(t *table, hash value, read, write float64) {
-	d.meter.add(read, write, 0)
+	d.meter.table(t, read, write)
 	t.room.takes(hash, time.Now(), read, write)
 }
 
@@ -220,12 +220,12 @@ func (d *DynamoDB) judge(w *write) (was, is item, err error) {
 
 // commit does what judge answered, and counts its units; times is 2 in a transaction.
 func (d *DynamoDB) commit(w *write, was, is item, times float64) {
-	index := 0.0
 	if !w.check {
-		index = w.table.put(w.at, is, time.Now(), d.lag())
+		if index := w.table.put(w.at, is, time.Now(), d.lag()); index > 0 {
+			d.meter.index(w.table.index, 0, index)
+		}
 		d.watchExpiry(w, was, is)
 	}
-	d.meter.add(0, 0, index)
 	d.use(w.table, w.at.hash, 0, times*writeUnits(max(sizeOf(was), sizeOf(is))))
 }
 
@@ -1017,8 +1017,10 @@ func (d *DynamoDB) query(in *dynamodb.QueryInput, f *Fault) (*dynamodb.QueryOutp
 	units := readUnits(size)
 	if in.IndexName != nil {
 		units /= 2
+		d.meter.index(t.index, units, 0)
+	} else {
+		d.meter.table(t, units, 0)
 	}
-	d.meter.add(units, 0, 0)
 	room.takes(part, time.Now(), units, 0)
 	return out, nil
 }

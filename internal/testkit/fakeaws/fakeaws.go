@@ -85,9 +85,9 @@ var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "
 // understood, usually by t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
-		Names.Jobs:  newTable(key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'}, sort: key{"planAt", 'S'}}),
-		Names.Runs:  newTable(key{"job", 'N'}, key{"run", 'N'}, nil),
-		Names.State: newTable(key{"of", 'S'}, key{"key", 'S'}, nil),
+		Names.Jobs:  newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'}, sort: key{"planAt", 'S'}}),
+		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
+		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
 	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Dead: {}}}
 	return db, q
@@ -165,8 +165,12 @@ func only(in any, names ...string) error {
 type Units struct {
 	Read, Write float64 // of tables
 	Index       float64 // written to indexes
+	On          map[string]Used
 	Requests    map[string]int
 }
+
+// Used is what was read of a table, or of an index by its own name, and written to it.
+type Used struct{ Read, Write float64 }
 
 // meter counts units.
 type meter struct {
@@ -183,10 +187,26 @@ func (m *meter) request(op string) {
 	m.u.Requests[op]++
 }
 
-func (m *meter) add(read, write, index float64) {
+func (m *meter) add(on string, read, write float64) {
+	if m.u.On == nil {
+		m.u.On = map[string]Used{}
+	}
+	was := m.u.On[on]
+	m.u.On[on] = Used{was.Read + read, was.Write + write}
+}
+
+func (m *meter) table(t *table, read, write float64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.u.Read, m.u.Write, m.u.Index = m.u.Read+read, m.u.Write+write, m.u.Index+index
+	m.u.Read, m.u.Write = m.u.Read+read, m.u.Write+write
+	m.add(t.name, read, write)
+}
+
+func (m *meter) index(x *index, read, write float64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.u.Read, m.u.Index = m.u.Read+read, m.u.Index+write
+	m.add(x.name, read, write)
 }
 
 // take answers what was counted since it was last asked.

@@ -58,17 +58,18 @@ type entry struct {
 }
 
 type table struct {
+	name       string
 	hash, sort key
 	parts      map[value][]*entry
 	index      *index
 	room       room
 }
 
-func newTable(hash, sort key, x *index) *table {
+func newTable(name string, hash, sort key, x *index) *table {
 	if x != nil {
 		x.parts = map[value][]placed{}
 	}
-	return &table{hash: hash, sort: sort, parts: map[value][]*entry{}, index: x}
+	return &table{name: name, hash: hash, sort: sort, parts: map[value][]*entry{}, index: x}
 }
 
 // place is where an item stands.
