@@ -22,15 +22,23 @@ const TokenFor = 10 * time.Second
 // lookEvery is how often a process looks.
 const lookEvery = 20 * time.Second
 
-// Pulse is the sign of life of a deployment. While nobody gave one, executors
-// could not beat: whoever comes first afterwards notes the outage, before it
-// judges by heartbeats.
+// A store that answers no look for longer than refusedFor takes no heartbeats
+// either; as that may have begun unseen, up to unseen before the first such look.
+const (
+	refusedFor = 5 * time.Second
+	unseen     = time.Minute
+)
+
+// Pulse is the sign of life of a deployment. While nobody gave one, or the store
+// refused all, executors could not beat: whoever comes first afterwards notes the
+// outage, before it judges by heartbeats.
 type Pulse struct {
 	e   *engine.Engine
 	log *slog.Logger
 
-	mu     sync.Mutex
-	looked time.Time
+	mu      sync.Mutex
+	looked  time.Time // when a look was answered last
+	refused time.Time // the first one since that was not; zero: none
 }
 
 // NewPulse makes a Pulse.
@@ -42,17 +50,34 @@ func (p *Pulse) Look(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	if now.Sub(p.looked).Abs() < lookEvery {
+	if p.refused.IsZero() && now.Sub(p.looked).Abs() < lookEvery {
 		return nil
 	}
-	if err := p.look(ctx, now); err != nil {
-		return err
-	}
-	p.looked = now
-	return nil
+	return p.look(ctx, now)
 }
 
+// look is to be called with the lock held.
 func (p *Pulse) look(ctx context.Context, now time.Time) error {
+	err := p.silence(ctx, now)
+	if err == nil && !p.refused.IsZero() && now.Sub(p.refused) > refusedFor {
+		from := p.refused.Add(-unseen)
+		if p.looked.After(from) {
+			from = p.looked
+		}
+		p.log.Warn("heartbeats could not be stored", "from", from, "to", now)
+		err = registry.NoteOutage(ctx, p.e.Tick, from, now, core.BeatExpiry)
+	}
+	switch {
+	case err == nil:
+		p.looked, p.refused = now, time.Time{}
+	case p.refused.IsZero():
+		p.refused = now
+	}
+	return err
+}
+
+// silence notes that nobody was there to plan.
+func (p *Pulse) silence(ctx context.Context, now time.Time) error {
 	if _, err := p.e.Dispatch.Global(ctx); err != nil { // that of a fence too
 		return fmt.Errorf("read global item: %w", err)
 	}
@@ -76,6 +101,8 @@ func (p *Pulse) look(ctx context.Context, now time.Time) error {
 
 // Beat gives the sign of life, once a minute.
 func (p *Pulse) Beat(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	now := time.Now()
 	if err := p.look(ctx, now); err != nil {
 		return err

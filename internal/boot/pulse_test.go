@@ -1,11 +1,14 @@
 package boot
 
 import (
+	"context"
 	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -51,5 +54,69 @@ func TestPulse(t *testing.T) {
 		do(sends.Look(t.Context()))
 		do(tick.Beat(t.Context()))
 		noted(last, up)
+	})
+}
+
+// refusing is a store that answers nothing for a while.
+type refusing struct {
+	dispatch.Store
+	until *time.Time
+}
+
+func (r refusing) Global(ctx context.Context) (core.Global, error) {
+	if time.Now().Before(*r.until) {
+		return core.Global{}, core.ErrThrottled
+	}
+	return r.Store.Global(ctx)
+}
+
+// TestPulseOfARefusingStore: a heartbeat that is stored is up to a minute old, so a
+// minute in which the store refuses all would expire executors that did beat. Whoever
+// saw that notes it before it judges; an error that is gone at once is none.
+func TestPulseOfARefusingStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(memory.Options{})
+		var until time.Time
+		e.Dispatch = refusing{e.Dispatch, &until}
+		sends := NewPulse(e, slog.New(slog.DiscardHandler))
+		live := func(age time.Duration) bool {
+			t.Helper()
+			if err := sends.Look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			g, err := e.Tick.Global(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := core.Executor{App: "a", Address: "http://10.0.0.1:1", Beat: time.Now().Add(-age)}
+			return len(core.Live([]core.Executor{x}, g, time.Now(), core.BeatExpiry)) == 1
+		}
+		if live(100 * time.Second) {
+			t.Fatal("live 100 s after its beat")
+		}
+		time.Sleep(lookEvery) // of the bubble
+		until = time.Now().Add(time.Second)
+		if err := sends.Look(t.Context()); err == nil {
+			t.Fatal("a look at what refuses was answered")
+		}
+		time.Sleep(time.Second)
+		if live(100 * time.Second) {
+			t.Error("a refusal that was over after a second revived it")
+		}
+		time.Sleep(lookEvery)
+		until = time.Now().Add(time.Minute)
+		for time.Now().Before(until) {
+			if err := sends.Look(t.Context()); err == nil {
+				t.Fatal("a look at what refuses was answered")
+			}
+			time.Sleep(5 * time.Second)
+		}
+		if !live(121 * time.Second) {
+			t.Error("it counts as expired, though its beats were refused")
+		}
+		time.Sleep(core.BeatExpiry + time.Second)
+		if live(100 * time.Second) {
+			t.Error("it is live for good")
+		}
 	})
 }
