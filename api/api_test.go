@@ -314,7 +314,7 @@ func TestJobs(t *testing.T) {
 	f := newFixture(t)
 	f.shop()
 	ctx := t.Context()
-	job, err := client.Decode[api.Job](f.c.GetJob(ctx, "shop", "report"))
+	job, err := f.c.GetJob(ctx, "shop", "report")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestJobs(t *testing.T) {
 	if len(job.Next) != 5 || job.Words == "" {
 		t.Errorf("next %v, words %q", job.Next, job.Words)
 	}
-	byNumber, err := client.Decode[api.Job](f.c.GetJobByNumber(ctx, fmt.Sprint(job.ID)))
+	byNumber, err := f.c.GetJobByNumber(ctx, fmt.Sprint(job.ID))
 	if err != nil || byNumber.Name != "report" {
 		t.Errorf("by number: %+v, %v", byNumber, err)
 	}
@@ -337,53 +337,53 @@ func TestJobs(t *testing.T) {
 	if all := f.must("GET", "/v1/changes", "") + f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/apps/shop", ""); strings.Contains(all, "-token") {
 		t.Errorf("a token is shown: %s", all)
 	}
-	res, err := client.Decode[api.StateResult](f.c.PauseJob(ctx, "shop", "report", api.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)}))
+	res, err := f.c.PauseJob(ctx, "shop", "report", api.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)})
 	if err != nil || !res.Changed || res.State != "paused" || res.Until.IsZero() {
 		t.Errorf("pause: %+v, %v", res, err)
 	}
-	changes, err := client.Decode[api.ChangeList](f.c.ListChanges(ctx, &api.ListChangesParams{Job: "shop/report", Limit: 1}))
+	changes, err := f.c.ListChanges(ctx, api.ListChangesParams{Job: "shop/report", Limit: 1})
 	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].Reason != "db upgrade" || changes.Changes[0].Job != "shop/report" {
 		t.Errorf("changes: %+v, %v", changes, err)
 	}
-	page, err := client.Decode[api.JobPage](f.c.ListJobs(ctx, &api.ListJobsParams{State: []string{"paused"}, Last: true}))
+	page, err := f.c.ListJobs(ctx, api.ListJobsParams{State: []string{"paused"}, Last: true})
 	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) == 0 || !page.Jobs[0].Next[0].After(page.Jobs[0].Pause.Until) {
 		t.Errorf("paused: %+v, %v", page, err)
 	}
-	if res, err := client.Decode[api.StateResult](f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{})); err != nil || res.State != "started" {
+	if res, err := f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{}); err != nil || res.State != "started" {
 		t.Errorf("resume: %+v, %v", res, err)
 	}
 	for _, path := range []string{"/v1/pause", "/v1/resume", "/v1/apps/shop/pause", "/v1/apps/shop/resume"} {
 		f.must("POST", path, "")
 	}
-	upcoming, err := client.Decode[api.Upcoming](f.c.ListUpcoming(ctx, &api.ListUpcomingParams{For: "2d"}))
+	upcoming, err := f.c.ListUpcoming(ctx, api.ListUpcomingParams{For: "2d"})
 	if err != nil || len(upcoming.Upcoming) != 2 || upcoming.Upcoming[0].Timezone != "Europe/Berlin" {
 		t.Errorf("upcoming: %+v, %v", upcoming, err)
 	}
-	preview, err := client.Decode[api.Preview](f.c.Preview(ctx, api.PreviewRequest{Schedule: api.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3}))
+	preview, err := f.c.Preview(ctx, api.PreviewRequest{Schedule: api.Schedule{Crontab: "0 9 * * 1-5"}, Count: 3})
 	if err != nil || len(preview.Next) != 3 {
 		t.Errorf("preview: %+v, %v", preview, err)
 	}
-	audit, err := client.Decode[api.Audit](f.c.Audit(ctx, &api.AuditParams{From: time.Now().Add(-time.Hour), To: time.Now()}))
+	audit, err := f.c.Audit(ctx, api.AuditParams{From: time.Now().Add(-time.Hour), To: time.Now()})
 	if err != nil || audit.Jobs != 1 || audit.Unaccounted != 0 {
 		t.Errorf("audit: %+v, %v", audit, err)
 	}
-	status, err := client.Decode[api.Status](f.c.GetStatus(ctx))
+	status, err := f.c.GetStatus(ctx)
 	if err != nil || status.Version != "test" || status.Pause == nil {
 		t.Errorf("status: %+v, %v", status, err)
 	}
-	execs, err := client.Decode[api.ExecutorList](f.c.ListExecutors(ctx, "web"))
+	execs, err := f.c.ListExecutors(ctx, "web")
 	if err != nil || len(execs.Executors) != 1 || !execs.Executors[0].Fixed {
 		t.Errorf("executors: %+v, %v", execs, err)
 	}
 	if text := f.must("GET", "/v1/openapi.yaml", ""); !strings.HasPrefix(text, "openapi: 3") {
 		t.Errorf("document: %.40q", text)
 	}
-	del, err := client.Decode[api.JobResult](f.c.DeleteJob(ctx, "shop", "report", &api.DeleteJobParams{}))
+	del, err := f.c.DeleteJob(ctx, "shop", "report", api.DeleteJobParams{})
 	if err != nil || del.Change != "deleted" {
 		t.Errorf("delete: %+v, %v", del, err)
 	}
-	_, err = client.Decode[api.Job](f.c.GetJob(ctx, "shop", "report"))
-	if r, ok := errors.AsType[*client.Refusal](err); !ok || r.Code != "not-found" || r.Status != 404 {
+	_, err = f.c.GetJob(ctx, "shop", "report")
+	if r, ok := errors.AsType[*client.Error](err); !ok || r.Code != "not-found" || r.Status != 404 {
 		t.Errorf("after the delete: %v", err)
 	}
 }
@@ -430,35 +430,35 @@ func TestRuns(t *testing.T) {
 	ctx := t.Context()
 	at := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
 	empty := ""
-	res, err := client.Decode[api.TriggerResult](f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"}))
+	res, err := f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"})
 	if err != nil || !res.Waiting || res.Existing || res.Run.Params == nil || res.Run.Cause != "manual" || res.Run.By != "ann" || res.Run.Job != "shop/report" {
 		t.Fatalf("trigger: %+v, %v", res, err)
 	}
 	if !res.Run.ScheduledAt.Equal(at) || res.Run.LatenessMs != nil || fmt.Sprint(res.Run.LogID) != res.Run.ID {
 		t.Errorf("run: %+v", res.Run)
 	}
-	again, err := client.Decode[api.TriggerResult](f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1"}))
+	again, err := f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1"})
 	if err != nil || !again.Existing || again.Run.ID != res.Run.ID {
 		t.Errorf("again: %+v, %v", again, err)
 	}
-	for name, get := range map[string]func() (*http.Response, error){
-		"by ID":  func() (*http.Response, error) { return f.c.GetRun(ctx, res.Run.ID) },
-		"by key": func() (*http.Response, error) { return f.c.GetRunByKey(ctx, "shop", "report", "k1") },
+	for name, get := range map[string]func() (api.Run, error){
+		"by ID":  func() (api.Run, error) { return f.c.GetRun(ctx, res.Run.ID) },
+		"by key": func() (api.Run, error) { return f.c.GetRunByKey(ctx, "shop", "report", "k1") },
 	} {
-		if run, err := client.Decode[api.Run](get()); err != nil || run.ID != res.Run.ID {
+		if run, err := get(); err != nil || run.ID != res.Run.ID {
 			t.Errorf("%s: %+v, %v", name, run, err)
 		}
 	}
-	waiting, err := client.Decode[api.RunPage](f.c.ListWaiting(ctx, "shop", "report", nil))
+	waiting, err := f.c.ListWaiting(ctx, "shop", "report", api.ListWaitingParams{})
 	if err != nil || len(waiting.Runs) != 1 {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 	later, other := at.Add(time.Hour), "other"
-	change, err := client.Decode[api.TriggerResult](f.c.ChangeByKey(ctx, "shop", "report", "k1", api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}}))
+	change, err := f.c.ChangeByKey(ctx, "shop", "report", "k1", api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}})
 	if err != nil || change.Run.ID != res.Run.ID || !change.Run.ScheduledAt.Equal(later) || *change.Run.Params != other || !change.Waiting || len(change.Run.Addresses) != 1 {
 		t.Errorf("change: %+v, %v", change, err)
 	}
-	change, err = client.Decode[api.TriggerResult](f.c.ChangeRun(ctx, res.Run.ID, api.TriggerChange{At: at, Addresses: &[]string{}}))
+	change, err = f.c.ChangeRun(ctx, res.Run.ID, api.TriggerChange{At: at, Addresses: &[]string{}})
 	if err != nil || !change.Run.ScheduledAt.Equal(at) || *change.Run.Params != other || len(change.Run.Addresses) != 0 {
 		t.Errorf("change by ID: %+v, %v", change, err)
 	}
@@ -467,7 +467,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%s: %d %s", body, status, answer)
 		}
 	}
-	stop, err := client.Decode[api.StopResult](f.c.CancelByKey(ctx, "shop", "report", "k1"))
+	stop, err := f.c.CancelByKey(ctx, "shop", "report", "k1")
 	if err != nil || !slices.Equal(stop.Cancelled, []string{res.Run.ID}) || stop.Job != "shop/report" {
 		t.Errorf("cancel: %+v, %v", stop, err)
 	}
@@ -489,19 +489,19 @@ func TestRuns(t *testing.T) {
 	if err := f.finish.End(ctx, []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	runs, err := client.Decode[api.RunPage](f.c.ListRuns(ctx, &api.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}}))
+	runs, err := f.c.ListRuns(ctx, api.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
 	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" || runs.Runs[0].Timezone != "Europe/Berlin" {
 		t.Errorf("runs: %+v, %v", runs, err)
 	}
-	log, err := client.Decode[api.Log](f.c.GetLog(ctx, second.Run.ID, &api.GetLogParams{From: 2}))
+	log, err := f.c.GetLog(ctx, second.Run.ID, api.GetLogParams{From: 2})
 	if err != nil || log.Text != "two\nthree\n" || log.Next != 4 || !log.End {
 		t.Errorf("log: %+v, %v", log, err)
 	}
-	_, err = client.Decode[api.Run](f.c.GetRunAt(ctx, "shop", "report", "2026-01-01T02:30"))
-	if r, ok := errors.AsType[*client.Refusal](err); !ok || r.Code != "not-found" {
+	_, err = f.c.GetRunAt(ctx, "shop", "report", "2026-01-01T02:30")
+	if r, ok := errors.AsType[*client.Error](err); !ok || r.Code != "not-found" {
 		t.Errorf("an instant without a run: %v", err)
 	}
-	if _, err := client.Decode[api.StopResult](f.c.KillJob(ctx, "shop", "report", nil)); err != nil {
+	if _, err := f.c.KillJob(ctx, "shop", "report", api.KillJobParams{}); err != nil {
 		t.Errorf("kill: %v", err)
 	}
 }
@@ -512,7 +512,7 @@ func TestApply(t *testing.T) {
 	ctx := t.Context()
 	apply := func(body api.ApplyRequest) api.ApplyResult {
 		t.Helper()
-		res, err := client.Decode[api.ApplyResult](f.c.Apply(ctx, body))
+		res, err := f.c.Apply(ctx, body)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -717,11 +717,11 @@ func TestNoServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := client.Decode[api.Status](c.GetStatus(t.Context())); err == nil || !strings.Contains(err.Error(), "is it a tickring server") {
+	if _, err := c.GetStatus(t.Context()); err == nil || !strings.Contains(err.Error(), "is it a tickring server") {
 		t.Errorf("another server: %v", err)
 	}
 	server.Close()
-	if _, err := client.Decode[api.Status](c.GetStatus(t.Context())); !errors.Is(err, client.ErrNoAnswer) {
+	if _, err := c.GetStatus(t.Context()); !errors.Is(err, client.ErrNoAnswer) {
 		t.Errorf("no server: %v", err)
 	}
 	for _, endpoint := range []string{"", "127.0.0.1:7700", "ftp://x", "http://"} {

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -256,7 +255,7 @@ func TestApplyIsBounded(t *testing.T) {
 	})
 	f := newFixture(t)
 	for _, body := range []api.ApplyRequest{{Jobs: make([]api.JobSpec, api.MaxApplyJobs+1)}, {Apps: make([]api.AppSpec, api.MaxApplyApps+1)}} {
-		_, err := client.Decode[api.ApplyResult](f.c.Apply(t.Context(), body))
+		_, err := f.c.Apply(t.Context(), body)
 		if err == nil || !strings.Contains(err.Error(), "allowed are 500 and 100: send the apps first, then the jobs in parts") {
 			t.Errorf("%v", err)
 		}

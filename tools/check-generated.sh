@@ -2,7 +2,7 @@
 # Fails when generated code differs from what its sources give. CI runs it.
 set -eu
 cd "$(dirname "$0")/.."
-generated="api/gen.go api/client/client.go"
+generated="api/gen.go api/client/models.go"
 before=$(cat $generated | sha256sum)
 go generate ./api
 if [ "$before" != "$(cat $generated | sha256sum)" ]; then

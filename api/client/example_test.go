@@ -26,17 +26,17 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	res, err := client.Decode[client.ApplyResult](c.Apply(ctx, client.ApplyRequest{
+	res, err := c.Apply(ctx, client.ApplyRequest{
 		Apps: []client.AppSpec{{Name: "web", Executors: []string{"call:https://example.com"}}},
 		Jobs: []client.JobSpec{{App: "web", Name: "warmup", Handler: "/warm", Schedule: client.Schedule{Every: "5m"}}},
-	}))
+	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
 	fmt.Println(res.Jobs[0].App, res.Jobs[0].Name, res.Jobs[0].Change)
 
-	_, err = client.Decode[client.Job](c.GetJob(ctx, "web", "none"))
+	_, err = c.GetJob(ctx, "web", "none")
 	fmt.Println(err)
 	// Output:
 	// web warmup created

@@ -82,7 +82,7 @@ func (a *applying) ask(first bool, apps []int, s spanOfJobs, dry bool) error {
 	for _, i := range apps {
 		body.Apps = append(body.Apps, a.apps[i])
 	}
-	res, err := part(a.e, first, func() (api.ApplyResult, error) { return client.Decode[api.ApplyResult](a.cl.Apply(a.e.Ctx, body)) })
+	res, err := part(a.e, first, func() (api.ApplyResult, error) { return a.cl.Apply(a.e.Ctx, body) })
 	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
 		half := s.from + n/2
 		if err := a.ask(first, apps, spanOfJobs{s.from, half}, dry); err != nil {
@@ -107,7 +107,7 @@ func (a *applying) ask(first bool, apps []int, s spanOfJobs, dry bool) error {
 // tooMuch reports that a server was there, and what is before it gave no answer of
 // its own: it was too long, or came too late.
 func tooMuch(err error) bool {
-	_, refused := errors.AsType[*client.Refusal](err)
+	_, refused := errors.AsType[*client.Error](err)
 	return !refused && !errors.Is(err, client.ErrNoAnswer)
 }
 
@@ -162,7 +162,7 @@ func (a *applying) left() error {
 		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
 	}
 	for params := (api.ListJobsParams{Set: a.set, Limit: 100}); ; {
-		page, err := part(a.e, false, func() (api.JobPage, error) { return client.Decode[api.JobPage](a.cl.ListJobs(a.e.Ctx, &params)) })
+		page, err := part(a.e, false, func() (api.JobPage, error) { return a.cl.ListJobs(a.e.Ctx, params) })
 		if err != nil {
 			return err
 		}
@@ -221,7 +221,7 @@ func (a *applying) store() error {
 	}
 	for i := range a.res.Apps[len(a.apps):] {
 		app := &a.res.Apps[len(a.apps)+i]
-		_, err := part(a.e, false, func() (struct{}, error) { return client.Decode[struct{}](a.cl.DeleteApp(a.e.Ctx, app.Name)) })
+		_, err := part(a.e, false, func() (api.AppResult, error) { return a.cl.DeleteApp(a.e.Ctx, app.Name) })
 		if app.Error, err = refusedOf(err); err != nil {
 			return err
 		}
@@ -236,7 +236,7 @@ func (a *applying) store() error {
 func (a *applying) remove(j *api.JobResult) error {
 	rev := j.Rev
 	_, err := part(a.e, false, func() (api.JobResult, error) {
-		return client.Decode[api.JobResult](a.cl.DeleteJob(a.e.Ctx, j.App, j.Name, &api.DeleteJobParams{IfRev: &rev}))
+		return a.cl.DeleteJob(a.e.Ctx, j.App, j.Name, api.DeleteJobParams{IfRev: &rev})
 	})
 	if j.Error, err = refusedOf(err); j.Error != nil {
 		j.Change = "refused"
@@ -247,12 +247,12 @@ func (a *applying) remove(j *api.JobResult) error {
 // refusedOf is what was refused of one thing; what is not there any more was done by
 // somebody faster. Any other error ends the command.
 func refusedOf(err error) (*api.Error, error) {
-	r, is := errors.AsType[*client.Refusal](err)
+	r, is := errors.AsType[*client.Error](err)
 	switch {
 	case !is:
 		return nil, err
 	case r.Code == string(core.CodeNotFound):
 		return nil, nil
 	}
-	return &api.Error{Code: r.Code, Field: r.Field, Value: r.Value, Message: r.Message}, nil
+	return r, nil
 }

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -29,7 +28,7 @@ func (c *upcomeCmd) Run(e *Env) error {
 	params := api.ListUpcomingParams{App: c.App, For: c.For, Limit: c.Limit}
 	_, err = pages(e, "", pageOf[api.Upcoming]{
 		ask: func(string) (api.Upcoming, error) {
-			return client.Decode[api.Upcoming](cl.ListUpcoming(e.Ctx, &params))
+			return cl.ListUpcoming(e.Ctx, params)
 		},
 		add: func(page *api.Upcoming) string {
 			addUpcoming(&res, page, c.Limit)
@@ -115,7 +114,7 @@ func (c *auditCmd) Run(e *Env) error {
 	at, err := pages(e, c.After, pageOf[api.Audit]{
 		ask: func(after string) (api.Audit, error) {
 			params.After = after
-			return client.Decode[api.Audit](cl.Audit(e.Ctx, &params))
+			return cl.Audit(e.Ctx, params)
 		},
 		add: func(page *api.Audit) string { return addAudit(&a, page) },
 		told: func() string {
@@ -289,7 +288,7 @@ func (c *execsCmd) Run(e *Env) error {
 	}
 	all := api.ExecutorList{Executors: []api.Executor{}}
 	for _, name := range names {
-		list, err := client.Decode[api.ExecutorList](cl.ListExecutors(e.Ctx, name))
+		list, err := cl.ListExecutors(e.Ctx, name)
 		if err != nil {
 			return err
 		}
@@ -331,7 +330,7 @@ func (c *changeCmd) Run(e *Env) error {
 	default:
 		return core.Invalid("what", c.What, "a job (app/name) or an app is expected")
 	}
-	list, err := client.Decode[api.ChangeList](cl.ListChanges(e.Ctx, &params))
+	list, err := cl.ListChanges(e.Ctx, params)
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) e
 		for _, j := range part {
 			req.Jobs = append(req.Jobs, api.JobSpecOf(j))
 		}
-		if _, err = client.Decode[api.ApplyResult](c.Apply(ctx, req)); err != nil {
+		if _, err = c.Apply(ctx, req); err != nil {
 			return err
 		}
 	}

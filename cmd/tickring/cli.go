@@ -149,7 +149,7 @@ func exitOf(err error) int {
 	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
 	}
-	if e, ok := errors.AsType[*client.Refusal](err); ok {
+	if e, ok := errors.AsType[*client.Error](err); ok {
 		return exitOfCode(e.Code)
 	}
 	if e, ok := errors.AsType[*core.Error](err); ok {
@@ -223,7 +223,7 @@ func (e *Env) errorText(err error) string {
 	if errors.Is(err, client.ErrNoAnswer) {
 		return err.Error() + "\nis it running? start one here with: tickring serve"
 	}
-	if r, ok := errors.AsType[*client.Refusal](err); ok && r.Code == string(core.CodeUnauthorized) {
+	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
 		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine", e.endpoint, e.tokenFrom)
 	}
 	return err.Error() + e.nameHint(err)

@@ -41,10 +41,10 @@ func (c *doctorCmd) Run(e *Env) error {
 	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server")
 	if err == nil {
 		began := time.Now()
-		own, err := client.Decode[api.Facts](cl.GetFacts(ctx))
+		own, err := cl.GetFacts(ctx)
 		f.Took = time.Since(began)
 		f.Now = began.Add(f.Took / 2)
-		r, refused := errors.AsType[*client.Refusal](err)
+		r, refused := errors.AsType[*client.Error](err)
 		switch {
 		case err == nil:
 			f.Own = &own
@@ -102,7 +102,7 @@ func (c *doctorCmd) Run(e *Env) error {
 // canary is the last run that ended of the job by which the deployment watches
 // itself; nil where there is no such job, or it cannot be asked.
 func canary(ctx context.Context, cl *client.Client) *doctor.Canary {
-	page, err := client.Decode[api.RunPage](cl.ListRuns(ctx, &api.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10}))
+	page, err := cl.ListRuns(ctx, api.ListRunsParams{Job: stack.CanaryApp + "/" + stack.CanaryJob, To: time.Now(), Limit: 10})
 	if err != nil {
 		return nil
 	}

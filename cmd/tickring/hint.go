@@ -40,7 +40,7 @@ func flagHint(err error) string {
 
 // nameHint names the job or app that may be meant by one that is not there.
 func (e *Env) nameHint(err error) string {
-	r, ok := errors.AsType[*client.Refusal](err)
+	r, ok := errors.AsType[*client.Error](err)
 	if !ok || e.found == nil {
 		return ""
 	}
@@ -58,7 +58,7 @@ func (e *Env) nameHint(err error) string {
 			names = append(names, a.Name)
 		}
 	} else {
-		page, err := client.Decode[api.JobPage](e.found.ListJobs(e.Ctx, &api.ListJobsParams{Limit: 1000}))
+		page, err := e.found.ListJobs(e.Ctx, api.ListJobsParams{Limit: 1000})
 		if err != nil {
 			return ""
 		}

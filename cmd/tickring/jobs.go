@@ -3,7 +3,6 @@ package main
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"net/netip"
 	"net/url"
@@ -13,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
 	"github.com/tickring/tickring/server"
@@ -382,7 +380,7 @@ func (c *createCmd) Run(e *Env) error {
 		return err
 	}
 	body := api.ApplyRequest{}
-	known, err := client.Decode[api.App](cl.GetApp(e.Ctx, app))
+	known, err := cl.GetApp(e.Ctx, app)
 	switch {
 	case err == nil:
 	case exitOf(err) == exitNotFound:
@@ -414,25 +412,25 @@ func (c *createCmd) Run(e *Env) error {
 		body.Apps = []api.AppSpec{{Name: app, Executors: executors, IfRev: &none}}
 	}
 	body.Jobs = []api.JobSpec{spec}
-	res, err := client.Decode[api.ApplyResult](cl.Apply(e.Ctx, body))
+	res, err := cl.Apply(e.Ctx, body)
 	if err != nil {
 		return err
 	}
 	for _, a := range res.Apps {
 		if a.Error != nil {
-			return refusal(a.Error)
+			return a.Error
 		}
 	}
 	if len(res.Jobs) != 1 {
 		return fmt.Errorf("the server did not say what became of %s", c.Job)
 	}
 	if err := res.Jobs[0].Error; err != nil {
-		return c.hint(refusal(err))
+		return c.hint(err)
 	}
 	if e.json() {
 		return e.printJSON(appliedOf(&res))
 	}
-	j, err := client.Decode[api.Job](cl.GetJob(e.Ctx, app, name))
+	j, err := cl.GetJob(e.Ctx, app, name)
 	if err != nil {
 		return err
 	}
@@ -456,18 +454,14 @@ func (c *createCmd) Run(e *Env) error {
 }
 
 // hint adds to a refusal which flag is meant by a field of the file.
-func (c *createCmd) hint(err error) error {
-	r, ok := errors.AsType[*client.Refusal](err)
-	if !ok {
-		return err
-	}
+func (c *createCmd) hint(r *api.Error) error {
 	switch {
 	case c.Cron != "" && strings.HasPrefix(r.Field, "schedule.cron") && len(strings.Fields(c.Cron)) == 5:
 		r.Message += fmt.Sprintf(" (here: --crontab '%s')", c.Cron)
 	case c.Crontab != "" && strings.HasPrefix(r.Field, "schedule.crontab") && len(strings.Fields(c.Crontab)) > 5:
 		r.Message += fmt.Sprintf(" (here: --cron '%s')", c.Crontab)
 	}
-	return err
+	return r
 }
 
 // neverCalled refuses a URL whose host is an IP address that no server may call.
@@ -484,11 +478,6 @@ func neverCalled(text, base string) error {
 		return core.Invalid("call", text, err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and reserved ranges")
 	}
 	return nil
-}
-
-// refusal is the error of one thing among others.
-func refusal(e *api.Error) error {
-	return &client.Refusal{Code: e.Code, Field: e.Field, Value: e.Value, Message: e.Message}
 }
 
 func reaches(executors []string) string {
@@ -611,7 +600,7 @@ func (e *Env) app(name string) (api.App, error) {
 	if err != nil {
 		return api.App{}, err
 	}
-	return client.Decode[api.App](c.GetApp(e.Ctx, name))
+	return c.GetApp(e.Ctx, name)
 }
 
 func (e *Env) export(apps []api.App, jobs []api.Job) error {
@@ -647,7 +636,7 @@ func (e *Env) printJobs(jobs []api.Job) error {
 	if err != nil {
 		return err
 	}
-	status, err := client.Decode[api.Status](c.GetStatus(e.Ctx))
+	status, err := c.GetStatus(e.Ctx)
 	if err != nil {
 		return err
 	}
@@ -722,7 +711,7 @@ func (c *descCmd) Run(e *Env) error {
 	var waiting []api.Run
 	_, err = pages(e, "", pageOf[api.RunPage]{
 		ask: func(after string) (api.RunPage, error) {
-			return client.Decode[api.RunPage](cl.ListWaiting(e.Ctx, j.App, j.Name, &api.ListWaitingParams{After: after}))
+			return cl.ListWaiting(e.Ctx, j.App, j.Name, api.ListWaitingParams{After: after})
 		},
 		add: func(page *api.RunPage) string {
 			waiting = append(waiting, page.Runs...)
@@ -870,7 +859,7 @@ func (c *descCmd) app(e *Env) error {
 	if err != nil {
 		return err
 	}
-	list, err := client.Decode[api.ExecutorList](cl.ListExecutors(e.Ctx, a.Name))
+	list, err := cl.ListExecutors(e.Ctx, a.Name)
 	if err != nil {
 		return err
 	}
@@ -934,7 +923,7 @@ func (c *deleteCmd) Run(e *Env) error {
 		if err := core.CheckAppName("app", c.What); err != nil {
 			return err
 		}
-		res, err := client.Decode[api.AppResult](cl.DeleteApp(e.Ctx, c.What))
+		res, err := cl.DeleteApp(e.Ctx, c.What)
 		if err != nil {
 			return err
 		}
@@ -951,7 +940,7 @@ func (c *deleteCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	res, err := client.Decode[api.JobResult](cl.DeleteJob(e.Ctx, app, name, &api.DeleteJobParams{}))
+	res, err := cl.DeleteJob(e.Ctx, app, name, api.DeleteJobParams{})
 	if err != nil {
 		return err
 	}
@@ -978,7 +967,7 @@ func (c *giveCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	res, err := client.Decode[api.JobResult](cl.GiveBackJob(e.Ctx, app, name))
+	res, err := cl.GiveBackJob(e.Ctx, app, name)
 	if err != nil {
 		return err
 	}
@@ -1040,17 +1029,17 @@ func pauseOrResume(e *Env, what string, all bool, reason, until string, pause bo
 	var res api.StateResult
 	switch {
 	case all && pause:
-		res, err = client.Decode[api.StateResult](cl.PauseAll(e.Ctx, body))
+		res, err = cl.PauseAll(e.Ctx, body)
 	case all:
-		res, err = client.Decode[api.StateResult](cl.ResumeAll(e.Ctx, goOn))
+		res, err = cl.ResumeAll(e.Ctx, goOn)
 	case name != "" && pause:
-		res, err = client.Decode[api.StateResult](cl.PauseJob(e.Ctx, app, name, body))
+		res, err = cl.PauseJob(e.Ctx, app, name, body)
 	case name != "":
-		res, err = client.Decode[api.StateResult](cl.ResumeJob(e.Ctx, app, name, goOn))
+		res, err = cl.ResumeJob(e.Ctx, app, name, goOn)
 	case pause:
-		res, err = client.Decode[api.StateResult](cl.PauseApp(e.Ctx, what, body))
+		res, err = cl.PauseApp(e.Ctx, what, body)
 	default:
-		res, err = client.Decode[api.StateResult](cl.ResumeApp(e.Ctx, what, goOn))
+		res, err = cl.ResumeApp(e.Ctx, what, goOn)
 	}
 	if err != nil {
 		return err

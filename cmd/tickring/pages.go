@@ -67,7 +67,7 @@ func part[T any](e *Env, first bool, ask func() (T, error)) (T, error) {
 // passes reports whether the same may work in a moment. What stands before a server
 // and answers in its place says that it asked too much, or waited too long.
 func passes(err error) bool {
-	if r, ok := errors.AsType[*client.Refusal](err); ok {
+	if r, ok := errors.AsType[*client.Error](err); ok {
 		return r.Code == string(core.CodeUnavailable) || r.Code == string(core.CodeInternal)
 	}
 	return errors.Is(err, client.ErrNoAnswer)
@@ -183,7 +183,7 @@ func (e *Env) runPage(cl *client.Client, params api.ListRunsParams, limit int) (
 	_, err := pages(e, params.After, pageOf[api.RunPage]{
 		ask: func(after string) (api.RunPage, error) {
 			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
-			return client.Decode[api.RunPage](cl.ListRuns(e.Ctx, &params))
+			return cl.ListRuns(e.Ctx, params)
 		},
 		add: func(page *api.RunPage) string {
 			sum.Runs, sum.Skips = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...)
@@ -203,7 +203,7 @@ func (e *Env) replanAll(cl *client.Client, body api.ReplanRequest) (sum api.Repl
 	sum.Next, err = pages(e, body.After, pageOf[api.ReplanResult]{
 		ask: func(after string) (api.ReplanResult, error) {
 			body.After = after
-			return client.Decode[api.ReplanResult](cl.Replan(e.Ctx, body))
+			return cl.Replan(e.Ctx, body)
 		},
 		add:  func(page *api.ReplanResult) string { return addReplan(&sum, page) },
 		told: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 )
 
 type redriveCmd struct {
@@ -21,7 +20,7 @@ func (c *redriveCmd) Run(e *Env) error {
 	}
 	sum := api.RedriveResult{Letters: []api.DeadLetter{}}
 	for after := ""; ; {
-		res, err := client.Decode[api.RedriveResult](cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after}))
+		res, err := cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after})
 		if err != nil {
 			return err
 		}

@@ -66,13 +66,13 @@ func (e *Env) job(text string) (api.Job, error) {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
 			return api.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
 		}
-		return client.Decode[api.Job](c.GetJobByNumber(e.Ctx, text))
+		return c.GetJobByNumber(e.Ctx, text)
 	}
 	app, name, err := e.jobName(text)
 	if err != nil {
 		return api.Job{}, err
 	}
-	return client.Decode[api.Job](c.GetJob(e.Ctx, app, name))
+	return c.GetJob(e.Ctx, app, name)
 }
 
 // run reads a run by ID, as app/name@instant, or as app/name#key.
@@ -91,7 +91,7 @@ func (e *Env) run(text string) (api.Run, error) {
 		if _, err := core.ParseRunID(text); err != nil {
 			return api.Run{}, how
 		}
-		run, err := client.Decode[api.Run](c.GetRun(e.Ctx, text))
+		run, err := c.GetRun(e.Ctx, text)
 		return run, notRun(err, text)
 	}
 	app, name, err := e.jobName(job)
@@ -99,14 +99,14 @@ func (e *Env) run(text string) (api.Run, error) {
 		return api.Run{}, err
 	}
 	if byInstant {
-		return client.Decode[api.Run](c.GetRunAt(e.Ctx, app, name, at))
+		return c.GetRunAt(e.Ctx, app, name, at)
 	}
-	return client.Decode[api.Run](c.GetRunByKey(e.Ctx, app, name, key))
+	return c.GetRunByKey(e.Ctx, app, name, key)
 }
 
 // notRun adds to what is not there under a number what the ID of a run looks like.
 func notRun(err error, text string) error {
-	r, ok := errors.AsType[*client.Refusal](err)
+	r, ok := errors.AsType[*client.Error](err)
 	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
 		r.Message += "; a run is written as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs lists them"
 	}
@@ -122,7 +122,7 @@ func (e *Env) jobs(app string, last bool) ([]api.Job, error) {
 	jobs := []api.Job{}
 	params := api.ListJobsParams{App: app, Last: last, Limit: 1000}
 	_, err = pages(e, "", pageOf[api.JobPage]{
-		ask: func(string) (api.JobPage, error) { return client.Decode[api.JobPage](c.ListJobs(e.Ctx, &params)) },
+		ask: func(string) (api.JobPage, error) { return c.ListJobs(e.Ctx, params) },
 		add: func(page *api.JobPage) string {
 			jobs, params.After = append(jobs, page.Jobs...), page.Next
 			return behind(page.Next)
@@ -146,7 +146,7 @@ func (e *Env) apps() ([]api.App, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := client.Decode[api.AppList](c.ListApps(e.Ctx))
+	list, err := c.ListApps(e.Ctx)
 	return list.Apps, err
 }
 

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 )
 
 type fenceCmd struct{}
@@ -15,7 +14,7 @@ func (c *fenceCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	res, err := client.Decode[api.Generation](cl.Fence(e.Ctx))
+	res, err := cl.Fence(e.Ctx)
 	if err != nil {
 		return err
 	}
@@ -60,7 +59,7 @@ func (c *restoreFlags) run(e *Env, done string) error {
 	}
 	var sum api.RestoreResult
 	for {
-		res, err := client.Decode[api.RestoreResult](cl.Restore(e.Ctx, req))
+		res, err := cl.Restore(e.Ctx, req)
 		if err != nil {
 			if sum.Jobs > 0 {
 				return fmt.Errorf("%w\n%d jobs are done, and nothing works meanwhile: say the same again", err, sum.Jobs)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 )
 
@@ -33,7 +32,7 @@ func (c *triggerCmd) Run(e *Env) error {
 	}
 	body := api.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
 	if c.At != "" {
-		j, err := client.Decode[api.Job](cl.GetJob(e.Ctx, app, name))
+		j, err := cl.GetJob(e.Ctx, app, name)
 		if err != nil {
 			return err
 		}
@@ -41,7 +40,7 @@ func (c *triggerCmd) Run(e *Env) error {
 			return err
 		}
 	}
-	res, err := client.Decode[api.TriggerResult](cl.TriggerJob(e.Ctx, app, name, body))
+	res, err := cl.TriggerJob(e.Ctx, app, name, body)
 	if err != nil {
 		return err
 	}
@@ -103,7 +102,7 @@ func (c *editCmd) Run(e *Env) error {
 			return err
 		}
 	}
-	res, err := client.Decode[api.TriggerResult](cl.ChangeRun(e.Ctx, run.ID, body))
+	res, err := cl.ChangeRun(e.Ctx, run.ID, body)
 	if err != nil {
 		return err
 	}
@@ -140,7 +139,7 @@ func (e *Env) follow(run api.Run) (api.Run, error) {
 			return run, fmt.Errorf("no longer waited for: it goes on; how it goes: tickring run %s", run.ID)
 		}
 		wait = min(wait*3/2, time.Second)
-		next, err := client.Decode[api.Run](cl.GetRun(e.Ctx, run.ID))
+		next, err := cl.GetRun(e.Ctx, run.ID)
 		switch {
 		case err == nil:
 			run, fails = next, 0
@@ -206,7 +205,7 @@ func (c *killCmd) Run(e *Env) error {
 			return notRun(err, c.What)
 		}
 		ask = func(after string) (api.StopResult, error) {
-			return client.Decode[api.StopResult](cl.KillJob(e.Ctx, app, name, &api.KillJobParams{After: after}))
+			return cl.KillJob(e.Ctx, app, name, api.KillJobParams{After: after})
 		}
 	case runKind:
 		run, err := e.run(c.What)
@@ -215,7 +214,7 @@ func (c *killCmd) Run(e *Env) error {
 		}
 		what = "run " + run.ID
 		ask = func(after string) (api.StopResult, error) {
-			return client.Decode[api.StopResult](cl.KillRun(e.Ctx, run.ID, &api.KillRunParams{After: after}))
+			return cl.KillRun(e.Ctx, run.ID, api.KillRunParams{After: after})
 		}
 	}
 	res := api.StopResult{Cancelled: []string{}, Killed: []string{}}
@@ -493,7 +492,7 @@ func (c *logsCmd) Run(e *Env) error {
 	}
 	wait := 200 * time.Millisecond
 	for from := 1; ; {
-		log, err := client.Decode[api.Log](cl.GetLog(e.Ctx, run.ID, &api.GetLogParams{From: from}))
+		log, err := cl.GetLog(e.Ctx, run.ID, api.GetLogParams{From: from})
 		switch {
 		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !core.State(run.State).Open()):
 			return err
@@ -525,7 +524,7 @@ func (c *logsCmd) Run(e *Env) error {
 			return nil
 		}
 		wait = min(wait*3/2, 2*time.Second)
-		if run, err = client.Decode[api.Run](cl.GetRun(e.Ctx, run.ID)); err != nil {
+		if run, err = cl.GetRun(e.Ctx, run.ID); err != nil {
 			return err
 		}
 	}

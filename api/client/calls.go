@@ -1,0 +1,229 @@
+package client
+
+import "context"
+
+// GetStatus says what the server is and how it does.
+func (c *Client) GetStatus(ctx context.Context) (Status, error) {
+	return do[Status](ctx, c, "GET", "/v1/status", nil, nil)
+}
+
+// GetOpenAPI reads the OpenAPI document that the server goes by.
+func (c *Client) GetOpenAPI(ctx context.Context) ([]byte, error) {
+	return c.ask(ctx, "GET", "/v1/openapi.yaml", nil, nil)
+}
+
+// Apply makes or changes up to 500 jobs and 100 apps at once: all of it is judged first,
+// and if anything is refused nothing is changed and Applied is false. With Prune, the same
+// with After is asked for while there is a Next.
+func (c *Client) Apply(ctx context.Context, body ApplyRequest) (ApplyResult, error) {
+	return do[ApplyResult](ctx, c, "POST", "/v1/apply", nil, body)
+}
+
+// ListJobs lists jobs in the order of their numbers, a page a call.
+func (c *Client) ListJobs(ctx context.Context, params ListJobsParams) (JobPage, error) {
+	return do[JobPage](ctx, c, "GET", "/v1/jobs", params, nil)
+}
+
+// GetJobByNumber reads a job by its number.
+func (c *Client) GetJobByNumber(ctx context.Context, id string) (Job, error) {
+	return do[Job](ctx, c, "GET", "/v1/jobs/{id}", nil, nil, id)
+}
+
+// GetJob reads a job.
+func (c *Client) GetJob(ctx context.Context, app, name string) (Job, error) {
+	return do[Job](ctx, c, "GET", "/v1/jobs/{app}/{name}", nil, nil, app, name)
+}
+
+// PutJob makes a job, or changes it to be as body says; what is left out gets its default.
+func (c *Client) PutJob(ctx context.Context, app, name string, body JobSpec) (JobResult, error) {
+	return do[JobResult](ctx, c, "PUT", "/v1/jobs/{app}/{name}", nil, body, app, name)
+}
+
+// DeleteJob deletes a job; its runs stay.
+func (c *Client) DeleteJob(ctx context.Context, app, name string, params DeleteJobParams) (JobResult, error) {
+	return do[JobResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}", params, nil, app, name)
+}
+
+// PauseJob stops the schedule of a job.
+func (c *Client) PauseJob(ctx context.Context, app, name string, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/pause", nil, body, app, name)
+}
+
+// ResumeJob ends the pause of a job; what passed is not run.
+func (c *Client) ResumeJob(ctx context.Context, app, name string, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/resume", nil, body, app, name)
+}
+
+// GiveBackJob lets code that declares a job make or change it again, whoever changed or
+// deleted it.
+func (c *Client) GiveBackJob(ctx context.Context, app, name string) (JobResult, error) {
+	return do[JobResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/give-back", nil, nil, app, name)
+}
+
+// TriggerJob asks for one run, now or at a moment.
+func (c *Client) TriggerJob(ctx context.Context, app, name string, body TriggerRequest) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/trigger", nil, body, app, name)
+}
+
+// KillJob ends a part of the runs of a job, and the next call goes on after it; its
+// schedule goes on.
+func (c *Client) KillJob(ctx context.Context, app, name string, params KillJobParams) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/jobs/{app}/{name}/kill", params, nil, app, name)
+}
+
+// ListWaiting lists the triggers and retries of a job whose time is to come, a page
+// a call.
+func (c *Client) ListWaiting(ctx context.Context, app, name string, params ListWaitingParams) (RunPage, error) {
+	return do[RunPage](ctx, c, "GET", "/v1/jobs/{app}/{name}/waiting", params, nil, app, name)
+}
+
+// GetRunByKey reads the run that a trigger with this key made.
+func (c *Client) GetRunByKey(ctx context.Context, app, name, key string) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/jobs/{app}/{name}/waiting/{key}", nil, nil, app, name, key)
+}
+
+// ChangeByKey changes a trigger that waits; what is left out stays. It is refused once the
+// trigger was sent.
+func (c *Client) ChangeByKey(ctx context.Context, app, name, key string, body TriggerChange) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "PATCH", "/v1/jobs/{app}/{name}/waiting/{key}", nil, body, app, name, key)
+}
+
+// CancelByKey cancels a trigger that waits.
+func (c *Client) CancelByKey(ctx context.Context, app, name, key string) (StopResult, error) {
+	return do[StopResult](ctx, c, "DELETE", "/v1/jobs/{app}/{name}/waiting/{key}", nil, nil, app, name, key)
+}
+
+// GetRunAt reads the run of one instant, such as 2026-11-20T02:30 in the job's zone, or
+// what there is in its place.
+func (c *Client) GetRunAt(ctx context.Context, app, name, at string) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/jobs/{app}/{name}/runs/{at}", nil, nil, app, name, at)
+}
+
+// ListApps lists all apps by name.
+func (c *Client) ListApps(ctx context.Context) (AppList, error) {
+	return do[AppList](ctx, c, "GET", "/v1/apps", nil, nil)
+}
+
+// GetApp reads an app.
+func (c *Client) GetApp(ctx context.Context, app string) (App, error) {
+	return do[App](ctx, c, "GET", "/v1/apps/{app}", nil, nil, app)
+}
+
+// PutApp makes an app, or changes it to be as body says.
+func (c *Client) PutApp(ctx context.Context, app string, body AppSpec) (AppResult, error) {
+	return do[AppResult](ctx, c, "PUT", "/v1/apps/{app}", nil, body, app)
+}
+
+// DeleteApp deletes an app that has no job.
+func (c *Client) DeleteApp(ctx context.Context, app string) (AppResult, error) {
+	return do[AppResult](ctx, c, "DELETE", "/v1/apps/{app}", nil, nil, app)
+}
+
+// ListExecutors lists the executors of an app, live or not.
+func (c *Client) ListExecutors(ctx context.Context, app string) (ExecutorList, error) {
+	return do[ExecutorList](ctx, c, "GET", "/v1/apps/{app}/executors", nil, nil, app)
+}
+
+// PauseApp stops the schedules of all jobs of an app.
+func (c *Client) PauseApp(ctx context.Context, app string, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/pause", nil, body, app)
+}
+
+// ResumeApp ends the pause of an app; what passed is not run.
+func (c *Client) ResumeApp(ctx context.Context, app string, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/apps/{app}/resume", nil, body, app)
+}
+
+// PauseAll stops all schedules.
+func (c *Client) PauseAll(ctx context.Context, body PauseRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/pause", nil, body)
+}
+
+// ResumeAll ends the pause of everything; what passed is not run.
+func (c *Client) ResumeAll(ctx context.Context, body ResumeRequest) (StateResult, error) {
+	return do[StateResult](ctx, c, "POST", "/v1/resume", nil, body)
+}
+
+// ListRuns lists runs, newest first, a page a call.
+func (c *Client) ListRuns(ctx context.Context, params ListRunsParams) (RunPage, error) {
+	return do[RunPage](ctx, c, "GET", "/v1/runs", params, nil)
+}
+
+// GetRun reads a run by its ID.
+func (c *Client) GetRun(ctx context.Context, run string) (Run, error) {
+	return do[Run](ctx, c, "GET", "/v1/runs/{run}", nil, nil, run)
+}
+
+// ChangeRun changes a trigger that waits; what is left out stays. It is refused once the
+// trigger was sent.
+func (c *Client) ChangeRun(ctx context.Context, run string, body TriggerChange) (TriggerResult, error) {
+	return do[TriggerResult](ctx, c, "PATCH", "/v1/runs/{run}", nil, body, run)
+}
+
+// GetLog reads a piece of what the executor logged of a run.
+func (c *Client) GetLog(ctx context.Context, run string, params GetLogParams) (Log, error) {
+	return do[Log](ctx, c, "GET", "/v1/runs/{run}/log", params, nil, run)
+}
+
+// KillRun ends a run; an xxl-job executor ends all runs of its job at that address. It
+// does a part, and the next call goes on after it.
+func (c *Client) KillRun(ctx context.Context, run string, params KillRunParams) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/kill", params, nil, run)
+}
+
+// CancelRun cancels a run that was not sent yet.
+func (c *Client) CancelRun(ctx context.Context, run string) (StopResult, error) {
+	return do[StopResult](ctx, c, "POST", "/v1/runs/{run}/cancel", nil, nil, run)
+}
+
+// ListUpcoming lists the instants to come of a part of the jobs, the earliest first; the
+// next call goes on after it.
+func (c *Client) ListUpcoming(ctx context.Context, params ListUpcomingParams) (Upcoming, error) {
+	return do[Upcoming](ctx, c, "GET", "/v1/upcoming", params, nil)
+}
+
+// Preview says what a schedule means, without a job.
+func (c *Client) Preview(ctx context.Context, body PreviewRequest) (Preview, error) {
+	return do[Preview](ctx, c, "POST", "/v1/preview", nil, body)
+}
+
+// ListChanges lists who changed what: of a job, of an app with its jobs, or of everything,
+// newest first.
+func (c *Client) ListChanges(ctx context.Context, params ListChangesParams) (ChangeList, error) {
+	return do[ChangeList](ctx, c, "GET", "/v1/changes", params, nil)
+}
+
+// Audit sums up what was demanded of a part of the jobs, after From and up to To, and what
+// became of it; the next call goes on after it.
+func (c *Client) Audit(ctx context.Context, params AuditParams) (Audit, error) {
+	return do[Audit](ctx, c, "GET", "/v1/audit", params, nil)
+}
+
+// Replan sends a part of what an audit finds unaccounted for again; the next call goes on
+// after it. What has a run, or a record of why not, is left alone.
+func (c *Client) Replan(ctx context.Context, body ReplanRequest) (ReplanResult, error) {
+	return do[ReplanResult](ctx, c, "POST", "/v1/replan", nil, body)
+}
+
+// Fence shuts everybody out of this data, until a restore or take-over. What was begun ends
+// within 30 s.
+func (c *Client) Fence(ctx context.Context) (Generation, error) {
+	return do[Generation](ctx, c, "POST", "/v1/fence", nil, nil)
+}
+
+// Restore makes a part of a copy of the data, or of a replica, this deployment's; the next call
+// goes on after it.
+func (c *Client) Restore(ctx context.Context, body RestoreRequest) (RestoreResult, error) {
+	return do[RestoreResult](ctx, c, "POST", "/v1/restore", nil, body)
+}
+
+// Redrive lists dead letters, and sends again those of their fires that may still be sent.
+func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResult, error) {
+	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
+}
+
+// GetFacts reads what tickring doctor judges, as the deployment itself sees it; what could not be
+// read is left out.
+func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
+	return do[Facts](ctx, c, "GET", "/v1/facts", nil, nil)
+}

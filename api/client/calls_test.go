@@ -1,0 +1,359 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+)
+
+// document is what the tests read of openapi.yaml.
+type document struct {
+	Paths      map[string]map[string]any
+	Components struct {
+		Parameters map[string]parameter
+		Schemas    map[string]struct{ Properties map[string]any }
+	}
+}
+
+type parameter struct {
+	Ref    string `yaml:"$ref"`
+	Name   string
+	In     string
+	Schema struct{ Type, Format string }
+}
+
+type operation struct {
+	ID         string `yaml:"operationId"`
+	Parameters []parameter
+	Body       struct{ Content content } `yaml:"requestBody"`
+	Responses  map[string]struct{ Content content }
+
+	method, path string
+}
+
+type content map[string]struct {
+	Schema struct {
+		Ref string `yaml:"$ref"`
+	}
+}
+
+// of is the name of the type of JSON; empty if there is none.
+func (c content) of() string {
+	return strings.TrimPrefix(c["application/json"].Schema.Ref, "#/components/schemas/")
+}
+
+func read(t *testing.T) (doc document, list []operation) {
+	t.Helper()
+	b, err := os.ReadFile("../openapi.yaml")
+	if err == nil {
+		err = yaml.Unmarshal(b, &doc)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	as := func(from, to any) {
+		b, err := yaml.Marshal(from)
+		if err == nil {
+			err = yaml.Unmarshal(b, to)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for path, item := range doc.Paths {
+		var common []parameter
+		as(item["parameters"], &common)
+		for method, raw := range item {
+			if method == "parameters" {
+				continue
+			}
+			op := operation{method: strings.ToUpper(method), path: path}
+			as(raw, &op)
+			op.Parameters = append(op.Parameters, common...)
+			for i, p := range op.Parameters {
+				if p.Ref != "" {
+					op.Parameters[i] = doc.Components.Parameters[strings.TrimPrefix(p.Ref, "#/components/parameters/")]
+				}
+			}
+			list = append(list, op)
+		}
+	}
+	return doc, list
+}
+
+var (
+	moment  = time.Date(2026, 11, 20, 2, 30, 0, 5000, time.FixedZone("", 3600))
+	samples = map[string][]string{ // by type or format
+		"string":    {"a&b=c d"},
+		"integer":   {"1234567890"},
+		"boolean":   {"true"},
+		"array":     {"x,y", "z"},
+		"date-time": {"2026-11-20T02:30:00.000005+01:00"},
+	}
+)
+
+// fill gives each field of a query its sample.
+func fill(t *testing.T, v reflect.Value) {
+	t.Helper()
+	for _, field := range v.Fields() {
+		switch x := field.Addr().Interface().(type) {
+		case *time.Time:
+			*x = moment
+		case *[]string:
+			*x = samples["array"]
+		case *string:
+			*x = samples["string"][0]
+		case *bool:
+			*x = true
+		case *int:
+			*x = 1234567890
+		case *int32:
+			*x = 1234567890
+		case **int64:
+			*x = new(int64(1234567890))
+		default:
+			t.Fatalf("no sample of %T", x)
+		}
+	}
+}
+
+// TestEveryOperationHasItsMethod: each operation of the document is a method of
+// its name, takes and gives the types that are named there, and asks with that
+// verb, path, query and body; and there is no other.
+func TestEveryOperationHasItsMethod(t *testing.T) {
+	type request struct {
+		Method, Path string
+		Query        url.Values
+		Body         string
+	}
+	var got request
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got = request{r.Method, r.URL.EscapedPath(), r.URL.Query(), string(body)}
+		if r.Header.Get("Authorization") != "Bearer sesame" || r.Header.Get(ActorHeader) != "ann" {
+			t.Errorf("%s %s: of nobody: %v", r.Method, r.URL, r.Header)
+		}
+		if (len(body) > 0) != (r.Header.Get("Content-Type") == "application/json") {
+			t.Errorf("%s %s: %d bytes of %q", r.Method, r.URL, len(body), r.Header.Get("Content-Type"))
+		}
+		io.WriteString(w, "{}")
+	}))
+	defer server.Close()
+	c, err := New(server.URL+"/", "sesame", Config{Actor: "ann"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := map[string]reflect.Value{}
+	for m, v := range reflect.ValueOf(c).Methods() {
+		calls[m.Name] = v
+	}
+	_, operations := read(t)
+	if len(operations) < 40 {
+		t.Fatalf("%d operations: was the document read?", len(operations))
+	}
+	for _, op := range operations {
+		name := strings.ToUpper(op.ID[:1]) + op.ID[1:]
+		call, ok := calls[name]
+		if !ok {
+			t.Errorf("%s has no method %s", op.ID, name)
+			continue
+		}
+		delete(calls, name)
+		kind := call.Type()
+		want, values, body := request{Method: op.method, Path: op.path, Query: url.Values{}}, []reflect.Value{}, ""
+		for i := range kind.NumIn() {
+			in := reflect.New(kind.In(i)).Elem()
+			switch {
+			case i == 0:
+				in.Set(reflect.ValueOf(t.Context()))
+			case in.Kind() == reflect.String:
+				in.SetString(fmt.Sprintf("%d/ä @{b}", i))
+				before, rest, _ := strings.Cut(want.Path, "{")
+				_, after, _ := strings.Cut(rest, "}")
+				want.Path = before + url.PathEscape(in.String()) + after
+			case in.Type().Name() == name+"Params":
+				fill(t, in)
+			default:
+				body = in.Type().Name()
+				b, err := json.Marshal(in.Interface())
+				if err != nil {
+					t.Fatal(err)
+				}
+				want.Body = string(b)
+			}
+			values = append(values, in)
+		}
+		for _, p := range op.Parameters {
+			if p.In != "query" {
+				continue
+			}
+			if want.Query[p.Name] = samples[p.Schema.Type]; p.Schema.Format == "date-time" {
+				want.Query[p.Name] = samples[p.Schema.Format]
+			}
+		}
+		out := call.Call(values)
+		if err := out[1].Interface(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s asks otherwise than the document says (-want +got):\n%s", name, diff)
+		}
+		if want := op.Body.Content.of(); body != want {
+			t.Errorf("%s takes %q, want %q", name, body, want)
+		}
+		if want, got := op.Responses["200"].Content.of(), kind.Out(0).Name(); got != want {
+			t.Errorf("%s gives %q, want %q", name, got, want)
+		}
+	}
+	for name := range calls {
+		t.Errorf("%s is no operation of the document", name)
+	}
+}
+
+// TestErrorIsTheDocuments: what is answered in the form of the document comes out
+// whole, with the status of the answer.
+func TestErrorIsTheDocuments(t *testing.T) {
+	doc, _ := read(t)
+	reply := map[string]string{}
+	for name := range doc.Components.Schemas["Error"].Properties {
+		reply[name] = "the " + name
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.WriteHeader(http.StatusConflict)
+		json.NewEncoder(w).Encode(map[string]any{"error": reply})
+	}))
+	defer server.Close()
+	c, err := New(server.URL, "sesame", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Fence(t.Context())
+	e, ok := errors.AsType[*Error](err)
+	if !ok || e.Status != http.StatusConflict || err.Error() != `the field: "the value": the message` {
+		t.Fatalf("%v", err)
+	}
+	b, err := json.Marshal(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got map[string]string
+	if err := json.Unmarshal(b, &got); err != nil || !maps.Equal(got, reply) {
+		t.Errorf("%s, %v; the document has %v", b, err, reply)
+	}
+}
+
+// TestNameThatIsNone: such a part changes what a path names. To pause the app ".."
+// was to pause everything.
+func TestNameThatIsNone(t *testing.T) {
+	do := trip(func(r *http.Request) (*http.Response, error) {
+		t.Errorf("asked for %s", r.URL)
+		return nil, io.EOF
+	})
+	c, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"", ".", ".."} {
+		_, err := c.PauseApp(t.Context(), name, PauseRequest{})
+		if e, ok := errors.AsType[*Error](err); !ok || e.Code != "invalid" || e.Field != "app" {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
+// trip does requests in place of a network.
+type trip func(*http.Request) (*http.Response, error)
+
+func (f trip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestDeadline: a call ends at the timeout, whether nothing is answered or the
+// answer does not end.
+func TestDeadline(t *testing.T) {
+	silent := func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	endless := func(r *http.Request) (*http.Response, error) {
+		in, out := io.Pipe()
+		context.AfterFunc(r.Context(), func() { out.CloseWithError(r.Context().Err()) })
+		return &http.Response{StatusCode: http.StatusOK, Body: in, Request: r}, nil
+	}
+	for _, c := range []struct {
+		name    string
+		do      trip
+		timeout time.Duration
+		want    time.Duration
+	}{
+		{"silent", silent, 0, 5 * time.Minute},
+		{"silent, less", silent, time.Second, time.Second},
+		{"endless", endless, time.Second, time.Second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				o := Config{HTTP: &http.Client{Transport: c.do}, Timeout: c.timeout}
+				cl, err := New("http://example.com", "sesame", o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				_, err = cl.GetStatus(t.Context())
+				if took := time.Since(began); took != c.want || !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("after %s: %v", took, err)
+				}
+				if errors.Is(err, ErrNoAnswer) != (c.name != "endless") {
+					t.Errorf("%v", err)
+				}
+			})
+		})
+	}
+}
+
+// TestNothingIsAskedForByDefault: what is left out of a query is not sent, so that
+// the server's default holds.
+func TestNothingIsAskedForByDefault(t *testing.T) {
+	do := trip(func(r *http.Request) (*http.Response, error) {
+		if r.URL.RawQuery != "" {
+			t.Errorf("asked for %q", r.URL.RawQuery)
+		}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
+	})
+	cl, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cl.ListJobs(t.Context(), ListJobsParams{}); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestAnswerIsBounded: what is longer than the bound is not read to its end.
+func TestAnswerIsBounded(t *testing.T) {
+	do := trip(func(r *http.Request) (*http.Response, error) {
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"version":"1"}`)), Request: r}, nil
+	})
+	c, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for most, ok := range map[int64]bool{14: false, 15: true} {
+		c.most = most
+		if _, err := c.GetStatus(t.Context()); (err == nil) != ok {
+			t.Errorf("15 bytes, of which %d are read: %v", most, err)
+		}
+	}
+}
