@@ -66,7 +66,7 @@ func (d *invocation) forget(s *state) {
 		was := *i
 		i.falls, i.owner, i.until, i.address, i.maybeSent, i.slot, i.params = 0, 0, 0, 0, 0, 0, 0
 		switch was.is {
-		case toClaim, toRecord, toLook, toLookUnknown:
+		case toClaim, toRecord, toLook:
 			i.falls = was.falls
 		case judged, readPast, readLive, toTake:
 			i.falls, i.owner, i.until, i.slot, i.params = was.falls, was.owner, was.until, was.slot, was.params

@@ -96,7 +96,7 @@ func (g *gen) judge(s *state, d *invocation, f int) (is, falls uint8) {
 		if g.w.SilentFallIsDone {
 			return done, sends
 		}
-		return toLook, fallsSilent
+		return isLeft, sends
 	}
 	return toRecord, fallsRecorded
 }
@@ -137,7 +137,7 @@ func (g *gen) claim(s state, k, f int) {
 	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
 		i.address = a
-		i.is = [...]uint8{mine, toLook, toLookUnknown, toLookUnknown}[ans]
+		i.is = [...]uint8{mine, toLook, passing, toLook}[ans]
 	}, late{what: lateClaim, fire: uint8(f), nonce: nonce, address: a, rev: s.disp[k].rev})
 }
 
@@ -167,8 +167,8 @@ func (g *gen) putClaim(f int, nonce, address, rev uint8) func(*state) bool {
 // look is table B: the run, then until, and only then the journal.
 func (g *gen) look(s state, k, f int) bool {
 	switch i := &s.disp[k].of[f]; i.is {
-	case toLook, toLookUnknown:
-		g.lookAtRun(s, k, f, i.is == toLookUnknown)
+	case toLook:
+		g.lookAtRun(s, k, f)
 	case judged:
 		g.judgeUntil(s, k, f)
 	case readPast, readLive:
@@ -181,12 +181,12 @@ func (g *gen) look(s state, k, f int) bool {
 	return true
 }
 
-func (g *gen) lookAtRun(s state, k, f int, afterUnknown bool) {
+func (g *gen) lookAtRun(s state, k, f int) {
 	d := &s.disp[k]
 	i, r, who := &d.of[f], s.runs[f], dispName(k)
 	switch {
 	case r.is == absent:
-		g.noItem(s, k, f, afterUnknown)
+		g.noItem(s, k, f)
 	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.slot != d.slot:
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
@@ -210,20 +210,11 @@ func (g *gen) lookAtRun(s state, k, f int, afterUnknown bool) {
 	}
 }
 
-func (g *gen) noItem(s state, k, f int, afterUnknown bool) {
+func (g *gen) noItem(s state, k, f int) {
 	i := &s.disp[k].of[f]
 	then := "claims again"
-	switch {
-	case i.falls == fallsRecorded:
+	if i.is = toClaim; i.falls == fallsRecorded {
 		i.is, then = toRecord, "records it"
-	case i.falls == fallsSilent && g.w.SilentFallMayBeDone:
-		i.is, then = done, "lets it fall"
-	case i.falls == fallsSilent:
-		i.is, then = isLeft, "leaves it"
-	case afterUnknown:
-		i.is, then = passing, "gives up"
-	default:
-		i.is = toClaim
 	}
 	g.emit(&s, false, "%s looks at %s: no run, %s", dispName(k), fireName(f), then)
 }
@@ -236,7 +227,7 @@ func (g *gen) noOwner(s state, k, f int) {
 	case i.falls == sends:
 		i.is = toTake
 		g.emit(&s, false, "%s looks at %s: nobody's", who, fireName(f))
-	case i.falls == fallsRecorded && r.maybeSent == 0:
+	case r.maybeSent == 0:
 		g.skipUnsent(s, k, f)
 	default:
 		i.is = isLeft

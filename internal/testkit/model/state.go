@@ -131,9 +131,8 @@ const (
 	toClaim
 	toRecord // as skipped
 	toLook
-	toLookUnknown // after a claim without an answer
-	judged        // broken: journal read, until not compared yet
-	readPast      // foreign, until past: its journal is to be read
+	judged   // broken: journal read, until not compared yet
+	readPast // foreign, until past: its journal is to be read
 	readLive
 	toTake
 	mine
@@ -158,7 +157,6 @@ const (
 // How a fire falls.
 const (
 	sends = iota
-	fallsSilent
 	fallsRecorded
 )
 

@@ -47,9 +47,8 @@ type World struct {
 type Rules struct {
 	NoRangeAtChange       bool // V1
 	GiveBackForgets       bool // V2: that an earlier owner may have sent it
-	SilentFallIsDone      bool // V3: without a look
-	SilentFallMayBeDone   bool // V4: where no run is found
-	FallTakesOver         bool // V5, V6
+	SilentFallIsDone      bool // V3: and not left
+	FallTakesOver         bool // V6
 	ClosedIsDone          bool // V7: whatever it owes
 	UnconfirmedIsNotDone  bool // V8
 	JournalBeforeUntil    bool // V9
