@@ -4,82 +4,254 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/route"
 )
 
-// claim is the first write of each fire that has no record of its own (table
-// A): a claim for what is to be sent, a skipped record for what falls. What has
-// a record of its own is looked at instead, as are all refused writes.
+// lookRounds bounds how often an item is looked at in one invocation.
+const lookRounds = 5
+
+// claim takes fires through steps 4 and 5. The first write of one that has no record
+// of its own is what a look would lead to that finds no item; it is looked at
+// only where that write did not decide it.
 func (b *batch) claim(ctx context.Context, items []*item) {
-	now := b.now()
-	var runs []core.Run
-	var of []*item
+	open := make([]*item, 0, len(items))
 	for _, it := range items {
-		if it.status != pending {
-			continue
+		if !it.recorded && it.phase == (undecided{}) {
+			open = append(open, it)
 		}
-		if _, planned := it.fire.Run.Planned(); !planned {
-			continue
-		}
-		switch it.intent {
-		case send:
-			if !b.route(it) {
-				continue
+	}
+	b.decide(ctx, open, nil)
+	for round := 0; ; round++ {
+		open = open[:0]
+		var ids []core.RunID
+		for _, it := range items {
+			if it.phase == (undecided{}) {
+				open, ids = append(open, it), append(ids, it.fire.Run)
 			}
-			runs, of = append(runs, b.claimed(it, now)), append(of, it)
-		case fallsRecord, fallsLate:
-			runs, of = append(runs, b.skipped(it, now)), append(of, it)
-		case fallsSilent:
-			it.status = left
 		}
-	}
-	b.create(ctx, runs, of)
-}
-
-func (b *batch) create(ctx context.Context, runs []core.Run, of []*item) {
-	if len(runs) == 0 {
-		return
-	}
-	if !b.owns(0) {
-		return // not begun; what is pending is looked at, and not done
-	}
-	for k, err := range b.d.store.Create(ctx, runs) {
-		it := of[k]
-		switch {
-		case err == nil && runs[k].State == core.Skipped:
-			it.status = done
-			b.chainSkipped(ctx, &runs[k])
-		case err == nil:
-			run := runs[k] // apart from the others, which may be over long before it
-			it.run, it.status, it.claimed = &run, mine, true
-		case throttled(err) && it.intent == send:
-			it.pass(err)
-		case throttled(err):
-			it.status, it.err = notDone, err
+		if len(open) == 0 {
+			return
 		}
-		// Refused or unknown: still pending, looked at next.
+		if round == lookRounds || ctx.Err() != nil || !b.owns(0) {
+			for _, it := range open {
+				it.phase = notDone{why: fmt.Errorf("run %d could not be judged in time", it.fire.Run)}
+			}
+			return
+		}
+		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
+		if err != nil {
+			if round+1 < lookRounds {
+				sleep(ctx, 10*time.Millisecond<<round)
+			}
+			continue
+		}
+		slices.Sort(unread)
+		b.decide(ctx, slices.DeleteFunc(open, func(it *item) bool {
+			_, missing := slices.BinarySearch(unread, it.fire.Run)
+			return missing
+		}), runs)
 	}
 }
 
-// claimed is the record of a fire that this invocation is about to send.
-func (b *batch) claimed(it *item, now time.Time) core.Run {
+// writes are what a round of looks leads to.
+type writes struct {
+	creates  []core.Run
+	skips    []SkipUnsent
+	takes    []TakeOver
+	createOf []*item
+	skipOf   []*item
+	takeOf   []*item
+}
+
+// decide does what a look says of fires whose runs are as given. Until is compared
+// with the own clock first, and only then the journal that a run names is read.
+func (b *batch) decide(ctx context.Context, open []*item, runs map[core.RunID]core.Run) {
+	now := b.now()
+	past := func(r *core.Run) bool {
+		return (r.Expired(now) || b.d.o.OwnerDead(r.Owner)) && !b.d.lives(r.Owner)
+	}
+	var w writes
+	type other struct {
+		*item
+		is row
+	}
+	var others []other
+	var keys []core.JournalKey
+	for _, it := range open {
+		what := b.seen(it, runs, past)
+		if what == othersLive || what == othersPast {
+			others, keys = append(others, other{it, what}), append(keys, it.run.Journal)
+		} else {
+			b.do(ctx, it, look(what, it.falls), now, &w)
+		}
+	}
+	if len(others) > 0 {
+		journals, err := b.d.store.Journals(ctx, keys)
+		for _, o := range others {
+			if err == nil || o.is == othersLive { // else it is looked at again
+				b.do(ctx, o.item, look(o.is.says(journals[o.run.Journal], o.run.ID), o.falls), now, &w)
+			}
+		}
+	}
+	b.write(ctx, &w)
+}
+
+// seen gives a fire its run as read, and answers what that is.
+func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run) bool) row {
+	if _, is := runs[it.fire.Run]; is {
+		run := runs[it.fire.Run] // of its own: another fire's may be over long before
+		it.run = &run
+		return rowOf(it.run, &it.fire, b.nonce, past)
+	}
+	if it.recorded {
+		return noRecord
+	}
+	return noItem
+}
+
+// do takes a fire to its next phase, or notes what is to be written for that.
+func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *writes) {
+	switch a {
+	case isDone:
+		it.phase = done{}
+	case toBury:
+		it.phase = it.unrecorded()
+	case toLeave:
+		it.phase = settled(core.Left)
+	case toMend:
+		if it.phase = (done{}); b.d.finish.Mend(ctx, it.run) != nil {
+			it.phase = settled(core.Left)
+		}
+	case toKeep: // the answer to the claim was lost
+		it.own()
+	case toClaim:
+		if b.route(it) {
+			w.creates, w.createOf = append(w.creates, b.recorded(it, now, false)), append(w.createOf, it)
+		}
+	case toRecord:
+		w.creates, w.createOf = append(w.creates, b.recorded(it, now, true)), append(w.createOf, it)
+	case toSkip:
+		w.skips = append(w.skips, SkipUnsent{Run: it.run.ID, Until: it.run.Until, Reason: it.reason, EndedAt: now})
+		w.skipOf = append(w.skipOf, it)
+	case toTake:
+		if b.route(it) {
+			t := b.take(it.run, now)
+			t.Tries = it.choice.tries
+			if len(it.order) > 0 {
+				t.Address = it.order[0]
+			}
+			w.takes, w.takeOf = append(w.takes, t), append(w.takeOf, it)
+		}
+	case toRetake:
+		it.order = ownOrder(it.run.Address)
+		w.takes, w.takeOf = append(w.takes, b.take(it.run, now)), append(w.takeOf, it)
+	case toWait:
+		at := it.run.Until
+		if !at.After(now) { // its owner lives all the same
+			at = now.Add(b.d.o.BackoffMax)
+		}
+		it.phase = notDone{why: fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano)), retryAt: at}
+	}
+}
+
+// write makes the writes, each kind together, and goes by their answers. What cannot
+// be begun any more stays undecided.
+func (b *batch) write(ctx context.Context, w *writes) {
+	if len(w.creates) > 0 && b.owns(0) {
+		for k, err := range b.d.store.Create(ctx, w.creates) {
+			it, skips := w.createOf[k], w.creates[k].State == core.Skipped
+			it.phase = firstWrite(err, skips)
+			switch it.phase {
+			case done{}:
+				b.chainSkipped(ctx, &w.creates[k])
+			case ours{}:
+				run := w.creates[k] // apart from the others, which may be over long before it
+				it.run = &run
+			}
+		}
+	}
+	if len(w.skips) > 0 && b.owns(0) {
+		for k, err := range b.d.store.SkipUnsent(ctx, w.skips) {
+			it := w.skipOf[k]
+			if it.phase = firstWrite(err, true); it.phase == (done{}) {
+				it.run.EndedAt = w.skips[k].EndedAt
+				b.chainSkipped(ctx, it.run)
+			}
+		}
+	}
+	if len(w.takes) > 0 && b.owns(0) {
+		for k, err := range b.d.store.TakeOver(ctx, w.takes) {
+			it := w.takeOf[k]
+			if it.phase = takeOver(err); it.phase == (ours{}) {
+				w.takes[k].apply(it.run)
+				it.own()
+			}
+		}
+	}
+}
+
+// recorded is the record of a fire that this invocation is about to send, or of one
+// that falls.
+func (b *batch) recorded(it *item, now time.Time, skips bool) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
-	r := core.Run{ID: it.fire.Run, App: it.job.Def.App, State: core.Running, Cause: it.fire.Cause, Rev: it.fire.Rev, At: it.fire.At, Slot: it.fire.Slot, Seq: it.fire.Seq,
-		Owner: b.nonce, Until: b.until, Journal: b.key, SentAt: now, Attempt: 1, First: it.fire.Run, Retries: it.job.Def.Retry.Max, FixedDelay: fixed, Tries: it.choice.tries}
+	f := &it.fire
+	r := core.Run{ID: f.Run, App: it.job.Def.App, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq,
+		Attempt: 1, First: f.Run, FixedDelay: fixed}
+	if skips {
+		r.State, r.Reason, r.EndedAt = core.Skipped, it.reason, now
+		return r
+	}
+	r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, b.nonce, b.until, b.key, now
+	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
 	if len(it.order) > 0 {
 		r.Address = it.order[0]
 	}
 	return r
 }
 
-// skipped is the record of a fire that falls.
-func (b *batch) skipped(it *item, now time.Time) core.Run {
-	_, fixed := it.job.Sched.Schedule.FixedDelay()
-	return core.Run{ID: it.fire.Run, App: it.job.Def.App, State: core.Skipped, Reason: it.reason, Cause: it.fire.Cause, Rev: it.fire.Rev, At: it.fire.At, Slot: it.fire.Slot, Seq: it.fire.Seq,
-		Attempt: 1, First: it.fire.Run, FixedDelay: fixed, EndedAt: now}
+// take is a take-over of a run as read. Its until is later than the one read, so
+// that none is written twice: what was read before names a state that is gone.
+func (b *batch) take(run *core.Run, now time.Time) TakeOver {
+	until := b.until
+	if !until.After(run.Until) {
+		until = run.Until.Add(time.Millisecond)
+	}
+	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: until, Journal: b.key,
+		Address: run.Address, SentAt: now}
+}
+
+// apply is what a take-over made of a run.
+func (t *TakeOver) apply(r *core.Run) {
+	r.State, r.Owner, r.Until, r.Journal = core.Running, t.NewOwner, t.NewUntil, t.Journal
+	r.MaybeSent = r.MaybeSent || t.Owner != ""
+	if len(t.Tries) > 0 {
+		r.Tries = t.Tries
+	}
+	if r.Address == "" {
+		r.Address = t.Address
+	}
+	if r.SentAt.IsZero() {
+		r.SentAt = t.SentAt
+	}
+}
+
+// own takes a fire for ours, to be sent to the address of its claim.
+func (it *item) own() {
+	it.phase = ours{}
+	if len(it.order) == 0 || it.order[0] != it.run.Address {
+		it.order = ownOrder(it.run.Address)
+	}
+}
+
+func ownOrder(address string) []string {
+	if address == "" {
+		return nil
+	}
+	return []string{address}
 }
 
 // chainSkipped lets a fixed delay go on after a skipped fire; what fails here
@@ -101,9 +273,14 @@ func (b *batch) addresses(it *item) []string {
 	return b.live[it.job.Def.App]
 }
 
-// slow reports that a fire is bound for a slow address and not on the slow lane yet.
+// slow reports that a fire is bound for a slow address and not on the slow lane yet,
+// and takes it there.
 func (b *batch) slow(it *item) bool {
-	return b.d.health.on() && !it.slow && len(it.order) > 0 && b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now())
+	if !b.d.health.on() || it.slow || len(it.order) == 0 || !b.d.health.slow(it.fire.Run.Job(), it.order[0], b.now()) {
+		return false
+	}
+	it.phase = passing{slowly: true, why: errNotDone}
+	return true
 }
 
 // route finds the addresses to try, in order. It answers false when the item
@@ -112,27 +289,22 @@ func (b *batch) slow(it *item) bool {
 func (b *batch) route(it *item) bool {
 	addresses := b.addresses(it)
 	if len(addresses) == 0 {
-		if b.outage {
-			it.pass(fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App))
-			return false
-		}
 		it.order = nil
-		return true // claimed, then failed: no-executor
+		if b.outage {
+			it.phase = passing{why: fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App)}
+		}
+		return !b.outage // claimed, then failed: no-executor
 	}
 	switch {
 	case route.Asks(it.job.Def.Route) != route.AskBeat:
 		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
 	case it.choice.err != nil:
-		it.pass(it.choice.err)
+		it.phase = passing{why: it.choice.err}
 		return false
 	default:
 		it.order = it.choice.order
 	}
-	if b.slow(it) {
-		it.status = slowed
-		return false
-	}
-	return b.hold(it)
+	return !b.slow(it) && b.hold(it)
 }
 
 // hold takes a fire in hand that is about to be claimed, or asked for; false where it
@@ -143,9 +315,9 @@ func (b *batch) hold(it *item) bool {
 	}
 	var waits bool
 	if it.held, waits = b.d.gates.hold(it.job.Def.App); waits {
-		it.status = inLine
+		it.phase = inLine{}
 	} else if !it.held {
-		it.pass(errHand)
+		it.phase = passing{why: errHand}
 	}
 	return it.held
 }
@@ -155,230 +327,5 @@ func (b *batch) letGo(it *item) {
 	if it.held {
 		it.held = false
 		b.d.gates.letGo(it.job.Def.App)
-	}
-}
-
-// lookRounds bounds how often an item is looked at in one invocation.
-const lookRounds = 5
-
-// look reads the runs of what is still pending and judges each (table B).
-func (b *batch) look(ctx context.Context, items []*item) {
-	for round := 0; ; round++ {
-		var open []*item
-		var ids []core.RunID
-		for _, it := range items {
-			if it.status == pending {
-				open, ids = append(open, it), append(ids, it.fire.Run)
-			}
-		}
-		if len(open) == 0 {
-			return
-		}
-		if round == lookRounds || ctx.Err() != nil || !b.owns(0) {
-			for _, it := range open {
-				it.status, it.err = notDone, fmt.Errorf("run %d could not be judged in time", it.fire.Run)
-			}
-			return
-		}
-		runs, unread, err := readAll(ctx, ids, b.d.store.Runs)
-		if err != nil {
-			if round+1 < lookRounds {
-				sleep(ctx, 10*time.Millisecond<<round)
-			}
-			continue
-		}
-		missing := map[core.RunID]bool{}
-		for _, id := range unread {
-			missing[id] = true
-		}
-		b.lookOnce(ctx, open, runs, missing)
-	}
-}
-
-// lookOnce takes one round of table B: until is compared with the own clock
-// first, and only then the journal that the run names is read.
-func (b *batch) lookOnce(ctx context.Context, open []*item, runs map[core.RunID]core.Run, unread map[core.RunID]bool) {
-	now := b.now()
-	var create []core.Run
-	var createOf []*item
-	var skips []SkipUnsent
-	var skipOf []*item
-	var takes []TakeOver
-	var takeOf []*item
-	type foreign struct {
-		it   *item
-		past bool
-	}
-	var foreigns []foreign
-	var keys []core.JournalKey
-	for _, it := range open {
-		run, ok := runs[it.fire.Run]
-		switch {
-		case !ok && unread[it.fire.Run]:
-			continue
-		case !ok:
-			_, planned := it.fire.Run.Planned()
-			switch {
-			case !planned:
-				it.bury("there is no record of run " + it.fire.Run.String())
-			case it.intent == send:
-				if b.route(it) {
-					create, createOf = append(create, b.claimed(it, now)), append(createOf, it)
-				}
-			case it.intent == fallsSilent:
-				it.status = left
-			default:
-				create, createOf = append(create, b.skipped(it, now)), append(createOf, it)
-			}
-			continue
-		}
-		it.run = &run
-		switch {
-		case b.moved(it):
-			it.status = done
-		case !run.State.Open() && len(run.Owes) == 0:
-			it.status = done
-		case !run.State.Open():
-			if err := b.d.finish.Mend(ctx, &run); err != nil {
-				it.status = left
-			} else {
-				it.status = done
-			}
-		case run.Owner == b.nonce:
-			// Ours: the answer to the claim was lost.
-			if len(it.order) == 0 || it.order[0] != run.Address {
-				it.order = ownOrder(run.Address)
-			}
-			it.status, it.claimed = mine, true
-		case run.Owner == "" && !run.MaybeSent:
-			switch it.intent {
-			case send:
-				if b.route(it) {
-					t := b.take(&run, now)
-					t.Tries = it.choice.tries
-					if len(it.order) > 0 {
-						t.Address = it.order[0]
-					}
-					takes, takeOf = append(takes, t), append(takeOf, it)
-				}
-			case fallsSilent:
-				it.status = left
-			default:
-				skips, skipOf = append(skips, SkipUnsent{Run: run.ID, Until: run.Until, Reason: it.reason, EndedAt: now}), append(skipOf, it)
-			}
-		case run.Owner == "":
-			if it.intent == fallsRecord || it.intent == fallsSilent {
-				it.status = left
-				continue
-			}
-			it.order = ownOrder(run.Address)
-			takes, takeOf = append(takes, b.take(&run, now)), append(takeOf, it)
-		default:
-			past := (run.Expired(now) || b.d.o.OwnerDead(run.Owner)) && !b.d.lives(run.Owner)
-			foreigns, keys = append(foreigns, foreign{it, past}), append(keys, run.Journal)
-		}
-	}
-	if len(foreigns) > 0 {
-		journals, err := b.d.store.Journals(ctx, keys)
-		if err != nil {
-			journals = nil
-		}
-		for _, f := range foreigns {
-			it := f.it
-			if err == nil {
-				j := journals[it.run.Journal]
-				if e, ok := j.Find(it.run.ID); ok && (e.Outcome == core.Accepted || e.Outcome == core.Unconfirmed) {
-					it.status = done
-					continue
-				}
-			}
-			switch {
-			case !f.past:
-				it.status, it.retryAt = notDone, it.run.Until
-				if !it.retryAt.After(now) { // its owner lives all the same
-					it.retryAt = now.Add(b.d.o.BackoffMax)
-				}
-				it.err = fmt.Errorf("run %d is another's until %s", it.run.ID, it.run.Until.Format(time.RFC3339Nano))
-			case err != nil:
-				continue // read again
-			case it.intent == send || it.intent == fallsLate:
-				it.order = ownOrder(it.run.Address)
-				takes, takeOf = append(takes, b.take(it.run, now)), append(takeOf, it)
-			default:
-				it.status = left
-			}
-		}
-	}
-	b.create(ctx, create, createOf)
-	b.skipUnsent(ctx, skips, skipOf)
-	b.takeOver(ctx, takes, takeOf)
-}
-
-// moved reports that a trigger was given another slot after this fire was sent
-// on its way: it has an entry in the due index for that one, written with the
-// change, and this message has nothing to do with it any more.
-func (b *batch) moved(it *item) bool {
-	c := it.run.Cause
-	return (c == core.CauseManual || c == core.CauseAPI) && it.run.State == core.Planned && it.run.Owner == "" && it.run.Slot != it.fire.Slot
-}
-
-func ownOrder(address string) []string {
-	if address == "" {
-		return nil
-	}
-	return []string{address}
-}
-
-// take is a take-over of a run as read. Its until is later than the one read, so
-// that none is written twice: what was read before names a state that is gone.
-func (b *batch) take(run *core.Run, now time.Time) TakeOver {
-	until := b.until
-	if !until.After(run.Until) {
-		until = run.Until.Add(time.Millisecond)
-	}
-	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: until, Journal: b.key, Address: run.Address, SentAt: now}
-}
-
-func (b *batch) skipUnsent(ctx context.Context, skips []SkipUnsent, of []*item) {
-	if len(skips) == 0 || !b.owns(0) {
-		return
-	}
-	for k, err := range b.d.store.SkipUnsent(ctx, skips) {
-		it := of[k]
-		switch {
-		case err == nil:
-			it.status = done
-			it.run.EndedAt = skips[k].EndedAt
-			b.chainSkipped(ctx, it.run)
-		case throttled(err):
-			it.status, it.err = notDone, err
-		}
-	}
-}
-
-func (b *batch) takeOver(ctx context.Context, takes []TakeOver, of []*item) {
-	if len(takes) == 0 || !b.owns(0) {
-		return
-	}
-	for k, err := range b.d.store.TakeOver(ctx, takes) {
-		it, t := of[k], &takes[k]
-		if err != nil {
-			continue // look again; after the last round it is not done
-		}
-		it.run.State, it.run.Owner, it.run.Until, it.run.Journal = core.Running, b.nonce, t.NewUntil, b.key
-		it.run.MaybeSent = it.run.MaybeSent || t.Owner != ""
-		if len(t.Tries) > 0 {
-			it.run.Tries = t.Tries
-		}
-		if it.run.Address == "" {
-			it.run.Address = t.Address
-		}
-		if it.run.SentAt.IsZero() {
-			it.run.SentAt = t.SentAt
-		}
-		if len(it.order) == 0 || it.order[0] != it.run.Address {
-			it.order = ownOrder(it.run.Address)
-		}
-		it.status, it.claimed = mine, true
 	}
 }

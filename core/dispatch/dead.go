@@ -65,17 +65,11 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	for _, f := range fires {
 		ids, jobs = append(ids, f.Run), append(jobs, f.Run.Job())
 	}
-	runs, unread, err := readAll(ctx, distinct(ids), d.store.Runs)
-	if err == nil && len(unread) > 0 {
-		err = core.ErrThrottled
-	}
+	runs, err := readEvery(ctx, distinct(ids), d.store.Runs)
 	if err != nil {
 		return 0, fmt.Errorf("read runs of a dead letter: %w", err)
 	}
-	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
+	found, err := readEvery(ctx, distinct(jobs), d.store.Jobs)
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
 	}
@@ -112,7 +106,7 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 			switch {
 			case e == nil:
 				n++
-			case !refused(e):
+			case answerOf(e) != refused:
 				err = fmt.Errorf("record a skipped run: %w", e)
 			}
 		}

@@ -1,7 +1,7 @@
 // Package dispatch brings fires from the ring to executors: it holds until
 // the slot, reads, judges, claims, routes, sends, journals and says what may be
-// acked. Every step and what each answer leads to is docs/claim-protocol.md,
-// whose table names (A to G) the comments use. It refuses to send without a
+// acked. Every step and what each answer leads to is docs/claim-protocol.md, whose
+// tables are tables.go. It refuses to send without a
 // claim, and to ack what is not settled in a store.
 package dispatch
 
@@ -9,7 +9,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"slices"
@@ -92,11 +91,6 @@ type Options struct {
 }
 
 func (o *Options) defaults() {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
 	if o.Now == nil {
 		o.Now = time.Now
 	}
@@ -106,45 +100,35 @@ func (o *Options) defaults() {
 	if o.OwnerDead == nil {
 		o.OwnerDead = func(string) bool { return false }
 	}
-	set(&o.Invocation, 30*time.Second)
-	set(&o.Reserve, 2*time.Second)
-	set(&o.JournalEvery, 250*time.Millisecond)
-	set(&o.BackoffMin, time.Second)
-	set(&o.BackoffMax, time.Minute)
-	set(&o.Expiry, 90*time.Second)
-	set(&o.CallTimeout, time.Minute)
-	set(&o.Behind, 10*time.Minute)
-	set(&o.CheckGrace, 5*time.Second)
-	set(&o.MaxAhead, 895*time.Second)
-	set(&o.HoldAhead, 11*time.Second)
-	set(&o.GateFor, 3*time.Second)
-	set(&o.GateWait, 10*time.Second)
-	set(&o.AskFor, 3*time.Second)
-	set(&o.AskNext, 100*time.Millisecond)
-	set(&o.AskAgain, time.Second)
-	set(&o.AskSilent, 10*time.Second)
-	set(&o.SlowAfter, 500*time.Millisecond)
-	set(&o.SlowWithin, time.Minute)
-	set(&o.ProbeEvery, time.Minute)
-	set(&o.HealthEvery, 5*time.Second)
-	if o.SlowCount == 0 {
-		o.SlowCount = 10
-	}
-	if o.SlowTimeouts == 0 {
-		o.SlowTimeouts = 3
-	}
-	if o.SendsMin == 0 {
-		o.SendsMin = 32
-	}
-	if o.SendsMax == 0 {
-		o.SendsMax = 512
-	}
+	o.Invocation = cmp.Or(o.Invocation, 30*time.Second)
+	o.Reserve = cmp.Or(o.Reserve, 2*time.Second)
+	o.JournalEvery = cmp.Or(o.JournalEvery, 250*time.Millisecond)
+	o.BackoffMin = cmp.Or(o.BackoffMin, time.Second)
+	o.BackoffMax = cmp.Or(o.BackoffMax, time.Minute)
+	o.Expiry = cmp.Or(o.Expiry, 90*time.Second)
+	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
+	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
+	o.CheckGrace = cmp.Or(o.CheckGrace, 5*time.Second)
+	o.MaxAhead = cmp.Or(o.MaxAhead, 895*time.Second)
+	o.HoldAhead = cmp.Or(o.HoldAhead, 11*time.Second)
+	o.SlowAfter = cmp.Or(o.SlowAfter, 500*time.Millisecond)
+	o.SlowCount = cmp.Or(o.SlowCount, 10)
+	o.SlowWithin = cmp.Or(o.SlowWithin, time.Minute)
+	o.SlowTimeouts = cmp.Or(o.SlowTimeouts, 3)
+	o.ProbeEvery = cmp.Or(o.ProbeEvery, time.Minute)
+	o.HealthEvery = cmp.Or(o.HealthEvery, 5*time.Second)
+	o.SendsMin = cmp.Or(o.SendsMin, 32)
+	o.SendsMax = cmp.Or(o.SendsMax, 512)
+	o.GateFor = cmp.Or(o.GateFor, 3*time.Second)
+	o.GateWait = cmp.Or(o.GateWait, 10*time.Second)
+	o.AskFor = cmp.Or(o.AskFor, 3*time.Second)
+	o.AskNext = cmp.Or(o.AskNext, 100*time.Millisecond)
+	o.AskAgain = cmp.Or(o.AskAgain, time.Second)
+	o.AskSilent = cmp.Or(o.AskSilent, 10*time.Second)
 	o.SendsAll = cmp.Or(o.SendsAll, 2048)
 	o.InHand = cmp.Or(o.InHand, 8192)
 	o.InLine = cmp.Or(o.InLine, 1<<17)
-	if o.Log == nil {
-		o.Log = slog.Default()
-	}
+	o.Log = cmp.Or(o.Log, slog.Default())
 }
 
 // Dispatcher handles messages of fires.
@@ -160,15 +144,13 @@ type Dispatcher struct {
 	health *healths
 	probes *probes
 
-	mu       sync.Mutex
-	underWay map[string]bool // owners that are invocations of this Dispatcher
+	underWay sync.Map // owners that are invocations of this Dispatcher
 }
 
 // New makes a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
-		underWay: map[string]bool{}}
+	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules()}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
 	d.probes = &probes{o: &d.o, of: map[question]*probe{}}
 	return d
@@ -242,30 +224,17 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 		return
 	}
 	b := newBatch(d, msgs, idx)
-	d.begun(b.nonce)
-	defer d.over(b.nonce)
+	d.underWay.Store(b.nonce, true)
+	defer d.underWay.Delete(b.nonce)
 	b.run(ctx, freed)
 	b.verdicts(verdicts)
-}
-
-func (d *Dispatcher) begun(owner string) {
-	d.mu.Lock()
-	d.underWay[owner] = true
-	d.mu.Unlock()
-}
-
-func (d *Dispatcher) over(owner string) {
-	d.mu.Lock()
-	delete(d.underWay, owner)
-	d.mu.Unlock()
 }
 
 // lives reports that an owner is under way here. Its until may be past all the
 // same: the clock was set, or the machine slept, and a call is awaited still.
 func (d *Dispatcher) lives(owner string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.underWay[owner]
+	_, is := d.underWay.Load(owner)
+	return is
 }
 
 // hold waits until the slot by this process's clock, which may be set meanwhile.
@@ -275,11 +244,7 @@ func (d *Dispatcher) hold(ctx context.Context, slot core.Instant) error {
 		if wait <= 0 {
 			return ctx.Err()
 		}
-		t := time.NewTimer(min(wait, time.Second))
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if !sleep(ctx, min(wait, time.Second)) {
 			return ctx.Err()
 		}
 	}
@@ -303,21 +268,9 @@ func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.
 // backoff is the wait before try n (from 1) of a fire that failed for a
 // passing reason, spread so that what failed together does not return together.
 func (d *Dispatcher) backoff(try int) time.Duration {
-	w := d.o.BackoffMin
-	for range min(try-1, 16) {
-		if w *= 2; w >= d.o.BackoffMax {
-			w = d.o.BackoffMax
-			break
-		}
-	}
+	w := min(d.o.BackoffMin<<min(try-1, 16), d.o.BackoffMax)
 	return w + mathrand.N(w/4+1)
 }
-
-// throttled reports an answer that says that nothing happened.
-func throttled(err error) bool { return errors.Is(err, core.ErrThrottled) }
-
-// refused reports an answer that says that the condition failed.
-func refused(err error) bool { return errors.Is(err, core.ErrRefused) }
 
 // distinct sorts and dedupes.
 func distinct[T ~int32 | ~int64 | ~string](s []T) []T {

@@ -78,7 +78,7 @@ func (d *Dispatcher) tellEarly(ctx context.Context, lonely, herd []time.Duration
 	if err == nil {
 		err = d.store.NoteEarly(ctx, g.Early.At, d.o.Plan.Cut.Follow(g.Early, core.Early{At: now, Messages: len(lonely), Low: low, Median: median}))
 	}
-	if err != nil && !refused(err) {
+	if answerOf(err) > refused {
 		d.o.Log.Warn("how early messages came was not noted", "err", err)
 	}
 }

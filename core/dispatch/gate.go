@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -175,11 +176,9 @@ func (g *gates) of(to at) *gate {
 	a := g.byAddress[to]
 	if a == nil {
 		if len(g.byAddress) >= maxGates {
-			for k, old := range g.byAddress {
-				if old.used == 0 && len(old.waiting) == 0 && now-old.lastUsed > 60 {
-					delete(g.byAddress, k)
-				}
-			}
+			maps.DeleteFunc(g.byAddress, func(_ at, old *gate) bool {
+				return old.used == 0 && len(old.waiting) == 0 && now-old.lastUsed > 60
+			})
 		}
 		a = &gate{g: g, app: to.app, limit: g.o.SendsMin}
 		g.byAddress[to] = a
@@ -218,21 +217,12 @@ var (
 // ends, and at once where the app has its share of what is under way.
 func (a *gate) enter(ctx context.Context, until time.Time) (*passage, error) {
 	a.g.mu.Lock()
-	if a.used >= a.limit {
-		place := make(chan struct{})
-		a.waiting = append(a.waiting, place)
-		a.g.mu.Unlock()
-		err := a.wait(ctx, place, until)
-		a.g.mu.Lock()
-		if err != nil {
-			a.giveUp(place)
-			a.g.mu.Unlock()
-			return nil, err
-		}
-	} else {
-		a.used++
-	}
 	defer a.g.mu.Unlock()
+	if a.used < a.limit {
+		a.used++
+	} else if err := a.wait(ctx, until); err != nil {
+		return nil, err
+	}
 	if !a.g.open.take(a.app) {
 		a.free()
 		return nil, errFull
@@ -240,28 +230,27 @@ func (a *gate) enter(ctx context.Context, until time.Time) (*passage, error) {
 	return &passage{gate: a, inside: true}, nil
 }
 
-func (a *gate) wait(ctx context.Context, place chan struct{}, until time.Time) error {
+// wait waits for a place. Callers hold the lock, which it leaves to others meanwhile.
+func (a *gate) wait(ctx context.Context, until time.Time) (err error) {
+	place := make(chan struct{})
+	a.waiting = append(a.waiting, place)
+	a.g.mu.Unlock()
 	t := time.NewTimer(time.Until(until))
 	defer t.Stop()
 	select {
 	case <-place:
-		return nil
 	case <-t.C:
-		return errGate
+		err = errGate
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
-}
-
-// giveUp ends a wait. Callers hold the lock.
-func (a *gate) giveUp(place chan struct{}) {
-	for i, w := range a.waiting {
-		if w == place {
-			a.waiting = append(a.waiting[:i], a.waiting[i+1:]...)
-			return
-		}
+	a.g.mu.Lock()
+	if i := slices.Index(a.waiting, place); i >= 0 {
+		a.waiting = slices.Delete(a.waiting, i, i+1)
+	} else if err != nil {
+		a.free() // the place came at the same moment: it is passed on
 	}
-	a.free() // the place came at the same moment: it is passed on
+	return err
 }
 
 // free gives a place to who waits for one. Callers hold the lock.
@@ -285,9 +274,13 @@ type passage struct {
 func (p *passage) linger() bool {
 	p.gate.g.mu.Lock()
 	defer p.gate.g.mu.Unlock()
+	return p.out()
+}
+
+// out makes room at the gate, once. Callers hold the lock.
+func (p *passage) out() bool {
 	was := p.inside
-	if was {
-		p.inside = false
+	if p.inside = false; was {
 		p.gate.free()
 	}
 	return was
@@ -305,10 +298,5 @@ func (p *passage) leave(took time.Duration) bool {
 		}
 	}
 	a.g.open.give(a.app)
-	was := p.inside
-	if was {
-		p.inside = false
-		a.free()
-	}
-	return was
+	return p.out()
 }

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -121,11 +122,7 @@ func (h *healths) room(now time.Time) {
 	if len(h.of) < maxPulses {
 		return
 	}
-	for of, p := range h.of {
-		if now.Sub(p.used).Abs() > h.o.SlowWithin && !p.slow {
-			delete(h.of, of)
-		}
-	}
+	maps.DeleteFunc(h.of, func(_ string, p *pulse) bool { return now.Sub(p.used).Abs() > h.o.SlowWithin && !p.slow })
 	if len(h.of) >= maxPulses {
 		clear(h.of)
 	}
@@ -143,7 +140,7 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 			h.wrote = now
 			for i, err := range h.port.PutHealths(ctx, list) {
 				switch {
-				case err == nil || refused(err): // refused: another found something later, and it is read
+				case answerOf(err) <= refused: // refused: another found something later, and it is read
 					h.told(&list[i])
 				default:
 					h.o.Log.Warn("that something is slow, or no longer, was not told", "of", list[i].Of, "slow", list[i].Slow, "err", err)

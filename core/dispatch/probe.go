@@ -122,7 +122,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 	groups = map[string][]*item{}
 	rest = make([]*item, 0, len(items))
 	for _, it := range items {
-		if it.status != pending || it.intent != send || route.Asks(it.job.Def.Route) != route.AskBeat {
+		if it.phase != (undecided{}) || it.falls != sends || route.Asks(it.job.Def.Route) != route.AskBeat {
 			rest = append(rest, it)
 			continue
 		}
@@ -132,12 +132,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 			continue
 		}
 		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, 0)
-		if b.slow(it) {
-			it.status = slowed
-			rest = append(rest, it)
-			continue
-		}
-		if !b.hold(it) {
+		if b.slow(it) || !b.hold(it) {
 			rest = append(rest, it)
 			continue
 		}

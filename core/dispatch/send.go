@@ -6,31 +6,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 )
-
-// longestCall is the longest time that a call: of this batch may be awaited; 0
-// when there is none.
-func (b *batch) longestCall() time.Duration {
-	var longest time.Duration
-	for _, it := range b.items {
-		if it.status != pending || it.job == nil {
-			continue
-		}
-		if !b.calls[it.job.Def.App] && !hasCall(it.run.Addresses) {
-			continue
-		}
-		t := it.job.Def.Timeout
-		if t <= 0 {
-			t = b.d.o.CallTimeout
-		}
-		longest = max(longest, t)
-	}
-	return longest
-}
 
 func hasCall(addresses []string) bool {
 	return slices.ContainsFunc(addresses, isCall)
@@ -50,9 +30,10 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 		return
 	}
 	var senders, writer, closer sync.WaitGroup
-	stop, answered := make(chan struct{}), make(chan struct{})
-	writer.Go(func() { b.keepJournal(ctx, stop) })
-	closer.Go(func() { b.settle(ctx, answered) })
+	writing, written := context.WithCancel(ctx)
+	open, answered := context.WithCancel(ctx)
+	writer.Go(func() { b.keepJournal(ctx, writing) })
+	closer.Go(func() { b.endWhileOpen(ctx, open) })
 	for to, items := range ready {
 		b.sendTo(ctx, to, items, &senders)
 	}
@@ -64,11 +45,11 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 	}
 	free()
 	senders.Wait()
-	close(answered)
+	answered()
 	closer.Wait()
 	// The journal does not wait for ends that the store is slow to take.
 	b.closeEnded(ctx)
-	close(stop)
+	written()
 	writer.Wait()
 }
 
@@ -76,10 +57,10 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 func (b *batch) waiting() map[string][]*item {
 	waits := map[string][]*item{}
 	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
-		if it.status != inLine {
+		if it.phase != (inLine{}) {
 			return false
 		}
-		it.status = pending
+		it.phase = undecided{}
 		waits[it.job.Def.App] = append(waits[it.job.Def.App], it)
 		return true
 	})
@@ -95,11 +76,9 @@ func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, sen
 		n, err := b.d.gates.takeTurn(ctx, app, len(items), until)
 		if err != nil {
 			for _, it := range items {
-				it.pass(err)
+				it.phase = passing{why: err}
 			}
-			b.mu.Lock()
-			b.items = append(b.items, items...)
-			b.mu.Unlock()
+			b.claimThenSend(ctx, items, senders) // which leaves these as they are
 			return
 		}
 		some := items[:n]
@@ -131,7 +110,6 @@ func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.Wa
 // the batch.
 func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
-	b.look(ctx, items)
 	ready := b.ready(items)
 	b.mu.Lock()
 	b.items = append(b.items, items...)
@@ -145,18 +123,16 @@ func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.
 func (b *batch) ready(items []*item) map[at][]*item {
 	byAddress := map[at][]*item{}
 	for _, it := range items {
-		if it.status != mine {
+		switch {
+		case it.phase != (ours{}):
 			b.letGo(it)
-			continue
-		}
-		if it.run.Address == "" {
+		case it.run.Address == "":
 			b.letGo(it)
-			it.end = &Answer{State: core.Failed, Reason: core.ReasonNoExecutor, Message: noExecutor(it)}
-			it.status = ending
-			continue
+			it.phase = ended{Answer{State: core.Failed, Reason: core.ReasonNoExecutor, Message: noExecutor(it)}}
+		default:
+			to := at{it.job.Def.App, it.run.Address}
+			byAddress[to] = append(byAddress[to], it)
 		}
-		to := at{it.job.Def.App, it.run.Address}
-		byAddress[to] = append(byAddress[to], it)
 	}
 	return byAddress
 }
@@ -167,14 +143,12 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 	gate := b.d.gates.of(to)
 	until := time.Now().Add(b.d.o.GateWait)
 	awaited := isCall(to.address)
-	var mu sync.Mutex
-	next := func() (it *item) {
-		mu.Lock()
-		defer mu.Unlock()
-		if len(items) > 0 {
-			it, items = items[0], items[1:]
+	var taken atomic.Int32
+	next := func() *item {
+		if i := int(taken.Add(1)); i <= len(items) {
+			return items[i-1]
 		}
-		return it
+		return nil
 	}
 	var work func()
 	work = func() {
@@ -217,8 +191,7 @@ func (b *batch) sendTo(ctx context.Context, to at, items []*item, senders *sync.
 func (b *batch) turnAway(ctx context.Context, it *item, why error) {
 	b.letGo(it)
 	if ctx.Err() == nil {
-		it.err = why
-		b.set(it, passing)
+		b.set(it, passing{claimed: true, why: why})
 	}
 }
 
@@ -229,72 +202,6 @@ func noExecutor(it *item) string {
 	return "no executor of " + it.job.Def.App + " is registered"
 }
 
-// keepJournal stores the journal each JournalEvery while there are new
-// answers: what is answered and not yet stored is what a crash sends again.
-// With none for long it is stored as begun: the watchdog goes over the minutes
-// of claims once, and would not see a journal that comes after it.
-func (b *batch) keepJournal(ctx context.Context, stop <-chan struct{}) {
-	every := b.d.o.JournalEvery
-	t := time.NewTimer(every)
-	defer t.Stop()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-ctx.Done():
-			return
-		case <-t.C:
-		}
-		b.mu.Lock()
-		due := b.dirty || b.blocked || b.since() >= b.d.o.Behind/10 && !b.names() // well before the watchdog comes
-		b.mu.Unlock()
-		next := every
-		if due && !b.writeJournal(ctx) {
-			next = every / 5 // nothing is sent meanwhile
-		}
-		t.Reset(next)
-	}
-}
-
-// settle closes what was answered with its end each JournalEvery while sends
-// are open: until then a crash sends it again, though it ran. And it puts back what
-// was told to come again, or to go on the slow lane: beside a call of an hour it
-// would be late.
-func (b *batch) settle(ctx context.Context, stop <-chan struct{}) {
-	t := time.NewTicker(b.d.o.JournalEvery)
-	defer t.Stop()
-	thinned := time.Now()
-	for {
-		select {
-		case <-stop:
-			return
-		case <-ctx.Done():
-			return
-		case <-t.C:
-			b.end(ctx)
-			b.putBack(ctx, b.as(passing))
-			b.putSlow(ctx, b.as(slowed))
-			if time.Since(thinned) >= b.d.o.GateWait {
-				thinned = time.Now()
-				b.thin(ctx)
-			}
-		}
-	}
-}
-
-// as is what is in a state now.
-func (b *batch) as(s status) []*item {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	var of []*item
-	for _, it := range b.items {
-		if it.status == s {
-			of = append(of, it)
-		}
-	}
-	return of
-}
-
 // mayBegin is asked directly before each send: the own until, the deadline,
 // the slot by this clock, and whether the journal is being refused.
 func (b *batch) mayBegin(ctx context.Context, it *item) bool {
@@ -302,11 +209,8 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 		if ctx.Err() != nil || !b.owns(b.d.o.Reserve) {
 			return false
 		}
-		b.mu.Lock()
-		blocked := b.blocked
-		b.mu.Unlock()
 		early := it.fire.Slot.Time().Sub(b.now()) // a clock that was set back since the hold
-		if !blocked && early <= 0 {
+		if !b.blocked.Load() && early <= 0 {
 			return true
 		}
 		if !sleep(ctx, max(early, b.d.o.JournalEvery/10)) {
@@ -316,10 +220,10 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 }
 
 // sendOne sends one run, moving on to further addresses as long as each proves
-// not to have it (tables D and E). It answers how long the last answer took.
+// not to have it. It answers how long the last answer took.
 func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	cut := ctx
-	if d, ok := ctx.Deadline(); ok {
+	if d, set := ctx.Deadline(); set {
 		// A call that lasts is let go while there is time to journal that it was.
 		var cancel context.CancelFunc
 		cut, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
@@ -327,10 +231,9 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	}
 	for {
 		if !b.mayBegin(ctx, it) {
-			b.set(it, passing) // nothing of it is on its way: it waits for no call beside it
+			b.set(it, passing{claimed: true, why: errNotBegun}) // nothing of it is on its way: it waits for no call beside it
 			return 0
 		}
-		b.set(it, sending)
 		at, began := b.now(), time.Now()
 		a := b.d.sender.Send(cut, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address})
 		// Cut off by the end of the invocation, it did not answer in time either.
@@ -339,50 +242,46 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(it.run, at, a.Kind)
 		}
-		resend := it.run.MaybeSent
+		p := sent(&a, it.run.MaybeSent, len(it.order) > 1)
+		if p == (moves{}) {
+			if p = b.moveOn(ctx, it, &a); p == (ours{}) {
+				continue
+			}
+		}
+		b.set(it, p)
 		switch a.Kind {
 		case AnswerAccepted:
-			b.set(it, accepted)
 			b.trace(ctx, it, &a)
-			return a.Took
-		case AnswerRepeat:
-			if resend {
-				b.set(it, accepted)
-				return a.Took
-			}
 		case AnswerEnded:
-			it.end = &a
-			b.set(it, ending)
 			return time.Since(began) // the call's work is what takes its place
-		case AnswerUnconfirmed:
-			b.set(it, unconfirmed)
-			return a.Took
 		}
-		if resend {
-			// Nothing that this address says proves anything about the first send.
-			b.set(it, unconfirmed)
-			return a.Took
-		}
-		switch a.Kind {
-		case AnswerBusy:
-			b.set(it, passing)
-			return a.Took
-		case AnswerBlocked:
-			it.end = &Answer{State: core.Skipped, Reason: core.ReasonOverlap, Code: a.Code, Message: a.Message}
-			b.set(it, ending)
-			return a.Took
-		}
-		it.run.Tries = append(it.run.Tries, core.Try{Address: it.run.Address, Code: a.Code, Message: a.Message})
-		it.next++
-		if it.next >= len(it.order) {
-			it.end = &Answer{State: core.Failed, Reason: core.ReasonNotAccepted, Code: a.Code, Message: a.Message}
-			b.set(it, ending)
-			return a.Took
-		}
-		if !b.moveOn(ctx, it, it.order[it.next]) {
-			return a.Took
+		return a.Took
+	}
+}
+
+// moveOn is the failover on the way: the claim names the new address before
+// anything is sent there.
+func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
+	it.run.Tries = append(it.run.Tries, core.Try{Address: it.run.Address, Code: a.Code, Message: a.Message})
+	if !b.inTime(b.d.o.Reserve) {
+		return passing{claimed: true, why: errNotBegun}
+	}
+	r := Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: it.order[1], Tries: it.run.Tries}
+	err := b.d.store.Readdress(ctx, r)
+	var stored *core.Run
+	if answerOf(err) == unknown {
+		runs, failed := readEvery(ctx, []core.RunID{r.Run}, b.d.store.Runs)
+		if run, is := runs[r.Run]; is && failed == nil {
+			stored = &run
 		}
 	}
+	p := failover(err, &r, stored)
+	if p == (ours{}) {
+		b.mu.Lock()
+		it.run.Address, it.order = r.To, it.order[1:]
+		b.mu.Unlock()
+	}
+	return p
 }
 
 // trace keeps on the run where it can be found at its address. Without it the
@@ -396,113 +295,7 @@ func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 	defer cancel()
 	tries := append(slices.Clone(it.run.Tries), core.Try{Address: it.run.Address, Code: a.Code, Request: a.Request, Log: a.Log})
 	err := b.d.store.Readdress(ctx, Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: it.run.Address, Tries: tries})
-	if err != nil && !refused(err) {
+	if answerOf(err) > refused {
 		b.d.o.Log.Info("where the run writes its log is not kept", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
-	}
-}
-
-// moveOn is the failover on the way (table E): the claim names the new address
-// before anything is sent there.
-func (b *batch) moveOn(ctx context.Context, it *item, to string) bool {
-	if !b.inTime(b.d.o.Reserve) {
-		b.set(it, passing)
-		return false
-	}
-	err := b.d.store.Readdress(ctx, Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: to, Tries: it.run.Tries})
-	switch {
-	case err == nil:
-		b.address(it, to)
-		return true
-	case refused(err):
-		it.err = err
-		b.set(it, notDone)
-		return false
-	case throttled(err):
-		b.set(it, passing)
-		return false
-	}
-	found, _, err := readAll(ctx, []core.RunID{it.fire.Run}, b.d.store.Runs)
-	run, ok := found[it.fire.Run]
-	switch {
-	case err == nil && ok && run.State.Open() && run.Owner == b.nonce && run.Address == to:
-		b.address(it, to)
-		return true
-	case err == nil && ok && run.State.Open() && run.Owner == b.nonce && run.Address == it.run.Address:
-		b.set(it, passing)
-	default:
-		it.err = err
-		b.set(it, notDone)
-	}
-	return false
-}
-
-func (b *batch) set(it *item, s status) {
-	b.mu.Lock()
-	it.status = s
-	if s == accepted || s == unconfirmed {
-		b.dirty = true
-	}
-	b.mu.Unlock()
-}
-
-func (b *batch) address(it *item, to string) {
-	b.mu.Lock()
-	it.run.Address = to
-	b.mu.Unlock()
-}
-
-// ended is what is to be closed, each with its result.
-func (b *batch) ended() (of []*item, results []finish.Result) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, it := range b.items {
-		if it.status == ending {
-			results = append(results, finish.Result{Run: it.fire.Run, State: it.end.State, Reason: it.end.Reason, Code: it.end.Code, Message: it.end.Message, At: b.now(), Owner: b.nonce})
-			of = append(of, it)
-		}
-	}
-	return of, results
-}
-
-// end closes once what is to be closed, and answers what still is, and why.
-func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
-	items, results := b.ended()
-	if len(items) == 0 {
-		return nil, nil
-	}
-	for k, err := range b.d.finish.End(ctx, results) {
-		it := items[k]
-		switch {
-		case err == nil:
-			b.set(it, done)
-		case refused(err):
-			it.err = err
-			b.set(it, notDone)
-		default:
-			of, errs = append(of, it), append(errs, err)
-		}
-	}
-	return of, errs
-}
-
-// closeEnded closes what failed for good, and what its answer ended (step 8).
-func (b *batch) closeEnded(ctx context.Context) {
-	of, errs := b.end(ctx)
-	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve); try++ {
-		if !sleep(ctx, 50*time.Millisecond<<min(try, 5)) {
-			break
-		}
-		of, errs = b.end(ctx)
-	}
-	for k, it := range of {
-		if it.end.Kind == AnswerEnded || it.run.MaybeSent {
-			// It ran: its end is not stored, and nothing may send it again but a
-			// taker, to the same address. Unconfirmed until it is reported or lost.
-			b.set(it, unconfirmed)
-			continue
-		}
-		it.err = errs[k]
-		it.retryAt = b.until
-		b.set(it, notDone)
 	}
 }

@@ -1,0 +1,149 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// endWhileOpen closes what was answered with its end each JournalEvery, until open
+// ends: until then a crash sends it again, though it ran. And it puts back what
+// was told to come again, or to go on the slow lane: beside a call of an hour it
+// would be late.
+func (b *batch) endWhileOpen(ctx, open context.Context) {
+	for thinned := time.Now(); sleep(open, b.d.o.JournalEvery); {
+		b.end(ctx)
+		b.putBack(ctx)
+		if time.Since(thinned) >= b.d.o.GateWait {
+			thinned = time.Now()
+			b.thin(ctx)
+		}
+	}
+}
+
+// closeEnded closes what failed for good, and what its answer ended (step 8).
+func (b *batch) closeEnded(ctx context.Context) {
+	of, errs := b.end(ctx)
+	for try := 0; len(of) > 0 && try < 8 && b.inTime(b.d.o.Reserve) && sleep(ctx, 50*time.Millisecond<<min(try, 5)); try++ {
+		of, errs = b.end(ctx)
+	}
+	for k, it := range of {
+		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, b.until))
+	}
+}
+
+// end closes once what is to be closed, and answers what still is, and why.
+func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
+	items := in[ended](b)
+	if len(items) == 0 {
+		return nil, nil
+	}
+	results := make([]finish.Result, len(items))
+	for i, it := range items {
+		e := it.phase.(ended)
+		results[i] = finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message, At: b.now(), Owner: b.nonce}
+	}
+	for k, err := range b.d.finish.End(ctx, results) {
+		if p := closing(err); p != nil {
+			b.set(items[k], p)
+		} else {
+			of, errs = append(of, items[k]), append(errs, err)
+		}
+	}
+	return of, errs
+}
+
+// putBackRest puts back what is unfinished in the end (step 9), and buries what
+// can never be dispatched.
+func (b *batch) putBackRest(ctx context.Context) {
+	for _, it := range b.items {
+		switch p := it.phase.(type) {
+		case ours:
+			it.phase = passing{claimed: true, why: errNotBegun}
+		case undeliverable:
+			it.phase = b.bury(ctx, it, p.why)
+		}
+	}
+	b.putBack(ctx)
+}
+
+func (b *batch) bury(ctx context.Context, it *item, why string) phase {
+	m := ring.Message{Kind: ring.KindFires, Slot: it.fire.Slot, Fires: []core.Fire{it.fire}}
+	if err := b.d.ring.Bury(ctx, m, why); err != nil {
+		return notDone{why: err}
+	}
+	b.d.o.Log.Error("undeliverable fire", "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At, "why", why)
+	return done{}
+}
+
+// putBack gives the claims of passing fires back, then puts those fires on the ring
+// as new messages, together where these say the same. A fire whose message is
+// not sent stays as it was.
+func (b *batch) putBack(ctx context.Context) {
+	type group struct {
+		slot core.Instant
+		try  int
+		slow bool
+		now  bool
+	}
+	var gives []GiveBack
+	groups := map[group][]*item{}
+	for _, it := range in[passing](b) {
+		p := it.phase.(passing)
+		if p.claimed {
+			gives = append(gives, givenBack(it.run, b.nonce))
+		}
+		g := group{it.fire.Slot, it.try + 1, it.slow, false}
+		if p.slowly {
+			g = group{it.fire.Slot, it.try, true, true}
+		}
+		groups[g] = append(groups[g], it)
+	}
+	if len(gives) > 0 {
+		b.d.store.GiveBack(ctx, gives) // any answer: go on
+	}
+	var out []ring.Out
+	var of [][]*item
+	for g, items := range groups {
+		at := b.now()
+		if !g.now {
+			at = at.Add(b.d.backoff(g.try))
+		}
+		for chunk := range slices.Chunk(items, ring.MaxFires) {
+			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow}
+			for _, it := range chunk {
+				m.Fires = append(m.Fires, it.fire)
+			}
+			out, of = append(out, ring.Out{NotBefore: at, Message: m}), append(of, chunk)
+		}
+	}
+	if len(out) == 0 {
+		return
+	}
+	for k, err := range b.d.ring.Enqueue(ctx, out) {
+		for _, it := range of[k] {
+			if err == nil {
+				b.set(it, done{})
+			} else {
+				p := it.phase.(passing)
+				p.why = err
+				b.set(it, p)
+			}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

@@ -1,0 +1,197 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// keepJournal stores the journal each JournalEvery, until open ends, while there are new
+// answers: what is answered and not yet stored is what a crash sends again.
+// With none for long it is stored as begun: the watchdog goes over the minutes
+// of claims once, and would not see a journal that comes after it.
+func (b *batch) keepJournal(ctx, open context.Context) {
+	every := b.d.o.JournalEvery
+	for next := every; sleep(open, next); {
+		b.mu.Lock()
+		due := b.dirty || b.blocked.Load() || b.since() >= b.d.o.Behind/10 && b.unnamed() // well before the watchdog comes
+		b.mu.Unlock()
+		if next = every; due && !b.writeJournal(ctx) {
+			next = every / 5 // nothing is sent meanwhile
+		}
+	}
+}
+
+// finalJournal stores what was accepted, unconfirmed or left; when that cannot
+// be done at all, a check carries it.
+func (b *batch) finalJournal(ctx context.Context) {
+	b.mu.Lock()
+	needed := len(b.over) > 0 || slices.ContainsFunc(b.items, func(it *item) bool { return entry(it.phase).Settled() })
+	stored := !needed || b.stored && !b.dirty && !b.unnamed()
+	b.mu.Unlock()
+	if stored {
+		b.stored = true
+		return
+	}
+	for try := 0; ctx.Err() == nil && b.inTime(b.d.o.Reserve/2); try++ {
+		if b.writeJournal(ctx) {
+			return
+		}
+		if !sleep(ctx, min(50*time.Millisecond<<min(try, 5), time.Second)) {
+			break
+		}
+	}
+	// The check is sent after the work's deadline if need be: it is neither a
+	// claim nor a send to an executor, and without it the message only comes again.
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), b.d.o.Reserve/2)
+	defer cancel()
+	b.mu.Lock()
+	j, _ := b.journal()
+	b.mu.Unlock()
+	b.stored = b.tell(last, j) == nil
+}
+
+// writeJournal stores the journal once. Only one caller at a time.
+// One that names a run late is told of before: who finds it stored concludes from it,
+// and the watchdog may have been done with what was stored before it.
+func (b *batch) writeJournal(ctx context.Context) bool {
+	b.mu.Lock()
+	b.dirty = false
+	j, unnamed := b.journal()
+	b.mu.Unlock()
+	var err error
+	told := false
+	if len(unnamed) > 0 && b.late() {
+		err = b.tell(ctx, j)
+		told = err == nil
+	}
+	if err == nil {
+		err = b.d.store.PutJournal(ctx, j)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.stored = journalled(err)
+	if told || b.stored && !b.late() {
+		for _, it := range unnamed {
+			it.named = true
+		}
+	} else if len(unnamed) > 0 {
+		b.stored = false // it took so long: again, and told of
+	}
+	b.blocked.Store(!b.stored)
+	b.dirty = b.dirty || !b.stored
+	return b.stored
+}
+
+// journal is the next write: every run that this invocation claimed or left, as it
+// stands, and which of them no write named in time. Callers hold mu.
+func (b *batch) journal() (j core.Journal, unnamed []*item) {
+	b.v++
+	j = core.Journal{Key: b.key, V: b.v, Entries: make([]core.Entry, 0, len(b.over)+len(b.items))}
+	j.Entries = append(j.Entries, b.over...)
+	for _, it := range b.items {
+		if e := it.entry(); e.Outcome != 0 {
+			j.Entries = append(j.Entries, e)
+			if !it.named {
+				unnamed = append(unnamed, it)
+			}
+		}
+	}
+	return j, unnamed
+}
+
+// entry is what the journal says of a fire; its outcome is 0 where it says nothing.
+func (it *item) entry() core.Entry {
+	e := core.Entry{Run: it.fire.Run, Address: it.run.Address, Outcome: entry(it.phase)}
+	if e.Outcome == core.Left {
+		e.Address = ""
+	}
+	return e
+}
+
+// unnamed reports whether something that the journal ought to name is not named in
+// time. Callers hold mu.
+func (b *batch) unnamed() bool {
+	return slices.ContainsFunc(b.items, func(it *item) bool { return !it.named && entry(it.phase) != 0 })
+}
+
+// late reports that the watchdog may have walked over the minute of the claims,
+// or be about to: a journal that is stored now for the first time is not read.
+func (b *batch) late() bool { return b.since() > b.d.o.Behind/2 }
+
+// since is how long after the claims it is at least for the watchdog, which goes by
+// the wall: that shows where the machine slept, but not where it was set back.
+func (b *batch) since() time.Duration {
+	return max(time.Since(b.began), b.now().Round(0).Sub(time.Unix(b.key.Minute*60+60, 0)))
+}
+
+// tell sends a check that carries a journal: its consumer stores it, and asks
+// for it to be read where the walk over the minutes has not been.
+func (b *batch) tell(ctx context.Context, j core.Journal) error {
+	c := &ring.Check{Journal: &j}
+	for _, e := range j.Entries {
+		c.Runs = append(c.Runs, e.Run)
+	}
+	return b.d.ring.Enqueue(ctx, []ring.Out{checkAt(core.InstantOf(b.now()), c)})[0]
+}
+
+func checkAt(at core.Instant, c *ring.Check) ring.Out {
+	return ring.Out{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindCheck, Slot: at, Check: c}}
+}
+
+// thin forgets of the fires that are settled what the end of the batch does not
+// need, for it may be an hour away: one call is awaited, and the batch was a
+// thousand fires.
+func (b *batch) thin(ctx context.Context) {
+	b.mu.Lock()
+	var answered []*item
+	kept := make([]*item, 0, len(b.items))
+	for _, it := range b.items {
+		e := it.entry()
+		switch {
+		case e.Outcome.Settled() && it.named:
+			b.over = append(b.over, e)
+			for _, m := range it.msgs {
+				b.of[m] = true
+			}
+			answered = append(answered, it)
+		case it.phase != (done{}):
+			kept = append(kept, it)
+		}
+	}
+	b.items = kept
+	b.mu.Unlock()
+	b.checks(ctx, answered)
+}
+
+// checks asks the watchdog to look at runs with a timeout soon after it.
+func (b *batch) checks(ctx context.Context, items []*item) {
+	byTime := map[core.Instant][]core.RunID{}
+	for _, it := range items {
+		if p := it.phase; p != settled(core.Accepted) && p != settled(core.Unconfirmed) || it.job.Def.Timeout <= 0 {
+			continue
+		}
+		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.CheckGrace))
+		if at.Time().Sub(b.now()) > b.d.o.MaxAhead {
+			continue // the journal is read in time for these
+		}
+		byTime[at] = append(byTime[at], it.fire.Run)
+	}
+	if len(byTime) == 0 {
+		return
+	}
+	var out []ring.Out
+	for at, runs := range byTime {
+		out = append(out, checkAt(at, &ring.Check{Runs: runs}))
+	}
+	for _, err := range b.d.ring.Enqueue(ctx, out) {
+		if err != nil {
+			// The journal names them: the watchdog comes later, not never.
+			b.d.o.Log.Warn("check not sent", "err", err)
+			return
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/schedule"
+)
+
+// known is what was read for a batch.
+type known struct {
+	jobs       map[core.JobID]*core.Job
+	unreadJobs []core.JobID
+	stones     map[core.JobID]core.Tombstone // of jobs that are gone
+	names      []string                      // of apps
+	apps       map[string]core.App
+	unreadApps []string
+	global     core.Global
+	executors  map[string][]core.Executor
+	runs       map[core.RunID]core.Run // that have a record of their own
+	unreadRuns []core.RunID
+}
+
+// read is step 2, and judges each fire (step 3). All is read after the hold; what
+// cannot be read makes its fires passing.
+func (b *batch) read(ctx context.Context) {
+	k, err := b.known(ctx)
+	if err != nil {
+		for _, it := range b.items {
+			if it.phase = (passing{why: err}); core.CodeOf(err) == core.CodeRefused { // fenced: the messages are another's
+				it.phase = notDone{why: err}
+			}
+		}
+		return
+	}
+	now := b.now()
+	b.outage = !k.global.UpSince.IsZero() && now.Before(k.global.UpSince.Add(b.d.o.Expiry))
+	b.live, b.silent = make(map[string][]string, len(k.names)), map[at]bool{}
+	apps, calls := make(map[string]*core.App, len(k.names)), map[string]bool{} // one App for all its fires
+	for _, name := range k.names {
+		app := k.apps[name]
+		app.Name = name
+		apps[name] = &app
+		for _, e := range app.Candidates(k.executors[name], k.global, now, b.d.o.Expiry) {
+			b.live[name] = append(b.live[name], e.Address)
+			if strings.HasPrefix(e.Address, "queue:") && e.Silent(k.global, now, b.d.o.Expiry) {
+				b.silent[at{name, e.Address}] = true
+			}
+		}
+		calls[name] = hasCall(b.live[name])
+	}
+	for _, s := range k.stones {
+		if apps[s.App] == nil {
+			apps[s.App] = &core.App{Name: s.App}
+		}
+	}
+	next := b.d.plans.next
+	for _, it := range b.items {
+		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
+			continue
+		}
+		if calls[it.job.Def.App] || hasCall(it.run.Addresses) {
+			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
+		}
+		_, gone := k.stones[it.job.Def.ID]
+		pauses := [2]stops{{&k.global.Pause, &k.global.Past}, {&it.app.Pause, &it.app.Past}}
+		it.falls, it.reason = judge(&it.fire, &it.job.Sched, gone, pauses, now, next)
+		if it.falls == fallsSilently {
+			it.phase = settled(core.Left)
+		}
+	}
+}
+
+func (b *batch) known(ctx context.Context) (k *known, err error) {
+	k = &known{}
+	ids := make([]core.JobID, 0, len(b.items))
+	var own []core.RunID
+	for _, it := range b.items {
+		ids = append(ids, it.fire.Run.Job())
+		if it.recorded {
+			own = append(own, it.fire.Run)
+		}
+	}
+	ids = distinct(ids)
+	if k.jobs, k.unreadJobs, err = readAll(ctx, ids, b.d.store.Jobs); err != nil {
+		return nil, err
+	}
+	var gone []core.JobID
+	for _, id := range ids {
+		if j, is := k.jobs[id]; is {
+			k.names = append(k.names, j.Def.App)
+		} else if !slices.Contains(k.unreadJobs, id) {
+			gone = append(gone, id)
+		}
+	}
+	k.names = distinct(k.names)
+	if k.apps, k.unreadApps, err = readAll(ctx, k.names, b.d.store.Apps); err != nil {
+		return nil, err
+	}
+	if k.global, err = b.d.store.Global(ctx); err != nil {
+		return nil, err
+	}
+	if k.executors, err = b.d.store.Executors(ctx, k.names); err != nil {
+		return nil, err
+	}
+	if len(gone) > 0 {
+		if k.stones, err = b.d.store.Tombstones(ctx, gone); err != nil {
+			return nil, err
+		}
+	}
+	for id, s := range k.stones {
+		k.jobs[id] = &core.Job{Def: core.Def{ID: id, App: s.App, Name: s.Name}, Sched: core.Sched{ID: id, App: s.App, Rev: s.Rev, RevAt: s.RevAt}}
+	}
+	k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs)
+	return k, err
+}
+
+// meet gives a fire its job, app and record; it is undecided where it has them.
+func (k *known) meet(it *item, apps map[string]*core.App) phase {
+	id := it.fire.Run.Job()
+	job, is := k.jobs[id]
+	switch {
+	case !is && slices.Contains(k.unreadJobs, id), is && slices.Contains(k.unreadApps, job.Def.App):
+		return passing{why: core.ErrThrottled}
+	case !is:
+		return undeliverable{why: "job " + id.String() + " has neither item nor tombstone"}
+	}
+	it.job, it.app = job, apps[job.Def.App]
+	if !it.recorded {
+		return undecided{}
+	}
+	run, is := k.runs[it.fire.Run]
+	switch {
+	case !is && slices.Contains(k.unreadRuns, it.fire.Run):
+		return passing{why: core.ErrThrottled}
+	case !is:
+		return it.unrecorded()
+	case moved(&run, &it.fire):
+		return done{}
+	}
+	it.run = &run
+	return undecided{}
+}
+
+func (it *item) unrecorded() phase {
+	return undeliverable{why: "there is no record of run " + it.fire.Run.String()}
+}
+
+// readAll reads keys and reads again what was left unread, a few times.
+func readAll[K comparable, V any](ctx context.Context, keys []K,
+	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
+	if len(keys) == 0 {
+		return map[K]V{}, nil, nil
+	}
+	found, unread, err := read(ctx, keys)
+	for try := 0; len(unread) > 0 && err == nil && try < 3; try++ {
+		var more map[K]V
+		more, unread, err = read(ctx, unread)
+		for k, v := range more {
+			found[k] = v
+		}
+	}
+	return found, unread, err
+}
+
+// readEvery is readAll for who needs them all.
+func readEvery[K comparable, V any](ctx context.Context, keys []K,
+	read func(context.Context, []K) (map[K]V, []K, error)) (map[K]V, error) {
+	found, unread, err := readAll(ctx, keys, read)
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	return found, err
+}
+
+// schedules remembers compiled schedules of late jobs: only they are asked for
+// their next instant, and after an outage often.
+type schedules struct {
+	mu   sync.Mutex
+	seen map[scheduleKey]*schedule.Schedule
+}
+
+type scheduleKey struct {
+	job core.JobID
+	rev int64
+}
+
+func newSchedules() *schedules { return &schedules{seen: map[scheduleKey]*schedule.Schedule{}} }
+
+const maxSchedules = 4096
+
+// next is the job's instant after at; 0 if there is none.
+func (c *schedules) next(s *core.Sched, at core.Instant) core.Instant {
+	key := scheduleKey{s.ID, s.Rev}
+	c.mu.Lock()
+	sch, seen := c.seen[key]
+	c.mu.Unlock()
+	if !seen {
+		// A schedule that does not compile was refused when it was saved; nil
+		// has no next instant, so its fire counts as the newest.
+		sch, _ = schedule.Compile(s.Schedule, s.ID)
+		c.mu.Lock()
+		if len(c.seen) >= maxSchedules {
+			clear(c.seen)
+		}
+		c.seen[key] = sch
+		c.mu.Unlock()
+	}
+	if sch == nil {
+		return 0
+	}
+	next, _ := sch.Next(at)
+	return next
+}

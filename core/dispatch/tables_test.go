@@ -1,0 +1,443 @@
+package dispatch
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// page is one table of docs/claim-protocol.md: what its rows say, by their first
+// cells. Each is to be asked for, once.
+type page struct {
+	t    *testing.T
+	rows map[string][]string
+}
+
+// thePage reads the table that follows a line with such a beginning.
+func thePage(t *testing.T, after string) *page {
+	t.Helper()
+	b, err := os.ReadFile("../../docs/claim-protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, is := strings.Cut(string(b), "\n"+after)
+	_, text, more := strings.Cut(text, "\n|---|")
+	if !is || !more {
+		t.Fatalf("the page has no table after %q", after)
+	}
+	_, text, _ = strings.Cut(text, "\n")
+	p := &page{t, map[string][]string{}}
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		for i := range cells {
+			if i > 1 && cells[i] == "same" {
+				cells[i] = cells[i-1]
+			}
+		}
+		p.rows[cells[0]] = cells[1:]
+	}
+	t.Cleanup(func() {
+		for row := range p.rows {
+			t.Errorf("of the page's table, nothing answers %q", row)
+		}
+	})
+	return p
+}
+
+// says fails where the page's row does not say what the code answers.
+func (p *page) says(row string, answers ...string) {
+	p.t.Helper()
+	cells, is := p.rows[row]
+	if delete(p.rows, row); !is {
+		p.t.Errorf("the page has no row %q (any more)", row)
+		return
+	}
+	if got, want := strings.Join(answers, " | "), strings.Join(cells, " | "); got != want {
+		p.t.Errorf("%s: the code answers %q, the page says %q", row, got, want)
+	}
+}
+
+var (
+	errLost = errors.New("connection reset") // unknown
+	answers = map[string]error{"ok": nil, "refused": core.ErrRefused, "throttled": core.ErrThrottled, "unknown": errLost}
+)
+
+// words are those of the page for a phase.
+func words(p phase) string {
+	switch p := p.(type) {
+	case undecided:
+		return "look"
+	case ours:
+		return "ours"
+	case moves:
+		return "next address: table E"
+	case ended:
+		return string(p.State) + ": " + string(p.Reason)
+	case settled:
+		return core.Outcome(p).String()
+	case passing:
+		return "passing"
+	case notDone:
+		return "not done"
+	case done:
+		return "done"
+	}
+	return "?"
+}
+
+func TestPageJudge(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	const minute, hour = time.Minute, time.Hour
+	type facts struct {
+		cause  core.Cause
+		due    time.Duration // ago
+		rev    int64         // of the fire; the job's is 2, since half an hour
+		tail   bool
+		job    core.Sched
+		gone   bool
+		pause  core.Pause // of the app, of everything, and of both
+		past   core.Past
+		misses bool // the next instant is past
+	}
+	schedule := facts{cause: core.CauseSchedule, rev: 2}
+	with := func(change func(*facts)) facts {
+		f := schedule
+		change(&f)
+		return f
+	}
+	over := core.Pause{From: ago(2 * hour), To: ago(hour)}
+	lasts := core.Pause{From: ago(2 * hour)}
+	p := thePage(t, "### J.")
+	for row, list := range map[string][]facts{
+		"deleted job, planned, due after the deletion": {
+			with(func(f *facts) { f.gone, f.due = true, minute }),
+			with(func(f *facts) { f.gone, f.due, f.pause = true, minute, lasts })},
+		"deleted job, else": {
+			with(func(f *facts) { f.gone, f.due = true, hour }),
+			with(func(f *facts) { f.gone, f.cause = true, core.CauseRetry })},
+		"triggered by hand": {
+			with(func(f *facts) { f.cause, f.pause, f.job.State = core.CauseManual, lasts, core.Paused }),
+			with(func(f *facts) { f.cause, f.rev = core.CauseManual, 1 })},
+		"retry or by API, its app or everything is paused": {
+			with(func(f *facts) { f.cause, f.pause = core.CauseAPI, lasts }),
+			with(func(f *facts) { f.cause, f.pause = core.CauseRetry, lasts })},
+		"retry, its job is paused": {
+			with(func(f *facts) { f.cause, f.job.State = core.CauseRetry, core.Paused })},
+		"by API, else": {
+			with(func(f *facts) { f.cause, f.job.State = core.CauseAPI, core.Paused }),
+			with(func(f *facts) { f.cause, f.pause, f.due = core.CauseAPI, over, 90*minute }),
+			with(func(f *facts) { f.cause, f.rev = core.CauseAPI, 1 })},
+		"due inside a pause of app or everything that is over, the tail of a fixed delay": {
+			with(func(f *facts) { f.tail, f.pause, f.due = true, over, 90*minute }),
+			with(func(f *facts) { f.tail, f.pause, f.due, f.rev = true, over, 90*minute, 1 })},
+		"due inside a pause of app or everything: the last, or one of the 16 before it, which the store keeps with the item": {
+			with(func(f *facts) { f.pause, f.due = over, 90*minute }),
+			with(func(f *facts) { f.pause, f.due = lasts, minute }),
+			with(func(f *facts) { f.tail, f.pause, f.due = true, lasts, minute }),
+			with(func(f *facts) {
+				f.pause, f.past.Pauses, f.due = over, []core.Pause{{From: ago(4 * hour), To: ago(3 * hour)}}, 200*minute
+			})},
+		"due before the pause of app or everything that is under way": {
+			with(func(f *facts) { f.pause, f.due = lasts, 3*hour })},
+		"due before the end of a pause of these that is not known any more": {
+			with(func(f *facts) { f.pause, f.past.From, f.due = over, ago(5*hour), 6*hour })},
+		"old rev, and instant > revAt": {
+			with(func(f *facts) { f.rev, f.due = 1, 29*minute })},
+		"old rev, the tail of a fixed delay": {
+			with(func(f *facts) { f.rev, f.due, f.tail = 1, hour, true })},
+		"old rev, its job is paused": {
+			with(func(f *facts) { f.rev, f.due, f.job.State = 1, 30*minute, core.Paused })},
+		"old rev, else": {
+			with(func(f *facts) { f.rev, f.due = 1, 30*minute }),
+			with(func(f *facts) { f.rev, f.due, f.pause = 1, 3*hour, over })},
+		"late, by misfire": {
+			with(func(f *facts) { f.due, f.job.Misfire, f.job.Grace = 2*minute, core.MisfireSkip, minute }),
+			with(func(f *facts) { f.due, f.misses = minute, true })},
+		"late, by deadline": {
+			with(func(f *facts) { f.due, f.job.Grace, f.job.Deadline = 2*minute, hour, minute })},
+		"else": {
+			schedule,
+			with(func(f *facts) { f.due, f.job.Grace = minute, minute }),
+			with(func(f *facts) { f.due, f.job.Misfire, f.misses = minute, core.MisfireAll, true }),
+			with(func(f *facts) { f.pause, f.due, f.job.Misfire = over, 3*hour, core.MisfireAll })},
+	} {
+		var got string
+		for _, c := range list {
+			f := core.Fire{Run: 7, Rev: c.rev, At: core.InstantOf(ago(c.due)), Slot: core.InstantOf(ago(c.due)), Cause: c.cause}
+			s := c.job
+			s.Rev, s.RevAt = 2, ago(30*minute)
+			if c.tail {
+				s.Tail = f.Run
+			}
+			next := func(*core.Sched, core.Instant) core.Instant {
+				if c.misses {
+					return f.At + 1
+				}
+				return 0
+			}
+			paused, not := stops{&c.pause, &c.past}, stops{&core.Pause{}, &core.Past{}}
+			for _, pauses := range [][2]stops{{paused, not}, {not, paused}, {paused, paused}} {
+				falls, reason := judge(&f, &s, c.gone, pauses, now, next)
+				was := got
+				switch falls {
+				case sends:
+					got = "sent"
+				case fallsSilently:
+					got = "falls silently"
+				case fallsRecorded:
+					got = "falls, recorded: " + string(reason)
+				case fallsLate:
+					got = "falls late: " + string(reason)
+				}
+				if was != "" && was != got {
+					t.Errorf("%s: %q, and of another such fire %q", row, was, got)
+				}
+			}
+		}
+		p.says(row, got)
+	}
+}
+
+func TestPageFirstWrite(t *testing.T) {
+	p := thePage(t, "### A.")
+	for answer, err := range answers {
+		p.says(answer, words(firstWrite(err, false)), words(firstWrite(err, true)))
+	}
+}
+
+func TestPageLook(t *testing.T) {
+	now := time.Unix(1_800_000_000, 0)
+	past := func(r *core.Run) bool { return r.Expired(now) }
+	fire := core.Fire{Run: 7, Slot: 100}
+	run := core.Run{ID: 7, Slot: 100, State: core.Running, Cause: core.CauseSchedule, Owner: "other", Until: now.Add(time.Second)}
+	with := func(change func(*core.Run)) row {
+		r := run
+		change(&r)
+		return rowOf(&r, &fire, "me", past)
+	}
+	owes := []core.Owed{{Run: 8}}
+	journal := func(outcome core.Outcome) core.Journal {
+		return core.Journal{Entries: []core.Entry{{Run: 6, Outcome: core.Accepted}, {Run: 7, Outcome: outcome}}}
+	}
+	live, dead := with(func(r *core.Run) {}), with(func(r *core.Run) { r.Until = now })
+	p := thePage(t, "### B.")
+	for found, rows := range map[string][]row{
+		"no item": {noItem},
+		"no item, though the fire has a record of its own": {noRecord},
+		"its trigger was moved to another slot (section 4)": {
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Planned, "", core.CauseAPI, 101 }),
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Planned, "", core.CauseManual, 99 })},
+		"closed, owes nothing": {
+			with(func(r *core.Run) { r.State = core.Succeeded }),
+			with(func(r *core.Run) { r.State, r.Owner = core.Skipped, "me" })},
+		"closed, owes something": {
+			with(func(r *core.Run) { r.State, r.Owes = core.Failed, owes })},
+		"owner = my nonce": {
+			with(func(r *core.Run) { r.Owner = "me" }),
+			with(func(r *core.Run) { r.Owner, r.MaybeSent, r.Until = "me", true, now })},
+		"owner empty, not maybeSent": {
+			with(func(r *core.Run) { r.State, r.Owner = core.Planned, "" }),
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Planned, "", core.CauseAPI }),
+			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // no trigger: jitter after an edit
+		"owner empty, maybeSent": {
+			with(func(r *core.Run) { r.State, r.Owner, r.MaybeSent = core.Planned, "", true })},
+		"foreign, journal says accepted or unconfirmed": {
+			live.says(journal(core.Accepted), 7), live.says(journal(core.Unconfirmed), 7), dead.says(journal(core.Accepted), 7)},
+		"foreign, else, until to come": {
+			live.says(core.Journal{}, 7), live.says(journal(core.Begun), 7), live.says(journal(core.Left), 7)},
+		"foreign, else, until past": {
+			dead.says(core.Journal{}, 7), dead.says(journal(core.Begun), 7), dead.says(journal(core.Left), 7)},
+	} {
+		for _, what := range rows[1:] {
+			if what != rows[0] {
+				t.Errorf("%s: row %d, and of another such run %d", found, rows[0], what)
+			}
+		}
+		what := rows[0]
+		p.says(found, deeds[look(what, sends)], deeds[look(what, fallsRecorded)])
+		like := sends
+		if found == "no item" || found == "owner empty, not maybeSent" {
+			like = fallsRecorded
+		}
+		if look(what, fallsLate) != look(what, like) {
+			t.Errorf("%s: what falls late: %s", found, deeds[look(what, fallsLate)])
+		}
+	}
+}
+
+// deeds are the page's words for what a look leads to.
+var deeds = map[act]string{
+	isDone:   "done",
+	toClaim:  "claim (A)",
+	toRecord: "skipped record (A)",
+	toLeave:  "left",
+	toBury:   "undeliverable: a dead letter",
+	toMend:   "create and send it (section 5, from F2), or list as left",
+	toKeep:   "ours; take `address` and `maybeSent` from the item",
+	toTake:   "take (C), routed afresh",
+	toRetake: "take (C), same address, a re-send",
+	toSkip:   "close as skipped, condition: open, owner empty, until as read, not maybeSent; answers as in A",
+	toWait:   "not done, no ack",
+}
+
+func TestPageTakeOver(t *testing.T) {
+	p := thePage(t, "### C.")
+	p.says("ok", words(takeOver(nil))+", with the item's address")
+	for _, err := range []error{core.ErrThrottled, errLost} {
+		if takeOver(err) != takeOver(core.ErrRefused) {
+			t.Errorf("%v: %s", err, words(takeOver(err)))
+		}
+	}
+	p.says("refused, throttled, unknown", words(takeOver(core.ErrRefused))+" (B) again")
+}
+
+func TestPageSend(t *testing.T) {
+	p := thePage(t, "### D.")
+	for row, kind := range map[string]AnswerKind{
+		"accepted": AnswerAccepted,
+		`"repeate trigger": it has the run from an earlier send`: AnswerRepeat,
+		"the answer is the result (a `call:`)":                   AnswerEnded,
+		"no answer after the first byte, garbage":                AnswerUnconfirmed,
+		"error before the first byte, proven refusal":            AnswerRefused,
+		"refused by the job's own block strategy":                AnswerBlocked,
+		"refused for a passing reason (429, queue full); the key that signs its report cannot be read before the end of the batch": AnswerBusy,
+	} {
+		cell := func(resend bool) string {
+			a := Answer{Kind: kind, State: core.Succeeded, Message: "m"}
+			more, none := words(sent(&a, resend, true)), words(sent(&a, resend, false))
+			switch {
+			case more == words(moves{}) && none == "failed: not-accepted":
+				return more + "; none left: fails (step 8)"
+			case more != none:
+				t.Errorf("%s: %s, without a further address %s", row, more, none)
+			case none == "succeeded: ":
+				return "close with it (step 8)"
+			case none == "skipped: overlap":
+				return "close as skipped: overlap (step 8)"
+			}
+			return none
+		}
+		p.says(row, cell(false), cell(true))
+	}
+	if b := sent(&Answer{Kind: AnswerBusy}, false, true).(passing); !b.claimed || b.slowly || b.why == nil {
+		t.Errorf("passing: %+v", b)
+	}
+}
+
+func TestPageFailover(t *testing.T) {
+	r := &Readdress{Run: 7, Owner: "me", Address: "a", To: "b"}
+	run := func(state core.State, owner, address string) *core.Run {
+		return &core.Run{ID: 7, State: state, Owner: owner, Address: address}
+	}
+	p := thePage(t, "### E.")
+	for _, c := range []struct {
+		row    string
+		err    error
+		stored []*core.Run
+	}{
+		{"ok", nil, []*core.Run{nil}},
+		{"refused", core.ErrRefused, []*core.Run{nil}},
+		{"throttled", core.ErrThrottled, []*core.Run{nil}},
+		{"unknown; read: owner mine and new address", errLost, []*core.Run{run(core.Running, "me", "b")}},
+		{"unknown; read: owner mine and old address", errLost, []*core.Run{run(core.Running, "me", "a")}},
+		{"unknown; read: else", errLost, []*core.Run{nil, run(core.Running, "other", "b"), run(core.Running, "other", "a"),
+			run(core.Failed, "me", "b"), run(core.Running, "me", "c"), run(core.Planned, "", "")}},
+	} {
+		got := ""
+		for _, stored := range c.stored {
+			was := got
+			switch got = words(failover(c.err, r, stored)); {
+			case got == words(ours{}):
+				got = "check until, send to the new address"
+			case c.err == core.ErrRefused:
+				got = "not ours any more: " + got
+			}
+			if was != "" && was != got {
+				t.Errorf("%s: %s, and of another such run %s", c.row, was, got)
+			}
+		}
+		p.says(c.row, got)
+	}
+}
+
+func TestPageJournal(t *testing.T) {
+	p := thePage(t, "### F.")
+	counts := map[bool]string{
+		true:  "entries count (refused: this `v` or a higher one is stored, and an invocation writes one at a time)",
+		false: "write again with a higher `v`, until 1 s before the deadline",
+	}
+	if journalled(nil) != journalled(core.ErrRefused) || journalled(core.ErrThrottled) != journalled(errLost) {
+		t.Error("answers that lead to the same differ")
+	}
+	p.says("ok, refused", counts[journalled(nil)])
+	p.says("throttled, unknown", counts[journalled(errLost)])
+	delete(p.rows, "never") // what is done then is no answer
+}
+
+func TestPageAck(t *testing.T) {
+	p := thePage(t, "**The ack rule.**")
+	again := time.Unix(1_800_000_000, 0)
+	for row, of := range map[string]phase{
+		"done, or in a new message":       done{},
+		"accepted":                        settled(core.Accepted),
+		"unconfirmed":                     settled(core.Unconfirmed),
+		"left":                            settled(core.Left),
+		"ours, without an answer":         ours{},
+		"ours, and its end is not stored": ended{},
+		"passing, claimed":                passing{claimed: true, why: errLost},
+		"passing, unclaimed":              passing{why: errLost},
+		"undeliverable, and not among the dead letters": undeliverable{why: "why"},
+		"not done": notDone{why: errLost, retryAt: again},
+	} {
+		in := "-"
+		if o := entry(of); o != 0 {
+			in = o.String()
+		}
+		stored, not := ackRule(of, true), ackRule(of, false)
+		if stored.Ack == (stored.Err != nil) || not.Ack == (not.Err != nil) {
+			t.Errorf("%s: %+v, %+v", row, stored, not)
+		}
+		becomes := "not acked"
+		switch {
+		case not.Ack:
+			becomes = "acked"
+		case stored.Ack:
+			becomes = "acked once it is stored"
+		case stored.RetryAt.Equal(again):
+			becomes = "not acked, and told when to come again"
+		}
+		p.says(row, in, becomes)
+	}
+}
+
+// TestPageClose: step 8, and table G.
+func TestPageClose(t *testing.T) {
+	until := time.Unix(1_800_000_000, 0)
+	for answer, want := range map[string]string{"ok": "done", "refused": "not done", "throttled": "?", "unknown": "?"} {
+		if got := words(closing(answers[answer])); got != want {
+			t.Errorf("%s: %s", answer, got)
+		}
+	}
+	failed := ended{Answer{Kind: AnswerRefused}}
+	if p := unclosed(errLost, failed, false, until).(notDone); p.retryAt != until || p.why != errLost {
+		t.Errorf("an end that is not stored: %+v", p)
+	}
+	for _, p := range []phase{unclosed(errLost, failed, true, until), unclosed(errLost, ended{Answer{Kind: AnswerEnded}}, false, until)} {
+		if words(p) != "unconfirmed" {
+			t.Errorf("of what may have run: %s", words(p))
+		}
+	}
+	for _, maybeSent := range []bool{false, true} {
+		if g := givenBack(&core.Run{ID: 7, MaybeSent: maybeSent}, "me"); g != (GiveBack{Run: 7, Owner: "me", KeepAddress: maybeSent}) {
+			t.Errorf("given back: %+v", g)
+		}
+	}
+}
