@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/restore"
-	"github.com/tickring/tickring/internal/facts"
+	"github.com/tickring/tickring/internal/doctor"
 )
 
 // facts are what doctor judges.
@@ -26,7 +26,7 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 		f.Data.Free = -1
 		f.Unread = append(f.Unread, "free room on the disk")
 	}
-	facts.Gather(ctx, p.engine, time.Now(), &f)
+	doctor.Gather(ctx, p.engine, time.Now(), &f)
 	return f
 }
 

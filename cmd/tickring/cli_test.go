@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
-	"github.com/tickring/tickring/internal/facts"
+	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/server"
 )
@@ -130,7 +130,7 @@ func testServer() *httptest.Server {
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   e.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
-			facts.Gather(ctx, data, time.Now(), &f)
+			doctor.Gather(ctx, data, time.Now(), &f)
 			return f
 		}, Restore: restore.New(restore.Ports{Global: data.Manage, Jobs: data.Manage, Entries: data.Finish, Journals: data.Watch, Leases: data.Leases, Alive: data.Upkeep}, restore.Options{Deployment: "eu-central-1/state"})})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

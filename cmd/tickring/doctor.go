@@ -59,11 +59,11 @@ func (c *doctorCmd) Run(e *Env) error {
 			f.OwnErr = firstLineOf(err.Error())
 		}
 	}
-	if name := stackName(e.Globals, e.Getenv); name != "" {
+	if stackName(e.Globals, e.Getenv) != "" {
 		if f.Own != nil && f.OwnErr == "" {
 			f.Canary = canary(ctx, cl)
 		}
-		f.Cloud = doctor.Ask(ctx, e.aws, name, e.aws.Region, e.outputs, time.Now())
+		f.Cloud = doctor.Ask(ctx, e.aws, e.outputs, time.Now())
 	}
 	list := doctor.Judge(&f)
 	worst := doctor.Worst(list)
@@ -81,8 +81,9 @@ func (c *doctorCmd) Run(e *Env) error {
 		return exitWith(code)
 	}
 	well := 0
-	order := []doctor.Level{doctor.Wrong, doctor.Warning, doctor.Unknown, doctor.Well}
-	slices.SortStableFunc(list, func(a, b doctor.Finding) int { return slices.Index(order, a.Level) - slices.Index(order, b.Level) })
+	slices.SortStableFunc(list, func(a, b doctor.Finding) int {
+		return slices.Index(doctor.Levels, b.Level) - slices.Index(doctor.Levels, a.Level)
+	})
 	for _, x := range list {
 		if x.Level == doctor.Well && !c.All {
 			well++

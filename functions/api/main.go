@@ -23,8 +23,8 @@ import (
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
+	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/doors"
-	"github.com/tickring/tickring/internal/facts"
 	"github.com/tickring/tickring/send"
 )
 
@@ -59,7 +59,7 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
 	o := api.Options{Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
-		facts.Gather(ctx, data, time.Now(), &f)
+		doctor.Gather(ctx, data, time.Now(), &f)
 		return f
 	}, Status: func() api.Status {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)

@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
-	{"internal/doors", "internal/facts", "internal/doctor"},
+	{"internal/doors", "internal/doctor"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"engine"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/pull", "core/restore"},

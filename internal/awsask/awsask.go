@@ -91,6 +91,11 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s answered %s: %s", e.Service, cmp.Or(e.Code, fmt.Sprint(e.Status)), e.Message)
 }
 
+// What doctor asks of a refusal.
+func (e *Error) NotFound() bool { return NotFound(e) }
+func (e *Error) Denied() bool   { return Denied(e) }
+func (e *Error) Reason() string { return e.Message }
+
 // NotFound reports whether err is the answer that a thing does not exist.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)

@@ -6,14 +6,78 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/tickring/tickring/internal/awsask"
 	"github.com/tickring/tickring/internal/stack"
 )
+
+// Cloud is what AWS says of a stack.
+type Cloud struct {
+	Clock     time.Time // of AWS, to the second; zero not known
+	Tables    map[string]*Table
+	Queues    map[string]*Queue
+	Functions map[string]*Function
+	Schedule  *Schedule
+	Account   *Account
+	// Unread says of what could not be asked why.
+	Unread map[string]string
+}
+
+// Table is a table of DynamoDB; Missing, that there is none of the name.
+type Table struct {
+	Name        string
+	Missing     bool
+	Status      string
+	Protected   bool
+	TTL         string // the attribute by which it forgets; empty: none
+	Recoverable *bool  // point in time; nil: not asked
+	Indexes     map[string]string
+}
+
+// Queue is a queue of SQS.
+type Queue struct {
+	URL                    string
+	Missing                bool
+	Visibility, Retention  time.Duration
+	Dead                   string // ARN of its dead-letter queue
+	MaxReceives            int
+	Due, Waiting, InFlight int
+}
+
+// Function is a function of Lambda.
+type Function struct {
+	Name          string
+	Missing       bool
+	State, Update string
+	Log           string // its log group
+	Timeout       time.Duration
+	Env           map[string]string
+	Reserved      *int              // concurrency that is reserved; nil: none
+	Loop          string            // Allow or Terminate; empty: not asked
+	Mappings      map[string]string // state of each mapping by the ARN of its queue
+	Errors        float64           // of the last 15 minutes
+	Throttles     float64
+}
+
+// Schedule is what wakes the tick.
+type Schedule struct {
+	Name    string
+	Missing bool
+	State   string
+	Rate    string
+	Made    time.Time // zero: not known
+}
+
+// Account is what the account allows.
+type Account struct {
+	Concurrency, Unreserved int
+	TableWrite, TableRead   int64 // of one table on demand; 0: not asked
+}
 
 // Asker asks AWS; *awsask.Client does.
 type Asker interface {
@@ -23,10 +87,29 @@ type Asker interface {
 	Clock(ctx context.Context) (time.Time, error)
 }
 
+// refusal is the error by which AWS refuses; *awsask.Error is one. Who only gathers
+// what a server says of itself needs nothing of AWS.
+type refusal interface {
+	error
+	NotFound() bool
+	Denied() bool
+	Reason() string
+}
+
+// gone notes that a thing does not exist, which is an answer.
+func gone(missing *bool, err error) error {
+	r, ok := errors.AsType[refusal](err)
+	if *missing = ok && r.NotFound(); *missing {
+		return nil
+	}
+	return err
+}
+
 // atOnce is how many questions are under way at a time.
 const atOnce = 8
 
-// asking gathers; its lock guards what the questions fill in.
+// asking gathers. What a question fills in is of that question alone until all have
+// ended, but for the maps, which its lock guards.
 type asking struct {
 	a     Asker
 	now   time.Time
@@ -37,32 +120,38 @@ type asking struct {
 }
 
 // Ask asks AWS about a stack. What cannot be asked is named in Unread.
-func Ask(ctx context.Context, a Asker, name, region string, o stack.Outputs, now time.Time) *Cloud {
-	c := &Cloud{Stack: name, Region: region, Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Unread: map[string]string{}}
+func Ask(ctx context.Context, a Asker, o stack.Outputs, now time.Time) *Cloud {
+	c := &Cloud{Tables: map[string]*Table{}, Queues: map[string]*Queue{}, Functions: map[string]*Function{}, Account: &Account{},
+		Unread: map[string]string{}}
 	k := &asking{a: a, now: now, c: c, slots: make(chan struct{}, atOnce)}
-	k.ask("clock of AWS", func() error {
-		at, err := a.Clock(ctx)
-		k.set(func() { c.Clock = at })
+	k.ask("clock of AWS", func() (err error) {
+		c.Clock, err = a.Clock(ctx)
 		return err
 	})
 	for what, name := range o.Tables() {
-		c.Tables[what] = &Table{Name: name, Indexes: map[string]string{}}
-		k.table(ctx, what, c.Tables[what])
+		k.ask("table "+what, func() error { return k.table(ctx, what, &Table{Name: name, Indexes: map[string]string{}}) })
 	}
 	for what, u := range o.Queues() {
-		c.Queues[what] = &Queue{URL: u}
-		k.queue(ctx, what, c.Queues[what])
+		k.ask("queue "+what, func() error { return k.queue(ctx, what, &Queue{URL: u}) })
 	}
 	for what, name := range o.Functions() {
-		c.Functions[what] = &Function{Name: name}
-		k.function(ctx, what, c.Functions[what])
+		k.function(ctx, what, &Function{Name: name})
 	}
-	if name := o[stack.WakeSchedule]; name != "" {
-		k.schedule(ctx, name)
-	} else {
-		c.Unread["schedule"] = "the stack has no output " + stack.WakeSchedule + ": whether the tick is woken shows by the last tick alone"
-	}
-	k.account(ctx)
+	k.ask("schedule", func() error { return k.schedule(ctx, o[stack.WakeSchedule]) })
+	k.ask("account concurrency", func() error {
+		var out struct {
+			AccountLimit struct{ ConcurrentExecutions, UnreservedConcurrentExecutions int }
+		}
+		err := a.Get(ctx, "lambda", "/2016-08-19/account-settings/", &out)
+		c.Account.Concurrency, c.Account.Unreserved = out.AccountLimit.ConcurrentExecutions, out.AccountLimit.UnreservedConcurrentExecutions
+		return err
+	})
+	k.ask("table quota", func() error {
+		var out struct{ TableMaxReadCapacityUnits, TableMaxWriteCapacityUnits int64 }
+		err := k.dynamodb(ctx, "DescribeLimits", map[string]any{}, &out)
+		c.Account.TableRead, c.Account.TableWrite = out.TableMaxReadCapacityUnits, out.TableMaxWriteCapacityUnits
+		return err
+	})
 	k.all.Wait()
 	return c
 }
@@ -73,116 +162,114 @@ func (k *asking) ask(what string, f func() error) {
 		k.slots <- struct{}{}
 		defer func() { <-k.slots }()
 		if err := f(); err != nil {
-			k.set(func() { k.c.Unread[what] = unreadText(err) })
+			text := err.Error()
+			if r, ok := errors.AsType[refusal](err); ok && r.Denied() {
+				text = "these AWS credentials may not ask that: " + r.Reason()
+			}
+			put(k, k.c.Unread, what, text)
 		}
 	})
 }
 
-func (k *asking) set(f func()) {
+// put keeps what is known; what is not there is not judged.
+func put[T any](k *asking, m map[string]T, what string, x T) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	f()
+	m[what] = x
 }
 
-func unreadText(err error) string {
-	if awsask.Denied(err) {
-		e, _ := errors.AsType[*awsask.Error](err)
-		return "these AWS credentials may not ask that: " + e.Message
-	}
-	return err.Error()
+func (k *asking) dynamodb(ctx context.Context, action string, in, out any) error {
+	return k.a.JSON(ctx, "dynamodb", "1.0", "DynamoDB_20120810."+action, in, out)
 }
 
-const dynamodb = "DynamoDB_20120810."
-
-func (k *asking) table(ctx context.Context, what string, t *Table) {
+func (k *asking) table(ctx context.Context, what string, t *Table) error {
 	in := map[string]string{"TableName": t.Name}
-	k.ask("table "+what, func() error {
-		var out struct {
-			Table struct {
-				TableStatus               string
-				DeletionProtectionEnabled bool
-				GlobalSecondaryIndexes    []struct{ IndexName, IndexStatus string }
-			}
+	var out struct {
+		Table struct {
+			TableStatus               string
+			DeletionProtectionEnabled bool
+			GlobalSecondaryIndexes    []struct{ IndexName, IndexStatus string }
 		}
-		err := k.a.JSON(ctx, "dynamodb", "1.0", dynamodb+"DescribeTable", in, &out)
-		if awsask.NotFound(err) {
-			k.set(func() { t.Missing = true })
-			return nil
-		}
-		if err != nil {
-			k.set(func() { delete(k.c.Tables, what) })
-			return err
-		}
-		var ttl struct {
-			TimeToLiveDescription struct{ TimeToLiveStatus, AttributeName string }
-		}
-		if err := k.a.JSON(ctx, "dynamodb", "1.0", dynamodb+"DescribeTimeToLive", in, &ttl); err != nil {
-			k.set(func() { delete(k.c.Tables, what) })
-			return err
-		}
-		k.set(func() {
-			t.Status, t.Protected = out.Table.TableStatus, out.Table.DeletionProtectionEnabled
-			for _, x := range out.Table.GlobalSecondaryIndexes {
-				t.Indexes[x.IndexName] = x.IndexStatus
-			}
-			if s := ttl.TimeToLiveDescription.TimeToLiveStatus; s == "ENABLED" || s == "ENABLING" {
-				t.TTL = ttl.TimeToLiveDescription.AttributeName
-			}
-		})
-		var back struct {
-			ContinuousBackupsDescription struct {
-				PointInTimeRecoveryDescription struct{ PointInTimeRecoveryStatus string }
-			}
-		}
-		if err := k.a.JSON(ctx, "dynamodb", "1.0", dynamodb+"DescribeContinuousBackups", in, &back); err != nil {
-			return fmt.Errorf("its point-in-time recovery: %w", err)
-		}
-		on := back.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == "ENABLED"
-		k.set(func() { t.Recoverable = &on })
+	}
+	var ttl struct {
+		TimeToLiveDescription struct{ TimeToLiveStatus, AttributeName string }
+	}
+	err := gone(&t.Missing, k.dynamodb(ctx, "DescribeTable", in, &out))
+	if err == nil && !t.Missing {
+		err = k.dynamodb(ctx, "DescribeTimeToLive", in, &ttl)
+	}
+	if err != nil {
+		return err
+	}
+	put(k, k.c.Tables, what, t)
+	if t.Missing {
 		return nil
-	})
+	}
+	t.Status, t.Protected = out.Table.TableStatus, out.Table.DeletionProtectionEnabled
+	for _, x := range out.Table.GlobalSecondaryIndexes {
+		t.Indexes[x.IndexName] = x.IndexStatus
+	}
+	if s := ttl.TimeToLiveDescription.TimeToLiveStatus; s == "ENABLED" || s == "ENABLING" {
+		t.TTL = ttl.TimeToLiveDescription.AttributeName
+	}
+	var back struct {
+		ContinuousBackupsDescription struct {
+			PointInTimeRecoveryDescription struct{ PointInTimeRecoveryStatus string }
+		}
+	}
+	if err := k.dynamodb(ctx, "DescribeContinuousBackups", in, &back); err != nil {
+		return fmt.Errorf("its point-in-time recovery: %w", err)
+	}
+	on := back.ContinuousBackupsDescription.PointInTimeRecoveryDescription.PointInTimeRecoveryStatus == "ENABLED"
+	t.Recoverable = &on
+	return nil
 }
 
-func (k *asking) queue(ctx context.Context, what string, q *Queue) {
-	k.ask("queue "+what, func() error {
-		var out struct{ Attributes map[string]string }
-		err := k.a.JSON(ctx, "sqs", "1.0", "AmazonSQS.GetQueueAttributes", map[string]any{"QueueUrl": q.URL, "AttributeNames": []string{"All"}}, &out)
-		if awsask.NotFound(err) {
-			k.set(func() { q.Missing = true })
-			return nil
-		}
-		if err != nil {
-			k.set(func() { delete(k.c.Queues, what) })
-			return err
-		}
-		k.set(func() { err = q.read(out.Attributes) })
+func (k *asking) queue(ctx context.Context, what string, q *Queue) error {
+	var out struct{ Attributes map[string]string }
+	in := map[string]any{"QueueUrl": q.URL, "AttributeNames": []string{"All"}}
+	if err := gone(&q.Missing, k.a.JSON(ctx, "sqs", "1.0", "AmazonSQS.GetQueueAttributes", in, &out)); err != nil {
 		return err
-	})
+	}
+	put(k, k.c.Queues, what, q)
+	if q.Missing {
+		return nil
+	}
+	return q.read(out.Attributes)
 }
 
 func (q *Queue) read(attributes map[string]string) error {
 	var errs []error
-	number := func(name string) int {
-		n, err := strconv.Atoi(attributes[name])
+	number := func(name, text string) int {
+		n, err := strconv.Atoi(text)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("its attribute %s is %q", name, attributes[name]))
+			errs = append(errs, fmt.Errorf("its %s is %q", name, text))
 		}
 		return n
 	}
-	q.Visibility = time.Duration(number("VisibilityTimeout")) * time.Second
-	q.Retention = time.Duration(number("MessageRetentionPeriod")) * time.Second
-	q.Due, q.Waiting, q.InFlight = number("ApproximateNumberOfMessages"), number("ApproximateNumberOfMessagesDelayed"), number("ApproximateNumberOfMessagesNotVisible")
+	attribute := func(name string) int { return number("attribute "+name, attributes[name]) }
+	q.Visibility = time.Duration(attribute("VisibilityTimeout")) * time.Second
+	q.Retention = time.Duration(attribute("MessageRetentionPeriod")) * time.Second
+	q.Due, q.Waiting = attribute("ApproximateNumberOfMessages"), attribute("ApproximateNumberOfMessagesDelayed")
+	q.InFlight = attribute("ApproximateNumberOfMessagesNotVisible")
 	if text := attributes["RedrivePolicy"]; text != "" {
-		var err error
-		if q.Dead, q.MaxReceives, err = redrive(text); err != nil {
-			errs = append(errs, err)
+		var p struct {
+			Target string `json:"deadLetterTargetArn"`
+			Max    any    `json:"maxReceiveCount"` // SQS writes it as a number or as a text
 		}
+		if err := json.Unmarshal([]byte(text), &p); err != nil {
+			return errors.Join(append(errs, fmt.Errorf("its redrive policy is no JSON: %w", err))...)
+		}
+		q.Dead, q.MaxReceives = p.Target, number("maxReceiveCount", fmt.Sprint(p.Max))
 	}
 	return errors.Join(errs...)
 }
 
+// tableNames are what is read of a function's environment: the rest may be secret.
+var tableNames = []string{"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE"}
+
 func (k *asking) function(ctx context.Context, what string, fn *Function) {
-	path := "/2015-03-31/functions/" + url.PathEscape(fn.Name)
+	name := "/functions/" + url.PathEscape(fn.Name)
 	k.ask("function "+what, func() error {
 		var out struct {
 			State, LastUpdateStatus string
@@ -190,36 +277,28 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 			Environment             struct{ Variables map[string]string }
 			LoggingConfig           struct{ LogGroup string }
 		}
-		err := k.a.Get(ctx, "lambda", path+"/configuration", &out)
-		if awsask.NotFound(err) {
-			k.set(func() { fn.Missing = true })
-			return nil
-		}
-		if err != nil {
-			k.set(func() { delete(k.c.Functions, what) })
+		if err := gone(&fn.Missing, k.a.Get(ctx, "lambda", "/2015-03-31"+name+"/configuration", &out)); err != nil {
 			return err
 		}
-		k.set(func() {
-			fn.State, fn.Update, fn.Timeout = out.State, out.LastUpdateStatus, time.Duration(out.Timeout)*time.Second
-			fn.Log = cmp.Or(out.LoggingConfig.LogGroup, "/aws/lambda/"+fn.Name)
-			fn.Env = map[string]string{}
-			for name, v := range out.Environment.Variables { // names of tables only: the rest may be secret
-				if name == "TICKRING_TABLE_JOBS" || name == "TICKRING_TABLE_RUNS" || name == "TICKRING_TABLE_STATE" {
-					fn.Env[name] = v
-				}
-			}
-		})
+		put(k, k.c.Functions, what, fn)
+		if fn.Missing {
+			return nil
+		}
+		fn.State, fn.Update, fn.Timeout = out.State, out.LastUpdateStatus, time.Duration(out.Timeout)*time.Second
+		fn.Log = cmp.Or(out.LoggingConfig.LogGroup, "/aws/lambda/"+fn.Name)
+		fn.Env = out.Environment.Variables
+		maps.DeleteFunc(fn.Env, func(name, _ string) bool { return !slices.Contains(tableNames, name) })
 		var reserved struct{ ReservedConcurrentExecutions *int }
-		if err := k.a.Get(ctx, "lambda", "/2019-09-30/functions/"+url.PathEscape(fn.Name)+"/concurrency", &reserved); err != nil && !awsask.NotFound(err) {
+		if err := gone(new(bool), k.a.Get(ctx, "lambda", "/2019-09-30"+name+"/concurrency", &reserved)); err != nil {
 			return fmt.Errorf("its concurrency: %w", err)
 		}
-		k.set(func() { fn.Reserved = reserved.ReservedConcurrentExecutions })
+		fn.Reserved = reserved.ReservedConcurrentExecutions
 		if loops[what] {
 			var loop struct{ RecursiveLoop string }
-			if err := k.a.Get(ctx, "lambda", "/2024-08-31/functions/"+url.PathEscape(fn.Name)+"/recursion-config", &loop); err != nil {
+			if err := k.a.Get(ctx, "lambda", "/2024-08-31"+name+"/recursion-config", &loop); err != nil {
 				return fmt.Errorf("its recursion setting: %w", err)
 			}
-			k.set(func() { fn.Loop = loop.RecursiveLoop })
+			fn.Loop = loop.RecursiveLoop
 		}
 		return nil
 	})
@@ -228,25 +307,20 @@ func (k *asking) function(ctx context.Context, what string, fn *Function) {
 			var out struct {
 				EventSourceMappings []struct{ EventSourceArn, State string }
 			}
-			if err := k.a.Get(ctx, "lambda", "/2015-03-31/event-source-mappings/?MaxItems=100&FunctionName="+url.QueryEscape(fn.Name), &out); err != nil {
+			path := "/2015-03-31/event-source-mappings/?MaxItems=100&FunctionName=" + url.QueryEscape(fn.Name)
+			if err := k.a.Get(ctx, "lambda", path, &out); err != nil {
 				return err
 			}
-			k.set(func() {
-				fn.Mappings = map[string]string{}
-				for _, m := range out.EventSourceMappings {
-					fn.Mappings[m.EventSourceArn] = m.State
-				}
-			})
+			fn.Mappings = map[string]string{}
+			for _, m := range out.EventSourceMappings {
+				fn.Mappings[m.EventSourceArn] = m.State
+			}
 			return nil
 		})
 	}
-	for _, m := range []struct {
-		name string
-		into *float64
-	}{{"Errors", &fn.Errors}, {"Throttles", &fn.Throttles}} {
-		k.ask(m.name+" of function "+what, func() error {
-			sum, err := k.sum(ctx, "AWS/Lambda", m.name, "FunctionName", fn.Name)
-			k.set(func() { *m.into = sum })
+	for name, into := range map[string]*float64{"Errors": &fn.Errors, "Throttles": &fn.Throttles} {
+		k.ask(name+" of function "+what, func() (err error) {
+			*into, err = k.sum(ctx, "AWS/Lambda", name, "FunctionName", fn.Name)
 			return err
 		})
 	}
@@ -269,59 +343,22 @@ func (k *asking) sum(ctx context.Context, space, metric, dimension, value string
 	return total, err
 }
 
-func (k *asking) schedule(ctx context.Context, name string) {
-	k.ask("schedule", func() error {
-		var out struct {
-			State, ScheduleExpression string
-			CreationDate              float64 // seconds since 1970
-		}
-		err := k.a.Get(ctx, "scheduler", "/schedules/"+url.PathEscape(name), &out)
-		if err != nil && !awsask.NotFound(err) {
-			return err
-		}
-		k.set(func() {
-			k.c.Schedule = &Schedule{Name: name, Missing: err != nil, State: out.State, Rate: out.ScheduleExpression}
-			if out.CreationDate > 0 {
-				k.c.Schedule.Made = time.UnixMilli(int64(out.CreationDate * 1000))
-			}
-		})
-		return nil
-	})
-}
-
-func (k *asking) account(ctx context.Context) {
-	k.set(func() { k.c.Account = &Account{} })
-	k.ask("account concurrency", func() error {
-		var out struct {
-			AccountLimit struct{ ConcurrentExecutions, UnreservedConcurrentExecutions int }
-		}
-		err := k.a.Get(ctx, "lambda", "/2016-08-19/account-settings/", &out)
-		k.set(func() {
-			k.c.Account.Concurrency, k.c.Account.Unreserved = out.AccountLimit.ConcurrentExecutions, out.AccountLimit.UnreservedConcurrentExecutions
-		})
+func (k *asking) schedule(ctx context.Context, name string) error {
+	if name == "" {
+		return errors.New("the stack has no output " + stack.WakeSchedule + ": whether the tick is woken shows by the last tick alone")
+	}
+	var out struct {
+		State, ScheduleExpression string
+		CreationDate              float64 // seconds since 1970
+	}
+	s := &Schedule{Name: name}
+	if err := gone(&s.Missing, k.a.Get(ctx, "scheduler", "/schedules/"+url.PathEscape(name), &out)); err != nil {
 		return err
-	})
-	k.ask("table quota", func() error {
-		var out struct{ TableMaxReadCapacityUnits, TableMaxWriteCapacityUnits int64 }
-		err := k.a.JSON(ctx, "dynamodb", "1.0", dynamodb+"DescribeLimits", map[string]any{}, &out)
-		k.set(func() {
-			k.c.Account.TableRead, k.c.Account.TableWrite = out.TableMaxReadCapacityUnits, out.TableMaxWriteCapacityUnits
-		})
-		return err
-	})
-}
-
-// redrive reads a redrive policy, whose number SQS writes as one or as a text.
-func redrive(text string) (dead string, receives int, err error) {
-	var p struct {
-		DeadLetterTargetArn string `json:"deadLetterTargetArn"`
-		MaxReceiveCount     any    `json:"maxReceiveCount"`
 	}
-	if err := json.Unmarshal([]byte(text), &p); err != nil {
-		return "", 0, fmt.Errorf("its redrive policy is no JSON: %w", err)
+	s.State, s.Rate = out.State, out.ScheduleExpression
+	if out.CreationDate > 0 {
+		s.Made = time.UnixMilli(int64(out.CreationDate * 1000))
 	}
-	if receives, err = strconv.Atoi(fmt.Sprint(p.MaxReceiveCount)); err != nil {
-		return "", 0, fmt.Errorf("its redrive policy has the maxReceiveCount %v", p.MaxReceiveCount)
-	}
-	return p.DeadLetterTargetArn, receives, nil
+	k.c.Schedule = s
+	return nil
 }

@@ -28,7 +28,7 @@ func well() *Facts {
 		Own: &client.Facts{Now: now, Version: "0.1", LastTick: now.Add(-50 * time.Second), Generation: 1, Holder: "eu-central-1/state-1", Deployment: "eu-central-1/state-1",
 			Fires: &client.Depth{Due: 3, Waiting: 5}, Partitions: 1, Executors: []client.Executor{{App: "web", Address: "http://10.0.0.1:9999/", Live: true, BeatAt: now}}},
 		Canary: &Canary{Ran: true, Came: true, At: now.Add(-time.Minute)},
-		Cloud: &Cloud{Stack: "tickring", Region: "eu-central-1", Clock: now,
+		Cloud: &Cloud{Clock: now,
 			Tables: map[string]*Table{
 				"jobs":  {Name: "jobs-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires", Indexes: map[string]string{"due": "ACTIVE"}},
 				"runs":  {Name: "runs-1", Status: "ACTIVE", Protected: true, Recoverable: new(bool), TTL: "expires"},

@@ -1,0 +1,50 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/internal/stack"
+)
+
+// silent is an AWS that answers nothing.
+type silent struct{}
+
+var errSilent = errors.New("no answer")
+
+func (silent) JSON(context.Context, string, string, string, any, any) error { return errSilent }
+func (silent) Get(context.Context, string, string, any) error               { return errSilent }
+func (silent) Query(context.Context, string, string, string, url.Values, any) error {
+	return errSilent
+}
+func (silent) Clock(context.Context) (time.Time, error) { return time.Time{}, errSilent }
+
+// What could not be asked is named, and nothing else is said of it.
+func TestAskOfAnAWSThatIsSilent(t *testing.T) {
+	o := stack.Outputs{}
+	for _, key := range []string{stack.JobsTable, stack.RunsTable, stack.StateTable, stack.FiresQueue, stack.ChecksQueue, stack.DeadQueue,
+		stack.TickFunction, stack.DispatchFunction} {
+		o[key] = key
+	}
+	c := Ask(t.Context(), silent{}, o, now)
+	for _, what := range []string{"clock of AWS", "table jobs", "queue dead", "function tick", "mappings of function dispatch", "Errors of function tick",
+		"schedule", "account concurrency", "table quota"} {
+		if c.Unread[what] == "" {
+			t.Errorf("nothing of %s: %v", what, slices.Sorted(maps.Keys(c.Unread)))
+		}
+	}
+	list := Judge(&Facts{Now: now, Cloud: c})
+	for _, x := range list[1:] { // the first: that the deployment itself does not answer
+		if x.Level != Unknown {
+			t.Errorf("%+v", x)
+		}
+	}
+	if len(list) != 1+len(c.Unread) {
+		t.Errorf("%+v", list)
+	}
+}

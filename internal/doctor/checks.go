@@ -1,0 +1,540 @@
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/stack"
+)
+
+var checks = []check{
+	{"server", 0, answers},
+	{"generation", own, fence},
+	{"pause", own, pause},
+	{"clock", 0, clock},
+	{"last tick", ours, lastTick},
+	{"planning", ours, planning},
+	{"messages", own, messages},
+	{"losses", ours | aws, losses},
+	{"canary", ours, canary},
+	{"executors", own, executors},
+	{"disk", own, disk},
+	{"table", aws, each(func(c *Cloud) map[string]*Table { return c.Tables }, table)},
+	{"queue", aws, each(func(c *Cloud) map[string]*Queue { return c.Queues }, queue)},
+	{"dead letters", 0, deadLetters},
+	{"function", aws, each(func(c *Cloud) map[string]*Function { return c.Functions }, function)},
+	{"schedule", aws, schedule},
+	{"account concurrency", aws, concurrency},
+	{"table quota", aws, quota},
+	{"", aws, unasked},
+	{"server", own, unread},
+}
+
+// Limits beyond which something is wrong. On AWS the tick is woken once a
+// minute, two wake-ups can be 119 s apart, and it plans 210 s ahead.
+const (
+	clockWarn, clockWrong = 2 * time.Second, 30 * time.Second
+	tickAWS, tickLocal    = 3 * time.Minute, 10 * time.Second
+	lateAWS, lateLocal    = 210 * time.Second, 10 * time.Second
+	canaryWithin          = 5 * time.Minute // it fires each minute; the first is planned by the first tick
+	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
+	dueFew                = 20               // messages
+	onItsWay              = 15 * time.Minute // as an audit has patience
+	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
+	diskWrong, diskWarn   = 100 << 20, 1 << 30
+	fewConcurrent         = 50
+	fewWrites             = 4000
+	fewReceives           = 20
+	keepsMessages         = 14 * 24 * time.Hour
+)
+
+func local[T any](f *Facts, here, aws T) T {
+	if f.Cloud == nil {
+		return here
+	}
+	return aws
+}
+
+// tail is the command that shows the log of a function.
+func tail(f *Facts, name, since string) string {
+	log := "LOG-GROUP"
+	if f.Cloud != nil && f.Cloud.Functions[name] != nil {
+		log = cmp.Or(f.Cloud.Functions[name].Log, log)
+	}
+	return "aws logs tail " + log + " --since " + since
+}
+
+func answers(f *Facts, s *sheet) string {
+	switch {
+	case f.Own != nil && f.Own.Standby:
+		return s.warn("the server at %s stands by: another one works on the same data", f.Endpoint).
+			do("ask that one, or stop it if this is to take over")
+	case f.Own != nil:
+		text := f.Endpoint + " answers in " + span(f.Took)
+		if v := f.Own.Version; v != "" {
+			text += ", version " + v
+		}
+		return text
+	case f.Older:
+		return s.warn("%s is older than this command, and says nothing of itself", f.Endpoint).
+			do("update it, or ask it with its own release of tickring")
+	case f.Refused && f.Cloud != nil:
+		return s.wrong("%s does not take the token of the stack", f.Endpoint).
+			do("the parameter was changed after the functions had read it: update the stack, or set the parameter back")
+	case f.Refused:
+		return s.wrong("%s does not take the token", f.Endpoint).
+			do("set TICKRING_TOKEN to the token of this server; it is in the file admin-token of its data folder")
+	case f.Cloud != nil:
+		return s.wrong("the API does not answer: %s", f.OwnErr).
+			do("the log of the function says why: " + tail(f, "api", "10m") + "; what is planned and sent needs no API")
+	}
+	return s.wrong("there is no server: %s", f.OwnErr).do("start one with: tickring serve")
+}
+
+func fence(f *Facts, s *sheet) string {
+	switch {
+	case f.Own.Fenced != "":
+		return s.wrong("%s", f.Own.Fenced).
+			do("if this is the deployment that is to work: tickring takeover (a replica) or tickring restore (a copy); see docs/operations.md")
+	case f.Own.Holder == "":
+		return ""
+	}
+	return fmt.Sprintf("generation %d, worked on by %s", f.Own.Generation, f.Own.Holder)
+}
+
+func pause(f *Facts, s *sheet) string {
+	if !f.Own.Paused {
+		return ""
+	}
+	return s.warn("everything is paused: no schedule fires").do("tickring resume --all; tickring changes says who paused it, and why")
+}
+
+func clock(f *Facts, s *sheet) string {
+	asked := false
+	judge := func(whose string, at time.Time, exact time.Duration) {
+		asked = asked || !at.IsZero()
+		switch off := at.Sub(f.Now).Abs() - exact; {
+		case at.IsZero():
+		case off > clockWrong:
+			s.wrong("%s and this machine differ by %s", whose, span(off)).
+				do("set the clock of the machine that is wrong, and let it be kept by NTP; requests to AWS fail beyond 5 minutes")
+		case off > clockWarn:
+			s.warn("%s and this machine differ by %s", whose, span(off)).
+				do("let the clocks be kept by NTP: instants count by the clock of the machine that sends")
+		}
+	}
+	if f.Own != nil {
+		judge("the server's clock", f.Own.Now, f.Took)
+	}
+	if f.Cloud != nil {
+		judge("the clock of AWS", f.Cloud.Clock, time.Second+f.Took)
+	}
+	if !asked {
+		return ""
+	}
+	return "the clocks agree"
+}
+
+func lastTick(f *Facts, s *sheet) string {
+	if f.Own.Standby || slices.Contains(f.Own.Unread, "last tick") {
+		return ""
+	}
+	do := local(f, "restart the server; its log on standard error says why",
+		"look at the schedule and at the function tick; its log says why: "+tail(f, "tick", "10m"))
+	switch age := f.Own.Now.Sub(f.Own.LastTick); {
+	case young(f, tickAWS) && age > tickAWS:
+		return s.unknown("nothing has been planned yet: the schedule that wakes the tick is new, and first does within two minutes").do("")
+	case f.Own.LastTick.IsZero():
+		return s.wrong("nothing has ever been planned").do(do)
+	case age > local(f, tickLocal, tickAWS):
+		return s.wrong("nothing has been planned for %s: no schedule fires", span(age)).do(do)
+	default:
+		return span(age) + " ago"
+	}
+}
+
+// young reports whether a deployment is so new that what happens within a time may
+// be still to come.
+func young(f *Facts, within time.Duration) bool {
+	if f.Cloud == nil || f.Cloud.Schedule == nil || f.Cloud.Schedule.Made.IsZero() {
+		return false
+	}
+	return f.Now.Sub(f.Cloud.Schedule.Made) <= within
+}
+
+// canary says whether a fire lately went the whole way: all else may be well and
+// nothing arrive.
+func canary(f *Facts, s *sheet) string {
+	c := f.Canary
+	if c == nil || f.Own.Paused {
+		return ""
+	}
+	const do = "look at what is wrong here besides, then at the logs of the functions dispatch, canary and callback; " +
+		"it fires each minute unless it is paused: tickring describe " + stack.CanaryApp + "/" + stack.CanaryJob
+	age := f.Own.Now.Sub(c.At)
+	late := !c.Ran || age > canaryWithin
+	switch {
+	case late && young(f, canaryWithin):
+		return s.unknown("the first fire of the job by which the deployment watches itself is still to come").do("")
+	case !c.Ran:
+		return s.wrong("the job by which the deployment watches itself has no run that ended").do(do)
+	case late:
+		return s.wrong("the job by which the deployment watches itself did not fire for %s", span(age)).do(do)
+	case !c.Came:
+		return s.wrong("%s", strings.TrimSuffix("its fire of "+span(age)+" ago did not come back: "+c.Message, ": ")).do(do)
+	}
+	return "its fire of " + span(age) + " ago arrived, and its result came back"
+}
+
+func planning(f *Facts, s *sheet) string {
+	if f.Own.LastTick.IsZero() && f.Own.DueSince.IsZero() {
+		return "" // while nobody ever looked, that no job waits says nothing
+	}
+	parts := ""
+	if n := f.Own.Partitions; n > 1 {
+		parts = fmt.Sprintf("; %d partitions", n)
+	}
+	if f.Own.DueSince.IsZero() {
+		return "no job waits to be planned" + parts
+	}
+	age := f.Own.Now.Sub(f.Own.DueSince)
+	if age > local(f, lateLocal, lateAWS) {
+		s.wrong("the earliest job has waited %s to be planned: its fires are late", span(age)).
+			do(local(f, "the disk or the processor does not keep up: tickring bench says what this machine can",
+				fmt.Sprintf("the tick does not keep up: look for throttles of the table of jobs; the index has %d partitions, "+
+					"and more are made under load up to MaxPartitions", f.Own.Partitions)))
+	}
+	return "the earliest job has waited " + span(age) + parts
+}
+
+// losses tells of what a deployment does about messages that its queues lost.
+func losses(f *Facts, s *sheet) string {
+	if at := f.Own.LossFound; !at.IsZero() {
+		return s.warn("the queues lost messages, which was found %s ago: what was on them is being sent again", span(f.Own.Now.Sub(at))).
+			do("was a queue purged, made anew, or its retention shortened? tickring audit tells when all is accounted for")
+	}
+	since := f.Own.UncomparedFrom
+	if age := f.Own.Now.Sub(since); !since.IsZero() && age > uncompared {
+		s.warn("what was due since %s (%s ago) is not compared with its runs yet: a message as old may be on its way",
+			since.UTC().Format(time.RFC3339), span(age)).
+			do("it goes on by itself when the queues are not behind; where they were purged: tickring replan --from " + span(age+time.Hour))
+	}
+	return "what was due is compared with its runs"
+}
+
+func messages(f *Facts, s *sheet) string {
+	d := f.Own.Fires
+	if d == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%d due, %d waiting for their time, %d in hand", d.Due, d.Waiting, d.InFlight)
+	old := f.Own.OldestMessage
+	age := f.Own.Now.Sub(old)
+	switch {
+	case old.IsZero() || age <= local(f, dueLocal, dueAWS) || f.Own.Fenced != "":
+	// On AWS the age is only known to be no more than that: since the queue was last
+	// seen empty. Where something fires each second a few messages are always due, and
+	// where something always is in flight the age is known to ten minutes (decision 030).
+	case f.Cloud != nil:
+		text += "; one may be on its way for up to " + span(age) + ", for no queue tells: tickring audit tells what is overdue"
+		if d.Due > dueFew && age > onItsWay {
+			s.warn("%s", text).do("if runs are late, look at the function dispatch below: throttles, errors, its mappings; " +
+				"then at slow executors: tickring runs --state running")
+		}
+	case d.Due > 0:
+		s.wrong("%s; some have been due for up to %s: runs are late", text, span(age)).
+			do("executors are slow, busy or gone, or this machine does not keep up: " + tellsOverdue)
+	// In hand is also what only waits for the answer of a call, for as long as that may
+	// take; and what an executor is too busy for, or has none, is put back.
+	case age > onItsWay:
+		s.warn("%s; some have been on their way for up to %s: calls that are awaited, or fires that nobody takes", text, span(age)).
+			do(tellsOverdue)
+	}
+	return text
+}
+
+const tellsOverdue = "tickring audit tells what is overdue, tickring runs --state running what is under way"
+
+func executors(f *Facts, s *sheet) string {
+	if slices.Contains(f.Own.Unread, "executors") || slices.Contains(f.Own.Unread, "apps") {
+		return ""
+	}
+	live, gone := map[string]bool{}, map[string][]string{}
+	for _, x := range f.Own.Executors {
+		if x.Live {
+			live[x.App] = true
+		} else {
+			gone[x.App] = append(gone[x.App], fmt.Sprintf("%s (%s ago)", x.Address, span(f.Own.Now.Sub(x.BeatAt))))
+		}
+	}
+	for _, app := range slices.Sorted(maps.Keys(gone)) {
+		if live[app] {
+			s.warn("app %s: gone are %s", app, some(gone[app])).do("nothing, if they were stopped: they are not used any more")
+		} else {
+			s.wrong("app %s has no executor left: %s sent no heartbeat since", app, some(gone[app])).
+				do("start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler")
+		}
+	}
+	if len(f.Own.Executors) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d registered, all of them live", len(f.Own.Executors))
+}
+
+func disk(f *Facts, s *sheet) string {
+	d := f.Own.Data
+	if d == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s: the database has %s, %s are free", d.Folder, size(d.Bytes), size(d.Free))
+	switch {
+	case d.Free < 0:
+		s.unknown("%s: how much room is left is not known on this system", d.Folder)
+	case d.Free < diskWrong:
+		s.wrong("%s", text).do("make room: without it nothing can be written, and nothing is planned")
+	case d.Free < diskWarn || d.Free < d.Bytes/4:
+		s.warn("%s", text).do("make room, or let jobs keep their runs for fewer days (keep.days)")
+	}
+	return text
+}
+
+// each judges one thing after the other, of a check of the thing's own name.
+func each[T any](of func(*Cloud) map[string]*T, judge func(f *Facts, name string, x *T, s *sheet) string) func(*Facts, *sheet) string {
+	return func(f *Facts, all *sheet) string {
+		m := of(f.Cloud)
+		for _, name := range slices.Sorted(maps.Keys(m)) {
+			s := sheet{check: all.check + " " + name}
+			s.close(judge(f, name, m[name], &s))
+			all.list = append(all.list, s.list...)
+		}
+		return ""
+	}
+}
+
+const update = "update the stack"
+
+func table(_ *Facts, name string, t *Table, s *sheet) string {
+	if t.Missing {
+		return s.wrong("there is no table %s", t.Name).
+			do("restore it from its point-in-time recovery into a table of another name, and say that name to the stack; see docs/operations.md")
+	}
+	if t.Status != "ACTIVE" && t.Status != "UPDATING" {
+		s.wrong("%s is %s", t.Name, t.Status).do("wait until it is ACTIVE; without it nothing works")
+	}
+	if t.TTL == "" && name != "jobs" {
+		s.warn("%s has no time to live: what is past its keeping is never removed", t.Name).do("turn it on, for the attribute expires: " + update)
+	} else if t.TTL != "" && t.TTL != "expires" {
+		s.wrong("%s forgets by the attribute %s, which is not ours", t.Name, t.TTL).do("set its time to live to the attribute expires")
+	}
+	if t.Recoverable != nil && !*t.Recoverable && name != "runs" {
+		s.warn("%s has no point-in-time recovery: what is lost is lost", t.Name).do("turn it on: " + update)
+	}
+	if !t.Protected {
+		s.warn("%s can be deleted by one command", t.Name).do("turn deletion protection on: " + update)
+	}
+	if status, ok := t.Indexes["due"]; name == "jobs" && !ok {
+		s.wrong("%s has no index due: nothing can be planned", t.Name).do(update)
+	} else if name == "jobs" && status != "ACTIVE" && status != "" { // stand-ins say nothing
+		s.wrong("%s has an index due that is %s", t.Name, status).
+			do("wait until it is ACTIVE: until then jobs are not found when they are due")
+	}
+	return t.Name
+}
+
+func queue(f *Facts, name string, q *Queue, s *sheet) string {
+	if q.Missing {
+		return s.wrong("there is no queue %s", q.URL).do(update + "; what was on the queue is sent again by: tickring replan --from TIME")
+	}
+	if q.Retention < keepsMessages {
+		s.warn("it keeps messages for %s only", span(q.Retention)).do("set it to 14 days: an outage of that length then loses nothing")
+	}
+	well := fmt.Sprintf("%d due, %d waiting, %d in hand", q.Due, q.Waiting, q.InFlight)
+	if name == "dead" {
+		return well
+	}
+	if q.Dead == "" {
+		s.wrong("it has no queue for its dead letters: what cannot be handled comes again until it expires").do(update)
+	} else if d := f.Cloud.Queues["dead"]; d != nil && nameOf(q.Dead, ":") != nameOf(d.URL, "/") {
+		s.warn("its dead letters go to %s, which this stack does not look at", nameOf(q.Dead, ":")).do(update)
+	}
+	if q.Dead != "" && q.MaxReceives < fewReceives {
+		s.warn("a message is a dead letter after %d receipts: an outage of a few minutes makes many", q.MaxReceives).
+			do(fmt.Sprint("set maxReceiveCount to ", ring.MaxReceives))
+	}
+	if !taken(f.Cloud, q) {
+		s.wrong("no function takes anything from it: there is no event source mapping").do(update)
+	}
+	if d := f.Cloud.Functions["dispatch"]; d != nil && name != "results" && q.Visibility < d.Timeout {
+		s.wrong("a message is visible again after %s, before dispatch gives up after %s: runs are sent twice",
+			span(q.Visibility), span(d.Timeout)).
+			do("make the visibility twice the timeout of dispatch: " + update)
+	}
+	return well
+}
+
+// takers are the functions that queues bring messages to, loops those that put
+// messages back or wake themselves.
+var (
+	takers = map[string]bool{"dispatch": true, "slow": true, "callback": true}
+	loops  = map[string]bool{"tick": true, "dispatch": true, "slow": true, "callback": true, "api": true}
+)
+
+// taken reports whether some function takes from a queue, or it is not known of
+// all that may.
+func taken(c *Cloud, q *Queue) bool {
+	for name, fn := range c.Functions {
+		if !takers[name] || fn.Missing {
+			continue
+		}
+		if fn.Mappings == nil {
+			return true
+		}
+		for arn := range fn.Mappings {
+			if nameOf(arn, ":") == nameOf(q.URL, "/") {
+				return true
+			}
+		}
+	}
+	return c.Functions["dispatch"] == nil
+}
+
+func nameOf(text, sep string) string { return text[strings.LastIndex(text, sep)+1:] }
+
+func deadLetters(f *Facts, s *sheet) string {
+	n, known := 0, false
+	if f.Own != nil && f.Own.DeadLetters != nil {
+		n, known = *f.Own.DeadLetters, true
+	}
+	if f.Cloud != nil {
+		if q := f.Cloud.Queues["dead"]; q != nil && !q.Missing { // not looked at yet
+			n, known = n+q.Due+q.InFlight, true
+		}
+	}
+	if !known {
+		return ""
+	}
+	if n > 0 {
+		more := ""
+		if n >= maxLetters {
+			more = " or more"
+		}
+		s.wrong("%d%s messages could not be handled", n, more).
+			do("tickring redrive --dry-run says what they are and why; tickring redrive sends again what still may be sent")
+	}
+	return "none"
+}
+
+func function(f *Facts, name string, fn *Function, s *sheet) string {
+	if fn.Missing {
+		return s.wrong("there is no function %s", fn.Name).do(update)
+	}
+	if fn.State != "" && fn.State != "Active" && fn.State != "Inactive" {
+		s.wrong("%s is %s", fn.Name, fn.State).do("wait, or update the stack")
+	}
+	if fn.Update == "Failed" {
+		s.wrong("the last update of %s failed: it runs the code of before", fn.Name).do(update)
+	}
+	if fn.Reserved != nil && *fn.Reserved == 0 {
+		cost := ""
+		if takers[name] {
+			cost = "; each message that it is offered counts as received meanwhile, and is a dead letter at last"
+		}
+		s.wrong("%s is switched off: its reserved concurrency is 0%s", fn.Name, cost).
+			do("aws lambda delete-function-concurrency --function-name " + fn.Name)
+	}
+	for _, key := range []string{"jobs", "runs", "state"} {
+		t, env := f.Cloud.Tables[key], fn.Env["TICKRING_TABLE_"+strings.ToUpper(key)]
+		if t != nil && env != "" && env != t.Name {
+			s.wrong("%s works on the table %s, and the stack says %s", fn.Name, env, t.Name).
+				do(update + ": all functions have to work on the same tables")
+		}
+	}
+	if loops[name] && fn.Loop == "Terminate" {
+		s.wrong("%s may be stopped as a runaway loop, for it puts messages back on the queue", fn.Name).
+			do("aws lambda put-function-recursion-config --recursive-loop Allow --function-name " + fn.Name)
+	}
+	for _, arn := range slices.Sorted(maps.Keys(fn.Mappings)) {
+		switch state := fn.Mappings[arn]; state {
+		case "Enabled", "Updating":
+		case "Creating", "Enabling":
+			s.unknown("%s takes nothing from %s yet: the mapping is %s", fn.Name, nameOf(arn, ":"), state)
+		default:
+			s.wrong("%s takes nothing from %s: the mapping is %s", fn.Name, nameOf(arn, ":"), state).
+				do("enable the event source mapping of that queue")
+		}
+	}
+	if fn.Throttles > 0 {
+		s.warn("%s was refused %.0f times in 15 minutes for want of concurrency", fn.Name, fn.Throttles).
+			do("other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), or reserve some")
+	}
+	if fn.Errors > 0 {
+		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do(tail(f, name, "15m"))
+	}
+	return fn.Name
+}
+
+func schedule(f *Facts, s *sheet) string {
+	x := f.Cloud.Schedule
+	switch {
+	case x == nil:
+		return ""
+	case x.Missing:
+		return s.wrong("there is no schedule %s: nothing wakes the tick", x.Name).do(update)
+	case x.State != "ENABLED":
+		return s.wrong("the schedule %s is %s: nothing wakes the tick", x.Name, cmp.Or(x.State, "in no state")).
+			do("enable it in EventBridge Scheduler, or " + update)
+	case x.Rate != "rate(1 minute)" && x.Rate != "rate(1 minutes)":
+		return s.wrong("the schedule %s is %s: fires are planned 210 s ahead, and come late if nobody plans each minute", x.Name, x.Rate).
+			do("set it to rate(1 minute)")
+	}
+	return x.Rate
+}
+
+func concurrency(f *Facts, s *sheet) string {
+	a := f.Cloud.Account
+	switch {
+	case a == nil || a.Concurrency == 0:
+		return ""
+	case a.Concurrency < fewConcurrent:
+		s.warn("the account may run %d functions at a time, as new ones: a burst of fires waits", a.Concurrency).
+			do("ask for 1,000 (Service Quotas: Lambda, concurrent executions)")
+	case a.Unreserved < fewConcurrent:
+		s.warn("of %d functions at a time %d are not reserved by others", a.Concurrency, a.Unreserved).
+			do("reserve less elsewhere, or reserve some for dispatch and tick")
+	}
+	return fmt.Sprintf("%d functions at a time", a.Concurrency)
+}
+
+func quota(f *Facts, s *sheet) string {
+	a := f.Cloud.Account
+	if a == nil || a.TableWrite == 0 {
+		return ""
+	}
+	if a.TableWrite < fewWrites {
+		s.warn("a table may take %d write units a second, about %d fires", a.TableWrite, a.TableWrite/3).
+			do("ask for more (Service Quotas: DynamoDB, table-level write throughput)")
+	}
+	return fmt.Sprintf("%d write and %d read units a second for a table", a.TableWrite, a.TableRead)
+}
+
+// unasked tells of each check of AWS that could not be made, under its name.
+func unasked(f *Facts, s *sheet) string {
+	for _, what := range slices.Sorted(maps.Keys(f.Cloud.Unread)) {
+		s.check = what
+		s.unknown("%s", f.Cloud.Unread[what])
+	}
+	return ""
+}
+
+func unread(f *Facts, s *sheet) string {
+	if len(f.Own.Unread) == 0 {
+		return ""
+	}
+	return s.unknown("the deployment could not read: %s", some(f.Own.Unread)).
+		do("its log says why; the role of the function api needs the rights")
+}

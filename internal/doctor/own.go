@@ -1,0 +1,111 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+)
+
+const (
+	maxExecutors = 1000 // that are told of
+	maxLetters   = 100  // dead ones that are counted
+)
+
+// gathering is what the deployment itself is asked; what it cannot read is named.
+type gathering struct {
+	e   *engine.Engine
+	now time.Time
+	f   *api.Facts
+}
+
+func (k *gathering) read(what string, err error) bool {
+	if err != nil {
+		k.f.Unread = append(k.f.Unread, what)
+	}
+	return err == nil
+}
+
+// Gather adds to f what the engine says; e is not fenced, so that a deployment
+// that stands by can be asked too.
+func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) {
+	k := &gathering{e, now, f}
+	f.Now = now.UTC()
+	g, err := e.Tick.Global(ctx)
+	if k.read("global item", err) {
+		f.Generation, f.Holder, f.Partitions, f.Paused = g.Generation, g.Holder, max(g.Partitions, 1), g.Pause.Covers(now)
+		if g.Loss.From != 0 {
+			f.LossFound = g.Loss.At
+		}
+		if err := g.Admits(f.Deployment); err != nil {
+			f.Fenced = err.Error()
+		}
+	} else {
+		g = core.Global{Partitions: 1, Readable: 1}
+	}
+	if f.LastTick.IsZero() {
+		f.LastTick, err = e.Upkeep.LastAlive(ctx)
+		k.read("last tick", err)
+	}
+	for p := range max(g.Readable, g.Partitions, 1) {
+		list, err := e.Tick.Due(ctx, p, core.InstantOf(now), core.DueItem{}, 1)
+		if !k.read(fmt.Sprintf("due index, partition %d", p), err) {
+			break
+		}
+		if len(list) > 0 && (f.DueSince.IsZero() || list[0].PlanAt.Time().Before(f.DueSince)) {
+			f.DueSince = list[0].PlanAt.Time()
+		}
+	}
+	oldest, err := e.Tick.OldestMessage(ctx)
+	k.read("oldest message", err)
+	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
+	f.Fires, f.Checks = k.depth(ctx, ring.KindFires), k.depth(ctx, ring.KindCheck)
+	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.read("dead letters", err) {
+		n := len(letters)
+		f.DeadLetters = &n
+	}
+	k.executors(ctx, g)
+}
+
+func (k *gathering) depth(ctx context.Context, kind ring.Kind) *api.Depth {
+	due, waiting, inFlight, err := k.e.Queue.Depth(ctx, kind)
+	if !k.read("queue of "+string(kind), err) {
+		return nil
+	}
+	return &api.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
+}
+
+func (k *gathering) executors(ctx context.Context, g core.Global) {
+	apps, err := k.e.Manage.ListApps(ctx)
+	if !k.read("apps", err) || len(apps) == 0 {
+		return
+	}
+	names := make([]string, len(apps))
+	for i := range apps {
+		names[i] = apps[i].Name
+	}
+	stored, err := k.e.Manage.Executors(ctx, names)
+	if !k.read("executors", err) {
+		return
+	}
+	for i := range apps {
+		if len(apps[i].Executors) > 0 {
+			continue // only the fixed ones are used
+		}
+		live := map[string]bool{}
+		for _, x := range apps[i].Candidates(stored[names[i]], g, k.now, core.BeatExpiry) {
+			live[x.Address] = true
+		}
+		for _, x := range stored[names[i]] {
+			if len(k.f.Executors) == maxExecutors {
+				return
+			}
+			k.f.Executors = append(k.f.Executors, api.Executor{App: names[i], Address: x.Address, Live: live[x.Address], Used: true,
+				BeatAt: x.Beat, Since: x.Since, Dialect: x.Dialect})
+		}
+	}
+}
