@@ -310,6 +310,17 @@ func TestInside(t *testing.T) {
 	}
 }
 
+// TestOutOfTime: what ends because its time is over, or its caller gone, may be asked again.
+func TestOutOfTime(t *testing.T) {
+	for _, err := range []error{context.DeadlineExceeded, context.Canceled} {
+		w := httptest.NewRecorder()
+		api.WriteError(w, httptest.NewRequest("GET", "/v1/apps", nil), slog.New(slog.DiscardHandler), fmt.Errorf("read: %w", err))
+		if w.Code != 503 || !strings.Contains(w.Body.String(), `"code":"unavailable"`) {
+			t.Errorf("%v: %d %s", err, w.Code, w.Body)
+		}
+	}
+}
+
 func TestJobs(t *testing.T) {
 	f := newFixture(t)
 	f.shop()

@@ -182,10 +182,10 @@ func errorOf(r *http.Request, log *slog.Logger, err error) Error {
 		}
 		return Error{Code: string(code), Field: e.Field, Value: e.Value, Message: e.Reason}
 	}
-	switch code {
-	case core.CodeUnavailable:
-		return Error{Code: string(code), Message: "not now: try again"}
-	case core.CodeConflict:
+	switch {
+	case code == core.CodeUnavailable, errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		return Error{Code: string(core.CodeUnavailable), Message: "not now: try again"}
+	case code == core.CodeConflict:
 		return Error{Code: string(code), Message: "somebody else changed it meanwhile: read it, and try again"}
 	}
 	var raw [4]byte

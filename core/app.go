@@ -107,8 +107,6 @@ type Global struct {
 	// Loss is what the ring lost, as far as it is not on it again.
 	Loss Loss
 	Rev  int64
-	// Early is what was measured last; it changes without Rev.
-	Early Early
 }
 
 // Loss is what a tick found that the ring lost, and how far the jobs were walked
@@ -120,17 +118,6 @@ type Loss struct {
 	// Again is From of the next walk, for what was found to be lost since this one
 	// began: it may lie behind its place. 0 nothing was.
 	Again Instant
-}
-
-// Early is how early before their slots lonely messages of fires came to a
-// dispatcher, over about a minute, and what follows of it.
-type Early struct {
-	At       time.Time // when it was noted; zero: never
-	Messages int
-	Low      time.Duration // a tenth came later than this before their slot
-	Median   time.Duration
-	Shift    time.Duration // how much earlier lonely fires are to turn visible
-	Shifted  time.Time     // when that was changed
 }
 
 // Nobody is the Holder of what was fenced: no deployment is named so.

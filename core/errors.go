@@ -1,7 +1,6 @@
 package core
 
 import (
-	"context"
 	"errors"
 	"fmt"
 )
@@ -64,14 +63,14 @@ func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Reason: fmt.Sprintf(format, args...)}
 }
 
-// CodeOf is the code that an error has for a caller: passing store answers are
-// unavailable, all that is not an Error is internal.
+// CodeOf is the code that an error has for a caller: all that is neither an Error
+// nor one of a store's answers is internal.
 func CodeOf(err error) Code {
 	var e *Error
 	switch {
 	case errors.As(err, &e):
 		return e.Code
-	case errors.Is(err, ErrThrottled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, ErrThrottled):
 		return CodeUnavailable
 	case errors.Is(err, ErrRefused):
 		return CodeConflict

@@ -77,7 +77,7 @@ func TestCallsCutOffAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.New(memory.Options{})
 		log := slog.New(slog.DiscardHandler)
-		d := dispatch.New(s, s, endless{}, finish.New(s, s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Plan: plan.AWS(), Health: s, Log: log})
+		d := dispatch.New(s, s, endless{}, finish.New(s, s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Health: s, Log: log})
 		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h"}} // no timeout: 60 s
 		j.Normalize()

@@ -18,7 +18,6 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -52,10 +51,6 @@ type Options struct {
 	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
 	// The longest cut of a message and the second by which a queue brings it too early.
 	HoldAhead time.Duration // 11 s
-	// EarlyEvery is how often it is told and stored how early messages come, which
-	// Plan.Cut follows. 0: never, which is right where there is no cut.
-	EarlyEvery time.Duration
-	Plan       plan.Options
 	// Health is what dispatchers tell each other of slow jobs and addresses, whose
 	// fires go on the slow lane. nil: there is no slow lane, which is right where
 	// one process keeps them apart by itself.
@@ -140,7 +135,6 @@ type Dispatcher struct {
 	o      Options
 	gates  *gates
 	plans  *schedules
-	early  early
 	health *healths
 	probes *probes
 
@@ -180,12 +174,8 @@ func (d *Dispatcher) Handle(ctx context.Context, msgs []ring.Message) []Verdict 
 func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, free func()) []Verdict {
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
-	lonely, herd := d.measure(msgs, d.o.Now())
 	d.health.sync(ctx, d.o.Now())
-	defer func() {
-		d.health.sync(ctx, d.o.Now())
-		d.tellEarly(ctx, lonely, herd)
-	}()
+	defer func() { d.health.sync(ctx, d.o.Now()) }()
 	now := core.InstantOf(d.o.Now())
 	for i, m := range msgs {
 		slot := max(m.Slot, now) // what is past or of this second goes together

@@ -301,3 +301,25 @@ func TestFiresInLineComeAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestLongestCutIsHeld: what comes as early as the longest cut and the second that
+// a queue of whole seconds rounds away is held, and not put back.
+func TestLongestCutIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{})
+		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1010 * time.Millisecond))) // of the bubble
+		msgs := g.messages(1, 3, "one")
+		slot := core.InstantOf(time.Now().Add(plan.AWS().Cut.Max + time.Second))
+		for i := range msgs {
+			msgs[i].Slot = slot
+			for k := range msgs[i].Fires {
+				f := &msgs[i].Fires[k]
+				f.Run, f.At, f.Slot = core.PlannedRun(f.Run.Job(), slot), slot, slot
+			}
+		}
+		g.handle(msgs)
+		if d := time.Since(slot.Time()); d < 0 || g.sender.total[firstAddress] != 3 {
+			t.Errorf("%s after the slot %d of 3 were sent", d, g.sender.total[firstAddress])
+		}
+	})
+}

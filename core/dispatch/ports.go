@@ -19,9 +19,6 @@ type Store interface {
 	// Executors reads those of each app that are stored, live or not.
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	Global(ctx context.Context) (core.Global, error)
-	// NoteEarly stores what was measured, beside the rest of the global item;
-	// condition: the At that is stored is seen.
-	NoteEarly(ctx context.Context, seen time.Time, e core.Early) error
 
 	// Create puts runs; condition of each: no item.
 	Create(ctx context.Context, runs []core.Run) []error

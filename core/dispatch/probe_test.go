@@ -39,8 +39,8 @@ type prober struct {
 func newProber(t *testing.T, o dispatch.Options) *prober {
 	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{}, most: map[string]int{},
 		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
-	o.Log, o.Plan = slog.New(slog.DiscardHandler), plan.AWS()
-	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: o.Plan, Log: o.Log}), o)
+	o.Log = slog.New(slog.DiscardHandler)
+	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
 	return p
 }
 
@@ -289,8 +289,8 @@ func TestAskedIsInHand(t *testing.T) {
 func TestSilentProbesAreSlow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newProber(t, dispatch.Options{})
-		o := dispatch.Options{Log: slog.New(slog.DiscardHandler), Plan: plan.AWS(), Health: p.s}
-		p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: o.Plan, Log: o.Log}), o)
+		o := dispatch.Options{Log: slog.New(slog.DiscardHandler), Health: p.s}
+		p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
 		p.silent["http://10.0.0.1:1"] = true
 		p.app("fails", "http://10.0.0.1:1", "http://10.0.0.2:1")
 		for range 3 {

@@ -285,7 +285,7 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 			}
 			reports[i], errs[i] = m.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
 			// What cannot be read of one job stays so: those behind it do not wait for it.
-			if ask.Job == "" && errs[i] != nil && core.CodeOf(errs[i]) == core.CodeInternal {
+			if ask.Job == "" && errs[i] != nil && ctx.Err() == nil && core.CodeOf(errs[i]) == core.CodeInternal {
 				failed := AuditReport{Job: list[i].id, App: list[i].app, Name: list[i].name, From: start, To: ask.To, Failed: errs[i].Error()}
 				reports[i], errs[i] = append(reports[i], failed), nil
 			}

@@ -54,7 +54,6 @@ func AWS() Options {
 		Cut: Cut{
 			Every: 2500, Step: time.Second, Max: 10 * time.Second, Few: ring.MaxFires,
 			Lonely: 150 * time.Millisecond, LonelyMin: 50 * time.Millisecond, Way: 30 * time.Millisecond,
-			FollowStep: 50 * time.Millisecond, FollowMax: 300 * time.Millisecond, FollowEvery: 16 * time.Minute,
 		},
 	}
 }

@@ -8,8 +8,6 @@ import (
 	"log/slog"
 	"sync"
 	"time"
-
-	"github.com/tickring/tickring/core"
 )
 
 // Invoked are the options of a ticker that lives for one invocation and shares
@@ -59,9 +57,9 @@ type Beats struct {
 	clock   bool // woke it, and not another tick
 	now     func() time.Time
 	woken   time.Time // when others were last woken
-	// phase is where in a second the first pass begins, 0 anywhere: a queue delays by
-	// whole seconds, so what is put on it late in a second comes just before its slot,
-	// and little is paid for holding it. A pass says the phase of the next.
+	// phase is where in a second a pass begins, 0 anywhere: a queue delays by whole
+	// seconds, so what is put on it late in a second comes just before its slot, and
+	// little is paid for holding it.
 	phase time.Duration
 	log   *slog.Logger
 }
@@ -72,7 +70,7 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(core.Early{}, t.o.Now()), log: t.o.Log}
+	b := &Beats{pass: t.Pass, release: t.Release, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(), log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {
 		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)
@@ -123,9 +121,6 @@ func (b *Beats) passes(ctx context.Context) error {
 			return nil // there is always something due, and the end cut this pass off
 		}
 		before = err
-		if b.phase > 0 && res.Phase > 0 {
-			b.phase = res.Phase
-		}
 		if err == nil || res.Lag > 0 {
 			b.told(res) // what could not be read is late too
 		}

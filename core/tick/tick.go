@@ -138,8 +138,6 @@ type Result struct {
 	// since a message that was due as early may be on the ring; 0: for no longer than
 	// AuditAfter.
 	Uncompared time.Duration
-	// Phase is where in a second the next pass is to begin, 0 anywhere.
-	Phase time.Duration
 }
 
 // Pass plans what is due in the partitions that are this ticker's to look at. An
@@ -156,7 +154,6 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 		return res, err
 	}
 	now := t.o.Now()
-	res.Phase = t.o.Plan.Cut.Phase(g.Early, now)
 	maps.DeleteFunc(t.herd, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
 	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
 	end := time.Time{}

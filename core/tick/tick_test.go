@@ -477,12 +477,8 @@ func TestCutOfAHerd(t *testing.T) {
 		}
 		tick := tick.New(w.eng.Tick, w.eng.Leases, r, tick.Options{ID: "a", Plan: o, Page: 9})
 		for range 8 {
-			res, err := tick.Pass(t.Context())
-			if err != nil {
+			if _, err := tick.Pass(t.Context()); err != nil {
 				t.Fatal(err)
-			}
-			if res.Phase != 820*time.Millisecond {
-				t.Errorf("the next pass is to begin at %s", res.Phase)
 			}
 			time.Sleep(time.Second) // of the bubble
 		}

@@ -150,8 +150,6 @@ func TestCosts(t *testing.T) {
 		ok(t, s.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}))
 	})
 	row("Numbers", "any number of run numbers", func() { _, err := s.Numbers(ctx, 1, 10); ok(t, err) })
-	early := core.Early{At: base, Messages: 100}
-	row("NoteEarly", "one measurement, once a minute", func() { ok(t, s.NoteEarly(ctx, time.Time{}, early)) })
 	slow := []core.Health{{Of: "http://10.0.0.1:9999/", Slow: true, At: base}, {Of: "job/1", Slow: true, At: base}}
 	row("PutHealths", "two that are slow", func() { first(s.PutHealths(ctx, slow)) })
 	row("Healths", "two that are slow", func() { _, err := s.Healths(ctx); ok(t, err) })

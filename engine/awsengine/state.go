@@ -242,12 +242,8 @@ func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen ti
 // Global implements the ports.
 func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	it, err := s.one(ctx, stateKey("global", "-"))
-	if err != nil || it == nil {
+	if err != nil || it["rev"] == nil { // an earlier version noted on it how early messages came, perhaps before anything else
 		return core.Global{Partitions: 1, Readable: 1}, err
-	}
-	early, err := decodeEarly(it)
-	if err != nil || it["rev"] == nil { // noted before anything else
-		return core.Global{Partitions: 1, Readable: 1, Early: early}, err
 	}
 	var v storedGlobal
 	if err := json.Unmarshal([]byte(stringOf(it, "body")), &v); err != nil {
@@ -256,7 +252,7 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 	rev, err := intOf(it, "rev")
 	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Busy: fromMillis(v.Busy), Groups: v.Groups,
 		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening,
-		Loss: v.Loss.decode(), Rev: rev, Early: early}, err
+		Loss: v.Loss.decode(), Rev: rev}, err
 }
 
 // PutGlobal implements the ports.
@@ -271,9 +267,6 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Busy: millis(g.Busy),
 		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
 		Loss: encodeLoss(g.Loss)}))
-	if !g.Early.At.IsZero() { // as read; what was noted meanwhile is noted again in a minute
-		it["earlyAt"], it["early"] = number(millis(g.Early.At)), text(encodeEarly(&g.Early))
-	}
 	if seen == 0 {
 		return s.putIf(ctx, it, "attribute_not_exists(#rev)", map[string]string{"#rev": "rev"}, nil)
 	}
@@ -314,49 +307,6 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 		errs[i] = s.putIf(ctx, it, "attribute_not_exists(#at) OR #at < :at", map[string]string{"#at": "at"}, item{":at": it["at"]})
 	})
 	return errs
-}
-
-type storedEarly struct {
-	Messages int   `json:"messages"`
-	Low      int64 `json:"low"` // milliseconds, as all
-	Median   int64 `json:"median"`
-	Shift    int64 `json:"shift"`
-	Shifted  int64 `json:"shifted,omitempty"`
-}
-
-func encodeEarly(e *core.Early) string {
-	return jsonText(storedEarly{Messages: e.Messages, Low: e.Low.Milliseconds(), Median: e.Median.Milliseconds(), Shift: e.Shift.Milliseconds(), Shifted: millis(e.Shifted)})
-}
-
-func decodeEarly(it item) (core.Early, error) {
-	if it["earlyAt"] == nil {
-		return core.Early{}, nil
-	}
-	var v storedEarly
-	if err := json.Unmarshal([]byte(stringOf(it, "early")), &v); err != nil {
-		return core.Early{}, fmt.Errorf("read the global item: how early messages came: %w", err)
-	}
-	at, err := intOf(it, "earlyAt")
-	return core.Early{At: fromMillis(at), Messages: v.Messages, Low: time.Duration(v.Low) * time.Millisecond, Median: time.Duration(v.Median) * time.Millisecond,
-		Shift: time.Duration(v.Shift) * time.Millisecond, Shifted: fromMillis(v.Shifted)}, err
-}
-
-// NoteEarly implements dispatch.Store. It stands on the global item, which
-// every batch and every pass reads anyway.
-func (s *Store) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	cond, values := "#at = :seen", item{":at": number(millis(e.At)), ":early": text(encodeEarly(&e))}
-	if seen.IsZero() {
-		cond = "attribute_not_exists(#at)"
-	} else {
-		values[":seen"] = number(millis(seen))
-	}
-	_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("global", "-"),
-		UpdateExpression: aws.String("SET #at = :at, #early = :early"), ConditionExpression: &cond,
-		ExpressionAttributeNames: map[string]string{"#at": "earlyAt", "#early": "early"}, ExpressionAttributeValues: values})
-	return answer("table "+s.o.Names.State, err)
 }
 
 // Leases implements tick.Leases.

@@ -135,10 +135,15 @@ func TestOlderFile(t *testing.T) {
 	raw(t, s, "DROP TABLE pulled")
 	raw(t, s, "DROP INDEX runs_owes")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN data")
+	raw(t, s, `INSERT INTO state (name, value) VALUES ('global',
+		'{"Partitions":3,"Readable":3,"Rev":7,"Early":{"At":"2026-01-01T00:00:00Z","Messages":9,"Shift":50}}')`)
 	raw(t, s, "PRAGMA user_version = 1")
 	s.Close()
 	s = testStore(t, dir, Options{})
 	defer s.Close()
+	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
+		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
+	}
 	if err := s.CloseRuns(t.Context(), []finish.Close{{Run: r.ID, State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)}})[0]; err != nil {
 		t.Fatal(err)
 	}

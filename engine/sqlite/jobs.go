@@ -802,10 +802,24 @@ func global(c *sqlite.Conn) (g core.Global, err error) {
 // PutGlobal implements the ports. A Rev that is not higher is refused.
 func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	g.Pause, g.Busy, g.UpSince, g.DownAt = milliPause(g.Pause), milli(g.Busy), milli(g.UpSince), milli(g.DownAt)
-	return s.changeGlobal(ctx, func(old core.Global) (core.Global, bool) {
-		g.Early, g.Past = old.Early, old.Past.After(old.Pause, g.Pause)
-		return g, old.Rev == seen && g.Rev > seen
+	var answer error
+	err := s.write(ctx, false, 1, func(tx *tx) error {
+		old, err := global(tx.Conn)
+		if err != nil {
+			return err
+		}
+		if answer = nil; old.Rev != seen || g.Rev <= seen {
+			answer = core.ErrRefused
+			return nil
+		}
+		g.Past = old.Past.After(old.Pause, g.Pause)
+		body, err := json.Marshal(g)
+		if err != nil {
+			return err
+		}
+		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)", func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
 	})
+	return cmp.Or(err, answer)
 }
 
 // healthOf begins the names under which healths are in the table state.
@@ -853,39 +867,6 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 		}
 		return nil
 	})
-}
-
-// NoteEarly implements dispatch.Store.
-func (s *Store) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
-	e.At, e.Shifted = milli(e.At), milli(e.Shifted)
-	return s.changeGlobal(ctx, func(g core.Global) (core.Global, bool) {
-		same := g.Early.At.Equal(seen)
-		g.Early = e
-		return g, same
-	})
-}
-
-// changeGlobal replaces the global item by what change makes of it, unless that
-// says that its condition fails.
-func (s *Store) changeGlobal(ctx context.Context, change func(core.Global) (core.Global, bool)) error {
-	var answer error
-	err := s.write(ctx, false, 1, func(tx *tx) error {
-		old, err := global(tx.Conn)
-		if err != nil {
-			return err
-		}
-		g, ok := change(old)
-		if answer = nil; !ok {
-			answer = core.ErrRefused
-			return nil
-		}
-		body, err := json.Marshal(g)
-		if err != nil {
-			return err
-		}
-		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)", func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
-	})
-	return cmp.Or(err, answer)
 }
 
 // Leases implements tick.Leases, in the order of names.

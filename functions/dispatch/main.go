@@ -36,7 +36,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	sender := send.New(c.Send())
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	late := &late{}
-	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Plan: c.Plan, EarlyEvery: time.Minute, Health: e.Health, Sent: late.sent, Log: log})
+	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Health: e.Health, Sent: late.sent, Log: log})
 	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
 	dead := dispatch.NewDead(e.Dispatch, e.Tick, e.Dead, e.Ring, nil, log)
 	letter := func(ctx context.Context, l core.Letter) error {

@@ -172,7 +172,7 @@ func TestCoreIsPlain(t *testing.T) {
 	for name, f := range files {
 		for _, imp := range f.Imports {
 			switch imp.Path.Value {
-			case `"sync"`, `"os"`, `"net/http"`, `"math/rand/v2"`:
+			case `"context"`, `"sync"`, `"os"`, `"net/http"`, `"math/rand/v2"`:
 				t.Errorf("%s imports %s", name, imp.Path.Value)
 			}
 		}

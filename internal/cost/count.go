@@ -170,7 +170,7 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 				c.Messages += len(out)
 				c.Sends += (len(out) + sendBatch - 1) / sendBatch
 				for k, m := range out {
-					sent := now.Add(o.Cut.Phase(core.Early{}, now) + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
+					sent := now.Add(o.Cut.Phase() + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
 					slots[m.Message.Slot]++
 					ends[m.Message.Slot] += len(m.Message.Fires)
 					slot := m.Message.Slot.Time()

@@ -522,26 +522,6 @@ func global(t *testing.T, h Harness) {
 	}
 }
 
-// early is noted beside the rest of the global item.
-func early(t *testing.T, h Harness) {
-	e, ctx := h.Open(t), t.Context()
-	first := core.Early{At: base, Messages: 7, Low: 40 * time.Millisecond, Median: 90 * time.Millisecond, Shift: -50 * time.Millisecond, Shifted: base.Add(-time.Hour)}
-	refused(t, e.Dispatch.NoteEarly(ctx, base.Add(-time.Minute), first))
-	ok(t, e.Dispatch.NoteEarly(ctx, time.Time{}, first))
-	refused(t, e.Dispatch.NoteEarly(ctx, time.Time{}, first))
-	g, err := e.Tick.Global(ctx)
-	ok(t, err)
-	same(t, "early", g.Early, first)
-	g.Partitions, g.Readable, g.Rev = 2, 2, g.Rev+1
-	ok(t, e.Tick.PutGlobal(ctx, g.Rev-1, g))
-	second := core.Early{At: base.Add(time.Minute), Low: -200 * time.Millisecond, Shift: 50 * time.Millisecond, Shifted: base.Add(time.Minute)}
-	ok(t, e.Dispatch.NoteEarly(ctx, base, second))
-	g.Early = second
-	got, err := e.Tick.Global(ctx)
-	ok(t, err)
-	same(t, "global", got, g)
-}
-
 func leases(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a := core.Lease{Name: "partition/0", Owner: "a", Epoch: 1, Until: base}

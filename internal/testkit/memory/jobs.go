@@ -462,7 +462,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 			return core.ErrRefused
 		}
 		g.Pause, g.UpSince, g.DownAt = copyPause(g.Pause), milli(g.UpSince), milli(g.DownAt)
-		g.Early, g.Past = s.global.Early, s.global.Past.After(s.global.Pause, g.Pause)
+		g.Past = s.global.Past.After(s.global.Pause, g.Pause)
 		s.global = g
 		return nil
 	})
@@ -488,18 +488,6 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			return core.ErrRefused
 		}
 		s.health[n.Of] = n
-		return nil
-	})
-}
-
-// NoteEarly implements dispatch.Store.
-func (s *Store) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
-	return s.one(ctx, func() error {
-		if !s.global.Early.At.Equal(seen) {
-			return core.ErrRefused
-		}
-		e.At, e.Shifted = milli(e.At), milli(e.Shifted)
-		s.global.Early = e
 		return nil
 	})
 }

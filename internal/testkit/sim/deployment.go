@@ -33,7 +33,6 @@ type deployment struct {
 	lane                   bool // there is a slow lane
 	slowCount              int
 	slowWithin, probeEvery time.Duration
-	earlyEvery             time.Duration
 }
 
 // small is one machine, or several that share a store, a sixth as slow as it is.
@@ -43,7 +42,7 @@ func small() deployment {
 		invocation: 15 * time.Second, visibility: 30 * time.Second, backoffMax: 8 * time.Second,
 		behind: 3 * time.Minute, behindMax: 4 * time.Minute, watchEvery: 20 * time.Second, idleGap: 15 * time.Second,
 		retryDelay: 5 * time.Second, planBackoff: 10 * time.Second,
-		lane: true, slowCount: 2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second, earlyEvery: 20 * time.Second,
+		lane: true, slowCount: 2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second,
 	}
 	d.plan.TailCheck = tailCheck
 	return d
@@ -63,7 +62,6 @@ func smallFunctions() deployment {
 	p.Groups, p.GroupEvery = 1, 6 // so that a tick makes more of them
 	p.Cut = plan.AWS().Cut
 	p.Cut.Every, p.Cut.Max = 4, 6*time.Second // of an invocation of 15 s
-	p.Cut.FollowEvery = 3 * time.Minute
 	return d
 }
 
@@ -71,7 +69,7 @@ func smallFunctions() deployment {
 func functions() deployment {
 	return deployment{
 		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, rates: parts.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, SettleFor: 10 * time.Minute},
-		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute, earlyEvery: time.Minute,
+		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute,
 		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute, lane: true,
 		retryDelay: 5 * time.Second,
 	}

@@ -588,10 +588,6 @@ func (p *port) PutHealths(ctx context.Context, list []core.Health) []error {
 	return writes(p, ctx, "PutHealths", list, p.truth.PutHealths)
 }
 
-func (p *port) NoteEarly(ctx context.Context, seen time.Time, e core.Early) error {
-	return write(p, ctx, "NoteEarly", e, func(ctx context.Context, e core.Early) error { return p.truth.NoteEarly(ctx, seen, e) })
-}
-
 func (p *port) PutChanges(ctx context.Context, changes []core.Change) error {
 	return write(p, ctx, "PutChanges", changes, p.truth.PutChanges)
 }

@@ -331,7 +331,7 @@ func (w *World) dispatcher(in *incarnation) {
 	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
 		Health: health, SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
 		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax, Behind: w.deployed.behind, MaxAhead: w.deployed.plan.MaxAhead, EarlyEvery: w.deployed.earlyEvery, Plan: w.deployed.plan, Log: w.log,
+		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax, Behind: w.deployed.behind, MaxAhead: w.deployed.plan.MaxAhead, Log: w.log,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
