@@ -651,12 +651,15 @@ func TestRoundTrip(t *testing.T) {
 		if err := json.Unmarshal(raw, &read); err != nil {
 			t.Fatal(err)
 		}
-		back, err := api.CoreJob(read)
-		if err != nil {
-			t.Fatalf("%d: %v", i, err)
-		}
-		if d := cmp.Diff(j, back); d != "" {
+		if d := cmp.Diff(api.JobOf(&j), read); d != "" {
 			t.Errorf("%d: %s", i, d)
+		}
+		pause := &api.Pause{Of: "job", From: at.Time(), Until: at.Time(), By: "ann", Reason: "why"}
+		if d := cmp.Diff(pause, read.Pause); d != "" || read.State != "paused" {
+			t.Errorf("%d: %s %s", i, read.State, d)
+		}
+		if read.ID != 7 || read.Rev != 5 || !read.RevAt.Equal(at.Time()) || !read.CreatedAt.Equal(at.Time()) {
+			t.Errorf("%d: %+v", i, read)
 		}
 		spec := manage.JobSpec{Def: j.Def, Schedule: j.Sched.Schedule, Misfire: j.Sched.Misfire, Grace: j.Sched.Grace, Deadline: j.Sched.Deadline}
 		got, err := api.ManageJob(api.JobSpecOf(spec))
@@ -697,9 +700,9 @@ func TestDocument(t *testing.T) {
 		{"Run", "state", texts(core.States)},
 		{"Run", "cause", texts(core.Causes)},
 		{"Run", "reason", texts(reasons)},
-		{"JobBase", "misfire", texts(core.Misfires)},
-		{"JobBase", "route", texts(core.Routes)},
-		{"JobBase", "block", texts(core.Blocks)},
+		{"JobPolicy", "misfire", texts(core.Misfires)},
+		{"JobPolicy", "route", texts(core.Routes)},
+		{"JobPolicy", "block", texts(core.Blocks)},
 		{"Retry", "backoff", texts(core.Backoffs)},
 		{"Retry", "on", texts(core.RetryOns)},
 		{"StateResult", "state", texts(core.JobStates)},

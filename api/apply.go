@@ -141,7 +141,7 @@ func (a *applying) check() error {
 			return err
 		}
 		before, after := JobOf(&old), jobAfter(spec, &old)
-		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: wanted(spec, &old).Sched}, 1))
+		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: Wanted(spec, &old).Sched}, 1))
 		out.Old, out.New = &before, &after
 	}
 	return nil
@@ -173,7 +173,7 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	}
 	// It was refused for the stored app alone. What else there is to judge of
 	// it needs nothing that is stored.
-	j := wanted(spec, nil)
+	j := Wanted(spec, nil)
 	if err := j.Validate(); err != nil {
 		return refuse(err)
 	}
@@ -198,8 +198,8 @@ func judgeWith(app *manage.AppSpec, spec *manage.JobSpec, res manage.SaveResult)
 	return res
 }
 
-// wanted is the job that a save of spec makes of old; old may be nil.
-func wanted(spec *manage.JobSpec, old *core.Job) core.Job {
+// Wanted is the job that a save of spec makes of old; old may be nil.
+func Wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 	j := core.Job{Def: spec.Def}
 	if old != nil {
 		j.Sched = old.Sched
@@ -227,7 +227,7 @@ func wanted(spec *manage.JobSpec, old *core.Job) core.Job {
 }
 
 func jobAfter(spec *manage.JobSpec, old *core.Job) Job {
-	j := wanted(spec, old)
+	j := Wanted(spec, old)
 	return JobOf(&j)
 }
 

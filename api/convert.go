@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"net/netip"
+	"reflect"
 	"strings"
 	"time"
 
@@ -16,13 +16,10 @@ import (
 // JobOf is a job in the words of the document, with its schedule in words.
 func JobOf(j *core.Job) Job {
 	d, s := &j.Def, &j.Sched
-	b := baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline)
 	job := Job{
-		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
-		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
-		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
 		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared), Problem: s.PlanError,
 	}
+	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
 	if s.State == core.Paused {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
@@ -32,6 +29,15 @@ func JobOf(j *core.Job) Job {
 	return job
 }
 
+// fill puts the fields of base into those of the same name.
+func fill(to any, base JobBase) {
+	from, in := reflect.ValueOf(base), reflect.ValueOf(to).Elem()
+	for i := range from.NumField() {
+		in.FieldByName(from.Type().Field(i).Name).Set(from.Field(i))
+	}
+}
+
+// baseOf is what a job and its spec have in common.
 func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline time.Duration) JobBase {
 	on := make([]string, len(d.Retry.On))
 	for i, state := range d.Retry.On {
@@ -48,13 +54,9 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 
 // JobSpecOf is a spec in the words of the document.
 func JobSpecOf(spec manage.JobSpec) JobSpec {
-	b := baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline)
-	return JobSpec{
-		App: b.App, Name: b.Name, Title: b.Title, Labels: b.Labels, Set: b.Set, Handler: b.Handler, Params: b.Params,
-		Schedule: b.Schedule, Misfire: b.Misfire, Grace: b.Grace, Deadline: b.Deadline, Block: b.Block, Route: b.Route,
-		Timeout: b.Timeout, Retry: b.Retry, LostAfter: b.LostAfter, Keep: b.Keep,
-		Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared,
-	}
+	job := JobSpec{Paused: spec.Paused, IfRev: spec.IfRev, Declared: spec.Declared}
+	fill(&job, baseOf(&spec.Def, spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline))
+	return job
 }
 
 // ManageJob is the spec as package manage takes it. Its errors name the field.
@@ -91,31 +93,6 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	return spec, err
 }
 
-// CoreJob is the job as core has it, but for what only planning knows.
-func CoreJob(j Job) (core.Job, error) {
-	spec, err := ManageJob(JobSpec{
-		App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
-		Schedule: j.Schedule, Misfire: j.Misfire, Grace: j.Grace, Deadline: j.Deadline, Block: j.Block, Route: j.Route,
-		Timeout: j.Timeout, Retry: j.Retry, LostAfter: j.LostAfter, Keep: j.Keep,
-	})
-	if err != nil {
-		return core.Job{}, err
-	}
-	job := core.Job{Def: spec.Def, Sched: core.Sched{
-		State: core.JobState(j.State), Rev: j.Rev, RevAt: j.RevAt,
-		Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline, PlanError: j.Problem,
-	}}
-	job.Def.ID, job.Def.Created, job.Def.Declared = core.JobID(j.ID), j.CreatedAt, core.Declared(j.Declared)
-	if j.Pause != nil && (j.Pause.Of == "" || j.Pause.Of == ofJob) {
-		job.Sched.PauseBy, job.Sched.PauseWhy = j.Pause.By, j.Pause.Reason
-		if !j.Pause.Until.IsZero() {
-			job.Sched.PauseUntil = core.InstantOf(j.Pause.Until)
-		}
-	}
-	job.Normalize()
-	return job, nil
-}
-
 func scheduleOf(s core.Schedule) Schedule {
 	out := Schedule{Timezone: s.Timezone, From: s.From, Until: s.Until, Jitter: orNone(s.Jitter)}
 	rules := make([]Rule, len(s.Any))
@@ -127,16 +104,16 @@ func scheduleOf(s core.Schedule) Schedule {
 		case core.KindCrontab:
 			r.Crontab = w.Expr
 		case core.KindEvery:
-			r.Every = formatDuration(w.Every)
+			r.Every = FormatDuration(w.Every)
 		case core.KindFixedDelay:
-			r.FixedDelay = formatDuration(w.Every)
+			r.FixedDelay = FormatDuration(w.Every)
 		case core.KindAt:
 			r.At = w.At.Time()
 		default: // a job must not be shown as one that never fires
 			panic("api: a rule has no field for the kind " + string(w.Kind))
 		}
 		if w.Offset != 0 || w.Aligned {
-			text := formatDuration(w.Offset)
+			text := FormatDuration(w.Offset)
 			r.Offset = &text
 		}
 	}
@@ -243,22 +220,6 @@ func AppOf(a *core.App) App {
 		app.Allow = append(app.Allow, p.String())
 	}
 	return app
-}
-
-// CoreApp is the app as core has it, without its token.
-func CoreApp(a App) (core.App, error) {
-	app := core.App{Name: a.Name, Title: a.Title, Set: a.Set, Executors: a.Executors, Withheld: a.Withheld, Rev: a.Rev, Created: a.CreatedAt}
-	for i, text := range a.Allow {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return app, core.Invalid(fmt.Sprintf("allow[%d]", i), text, "a range is written as 10.0.0.0/8 or fd00::/8")
-		}
-		app.Allow = append(app.Allow, p)
-	}
-	if p := a.Pause; p != nil {
-		app.Pause = core.Pause{From: p.From, To: p.Until, By: p.By, Why: p.Reason}
-	}
-	return app, nil
 }
 
 // AppSpecOf is a spec in the words of the document.

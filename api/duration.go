@@ -1,6 +1,7 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -15,50 +16,78 @@ var units = []struct {
 	size time.Duration
 }{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second}, {"ms", time.Millisecond}}
 
-// parseDuration reads a duration as the document writes it: 500ms 10s 5m 2h
-// 30d, or several units, each once and the larger first: 1h30m. Empty is 0.
-func parseDuration(field, text string) (time.Duration, error) {
+// ParseDuration reads a duration as people write it: 500ms 10s 5m 2h 30d, or
+// several units, each once and the larger first: 1h30m. A day is 24 hours.
+// Numbers are whole and without a sign.
+func ParseDuration(text string) (time.Duration, error) {
 	if text == "" {
-		return 0, nil
+		return 0, errors.New("empty; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
 	}
-	if _, err := strconv.ParseFloat(text, 64); err == nil {
-		return 0, core.Invalid(field, text, fmt.Sprintf("a duration needs a unit: say %ss", text))
+	if text[0] == '-' {
+		return 0, errors.New("negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
 	}
-	wrong := core.Invalid(field, text, "a duration is written as 500ms, 10s, 5m, 2h, 30d or 1h30m")
 	var sum time.Duration
-	rest, last := text, -1
-	for rest != "" {
-		n := strings.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
-		if n <= 0 {
-			return 0, wrong
+	next := 0
+	for rest := text; rest != ""; {
+		n := 0
+		for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+			n++
 		}
-		count, err := strconv.ParseInt(rest[:n], 10, 64)
+		number := rest[:n]
 		rest = rest[n:]
-		end := strings.IndexFunc(rest, func(r rune) bool { return r >= '0' && r <= '9' })
-		if end < 0 {
-			end = len(rest)
+		n = 0
+		for n < len(rest) && rest[n] >= 'a' && rest[n] <= 'z' {
+			n++
 		}
-		unit := -1
-		for i, u := range units {
-			if u.name == rest[:end] {
-				unit = i
-			}
+		unit := rest[:n]
+		rest = rest[n:]
+		switch {
+		case number != "" && unit == "" && rest == "" && next == 0:
+			return 0, fmt.Errorf("a bare number has no unit; say %ss", number)
+		case strings.HasPrefix(rest, "."):
+			return 0, errors.New("numbers are whole; write such as 1h30m")
 		}
-		rest = rest[end:]
-		if err != nil || unit <= last || count > int64((math.MaxInt64-sum)/units[unit].size) {
-			return 0, wrong
+		u := next
+		for u < len(units) && units[u].name != unit {
+			u++
 		}
-		sum += time.Duration(count) * units[unit].size
-		last = unit
+		if number == "" || u == len(units) {
+			return 0, errors.New("no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
+		}
+		v, err := strconv.ParseInt(number, 10, 64)
+		if err != nil || v > math.MaxInt64/int64(units[u].size) || time.Duration(v)*units[u].size > math.MaxInt64-sum {
+			return 0, errors.New("too long; a duration has at most 292 years")
+		}
+		sum += time.Duration(v) * units[u].size
+		next = u + 1
 	}
 	return sum, nil
 }
 
-// formatDuration writes d, of whole milliseconds, so that parseDuration reads
-// the same; 0 is "0s".
-func formatDuration(d time.Duration) string {
-	if d == 0 {
+// parseDuration is ParseDuration of a field; empty is 0.
+func parseDuration(field, text string) (time.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := ParseDuration(text)
+	if err == nil {
+		return d, nil
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		return 0, core.Invalid(field, text, fmt.Sprintf("a duration needs a unit: say %ss", text))
+	}
+	return 0, core.Invalid(field, text, "a duration is written as 500ms, 10s, 5m, 2h, 30d or 1h30m")
+}
+
+// FormatDuration writes a duration in as few units as are exact: 90s is 1m30s,
+// 720h is 30d. ParseDuration reads the same, but for what is negative or has
+// parts of a millisecond.
+func FormatDuration(d time.Duration) string {
+	switch {
+	case d == 0:
 		return "0s"
+	case d < 0 || d%time.Millisecond != 0:
+		return d.String()
 	}
 	var b strings.Builder
 	for _, u := range units {
@@ -70,10 +99,10 @@ func formatDuration(d time.Duration) string {
 	return b.String()
 }
 
-// orNone is formatDuration, empty for 0.
+// orNone is FormatDuration, empty for 0.
 func orNone(d time.Duration) string {
 	if d == 0 {
 		return ""
 	}
-	return formatDuration(d)
+	return FormatDuration(d)
 }

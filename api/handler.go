@@ -238,6 +238,9 @@ func actor(r *http.Request) manage.Actor {
 	return manage.Actor{Name: "api"}
 }
 
+// Document is the OpenAPI document. Its components Manifest… describe the file of apply.
+func Document() []byte { return document }
+
 // GetOpenAPI serves the document.
 func (s *server) GetOpenAPI(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/yaml")

@@ -1,13 +1,17 @@
 package manifest
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"net/netip"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
@@ -15,265 +19,251 @@ import (
 
 // builder makes specs of the values of one document, and has core judge them.
 type builder struct {
-	file     string
-	c        *collector
-	set      string
-	defaults *value
+	*decoder
+	top      map[string]Pos // places of what is not in apps and jobs
+	defaults object
 }
 
-func (b *builder) report(v *value, format string, args ...any) {
-	b.c.add(&Error{File: b.file, Line: v.line, Column: v.col, Path: v.path(), Message: fmt.Sprintf(format, args...)})
-}
-
-// of is the value of a field of a job, or where it says nothing of defaults;
-// nil if neither says anything that is not wrong.
-func (b *builder) of(job *value, path ...string) *value {
-	for _, v := range []*value{job, b.defaults} {
-		for _, name := range path {
-			if v = v.get(name); v == nil {
-				break
-			}
-		}
-		if v != nil && !v.bad {
-			return v
-		}
-		if v != nil { // wrong: it does not let what it hides through
-			return nil
-		}
-	}
-	return nil
-}
-
-func text(v *value) string {
-	if v == nil || v.bad {
-		return ""
-	}
-	return v.text
-}
-
-func num[T ~int | ~int64](v *value) T {
-	if v == nil || v.bad {
-		return 0
-	}
-	return T(v.num)
-}
-
-// spec makes the spec of a job.
-func (b *builder) spec(job *value) manage.JobSpec {
-	s := manage.JobSpec{
-		Def: core.Def{
-			App: text(job.get("app")), Name: text(job.get("name")), Title: text(job.get("title")), Set: b.set,
-			Handler: text(job.get("handler")), Params: text(job.get("params")),
-			Route: core.Route(text(b.of(job, "route"))), Block: core.Block(text(b.of(job, "block"))),
-			Timeout: num[time.Duration](b.of(job, "timeout")), LostAfter: num[time.Duration](b.of(job, "lostAfter")),
-			Retry: core.Retry{
-				Max: num[int](b.of(job, "retry", "max")), Delay: num[time.Duration](b.of(job, "retry", "delay")),
-				Backoff: core.Backoff(text(b.of(job, "retry", "backoff"))), MaxDelay: num[time.Duration](b.of(job, "retry", "maxDelay")),
-			},
-			Keep: core.Keep{Days: num[int](b.of(job, "keep", "days"))},
-		},
-		Schedule: b.schedule(job.get("schedule")),
-		Misfire:  core.Misfire(text(b.of(job, "misfire"))),
-		Grace:    num[time.Duration](b.of(job, "grace")),
-		Deadline: num[time.Duration](b.of(job, "deadline")),
-	}
-	if on := b.of(job, "retry", "on"); on != nil {
-		for _, v := range on.items {
-			s.Def.Retry.On = append(s.Def.Retry.On, core.State(v.text))
-		}
-	}
-	if labels := job.get("labels"); labels != nil {
-		for _, v := range labels.items {
-			if !v.bad {
-				if s.Def.Labels == nil {
-					s.Def.Labels = make(map[string]string, len(labels.items))
+// merge is what own says, and where it says nothing, not even wrongly, defaults.
+func merge(own, defaults object) object {
+	out := make(object, len(own)+len(defaults))
+	for key, v := range own {
+		switch below, _ := defaults[key].(object); v := v.(type) {
+		case nil:
+		case object:
+			out[key] = merge(v, below)
+		case []any:
+			list := make([]any, 0, len(v))
+			for _, one := range v {
+				if m, ok := one.(object); ok {
+					list = append(list, merge(m, nil))
+				} else if one != nil || key == "schedule" { // whose entries keep their numbers
+					list = append(list, one)
 				}
-				s.Def.Labels[v.key] = v.text
+			}
+			out[key] = list
+		default:
+			out[key] = v
+		}
+	}
+	for key, v := range defaults {
+		if _, said := own[key]; said || v == nil {
+			continue
+		}
+		if m, ok := v.(object); ok {
+			v = merge(m, nil)
+		}
+		out[key] = v
+	}
+	return out
+}
+
+// rule is one schedule of a job.
+type rule struct {
+	object
+	path string // in the job
+}
+
+// rules are the schedules of a job: one, or a list.
+func rules(form object) (list []rule, single bool) {
+	switch v := form["schedule"].(type) {
+	case object:
+		return []rule{{v, "schedule"}}, true
+	case []any:
+		for i, one := range v {
+			if one != nil {
+				list = append(list, rule{one.(object), fmt.Sprintf("schedule[%d]", i)})
 			}
 		}
 	}
-	if p := job.get("paused"); p != nil {
-		paused := p.num != 0
-		s.Paused = &paused
-	}
-	return s
+	return list, false
 }
 
-// rules are the fields of a schedule that are a kind.
-var rules = words(core.Kinds)
+// The fields of a schedule that all of one job share.
+var shared = []string{"timezone", "from", "until", "jitter"}
 
-func kindOf(entry *value) *value {
-	for _, name := range rules {
-		if v := entry.get(name); v != nil {
-			return v
+// kinds are the fields of a rule that say when.
+func (r rule) kinds() []string {
+	var list []string
+	for _, k := range core.Kinds {
+		if _, ok := r.object[string(k)]; ok {
+			list = append(list, string(k))
 		}
 	}
-	return nil
+	return list
 }
 
-// schedule makes the schedule that values say; what is wrong was reported by
-// checkSchedule before.
-func (b *builder) schedule(v *value) core.Schedule {
-	var s core.Schedule
-	if v != nil && !v.bad {
-		for _, entry := range v.items {
-			for _, f := range entry.fields {
-				if f == nil || f.bad {
-					continue
-				}
-				switch f.field.name {
-				case "timezone":
-					s.Timezone = f.text
-				case "from":
-					s.From = f.text
-				case "until":
-					s.Until = f.text
-				case "jitter":
-					s.Jitter = time.Duration(f.num)
-				}
+// checkSchedule reports what neither the schema nor core can say.
+func (b *builder) checkSchedule(job object, path string) {
+	list, single := rules(job)
+	first := map[string]rule{}
+	words := core.Words(core.Kinds)
+	for _, r := range list {
+		place := func(field string) (string, Pos) {
+			below := path + "." + r.path
+			if field != "" {
+				below = join(below, field)
 			}
-			k := kindOf(entry)
-			if k == nil || k.bad {
+			return below, b.places[below]
+		}
+		wrong := func(field, format string, args ...any) {
+			below, at := place(field)
+			b.errorf(at, below, format, args...)
+			r.object[field] = nil
+		}
+		kinds := r.kinds()
+		switch {
+		case len(kinds) == 0 && !single:
+			below, at := place("")
+			b.errorf(at, below, "no schedule; one of %s is needed", words)
+			job["schedule"] = nil
+		case len(kinds) > 1:
+			for _, k := range kinds[1:] {
+				wrong(k, "%s and %s in one schedule; one of %s is allowed, a list has several", kinds[0], k, words)
+			}
+			job["schedule"] = nil
+		case len(kinds) == 1 && r.object[kinds[0]] == "":
+			wrong(kinds[0], "is empty")
+		}
+		switch {
+		case r.object["offset"] == nil:
+		case len(kinds) == 0:
+			wrong("offset", "an offset of nothing; only every has one")
+		case kinds[0] != string(core.KindEvery):
+			wrong("offset", "only every has an offset")
+		}
+		for i, name := range shared {
+			v := r.object[name]
+			if v == nil {
 				continue
 			}
-			w := core.When{Kind: core.Kind(k.field.name)}
-			switch w.Kind {
-			case core.KindCron, core.KindCrontab:
-				w.Expr = k.text
-			case core.KindAt:
-				w.At = core.Instant(k.num)
-			default:
-				w.Every = time.Duration(k.num)
+			if was, ok := first[name]; !ok {
+				first[name] = r
+			} else if was.object[name] != v {
+				at := b.places[path+"."+join(was.path, name)]
+				wrong(name, "not as at %d:%d; the schedules of a job share one %s: write it once, or the same in each", at.Line, at.Column, name)
 			}
-			if o := entry.get("offset"); o != nil && !o.bad {
-				w.Offset, w.Aligned = time.Duration(o.num), true
+			if len(kinds) == 0 && single && i > 0 {
+				below, at := place(name)
+				b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: at.Line, Column: at.Column, Path: below,
+					Message: "a schedule without any of " + words + " fires by hand only"})
+				single = false // said
 			}
-			s.Any = append(s.Any, w)
 		}
 	}
-	if s.Timezone == "" {
-		if zone := b.defaults.get("timezone"); zone != nil && !zone.bad {
-			s.Timezone = zone.text
-		}
-	}
-	return s
 }
 
-// checkSchedule reports what the table and core cannot say.
-func (b *builder) checkSchedule(v *value) {
-	if v == nil {
-		return
-	}
-	shared := map[string]*value{}
-	for _, entry := range v.items {
-		var kind *value
-		for _, name := range rules {
-			k := entry.get(name)
-			switch {
-			case k == nil:
-			case kind == nil:
-				kind = k
-			default:
-				b.report(k, "%s and %s in one schedule; one of %s is allowed, a list has several", kind.field.name, name, strings.Join(rules, ", "))
-				k.bad, v.bad = true, true
+// spec is what a merged form says: the API's own form, in the words of core.
+func spec(form object) (manage.JobSpec, error) {
+	sched, list := object{}, []any(nil)
+	each, _ := rules(form)
+	for _, r := range each {
+		one := object{}
+		for key, v := range r.object {
+			if slices.Contains(shared, key) {
+				sched[key] = v
+			} else {
+				one[key] = v
 			}
 		}
-		if kind == nil && (len(v.items) > 1 || !v.single) {
-			if !entry.bad {
-				b.report(entry, "no schedule; one of %s is needed", strings.Join(rules, ", "))
-			}
-			v.bad = true
-		}
-		if o := entry.get("offset"); o != nil && kind != nil && kind.field.name != "every" {
-			b.report(o, "only every has an offset")
-			o.bad = true
-		}
-		if o := entry.get("offset"); o != nil && kind == nil {
-			b.report(o, "an offset of nothing; only every has one")
-			o.bad = true
-		}
-		for _, name := range []string{"timezone", "from", "until", "jitter"} {
-			f := entry.get(name)
-			if f == nil {
-				continue
-			}
-			first, ok := shared[name]
-			if !ok {
-				shared[name] = f
-			} else if first.text != f.text || first.num != f.num {
-				b.report(f, "not as at %d:%d; the schedules of a job share one %s: write it once, or the same in each", first.line, first.col, name)
-				f.bad = true
-			}
-		}
-		if kind == nil && v.single {
-			for _, name := range []string{"from", "until", "jitter"} {
-				if f := entry.get(name); f != nil && !entry.bad {
-					b.c.warnings = append(b.c.warnings, &Error{File: b.file, Line: f.line, Column: f.col, Path: f.path(),
-						Message: "a schedule without any of " + strings.Join(rules, ", ") + " fires by hand only"})
-					break
-				}
-			}
+		if len(r.kinds()) > 0 {
+			list = append(list, one)
 		}
 	}
+	if len(list) == 1 {
+		maps.Copy(sched, list[0].(object))
+	} else if len(list) > 1 {
+		sched["any"] = list
+	}
+	if zone := sched["timezone"]; zone == nil || zone == "" {
+		sched["timezone"] = form["timezone"]
+	}
+	out := maps.Clone(form)
+	out["schedule"] = sched
+	delete(out, "timezone")
+	delete(out, "template")
+	var job api.JobSpec
+	if err := strictly(out, &job); err != nil {
+		return manage.JobSpec{}, err
+	}
+	return api.ManageJob(job)
+}
+
+// strictly puts plain values into a form of the API.
+func strictly(from object, to any) error {
+	raw, err := json.Marshal(from)
+	if err != nil {
+		return err
+	}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.DisallowUnknownFields()
+	return dec.Decode(to)
 }
 
 // maxMends bounds how many errors of one app or job core is asked for.
 const maxMends = 40
 
 // job makes the spec of a job.
-func (b *builder) job(job *value) manage.JobSpec {
-	b.checkSchedule(job.get("schedule"))
-	spec := b.spec(job)
+func (b *builder) job(own object, path string) manage.JobSpec {
+	b.checkSchedule(own, path)
+	form := merge(own, b.defaults)
+	whole := form["app"] != nil && form["name"] != nil && form["handler"] != nil
 	for range maxMends {
-		if b.c.full() {
-			break
-		}
-		err := b.judge(spec, job)
+		s, err := spec(form)
 		if err == nil {
-			break
+			err = judge(form, s)
+		}
+		if err == nil || b.c.full() {
+			return s
 		}
 		e, ok := errors.AsType[*core.Error](err)
 		if !ok {
 			e = &core.Error{Reason: err.Error()}
 		}
-		at, owner := b.locate(job, e.Field)
-		if at == nil {
-			if !owner.bad { // of what is missing it is known
-				b.report(owner, "%s", b.message(e, e.Field))
-			}
-			break
+		field := mend(form, e)
+		at, below := b.placeOf(path, field)
+		if field != "" {
+			b.errorf(at, below, "%s", message(e))
+			continue
 		}
-		b.report(at, "%s", b.message(e, ""))
-		at.bad = true
-		spec = b.spec(job)
+		if whole {
+			b.errorf(at, below, "%s: %s", e.Field, message(e))
+		}
+		return s
 	}
-	return spec
+	return manage.JobSpec{}
+}
+
+// placeOf is where a field of a job stands: in it, or in `defaults`.
+func (b *builder) placeOf(path, field string) (Pos, string) {
+	below := path + "." + field
+	if at, ok := b.places[below]; ok {
+		return at, below
+	}
+	below = "defaults." + field
+	if at, ok := b.top[below]; ok {
+		return at, below
+	}
+	return b.places[path], path
 }
 
 // message is what core says, without the path.
-func (b *builder) message(e *core.Error, field string) string {
-	msg := e.Reason
-	if e.Value != "" {
-		msg = strconv.Quote(e.Value) + ": " + msg
+func message(e *core.Error) string {
+	if e.Value == "" {
+		return e.Reason
 	}
-	if field != "" {
-		msg = field + ": " + msg
-	}
-	return msg
+	return strconv.Quote(e.Value) + ": " + e.Reason
 }
 
-// judge has core look at a spec. What was reported stands in with something
-// that is right.
-func (b *builder) judge(spec manage.JobSpec, job *value) error {
-	for _, f := range []struct {
-		name string
-		text *string
-	}{{"app", &spec.Def.App}, {"name", &spec.Def.Name}, {"handler", &spec.Def.Handler}} {
-		if v := job.get(f.name); v == nil || v.bad {
-			*f.text = "x"
+// judge has core look at a spec. What is missing or wrong is known: something that
+// is right stands in for it.
+func judge(form object, spec manage.JobSpec) error {
+	for field, text := range map[string]*string{"app": &spec.Def.App, "name": &spec.Def.Name, "handler": &spec.Def.Handler} {
+		if form[field] == nil {
+			*text = "x"
 		}
 	}
-	j := JobOf(spec, nil)
+	j := api.Wanted(&spec, nil)
 	if err := j.Validate(); err != nil {
 		return err
 	}
@@ -292,179 +282,102 @@ func (b *builder) judge(spec manage.JobSpec, job *value) error {
 	return nil
 }
 
-// locate finds the value that a path of core means: it itself or nil, and the
-// innermost value around it.
-func (b *builder) locate(job *value, path string) (at, owner *value) {
-	first, rest, _ := strings.Cut(path, ".")
-	if first == "labels" || strings.HasPrefix(path, "schedule") {
-		return b.locateIn(job, path)
+// mend takes out of a form what core refused, and says where it stands in the
+// file; empty if it does not.
+func mend(form object, e *core.Error) string {
+	first, rest, _ := strings.Cut(e.Field, ".")
+	in, key, path := form, first, e.Field
+	switch labels, _ := form["labels"].(object); {
+	case first == "labels":
+		in, key = labels, cmp.Or(rest, e.Value)
+		if cut, is := strings.CutSuffix(key, "…"); is { // it was too long to be said
+			for name := range labels {
+				if strings.HasPrefix(name, cut) {
+					key = name
+				}
+			}
+		}
+		path = "labels." + key
+	case strings.HasPrefix(first, "schedule"):
+		list, _ := rules(form)
+		n := indexOf(first)
+		if slices.Contains(shared, rest) {
+			list = slices.DeleteFunc(list, func(r rule) bool { return r.object[rest] == nil })
+			n = len(list) - 1 // the last one counts
+		} else {
+			list = slices.DeleteFunc(list, func(r rule) bool { return len(r.kinds()) == 0 })
+		}
+		switch {
+		case rest == "":
+			key, path = "schedule", "schedule"
+		case n >= 0 && n < len(list):
+			in, key, path = list[n].object, rest, join(list[n].path, rest)
+		case rest == "timezone":
+			key, path = rest, rest
+		}
+	case rest != "":
+		in, _ = form[first].(object)
+		key = rest
 	}
-	if v := b.of(job, strings.Split(path, ".")...); v != nil && path != "" {
-		return v, v
+	if _, ok := in[key]; !ok {
+		return ""
 	}
-	owner = job
-	if v := job.get(first); v != nil && rest != "" {
-		owner = v
-	}
-	return nil, owner
+	delete(in, key)
+	return path
 }
 
-func (b *builder) locateIn(job *value, path string) (at, owner *value) {
-	if labels := job.get("labels"); strings.HasPrefix(path, "labels") {
-		key, ok := strings.CutPrefix(path, "labels.")
-		for _, v := range labels.items {
-			if ok && v.key == key && !v.bad {
-				return v, v
-			}
-		}
-		// Of a wrong name core tells the value only: try each.
-		for _, v := range labels.items {
-			j := core.Job{Def: core.Def{App: "x", Name: "x", Handler: "x", Labels: map[string]string{v.key: ""}}}
-			j.Normalize()
-			if !v.bad && j.Validate() != nil {
-				return v, v
-			}
-		}
-		return nil, labels
-	}
-	v := job.get("schedule")
-	index, name := 0, ""
-	if rest, ok := strings.CutPrefix(path, "schedule["); ok {
-		n, after, _ := strings.Cut(rest, "]")
-		index, _ = strconv.Atoi(n)
-		name = strings.TrimPrefix(after, ".")
-	} else {
-		name = strings.TrimPrefix(strings.TrimPrefix(path, "schedule"), ".")
-	}
-	if v != nil {
-		owner = v
-		switch name {
-		case "timezone", "from", "until", "jitter":
-			var last *value // the one that counted
-			for _, entry := range v.items {
-				if f := entry.get(name); f != nil && !f.bad {
-					last = f
-				}
-			}
-			if last != nil {
-				return last, last
-			}
-		case "":
-			if !v.bad {
-				return v, v
-			}
-		default:
-			n := 0
-			for _, entry := range v.items {
-				k := kindOf(entry)
-				if k == nil || k.bad {
-					continue
-				}
-				if n == index {
-					if f := entry.get(name); f != nil && !f.bad {
-						return f, f
-					}
-					return nil, entry
-				}
-				n++
-			}
-		}
-	}
-	if name == "timezone" {
-		if zone := b.defaults.get("timezone"); zone != nil && !zone.bad {
-			return zone, zone
-		}
-	}
-	if owner == nil {
-		owner = job
-	}
-	return nil, owner
+// indexOf is 3 of executors[3]; 0 without any.
+func indexOf(field string) int {
+	_, index, _ := strings.Cut(field, "[")
+	i, _ := strconv.Atoi(strings.TrimSuffix(index, "]"))
+	return i
 }
 
-// app makes the spec of an app; false after an error.
-func (b *builder) app(app *value) (manage.AppSpec, bool) {
-	before := len(b.c.errs)
-	s := manage.AppSpec{Name: text(app.get("name")), Title: text(app.get("title")), Set: b.set}
-	if t := app.get("token"); t != nil {
-		s.Token = &t.text
+// app makes the spec of an app.
+func (b *builder) app(form object, path string) manage.AppSpec {
+	var a api.AppSpec
+	if err := strictly(form, &a); err != nil {
+		b.errorf(b.places[path], path, "%v", err)
 	}
-	if list := app.get("executors"); list != nil {
-		for _, v := range list.items {
-			s.Executors = append(s.Executors, v.text)
+	want := core.App{Name: a.Name, Title: a.Title, Executors: slices.Clone(a.Executors)}
+	if form["name"] == nil {
+		want.Name = "x" // it is said that it is missing, or wrong
+	}
+	if a.Token != nil {
+		want.Token = *a.Token
+	}
+	list, _ := form["executors"].([]any)
+	for i := range list {
+		if list[i] == nil {
+			want.Executors[i] = standIn(i)
 		}
 	}
-	want := core.App{Name: s.Name, Title: s.Title}
-	if app.bad && s.Name == "" {
-		want.Name = "x"
-	}
-	for range 2 { // the name, the title
+	for range MaxErrors {
 		e, ok := errors.AsType[*core.Error](want.Validate())
 		if !ok {
 			break
 		}
-		at := app.get(e.Field)
-		if at == nil {
-			at = app
-		}
-		b.report(at, "%s", b.message(e, ""))
-		if e.Field == "name" {
+		below := join(path, e.Field)
+		b.errorf(b.places[below], below, "%s", strings.Replace(message(e), ": named twice", " is named twice", 1))
+		switch e.Field {
+		case "name":
 			want.Name = "x"
-		} else {
+		case "title":
 			want.Title = ""
+		case "token":
+			want.Token = ""
+		default:
+			want.Executors[indexOf(e.Field)] = standIn(indexOf(e.Field))
 		}
 	}
-	if t := app.get("token"); t != nil {
-		if e, ok := errors.AsType[*core.Error]((&core.App{Name: "x", Token: t.text}).Validate()); ok {
-			b.report(t, "%s", e.Reason)
+	for i, text := range a.Allow {
+		if _, err := manage.ParseRange(text); err != nil && form["allow"].([]any)[i] != nil {
+			below := fmt.Sprintf("%s.allow[%d]", path, i)
+			b.errorf(b.places[below], below, "%q; %v", cutText(text), err)
 		}
 	}
-	if list := app.get("executors"); list != nil {
-		seen := map[string]bool{}
-		for _, v := range list.items {
-			one := core.App{Name: "x", Executors: []string{v.text}}
-			if e, ok := errors.AsType[*core.Error](one.Validate()); ok {
-				b.report(v, "%s", b.message(e, ""))
-			} else if seen[v.text] {
-				b.report(v, "%q is named twice", cutText(v.text))
-			}
-			seen[v.text] = true
-		}
-	}
-	if list := app.get("allow"); list != nil {
-		for _, v := range list.items {
-			if !isRange(v.text) {
-				b.report(v, "%q; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address", cutText(v.text))
-			}
-			s.Allow = append(s.Allow, v.text)
-		}
-	}
-	return s, len(b.c.errs) == before && !app.bad
+	return api.ManageApp(a)
 }
 
-func isRange(text string) bool {
-	_, ok := rangeOf(text)
-	return ok
-}
-
-func rangeOf(text string) (netip.Prefix, bool) {
-	if strings.Contains(text, "/") {
-		p, err := netip.ParsePrefix(text)
-		return p.Masked(), err == nil
-	}
-	ip, err := netip.ParseAddr(text)
-	if err != nil {
-		return netip.Prefix{}, false
-	}
-	ip = ip.WithZone("")
-	return netip.PrefixFrom(ip, ip.BitLen()), true
-}
-
-// checkDefaults judges `defaults` by a job that takes all of it.
-func (b *builder) checkDefaults() {
-	if b.defaults == nil {
-		return
-	}
-	empty := &value{field: &field{kind: kObject, obj: jobObject}, fields: make([]*value, len(jobObject.fields)), bad: true,
-		line: b.defaults.line, col: b.defaults.col}
-	b.job(empty)
-}
+// standIn is an address that is right, for one that is wrong.
+func standIn(i int) string { return "http://stand-in:" + strconv.Itoa(i+1) }

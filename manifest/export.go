@@ -2,261 +2,145 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 )
 
+// FormatDuration writes a duration as manifests do: as the API does, but for a
+// minute, which everybody writes as 60s.
+func FormatDuration(d time.Duration) string {
+	if d == time.Minute {
+		return "60s"
+	}
+	return api.FormatDuration(d)
+}
+
 // node is a value as it is written.
 type node struct {
-	key   string
-	text  string // of a leaf: YAML on one line
-	kids  []*node
-	list  bool // kids are items
-	block bool // a map that is written over several lines
+	key  string
+	text string // of a leaf: YAML on one line
+	kids []*node
+	list bool // kids are items, and no leaves
 }
 
-func leaf(text string) *node { return &node{text: text} }
-
-// texts is a list of texts, which is a leaf.
-func texts[T ~string](list []T) *node {
-	quoted := make([]string, len(list))
-	for i, s := range list {
-		quoted[i] = quote(string(s))
+// plainly is a form of the API as plain values.
+func plainly(form any) object {
+	raw, err := json.Marshal(form)
+	if err != nil {
+		panic("manifest: JSON of a plain form: " + err.Error())
 	}
-	return leaf("[" + strings.Join(quoted, ", ") + "]")
+	var out object
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&out); err != nil {
+		panic("manifest: JSON of a plain form: " + err.Error())
+	}
+	return out
 }
 
-// object makes a map of what give says of the fields of o, in their order.
-func (o *object) node(give func(name string) *node) *node {
+// normal is what the server makes of a job that says nothing.
+func normal() object {
+	var j core.Job
+	j.Normalize()
+	return plainly(api.JobOf(&j))
+}
+
+// jobForm is what a manifest says of a job; all: defaults too.
+func jobForm(j *api.Job, all bool) object {
+	form := plainly(j)
+	if !all {
+		strip(form, normal())
+	}
+	if paused := j.State == string(core.Paused); paused || all {
+		form["paused"] = paused
+	}
+	sched, _ := form["schedule"].(object)
+	list, _ := sched["any"].([]any)
+	if all && (len(list) > 0 || len(rule{object: sched}.kinds()) > 0) && sched["timezone"] == nil {
+		sched["timezone"] = "UTC"
+	}
+	if len(list) > 0 { // the first entry has what all share
+		delete(sched, "any")
+		maps.Copy(sched, list[0].(object))
+		list[0] = sched
+		form["schedule"] = list
+	}
+	return form
+}
+
+// strip leaves out what is as in other.
+func strip(form, other object) {
+	for key, v := range other {
+		below, ok := form[key].(object)
+		if o, is := v.(object); ok && is {
+			strip(below, o)
+		} else if reflect.DeepEqual(form[key], v) {
+			delete(form, key)
+		}
+	}
+}
+
+// write is a value as the schema has it written; nil if there is nothing in it.
+func (s *schema) write(v any) *node {
 	n := &node{}
-	for _, f := range o.fields {
-		if f.refused() {
-			continue
+	switch v := v.(type) {
+	case object:
+		names := slices.Sorted(maps.Keys(v))
+		if s = s.fields(); s.kind == kObject {
+			names = strings.Split(s.names(), ", ")
 		}
-		if kid := give(f.name); kid != nil {
-			kid.key = f.name
-			n.kids = append(n.kids, kid)
-		}
-	}
-	if len(n.kids) == 0 {
-		return nil
-	}
-	return n
-}
-
-// writer says how a job is written; all writes defaults too.
-type writer struct {
-	all bool
-	def core.Job
-}
-
-func newWriter(all bool) writer {
-	w := writer{all: all}
-	w.def.Normalize()
-	return w
-}
-
-func (w writer) text(s, def string) *node {
-	if s == def && !(w.all && s != "") {
-		return nil
-	}
-	return leaf(quote(s))
-}
-
-func (w writer) duration(d, def time.Duration) *node {
-	if d == def && !(w.all && d != 0) {
-		return nil
-	}
-	return leaf(FormatDuration(d))
-}
-
-func (w writer) int(i, def int) *node {
-	if i == def && !w.all {
-		return nil
-	}
-	return leaf(strconv.Itoa(i))
-}
-
-// job is a normalized job as a map.
-func (w writer) job(j *core.Job) *node {
-	d, s, def, sched := &j.Def, &j.Sched, &w.def.Def, &w.def.Sched
-	return jobObject.node(func(name string) *node {
-		switch name {
-		case "app":
-			return w.text(d.App, "")
-		case "name":
-			return w.text(d.Name, "")
-		case "title":
-			return w.text(d.Title, "")
-		case "labels":
-			return labels(d.Labels)
-		case "handler":
-			return w.text(d.Handler, "")
-		case "params":
-			return w.text(d.Params, "")
-		case "schedule":
-			return w.schedule(s.Schedule)
-		case "misfire":
-			return w.text(string(s.Misfire), string(sched.Misfire))
-		case "grace":
-			return w.duration(s.Grace, sched.Grace)
-		case "deadline":
-			return w.duration(s.Deadline, 0)
-		case "block":
-			return w.text(string(d.Block), string(def.Block))
-		case "route":
-			return w.text(string(d.Route), string(def.Route))
-		case "timeout":
-			return w.duration(d.Timeout, 0)
-		case "retry":
-			return w.retry(d.Retry)
-		case "lostAfter":
-			return w.duration(d.LostAfter, def.LostAfter)
-		case "keep":
-			return keepObject.node(func(name string) *node {
-				if name == "days" {
-					return w.int(d.Keep.Days, def.Keep.Days)
-				}
-				return nil
-			})
-		case "paused":
-			if s.State == core.Paused {
-				return leaf("true")
-			} else if w.all {
-				return leaf("false")
+		for _, name := range names {
+			field := s.Entries
+			if s.kind == kObject {
+				field = s.get(name)
 			}
-		}
-		return nil
-	})
-}
-
-func (w writer) retry(r core.Retry) *node {
-	def := w.def.Def.Retry
-	return retryObject.node(func(name string) *node {
-		switch name {
-		case "max":
-			return w.int(r.Max, def.Max)
-		case "delay":
-			return w.duration(r.Delay, def.Delay)
-		case "backoff":
-			return w.text(string(r.Backoff), string(def.Backoff))
-		case "maxDelay":
-			return w.duration(r.MaxDelay, 0)
-		case "on":
-			if w.all || !slices.Equal(r.On, def.On) {
-				return texts(r.On)
-			}
-		}
-		return nil
-	})
-}
-
-func labels(m map[string]string) *node {
-	if len(m) == 0 {
-		return nil
-	}
-	n := &node{}
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		n.kids = append(n.kids, &node{key: key, text: quote(m[key])})
-	}
-	return n
-}
-
-// schedule is one map, or a list whose first entry has what all share.
-func (w writer) schedule(s core.Schedule) *node {
-	entry := func(i int) *node {
-		var when core.When
-		if i < len(s.Any) {
-			when = s.Any[i]
-		}
-		return scheduleObject.node(func(name string) *node {
-			switch name {
-			case string(when.Kind):
-				switch when.Kind {
-				case core.KindCron, core.KindCrontab:
-					return leaf(strconv.Quote(when.Expr))
-				case core.KindAt:
-					return leaf(when.At.String())
-				}
-				return leaf(FormatDuration(when.Every))
-			case "offset":
-				if when.Aligned || when.Offset != 0 {
-					return leaf(FormatDuration(when.Offset))
+			if below, ok := v[name]; ok {
+				if kid := field.write(below); kid != nil {
+					kid.key = name
+					n.kids = append(n.kids, kid)
 				}
 			}
-			if i > 0 {
-				return nil
-			}
-			switch name {
-			case "timezone":
-				if s.Timezone == "" && w.all && len(s.Any) > 0 {
-					return leaf("UTC")
-				}
-				return w.text(s.Timezone, "")
-			case "from":
-				return moment(s.From)
-			case "until":
-				return moment(s.Until)
-			case "jitter":
-				return w.duration(s.Jitter, 0)
-			}
+		}
+		if len(n.kids) == 0 {
 			return nil
-		})
-	}
-	if len(s.Any) <= 1 {
-		n := entry(0)
-		if n != nil && len(n.kids) > 1 {
-			n.block = true
 		}
-		return n
-	}
-	n := &node{list: true}
-	for i := range s.Any {
-		n.kids = append(n.kids, entry(i))
+	case []any:
+		n.list = s.kind == kEither
+		if n.list {
+			s = s.OneOf[1]
+		}
+		for _, one := range v {
+			n.kids = append(n.kids, s.Items.write(one))
+		}
+		if !n.list {
+			n.text, n.kids = "["+n.flows()+"]", nil
+		}
+	default:
+		n.text = fmt.Sprint(v)
+		switch s.kind {
+		case kText, kWord:
+			n.text = quote(n.text)
+		case kMoment:
+			if strings.Trim(n.text, "0123456789-:+TZ") != "" {
+				n.text = quote(n.text)
+			}
+		case kSpan:
+			if d, err := api.ParseDuration(n.text); err == nil {
+				n.text = FormatDuration(d)
+			}
+		}
 	}
 	return n
-}
-
-func moment(text string) *node {
-	switch {
-	case text == "":
-		return nil
-	case strings.Trim(text, "0123456789-:+TZ") == "":
-		return leaf(text)
-	}
-	return leaf(quote(text))
-}
-
-// app is an app as a map, without its token.
-func (w writer) app(a *core.App) *node {
-	return appObject.node(func(name string) *node {
-		switch name {
-		case "name":
-			return w.text(a.Name, "")
-		case "title":
-			return w.text(a.Title, "")
-		case "executors":
-			if len(a.Executors) > 0 {
-				return texts(a.Executors)
-			}
-		case "allow":
-			if len(a.Allow) > 0 {
-				list := make([]string, len(a.Allow))
-				for i, p := range a.Allow {
-					list[i] = p.String()
-				}
-				return texts(list)
-			}
-		}
-		return nil
-	})
 }
 
 // Export writes apps and jobs as a manifest that Parse takes and that means the
@@ -264,51 +148,60 @@ func (w writer) app(a *core.App) *node {
 // says that there is one, and apply leaves it as it is. A job that is not paused
 // says nothing of it, so that apply never undoes a pause. The set is written if
 // it is the same of all; otherwise comments name it, and apply leaves it.
-func Export(apps []core.App, jobs []core.Job) ([]byte, error) {
+// Documents are so long that Parse takes each.
+func Export(apps []api.App, jobs []api.Job) ([]byte, error) {
 	var b bytes.Buffer
-	b.WriteString("version: 1\n")
-	w := newWriter(false)
 	sets := map[string]bool{}
 	for i := range apps {
 		sets[apps[i].Set] = true
 	}
 	for i := range jobs {
-		sets[jobs[i].Def.Set] = true
+		sets[jobs[i].Set] = true
 	}
+	head := "version: 1\n"
 	one := len(sets) == 1
-	if set := slices.Collect(maps.Keys(sets)); one && set[0] != "" {
-		fmt.Fprintf(&b, "set: %s\n", quote(set[0]))
+	for set := range sets {
+		if one && set != "" {
+			head += fmt.Sprintf("set: %s\n", quote(set))
+		}
+	}
+	begun := 0
+	b.WriteString(head)
+	list := func(name string, i int) {
+		if b.Len()-begun > MaxDocument/2 {
+			b.WriteString("---\n")
+			begun, i = b.Len(), 0
+			b.WriteString(head)
+		}
+		if i == 0 {
+			fmt.Fprintf(&b, "\n%s:\n", name)
+		}
 	}
 	comment := func(set string) {
 		if !one && set != "" {
 			fmt.Fprintf(&b, "    # set: %s\n", quote(set))
 		}
 	}
-	if len(apps) > 0 {
-		b.WriteString("\napps:\n")
-	}
 	for i := range apps {
 		a := &apps[i]
 		if err := core.CheckAppName("name", a.Name); err != nil {
 			return nil, fmt.Errorf("app %d cannot be written: %w", i, err)
 		}
-		entry(&b, w.app(a))
+		list("apps", i)
+		entry(&b, component("ManifestApp").write(plainly(a)))
 		comment(a.Set)
-		if a.Token != "" {
+		if a.HasToken {
 			b.WriteString("    # token: set; it is never printed, and left out here it stays as it is\n")
 		}
 	}
-	if len(jobs) > 0 {
-		b.WriteString("\njobs:\n")
-	}
 	for i := range jobs {
-		j := jobs[i]
-		j.Normalize()
-		if err := j.Validate(); err != nil {
-			return nil, fmt.Errorf("job %s cannot be written: %w", j.Name(), err)
+		j := &jobs[i]
+		if j.App == "" || j.Name == "" || j.Handler == "" {
+			return nil, fmt.Errorf("job %s/%s cannot be written: it needs an app, a name and a handler", j.App, j.Name)
 		}
-		entry(&b, w.job(&j))
-		comment(j.Def.Set)
+		list("jobs", i)
+		entry(&b, component("ManifestJob").write(jobForm(j, false)))
+		comment(j.Set)
 	}
 	return b.Bytes(), nil
 }
@@ -319,38 +212,124 @@ func entry(b *bytes.Buffer, n *node) {
 	for _, kid := range n.kids {
 		b.WriteString(lead)
 		lead = "    "
-		switch {
-		case kid.block:
-			fmt.Fprintf(b, "%s:\n", quote(kid.key))
-			for _, k := range kid.kids {
+		if kid.key != "schedule" || !kid.list && len(kid.kids) == 1 {
+			fmt.Fprintf(b, "%s: %s\n", quote(kid.key), kid.flow())
+			continue
+		}
+		fmt.Fprintf(b, "%s:\n", quote(kid.key))
+		for _, k := range kid.kids {
+			if kid.list {
+				fmt.Fprintf(b, "      - %s\n", k.flow())
+			} else {
 				fmt.Fprintf(b, "      %s: %s\n", quote(k.key), k.flow())
 			}
-		case kid.list:
-			fmt.Fprintf(b, "%s:\n", quote(kid.key))
-			for _, k := range kid.kids {
-				fmt.Fprintf(b, "      - %s\n", k.flow())
-			}
-		default:
-			fmt.Fprintf(b, "%s: %s\n", quote(kid.key), kid.flow())
 		}
 	}
 }
 
 // flow is a node on one line.
 func (n *node) flow() string {
-	if n.kids == nil {
+	switch {
+	case n.kids == nil:
 		return n.text
+	case n.list:
+		return "[" + n.flows() + "]"
 	}
+	return "{" + n.flows() + "}"
+}
+
+func (n *node) flows() string {
 	parts := make([]string, len(n.kids))
 	for i, k := range n.kids {
-		if parts[i] = k.flow(); !n.list {
+		if parts[i] = k.flow(); k.key != "" {
 			parts[i] = quote(k.key) + ": " + parts[i]
 		}
 	}
-	if n.list {
-		return "[" + strings.Join(parts, ", ") + "]"
+	return strings.Join(parts, ", ")
+}
+
+// FieldChange is one difference, in the notation of the manifest: the values as
+// YAML on one line. Old or New is empty where there is none.
+type FieldChange struct{ Path, Old, New string }
+
+// Diff is how new differs from old, by fields in the order of the manifest.
+// Defaults are written out. A nil job is none: all that the other writes, but
+// for defaults, is listed.
+func Diff(old, new *api.Job) []FieldChange {
+	tree := func(j *api.Job) []FieldChange {
+		if j == nil {
+			return nil
+		}
+		return component("ManifestJob").write(jobForm(j, old != nil && new != nil)).leaves("", nil, "set", j.Set)
 	}
-	return "{" + strings.Join(parts, ", ") + "}"
+	return compare(tree(old), tree(new))
+}
+
+// DiffApp is Diff for apps. Of a token it says only whether there is one.
+func DiffApp(old, new *api.App) []FieldChange {
+	tree := func(a *api.App) []FieldChange {
+		if a == nil {
+			return nil
+		}
+		token := ""
+		if a.HasToken {
+			token = "(set)"
+		}
+		return component("ManifestApp").write(plainly(a)).leaves("", nil, "token", token, "set", a.Set)
+	}
+	return compare(tree(old), tree(new))
+}
+
+// leaves lists the leaves of a tree, their texts as New, and what more it has.
+func (n *node) leaves(path string, out []FieldChange, more ...string) []FieldChange {
+	if n != nil && n.kids == nil {
+		out = append(out, FieldChange{Path: path, New: n.text})
+	} else if n != nil {
+		for i, kid := range n.kids {
+			below := join(path, kid.key)
+			if n.list {
+				below = fmt.Sprintf("%s[%d]", path, i)
+			}
+			out = kid.leaves(below, out)
+		}
+	}
+	for i := 0; i < len(more); i += 2 {
+		if more[i+1] != "" {
+			out = append(out, FieldChange{Path: more[i], New: more[i+1]})
+		}
+	}
+	return out
+}
+
+// compare joins two lists of leaves in their order.
+func compare(old, new []FieldChange) []FieldChange {
+	was, is := map[string]string{}, map[string]bool{}
+	for _, c := range old {
+		was[c.Path] = c.New
+	}
+	for _, c := range new {
+		is[c.Path] = true
+	}
+	var out []FieldChange
+	gone := func(until string) { // what stands in old only, up to a path of both
+		for len(old) > 0 && old[0].Path != until {
+			if !is[old[0].Path] {
+				out = append(out, FieldChange{Path: old[0].Path, Old: old[0].New})
+			}
+			old = old[1:]
+		}
+	}
+	for _, c := range new {
+		before, ok := was[c.Path]
+		if ok {
+			gone(c.Path)
+		}
+		if !ok || before != c.New {
+			out = append(out, FieldChange{c.Path, before, c.New})
+		}
+	}
+	gone("")
+	return out
 }
 
 // quote writes a text so that YAML reads the same, plain where that is safe.
@@ -358,29 +337,7 @@ func quote(s string) string {
 	if isPlain(s) {
 		return s
 	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r < ' ' || r >= 0x7f && r < 0xa0:
-			fmt.Fprintf(&b, `\x%02x`, r)
-		case r < 0x10000 && !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\u%04x`, r)
-		case !unicode.IsPrint(r):
-			fmt.Fprintf(&b, `\U%08x`, r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
+	return strconv.Quote(s)
 }
 
 // notPlain are words that some YAML reader takes for something else.

@@ -14,9 +14,57 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
+
+// formOf is a job as the API answers it.
+func formOf(j *core.Job) *api.Job {
+	if j == nil {
+		return nil
+	}
+	c := *j
+	c.Normalize()
+	form := api.JobOf(&c)
+	return &form
+}
+
+func appForm(a *core.App) *api.App {
+	if a == nil {
+		return nil
+	}
+	form := api.AppOf(a)
+	return &form
+}
+
+func export(apps []core.App, jobs []core.Job) ([]byte, error) {
+	var as []api.App
+	for i := range apps {
+		as = append(as, *appForm(&apps[i]))
+	}
+	var js []api.Job
+	for i := range jobs {
+		js = append(js, *formOf(&jobs[i]))
+	}
+	return Export(as, js)
+}
+
+func diff(old, new *core.Job) []FieldChange    { return Diff(formOf(old), formOf(new)) }
+func diffApp(old, new *core.App) []FieldChange { return DiffApp(appForm(old), appForm(new)) }
+
+// jobOf is the job that a save of a spec makes of old; nil: there is none yet.
+func jobOf(spec manage.JobSpec, old *core.Job) core.Job { return api.Wanted(&spec, old) }
+
+// appOf is the app that a save of spec makes of old.
+func appOf(spec manage.AppSpec, old core.App) core.App {
+	old.Title, old.Executors, old.Allow = spec.Title, spec.Executors, nil
+	for _, text := range spec.Allow {
+		p, _ := manage.ParseRange(text)
+		old.Allow = append(old.Allow, p)
+	}
+	return old
+}
 
 // fullJob says something of every field.
 func fullJob() core.Job {
@@ -40,7 +88,7 @@ func TestExport(t *testing.T) {
 	job, list, bare := fullJob(), fullJob(), core.Job{Def: core.Def{App: "reports", Name: "bare", Handler: "h", Set: "finance"}}
 	list.Def = core.Def{App: "reports", Name: "list", Handler: "h", Set: "finance"}
 	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"}, {Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
-	got, err := Export([]core.App{fullApp()}, []core.Job{job, list, bare})
+	got, err := export([]core.App{fullApp()}, []core.Job{job, list, bare})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,53 +140,136 @@ jobs:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	bare.Def.Set = "other"
-	if got, err = Export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") || strings.Contains(string(got), "\nset:") {
+	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") || strings.Contains(string(got), "\nset:") {
 		t.Errorf("%s%v", got, err)
 	}
-	if _, err := Export(nil, []core.Job{{Def: core.Def{App: "a", Name: "b"}}}); err == nil {
+	if _, err := export(nil, []core.Job{{Def: core.Def{App: "a", Name: "b"}}}); err == nil {
 		t.Error("a job without a handler was written")
+	}
+}
+
+// What is exported is read again, however much it is.
+func TestExportsMany(t *testing.T) {
+	jobs := make([]core.Job, 1000)
+	for i := range jobs {
+		jobs[i].Def = core.Def{App: "a", Name: fmt.Sprintf("j%d", i), Handler: "h", Set: "s", Params: strings.Repeat("x", 5000)}
+	}
+	out, err := export(nil, jobs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := Parse("m", out, Options{})
+	if err != nil || len(doc.Jobs) != len(jobs) || doc.Jobs[999].Spec.Def.Set != "s" || len(out) < MaxDocument {
+		t.Fatal(len(out), err)
 	}
 }
 
 // Each field that may be written is written, so a field cannot be forgotten.
 func TestExportsAll(t *testing.T) {
-	w := newWriter(false)
 	j, a := fullJob(), fullApp()
-	paths := func(o *object, n *node, but ...string) {
-		var want []string
-		for _, f := range o.fields {
-			if !f.refused() && !slices.Contains(but, f.name) {
-				want = append(want, f.name)
+	paths := func(s *schema, n *node, but ...string) {
+		var want, got []string
+		for _, p := range s.Properties {
+			if !slices.Contains(but, p.name) {
+				want = append(want, p.name)
 			}
 		}
-		var got []string
 		for _, kid := range n.kids {
 			got = append(got, kid.key)
+			if below := s.get(kid.key).fields(); below.kind == kObject {
+				var not []string
+				if kid.key == "schedule" {
+					not = []string{"cron", "crontab", "fixedDelay", "at"}
+				}
+				got := []string{}
+				for _, k := range kid.kids {
+					got = append(got, k.key)
+				}
+				for _, p := range below.Properties {
+					if slices.Contains(got, p.name) == slices.Contains(not, p.name) {
+						t.Errorf("%s.%s", kid.key, p.name)
+					}
+				}
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", o.name, diff)
+			t.Errorf("%s (-want +got):\n%s", s.Title, diff)
 		}
 	}
-	paths(jobObject, w.job(&j), "template")
-	paths(retryObject, w.retry(j.Def.Retry))
-	paths(scheduleObject, w.schedule(j.Sched.Schedule), "cron", "crontab", "fixedDelay", "at")
-	paths(appObject, w.app(&a), "token")
+	paths(component("ManifestJob"), component("ManifestJob").write(jobForm(formOf(&j), false)), "template")
+	paths(component("ManifestApp"), component("ManifestApp").write(plainly(appForm(&a))), "token")
 }
 
-// The defaults that the table names are those of core.
+// The defaults and the bounds that the document names are those of core.
 func TestDefaults(t *testing.T) {
-	var j core.Job
-	j.Normalize()
-	n := newWriter(true).job(&j)
-	for _, c := range flatten(n, "", nil) {
-		o, name := jobObject, c.Path
-		if first, rest, ok := strings.Cut(c.Path, "."); ok {
-			o, name = jobObject.fields[jobObject.index[first]].obj, rest
+	job := component("ManifestJob")
+	for _, c := range job.write(jobForm(formOf(&core.Job{}), true)).leaves("", nil) {
+		s := job
+		for _, name := range strings.Split(c.Path, ".") {
+			s = s.get(name)
 		}
-		if f := o.fields[o.index[name]]; f.def != c.New && name != "paused" {
-			t.Errorf("%s is %s, the table says %s", c.Path, c.New, f.def)
+		if def := s.write(s.Default).flow(); def != c.New && c.Path != "paused" {
+			t.Errorf("%s is %s, the document says %s", c.Path, c.New, def)
 		}
 	}
+	at := func(path string, v any) error {
+		form := object{"app": "a", "name": "a", "handler": "h", "retry": object{"delay": "1s", "maxDelay": "1d"}, "schedule": object{}}
+		in, key := form, path
+		if first, rest, ok := strings.Cut(path, "."); ok {
+			if _, ok := form[first]; !ok {
+				form[first] = object{}
+			}
+			in, key = form[first].(object), rest
+		}
+		in[key] = v
+		if path == "schedule.offset" {
+			in["every"] = "366d"
+		}
+		spec, err := spec(form)
+		if err != nil {
+			return err
+		}
+		return judge(form, spec)
+	}
+	var check func(s *schema, path string)
+	check = func(s *schema, path string) {
+		within, beyond := []any{}, []any{}
+		switch s.fields().kind {
+		case kObject:
+			for _, p := range s.fields().Properties {
+				check(p.schema, join(path, p.name))
+			}
+		case kInt:
+			within, beyond = []any{max(s.Minimum, 1), s.Maximum}, []any{s.Maximum + 1, -1}
+		case kSpan:
+			within = []any{FormatDuration(max(s.min, time.Second)), FormatDuration(s.max)}
+			beyond = []any{FormatDuration(s.max + time.Second), "1s500ms"}
+			if path == "schedule.offset" {
+				within = within[:1]
+			}
+			if s.min > time.Second {
+				beyond = append(beyond, FormatDuration(s.min-time.Second))
+			}
+		case kWord:
+			for _, w := range s.words {
+				within = append(within, w)
+			}
+			for w := range s.Later {
+				beyond = append(beyond, w)
+			}
+		}
+		for _, v := range within {
+			if err := at(path, v); err != nil {
+				t.Errorf("the document allows %v of %s: %v", v, path, err)
+			}
+		}
+		for _, v := range beyond {
+			if err := at(path, v); err == nil {
+				t.Errorf("the document does not allow %v of %s, core does", v, path)
+			}
+		}
+	}
+	check(job, "")
 }
 
 func genSchedule(t *rapid.T) core.Schedule {
@@ -222,25 +353,30 @@ func TestRoundTrip(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(t, "jobs") {
 			jobs = append(jobs, genJob(t, fmt.Sprintf("job-%d", i)))
 		}
+		for i := range jobs {
+			if err := jobs[i].Validate(); err != nil {
+				t.Skip(err) // a bound that the generator does not know
+			}
+		}
 		app := fullApp()
 		app.Title, app.Set = "x", "set"
-		out, err := Export([]core.App{app}, jobs)
+		out, err := export([]core.App{app}, jobs)
 		if err != nil {
-			t.Skip(err) // a bound that the generator does not know
+			t.Fatal(err)
 		}
 		doc, err := Parse("m", out, Options{})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		for i := range jobs {
-			if got := JobOf(doc.Jobs[i].Spec, nil); !got.Def.Equal(jobs[i].Def) || !cmp.Equal(got.Sched, jobs[i].Sched) {
+			if got := jobOf(doc.Jobs[i].Spec, nil); !got.Def.Equal(jobs[i].Def) || !cmp.Equal(got.Sched, jobs[i].Sched) {
 				t.Fatalf("(-want +got):\n%s\n%s", cmp.Diff(jobs[i], got), out)
 			}
-			if got := JobOf(doc.Jobs[i].Spec, &jobs[i]); Diff(&jobs[i], &got) != nil {
-				t.Fatalf("changes: %v", Diff(&jobs[i], &got))
+			if got := jobOf(doc.Jobs[i].Spec, &jobs[i]); diff(&jobs[i], &got) != nil {
+				t.Fatalf("changes: %v", diff(&jobs[i], &got))
 			}
 		}
-		if got := AppOf(doc.Apps[0].Spec, &app); !cmp.Equal(got, app, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })) {
+		if got := appOf(doc.Apps[0].Spec, app); !cmp.Equal(got, app, cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })) {
 			t.Fatalf("app %+v", got)
 		}
 	})
@@ -272,25 +408,25 @@ func TestDiff(t *testing.T) {
 		{"retry.max", "3", "0"},
 		{"paused", "true", "false"},
 	}
-	if diff := cmp.Diff(want, Diff(&old, &j)); diff != "" {
+	if diff := cmp.Diff(want, diff(&old, &j)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Diff(&old, &old); got != nil {
+	if got := diff(&old, &old); got != nil {
 		t.Error(got)
 	}
 	bare := core.Job{Def: core.Def{App: "a", Name: "b", Handler: "h"}}
-	if diff := cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, Diff(nil, &bare)); diff != "" {
+	if diff := cmp.Diff([]FieldChange{{"app", "", "a"}, {"name", "", "b"}, {"handler", "", "h"}}, diff(nil, &bare)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	if got := Diff(&bare, nil); len(got) != 3 || got[2] != (FieldChange{"handler", "h", ""}) {
+	if got := diff(&bare, nil); len(got) != 3 || got[2] != (FieldChange{"handler", "h", ""}) {
 		t.Error(got)
 	}
 	a, b := fullApp(), fullApp()
-	b.Token, b.Executors = "other", nil
-	if diff := cmp.Diff([]FieldChange{{"executors", `["call:https://x.example", "http://h:9999"]`, ""}, {"token", "", "(changed)"}}, DiffApp(&a, &b)); diff != "" {
+	b.Token, b.Executors = "", nil
+	if diff := cmp.Diff([]FieldChange{{"executors", `["call:https://x.example", "http://h:9999"]`, ""}, {"token", "(set)", ""}}, diffApp(&a, &b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	for _, c := range DiffApp(nil, &a) {
+	for _, c := range diffApp(nil, &a) {
 		if strings.Contains(c.New, a.Token) {
 			t.Error(c)
 		}
@@ -301,11 +437,11 @@ func TestJobOf(t *testing.T) {
 	old := fullJob()
 	old.Sched.Rev = 9
 	no := false
-	got := JobOf(manage.JobSpec{Def: core.Def{App: "reports", Name: "nightly", Handler: "h"}}, &old)
+	got := jobOf(manage.JobSpec{Def: core.Def{App: "reports", Name: "nightly", Handler: "h"}}, &old)
 	if got.Sched.State != core.Paused || got.Def.ID != 7 || got.Sched.Rev != 9 || got.Def.Set != "finance" || got.Def.Params != "" {
 		t.Errorf("%+v", got)
 	}
-	if got = JobOf(manage.JobSpec{Paused: &no}, &old); got.Sched.State != core.Started {
+	if got = jobOf(manage.JobSpec{Paused: &no}, &old); got.Sched.State != core.Started {
 		t.Errorf("%+v", got)
 	}
 }
@@ -425,7 +561,7 @@ func TestSchema(t *testing.T) {
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{"500ms": 500 * time.Millisecond, "10s": 10 * time.Second, "5m": 5 * time.Minute, "2h": 2 * time.Hour,
 		"30d": 720 * time.Hour, "1h30m": 90 * time.Minute, "1d2h3m4s5ms": 26*time.Hour + 3*time.Minute + 4*time.Second + 5*time.Millisecond, "0s": 0, "90m": 90 * time.Minute} {
-		if got, err := ParseDuration(text); err != nil || got != want {
+		if got, err := api.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
 	}
@@ -440,7 +576,7 @@ func TestDuration(t *testing.T) {
 		"1 h":     "no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m",
 		"999999d": "too long; a duration has at most 292 years", "99999999999999999999s": "too long; a duration has at most 292 years",
 	} {
-		if _, err := ParseDuration(text); err == nil || err.Error() != want {
+		if _, err := api.ParseDuration(text); err == nil || err.Error() != want {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
@@ -452,7 +588,7 @@ func TestDuration(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := time.Duration(rapid.Int64Range(0, (1<<62)/1_000_000).Draw(t, "ms")) * time.Millisecond
-		if got, err := ParseDuration(FormatDuration(d)); err != nil || got != d {
+		if got, err := api.ParseDuration(FormatDuration(d)); err != nil || got != d {
 			t.Fatalf("%v: %s: %v, %v", d, FormatDuration(d), got, err)
 		}
 	})

@@ -1,16 +1,25 @@
+// Package manifest reads and writes the file that `tickring apply` takes: YAML
+// (or JSON, which is YAML) in, the specs of package manage out, and back. Every
+// error has a position, a path, and says what is allowed. It talks to nobody:
+// files and the environment are read through [Options].
+//
+// A job has one outside form, that of the API, and its document, api/openapi.yaml,
+// names each field with its kind, bounds, words, and whether it comes later: the
+// reader, the nearest-name hints, [Export], the differences and the JSON [Schema]
+// all follow the components Manifest… of it.
 package manifest
 
 import (
-	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
 
 // Bounds of a manifest.
 const (
-	MaxFile   = 32 << 20 // bytes of one file
-	MaxJobs   = 100_000  // of all files together
-	MaxApps   = 10_000   // of all files together
-	MaxErrors = 50       // reported at once
+	MaxFile     = 32 << 20 // bytes of one file
+	MaxDocument = 4 << 20  // bytes of one YAML document: the library takes 50 times as much to read it
+	MaxJobs     = 100_000  // of all files together
+	MaxApps     = 10_000   // of all files together
+	MaxErrors   = 50       // reported at once
 )
 
 // Pos is a place in a file. Lines and columns count from 1, columns in characters.
@@ -48,48 +57,4 @@ type Options struct {
 	// ReadFile reads a secret written as {file: PATH}. Load joins a relative
 	// path to the manifest's folder first.
 	ReadFile func(path string) ([]byte, error)
-}
-
-// JobOf is the job that a save of spec makes of old; nil: there is none yet.
-// It is normalized; number, revision and live state are old's.
-func JobOf(spec manage.JobSpec, old *core.Job) core.Job {
-	j := core.Job{Def: spec.Def, Sched: core.Sched{Schedule: spec.Schedule, Misfire: spec.Misfire, Grace: spec.Grace, Deadline: spec.Deadline}}
-	if old != nil {
-		j.Sched = old.Sched
-		j.Sched.Schedule, j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline = spec.Schedule, spec.Misfire, spec.Grace, spec.Deadline
-		j.Def.ID, j.Def.Created = old.Def.ID, old.Def.Created
-		if j.Def.Set == "" {
-			j.Def.Set = old.Def.Set
-		}
-	}
-	if spec.Paused != nil {
-		switch {
-		case *spec.Paused:
-			j.Sched.State = core.Paused
-		case j.Sched.State == core.Paused:
-			j.Sched.State = core.Started
-		}
-	}
-	j.Normalize()
-	return j
-}
-
-// AppOf is the app that a save of spec makes of old; nil: there is none yet.
-func AppOf(spec manage.AppSpec, old *core.App) core.App {
-	a := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors}
-	if old != nil {
-		a.Rev, a.Pause, a.Created, a.Token = old.Rev, old.Pause, old.Created, old.Token
-		if a.Set == "" {
-			a.Set = old.Set
-		}
-	}
-	if spec.Token != nil {
-		a.Token = *spec.Token
-	}
-	for _, text := range spec.Allow {
-		if p, ok := rangeOf(text); ok {
-			a.Allow = append(a.Allow, p)
-		}
-	}
-	return a
 }

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -152,143 +153,121 @@ func (l *loader) file(name string, data []byte, o Options) {
 	if len(docs) == 0 {
 		l.c.add(&Error{File: name, Message: "empty; a manifest begins with version: 1"})
 	}
-	for _, doc := range docs {
-		l.document(name, doc, o)
+	type parsed struct {
+		body ast.Node
+		err  *Error
+	}
+	ahead := make(chan parsed) // the library is slow: it works while the one before is judged
+	go func() {
+		defer close(ahead)
+		for _, doc := range docs {
+			body, err := parse(doc)
+			ahead <- parsed{body, err}
+		}
+	}()
+	for p := range ahead {
+		l.document(name, p.body, p.err, o)
 	}
 }
 
 // document reads one YAML document.
-func (l *loader) document(name string, doc piece, o Options) {
-	d := &decoder{file: name, o: o, c: &l.c, anchors: map[string]anchor{}, budget: maxAliased}
-	root := &value{field: &field{kind: kObject, obj: fileObject}, line: doc.line + 1, col: 1}
-	root.fields = make([]*value, len(fileObject.fields))
-	parts := cutJobs(doc)
-	seen := map[string]Pos{}
-	broken := false
-	parseAll(parts.around, func(t tree) {
-		d.lines = t.line
-		if t.err != nil {
-			t.err.File = name
-			l.c.add(t.err)
-			broken = true
-			return
-		}
-		if len(parts.items) > 0 && t.line+1 > parts.jobs {
-			seen["jobs"] = Pos{Line: parts.jobs, Column: 1}
-		}
-		if t.body != nil {
-			d.top(t, root, seen)
-		}
-	})
-	if !broken {
-		d.required(root)
+func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
+	if err != nil {
+		err.File = name
+		l.c.add(err)
 	}
-	b := &builder{file: name, c: &l.c, set: text(root.get("set")), defaults: root.get("defaults")}
-	if v := root.get("set"); v != nil {
-		if err := core.CheckSet("set", v.text); err != nil || v.text == "" {
-			b.report(v, "%q; the name of a set is 1 to %d printable ASCII characters", cutText(v.text), core.MaxSet)
-		}
-		l.joinSet(b, v)
-	}
-	b.checkDefaults()
-	if list := root.get("apps"); list != nil {
-		for _, v := range list.items {
-			l.addApp(b, v)
-		}
-	}
-	if list := root.get("jobs"); list != nil {
-		for _, v := range list.items {
-			l.addJob(b, v)
-		}
-	}
-	if len(parts.items) == 0 {
+	if body == nil || l.c.full() {
 		return
 	}
-	jobsField := fileObject.fields[fileObject.index["jobs"]]
-	list := &value{field: jobsField, parent: root, line: parts.jobs, col: 1}
-	index := 0
-	parseAll(parts.items, func(t tree) {
-		d.lines = t.line
-		if t.err != nil {
-			t.err.File = name
-			l.c.add(t.err)
+	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
+	ast.Walk(found, body)
+	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: maxAliased, places: map[string]Pos{}}}
+	top, _ := b.value(body, component("Manifest"), "")
+	root, _ := top.(object)
+	b.top = b.places
+	if set, ok := root["set"].(string); ok {
+		if err := core.CheckSet("set", set); err != nil || set == "" {
+			b.errorf(b.top["set"], "set", "%q; the name of a set is 1 to %d printable ASCII characters", cutText(set), core.MaxSet)
+		}
+		l.joinSet(b, set)
+	}
+	if b.defaults, _ = root["defaults"].(object); b.defaults != nil {
+		b.job(object{}, "")
+	}
+	b.each(root["apps"], "apps", "ManifestApp", l.addApp)
+	b.each(root["jobs"], "jobs", "ManifestJob", l.addJob)
+}
+
+// each reads the entries of a list, one by one.
+func (b *builder) each(list any, path, of string, add func(b *builder, entry object, path string)) {
+	nodes, _ := list.([]ast.Node)
+	for i, n := range nodes {
+		if b.c.full() {
 			return
 		}
-		if t.body == nil || l.c.full() {
-			return
+		b.places = map[string]Pos{}
+		path := fmt.Sprintf("%s[%d]", path, i)
+		if v, ok := b.value(n, component(of), path); ok {
+			add(b, v.(object), path)
 		}
-		d.inside(t.body, list, func(n ast.Node) {
-			for _, n := range d.entries(n, list) {
-				if v := d.value(n, &value{field: jobsField.item, parent: list, index: index}); v != nil {
-					l.addJob(b, v)
-				}
-				index++
-			}
-		})
-	})
+	}
 }
 
 // joinSet has all files agree on their set.
-func (l *loader) joinSet(b *builder, v *value) {
+func (l *loader) joinSet(b *builder, set string) {
+	at := b.top["set"]
 	if l.setAt.Line == 0 {
-		l.doc.Set, l.setAt = v.text, Pos{b.file, v.line, v.col}
-	} else if l.doc.Set != v.text {
-		b.report(v, "%q, but %q at %s; files that are applied together have one set", cutText(v.text), cutText(l.doc.Set), l.setAt)
+		l.doc.Set, l.setAt = set, at
+	} else if l.doc.Set != set {
+		b.errorf(at, "set", "%q, but %q at %s; files that are applied together have one set", cutText(set), cutText(l.doc.Set), l.setAt)
 	}
 }
 
 // String is file:line:column.
 func (p Pos) String() string { return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column) }
 
-func (l *loader) addApp(b *builder, v *value) {
-	spec, ok := b.app(v)
-	if spec.Name != "" {
-		if l.apps == nil {
-			l.apps = map[string]int{}
-		}
-		if i, twice := l.apps[spec.Name]; twice {
-			b.report(v.get("name"), "app %q is there already, at %s", cutText(spec.Name), l.doc.Apps[i].Pos)
-			return
-		}
-		l.apps[spec.Name] = len(l.doc.Apps)
+func (l *loader) addApp(b *builder, app object, path string) {
+	spec, at := b.app(app, path), b.places[path]
+	if spec.Name == "" {
+		return
 	}
-	if ok || spec.Name != "" {
-		l.doc.Apps = append(l.doc.Apps, App{spec, Pos{b.file, v.line, v.col}})
+	if l.apps == nil {
+		l.apps = map[string]int{}
 	}
-	if len(l.doc.Apps) > MaxApps && !l.full {
-		l.full = true
-		b.report(v, "more than %d apps at once", MaxApps)
+	if i, twice := l.apps[spec.Name]; twice {
+		b.errorf(b.places[path+".name"], path+".name", "app %q is there already, at %s", cutText(spec.Name), l.doc.Apps[i].Pos)
+		return
+	}
+	l.apps[spec.Name] = len(l.doc.Apps)
+	if l.doc.Apps = append(l.doc.Apps, App{spec, at}); len(l.doc.Apps) == MaxApps+1 {
+		b.errorf(at, path, "more than %d apps at once", MaxApps)
 	}
 }
 
-func (l *loader) addJob(b *builder, v *value) {
-	spec := b.job(v)
-	name := spec.Def.App + "/" + spec.Def.Name
+func (l *loader) addJob(b *builder, job object, path string) {
+	spec, at := b.job(job, path), b.places[path]
 	if spec.Def.App != "" && spec.Def.Name != "" {
 		if l.jobs == nil {
 			l.jobs = map[string]int{}
 		}
+		name := spec.Def.App + "/" + spec.Def.Name
 		if i, twice := l.jobs[name]; twice {
-			b.report(v.get("name"), "job %q is there already, at %s", cutText(name), l.doc.Jobs[i].Pos)
+			b.errorf(b.places[path+".name"], path+".name", "job %q is there already, at %s", cutText(name), l.doc.Jobs[i].Pos)
 			return
 		}
 		l.jobs[name] = len(l.doc.Jobs)
 	}
-	at := Pos{b.file, v.line, v.col}
-	if len(l.doc.Jobs) >= MaxJobs {
+	if len(l.doc.Jobs) == MaxJobs {
 		if !l.full {
 			l.full = true
-			b.report(v, "more than %d jobs at once", MaxJobs)
+			b.errorf(at, path, "more than %d jobs at once", MaxJobs)
 		}
 		return
 	}
 	l.doc.Jobs = append(l.doc.Jobs, Job{spec, at})
 	place := func(field string) fieldAt {
-		f := fieldAt{at, join(v.path(), field)}
-		if h := v.get(field); h != nil {
-			f.Line, f.Column = h.line, h.col
-		}
-		return f
+		below := join(path, field)
+		return fieldAt{cmp.Or(b.places[below], at), below}
 	}
 	l.handlers, l.routes = append(l.handlers, place("handler")), append(l.routes, place("route"))
 }
@@ -302,13 +281,11 @@ func (l *loader) done() (*Document, error) {
 			continue
 		}
 		app := core.App{Executors: l.doc.Apps[a].Spec.Executors}
-		if e, ok := errors.AsType[*core.Error](app.CheckHandler(d.Handler)); ok {
-			at := l.handlers[i]
-			l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: fmt.Sprintf("%q: %s", e.Value, e.Reason)})
-		}
-		if e, ok := errors.AsType[*core.Error](app.CheckRoute(d.Route)); ok {
-			at := l.routes[i]
-			l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: fmt.Sprintf("%q: %s", e.Value, e.Reason)})
+		for k, err := range []error{app.CheckHandler(d.Handler), app.CheckRoute(d.Route)} {
+			if e, ok := errors.AsType[*core.Error](err); ok {
+				at := [...]fieldAt{l.handlers[i], l.routes[i]}[k]
+				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: message(e)})
+			}
 		}
 	}
 	if err := l.c.result(); err != nil {

@@ -404,6 +404,42 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// A fleet comes as several documents: between lines ---, or as JSON, one in each line.
+func TestDocuments(t *testing.T) {
+	var yaml, lines strings.Builder
+	const n = 3000
+	for i := range n {
+		if i%1000 == 0 {
+			yaml.WriteString("---\nversion: 1\nset: fleet\ndefaults: {grace: 5s}\njobs:\n")
+		}
+		job := fmt.Sprintf(`{"app": "a", "name": "j%d", "handler": "h", "schedule": {"every": "1h"}, "params": %q}`, i, strings.Repeat("x", 2000))
+		yaml.WriteString("- " + job + "\n")
+		if i < 100 {
+			lines.WriteString(`{"version": 1, "set": "fleet", "defaults": {"grace": "5s"}, "jobs": [` + job + "]}\n")
+		}
+	}
+	for text, n := range map[string]int{yaml.String(): n, lines.String(): 100} {
+		doc, err := Parse("m", []byte(text), Options{})
+		if err != nil || len(doc.Jobs) != n || doc.Set != "fleet" {
+			t.Fatal(err)
+		}
+		if last := doc.Jobs[n-1].Spec; last.Def.Name != fmt.Sprintf("j%d", n-1) || last.Grace != 5*time.Second {
+			t.Errorf("%+v", last)
+		}
+	}
+	for _, c := range []struct{ text, want string }{
+		{"---\n" + strings.ReplaceAll(yaml.String(), "---\nversion: 1\nset: fleet\ndefaults: {grace: 5s}\njobs:\n", "")[:MaxDocument+2],
+			"m:2:1: 4 MB in one document, at most 4 are read at once; begin the next with the lines --- and version: 1, or use several files"},
+		{lines.String() + "\n" + `{"version": 1, "jobs": [{"app": "a", "name": "j", "handler": 5}]}` + "\n" + `{"version": 1, "jobs": [` + "\n",
+			"m:102:62: jobs[0].handler: the number 5 is no text; write it in quotes: \"5\"\nm:103:24: no YAML: sequence end token ']' not found"},
+		{"{\"version\": 1}\n---\nversion: 2\n", "m:3:10: version: the number 2; this program reads version: 1"},
+	} {
+		if _, err := Parse("m", []byte(c.text), Options{}); err == nil || err.Error() != c.want {
+			t.Errorf("%v, want %s", err, c.want)
+		}
+	}
+}
+
 func TestTooLarge(t *testing.T) {
 	if _, err := Parse("m", make([]byte, MaxFile+1), Options{}); err == nil || err.Error() != "m: 33554433 bytes; at most 33554432 (32 MB) are allowed: use several files" {
 		t.Error(err)

@@ -2,11 +2,11 @@ package manifest
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
-	"strconv"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,35 +17,37 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// The YAML library takes 20 KB of memory for a job while it works. So the list
-// of jobs of a large file is cut into pieces at its entries, and the pieces are
-// read side by side, a few at a time.
+// What would take the library too deep or too long is refused.
 const (
-	pieceSize = 64 << 10
-	maxWhole  = 4 << 20 // of what cannot be cut
-	maxFlow   = 64      // brackets in brackets
-	maxBlock  = 256     // columns in columns
-	maxKeys   = 1000    // of block maps (and keys with ?) without a list between: the library is quadratic in them
+	maxFlow  = 64   // brackets in brackets
+	maxBlock = 256  // columns in columns
+	maxKeys  = 1000 // of block maps (and keys with ?) without a list between: the library is quadratic in them
 )
 
-// piece is a part of a file, at the begin of a line.
+// piece is one YAML document of a file.
 type piece struct {
 	text string
 	line int // how many lines are before it
 }
 
-// cut is one YAML document: what is around the list of jobs, and the entries of
-// that list; items is empty if it was not cut.
-type cut struct {
-	around []piece
-	items  []piece
-	jobs   int // the line of the key jobs
-}
-
-// documents cuts a file at its lines ---. What is only comments is left out.
+// documents cuts a file at its lines ---, or if it is JSON with a map in each
+// line, at each. What is only comments is left out.
 func documents(data []byte) []piece {
 	text := lineBreaks.Replace(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
 	var docs []piece
+	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "{") && json.Valid([]byte(first)) {
+		lines := 0
+		for row := range strings.Lines(text) {
+			if row != "\n" {
+				docs = append(docs, piece{row, lines})
+			}
+			lines++
+		}
+		if !slices.ContainsFunc(docs, func(p piece) bool { return p.text[0] != '{' }) {
+			return docs
+		}
+		docs = nil
+	}
 	start, startLine, line, some := 0, 0, 0, false
 	add := func(end int) {
 		if some {
@@ -53,7 +55,10 @@ func documents(data []byte) []piece {
 		}
 	}
 	for at := 0; at < len(text); line++ {
-		end := lineEnd(text, at)
+		end := len(text)
+		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
+			end = at + i + 1
+		}
 		row := strings.TrimRight(text[at:end], "\n")
 		switch {
 		case row == "---" || strings.HasPrefix(row, "--- ") || row == "..." || strings.HasPrefix(row, "... "):
@@ -78,164 +83,65 @@ func documents(data []byte) []piece {
 // lineBreaks are as YAML counts them.
 var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
-func lineEnd(text string, at int) int {
-	if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
-		return at + i + 1
+// parse has the library read one document, with the lines of the file.
+func parse(p piece) (body ast.Node, err *Error) {
+	problem := func(line, column int, format string, args ...any) *Error {
+		return &Error{Line: max(line, p.line+1), Column: max(column, 1), Message: fmt.Sprintf(format, args...)}
 	}
-	return len(text)
-}
-
-// cutJobs cuts a large document at the entries of its list of jobs. Nothing
-// inside an entry can begin at the column of the list, so lines tell them.
-func cutJobs(doc piece) cut {
-	whole := cut{around: []piece{doc}}
-	if len(doc.text) <= 2*pieceSize {
-		return whole
-	}
-	text, line := doc.text, doc.line
-	at := 0
-	for ; at < len(text); line++ {
-		end := lineEnd(text, at)
-		if rest, ok := strings.CutPrefix(text[at:end], "jobs:"); ok {
-			if rest = strings.TrimSpace(rest); rest == "" || rest[0] == '#' {
-				break
-			}
-			return whole
-		}
-		at = end
-	}
-	if at == len(text) {
-		return whole
-	}
-	c := cut{around: []piece{{text[:at], doc.line}}, jobs: line + 1}
-	at = lineEnd(text, at)
-	line++
-	indent := -1
-	start, startLine := at, line
-	for ; at < len(text); line++ {
-		end := lineEnd(text, at)
-		row := text[at:end]
-		body := strings.TrimLeft(row, " ")
-		width := len(row) - len(body)
-		body = strings.TrimSpace(body)
-		if body != "" && body[0] != '#' {
-			item := body == "-" || strings.HasPrefix(body, "- ")
-			if indent < 0 {
-				if !item {
-					return whole
-				}
-				indent = width
-			}
-			if width < indent || width == indent && !item {
-				break
-			}
-			if item && width == indent && at-start >= pieceSize {
-				c.items = append(c.items, piece{text[start:at], startLine})
-				start, startLine = at, line
-			}
-		}
-		at = end
-	}
-	if at > start {
-		c.items = append(c.items, piece{text[start:at], startLine})
-	}
-	if at < len(text) {
-		c.around = append(c.around, piece{text[at:], line})
-	}
-	return c
-}
-
-// tree is one piece as the YAML library read it.
-type tree struct {
-	body ast.Node // nil: nothing in it
-	line int      // how many lines are before it
-	err  *Error
-}
-
-// parseAll reads pieces side by side and gives their trees in order.
-func parseAll(pieces []piece, use func(tree)) {
-	if len(pieces) == 1 {
-		use(parseTree(pieces[0]))
-		return
-	}
-	ahead := 2 * min(runtime.GOMAXPROCS(0), 4)
-	trees := make([]chan tree, len(pieces))
-	begin := func(i int) {
-		if i < len(pieces) {
-			trees[i] = make(chan tree, 1)
-			go func() { trees[i] <- parseTree(pieces[i]) }()
-		}
-	}
-	for i := range ahead {
-		begin(i)
-	}
-	for i := range pieces {
-		t := <-trees[i]
-		trees[i] = nil
-		begin(i + ahead)
-		use(t)
-	}
-}
-
-// The messages of the library: places in a piece, and one that tells a text.
-const blockOption = "invalid header option"
-
-var where = regexp.MustCompile(` at \[(\d+):(\d+)\]`)
-
-// parseTree reads one piece.
-func parseTree(p piece) (t tree) {
-	t.line = p.line
 	defer func() {
 		if v := recover(); v != nil { // of the library, on what no person writes
-			t.body, t.err = nil, &Error{Line: p.line + 1, Column: 1, Message: "no YAML that can be read; look for a mistake in quotes, brackets or indentation"}
+			body, err = nil, problem(0, 0, "no YAML that can be read; look for a mistake in quotes, brackets or indentation")
 		}
 	}()
-	if len(p.text) > maxWhole {
-		t.err = &Error{Line: p.line + 1, Column: 1, Message: fmt.Sprintf("%d MB that cannot be read in parts, at most %d are allowed; write jobs: as a block list, an entry a line with -, or use several files", len(p.text)>>20, maxWhole>>20)}
-		return t
+	if len(p.text) > MaxDocument {
+		return nil, problem(0, 0, "%d MB in one document, at most %d are read at once; "+
+			"begin the next with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
 	}
 	tokens := lexer.Tokenize(p.text)
-	if t.err = tooDeep(tokens, p.line); t.err != nil {
-		return t
+	for _, tk := range tokens {
+		tk.Position.Line += p.line
 	}
-	f, err := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
-	if err != nil {
-		t.err = &Error{Line: p.line + 1, Column: 1, Message: "no YAML"}
-		if e, ok := errors.AsType[yaml.Error](err); ok {
-			msg := e.GetMessage()
-			if strings.HasPrefix(msg, blockOption) { // the rest is what was written, perhaps a secret
-				msg = "only -, + and a digit are allowed behind | and >"
-			}
-			if strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character") {
-				msg = "a tab; YAML is indented with spaces"
-			}
-			t.err.Message = "no YAML: " + where.ReplaceAllStringFunc(cutText(msg), func(s string) string {
-				m := where.FindStringSubmatch(s)
-				n, _ := strconv.Atoi(m[1])
-				return fmt.Sprintf(" at %d:%s", n+p.line, m[2])
-			})
-			if tk := e.GetToken(); tk != nil && tk.Position != nil {
-				t.err.Line, t.err.Column = p.line+max(tk.Position.Line, 1), max(tk.Position.Column, 1)
-			}
+	if at, why := tooDeep(tokens); at != nil {
+		return nil, problem(at.Line, at.Column, "%s", why)
+	}
+	f, e := parser.Parse(tokens, 0, parser.AllowDuplicateMapKey())
+	if e != nil {
+		y, ok := errors.AsType[yaml.Error](e)
+		if !ok {
+			return nil, problem(0, 0, "no YAML")
 		}
-		return t
+		at := position(y.GetToken())
+		return nil, problem(at.Line, at.Column, "no YAML: %s", reason(y.GetMessage()))
 	}
 	for _, d := range f.Docs {
 		switch {
 		case d.Body == nil || d.Body.Type() == ast.CommentType:
-		case t.body != nil:
-			pos := posOf(d.Body)
-			t.err = &Error{Line: p.line + pos.Line, Column: pos.Column, Message: "a second document begins here without a line ---"}
-			return t
+		case body != nil:
+			at := posOf(d.Body)
+			return nil, problem(at.Line, at.Column, "a second document begins here without a line ---")
 		default:
-			t.body = d.Body
+			body = d.Body
 		}
 	}
-	return t
+	return body, nil
 }
 
-// tooDeep refuses what would take the library too deep or too long.
-func tooDeep(tokens token.Tokens, lines int) *Error {
+// reason is a message of the library, without what it says of the text.
+func reason(msg string) string {
+	switch {
+	case strings.HasPrefix(msg, "invalid header option"): // the rest is what was written, perhaps a secret
+		return "only -, + and a digit are allowed behind | and >"
+	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
+		return "a tab; YAML is indented with spaces"
+	}
+	return where.ReplaceAllString(cutText(msg), " at $1")
+}
+
+// where is a place in a message of the library.
+var where = regexp.MustCompile(` at \[(\d+:\d+)\]`)
+
+// tooDeep finds what would take the library too deep or too long.
+func tooDeep(tokens token.Tokens) (at *token.Position, why string) {
 	flow, keys := 0, 0
 	var columns []int
 	for _, tk := range tokens {
@@ -249,7 +155,7 @@ func tooDeep(tokens token.Tokens, lines int) *Error {
 		}
 		if tk.Type == token.MappingKeyType || tk.Type == token.MappingValueType && flow == 0 {
 			if keys++; keys > maxKeys {
-				return &Error{Line: lines + tk.Position.Line, Column: tk.Position.Column, Message: fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)}
+				return tk.Position, fmt.Sprintf("more than %d keys in a row; a map of a manifest has a few", maxKeys)
 			}
 		}
 		if flow == 0 {
@@ -259,10 +165,10 @@ func tooDeep(tokens token.Tokens, lines int) *Error {
 			columns = append(columns, tk.Position.Column)
 		}
 		if flow > maxFlow || len(columns) > maxBlock {
-			return &Error{Line: lines + tk.Position.Line, Column: tk.Position.Column, Message: "nested too deep; a manifest is at most 6 deep"}
+			return tk.Position, "nested too deep; a manifest is at most 6 deep"
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // posOf is where a node begins.
@@ -300,27 +206,19 @@ func readable(data []byte) *Error {
 	if len(data) > MaxFile {
 		return &Error{Message: fmt.Sprintf("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}
 	}
-	for at, line := 0, 1; at < len(data); line++ {
-		end := bytes.IndexByte(data[at:], '\n')
-		if end < 0 {
-			end = len(data) - at - 1
-		}
-		row := data[at : at+end+1]
-		at += end + 1
+	line := 1
+	for row := range bytes.Lines(data) {
+		column, what := 1, ""
 		if i := bytes.IndexByte(row, 0); i >= 0 {
-			return &Error{Line: line, Column: utf8.RuneCount(row[:i]) + 1, Message: "a zero byte; a manifest is UTF-8 text"}
+			column, what = utf8.RuneCount(row[:i])+1, "a zero byte; a manifest is UTF-8 text"
+		} else if !utf8.Valid(row) {
+			valid := bytes.ToValidUTF8(row, []byte{0}) // begins with what is before the first wrong byte
+			column, what = utf8.RuneCount(valid[:bytes.IndexByte(valid, 0)])+1, "not UTF-8"
 		}
-		if !utf8.Valid(row) {
-			i := 0
-			for i < len(row) {
-				r, n := utf8.DecodeRune(row[i:])
-				if r == utf8.RuneError && n == 1 {
-					break
-				}
-				i += n
-			}
-			return &Error{Line: line, Column: utf8.RuneCount(row[:i]) + 1, Message: "not UTF-8"}
+		if what != "" {
+			return &Error{Line: line, Column: column, Message: what}
 		}
+		line++
 	}
 	return nil
 }

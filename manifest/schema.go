@@ -2,8 +2,299 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
 	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tickring/tickring/api"
 )
+
+// kind is what a value is.
+type kind uint8
+
+const (
+	kObject  kind = iota // of Properties
+	kEither              // an object, or a list of such
+	kList                // of Items
+	kTexts               // a map of texts
+	kVersion             // 1
+	kInt                 // Minimum to Maximum
+	kBool                //
+	kSpan                // MinSpan to MaxSpan
+	kInstant             // RFC 3339, whole seconds
+	kMoment              // a date or an RFC 3339 time
+	kSecret              // a text, or {env: NAME} or {file: PATH}
+	kWord                // one of words
+	kText                //
+)
+
+// schema is a component of the API's document, or a part of one, as far as a
+// manifest needs it. Once it is resolved Ref and AllOf count no more.
+type schema struct {
+	Ref         string `json:"$ref"`
+	Title       string // what an object is, for messages: "a job"
+	Type        string
+	Format      string
+	Description string
+	Enum        []any
+	Default     any
+	Minimum     int64
+	Maximum     int64
+	MinSpan     string            `json:"x-min"`
+	MaxSpan     string            `json:"x-max"`
+	MaxLength   int               `json:"maxLength"`
+	MinItems    int               `json:"minItems"`
+	MaxItems    int               `json:"maxItems"`
+	MaxEntries  int               `json:"maxProperties"`
+	Entries     *schema           `json:"additionalProperties"`
+	Later       map[string]string `json:"x-later"`   // fields or values that are refused as not yet, and why
+	Instead     map[string]string `json:"x-instead"` // of Later: the required field that it stands for
+	Properties  properties
+	Required    []string
+	Items       *schema
+	OneOf       []*schema `json:"oneOf"`
+	AllOf       []*schema `json:"allOf"`
+
+	kind     kind
+	words    []string // of Enum, those that are not for later
+	min, max time.Duration
+	done     bool
+}
+
+type property struct {
+	name string
+	*schema
+}
+
+// properties are in the order of the document, in which they are written too.
+type properties []property
+
+// UnmarshalYAML reads a map of schemas.
+func (p *properties) UnmarshalYAML(n ast.Node) error {
+	m, ok := n.(*ast.MappingNode)
+	if !ok {
+		return fmt.Errorf("properties are a map, not %s", n.Type())
+	}
+	for _, kv := range m.Values {
+		s := &schema{}
+		if err := yaml.NodeToValue(kv.Value, s); err != nil {
+			return err
+		}
+		*p = append(*p, property{kv.Key.String(), s})
+	}
+	return nil
+}
+
+// component is one of the API's document, resolved.
+func component(name string) *schema { return (&schema{Ref: "#/" + name}).resolve(components()) }
+
+var components = sync.OnceValue(func() map[string]*schema {
+	var doc struct{ Components struct{ Schemas properties } }
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		panic("manifest: the API's document: " + err.Error())
+	}
+	all := map[string]*schema{}
+	for _, s := range doc.Components.Schemas {
+		all[s.name] = s.schema
+	}
+	for _, name := range []string{"Manifest", "ManifestSecret"} {
+		all[name].resolve(all)
+	}
+	return all
+})
+
+// resolve joins what allOf lists, and puts components in place of their names.
+func (s *schema) resolve(all map[string]*schema) *schema {
+	if s == nil || s.done {
+		return s
+	}
+	if s.Ref != "" {
+		return all[s.Ref[strings.LastIndexByte(s.Ref, '/')+1:]].resolve(all)
+	}
+	s.done = true
+	for _, part := range s.AllOf {
+		part = part.resolve(all)
+		s.Properties = append(s.Properties, part.Properties...)
+		s.Required = append(s.Required, part.Required...)
+		s.Later, s.Instead = union(s.Later, part.Later), union(s.Instead, part.Instead)
+	}
+	for i, p := range s.Properties {
+		s.Properties[i].schema = p.resolve(all)
+	}
+	for i, one := range s.OneOf {
+		s.OneOf[i] = one.resolve(all)
+	}
+	s.Items, s.Entries = s.Items.resolve(all), s.Entries.resolve(all)
+	for _, w := range s.Enum {
+		if word := fmt.Sprint(w); s.Later[word] == "" {
+			s.words = append(s.words, word)
+		}
+	}
+	s.min, _ = api.ParseDuration(s.MinSpan)
+	s.max, _ = api.ParseDuration(s.MaxSpan)
+	s.kind = s.kindOf()
+	return s
+}
+
+func union(a, b map[string]string) map[string]string {
+	out := maps.Clone(a)
+	if out == nil {
+		out = map[string]string{}
+	}
+	maps.Copy(out, b)
+	return out
+}
+
+func (s *schema) kindOf() kind {
+	switch {
+	case s.OneOf != nil:
+		return kEither
+	case s.Type == "array":
+		return kList
+	case s.Entries != nil:
+		return kTexts
+	case s.Type == "integer" && s.Enum != nil:
+		return kVersion
+	case s.Type == "integer":
+		return kInt
+	case s.Type == "boolean":
+		return kBool
+	case s.Type != "string":
+		return kObject
+	case s.Enum != nil:
+		return kWord
+	}
+	if k, ok := map[string]kind{"span": kSpan, "date-time": kInstant, "moment": kMoment, "password": kSecret}[s.Format]; ok {
+		return k
+	}
+	return kText
+}
+
+// get is a field of an object, nil if it has none of the name.
+func (s *schema) get(name string) *schema {
+	for _, p := range s.Properties {
+		if p.name == name {
+			return p.schema
+		}
+	}
+	return nil
+}
+
+// fields are of the object, or of what is one or a list of such.
+func (s *schema) fields() *schema {
+	if s.kind == kEither {
+		return s.OneOf[0]
+	}
+	return s
+}
+
+// allowed says what the value may be.
+func (s *schema) allowed() string {
+	switch s.kind {
+	case kInt:
+		return fmt.Sprintf("allowed are whole numbers from %d to %d", s.Minimum, s.Maximum)
+	case kBool:
+		return "allowed are true and false"
+	case kSpan:
+		return fmt.Sprintf("allowed are whole seconds from %s to %s, such as 10s 5m 2h 30d", FormatDuration(s.min), FormatDuration(s.max))
+	case kInstant:
+		return "a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed"
+	case kMoment:
+		return "a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed"
+	case kWord:
+		return "allowed are " + strings.Join(s.words, ", ")
+	case kSecret:
+		return "allowed are {env: NAME} and {file: PATH}"
+	case kTexts:
+		return "a map such as {team: finance} is needed"
+	case kList:
+		switch s.Items.kind {
+		case kWord:
+			return "a list such as [" + strings.Join(s.Items.words, ", ") + "] is needed"
+		case kObject:
+			return "a list such as [{…}] is needed"
+		}
+		return "a list such as [a, b] is needed"
+	case kObject:
+		if s == component("Manifest") {
+			return "a manifest is a map that begins with version: 1"
+		}
+		return "a map with fields is needed: " + s.names()
+	case kEither:
+		return "a map with fields, or a list of such maps, is needed: " + s.fields().names()
+	case kVersion:
+		return "this program reads version: 1"
+	}
+	return "a text is needed"
+}
+
+func (s *schema) names() string {
+	names := make([]string, len(s.Properties))
+	for i, p := range s.Properties {
+		names[i] = p.name
+	}
+	return strings.Join(names, ", ")
+}
+
+// unknown is what is said of a field that an object does not have.
+func (s *schema) unknown(name string) string {
+	if len(name) > 64 {
+		name = name[:64] + "…"
+	}
+	msg := fmt.Sprintf("%s has no field %q", s.Title, name)
+	names := slices.Sorted(maps.Keys(s.Later))
+	for i, p := range s.Properties {
+		if p.fields().get(name) != nil { // written one level too high
+			return fmt.Sprintf("%s; did you mean %s.%s?", msg, p.name, name)
+		}
+		names = slices.Insert(names, i, p.name)
+	}
+	best, bestAt := "", 1<<30
+	for _, n := range names {
+		if d := Distance(fold(name), fold(n)); d < bestAt && d <= max(1, len(n)/3) {
+			best, bestAt = n, d
+		}
+	}
+	if best != "" {
+		return fmt.Sprintf("%s; did you mean %s?", msg, best)
+	}
+	return msg + "; allowed are " + s.names()
+}
+
+// fold makes time_zone and Time-Zone alike.
+func fold(s string) string {
+	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(s))
+}
+
+// Distance is how many letters are to be changed, added, removed or swapped
+// with their neighbour to make b of a.
+func Distance(a, b string) int {
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := 1
+			if a[i-1] == b[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(b)]
+}
 
 type props = map[string]any
 
@@ -11,7 +302,7 @@ type props = map[string]any
 // in it as forbidden, with the reason.
 func Schema() []byte {
 	defs := props{}
-	s := fileObject.schema(defs)
+	s := component("Manifest").fieldsJSON(defs)
 	s["$schema"] = "https://json-schema.org/draft/2020-12/schema"
 	s["$id"] = "https://github.com/tickring/tickring/manifest.schema.json"
 	s["title"] = "tickring manifest"
@@ -24,78 +315,69 @@ func Schema() []byte {
 	return append(b, '\n')
 }
 
-func (o *object) schema(defs props) props {
-	fields, required := props{}, []string{}
-	for _, f := range o.fields {
-		fields[f.name] = f.schema(defs)
-		if f.required {
-			required = append(required, f.name)
+func (s *schema) fieldsJSON(defs props) props {
+	fields := props{}
+	for _, p := range s.Properties {
+		fields[p.name] = p.json(defs)
+	}
+	for name, why := range s.Later {
+		fields[name] = props{"not": props{}, "description": "Not yet: " + why + "."}
+	}
+	out := props{"type": "object", "properties": fields, "additionalProperties": false}
+	if len(s.Required) > 0 {
+		out["required"] = s.Required
+	}
+	return out
+}
+
+// json is the JSON Schema of a value; that of an object is put among defs by its
+// name, and referred to.
+func (s *schema) json(defs props) props {
+	out := props{"type": s.Type}
+	set := func(key string, value, none any) {
+		if value != none {
+			out[key] = value
 		}
 	}
-	s := props{"type": "object", "properties": fields, "additionalProperties": false}
-	if len(required) > 0 {
-		s["required"] = required
-	}
-	return s
-}
-
-// ref is the schema of an object by its name.
-func (o *object) ref(defs props) props {
-	if _, ok := defs[o.def]; !ok {
-		defs[o.def] = nil // begun
-		defs[o.def] = o.schema(defs)
-	}
-	return props{"$ref": "#/$defs/" + o.def}
-}
-
-func (f *field) schema(defs props) props {
-	if f.refused() {
-		return props{"not": props{}, "description": "Not yet: " + f.later + "."}
-	}
-	var s props
-	switch f.kind {
+	switch s.kind {
 	case kText:
-		s = props{"type": "string"}
-		if f.max > 0 {
-			s["maxLength"] = f.max
-		}
+		set("maxLength", s.MaxLength, 0)
 	case kInt:
-		s = props{"type": "integer", "minimum": f.min, "maximum": f.max}
+		out["minimum"], out["maximum"] = s.Minimum, s.Maximum
 	case kBool:
-		s = props{"type": "boolean"}
-		if f.later != "" {
-			s["const"] = false
+		if s.Later["true"] != "" {
+			out["const"] = false
 		}
-	case kDuration:
-		s = props{"type": "string", "pattern": "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", "minLength": 2,
-			"$comment": "whole seconds from " + FormatDuration(time.Duration(f.min)) + " to " + FormatDuration(time.Duration(f.max))}
+	case kSpan:
+		out["pattern"], out["minLength"] = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$", 2
+		out["$comment"] = "whole seconds from " + FormatDuration(s.min) + " to " + FormatDuration(s.max)
 	case kInstant:
-		s = props{"type": "string", "format": "date-time"}
+		out["format"] = "date-time"
 	case kMoment:
-		s = props{"type": "string", "anyOf": []any{props{"format": "date"}, props{"format": "date-time"}}}
+		out["anyOf"] = []any{props{"format": "date"}, props{"format": "date-time"}}
 	case kWord:
-		s = props{"type": "string", "enum": f.words}
+		out["enum"] = s.words
 	case kSecret:
-		s = props{"oneOf": []any{props{"type": "string"}, f.obj.ref(defs)}}
+		out = props{"oneOf": []any{props{"type": "string"}, component("ManifestSecret").json(defs)}}
 	case kTexts:
-		s = props{"type": "object", "additionalProperties": props{"type": "string"}, "maxProperties": f.max}
+		out["additionalProperties"], out["maxProperties"] = props{"type": "string"}, s.MaxEntries
 	case kList:
-		s = props{"type": "array", "items": f.item.schema(defs), "maxItems": f.max}
-		if f.min > 0 {
-			s["minItems"] = f.min
-		}
+		out["items"], out["maxItems"] = s.Items.json(defs), s.MaxItems
+		set("minItems", s.MinItems, 0)
 	case kObject:
-		s = f.obj.ref(defs)
-	case kOneOrList:
-		s = props{"oneOf": []any{f.obj.ref(defs), props{"type": "array", "items": f.obj.ref(defs), "maxItems": f.max}}}
+		name := s.Title[strings.IndexByte(s.Title, ' ')+1:]
+		if _, ok := defs[name]; !ok {
+			defs[name] = s.fieldsJSON(defs)
+		}
+		out = props{"$ref": "#/$defs/" + name}
+	case kEither:
+		out = props{"oneOf": []any{s.OneOf[0].json(defs), s.OneOf[1].json(defs)}}
 	case kVersion:
-		s = props{"const": 1}
+		out = props{"const": 1}
 	}
-	if f.doc != "" {
-		s["description"] = f.doc
+	set("description", s.Description, "")
+	if s.Default != nil {
+		out["default"] = s.Default
 	}
-	if f.def != "" {
-		s["$comment"] = "left out: " + f.def
-	}
-	return s
+	return out
 }

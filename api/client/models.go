@@ -40,17 +40,21 @@ type AppResult struct {
 
 // AppSpec defines model for AppSpec.
 type AppSpec struct {
-	// Allow Ranges such as 10.0.0.0/8
+	// Allow Ranges such as 10.0.0.0/8 that its executors may be in.
 	Allow []string `json:"allow,omitempty,omitzero"`
 
-	// Executors Fixed addresses; none: those that register
+	// Executors Fixed addresses: http://…, https://…, call:https://… Left out: those that register.
 	Executors []string `json:"executors,omitempty,omitzero"`
 	IfRev     *int64   `json:"ifRev,omitempty"`
-	Name      string   `json:"name,omitempty,omitzero"`
-	Set       string   `json:"set,omitempty,omitzero"`
-	Title     string   `json:"title,omitempty,omitzero"`
 
-	// Token What its executors send; left out: it stays as it is. Never answered
+	// Name 1 to 64 of a-z A-Z 0-9 . _ -
+	Name string `json:"name,omitempty,omitzero"`
+	Set  string `json:"set,omitempty,omitzero"`
+
+	// Title Free text.
+	Title string `json:"title,omitempty,omitzero"`
+
+	// Token What its executors send as XXL-JOB-ACCESS-TOKEN. Left out: it stays as it is. It is never answered.
 	Token *string `json:"token,omitempty"`
 }
 
@@ -310,45 +314,74 @@ type Generation struct {
 
 // Job defines model for Job.
 type Job struct {
-	App       string    `json:"app,omitempty,omitzero"`
+	// App The app that runs it.
+	App string `json:"app,omitempty,omitzero"`
+
+	// Block What an xxl-job executor does with a second run on one address.
 	Block     string    `json:"block,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
-	Deadline  string    `json:"deadline,omitempty,omitzero"`
+
+	// Deadline Later than this is skipped, whatever the policy. Left out: none.
+	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Declared Of a job that code declared: who made it last, the code or somebody else
 	Declared string `json:"declared,omitempty,omitzero"`
-	Grace    string `json:"grace,omitempty,omitzero"`
-	Handler  string `json:"handler,omitempty,omitzero"`
+
+	// Grace Later than this is late.
+	Grace string `json:"grace,omitempty,omitzero"`
+
+	// Handler What the executor is to run; of call: executors "POST /path".
+	Handler string `json:"handler,omitempty,omitzero"`
 
 	// ID Its number, the wire's jobId
-	ID        int32             `json:"id"`
-	Keep      Keep              `json:"keep,omitempty,omitzero"`
-	Labels    map[string]string `json:"labels,omitempty,omitzero"`
-	Last      *Run              `json:"last,omitempty"`
-	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
-	Misfire   string            `json:"misfire,omitempty,omitzero"`
-	Name      string            `json:"name,omitempty,omitzero"`
+	ID int32 `json:"id"`
+
+	// Keep How long runs are kept.
+	Keep Keep `json:"keep,omitempty,omitzero"`
+
+	// Labels For filters.
+	Labels map[string]string `json:"labels,omitempty,omitzero"`
+	Last   *Run              `json:"last,omitempty"`
+
+	// LostAfter When a run that nobody reports is looked after.
+	LostAfter string `json:"lostAfter,omitempty,omitzero"`
+
+	// Misfire What becomes of late fires.
+	Misfire string `json:"misfire,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	Name string `json:"name,omitempty,omitzero"`
 
 	// Next The next instants: none within a pause of the job, its app or everything
-	Next   []time.Time `json:"next,omitempty,omitzero"`
-	Params string      `json:"params,omitempty,omitzero"`
-	Pause  *Pause      `json:"pause,omitempty"`
+	Next []time.Time `json:"next,omitempty,omitzero"`
+
+	// Params Goes to the executor byte for byte; at most 64 KB.
+	Params string `json:"params,omitempty,omitzero"`
+	Pause  *Pause `json:"pause,omitempty"`
 
 	// Problem Why it could not be planned last time
-	Problem string    `json:"problem,omitempty,omitzero"`
-	Retry   Retry     `json:"retry,omitempty,omitzero"`
-	Rev     int64     `json:"rev"`
-	RevAt   time.Time `json:"revAt"`
-	Route   string    `json:"route,omitempty,omitzero"`
+	Problem string `json:"problem,omitempty,omitzero"`
+
+	// Retry Whether a failed run is tried again.
+	Retry Retry     `json:"retry,omitempty,omitzero"`
+	Rev   int64     `json:"rev"`
+	RevAt time.Time `json:"revAt"`
+
+	// Route Which executor a run goes to.
+	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
-	Set     string `json:"set,omitempty,omitzero"`
-	State   string `json:"state"`
+	Set   string `json:"set,omitempty,omitzero"`
+	State string `json:"state"`
+
+	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
-	Title   string `json:"title,omitempty,omitzero"`
+
+	// Title Free text.
+	Title string `json:"title,omitempty,omitzero"`
 
 	// Traps What its owner may not expect; only when one job is read
 	Traps []string `json:"traps,omitempty,omitzero"`
@@ -399,27 +432,56 @@ type JobAudit struct {
 
 // JobBase defines model for JobBase.
 type JobBase struct {
-	App       string            `json:"app,omitempty,omitzero"`
-	Block     string            `json:"block,omitempty,omitzero"`
-	Deadline  string            `json:"deadline,omitempty,omitzero"`
-	Grace     string            `json:"grace,omitempty,omitzero"`
-	Handler   string            `json:"handler,omitempty,omitzero"`
-	Keep      Keep              `json:"keep,omitempty,omitzero"`
-	Labels    map[string]string `json:"labels,omitempty,omitzero"`
-	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
-	Misfire   string            `json:"misfire,omitempty,omitzero"`
-	Name      string            `json:"name,omitempty,omitzero"`
-	Params    string            `json:"params,omitempty,omitzero"`
-	Retry     Retry             `json:"retry,omitempty,omitzero"`
-	Route     string            `json:"route,omitempty,omitzero"`
+	// App The app that runs it.
+	App string `json:"app,omitempty,omitzero"`
+
+	// Block What an xxl-job executor does with a second run on one address.
+	Block string `json:"block,omitempty,omitzero"`
+
+	// Deadline Later than this is skipped, whatever the policy. Left out: none.
+	Deadline string `json:"deadline,omitempty,omitzero"`
+
+	// Grace Later than this is late.
+	Grace string `json:"grace,omitempty,omitzero"`
+
+	// Handler What the executor is to run; of call: executors "POST /path".
+	Handler string `json:"handler,omitempty,omitzero"`
+
+	// Keep How long runs are kept.
+	Keep Keep `json:"keep,omitempty,omitzero"`
+
+	// Labels For filters.
+	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// LostAfter When a run that nobody reports is looked after.
+	LostAfter string `json:"lostAfter,omitempty,omitzero"`
+
+	// Misfire What becomes of late fires.
+	Misfire string `json:"misfire,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Params Goes to the executor byte for byte; at most 64 KB.
+	Params string `json:"params,omitempty,omitzero"`
+
+	// Retry Whether a failed run is tried again.
+	Retry Retry `json:"retry,omitempty,omitzero"`
+
+	// Route Which executor a run goes to.
+	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
-	Set     string `json:"set,omitempty,omitzero"`
+	Set string `json:"set,omitempty,omitzero"`
+
+	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
-	Title   string `json:"title,omitempty,omitzero"`
+
+	// Title Free text.
+	Title string `json:"title,omitempty,omitzero"`
 }
 
 // JobPage defines model for JobPage.
@@ -447,40 +509,70 @@ type JobResult struct {
 
 // JobSpec defines model for JobSpec.
 type JobSpec struct {
-	App      string `json:"app,omitempty,omitzero"`
-	Block    string `json:"block,omitempty,omitzero"`
+	// App The app that runs it.
+	App string `json:"app,omitempty,omitzero"`
+
+	// Block What an xxl-job executor does with a second run on one address.
+	Block string `json:"block,omitempty,omitzero"`
+
+	// Deadline Later than this is skipped, whatever the policy. Left out: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
 	// Declared Code asks, which brings its jobs along: a conflict if anybody else made, changed or deleted the job, until it is given back
-	Declared bool   `json:"declared,omitempty,omitzero"`
-	Grace    string `json:"grace,omitempty,omitzero"`
-	Handler  string `json:"handler,omitempty,omitzero"`
+	Declared bool `json:"declared,omitempty,omitzero"`
+
+	// Grace Later than this is late.
+	Grace string `json:"grace,omitempty,omitzero"`
+
+	// Handler What the executor is to run; of call: executors "POST /path".
+	Handler string `json:"handler,omitempty,omitzero"`
 
 	// IfRev Refuse unless the job has this revision; 0: unless there is none
-	IfRev     *int64            `json:"ifRev,omitempty"`
-	Keep      Keep              `json:"keep,omitempty,omitzero"`
-	Labels    map[string]string `json:"labels,omitempty,omitzero"`
-	LostAfter string            `json:"lostAfter,omitempty,omitzero"`
-	Misfire   string            `json:"misfire,omitempty,omitzero"`
-	Name      string            `json:"name,omitempty,omitzero"`
-	Params    string            `json:"params,omitempty,omitzero"`
+	IfRev *int64 `json:"ifRev,omitempty"`
+
+	// Keep How long runs are kept.
+	Keep Keep `json:"keep,omitempty,omitzero"`
+
+	// Labels For filters.
+	Labels map[string]string `json:"labels,omitempty,omitzero"`
+
+	// LostAfter When a run that nobody reports is looked after.
+	LostAfter string `json:"lostAfter,omitempty,omitzero"`
+
+	// Misfire What becomes of late fires.
+	Misfire string `json:"misfire,omitempty,omitzero"`
+
+	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
+	Name string `json:"name,omitempty,omitzero"`
+
+	// Params Goes to the executor byte for byte; at most 64 KB.
+	Params string `json:"params,omitempty,omitzero"`
 
 	// Paused Left out: the live state stays
-	Paused *bool  `json:"paused,omitempty"`
-	Retry  Retry  `json:"retry,omitempty,omitzero"`
-	Route  string `json:"route,omitempty,omitzero"`
+	Paused *bool `json:"paused,omitempty"`
+
+	// Retry Whether a failed run is tried again.
+	Retry Retry `json:"retry,omitempty,omitzero"`
+
+	// Route Which executor a run goes to.
+	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
 	Schedule Schedule `json:"schedule,omitempty,omitzero"`
 
 	// Set The manifest that made it
-	Set     string `json:"set,omitempty,omitzero"`
+	Set string `json:"set,omitempty,omitzero"`
+
+	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
-	Title   string `json:"title,omitempty,omitzero"`
+
+	// Title Free text.
+	Title string `json:"title,omitempty,omitzero"`
 }
 
-// Keep defines model for Keep.
+// Keep How long runs are kept.
 type Keep struct {
+	// Days How long runs are kept.
 	Days int `json:"days,omitempty,omitzero"`
 }
 
@@ -676,25 +768,43 @@ type ResumeRequest struct {
 	Reason string `json:"reason,omitempty,omitzero"`
 }
 
-// Retry defines model for Retry.
+// Retry Whether a failed run is tried again.
 type Retry struct {
+	// Backoff How the delay grows: exponential doubles it after each attempt.
 	Backoff string `json:"backoff,omitempty,omitzero"`
-	Delay   string `json:"delay,omitempty,omitzero"`
 
-	// Max Attempts after the first
-	Max      int      `json:"max"`
-	MaxDelay string   `json:"maxDelay,omitempty,omitzero"`
-	On       []string `json:"on,omitempty,omitzero"`
+	// Delay From the end of an attempt to the next.
+	Delay string `json:"delay,omitempty,omitzero"`
+
+	// Max Attempts after the first.
+	Max int `json:"max"`
+
+	// MaxDelay Bounds the delay. Left out: a day.
+	MaxDelay string `json:"maxDelay,omitempty,omitzero"`
+
+	// On Which ends are tried again.
+	On []string `json:"on,omitempty,omitzero"`
 }
 
 // Rule defines model for Rule.
 type Rule struct {
-	At         time.Time `json:"at,omitempty,omitzero"`
-	Cron       string    `json:"cron,omitempty,omitzero"`
-	Crontab    string    `json:"crontab,omitempty,omitzero"`
-	Every      string    `json:"every,omitempty,omitzero"`
-	FixedDelay string    `json:"fixedDelay,omitempty,omitzero"`
-	Offset     *string   `json:"offset,omitempty"`
+	// At Once, such as 2027-01-01T00:00:00Z.
+	At time.Time `json:"at,omitempty,omitzero"`
+
+	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
+	Cron string `json:"cron,omitempty,omitzero"`
+
+	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
+	Crontab string `json:"crontab,omitempty,omitzero"`
+
+	// Every A fixed period counted from 1970.
+	Every string `json:"every,omitempty,omitzero"`
+
+	// FixedDelay From the end of a run to the next; stands alone.
+	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
+
+	// Offset Of every: when in the period. Left out, the jobs of one period spread; 0s aligns.
+	Offset *string `json:"offset,omitempty"`
 }
 
 // Run defines model for Run.
@@ -776,32 +886,34 @@ type RunPage struct {
 type Schedule struct {
 	Any []Rule `json:"any,omitempty,omitzero"`
 
-	// At Once
+	// At Once, such as 2027-01-01T00:00:00Z.
 	At time.Time `json:"at,omitempty,omitzero"`
 
-	// Cron Quartz, 6 or 7 fields
+	// Cron Quartz: seconds minutes hours day-of-month month day-of-week [year], with one ?; 1 is Sunday.
 	Cron string `json:"cron,omitempty,omitzero"`
 
-	// Crontab Unix, 5 fields
+	// Crontab Unix: minutes hours day-of-month month day-of-week; 0 and 7 are Sunday.
 	Crontab string `json:"crontab,omitempty,omitzero"`
 
-	// Every A period counted from 1970
+	// Every A fixed period counted from 1970.
 	Every string `json:"every,omitempty,omitzero"`
 
-	// FixedDelay From the end of the last attempt
+	// FixedDelay From the end of a run to the next; stands alone.
 	FixedDelay string `json:"fixedDelay,omitempty,omitzero"`
 
-	// From The first that counts
-	From   string `json:"from,omitempty,omitzero"`
+	// From The first day or time that counts.
+	From string `json:"from,omitempty,omitzero"`
+
+	// Jitter Spreads the fires over this span.
 	Jitter string `json:"jitter,omitempty,omitzero"`
 
-	// Offset Of every; left out: a hash of the job, so that jobs spread
+	// Offset Of every: when in the period. Left out, the jobs of one period spread; 0s aligns.
 	Offset *string `json:"offset,omitempty"`
 
-	// Timezone IANA; UTC if left out
+	// Timezone IANA, such as Europe/Berlin.
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
-	// Until The last that counts
+	// Until The last day or time that counts.
 	Until string `json:"until,omitempty,omitzero"`
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/cost"
@@ -40,7 +41,7 @@ type costed struct {
 }
 
 func (c *costCmd) Run(e *Env) error {
-	took, err := manifest.ParseDuration(c.Took)
+	took, err := api.ParseDuration(c.Took)
 	switch {
 	case err != nil:
 		return core.Invalid("took", c.Took, err.Error())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/manifest"
 )
 
 var (
@@ -76,7 +77,7 @@ func (e *Env) nameHint(err error) string {
 func nearest(text string, names []string) string {
 	best, least := "", max(2, len(text)/4)+1
 	for _, name := range names {
-		if d := distance(text, name); d < least {
+		if d := manifest.Distance(text, name); d < least {
 			best, least = name, d
 		}
 	}
@@ -84,26 +85,4 @@ func nearest(text string, names []string) string {
 		return "" // all of it would have to change
 	}
 	return best
-}
-
-// distance is how many characters have to be added, left out or changed to
-// make b of a.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			change := diagonal
-			if a[i] != b[j] {
-				change++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(change, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

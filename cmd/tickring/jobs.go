@@ -194,7 +194,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		case j.Error != nil:
 			lines = []string{place(j.Error, jobPos(doc, i))}
 		case j.Old != nil && j.New != nil:
-			lines = e.jobDiff(j.Old, j.New)
+			lines = e.diffLines(manifest.Diff(j.Old, j.New))
 			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
@@ -268,22 +268,8 @@ func place(err *api.Error, at manifest.Pos) string {
 	return text
 }
 
-func (e *Env) jobDiff(before, after *api.Job) []string {
-	old, err1 := api.CoreJob(*before)
-	want, err2 := api.CoreJob(*after)
-	if err1 != nil || err2 != nil {
-		return []string{""}
-	}
-	return e.diffLines(manifest.Diff(&old, &want))
-}
-
 func (e *Env) appDiff(before, after *api.App) []string {
-	old, err1 := api.CoreApp(*before)
-	want, err2 := api.CoreApp(*after)
-	if err1 != nil || err2 != nil {
-		return []string{""}
-	}
-	lines := e.diffLines(manifest.DiffApp(&old, &want))
+	lines := e.diffLines(manifest.DiffApp(before, after))
 	if len(lines) == 1 && lines[0] == "" {
 		return []string{"token changed"} // the only thing that is not shown
 	}
@@ -604,26 +590,12 @@ func (e *Env) app(name string) (api.App, error) {
 }
 
 func (e *Env) export(apps []api.App, jobs []api.Job) error {
-	var as []core.App
-	var js []core.Job
 	for _, a := range apps {
-		c, err := api.CoreApp(a)
-		if err != nil {
-			return err
-		}
-		as = append(as, c)
 		if a.HasToken {
 			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
 		}
 	}
-	for _, j := range jobs {
-		c, err := api.CoreJob(j)
-		if err != nil {
-			return err
-		}
-		js = append(js, c)
-	}
-	data, err := manifest.Export(as, js)
+	data, err := manifest.Export(apps, jobs)
 	if err != nil {
 		return err
 	}
@@ -809,12 +781,21 @@ func (c *descCmd) Run(e *Env) error {
 	slices.Sort(labels)
 	add("labels", strings.Join(labels, ", "))
 	add("set", j.Set)
+	for _, c := range manifest.Diff(nil, &j) { // what has no words of its own here is shown as a file has it
+		if first, _, _ := strings.Cut(c.Path, "."); !slices.Contains(described, strings.SplitN(first, "[", 2)[0]) {
+			add(c.Path, c.New)
+		}
+	}
 	add("made", e.full(j.CreatedAt, zone))
 	add("changed", e.full(j.RevAt, zone))
 	table(e.Stdout, rows)
 	e.printf("more: tickring runs %s/%s · tickring changes %s/%s\n", j.App, j.Name, j.App, j.Name)
 	return nil
 }
+
+// described are the fields of a job that describe says in words.
+var described = []string{"app", "name", "title", "labels", "handler", "params", "schedule", "misfire", "grace", "deadline",
+	"block", "route", "timeout", "retry", "lostAfter", "keep", "paused", "set"}
 
 // written is a schedule as its owner wrote it.
 func written(s *api.Schedule) string {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/manifest"
 )
 
 // table prints rows in columns; the first row is the heading.
@@ -157,7 +156,7 @@ func parseTime(field, text string, loc *time.Location, now time.Time, past bool)
 	if text == "now" {
 		return now, nil
 	}
-	if d, err := manifest.ParseDuration(strings.TrimLeft(text, "+-")); err == nil {
+	if d, err := api.ParseDuration(strings.TrimLeft(text, "+-")); err == nil {
 		if past {
 			d = -d
 		}

@@ -147,7 +147,7 @@ func TestDurations(t *testing.T) {
 	})
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringMatching(`[0-9]{0,19}(d|h|m|s|ms|x|)([0-9]{1,3}(d|h|m|s|ms))?`).Draw(t, "text")
-		want, err1 := manifest.ParseDuration(text)
+		want, err1 := api.ParseDuration(text)
 		got, err2 := api.ManageJob(api.JobSpec{Timeout: text})
 		if text != "" && ((err1 == nil) != (err2 == nil) || err1 == nil && got.Def.Timeout != want) {
 			t.Fatalf("%q: manifest %s, %v; API %s, %v", text, want, err1, got.Def.Timeout, err2)

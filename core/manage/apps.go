@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -27,9 +28,9 @@ func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) 
 func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write bool) (AppResult, error) {
 	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors}
 	for i, text := range spec.Allow {
-		p, err := parseRange(text)
+		p, err := ParseRange(text)
 		if err != nil {
-			return AppResult{}, core.Invalid(fmt.Sprintf("allow[%d]", i), text, "a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address")
+			return AppResult{}, core.Invalid(fmt.Sprintf("allow[%d]", i), text, err.Error())
 		}
 		want.Allow = append(want.Allow, p)
 	}
@@ -95,16 +96,16 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 	return AppResult{}, core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: read it, and try again", spec.Name)
 }
 
-func parseRange(text string) (netip.Prefix, error) {
-	if strings.Contains(text, "/") {
-		p, err := netip.ParsePrefix(text)
-		return p.Masked(), err
+// ParseRange reads what may stand in Allow. Its error says how that is written.
+func ParseRange(text string) (netip.Prefix, error) {
+	if ip, err := netip.ParseAddr(text); err == nil {
+		return ip.WithZone("").Prefix(ip.BitLen())
 	}
-	ip, err := netip.ParseAddr(text)
+	p, err := netip.ParsePrefix(text)
 	if err != nil {
-		return netip.Prefix{}, err
+		return netip.Prefix{}, errors.New("a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address")
 	}
-	return ip.WithZone("").Prefix(ip.BitLen())
+	return p.Masked(), nil
 }
 
 func changeOf(created bool) string {

@@ -42,6 +42,7 @@ var exceptions = map[string][]string{
 	"send":         {"wirehttp"},
 	"send/awssend": {"send"},
 	"console":      {"api"},
+	"manifest":     {"api"},
 	"api":          {},
 	"core/manage":  {},
 	"cmd/tickring": {},
