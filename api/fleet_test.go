@@ -37,7 +37,7 @@ func (s *slow) wait() {
 	time.Sleep(s.takes)
 }
 
-func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
+func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
 	s.wait()
 	return s.Store.ListJobs(ctx, app, after, limit)
 }

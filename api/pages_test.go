@@ -161,7 +161,8 @@ func TestAnswersFit(t *testing.T) {
 	inFleet(t, 1, 0, func(f *fleet) {
 		for i := range 300 {
 			var res api.TriggerResult
-			f.h("POST", "/v1/jobs/shop/job-0/trigger", fmt.Sprintf(`{"params":%q,"at":%q}`, long, f.now().Add(time.Duration(i+60)*time.Minute).Format(time.RFC3339)), &res)
+			at := f.now().Add(time.Duration(i+60) * time.Minute).Format(time.RFC3339)
+			f.h("POST", "/v1/jobs/shop/job-0/trigger", fmt.Sprintf(`{"params":%q,"at":%q}`, long, at), &res)
 		}
 		f.held(true)
 		if runs := f.runsOf("/v1/jobs/shop/job-0/waiting?"); len(runs) != 300 {
@@ -172,7 +173,8 @@ func TestAnswersFit(t *testing.T) {
 	inFleet(t, 1, 0, func(f *fleet) {
 		var jobs []core.Job
 		for i := range 300 {
-			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("long-", i), Handler: "demo", Params: long, Created: f.now()}}
+			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("long-", i),
+				Handler: "demo", Params: long, Created: f.now()}}
 			j.Sched = core.Sched{ID: j.Def.ID, App: "shop", State: core.Started, Rev: 1, RevAt: f.now()}
 			j.Normalize()
 			jobs = append(jobs, j)
@@ -225,7 +227,8 @@ func TestApplyIsBounded(t *testing.T) {
 	inFleet(t, 1, 20*time.Millisecond, func(f *fleet) {
 		var jobs []core.Job
 		for i := range 2000 {
-			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("old-", i), Set: "mine", Handler: "demo", Created: f.now()}}
+			j := core.Job{Def: core.Def{ID: core.JobID(i + 2), App: "shop", Name: fmt.Sprint("old-", i), Set: "mine",
+				Handler: "demo", Created: f.now()}}
 			j.Sched = core.Sched{ID: j.Def.ID, App: "shop", State: core.Started, Rev: 1, RevAt: f.now()}
 			j.Normalize()
 			jobs = append(jobs, j)

@@ -3,6 +3,9 @@ package core
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 )
 
 // A write has one of four answers: nil (it happened), ErrRefused (the
@@ -13,6 +16,53 @@ var (
 	ErrRefused   = errors.New("condition refused")
 	ErrThrottled = errors.New("throttled")
 )
+
+// Unreadable is an answer beside what a read found: jobs that are stored, and cannot be
+// understood, since they are damaged or a newer version wrote them. They stay so until
+// somebody mends them, so the others do not wait for them; they are neither unread nor gone.
+type Unreadable map[JobID]error
+
+// Besides parts what a read of jobs answered into what it could not understand, which
+// leaves the rest of the answer as it is, and any other error.
+func Besides(err error) (Unreadable, error) {
+	if bad, ok := errors.AsType[Unreadable](err); ok {
+		return bad, nil
+	}
+	return nil, err
+}
+
+// Add notes one more.
+func (u *Unreadable) Add(job JobID, err error) {
+	if *u == nil {
+		*u = Unreadable{}
+	}
+	(*u)[job] = err
+}
+
+// Err is nil where there are none.
+func (u Unreadable) Err() error {
+	if len(u) == 0 {
+		return nil
+	}
+	return u
+}
+
+// Told is each with its reason, in the order of the numbers.
+func (u Unreadable) Told() []string {
+	var list []string
+	for _, id := range slices.Sorted(maps.Keys(u)) {
+		list = append(list, fmt.Sprintf("job %d cannot be read: %v", id, u[id]))
+	}
+	return list
+}
+
+func (u Unreadable) Error() string {
+	told := u.Told()
+	if more := len(told) - 10; more > 0 {
+		told = append(told[:10], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(told, "; ")
+}
 
 // Code is what kind of error reaches a caller. It maps to an HTTP status and a
 // CLI exit code in one place each.

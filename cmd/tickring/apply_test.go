@@ -85,7 +85,7 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 
 func (p *parted) jobs() int {
 	p.t.Helper()
-	list, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
+	list, _, err := p.e.Manage.ListJobs(p.t.Context(), "", 0, 10_000)
 	if err != nil {
 		p.t.Fatal(err)
 	}

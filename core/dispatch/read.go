@@ -3,6 +3,7 @@ package dispatch
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 type known struct {
 	jobs       map[core.JobID]*core.Job
 	unreadJobs []core.JobID
+	bad        core.Unreadable
 	stones     map[core.JobID]core.Tombstone // of jobs that are gone
 	names      []string                      // of apps
 	apps       map[string]core.App
@@ -86,14 +88,22 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 		}
 	}
 	ids = distinct(ids)
-	if k.jobs, k.unreadJobs, err = readAll(ctx, ids, b.d.store.Jobs); err != nil {
+	k.jobs, k.unreadJobs, err = readAll(ctx, ids, func(ctx context.Context, ids []core.JobID) (map[core.JobID]*core.Job, []core.JobID, error) {
+		found, unread, err := b.d.store.Jobs(ctx, ids)
+		bad, err := core.Besides(err)
+		for id, why := range bad {
+			k.bad.Add(id, why)
+		}
+		return found, unread, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	var gone []core.JobID
 	for _, id := range ids {
 		if j, is := k.jobs[id]; is {
 			k.names = append(k.names, j.Def.App)
-		} else if !slices.Contains(k.unreadJobs, id) {
+		} else if k.bad[id] == nil && !slices.Contains(k.unreadJobs, id) {
 			gone = append(gone, id)
 		}
 	}
@@ -126,6 +136,10 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	switch {
 	case !is && slices.Contains(k.unreadJobs, id), is && slices.Contains(k.unreadApps, job.Def.App):
 		return passing{why: core.ErrThrottled}
+	case !is && k.bad[id] != nil && it.try < unreadTries:
+		return passing{why: fmt.Errorf("job %d cannot be read: %w", id, k.bad[id])}
+	case !is && k.bad[id] != nil:
+		return undeliverable{why: fmt.Sprintf("job %d cannot be read: %v", id, k.bad[id])}
 	case !is:
 		return undeliverable{why: "job " + id.String() + " has neither item nor tombstone"}
 	}
@@ -145,6 +159,11 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	it.run = &run
 	return undecided{}
 }
+
+// unreadTries is how often a fire comes again whose job cannot be understood, before it
+// goes to the dead letters: for a quarter of an hour, as long as a version may take to
+// be rolled out.
+const unreadTries = 20
 
 func (it *item) unrecorded() phase {
 	return undeliverable{why: "there is no record of run " + it.fire.Run.String()}

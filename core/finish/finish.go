@@ -160,10 +160,11 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		return nil, nil
 	}
 	var jobs map[core.JobID]*core.Job
+	var bad core.Unreadable // only their own runs wait for them
 	if need := f.needJobs(results, todo, found); len(need) > 0 {
 		var gone []core.JobID
 		jobs, gone, err = f.store.Jobs(ctx, need)
-		if err == nil && len(gone) > 0 {
+		if bad, err = core.Besides(err); err == nil && len(gone) > 0 {
 			err = core.ErrThrottled
 		}
 		if err != nil {
@@ -196,6 +197,8 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
 		case seen[r.Run]:
 			again, againIDs = append(again, i), append(againIDs, r.Run)
+		case bad[r.Run.Job()] != nil:
+			errs[i] = fmt.Errorf("read job %d of run %d: %w", r.Run.Job(), r.Run, bad[r.Run.Job()])
 		default:
 			seen[r.Run] = true
 			c, err := f.decide(ctx, r, &run, jobs)

@@ -175,8 +175,14 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 	}
 	var noJobs []core.JobID
 	var noApps []string
-	if e.jobs, noJobs, err = w.f.store.Jobs(ctx, distinct(jobs)); err != nil {
+	e.jobs, noJobs, err = w.f.store.Jobs(ctx, distinct(jobs))
+	bad, err := core.Besides(err)
+	if err != nil {
 		return nil, fmt.Errorf("read jobs: %w", err)
+	}
+	for id, why := range bad {
+		w.f.o.Log.Error("a job cannot be read: its runs are looked at again", "job", id, "err", why)
+		noJobs = append(noJobs, id)
 	}
 	apps = distinct(apps)
 	if e.apps, noApps, err = w.w.Apps(ctx, apps); err != nil {

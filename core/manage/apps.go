@@ -192,12 +192,20 @@ func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error 
 		case !found:
 			return core.Errorf(core.CodeNotFound, "there is no app %s", name)
 		}
-		jobs, err := m.store.ListJobs(ctx, name, 0, 1)
-		if err != nil {
-			return passing(err)
-		}
-		if len(jobs) > 0 {
-			return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
+		for after := core.JobID(0); ; {
+			jobs, next, err := m.store.ListJobs(ctx, name, after, 1)
+			bad, err := core.Besides(err)
+			switch {
+			case err != nil:
+				return passing(err)
+			case len(jobs) > 0:
+				return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
+			case len(bad) > 0:
+				return core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
+			}
+			if after = next; next == 0 {
+				break
+			}
 		}
 		now := m.now()
 		c := core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name, Verb: core.VerbDeleted, App: name,

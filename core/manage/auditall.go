@@ -123,7 +123,12 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 }
 
 // failure names the job and why it could not be looked at.
-func (r *AuditReport) failure() string { return r.App + "/" + r.Name + ": " + r.Failed }
+func (r *AuditReport) failure() string {
+	if r.Name == "" {
+		return "job " + r.Job.String() + ": " + r.Failed
+	}
+	return r.App + "/" + r.Name + ": " + r.Failed
+}
 
 // atMost adds to a list that is shown.
 func atMost(list []string, more ...string) []string {
@@ -149,6 +154,7 @@ type subject struct {
 	id        core.JobID
 	app, name string
 	job       *core.Job
+	bad       error // it cannot be read
 }
 
 // auditPage audits what comes after ask.After, until the page is over; each is told of
@@ -202,7 +208,8 @@ func (m *Manage) subjects(ctx context.Context, ask *AuditAsk, at place) (list []
 	if at.within() {
 		after--
 	}
-	jobs, err := m.store.ListJobs(ctx, "", after, auditedAtOnce)
+	jobs, next, err := m.store.ListJobs(ctx, "", after, auditedAtOnce)
+	bad, err := core.Besides(err)
 	if err != nil {
 		return nil, 0, passing(err)
 	}
@@ -210,23 +217,26 @@ func (m *Manage) subjects(ctx context.Context, ask *AuditAsk, at place) (list []
 	if err != nil {
 		return nil, 0, passing(err)
 	}
-	last = math.MaxInt32
-	if n := len(jobs); n > 0 {
-		last = jobs[n-1].Def.ID
-	}
+	last = cmp.Or(next, math.MaxInt32)
 	if n := len(tombs); n == auditedAtOnce {
 		last = min(last, tombs[n-1].Job)
 	}
 	there := make(map[core.JobID]bool, len(jobs))
+	for id, why := range bad {
+		if id <= last {
+			there[id] = true
+			list = append(list, subject{id: id, bad: why})
+		}
+	}
 	for i := range jobs {
 		if d := &jobs[i].Def; d.ID <= last {
 			there[d.ID] = true
-			list = append(list, subject{d.ID, d.App, d.Name, &jobs[i]})
+			list = append(list, subject{d.ID, d.App, d.Name, &jobs[i], nil})
 		}
 	}
 	for _, t := range tombs {
 		if t.Job <= last && !there[t.Job] && t.RevAt.After(ask.From.Time()) {
-			list = append(list, subject{t.Job, t.App, t.Name, nil})
+			list = append(list, subject{t.Job, t.App, t.Name, nil, nil})
 		}
 	}
 	slices.SortFunc(list, func(a, b subject) int { return cmp.Compare(a.id, b.id) })
@@ -247,7 +257,7 @@ func (m *Manage) subject(ctx context.Context, ref string) (subject, error) {
 		return subject{}, err
 	}
 	if j, ok := found[id]; ok {
-		return subject{id, j.Def.App, j.Def.Name, j}, nil
+		return subject{id, j.Def.App, j.Def.Name, j, nil}, nil
 	}
 	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
 	if err != nil {
@@ -257,7 +267,7 @@ func (m *Manage) subject(ctx context.Context, ref string) (subject, error) {
 	if !ok {
 		return subject{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
 	}
-	return subject{id, t.App, t.Name, nil}, nil
+	return subject{id, t.App, t.Name, nil, nil}, nil
 }
 
 // auditSome audits some jobs side by side, and tells each of those that were
@@ -267,6 +277,9 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 	each func([]AuditReport) error) (n int, within place, err error) {
 	paused := make([]pauses, len(list))
 	for i := range list {
+		if list[i].bad != nil {
+			continue
+		}
 		if paused[i], err = m.pausesOf(ctx, a, list[i].app, ask.From); err != nil {
 			return 0, place{}, err
 		}
@@ -276,6 +289,10 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 	for i := range list {
 		all.Go(func() {
 			start := ask.From
+			if list[i].bad != nil {
+				reports[i] = []AuditReport{{Job: list[i].id, From: start, To: ask.To, Failed: "it cannot be read: " + list[i].bad.Error()}}
+				return
+			}
 			if list[i].id == at.job && at.below != 0 { // its instants are looked at
 				reports[i] = []AuditReport{{Job: at.job, App: list[i].app, Name: list[i].name, below: at.below}}
 				return

@@ -133,6 +133,9 @@ func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneR
 		}
 		return true
 	})
+	for id, why := range p.passed(res.Next) { // whose it is nobody knows
+		res.Jobs = append(res.Jobs, SaveResult{ID: id, Change: Refused, Err: why})
+	}
 	if err != nil || res.Next != 0 {
 		return res, err
 	}

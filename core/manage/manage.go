@@ -121,6 +121,9 @@ func passing(err error) error {
 	if errors.As(err, &e) {
 		return e
 	}
+	if bad, _ := core.Besides(err); bad != nil {
+		return &core.Error{Code: core.CodeRefused, Reason: bad.Error(), Err: err}
+	}
 	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
 }
 
@@ -317,7 +320,9 @@ type JobFilter struct {
 type JobPage struct {
 	Jobs []core.Job
 	Last []*core.Run // of each of Jobs, nil of one that has none; where they were asked for
-	Next core.JobID  // After of the next page; 0 there is none
+	// Failed is the jobs that cannot be read, and why: they are not in Jobs.
+	Failed []string
+	Next   core.JobID // After of the next page; 0 there is none
 }
 
 // RunView is one run, or what there is in place of one.
@@ -367,7 +372,7 @@ type Coming struct {
 // UpcomingResult is what comes, the earliest first.
 type UpcomingResult struct {
 	Coming []Coming
-	// Partial says that more comes, of the jobs that were looked at.
+	// Partial says that more comes, of the jobs that were looked at, or that some cannot be read.
 	Partial bool
 	Next    core.JobID // After of the next page, which has the instants of further jobs; 0 there is none
 }

@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type page struct {
 	until time.Time
 	bytes int
 	begun bool
+	bad   core.Unreadable // jobs that eachJob passed over
 }
 
 func (m *Manage) page() *page { return &page{until: time.Now().Add(m.o.PageFor), bytes: pageBytes} }
@@ -61,17 +63,21 @@ func (m *Manage) sideBySide(p *page, n int, do func(i int) error) (done int, err
 // eachJob walks over the jobs of an app, or of all if it is empty, behind a number,
 // until one is no longer to be in the page or that is over. It answers the number
 // to go on behind; 0 is the end. What an error cut off is left to the next page, unless
-// this one came to nothing.
-func (m *Manage) eachJob(ctx context.Context, app string, after core.JobID, p *page, do func(j *core.Job) bool) (next core.JobID, err error) {
+// this one came to nothing. A job that cannot be read is passed over, and in p.bad.
+func (m *Manage) eachJob(
+	ctx context.Context, app string, after core.JobID, p *page, do func(j *core.Job) bool,
+) (next core.JobID, err error) {
 	for begun := after; ; {
-		jobs, err := m.store.ListJobs(ctx, app, after, batch)
+		jobs, next, err := m.store.ListJobs(ctx, app, after, batch)
+		bad, err := core.Besides(err)
 		switch {
 		case err != nil && after != begun:
 			return after, nil
 		case err != nil:
 			return 0, passing(err)
-		case len(jobs) == 0:
-			return 0, nil
+		}
+		for id, why := range bad {
+			p.bad.Add(id, why)
 		}
 		for i := range jobs {
 			if !do(&jobs[i]) {
@@ -81,5 +87,14 @@ func (m *Manage) eachJob(ctx context.Context, app string, after core.JobID, p *p
 				return after, nil
 			}
 		}
+		if after = next; next == 0 || p.over() {
+			return next, nil
+		}
 	}
+}
+
+// passed is the jobs that were passed over before next, or with 0 before the end.
+func (p *page) passed(next core.JobID) core.Unreadable {
+	maps.DeleteFunc(p.bad, func(id core.JobID, _ error) bool { return next != 0 && id > next })
+	return p.bad
 }

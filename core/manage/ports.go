@@ -11,13 +11,17 @@ import (
 // Store is what people's changes and questions read and write. Reads are
 // strong; answers of writes as core.ErrRefused and core.ErrThrottled say.
 type Store interface {
-	// Jobs answers what others may have been answered too: it is read only.
+	// Jobs answers what others may have been answered too: it is read only. What it,
+	// Scheds and ListJobs find and cannot understand they name in core.Unreadable,
+	// beside the rest of their answer.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// JobIDs finds jobs of an app by name; those that are not there are not in the answer.
 	JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error)
-	// ListJobs reads jobs in the order of their numbers, of one app or (empty) all.
-	ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error)
+	// ListJobs reads jobs in the order of their numbers, of one app or (empty) all, and
+	// the number to go on behind; 0 is the end. It may find fewer than limit, or none,
+	// before the end.
+	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 	// NewJobIDs draws n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	// CreateJobs stores new jobs with their change records; condition of each:

@@ -153,6 +153,7 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	if fit < len(res.Jobs) {
 		res.Jobs, res.Next = res.Jobs[:fit], res.Jobs[fit-1].Def.ID
 	}
+	res.Failed = atMost(nil, p.passed(res.Next).Told()...)
 	return res, nil
 }
 
@@ -278,6 +279,7 @@ func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
 		return nil
 	}
 	found, left, err := m.store.Jobs(ctx, jobs)
+	_, err = core.Besides(err)
 	if err := unread(left, err); err != nil {
 		return err
 	}
@@ -391,6 +393,7 @@ func (m *Manage) Run(ctx context.Context, ref RunRef) (RunView, error) {
 func (m *Manage) view(ctx context.Context, r core.Run) (RunView, error) {
 	v := RunView{Run: r}
 	found, left, err := m.store.Jobs(ctx, []core.JobID{r.ID.Job()})
+	_, err = core.Besides(err)
 	if err := unread(left, err); err != nil {
 		return RunView{}, err
 	}
@@ -665,7 +668,7 @@ func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	return res, err
 }
 
-// jobsOf reads the jobs of runs; deleted ones are not in the answer.
+// jobsOf reads the jobs of runs; deleted ones, and what cannot be read, are not in the answer.
 func (m *Manage) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*core.Job, error) {
 	if len(runs) == 0 {
 		return nil, nil
@@ -676,6 +679,7 @@ func (m *Manage) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*c
 	}
 	slices.Sort(ids)
 	found, left, err := m.store.Jobs(ctx, slices.Compact(ids))
+	_, err = core.Besides(err)
 	return found, unread(left, err)
 }
 
@@ -956,6 +960,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 		}
 	}
 	cut()
+	res.Partial = res.Partial || len(p.passed(res.Next)) > 0
 	return res, nil
 }
 

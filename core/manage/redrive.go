@@ -158,6 +158,7 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 		return nil, err
 	}
 	jobs, unreadJobs, err := m.store.Jobs(ctx, jobIDs)
+	bad, err := core.Besides(err)
 	if err := unread(unreadJobs, err); err != nil {
 		return nil, err
 	}
@@ -168,6 +169,11 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 	list := make([]RedrivenFire, len(fires))
 	for i, f := range fires {
 		r := RedrivenFire{Fire: f}
+		if why := bad[f.Run.Job()]; why != nil {
+			r.Why = "its job cannot be read: " + why.Error()
+			list[i] = r
+			continue
+		}
 		job, ok := jobs[f.Run.Job()]
 		if ok {
 			r.App, r.Name = job.Def.App, job.Def.Name

@@ -2,6 +2,8 @@ package manage_test
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -386,5 +388,63 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 	}
 	if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
 		t.Errorf("the walk is not over: %+v %v", g.Loss, err)
+	}
+}
+
+// damaged is a store in which some jobs cannot be understood.
+type damaged struct {
+	manage.Store
+	jobs []core.JobID
+}
+
+func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
+	list, next, err := d.Store.ListJobs(ctx, app, after, limit)
+	var bad core.Unreadable
+	list = slices.DeleteFunc(list, func(j core.Job) bool {
+		if is := slices.Contains(d.jobs, j.Def.ID); is {
+			bad.Add(j.Def.ID, errors.New("no JSON"))
+			return true
+		}
+		return false
+	})
+	if err == nil {
+		err = bad.Err()
+	}
+	return list, next, err
+}
+
+// TestUnreadableJobHoldsUpNoOther: the list, audit, replan and the walk name it and go
+// on behind it, also where nothing else is there.
+func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
+	f := newFixture(t)
+	f.quiet()
+	bad := f.create(spec("bad", every(10*time.Second)))
+	good := f.create(spec("good", every(10*time.Second)))
+	at := core.InstantOf(start)
+	f.clock = at.Time().Add(5 * time.Second)
+	pushNext(f, good.Def.ID, at+40)
+	d := &damaged{Store: f.e.Manage, jobs: []core.JobID{bad.Def.ID}}
+	m := f.fresh(&faults{Store: d, ring: f.e.Ring})
+	for _, d.jobs = range [][]core.JobID{{bad.Def.ID}, {bad.Def.ID, good.Def.ID}} {
+		whole := 2 - len(d.jobs)
+		named := func(what string, failed []string, err error) {
+			t.Helper()
+			if err != nil || len(failed) != len(d.jobs) || !strings.HasPrefix(failed[0], "job "+bad.Def.ID.String()) || !strings.Contains(failed[0], "no JSON") {
+				t.Errorf("%s passed over %q: %v", what, failed, err)
+			}
+		}
+		page, err := m.Jobs(ctx, manage.JobFilter{})
+		if named("the list", page.Failed, err); len(page.Jobs) != whole {
+			t.Errorf("listed: %+v", page.Jobs)
+		}
+		sum, err := m.AuditAll(ctx, at, at+100)
+		named("audit", sum.Failed, err)
+		r, err := m.Replan(ctx, ann, "", at, 0)
+		if named("replan", r.Failed, err); r.Jobs != whole || sum.Jobs != whole || r.Sent != int64(3*whole) {
+			t.Errorf("replan: %+v, audit: %+v", r, sum)
+		}
+		if err := m.DeleteApp(ctx, ann, "shop"); code(err) != core.CodeRefused {
+			t.Errorf("its app is deleted: %v", err)
+		}
 	}
 }

@@ -124,7 +124,7 @@ func TestSaveWithoutRoom(t *testing.T) {
 						t.Errorf("%s: %v", r.Name, r.Err)
 					}
 				}
-				if jobs, err := store.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
+				if jobs, _, err := store.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 					t.Errorf("%d jobs are there, %v", len(jobs), err)
 				}
 			})
@@ -150,7 +150,7 @@ func TestSaveWithLittleRoom(t *testing.T) {
 		if took := time.Since(began); took > 25*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if jobs, err := store.ListJobs(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
+		if jobs, _, err := store.ListJobs(t.Context(), "", 0, 5000); err != nil || len(jobs) != made || made < 100 {
 			t.Errorf("%d jobs are there, of %d it says so; %v", len(jobs), made, err)
 		}
 	})
@@ -167,7 +167,7 @@ func TestSaveIntoAnAppThatGoes(t *testing.T) {
 				t.Errorf("%s: %s, %v", r.Name, r.Change, r.Err)
 			}
 		}
-		if jobs, err := c.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
+		if jobs, _, err := c.ListJobs(t.Context(), "", 0, 100); err != nil || len(jobs) > 0 {
 			t.Errorf("%d jobs are there, %v", len(jobs), err)
 		}
 	})

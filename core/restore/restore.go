@@ -12,7 +12,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -28,8 +30,9 @@ type Global interface {
 
 // Jobs are the jobs with their runs and numbers.
 type Jobs interface {
-	// ListJobs reads jobs in the order of their numbers.
-	ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error)
+	// ListJobs reads jobs in the order of their numbers, and the number to go on behind;
+	// 0 is the end. What it cannot understand it names in core.Unreadable.
+	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
 	// NewJobIDs and Numbers draw n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
 	Numbers(ctx context.Context, job core.JobID, n int) (uint32, error)
@@ -245,23 +248,30 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 	}
 	res.Generation = g.Generation
 	for end := now.Add(r.o.Budget); ; {
-		list, err := r.p.Jobs.ListJobs(ctx, "", req.After, jobsAtOnce)
+		list, next, err := r.p.Jobs.ListJobs(ctx, "", req.After, jobsAtOnce)
+		bad, err := core.Besides(err)
 		if err != nil {
 			return res, fmt.Errorf("read jobs: %w", err)
 		}
-		if len(list) == 0 {
-			break
-		}
+		ids := slices.Collect(maps.Keys(bad)) // their runs are lifted too: whoever mends one finds them right
 		for i := range list {
-			if err := r.job(ctx, g, list[i].Def.ID, &res); err != nil {
-				return res, fmt.Errorf("job %s/%s: %w", list[i].Def.App, list[i].Def.Name, err)
+			ids = append(ids, list[i].Def.ID)
+		}
+		slices.Sort(ids)
+		for _, id := range ids {
+			if err := r.job(ctx, g, id, &res); err != nil {
+				return res, fmt.Errorf("job %d: %w", id, err)
 			}
-			req.After = list[i].Def.ID
+			req.After = id
 			if r.o.Now().After(end) {
 				res.Next = req.After
 				return res, nil
 			}
 		}
+		if next == 0 {
+			break
+		}
+		req.After = next
 	}
 	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)), func(g *core.Global) (bool, error) {
 		if g.Holder != r.o.Deployment {

@@ -325,9 +325,9 @@ func (x *failing) PutGlobal(ctx context.Context, seen int64, g core.Global) erro
 func (x *failing) PutChanges(ctx context.Context, c []core.Change) error {
 	return x.call(func() error { return x.Manage.PutChanges(ctx, c) })
 }
-func (x *failing) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (l []core.Job, err error) {
-	err = x.call(func() error { l, err = x.Manage.ListJobs(ctx, app, after, limit); return err })
-	return l, err
+func (x *failing) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (l []core.Job, next core.JobID, err error) {
+	err = x.call(func() error { l, next, err = x.Manage.ListJobs(ctx, app, after, limit); return err })
+	return l, next, err
 }
 func (x *failing) NewJobIDs(ctx context.Context, n int) (id core.JobID, err error) {
 	err = x.call(func() error { id, err = x.Manage.NewJobIDs(ctx, n); return err })

@@ -143,7 +143,7 @@ func (t *Ticker) move(ctx context.Context, g core.Global, p int, from core.Insta
 		return nil
 	}
 	scheds, _, err := t.store.Scheds(ctx, jobs)
-	if err != nil {
+	if _, err = core.Besides(err); err != nil { // when they are due they are told
 		return fmt.Errorf("read jobs to move: %w", err)
 	}
 	moves := make([]core.Advance, 0, len(scheds))

@@ -16,7 +16,8 @@ type Store interface {
 	// may be a little behind what was written. Fewer than limit does not mean
 	// the end; none does.
 	Due(ctx context.Context, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error)
-	// Scheds reads jobs strongly. A job that is neither found nor in unread is gone.
+	// Scheds reads jobs strongly. A job that is neither found nor in unread nor in
+	// core.Unreadable, which comes beside the rest of the answer, is gone.
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// PutSkips stores records of skipped instants; a stored one of the same
 	// (Job, First, Reason) is only lengthened.

@@ -57,7 +57,7 @@ type Options struct {
 	HealEvery time.Duration
 	// SlowLane: there is one, and retries after the second wait in it.
 	SlowLane bool
-	// PlanBackoff is when a job that could not be planned is tried again.
+	// PlanBackoff is when a job that could not be planned, or read, is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
 	// Planned is told how many fires a pass put on the ring; it must not block.
@@ -75,7 +75,8 @@ type Ticker struct {
 	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
 	sent   map[core.JobID]sent
 	groups map[group]int
-	herd   map[core.Instant]int // fires of slots to come that this ticker put on the ring
+	herd   map[core.Instant]int     // fires of slots to come that this ticker put on the ring
+	aside  map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
 }
 
 // sent is what is left to do for a job of which fires are on the ring: its advance,
@@ -105,7 +106,7 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 		o.Log = slog.Default()
 	}
 	t := &Ticker{store: store, leases: leases, ring: r, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
-		sent: map[core.JobID]sent{}, groups: map[group]int{}, herd: map[core.Instant]int{}}
+		sent: map[core.JobID]sent{}, groups: map[group]int{}, herd: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
 	t.join(time.Time{}, 0)
 	return t
 }
@@ -155,6 +156,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	}
 	now := t.o.Now()
 	maps.DeleteFunc(t.herd, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
+	maps.DeleteFunc(t.aside, func(_ core.JobID, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
 	end := time.Time{}
 	if t.o.PassFor > 0 && n > 1 {
@@ -211,10 +213,14 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 		if len(items) == 0 {
 			break
 		}
-		res.Due += len(items)
-		res.Lag = max(res.Lag, now.Sub(items[0].PlanAt.Time())) // they come in the order of their time
 		after = items[len(items)-1]
+		isAside := func(it core.DueItem) bool { return it.Run == 0 && !t.aside[it.Job].IsZero() }
+		items = slices.DeleteFunc(items, isAside)
+		res.Due += len(items)
 		goOn, err := t.items(ctx, g, p, items, res)
+		if i := slices.IndexFunc(items, func(it core.DueItem) bool { return !isAside(it) }); i >= 0 {
+			res.Lag = max(res.Lag, now.Sub(items[i].PlanAt.Time())) // they come in the order of their time
+		}
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -246,8 +252,13 @@ func (t *Ticker) items(ctx context.Context, g core.Global, p int, items []core.D
 	}
 	// The index may be behind: plan from the strong read.
 	scheds, _, err := t.store.Scheds(ctx, jobs)
+	bad, err := core.Besides(err)
 	if err != nil {
 		return false, fmt.Errorf("read jobs: %w", err)
+	}
+	for id, why := range bad { // nothing is written to what is not understood
+		t.o.Log.Error("job cannot be planned: it cannot be read", "job", id, "err", why)
+		t.aside[id] = t.o.Now().Add(t.o.PlanBackoff)
 	}
 	due := make([]core.Sched, 0, len(scheds))
 	now := t.o.Now()

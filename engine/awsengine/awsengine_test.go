@@ -6,6 +6,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
@@ -59,13 +64,19 @@ var accounts = []struct {
 // bubble of its own.
 func TestEngine(t *testing.T) {
 	for n, a := range accounts {
-		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second, Open: func(t *testing.T) *engine.Engine {
+		of := map[*engine.Engine]*fakes{}
+		damage := func(t *testing.T, e *engine.Engine, job core.JobID) {
+			of[e].damage(t, job)
+		}
+		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second, Damage: damage, Open: func(t *testing.T) *engine.Engine {
 			// 2,500 runs of one job fill its partition for three seconds.
 			f := newFakes(t, awsengine.Options{Insist: time.Minute})
 			if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
 				f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
 			}
-			return f.store.Engine()
+			e := f.store.Engine()
+			of[e] = f
+			return e
 		}}
 		t.Run(a.name, func(t *testing.T) {
 			for _, c := range enginetest.Cases {
@@ -74,6 +85,22 @@ func TestEngine(t *testing.T) {
 				})
 			}
 		})
+	}
+}
+
+// damage makes of the schedule of a job what nobody understands.
+func (f *fakes) damage(t *testing.T, job core.JobID) {
+	t.Helper()
+	faults := f.db.Faults
+	f.db.Faults = nil
+	defer func() { f.db.Faults = faults }()
+	_, err := f.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: &fakeaws.Names.Jobs,
+		Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "job#" + job.String()},
+			"part": &types.AttributeValueMemberS{Value: "sched"}},
+		UpdateExpression: aws.String("SET #s = :s"), ExpressionAttributeNames: map[string]string{"#s": "schedule"},
+		ExpressionAttributeValues: map[string]types.AttributeValue{":s": &types.AttributeValueMemberS{Value: "{"}}})
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

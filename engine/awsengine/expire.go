@@ -41,11 +41,12 @@ func (s *Store) learn(ctx context.Context, jobs []core.JobID) {
 		return
 	}
 	found, unread, err := s.Jobs(ctx, unknown)
+	bad, err := core.Besides(err)
 	if err != nil {
 		return
 	}
 	for _, job := range unknown {
-		if _, is := found[job]; !is && !slices.Contains(unread, job) {
+		if _, is := found[job]; !is && bad[job] == nil && !slices.Contains(unread, job) {
 			s.defs.note(job, known{}) // gone: not to be asked for again
 		}
 	}

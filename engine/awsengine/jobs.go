@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -60,12 +61,14 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 		d, ok := read.defs[id]
 		v, ok2 := read.scheds[id]
 		switch {
+		case read.bad[id] != nil:
 		case read.unread[id]:
 			unread = append(unread, id)
 		case ok && ok2 && d.rev == read.named[id]:
 			def, err := decodeDef(d.text)
 			if err != nil {
-				return nil, nil, nil, err
+				read.bad.Add(id, err)
+				continue
 			}
 			d.days = def.Keep.Days
 			found[id], defRevs[id] = &core.Job{Def: def, Sched: v}, d.rev
@@ -74,7 +77,7 @@ func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.Job
 			unread = append(unread, id)
 		}
 	}
-	return found, defRevs, unread, nil
+	return found, defRevs, unread, read.bad.Err()
 }
 
 // parts are the items of jobs as they were read.
@@ -83,25 +86,26 @@ type parts struct {
 	named  map[core.JobID]int64 // the revision of the definition that the sched item names
 	defs   map[core.JobID]known
 	unread map[core.JobID]bool
+	bad    core.Unreadable
 }
 
 func (s *Store) readParts(ctx context.Context, keys []item, p *parts) error {
 	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
-		if _, is := it["def"]; is {
-			id, err := jobOf(stringOf(it, "id"))
-			if err != nil {
-				return err
-			}
-			rev, err := intOf(it, "rev")
-			p.defs[id] = known{rev: rev, text: stringOf(it, "def")}
+		id, err := jobOf(stringOf(it, "id"))
+		if err != nil {
 			return err
 		}
-		v, err := decodeSched(it)
-		if err == nil {
-			p.scheds[v.ID] = v
-			p.named[v.ID], err = intOf(it, "defRev")
+		var rev int64
+		if stringOf(it, "part") == "def" {
+			rev, err = intOf(it, "rev")
+			p.defs[id] = known{rev: rev, text: stringOf(it, "def")}
+		} else if p.scheds[id], err = decodeSched(it); err == nil {
+			p.named[id], err = intOf(it, "defRev")
 		}
-		return err
+		if err != nil {
+			p.bad.Add(id, err)
+		}
+		return nil
 	})
 	if err != nil {
 		return err
@@ -123,11 +127,22 @@ func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]c
 		keys[i] = schedKey(id)
 	}
 	found := make(map[core.JobID]core.Sched, len(jobs))
+	var bad core.Unreadable
 	left, err := s.get(ctx, s.o.Names.Jobs, keys, func(it item) error {
-		v, err := decodeSched(it)
-		found[v.ID] = v
-		return err
+		id, err := jobOf(stringOf(it, "id"))
+		if err != nil {
+			return err
+		}
+		if v, err := decodeSched(it); err != nil {
+			bad.Add(id, err)
+		} else {
+			found[id] = v
+		}
+		return nil
 	})
+	if err == nil {
+		err = bad.Err()
+	}
 	var unread []core.JobID
 	for i := range left {
 		unread = append(unread, jobs[i])
@@ -168,8 +183,12 @@ func intOf(it item, name string) (int64, error) {
 	return strconv.ParseInt(v.Value, 10, 64)
 }
 
+// mostQueries bounds how many requests one call makes to walk over a list: where few of
+// it are what is asked for, the answer says where to go on.
+const mostQueries = 4
+
 // ListJobs implements manage.Store. The list of all jobs is one small item each.
-func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	in := s.listed("jobs", after, limit)
 	if app != "" {
 		in.Limit = nil // of what is looked at, and few of it may be the app's
@@ -177,36 +196,64 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 		in.ExpressionAttributeNames["#app"] = "app"
 		in.ExpressionAttributeValues[":app"] = text(app)
 	}
-	var ids []core.JobID
-	err := s.query(ctx, in, func(it item) (bool, error) {
-		n, err := strconv.ParseInt(stringOf(it, "key"), 10, 32)
-		ids = append(ids, core.JobID(n))
-		return len(ids) < limit, err
-	})
+	ids, next, err := s.listedIDs(ctx, in, limit)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	found := map[core.JobID]*core.Job{}
+	var bad core.Unreadable
 	for left := ids; len(left) > 0; {
 		some, unread, err := s.Jobs(ctx, left)
+		worse, err := core.Besides(err)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		for id, j := range some {
-			found[id] = j
+		for id, why := range worse {
+			bad.Add(id, why)
 		}
+		maps.Copy(found, some)
 		if len(unread) == len(left) {
-			return nil, core.ErrThrottled
+			return nil, 0, core.ErrThrottled
 		}
 		left = unread
 	}
-	var list []core.Job
 	for _, id := range ids {
 		if j, ok := found[id]; ok {
 			list = append(list, *j)
 		}
 	}
-	return list, nil
+	return list, next, bad.Err()
+}
+
+// listedIDs reads numbers from a list, and behind which to go on; 0 is the end.
+func (s *Store) listedIDs(ctx context.Context, in *dynamodb.QueryInput, limit int) (ids []core.JobID, next core.JobID, err error) {
+	for range mostQueries {
+		if err := ctx.Err(); err != nil {
+			return nil, 0, err
+		}
+		out, err := s.db.Query(ctx, in)
+		if err != nil {
+			return nil, 0, answer("table "+s.o.Names.State, err)
+		}
+		for _, it := range out.Items {
+			id, err := jobOf(stringOf(it, "key"))
+			if err != nil {
+				return nil, 0, err
+			}
+			if len(ids) == limit {
+				return ids, ids[limit-1], nil
+			}
+			ids = append(ids, id)
+		}
+		if len(out.LastEvaluatedKey) == 0 {
+			return ids, 0, nil
+		}
+		if next, err = jobOf(stringOf(out.LastEvaluatedKey, "key")); err != nil || len(ids) == limit {
+			return ids, next, err
+		}
+		in.ExclusiveStartKey = out.LastEvaluatedKey
+	}
+	return ids, next, nil
 }
 
 func listKey(id core.JobID) string { return fmt.Sprintf("%010d", id) }
@@ -344,6 +391,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		ids[i] = updates[i].Job.Def.ID
 	}
 	found, defRevs, unread, err := s.jobs(ctx, ids)
+	bad, err := core.Besides(err)
 	if err != nil {
 		for i := range errs {
 			errs[i] = err
@@ -352,6 +400,9 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	}
 	s.parallel(len(updates), func(i int) {
 		u := &updates[i]
+		if errs[i] = bad[ids[i]]; errs[i] != nil {
+			return
+		}
 		if slices.Contains(unread, ids[i]) {
 			errs[i] = core.ErrThrottled
 			return

@@ -82,15 +82,18 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	}
 	s.stats.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
+	var bad core.Unreadable
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range missing {
 			if err := query(c, jobQuery+"sched.id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
 				j, err := scanJob(st)
-				if err == nil {
-					found(id, j)
-					read = append(read, j)
+				if err != nil {
+					bad.Add(id, err)
+					return nil
 				}
-				return err
+				found(id, j)
+				read = append(read, j)
+				return nil
 			}); err != nil {
 				return err
 			}
@@ -101,7 +104,7 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 		return fmt.Errorf("read jobs: %w", err)
 	}
 	s.cache.add(read, clock)
-	return nil
+	return bad.Err()
 }
 
 // Scheds implements the ports. Whom a tick plans, a dispatch is to send within
@@ -172,11 +175,13 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 }
 
 // ListJobs implements manage.Store.
-func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, err error) {
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	where := "sched.id > ?1 ORDER BY sched.id LIMIT ?2"
 	if app != "" {
 		where = "app = ?3 AND " + where
 	}
+	var bad core.Unreadable
+	looked := 0
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, jobQuery+where, func(st *sqlite.Stmt) {
 			st.BindInt64(1, int64(after))
@@ -185,14 +190,22 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 				st.BindText(3, app)
 			}
 		}, func(st *sqlite.Stmt) error {
-			j, err := scanJob(st)
-			if err == nil {
+			next, looked = core.JobID(st.ColumnInt64(0)), looked+1
+			if j, err := scanJob(st); err != nil {
+				bad.Add(next, err)
+			} else {
 				list = append(list, *j)
 			}
-			return err
+			return nil
 		})
 	})
-	return list, err
+	if looked < limit {
+		next = 0
+	}
+	if err == nil {
+		err = bad.Err()
+	}
+	return list, next, err
 }
 
 // NewJobIDs implements manage.Store.

@@ -2,10 +2,14 @@ package sqlite_test
 
 import (
 	"fmt"
+	"path/filepath"
 	"testing"
 
 	"go.uber.org/goleak"
+	zombie "zombiezen.com/go/sqlite"
+	"zombiezen.com/go/sqlite/sqlitex"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
@@ -41,6 +45,17 @@ func TestEngine(t *testing.T) {
 			e := openDir(t, dir, o)
 			dirs[e] = dir
 			return e
+		},
+		Damage: func(t *testing.T, e *engine.Engine, job core.JobID) {
+			c, err := zombie.OpenConn(filepath.Join(dirs[e], "tickring.db"), zombie.OpenReadWrite)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			err = sqlitex.Execute(c, "UPDATE sched SET spec = '{' WHERE id = ?", &sqlitex.ExecOptions{Args: []any{int64(job)}})
+			if err != nil {
+				t.Fatal(err)
+			}
 		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
 			if err := e.Close(); err != nil {

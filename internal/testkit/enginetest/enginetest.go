@@ -28,6 +28,9 @@ type Harness struct {
 	Open func(t *testing.T) *engine.Engine
 	// Reopen closes an engine and opens it again on the same data; nil if it keeps nothing.
 	Reopen func(t *testing.T, e *engine.Engine) *engine.Engine
+	// Damage makes what is stored of a job no text that anybody understands; nil if
+	// nothing is stored as one.
+	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
 	// Patience is how long a read that may be behind is repeated; 0 is once.
 	Patience time.Duration
 	// Visibility is that of the engine's queue; 0 is Visibility.
@@ -65,7 +68,7 @@ func Run(t *testing.T, h Harness) {
 
 // Cases is the suite.
 var Cases = []Case{
-	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Due", due}, {"DueMany", dueMany}, {"Advance", advance},
+	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany}, {"Advance", advance},
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Lanes", lanes}, {"Healths", healths}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},

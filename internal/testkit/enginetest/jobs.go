@@ -156,21 +156,59 @@ func jobLists(t *testing.T, h Harness) {
 		var got []core.JobID
 		after := core.JobID(0)
 		for {
-			page, err := e.Manage.ListJobs(ctx, app, after, 7)
+			page, next, err := e.Manage.ListJobs(ctx, app, after, 7)
 			ok(t, err)
-			if len(page) == 0 {
-				break
-			}
 			if len(page) > 7 {
 				t.Fatalf("%d jobs, 7 were asked for", len(page))
 			}
 			for _, j := range page {
 				got = append(got, j.Def.ID)
-				after = j.Def.ID
+			}
+			if after = next; next == 0 {
+				break
 			}
 		}
 		same(t, "jobs of "+app, got, want)
 	}
+}
+
+// unreadable: of jobs of which one is damaged the others are answered, and that one is
+// named; a list goes on behind it where a page has no other.
+func unreadable(t *testing.T, h Harness) {
+	if h.Damage == nil {
+		return
+	}
+	e, ctx := h.Open(t), t.Context()
+	createJobs(t, e, job(1), job(2), job(3))
+	h.Damage(t, e, 2)
+	named := func(what string, err error, is bool) {
+		t.Helper()
+		bad, err := core.Besides(err)
+		if ok(t, err); (bad[2] != nil) != is || len(bad) > 1 {
+			t.Errorf("%s: of what cannot be read it says %v", what, bad)
+		}
+	}
+	ids := []core.JobID{1, 2, 3}
+	scheds, unread, err := e.Tick.Scheds(ctx, ids)
+	if named("scheds", err, true); len(unread) == 0 {
+		same(t, "scheds", scheds, map[core.JobID]core.Sched{1: job(1).Sched, 3: job(3).Sched})
+	}
+	jobs, unread, err := e.Dispatch.Jobs(ctx, ids)
+	if named("jobs", err, true); len(unread) == 0 && (len(jobs) != 2 || jobs[1] == nil || jobs[3] == nil) {
+		t.Errorf("jobs: %v", jobs)
+	}
+	var got []core.JobID
+	for after, pages := core.JobID(0), 0; ; pages++ {
+		page, next, err := e.Manage.ListJobs(ctx, "orders", after, 1)
+		named(fmt.Sprint("the list behind ", after), err, pages == 1)
+		for _, j := range page {
+			got = append(got, j.Def.ID)
+		}
+		if after = next; next == 0 || pages == 4 {
+			break
+		}
+	}
+	same(t, "listed", got, []core.JobID{1, 3})
 }
 
 func due(t *testing.T, h Harness) {

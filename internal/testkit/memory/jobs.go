@@ -59,11 +59,11 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 }
 
 // ListJobs implements manage.Store.
-func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, error) {
-	var list []core.Job
-	err := s.one(ctx, func() error {
+func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
+	err = s.one(ctx, func() error {
 		for id := range s.jobIDs.up(after + 1) {
 			if len(list) >= limit {
+				next = list[limit-1].Def.ID
 				break
 			}
 			if j := s.jobs[id]; app == "" || j.Def.App == app {
@@ -72,7 +72,7 @@ func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limi
 		}
 		return nil
 	})
-	return list, err
+	return list, next, err
 }
 
 // NewJobIDs implements manage.Store.

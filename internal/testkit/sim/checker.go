@@ -58,7 +58,7 @@ func (w *World) fail(of core.RunID, format string, args ...any) {
 }
 
 func (w *World) eachJob(do func(j *core.Job)) {
-	jobs, err := w.truth.ListJobs(bg, "", 0, 1<<20)
+	jobs, _, err := w.truth.ListJobs(bg, "", 0, 1<<20)
 	if err != nil {
 		w.fail(0, "list jobs: %v", err)
 	}
