@@ -89,7 +89,8 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		if ok && f.Rev < job.Sched.Rev && f.At.Time().After(job.Sched.RevAt) {
 			continue
 		}
-		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable, Rev: f.Rev, Made: now.UTC()})
+		skips = append(skips, core.Skip{Job: f.Run.Job(), First: f.At, Last: f.At, Count: 1, Reason: core.ReasonUndeliverable,
+			Rev: f.Rev, Made: now.UTC()})
 	}
 	n := 0
 	if len(skips) > 0 {

@@ -45,7 +45,8 @@ func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
 	results := make([]finish.Result, len(items))
 	for i, it := range items {
 		e := it.phase.(ended)
-		results[i] = finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message, At: b.now(), Owner: b.nonce}
+		results[i] = finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message,
+			At: b.now(), Owner: b.nonce}
 	}
 	for k, err := range b.d.finish.End(ctx, results) {
 		if p := closing(err); p != nil {

@@ -79,7 +79,8 @@ func (s *share) give(app string) {
 
 func newGates(o *Options) *gates {
 	of := func(most int) share { return share{most: most, of: map[string]int{}} }
-	return &gates{o: o, began: time.Now(), byAddress: map[at]*gate{}, open: of(o.SendsAll), hand: of(o.InHand), line: of(o.InLine), turns: map[string][]*turn{}}
+	return &gates{o: o, began: time.Now(), byAddress: map[at]*gate{}, turns: map[string][]*turn{},
+		open: of(o.SendsAll), hand: of(o.InHand), line: of(o.InLine)}
 }
 
 // hold takes a fire of an app in hand; where the app has as many as it may, or others
