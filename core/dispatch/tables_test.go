@@ -2,67 +2,12 @@ package dispatch
 
 import (
 	"errors"
-	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/testkit/page"
 )
-
-// page is one table of docs/claim-protocol.md: what its rows say, by their first
-// cells. Each is to be asked for, once.
-type page struct {
-	t    *testing.T
-	rows map[string][]string
-}
-
-// thePage reads the table that follows a line with such a beginning.
-func thePage(t *testing.T, after string) *page {
-	t.Helper()
-	b, err := os.ReadFile("../../docs/claim-protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, text, is := strings.Cut(string(b), "\n"+after)
-	_, text, more := strings.Cut(text, "\n|---|")
-	if !is || !more {
-		t.Fatalf("the page has no table after %q", after)
-	}
-	_, text, _ = strings.Cut(text, "\n")
-	p := &page{t, map[string][]string{}}
-	for line := range strings.Lines(text) {
-		if !strings.HasPrefix(line, "| ") {
-			break
-		}
-		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
-		for i := range cells {
-			if i > 1 && cells[i] == "same" {
-				cells[i] = cells[i-1]
-			}
-		}
-		p.rows[cells[0]] = cells[1:]
-	}
-	t.Cleanup(func() {
-		for row := range p.rows {
-			t.Errorf("of the page's table, nothing answers %q", row)
-		}
-	})
-	return p
-}
-
-// says fails where the page's row does not say what the code answers.
-func (p *page) says(row string, answers ...string) {
-	p.t.Helper()
-	cells, is := p.rows[row]
-	if delete(p.rows, row); !is {
-		p.t.Errorf("the page has no row %q (any more)", row)
-		return
-	}
-	if got, want := strings.Join(answers, " | "), strings.Join(cells, " | "); got != want {
-		p.t.Errorf("%s: the code answers %q, the page says %q", row, got, want)
-	}
-}
 
 var (
 	errLost = errors.New("connection reset") // unknown
@@ -115,7 +60,7 @@ func TestPageJudge(t *testing.T) {
 	}
 	over := core.Pause{From: ago(2 * hour), To: ago(hour)}
 	lasts := core.Pause{From: ago(2 * hour)}
-	p := thePage(t, "### J.")
+	p := page.After(t, "### J.")
 	for row, list := range map[string][]facts{
 		"deleted job, planned, due after the deletion": {
 			with(func(f *facts) { f.gone, f.due = true, minute }),
@@ -202,14 +147,14 @@ func TestPageJudge(t *testing.T) {
 				}
 			}
 		}
-		p.says(row, got)
+		p.Says(row, got)
 	}
 }
 
 func TestPageFirstWrite(t *testing.T) {
-	p := thePage(t, "### A.")
+	p := page.After(t, "### A.")
 	for answer, err := range answers {
-		p.says(answer, words(firstWrite(err, false)), words(firstWrite(err, true)))
+		p.Says(answer, words(firstWrite(err, false)), words(firstWrite(err, true)))
 	}
 }
 
@@ -228,7 +173,7 @@ func TestPageLook(t *testing.T) {
 		return core.Journal{Entries: []core.Entry{{Run: 6, Outcome: core.Accepted}, {Run: 7, Outcome: outcome}}}
 	}
 	live, dead := with(func(r *core.Run) {}), with(func(r *core.Run) { r.Until = now })
-	p := thePage(t, "### B.")
+	p := page.After(t, "### B.")
 	for found, rows := range map[string][]row{
 		"no item": {noItem},
 		"no item, though the fire has a record of its own": {noRecord},
@@ -262,7 +207,7 @@ func TestPageLook(t *testing.T) {
 			}
 		}
 		what := rows[0]
-		p.says(found, deeds[look(what, sends)], deeds[look(what, fallsRecorded)])
+		p.Says(found, deeds[look(what, sends)], deeds[look(what, fallsRecorded)])
 		like := sends
 		if found == "no item" || found == "owner empty, not maybeSent" {
 			like = fallsRecorded
@@ -289,18 +234,18 @@ var deeds = map[act]string{
 }
 
 func TestPageTakeOver(t *testing.T) {
-	p := thePage(t, "### C.")
-	p.says("ok", words(takeOver(nil))+", with the item's address")
+	p := page.After(t, "### C.")
+	p.Says("ok", words(takeOver(nil))+", with the item's address")
 	for _, err := range []error{core.ErrThrottled, errLost} {
 		if takeOver(err) != takeOver(core.ErrRefused) {
 			t.Errorf("%v: %s", err, words(takeOver(err)))
 		}
 	}
-	p.says("refused, throttled, unknown", words(takeOver(core.ErrRefused))+" (B) again")
+	p.Says("refused, throttled, unknown", words(takeOver(core.ErrRefused))+" (B) again")
 }
 
 func TestPageSend(t *testing.T) {
-	p := thePage(t, "### D.")
+	p := page.After(t, "### D.")
 	for row, kind := range map[string]AnswerKind{
 		"accepted": AnswerAccepted,
 		`"repeate trigger": it has the run from an earlier send`: AnswerRepeat,
@@ -325,7 +270,7 @@ func TestPageSend(t *testing.T) {
 			}
 			return none
 		}
-		p.says(row, cell(false), cell(true))
+		p.Says(row, cell(false), cell(true))
 	}
 	if b := sent(&Answer{Kind: AnswerBusy}, false, true).(passing); !b.claimed || b.slowly || b.why == nil {
 		t.Errorf("passing: %+v", b)
@@ -337,7 +282,7 @@ func TestPageFailover(t *testing.T) {
 	run := func(state core.State, owner, address string) *core.Run {
 		return &core.Run{ID: 7, State: state, Owner: owner, Address: address}
 	}
-	p := thePage(t, "### E.")
+	p := page.After(t, "### E.")
 	for _, c := range []struct {
 		row    string
 		err    error
@@ -364,12 +309,12 @@ func TestPageFailover(t *testing.T) {
 				t.Errorf("%s: %s, and of another such run %s", c.row, was, got)
 			}
 		}
-		p.says(c.row, got)
+		p.Says(c.row, got)
 	}
 }
 
 func TestPageJournal(t *testing.T) {
-	p := thePage(t, "### F.")
+	p := page.After(t, "### F.")
 	counts := map[bool]string{
 		true:  "entries count (refused: this `v` or a higher one is stored, and an invocation writes one at a time)",
 		false: "write again with a higher `v`, until 1 s before the deadline",
@@ -377,13 +322,13 @@ func TestPageJournal(t *testing.T) {
 	if journalled(nil) != journalled(core.ErrRefused) || journalled(core.ErrThrottled) != journalled(errLost) {
 		t.Error("answers that lead to the same differ")
 	}
-	p.says("ok, refused", counts[journalled(nil)])
-	p.says("throttled, unknown", counts[journalled(errLost)])
-	delete(p.rows, "never") // what is done then is no answer
+	p.Says("ok, refused", counts[journalled(nil)])
+	p.Says("throttled, unknown", counts[journalled(errLost)])
+	p.Beside("never")
 }
 
 func TestPageAck(t *testing.T) {
-	p := thePage(t, "**The ack rule.**")
+	p := page.After(t, "**The ack rule.**")
 	again := time.Unix(1_800_000_000, 0)
 	for row, of := range map[string]phase{
 		"done, or in a new message":       done{},
@@ -414,7 +359,7 @@ func TestPageAck(t *testing.T) {
 		case stored.RetryAt.Equal(again):
 			becomes = "not acked, and told when to come again"
 		}
-		p.says(row, in, becomes)
+		p.Says(row, in, becomes)
 	}
 }
 

@@ -107,9 +107,8 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 			s := &some[i]
 			if r := runs[s.run]; e.unread[s.run] {
 				looks[s.key] = missed
-			} else if r.State.Open() || len(r.Owes) > 0 {
+			} else if e.judge(s, &r, found) != forget {
 				looks[s.key] = max(looks[s.key], undecided)
-				e.judge(s, &r, found)
 			}
 		}
 	}
@@ -220,57 +219,77 @@ func distinct[T comparable](list []T) []T {
 	})
 }
 
-// judge adds to found what is to be done about a run that is open or owes;
-// nothing where it is to be looked at again.
-func (e *environment) judge(s *subject, r *core.Run, found *findings) {
-	if !r.State.Open() {
-		found.owing = append(found.owing, owing{*r, s.key})
-		return
+// fate is what becomes of a run that is looked at.
+type fate uint8
+
+const (
+	forget fate = iota
+	mend        // make what it owes
+	later       // look again
+	skip        // close as skipped
+	lose        // the rules of lost and timed out
+)
+
+// fateOf is the table of claim protocol section 6: by what all that is stored says of a
+// run, the zero run where there is none, and whether somebody may yet take it.
+func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
+	switch {
+	case !r.State.Open() && len(r.Owes) == 0:
+		return forget
+	case !r.State.Open():
+		return mend
+	case says == core.Accepted, says == core.Unconfirmed:
+		return lose
+	case awaited:
+		return later
+	case says == core.Left && r.Owner == "" && !r.MaybeSent:
+		return skip
 	}
-	outcome := s.outcome
-	if r.Journal != s.key {
-		j := e.journals[r.Journal]
-		if entry, ok := j.Find(r.ID); ok && (entry.Outcome == core.Accepted || entry.Outcome == core.Unconfirmed || outcome == 0) {
-			outcome = entry.Outcome
-		}
-	}
-	end := func(res Result) { found.ends = append(found.ends, ending{res, s.key}) }
-	switch outcome {
-	case core.Begun, 0:
-		// An unacked message still has it, unless this is the second look at what
-		// another's journal left, and no message is as old as the claim.
-		if !s.idle || r.Owner != "" && !r.Expired(e.now) || e.onRing(r, r.SentAt) {
-			return
-		}
-	case core.Left:
-		if e.awaited(s, r) {
-			return
-		}
-		if r.Owner == "" && !r.MaybeSent {
-			end(Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r.ID.Job()), Unowned: true})
-			return
-		}
-	}
-	if res := e.lost(s, r, found); res != nil {
-		end(*res)
-	}
+	return lose
 }
 
-// awaited reports whether somebody may yet take a run that was left.
-func (e *environment) awaited(s *subject, r *core.Run) bool {
+// judge adds to found what is to be done about a run.
+func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
+	says := s.outcome
+	if r.State.Open() && r.Journal != s.key {
+		j := e.journals[r.Journal]
+		if entry, ok := j.Find(r.ID); ok && (entry.Outcome == core.Accepted || entry.Outcome == core.Unconfirmed || says == 0) {
+			says = entry.Outcome
+		}
+	}
+	is := fateOf(r, says, r.State.Open() && e.awaited(s, r, says))
+	var end *Result
+	switch is {
+	case mend:
+		found.owing = append(found.owing, owing{*r, s.key})
+	case skip:
+		end = &Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r.ID.Job()), Unowned: true}
+	case lose:
+		end = e.lost(s, r, found)
+	}
+	if end != nil {
+		found.ends = append(found.ends, ending{*end, s.key})
+	}
+	return is
+}
+
+// awaited reports whether somebody may yet take a run that is begun or left.
+func (e *environment) awaited(s *subject, r *core.Run, says core.Outcome) bool {
+	if r.Owner != "" && !r.Expired(e.now) {
+		return true
+	}
+	if says != core.Left {
+		// An unacked message still has it, unless this is the second look at what
+		// another's journal left, and no message is as old as the claim.
+		return !s.idle || e.onRing(r, r.SentAt)
+	}
 	// A message of the new revision may be on its way to take it.
 	claimed := e.now
 	if !s.key.IsZero() {
 		claimed = time.Unix(s.key.Minute*60+60, 0)
 	}
-	if e.onRing(r, claimed) {
-		return true
-	}
 	job, known := e.jobs[r.ID.Job()]
-	if known && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started {
-		return true
-	}
-	return r.Owner != "" && !r.Expired(e.now)
+	return e.onRing(r, claimed) || known && job.Sched.Next != 0 && job.Sched.Next <= r.At && job.Sched.State == core.Started
 }
 
 // onRing reports whether a message of the run may be on the ring that was there at
