@@ -34,5 +34,6 @@
 //  12. manage.Manage.Audit proves it: of what the schedules demanded nothing is
 //     unaccounted for.
 //
-// server.Server drives all of this in one process over an engine.Engine.
+// assembly.Assembly makes what does this on an engine.Engine, and tells each part
+// what all must agree on; server.Server drives it in one process, functions in several.
 package core

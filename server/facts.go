@@ -33,7 +33,7 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 // restore makes a copy of the data fit to work with, before anything is planned
 // or anybody can ask for anything. It comes before the note that this server
 // lives: broken off it is begun again, from the same moment.
-func (s *Server) restore(ctx context.Context, p *parts) error {
+func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) error {
 	last, err := p.engine.Upkeep.LastAlive(ctx)
 	if err != nil {
 		return fmt.Errorf("read the last sign of life: %w", err)
@@ -42,8 +42,6 @@ func (s *Server) restore(ctx context.Context, p *parts) error {
 		fmt.Fprintln(s.o.Notice, "restored: nothing ever worked on this data, so there is nothing to do")
 		return nil
 	}
-	e := p.engine
-	r := restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, restore.Options{})
 	var sum restore.Result
 	for req := (restore.Request{By: "serve --restored", From: last.Truncate(time.Second), Again: true}); ; {
 		res, err := r.Do(ctx, req)

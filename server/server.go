@@ -28,9 +28,11 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/doors"
 	"github.com/tickring/tickring/send"
 )
@@ -221,27 +223,25 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	// Made before what it calls: the sender puts runs into its queues.
-	var end finisher
-	p.pull = pull.New(eng.Pull, eng.Finish, &end, pull.Options{Expiry: o.Expiry, Log: s.log})
+	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: s.log, Expiry: o.Expiry, Behind: o.Behind, TimeoutGrace: o.TimeoutGrace,
+		AllowNoToken: o.AllowNoToken, Closed: func(r *core.Run) {
+			s.m.closed(r)
+			if o.Closed != nil {
+				o.Closed(r)
+			}
+		}})
+	p.finish, p.pull = a.Finish, a.Puller(pull.Options{})
 	p.sender = send.New(send.Options{Queues: doors.Queues{Puller: p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
-	p.finish = finish.New(eng.Finish, eng.Ring, finish.Options{Plan: o.Plan, Log: s.log, Closed: func(r *core.Run) {
-		s.m.closed(r)
-		if o.Closed != nil {
-			o.Closed(r)
-		}
-	}})
-	end.Finish = p.finish
-	p.tick = tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Options{
+	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
-		ID: "serve", Plan: o.Plan, LeaseFor: o.LeaseFor, Log: s.log})
-	p.disp = dispatch.New(eng.Dispatch, eng.Ring, p.sender, p.finish, dispatch.Options{
+		ID: "serve", LeaseFor: o.LeaseFor})
+	p.disp = a.Dispatcher(p.sender, dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },
 		Invocation: o.Invocation, JournalEvery: o.JournalEvery, BackoffMin: o.BackoffMin, BackoffMax: o.BackoffMax,
-		Expiry: o.Expiry, CallTimeout: o.CallTimeout, Behind: o.Behind, CheckGrace: o.TimeoutGrace, MaxAhead: o.Plan.MaxAhead, Log: s.log,
+		CallTimeout: o.CallTimeout,
 		Sent: func(r *core.Run, at time.Time, k dispatch.AnswerKind) {
 			s.m.sent(r, at, k)
 			p.outage.sent(r, at, k)
@@ -250,15 +250,14 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			}
 		},
 	})
-	p.dead = dispatch.NewDead(eng.Dispatch, eng.Tick, eng.Dead, eng.Ring, nil, s.log)
-	p.watch = finish.NewWatchdog(p.finish, eng.Watch, p.sender, finish.WatchOptions{Behind: o.Behind, Expiry: o.Expiry, IdleGap: o.IdleGap, TimeoutGrace: o.TimeoutGrace, LostAfter: o.LostAfter})
-	p.manage = manage.New(eng.Manage, eng.Ring, p.finish, p.sender, manage.Options{Plan: o.Plan, Expiry: o.Expiry, ResumeAhead: o.ResumeAhead, KeepRuns: o.KeepRuns,
-		Reachable: p.sender.Reachable})
-	p.reg = registry.New(eng.Registry, registry.Options{AllowNoToken: o.AllowNoToken, BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
-	p.call = callback.New(eng.Manage, p.finish, callback.Options{AllowNoToken: o.AllowNoToken})
+	p.dead = a.Dead()
+	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
+	p.manage = a.Manage(p.sender, manage.Options{ResumeAhead: o.ResumeAhead, KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable})
+	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
+	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {
-		if err := s.restore(ctx, p); err != nil {
+		if err := s.restore(ctx, p, a.Restorer(restore.Options{})); err != nil {
 			return err
 		}
 	}
@@ -281,9 +280,6 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	s.handler.Store(&h)
 	return nil
 }
-
-// finisher is a Finish that is made later.
-type finisher struct{ *finish.Finish }
 
 // reportKey signs the URLs at which calls report; it follows the admin token.
 func (s *Server) reportKey(context.Context) ([]byte, error) {

@@ -44,8 +44,8 @@ type Options struct {
 	CallTimeout time.Duration // 60 s
 	// Behind is how long the watchdog stays behind the minutes of claims.
 	Behind time.Duration // 10 min
-	// CheckGrace is how long after a job's timeout its run is looked at.
-	CheckGrace time.Duration // 5 s
+	// TimeoutGrace is how long after a job's timeout its run is looked at.
+	TimeoutGrace time.Duration // 5 s
 	// MaxAhead is the longest wait on the ring.
 	MaxAhead time.Duration // 895 s
 	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
@@ -103,7 +103,7 @@ func (o *Options) defaults() {
 	o.Expiry = cmp.Or(o.Expiry, 90*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
-	o.CheckGrace = cmp.Or(o.CheckGrace, 5*time.Second)
+	o.TimeoutGrace = cmp.Or(o.TimeoutGrace, 5*time.Second)
 	o.MaxAhead = cmp.Or(o.MaxAhead, 895*time.Second)
 	o.HoldAhead = cmp.Or(o.HoldAhead, 11*time.Second)
 	o.SlowAfter = cmp.Or(o.SlowAfter, 500*time.Millisecond)

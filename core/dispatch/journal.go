@@ -174,7 +174,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 		if p := it.phase; p != settled(core.Accepted) && p != settled(core.Unconfirmed) || it.job.Def.Timeout <= 0 {
 			continue
 		}
-		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.CheckGrace))
+		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.TimeoutGrace))
 		if at.Time().Sub(b.now()) > b.d.o.MaxAhead {
 			continue // the journal is read in time for these
 		}

@@ -21,11 +21,6 @@ import (
 type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
-	// MaxDelay is the longest time that a message waits on the ring; what is
-	// further away becomes an entry of the due index.
-	MaxDelay time.Duration
-	// SlowLane: there is one, and retries after the second wait in it.
-	SlowLane bool
 	// RetryDelay is the delay before a retry whose job is gone.
 	RetryDelay time.Duration
 	Log        *slog.Logger
@@ -44,9 +39,6 @@ type Finish struct {
 func New(store Store, ring Ring, o Options) *Finish {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.MaxDelay == 0 {
-		o.MaxDelay = o.Plan.MaxAhead
 	}
 	if o.Log == nil {
 		o.Log = slog.Default()
@@ -373,7 +365,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 // it is further away than the ring reaches.
 func (f *Finish) send(ctx context.Context, run *core.Run) error {
 	fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
-	if run.Slot.Time().Sub(f.o.Now()) > f.o.MaxDelay {
+	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
 		g, err := f.store.Global(ctx)
 		if err != nil {
 			return fmt.Errorf("read global item: %w", err)
@@ -384,7 +376,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		}
 		return nil
 	}
-	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.SlowLane && run.LateRetry()}}
+	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.Plan.SlowLane && run.LateRetry()}}
 	for try := 0; ; try++ {
 		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {

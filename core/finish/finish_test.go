@@ -676,7 +676,9 @@ func TestLateRetryWaitsInTheSlowLane(t *testing.T) {
 	for _, lane := range []bool{true, false} {
 		for attempt := 1; attempt <= 5; attempt++ {
 			r := newRig(t)
-			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: plan.Local(), SlowLane: lane, RetryDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler)})
+			o := plan.Local()
+			o.SlowLane = lane
+			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o, RetryDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })
 			r.must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])

@@ -31,6 +31,8 @@ type Options struct {
 	// TailCheck is when a tick looks again at a fixed delay whose fire is out.
 	TailCheck time.Duration
 	Cut       Cut
+	// SlowLane: the ring has one. What went wrong twice, and what is slow, waits there.
+	SlowLane bool
 }
 
 // AWS is planning for a tick that may be two minutes late on a queue that
@@ -55,6 +57,7 @@ func AWS() Options {
 			Every: 2500, Step: time.Second, Max: 10 * time.Second, Few: ring.MaxFires,
 			Lonely: 150 * time.Millisecond, LonelyMin: 50 * time.Millisecond, Way: 30 * time.Millisecond,
 		},
+		SlowLane: true,
 	}
 }
 

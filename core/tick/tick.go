@@ -55,8 +55,6 @@ type Options struct {
 	// HealEvery is how long after one walk over all jobs, begun because the ring lost
 	// something, the next may begin: 15 min.
 	HealEvery time.Duration
-	// SlowLane: there is one, and retries after the second wait in it.
-	SlowLane bool
 	// PlanBackoff is when a job that could not be planned, or read, is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -673,7 +671,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			// may be behind. That of its new time is.
 		default:
 			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
-			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.SlowLane && run.LateRetry()}})
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.LateRetry()}})
 			outOf = append(outOf, e)
 		}
 	}

@@ -41,7 +41,10 @@ func newWorld(t *testing.T, partitions int) *world {
 }
 
 func (w *world) join(id string, o tick.Options) {
-	o.ID, o.Plan = id, plan.Local()
+	o.ID = id
+	if o.Plan == (plan.Options{}) {
+		o.Plan = plan.Local()
+	}
 	w.tickers[id] = tick.New(w.eng.Tick, w.eng.Leases, w.eng.Ring, o)
 }
 
@@ -642,7 +645,9 @@ func TestLateRetryComesOnTheSlowLane(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			w.join("a", tick.Options{SlowLane: lane})
+			o := plan.Local()
+			o.SlowLane = lane
+			w.join("a", tick.Options{Plan: o})
 			w.pass()
 			fast, _, _, err := w.eng.Queue.Depth(t.Context(), ring.KindFires)
 			if err != nil {

@@ -2,12 +2,14 @@ package main
 
 import (
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -49,5 +51,42 @@ func TestAllDoors(t *testing.T) {
 	list, err := e.Registry.Executors(t.Context(), []string{"billing"})
 	if err != nil || len(list["billing"]) != 1 {
 		t.Errorf("registered: %v, %v", list, err)
+	}
+}
+
+// TestAllDoorsAgree: a failure that is reported at the one function ends its run as
+// behind the door of callbacks: the third retry waits on the slow lane, and none is
+// made on the ring of a deployment that does not work.
+func TestAllDoorsAgree(t *testing.T) {
+	for _, c := range []struct {
+		holder string
+		answer string
+		slow   int
+	}{{"eu-west-1/state", `"code":200`, 1}, {"eu-central-1/state", `"code":500`, 0}} {
+		e := memory.Open(memory.Options{})
+		id := core.NumberedRun(7, 1)
+		ok := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		ok(e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{}))
+		ok(e.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Holder: c.holder, Generation: 2, Rev: 1}))
+		ok(e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "billing", State: core.Running, Owner: "o", Attempt: 3, Retries: 9, First: id}})[0])
+		config := &boot.Config{Plan: plan.AWS(), Deployment: "eu-west-1/state"}
+		r := httptest.NewRequest("POST", "http://x/api/callback", strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))
+		r.Header.Set("XXL-JOB-ACCESS-TOKEN", "executor-token")
+		w := httptest.NewRecorder()
+		all(config, e, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
+		depth := func(lane ring.Kind) int {
+			due, waiting, _, err := e.Queue.Depth(t.Context(), lane)
+			ok(err)
+			return due + waiting
+		}
+		slow, fast := depth(ring.KindSlow), depth(ring.KindFires)
+		if slow != c.slow || fast != 0 || !strings.Contains(w.Body.String(), c.answer) {
+			t.Errorf("the data is of %s: %d on the slow lane, %d on the fast one, %s", c.holder, slow, fast, w.Body)
+		}
 	}
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
@@ -42,24 +41,17 @@ func main() {
 	awslambda.Start(boot.HTTP(h, log))
 }
 
-// restorer works on the data itself: it is what opens a fence.
-func restorer(e *engine.Engine, deployment string) *restore.Restorer {
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, restore.Options{Deployment: deployment})
-}
-
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
-	data := e
-	e = engine.Fenced(e, c.Deployment)
+	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
-	m := manage.New(e.Manage, e.Ring, end, sender, manage.Options{Plan: c.Plan, Reachable: sender.Reachable})
+	m := a.Manage(sender, manage.Options{Reachable: sender.Reachable})
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
-	(&doors.QueueDoor{Registry: registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken}), Runs: e.Finish, Finish: end, Log: log}).Serve(mux)
-	o := api.Options{Log: log, Dead: e.Dead, Restore: restorer(data, c.Deployment), Facts: func(ctx context.Context) api.Facts {
+	(&doors.QueueDoor{Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish, Log: log}).Serve(mux)
+	o := api.Options{Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
-		doctor.Gather(ctx, data, time.Now(), &f)
+		doctor.Gather(ctx, e, time.Now(), &f)
 		return f
 	}, Status: func() api.Status {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
@@ -79,11 +71,10 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 
 // all adds the doors of executors to the API.
 func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) http.Handler {
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, Log: log})
+	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	doors.Wire(mux, registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)}),
-		callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken, TokenFor: boot.TokenFor}), log)
-	mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))
+	doors.Wire(mux, a.Registry(registry.Options{Allowed: doors.Allowed(c.Policy)}), a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	mux.HandleFunc("POST /v1/report/{run}", doors.Report(a.Finish, c.ReportKey, log))
 	mux.Handle("/", api)
 	return mux
 }

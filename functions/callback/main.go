@@ -18,7 +18,6 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doors"
@@ -32,13 +31,12 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
-	e = engine.Fenced(e, c.Deployment)
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
+	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	doors.Wire(mux, nil, callback.New(e.Manage, end, callback.Options{AllowNoToken: c.NoToken, TokenFor: boot.TokenFor}), log)
-	results := &results{end: end.End, bury: bury, now: time.Now, log: log}
+	doors.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	results := &results{end: a.Finish.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
-		mux.HandleFunc("POST /v1/report/{run}", doors.Report(end, c.ReportKey, log))
+		mux.HandleFunc("POST /v1/report/{run}", doors.Report(a.Finish, c.ReportKey, log))
 		results.key = c.ReportKey
 	}
 	request := boot.HTTP(mux, log)

@@ -32,13 +32,12 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
-	e = engine.Fenced(e, c.Deployment)
+	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
 	late := &late{}
-	d := dispatch.New(e.Dispatch, e.Ring, sender, end, dispatch.Options{MaxAhead: c.Plan.MaxAhead, Health: e.Health, Sent: late.sent, Log: log})
-	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
-	dead := dispatch.NewDead(e.Dispatch, e.Tick, e.Dead, e.Ring, nil, log)
+	d := a.Dispatcher(sender, dispatch.Options{Sent: late.sent})
+	watch := a.Watchdog(sender, finish.WatchOptions{})
+	dead := a.Dead()
 	letter := func(ctx context.Context, l core.Letter) error {
 		if err := keep(ctx, l); err != nil {
 			return fmt.Errorf("keep a dead letter: %w", err)
@@ -46,5 +45,5 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		_, err := dead.Record(ctx, &l)
 		return err
 	}
-	return &handler{told: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(e, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{told: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -23,7 +23,7 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
-	reg := registry.New(e.Registry, registry.Options{AllowNoToken: c.NoToken, Allowed: doors.Allowed(c.Policy)})
+	reg := c.Assemble(e, log).Registry(registry.Options{Allowed: doors.Allowed(c.Policy)})
 	mux := http.NewServeMux()
 	doors.Wire(mux, reg, nil, log)
 	return mux

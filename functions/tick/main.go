@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"log/slog"
 	"time"
 	_ "time/tzdata" // the host has no zone files
@@ -41,37 +40,21 @@ const healPage = 5 * time.Second
 
 // wire makes the handler on an engine; invoke invokes this function once more.
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
-	e = engine.Fenced(e, c.Deployment)
-	sender := send.New(c.Send())
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: c.Plan, SlowLane: true, Log: log})
-	watch := finish.NewWatchdog(end, e.Watch, sender, finish.WatchOptions{})
-	pulse := boot.NewPulse(e, log)
-	healer := manage.New(e.Manage, e.Ring, end, nil, manage.Options{Plan: c.Plan, PageFor: healPage})
+	a := c.Assemble(e, log)
+	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
+		a.Manage(nil, manage.Options{PageFor: healPage}), func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {
 			return err
 		}
-		if _, err := e.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
+		if _, err := a.Engine.Tick.Global(ctx); core.CodeOf(err) == core.CodeRefused {
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := tick.New(e.Tick, e.Leases, e.Ring, tick.Invoked(tick.Options{ID: rand.Text()[:12], Plan: c.Plan, Rates: parts.Rates{Max: c.Partitions}, SlowLane: true, Log: log}))
+		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: parts.Rates{Max: c.Partitions}}))
 		o := tick.Invocation{
-			Wake: ev.wake(),
-			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error { // judges by heartbeats: an outage is noted first
-				if err := pulse.Beat(ctx); err != nil {
-					return fmt.Errorf("sign of life: %w", err)
-				}
-				_, err := watch.Pass(ctx)
-				return err
-			}}, {Name: "heal", Do: func(ctx context.Context) error {
-				sent, err := healer.Heal(ctx)
-				if sent > 0 {
-					log.Warn("what the queues lost is on them again", "fires", sent)
-				}
-				return err
-			}}},
+			Wake: ev.wake(), Minutely: minutely,
 			Tell: func(lag time.Duration, recovered int) {
 				c.Metrics.Put(time.Now(), map[string]float64{boot.DueLag: lag.Seconds(), boot.Recovered: float64(recovered)})
 			},

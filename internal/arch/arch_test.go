@@ -28,6 +28,7 @@ var layers = [][]string{
 	{"server"},
 	{"internal/doors", "internal/doctor"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
+	{"internal/assembly"},
 	{"engine"},
 	{"core/tick/...", "core/dispatch", "core/callback", "core/registry", "core/manage", "core/pull", "core/restore"},
 	{"core/finish"},
@@ -277,7 +278,7 @@ func TestListsAreComplete(t *testing.T) {
 
 // TestDocNamesWhatExists: what core/doc.go leads a reader to is there.
 func TestDocNamesWhatExists(t *testing.T) {
-	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp"}
+	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp", "assembly": "internal/assembly"}
 	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "finish"} {
 		dirs[p] = "core/" + p
 	}

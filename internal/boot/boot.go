@@ -26,7 +26,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
@@ -169,6 +171,11 @@ func isToken(text string) bool {
 func isURL(text string) bool {
 	u, err := url.Parse(text)
 	return err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Host != ""
+}
+
+// Assemble makes what makes the parts of a function on an engine.
+func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly {
+	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: log, Deployment: c.Deployment, AllowNoToken: c.NoToken})
 }
 
 // Send is what a function that sends to executors, or asks them, does it with.

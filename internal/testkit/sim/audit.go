@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/assembly"
 )
 
 // tally is what the checker counted of one job, without the product's help.
@@ -58,7 +58,9 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	id := some[d.n(len(some))]
 	at := tallies[id].had[d.n(len(tallies[id].had))]
 	blind := &without{Store: w.truth, run: core.PlannedRun(id, at)}
-	m := manage.New(blind, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.deployed.plan, Log: w.log}), nil, manage.Options{Plan: w.deployed.plan})
+	e := engineOf(w.truth)
+	e.Manage = blind
+	m := w.assembly(assembly.Options{}, e).Manage(nil, manage.Options{})
 	sum, err = m.AuditAll(bg, from, to)
 	if err != nil {
 		w.fail(0, "audit without a run: %v", err)

@@ -28,9 +28,7 @@ type deployment struct {
 	backoffMax             time.Duration
 	behind, behindMax      time.Duration // of the watchdog
 	watchEvery, idleGap    time.Duration
-	retryDelay             time.Duration
 	planBackoff            time.Duration
-	lane                   bool // there is a slow lane
 	slowCount              int
 	slowWithin, probeEvery time.Duration
 }
@@ -41,10 +39,10 @@ func small() deployment {
 		plan: plan.Local(), rates: parts.Rates{Max: 4}, lease: 15 * time.Second,
 		invocation: 15 * time.Second, visibility: 30 * time.Second, backoffMax: 8 * time.Second,
 		behind: 3 * time.Minute, behindMax: 4 * time.Minute, watchEvery: 20 * time.Second, idleGap: 15 * time.Second,
-		retryDelay: 5 * time.Second, planBackoff: 10 * time.Second,
-		lane: true, slowCount: 2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second,
+		planBackoff: 10 * time.Second,
+		slowCount:   2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second,
 	}
-	d.plan.TailCheck = tailCheck
+	d.plan.TailCheck, d.plan.SlowLane = tailCheck, true
 	return d
 }
 
@@ -70,7 +68,6 @@ func functions() deployment {
 	return deployment{
 		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, rates: parts.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, SettleFor: 10 * time.Minute},
 		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute,
-		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute, lane: true,
-		retryDelay: 5 * time.Second,
+		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute,
 	}
 }

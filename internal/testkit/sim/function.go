@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/boot"
 )
 
@@ -121,15 +122,13 @@ func (w *World) wakes(f *function) {
 // tick is one invocation of functions/tick.
 func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 	return func(ctx context.Context, in *incarnation, wake tick.Wake) error {
-		end := w.finisher(in)
-		pulse := boot.NewPulse(in.engine(), w.log)
-		watch := w.newWatchdog(in, end)
-		healer := manage.New(in.port, in.port, end, nil, manage.Options{Now: in.p.now, Plan: w.deployed.plan, PageFor: w.deployed.tickFor / 12})
-		o := w.tickOptions(in)
+		a := in.assembly()
+		healer := a.Manage(nil, manage.Options{PageFor: w.deployed.tickFor / 12})
+		o := w.tickOptions()
 		_, n := in.p.dice("beats")
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)
 		d := &w.deployed
-		return tick.New(in.port, in.port, in.port, tick.Invoked(o)).Beats(tick.Invocation{
+		return a.Ticker(tick.Invoked(o)).Beats(tick.Invocation{
 			Wake: wake, Reserve: d.reserve,
 			Another: func(ctx context.Context, wake tick.Wake) error {
 				return write(in.port, ctx, "Another", wake, func(ctx context.Context, wake tick.Wake) error {
@@ -137,39 +136,35 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
-				if err := pulse.Beat(ctx); err != nil {
-					return fmt.Errorf("sign of life: %w", err)
-				}
-				_, err := watch.Pass(ctx)
-				return err
-			}}, {Name: "heal", Do: func(ctx context.Context) error {
-				sent, err := healer.Heal(ctx)
-				w.count("sent again after a loss", int(sent))
-				return err
-			}}},
+			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, func(fires int64) { w.count("sent again after a loss", int(fires)) }),
 		}).Run(ctx)
 	}
 }
 
-func (w *World) tickOptions(in *incarnation) tick.Options {
+func (w *World) tickOptions() tick.Options {
 	d := &w.deployed
-	return tick.Options{
-		Now: in.p.now, Plan: d.plan, LeaseFor: d.lease, AuditAfter: d.auditAfter, Page: w.page(), Log: w.log, PlanBackoff: d.planBackoff, SlowLane: d.lane,
-		Rates: d.rates,
-	}
+	return tick.Options{LeaseFor: d.lease, AuditAfter: d.auditAfter, Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
 }
 
 // page is small, so that a pass has several of them.
 func (w *World) page() int { return 200 }
 
-func (w *World) newWatchdog(in *incarnation, end *finish.Finish) *finish.Watchdog {
-	d := &w.deployed
-	return finish.NewWatchdog(end, in.port, sender{in}, finish.WatchOptions{Behind: d.behind, BehindMax: d.behindMax, IdleGap: d.idleGap})
+// assembly makes what a process drives.
+func (in *incarnation) assembly() *assembly.Assembly {
+	return in.p.w.assembly(assembly.Options{Now: in.p.now}, engineOf(in.port))
 }
 
-// engine is the ports of a process as one.
-func (in *incarnation) engine() *engine.Engine {
-	p := in.port
-	return &engine.Engine{Tick: p, Leases: p, Dispatch: p, Finish: p, Watch: p, Registry: p, Manage: p, Ring: p, Queue: p, Health: p, Upkeep: p}
+func (w *World) assembly(o assembly.Options, e *engine.Engine) *assembly.Assembly {
+	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, true
+	return assembly.New(e, o)
+}
+
+func (in *incarnation) watchdog() *finish.Watchdog {
+	d := &in.p.w.deployed
+	return in.assembly().Watchdog(sender{in}, finish.WatchOptions{BehindMax: d.behindMax, IdleGap: d.idleGap})
+}
+
+// engineOf is the ports of one as an engine.
+func engineOf(s Store) *engine.Engine {
+	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s, Upkeep: s}
 }

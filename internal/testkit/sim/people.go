@@ -189,7 +189,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 
 // beats keeps the registered executors registered.
 func (w *World) beats(in *incarnation) {
-	r := registry.New(in.port, registry.Options{Now: in.p.now, AllowNoToken: true, BeatWrite: 15 * time.Second})
+	r := in.assembly().Registry(registry.Options{BeatWrite: 15 * time.Second})
 	for !w.closing() && !in.dead.Load() {
 		for _, a := range apps {
 			for _, address := range a.addresses {
@@ -219,7 +219,7 @@ func (w *World) ask(p *process, do func(ctx context.Context, m *manage.Manage)) 
 	in.spawn(func() {
 		ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
 		defer cancel()
-		do(ctx, manage.New(in.port, in.port, w.finisher(in), sender{in}, manage.Options{Now: in.p.now, Plan: w.deployed.plan}))
+		do(ctx, in.assembly().Manage(sender{in}, manage.Options{}))
 		close(answer)
 	})
 	t := time.NewTimer(25 * time.Second)

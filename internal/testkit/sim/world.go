@@ -30,8 +30,8 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -130,13 +130,12 @@ func Run(cfg Config) Report {
 		w.deployed = smallFunctions()
 	default:
 		w.deployed = small()
-		w.deployed.lane = !cfg.Machine
+		w.deployed.plan.SlowLane = !cfg.Machine
 	}
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = manage.New(w.truth, w.truth, finish.New(w.truth, w.truth, finish.Options{Plan: w.deployed.plan, SlowLane: w.deployed.lane, RetryDelay: w.deployed.retryDelay, Log: w.log}),
-		sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{Plan: w.deployed.plan})
+	w.people = w.assembly(assembly.Options{}, engineOf(w.truth)).Manage(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
 		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}
@@ -296,10 +295,6 @@ func (w *World) watch() {
 
 // The processes.
 
-func (w *World) finisher(in *incarnation) *finish.Finish {
-	return finish.New(in.port, in.port, finish.Options{Now: in.p.now, Plan: w.deployed.plan, SlowLane: w.deployed.lane, RetryDelay: w.deployed.retryDelay, Log: w.log})
-}
-
 // ticker beats once a second.
 func (w *World) ticker(in *incarnation) {
 	id := in.p.name
@@ -309,9 +304,9 @@ func (w *World) ticker(in *incarnation) {
 	if w.cfg.Machine {
 		id = "serve" // all are
 	}
-	o := w.tickOptions(in)
+	o := w.tickOptions()
 	o.ID = id
-	t := tick.New(in.port, in.port, in.port, o)
+	t := in.assembly().Ticker(o)
 	for !w.closing() && !in.dead.Load() {
 		ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
 		_, _ = t.Pass(ctx)
@@ -324,14 +319,10 @@ func (w *World) ticker(in *incarnation) {
 // dispatcher works on batches as the queue brings them.
 func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
-	var health dispatch.Healths
-	if w.deployed.lane {
-		health = in.port
-	}
-	d := dispatch.New(in.port, in.port, sender{in}, w.finisher(in), dispatch.Options{
-		Health: health, SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
-		Now: in.p.now, Nonce: func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax, Behind: w.deployed.behind, MaxAhead: w.deployed.plan.MaxAhead, Log: w.log,
+	d := in.assembly().Dispatcher(sender{in}, dispatch.Options{
+		SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
+		Nonce:      func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
+		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
@@ -342,7 +333,7 @@ func (w *World) dispatcher(in *incarnation) {
 		return
 	}
 	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
-	in.spawn(func() { w.checks(in, w.newWatchdog(in, w.finisher(in))) })
+	in.spawn(func() { w.checks(in, in.watchdog()) })
 	w.takes(in, d, ring.KindFires)
 }
 
@@ -512,7 +503,7 @@ func (w *World) duplicate(m engine.Delivery, after time.Duration, to int) {
 
 // watchdog walks the journals and takes checks.
 func (w *World) watchdog(in *incarnation) {
-	d := w.newWatchdog(in, w.finisher(in))
+	d := in.watchdog()
 	in.spawn(func() {
 		for !w.closing() && !in.dead.Load() {
 			ctx, cancel := context.WithTimeout(in.ctx, 30*time.Second)
@@ -600,7 +591,7 @@ func (w *World) callback(p *process, r callback.Result) (err error, answered boo
 	in.spawn(func() {
 		ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 		defer cancel()
-		c := callback.New(in.port, w.finisher(in), callback.Options{Now: p.now})
+		c := in.assembly().Callback(callback.Options{})
 		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []callback.Result{r})[0]
 	})
 	t := time.NewTimer(12 * time.Second)

@@ -1,0 +1,128 @@
+// Package assembly makes the use cases of one deployment on its engine. What they
+// must agree on is said once, in Options: each part that is asked for gets it,
+// whatever its own options say. Server, functions, simulation and tests ask for
+// the parts that they drive.
+//
+// It refuses to know what one part alone is told, configuration and transports:
+// those are the caller's. It starts no goroutine, reads nothing, and makes no part
+// that nobody asked for.
+package assembly
+
+import (
+	"cmp"
+	"log/slog"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+)
+
+// Options are what the parts of a deployment must agree on. The zero value of a
+// field means the default of the parts.
+type Options struct {
+	Now func() time.Time
+	// Plan is what is planned, and on what ring: how long a message waits on it,
+	// and whether it has a slow lane. Where it has one, dispatchers share what is slow.
+	Plan plan.Options
+	Log  *slog.Logger
+	// Deployment is whose data it is: all parts but a restore are fenced by it.
+	// Empty is right where nobody else can have the data, as with a file.
+	Deployment string
+	// Expiry is how long an executor counts as live after its last heartbeat.
+	Expiry time.Duration
+	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace
+	// how long after a job's timeout its run is looked at.
+	Behind, TimeoutGrace time.Duration
+	// AllowNoToken lets executors of an app without a token register and call back.
+	AllowNoToken bool
+	// Closed is told of each run that this process closed; it must not block.
+	Closed func(r *core.Run)
+}
+
+// Assembly makes parts.
+type Assembly struct {
+	// Engine is what the parts work on: the engine, fenced.
+	Engine *engine.Engine
+	// Finish is that of all parts.
+	Finish *finish.Finish
+	data   *engine.Engine
+	o      Options
+}
+
+// New makes an Assembly on an engine.
+func New(e *engine.Engine, o Options) *Assembly {
+	o.Log = cmp.Or(o.Log, slog.Default())
+	a := &Assembly{Engine: e, data: e, o: o}
+	if o.Deployment != "" {
+		a.Engine = engine.Fenced(e, o.Deployment)
+	}
+	a.Finish = finish.New(a.Engine.Finish, a.Engine.Ring, finish.Options{Now: o.Now, Plan: o.Plan, Log: o.Log, Closed: o.Closed})
+	return a
+}
+
+// Ticker makes a ticker; o names it.
+func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
+	o.Now, o.Plan, o.Log = a.o.Now, a.o.Plan, a.o.Log
+	return tick.New(a.Engine.Tick, a.Engine.Leases, a.Engine.Ring, o)
+}
+
+// Dispatcher makes a dispatcher that sends by to.
+func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
+	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
+	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
+	if o.Health = nil; a.o.Plan.SlowLane {
+		o.Health = a.Engine.Health
+	}
+	return dispatch.New(a.Engine.Dispatch, a.Engine.Ring, to, a.Finish, o)
+}
+
+// Dead makes the consumer of dead letters.
+func (a *Assembly) Dead() *dispatch.Dead {
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.o.Now, a.o.Log)
+}
+
+// Watchdog makes a watchdog that asks executors by of.
+func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Watchdog {
+	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
+	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
+}
+
+// Manage makes what people ask; killer may be nil for who kills nothing.
+func (a *Assembly) Manage(killer manage.Killer, o manage.Options) *manage.Manage {
+	o.Now, o.Plan, o.Expiry = a.o.Now, a.o.Plan, a.o.Expiry
+	return manage.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+}
+
+// Registry makes a registry.
+func (a *Assembly) Registry(o registry.Options) *registry.Registry {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return registry.New(a.Engine.Registry, o)
+}
+
+// Callback makes what takes the reports of executors.
+func (a *Assembly) Callback(o callback.Options) *callback.Callback {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return callback.New(a.Engine.Manage, a.Finish, o)
+}
+
+// Puller makes the queues that executors pull from.
+func (a *Assembly) Puller(o pull.Options) *pull.Puller {
+	o.Now, o.Log, o.Expiry = a.o.Now, a.o.Log, a.o.Expiry
+	return pull.New(a.Engine.Pull, a.Engine.Finish, a.Finish, o)
+}
+
+// Restorer makes what opens the data to the deployment: it works on what no fence guards.
+func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
+	o.Now, o.Deployment = a.o.Now, a.o.Deployment
+	e := a.data
+	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, o)
+}

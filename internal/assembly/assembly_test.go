@@ -1,0 +1,103 @@
+package assembly_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/restore"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
+)
+
+// TestPartsAreMadeOfNothing: making them reads nothing, for there is no store here,
+// and leaves no goroutine behind, for which the bubble would wait.
+func TestPartsAreMadeOfNothing(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
+		a := assembly.New(&engine.Engine{}, assembly.Options{Plan: plan.AWS(), Deployment: "eu-west-1/state"})
+		a.Ticker(tick.Options{})
+		a.Dispatcher(nil, dispatch.Options{})
+		a.Dead()
+		a.Watchdog(nil, finish.WatchOptions{})
+		a.Manage(nil, manage.Options{})
+		a.Registry(registry.Options{})
+		a.Callback(callback.Options{})
+		a.Puller(pull.Options{})
+		a.Restorer(restore.Options{})
+	})
+}
+
+// TestEachPartIsTold: what Options say, each part that has an option of that name is
+// told. Else two parts may not agree, which no test of one of them sees.
+func TestEachPartIsTold(t *testing.T) {
+	parts := map[string]reflect.Type{
+		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](), "finish.Options": reflect.TypeFor[finish.Options](),
+		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "manage.Options": reflect.TypeFor[manage.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
+		"callback.Options": reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](), "restore.Options": reflect.TypeFor[restore.Options](),
+	}
+	name := func(x ast.Expr) string {
+		if s, ok := x.(*ast.SelectorExpr); ok {
+			if p, ok := s.X.(*ast.Ident); ok {
+				return p.Name + "." + s.Sel.Name
+			}
+		}
+		return ""
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "assembly.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]map[string]bool{} // names of fields, by that of the options
+	for _, d := range f.Decls {
+		fn, ok := d.(*ast.FuncDecl)
+		if !ok {
+			continue
+		}
+		set := map[string]bool{}
+		for _, p := range fn.Type.Params.List {
+			if _, ok := parts[name(p.Type)]; ok {
+				told[name(p.Type)] = set
+			}
+		}
+		ast.Inspect(fn, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.AssignStmt:
+				for _, to := range n.Lhs {
+					if s, ok := to.(*ast.SelectorExpr); ok && name(s) == "o."+s.Sel.Name {
+						set[s.Sel.Name] = true
+					}
+				}
+			case *ast.CompositeLit:
+				if of := name(n.Type); parts[of] != nil {
+					told[of] = map[string]bool{}
+					for _, e := range n.Elts {
+						told[of][e.(*ast.KeyValueExpr).Key.(*ast.Ident).Name] = true
+					}
+				}
+			}
+			return true
+		})
+	}
+	for of, options := range parts {
+		common := []string{"MaxAhead"} // of the plan
+		for _, f := range reflect.VisibleFields(reflect.TypeFor[assembly.Options]()) {
+			common = append(common, f.Name)
+		}
+		for _, name := range common {
+			if _, has := options.FieldByName(name); has && !told[of][name] {
+				t.Errorf("%s has %s, and is not told it", of, name)
+			}
+		}
+	}
+}
