@@ -16,7 +16,6 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
-	"github.com/tickring/tickring/internal/testkit/wiretest"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -222,13 +221,14 @@ func known(key []byte) Key { return func(context.Context) ([]byte, error) { retu
 // TestKeyIsAwaited: while what signs reports cannot be read, a run whose report is
 // to be signed is not sent and has not failed; what needs no signature goes out.
 func TestKeyIsAwaited(t *testing.T) {
-	exec := wiretest.Start(t, wiretest.Options{})
+	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
+	defer exec.Close()
 	var f handedTo
 	s := newSender(t, Options{ReportURL: "http://tickring.example", Functions: &f, ReportKey: func(ctx context.Context) ([]byte, error) {
 		<-ctx.Done()
 		return nil, ctx.Err()
 	}})
-	for _, address := range []string{"lambda:payroll", "call:" + exec.URL()} {
+	for _, address := range []string{"lambda:payroll", "call:" + exec.URL} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		a := s.Send(ctx, shipment(address, "POST /work"))
@@ -236,8 +236,7 @@ func TestKeyIsAwaited(t *testing.T) {
 			t.Errorf("%s: %+v, sent %d times", address, a, f)
 		}
 	}
-	exec.Next(wiretest.Accept())
-	if a := s.Send(t.Context(), shipment(exec.URL(), "work")); a.Kind != dispatch.AnswerAccepted {
+	if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != dispatch.AnswerAccepted {
 		t.Errorf("over the wire: %+v", a)
 	}
 }
@@ -258,34 +257,39 @@ func (*handedTo) Log(context.Context, string, *core.Run, int) (string, int, bool
 
 // TestWire: what the answers of an xxl-job executor mean to a dispatch.
 func TestWire(t *testing.T) {
-	exec := wiretest.Start(t, wiretest.Options{})
+	envelope := func(code int, msg string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, code, msg)) }
+	}
 	s := newSender(t, Options{Timeout: 300 * time.Millisecond})
 	for _, c := range []struct {
-		action wiretest.Action
+		name   string
+		answer http.HandlerFunc
 		kind   dispatch.AnswerKind
 	}{
-		{wiretest.Accept(), dispatch.AnswerAccepted},
-		{wiretest.Refuse(500, "job handler [x] not found."), dispatch.AnswerRefused},
-		{wiretest.Refuse(500, "repeate trigger job, logId:7"), dispatch.AnswerRepeat},
-		{wiretest.Refuse(500, "block strategy effect：Discard Later"), dispatch.AnswerBlocked},
-		{wiretest.TooManyRequests(), dispatch.AnswerBusy},
-		{wiretest.Hang(), dispatch.AnswerUnconfirmed},
-		{wiretest.Cut(), dispatch.AnswerUnconfirmed},
-		{wiretest.Garbage("<html>"), dispatch.AnswerUnconfirmed},
+		{"accepts", envelope(200, ""), dispatch.AnswerAccepted},
+		{"has no such handler", envelope(500, "job handler [x] not found."), dispatch.AnswerRefused},
+		{"has it already", envelope(500, "repeate trigger job, logId:7"), dispatch.AnswerRepeat},
+		{"has another of the job", envelope(500, "block strategy effect：Discard Later"), dispatch.AnswerBlocked},
+		{"is too busy", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }, dispatch.AnswerBusy},
+		{"hangs", func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, dispatch.AnswerUnconfirmed},
+		{"cuts", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, dispatch.AnswerUnconfirmed},
+		{"talks nonsense", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") }, dispatch.AnswerUnconfirmed},
 	} {
-		exec.Next(c.action)
-		if a := s.Send(t.Context(), shipment(exec.URL(), "work")); a.Kind != c.kind {
-			t.Errorf("%+v: kind %d (%s), want %d", c.action, a.Kind, a.Message, c.kind)
+		exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if _, err := wire.DecodeRun(body); r.URL.Path != "/run" || err != nil {
+				t.Errorf("%s: %v", r.URL.Path, err)
+			}
+			got := wire.ParseAbout(r.Header.Get(wire.HeaderAttempt), r.Header.Get(wire.HeaderInstant), r.Header.Get(wire.HeaderCause))
+			if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); got != want {
+				t.Errorf("the executor was told %+v, want %+v", got, want)
+			}
+			c.answer(w, r)
+		}))
+		if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != c.kind {
+			t.Errorf("it %s: kind %d (%s), want %d", c.name, a.Kind, a.Message, c.kind)
 		}
-	}
-	got := exec.Received()
-	if len(got) == 0 {
-		t.Fatal("nothing was received")
-	}
-	for _, r := range got {
-		if want := (wire.About{Attempt: 2, Instant: 1800000000, Cause: "retry"}); r.Run.About != want {
-			t.Errorf("the executor was told %+v, want %+v", r.Run.About, want)
-		}
+		exec.Close()
 	}
 }
 

@@ -141,6 +141,9 @@ func TestSmallRequests(t *testing.T) {
 		if k, err := DecodeKill([]byte(bad)); err == nil {
 			t.Errorf("DecodeKill(%s) = %v, want an error", bad, k)
 		}
+		if b, err := DecodeIdleBeat([]byte(bad)); err == nil {
+			t.Errorf("DecodeIdleBeat(%s) = %v, want an error", bad, b)
+		}
 	}
 	if got, want := string(AppendReply(nil, CodeFailure, "")), `{"code":500,"msg":null,"content":null,"data":null}`; got != want {
 		t.Error(got)
