@@ -1,258 +1,292 @@
 package main
 
 import (
-	"encoding/json"
+	"bufio"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
 	"github.com/tickring/tickring/manifest"
 )
 
-// Bounds of a part of a file: the API takes no more at once, and answers with more
-// than it is given.
-const (
-	partJobs  = api.MaxApplyJobs
-	partApps  = api.MaxApplyApps
-	partBytes = 1 << 20
-)
-
-// applying is one apply of any number of jobs: all parts are checked before the
-// first is stored, so what is wrong anywhere in the file changes nothing.
-type applying struct {
-	e     *Env
-	cl    *client.Client
-	set   string
-	prune bool
-	apps  []api.AppSpec
-	jobs  []api.JobSpec
-	at    map[string]int // of an app in apps
-	res   api.ApplyResult
+type applyCmd struct {
+	File   []string `short:"f" required:"" placeholder:"FILE|DIR|-" help:"What to apply: files, folders, or - for standard input."`
+	DryRun bool     `help:"Say what would change, and change nothing."`
+	Prune  bool     `help:"Delete what the file's set made and the file does not name any more; lists it first and asks."`
+	Yes    bool     `help:"Do not ask."`
 }
 
-func newApplying(e *Env, cl *client.Client, doc *manifest.Document, prune bool) *applying {
-	a := &applying{e: e, cl: cl, set: doc.Set, prune: prune, at: map[string]int{}}
-	for i, app := range doc.Apps {
-		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
-		a.at[app.Spec.Name] = i
-	}
-	for _, j := range doc.Jobs {
-		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
-	}
-	a.res.Apps, a.res.Jobs = make([]api.AppResult, len(a.apps)), make([]api.JobResult, len(a.jobs))
-	for i := range a.apps {
-		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
-	}
-	return a
+// applied is what apply -o json prints; its shape is stable.
+type applied struct {
+	Applied bool         `json:"applied"`
+	Apps    []appliedApp `json:"apps"`
+	Jobs    []appliedJob `json:"jobs"`
 }
 
-// spanOfJobs is some of the jobs, from, up to and without to.
-type spanOfJobs struct{ from, to int }
-
-// parts cuts the jobs into spans that a request takes.
-func (a *applying) parts() []spanOfJobs {
-	var list []spanOfJobs
-	s, size := spanOfJobs{}, 0
-	for i := range a.jobs {
-		raw, err := json.Marshal(&a.jobs[i])
-		if err != nil { // the request says so
-			raw = nil
-		}
-		if s.to-s.from == partJobs || s.to > s.from && size+len(raw) > partBytes {
-			list, s, size = append(list, s), spanOfJobs{i, i}, 0
-		}
-		s.to, size = i+1, size+len(raw)
-	}
-	if s.to > s.from {
-		list = append(list, s)
-	}
-	return list
+type appliedApp struct {
+	Name   string     `json:"name"`
+	Change string     `json:"change"`
+	Error  *api.Error `json:"error,omitempty"`
 }
 
-// small reports that all fits into one request, which checks and stores at once.
-func (a *applying) small() bool { return !a.prune && len(a.parts()) <= 1 && len(a.apps) <= partApps }
+type appliedJob struct {
+	App      string     `json:"app"`
+	Name     string     `json:"name"`
+	ID       int32      `json:"id"`
+	Change   string     `json:"change"`
+	Error    *api.Error `json:"error,omitempty"`
+	Withheld bool       `json:"withheld,omitempty"`
+}
 
-// ask makes one request and puts its answer in place. One whose answer is too long,
-// or too late, is halved.
-func (a *applying) ask(first bool, apps []int, s spanOfJobs, dry bool) error {
-	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
-	for _, i := range apps {
-		body.Apps = append(body.Apps, a.apps[i])
+func (c *applyCmd) Run(env *Env) error {
+	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: os.ReadFile})
+	if err != nil {
+		return badManifest(err)
 	}
-	res, err := part(a.e, first, func() (api.ApplyResult, error) { return a.cl.Apply(a.e.Ctx, body) })
-	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
-		half := s.from + n/2
-		if err := a.ask(first, apps, spanOfJobs{s.from, half}, dry); err != nil {
-			return err
-		}
-		return a.ask(false, apps, spanOfJobs{half, s.to}, dry)
+	for _, w := range doc.Warnings {
+		env.notef("warning: %s\n", oneLine(w.Error()))
+	}
+	if c.Prune && doc.Set == "" {
+		return usagef("--prune needs the manifest to say its set: only what a set made is deleted")
+	}
+	e, err := env.connect()
+	if err != nil {
+		return err
+	}
+	tell := e.progress()
+	res, err := parts.Apply(e.Ctx, e.Client, doc, parts.Options{Prune: c.Prune, DryRun: c.DryRun,
+		Sure: func(would *api.ApplyResult) (bool, error) {
+			tell.end()
+			return c.ask(e.Env, would)
+		},
+		Say: func(done, of int, what string) { tell.say("%d of %s %s", done, plural(of, "job"), what) },
+	})
+	tell.end()
+	if cut, ok := errors.AsType[*parts.Cut](err); ok {
+		return c.cutOff(e.Env, cut)
 	}
 	if err != nil {
 		return err
 	}
-	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from {
-		return fmt.Errorf("the server answered of %d apps and %d jobs, and was asked of %d and %d", len(res.Apps), len(res.Jobs), len(apps), s.to-s.from)
+	if err := e.show(appliedOf(&res), func() { c.print(e.Env, doc, &res) }); err != nil {
+		return err
 	}
-	for k, i := range apps {
-		a.res.Apps[i] = res.Apps[k]
-	}
-	copy(a.res.Jobs[s.from:], res.Jobs)
-	a.res.Applied = a.res.Applied || res.Applied
-	return nil
+	return exitWith(c.exit(&res))
 }
 
-// tooMuch reports that a server was there, and what is before it gave no answer of
-// its own: it was too long, or came too late.
-func tooMuch(err error) bool {
-	_, refused := errors.AsType[*client.Error](err)
-	return !refused && !errors.Is(err, client.ErrNoAnswer)
-}
-
-// allApps are the apps of the file, by their places.
-func (a *applying) allApps() []int {
-	list := make([]int, len(a.apps))
-	for i := range list {
-		list[i] = i
+func (c *applyCmd) cutOff(e *Env, cut *parts.Cut) error {
+	if cut.ToBeDeleted > 0 {
+		return e.cutOff(cut.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are",
+			cut.Deleted, plural(cut.ToBeDeleted, "job")), "the same command")
 	}
-	return list
+	return e.cutOff(cut.Err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are",
+		cut.Stored, plural(cut.Jobs, "job"), min(api.MaxApplyJobs, cut.Jobs-cut.Stored)),
+		"the same command: what is as the file says is left alone")
 }
 
-// used are the apps of the file that some jobs belong to.
-func (a *applying) used(s spanOfJobs) []int {
-	var list []int
-	for i := range a.jobs[s.from:s.to] {
-		if at, is := a.at[a.jobs[s.from+i].App]; is && !slices.Contains(list, at) {
-			list = append(list, at)
+// badManifest makes what is wrong with a file a matter of usage.
+func badManifest(err error) error {
+	return &exitError{exitUsage, err}
+}
+
+// ask lists what would be deleted, and asks whether to go on.
+func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
+	var names []string
+	for _, j := range res.Jobs {
+		if j.Change == "deleted" {
+			names = append(names, j.App+"/"+j.Name)
 		}
 	}
-	return list
+	for _, a := range res.Apps {
+		if a.Change == "deleted" {
+			names = append(names, a.Name+" (app)")
+		}
+	}
+	if len(names) == 0 || c.Yes {
+		return true, nil
+	}
+	e.notef("to be deleted:\n")
+	for _, name := range names {
+		e.notef("  - %s\n", name)
+	}
+	if slices.Contains(c.File, "-") || !terminal(e.Stdin) {
+		return false, usagef("--prune deletes %s: say --yes to do so", plural(len(names), "thing"))
+	}
+	e.notef("delete %s? [y/N] ", plural(len(names), "thing"))
+	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		e.notef("nothing was changed\n")
+		return false, exitWith(exitRefused)
+	}
+	return true, nil
 }
 
-// check asks what would become of all, and changes nothing.
-func (a *applying) check() error {
-	tell := a.e.progress()
-	defer tell.end()
-	first := true
-	for apps := range slices.Chunk(a.allApps(), partApps) {
-		if err := a.ask(first, apps, spanOfJobs{}, true); err != nil {
-			return err
+// exit is the worst of what was refused.
+func (c *applyCmd) exit(res *api.ApplyResult) int {
+	code := exitDone
+	note := func(err *api.Error) {
+		if err != nil && code == exitDone {
+			code = exitOfCode(err.Code)
 		}
-		first = false
 	}
-	for _, s := range a.parts() {
-		if err := a.ask(first, a.used(s), s, true); err != nil {
-			return err
-		}
-		first = false
-		tell.say("%d of %s checked", s.to, plural(len(a.jobs), "job"))
+	for _, a := range res.Apps {
+		note(a.Error)
 	}
-	if !a.prune {
-		return nil
+	for _, j := range res.Jobs {
+		note(j.Error)
 	}
-	return a.left()
+	return code
 }
 
-// left lists what the set made and the file does not name, as what is to be deleted.
-func (a *applying) left() error {
-	named := make(map[string]bool, len(a.jobs))
-	for i := range a.jobs {
-		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
+func appliedOf(res *api.ApplyResult) applied {
+	out := applied{Applied: res.Applied, Apps: make([]appliedApp, len(res.Apps)), Jobs: make([]appliedJob, len(res.Jobs))}
+	for i, a := range res.Apps {
+		out.Apps[i] = appliedApp{a.Name, a.Change, a.Error}
 	}
-	for params := (api.ListJobsParams{Set: a.set, Limit: 100}); ; {
-		page, err := part(a.e, false, func() (api.JobPage, error) { return a.cl.ListJobs(a.e.Ctx, params) })
-		if err != nil {
-			return err
+	for i, j := range res.Jobs {
+		out.Jobs[i] = appliedJob{j.App, j.Name, j.ID, j.Change, j.Error, j.Withheld}
+	}
+	return out
+}
+
+// marks stand before what changes.
+var marks = map[string]string{"created": "+", "updated": "~", "deleted": "-", "refused": "!"}
+
+// shownChanges bounds how many lines apply prints.
+const shownChanges = 200
+
+func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
+	now := time.Now()
+	counts := map[string]int{}
+	rows := [][]string{}
+	for i, a := range res.Apps {
+		counts[a.Change]++
+		mark := marks[a.Change]
+		if mark == "" {
+			continue
 		}
-		for i := range page.Jobs {
-			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
-				a.res.Jobs = append(a.res.Jobs, api.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
+		lines := []string{""}
+		switch {
+		case a.Error != nil:
+			lines = []string{place(a.Error, appPos(doc, i))}
+		case a.Old != nil && a.New != nil:
+			lines = e.appDiff(a.Old, a.New)
+		}
+		rows = append(rows, changeRows(mark+" "+a.Name+" (app)", lines)...)
+	}
+	for i, j := range res.Jobs {
+		counts[j.Change]++
+		mark := marks[j.Change]
+		if mark == "" {
+			continue
+		}
+		lines := []string{""}
+		switch {
+		case j.Error != nil:
+			lines = []string{place(j.Error, jobPos(doc, i))}
+		case j.Old != nil && j.New != nil:
+			lines = e.diffLines(manifest.Diff(j.Old, j.New))
+			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
+				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
 		}
-		if params.After = page.Next; params.After == 0 {
+		rows = append(rows, changeRows(mark+" "+j.App+"/"+j.Name, lines)...)
+	}
+	if len(rows) > shownChanges {
+		rows = append(rows[:shownChanges], []string{fmt.Sprintf("… and %d more lines; all with -o json", len(rows)-shownChanges)})
+	}
+	table(e.Stdout, rows)
+	verb := map[string]string{"created": "created", "updated": "changed", "deleted": "deleted", "refused": "refused", "unchanged": "unchanged"}
+	if !res.Applied {
+		verb["created"], verb["updated"], verb["deleted"] = "to create", "to change", "to delete"
+	}
+	var sums []string
+	for _, change := range []string{"refused", "updated", "created", "deleted", "unchanged"} {
+		if n := counts[change]; n > 0 {
+			sums = append(sums, fmt.Sprintf("%d %s", n, verb[change]))
+		}
+	}
+	if len(sums) == 0 {
+		sums = []string{"nothing to do"}
+	}
+	text := strings.Join(sums, ", ")
+	switch {
+	case counts["refused"] > 0 && !res.Applied:
+		text += ": nothing was changed"
+	case c.DryRun && counts["updated"]+counts["created"]+counts["deleted"] > 0:
+		text += "   do it: leave out --dry-run"
+	}
+	e.printf("%s\n", text)
+	for _, j := range res.Jobs {
+		if j.Error != nil && j.Error.Field == "app" && j.Error.Code == string(core.CodeNotFound) {
+			e.printf("an app that is not there yet goes into the same file: apps: [{name: %s}]\n", oneLine(j.App))
 			break
 		}
 	}
-	apps, err := a.e.apps()
-	for i := range apps {
-		if _, is := a.at[apps[i].Name]; !is && apps[i].Set == a.set {
-			a.res.Apps = append(a.res.Apps, api.AppResult{Name: apps[i].Name, Change: "deleted"})
-		}
-	}
-	return err
 }
 
-func (a *applying) refused() bool {
-	return slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
-		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
+func changeRows(name string, lines []string) [][]string {
+	var rows [][]string
+	for i, line := range lines {
+		if i > 0 {
+			name = ""
+		}
+		rows = append(rows, []string{name, line})
+	}
+	return rows
 }
 
-// store makes it so, part by part. Where that ends before its end it says what was
-// made; to say the same again goes on, for what is as wanted is left alone.
-func (a *applying) store() error {
-	tell := a.e.progress()
-	defer tell.end()
-	stopped := func(done int, err error) error {
-		return a.e.cutOff(err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are", done, plural(len(a.jobs), "job"), min(partJobs, len(a.jobs)-done)),
-			"the same command: what is as the file says is left alone")
+func appPos(doc *manifest.Document, i int) manifest.Pos {
+	if i < len(doc.Apps) {
+		return doc.Apps[i].Pos
 	}
-	for apps := range slices.Chunk(a.allApps(), partApps) {
-		if err := a.ask(false, apps, spanOfJobs{}, false); err != nil {
-			return stopped(0, err)
-		}
-	}
-	for _, s := range a.parts() {
-		if err := a.ask(false, nil, s, false); err != nil {
-			return stopped(s.from, err)
-		}
-		tell.say("%d of %s stored", s.to, plural(len(a.jobs), "job"))
-	}
-	if !a.prune || a.refused() {
-		return nil
-	}
-	gone := a.res.Jobs[len(a.jobs):]
-	for i := range gone {
-		if err := a.remove(&gone[i]); err != nil {
-			return a.e.cutOff(err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are", i, plural(len(gone), "job")), "the same command")
-		}
-		tell.say("%d of %s deleted", i+1, plural(len(gone), "job"))
-	}
-	for i := range a.res.Apps[len(a.apps):] {
-		app := &a.res.Apps[len(a.apps)+i]
-		_, err := part(a.e, false, func() (api.AppResult, error) { return a.cl.DeleteApp(a.e.Ctx, app.Name) })
-		if app.Error, err = refusedOf(err); err != nil {
-			return err
-		}
-		if app.Error != nil {
-			app.Change = "refused"
-		}
-	}
-	return nil
+	return manifest.Pos{}
 }
 
-// remove deletes one job as it was listed: one that was changed since stays.
-func (a *applying) remove(j *api.JobResult) error {
-	rev := j.Rev
-	_, err := part(a.e, false, func() (api.JobResult, error) {
-		return a.cl.DeleteJob(a.e.Ctx, j.App, j.Name, api.DeleteJobParams{IfRev: &rev})
-	})
-	if j.Error, err = refusedOf(err); j.Error != nil {
-		j.Change = "refused"
+func jobPos(doc *manifest.Document, i int) manifest.Pos {
+	if i < len(doc.Jobs) {
+		return doc.Jobs[i].Pos
 	}
-	return err
+	return manifest.Pos{}
 }
 
-// refusedOf is what was refused of one thing; what is not there any more was done by
-// somebody faster. Any other error ends the command.
-func refusedOf(err error) (*api.Error, error) {
-	r, is := errors.AsType[*client.Error](err)
-	switch {
-	case !is:
-		return nil, err
-	case r.Code == string(core.CodeNotFound):
-		return nil, nil
+// place is an error with its place in the file.
+func place(err *api.Error, at manifest.Pos) string {
+	text := (&core.Error{Field: err.Field, Value: err.Value, Reason: err.Message}).Error()
+	if at.File != "" {
+		text += fmt.Sprintf("   (%s:%d)", at.File, at.Line)
 	}
-	return r, nil
+	return text
+}
+
+func (e *Env) appDiff(before, after *api.App) []string {
+	lines := e.diffLines(manifest.DiffApp(before, after))
+	if len(lines) == 1 && lines[0] == "" {
+		return []string{"token changed"} // the only thing that is not shown
+	}
+	return lines
+}
+
+func (e *Env) diffLines(changes []manifest.FieldChange) []string {
+	var lines []string
+	for _, c := range changes {
+		switch {
+		case c.Old == "":
+			lines = append(lines, c.Path+"  set to "+e.cut(c.New, 100))
+		case c.New == "":
+			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> left out")
+		default:
+			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> "+e.cut(c.New, 100))
+		}
+	}
+	if len(lines) == 0 {
+		return []string{""}
+	}
+	return lines
 }

@@ -163,7 +163,7 @@ func TestApplyInParts(t *testing.T) {
 	} else {
 		says("prune", out, "600 deleted, 1101 unchanged")
 	}
-	if p.most > partJobs {
+	if p.most > api.MaxApplyJobs {
 		t.Errorf("%d jobs in one request", p.most)
 	}
 }

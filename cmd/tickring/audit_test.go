@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,8 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 }
 
 // TestPagesAreSummed: an audit and a replan ask for page after page; what is cut
-// off says what was done, and the command that goes on.
+// off says what was done, and the command that goes on. Of what could not be looked
+// at, 50 on each of these pages, a hundred are named.
 func TestPagesAreSummed(t *testing.T) {
 	from, to := "2026-11-20T12:00:00Z", "2026-11-20T13:00:00Z"
 	for name, c := range map[string]struct {
@@ -68,9 +70,16 @@ func TestPagesAreSummed(t *testing.T) {
 		"replan":        {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to what is planned ahead", "3 sent again"}, nil},
 		"replan cut off": {[]string{"replan", "--from", from}, true, exitRefused, []string{"20 jobs", "2 sent again"},
 			[]string{"20 jobs are done", "go on with: tickring replan --from " + from + " --after p2\n"}},
+		"audit, not of all":  {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs"}, nil},
+		"replan, not of all": {[]string{"replan", "--from", from}, false, exitFailed, []string{"30 jobs"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := map[string]string{"": "p1", "p1": "p2"}
+			var failed []string
+			named := 0
+			if strings.HasSuffix(name, "not of all") {
+				failed, named = slices.Repeat([]string{"shop/sweep: the store did not answer"}, 50), 100
+			}
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				after := r.URL.Query().Get("after")
@@ -87,10 +96,10 @@ func TestPagesAreSummed(t *testing.T) {
 					return
 				}
 				if r.Method == http.MethodPost {
-					answer(w, api.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Next: next[after]})
+					answer(w, api.ReplanResult{Jobs: 10, Demanded: 30, Missing: 1, Sent: 1, Failed: failed, Next: next[after]})
 					return
 				}
-				answer(w, api.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Next: next[after]})
+				answer(w, api.Audit{Jobs: 10, Demanded: 30, OnTime: 29, Unaccounted: 1, Failed: failed, Next: next[after]})
 			}))
 			defer s.Close()
 			var out, errs bytes.Buffer
@@ -103,6 +112,9 @@ func TestPagesAreSummed(t *testing.T) {
 				if !strings.Contains(out.String(), says) {
 					t.Errorf("it does not say %q:\n%s", says, out.String())
 				}
+			}
+			if n := strings.Count(out.String(), "not looked at: "); n != named {
+				t.Errorf("%d are named, want %d", n, named)
 			}
 			for _, says := range c.errors {
 				if !strings.Contains(errs.String(), says) {

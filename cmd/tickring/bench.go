@@ -36,10 +36,8 @@ func (c *BenchServeCmd) Run(e *Env) error {
 	if err != nil {
 		return err
 	}
-	if e.json() {
-		return e.printJSON(rows)
-	}
-	return nil
+	return e.show(rows, func() {
+	})
 }
 
 func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) error {

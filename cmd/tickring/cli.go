@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -209,6 +207,10 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		fmt.Fprintln(stderr, "tickring: --output: only get prints yaml; allowed are text, json")
 		return exitUsage
 	}
+	if err := command.BindToProvider(e.connect); err != nil {
+		fmt.Fprintln(stderr, "tickring:", err)
+		return exitFailed
+	}
 	err = command.Run(e)
 	if text := e.errorText(err); text != "" {
 		fmt.Fprintln(stderr, "tickring:", text)
@@ -229,60 +231,18 @@ func (e *Env) errorText(err error) string {
 	return err.Error() + e.nameHint(err)
 }
 
-// release is the version of this source.
-const release = "0.1"
-
-// version is the release, with the commit it was built from where the build
-// knows it.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return release
-	}
-	return versionOf(info)
-}
-
-func versionOf(info *debug.BuildInfo) string {
-	var commit, changed string
-	for _, s := range info.Settings {
-		switch {
-		case s.Key == "vcs.revision":
-			commit = s.Value[:min(len(s.Value), 12)]
-		case s.Key == "vcs.modified" && s.Value == "true":
-			changed = ", changed"
-		}
-	}
-	// A module that was installed by its version says no revision, but a
-	// pseudo-version ends with one.
-	if parts := strings.Split(info.Main.Version, "-"); commit == "" && len(parts) > 1 && len(parts[len(parts)-1]) == 12 {
-		commit = parts[len(parts)-1]
-	}
-	if commit == "" {
-		return release
-	}
-	return release + " (" + commit + changed + ")"
-}
-
-type versionCmd struct{}
-
-func (c *versionCmd) Run(e *Env) error {
-	if e.json() {
-		return e.printJSON(map[string]string{"version": version()})
-	}
-	e.printf("tickring %s\n", version())
-	return nil
-}
-
-type schemaCmd struct{}
-
-func (c *schemaCmd) Run(e *Env) error {
-	e.printf("%s\n", strings.TrimRight(string(manifest.Schema()), "\n"))
-	return nil
-}
-
 func (e *Env) json() bool { return e.Output == "json" }
 
 func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+
+// show prints what was asked for: v for programs, or what say says to people.
+func (e *Env) show(v any, say func()) error {
+	if e.json() {
+		return e.printJSON(v)
+	}
+	say()
+	return nil
+}
 
 // notef tells people what a program that reads stdout need not know.
 func (e *Env) notef(format string, args ...any) { fmt.Fprintf(e.Stderr, format, args...) }

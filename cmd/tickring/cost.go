@@ -112,41 +112,39 @@ func (c *costCmd) Run(e *Env) error {
 		res.DollarsPerMillion = res.JobsPerMonth / used.Fires * 1e6
 		res.BehindURL = cost.Sum(p.Bill(cost.Jobs(counts, d.FunctionURL()).Plus(least))) / used.Fires * 1e6
 	}
-	if e.json() {
-		return e.printJSON(res)
-	}
-	rows := [][]string{{"A MONTH", "AMOUNT", "", "DOLLARS"}}
-	bill := func(of string, lines []cost.Line) {
-		for _, l := range lines {
-			rows = append(rows, []string{of + ": " + l.What, count(l.Amount), l.Unit, cost.Dollars(l.Dollars)})
+	return e.show(res, func() {
+		rows := [][]string{{"A MONTH", "AMOUNT", "", "DOLLARS"}}
+		bill := func(of string, lines []cost.Line) {
+			for _, l := range lines {
+				rows = append(rows, []string{of + ": " + l.What, count(l.Amount), l.Unit, cost.Dollars(l.Dollars)})
+			}
 		}
-	}
-	bill("idle", res.Idle)
-	if len(jobs) > 0 {
-		bill(fmt.Sprintf("%d jobs", len(jobs)), res.Jobs)
-	}
-	table(e.Stdout, append(rows, []string{"in all", "", "", cost.Dollars(res.DollarsPerMonth)}))
-	if used.Fires > 0 {
-		e.printf("%s fires a month, %s a million", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
-		if d.HTTPAPI {
-			e.printf(" behind an HTTP API; behind a function URL %s", cost.Dollars(res.BehindURL))
+		bill("idle", res.Idle)
+		if len(jobs) > 0 {
+			bill(fmt.Sprintf("%d jobs", len(jobs)), res.Jobs)
+		}
+		table(e.Stdout, append(rows, []string{"in all", "", "", cost.Dollars(res.DollarsPerMonth)}))
+		if used.Fires > 0 {
+			e.printf("%s fires a month, %s a million", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
+			if d.HTTPAPI {
+				e.printf(" behind an HTTP API; behind a function URL %s", cost.Dollars(res.BehindURL))
+			}
+			if c.Provision {
+				e.printf("; on demand, as they are, %s", cost.Dollars(res.OnDemand))
+			}
+			e.printf("\n")
 		}
 		if c.Provision {
-			e.printf("; on demand, as they are, %s", cost.Dollars(res.OnDemand))
+			rows := [][]string{{"CAPACITY", "WRITES/S", "READS/S"}}
+			for _, of := range res.Capacity {
+				rows = append(rows, []string{of.Of, fmt.Sprintf("%.1f", of.Write), fmt.Sprintf("%.1f", of.Read)})
+			}
+			table(e.Stdout, rows)
+			e.printf("-c tickring:provisioned=%s\n", res.Provisioned)
+			e.printf("Of fires that come anywhere in the minute (jitter: 59s where they all come at its beginning), evenly all day, with %.0f %% used.\n", 100*cost.UsedEvenly)
 		}
-		e.printf("\n")
-	}
-	if c.Provision {
-		rows := [][]string{{"CAPACITY", "WRITES/S", "READS/S"}}
-		for _, of := range res.Capacity {
-			rows = append(rows, []string{of.Of, fmt.Sprintf("%.1f", of.Write), fmt.Sprintf("%.1f", of.Read)})
-		}
-		table(e.Stdout, rows)
-		e.printf("-c tickring:provisioned=%s\n", res.Provisioned)
-		e.printf("Of fires that come anywhere in the minute (jitter: 59s where they all come at its beginning), evenly all day, with %.0f %% used.\n", 100*cost.UsedEvenly)
-	}
-	e.printf("Prices of us-east-1, %s; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n", map[bool]string{false: "on demand", true: "provisioned tables"}[c.Provision])
-	return nil
+		e.printf("Prices of us-east-1, %s; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n", map[bool]string{false: "on demand", true: "provisioned tables"}[c.Provision])
+	})
 }
 
 // count is a number as people read it.

@@ -51,7 +51,7 @@ func (e *Env) nameHint(err error) string {
 	}
 	var names []string
 	if m[1] == "app" {
-		apps, err := e.apps()
+		apps, err := (&conn{e, e.found}).apps()
 		if err != nil {
 			return ""
 		}

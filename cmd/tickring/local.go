@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -135,15 +136,6 @@ func adminToken(getenv func(string) (string, bool)) string {
 	return token
 }
 
-func firstOf(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
 // readLine is the text of a small file; empty if it cannot be read.
 func readLine(path string) string {
 	data, err := os.ReadFile(path)
@@ -188,6 +180,17 @@ func (e *Env) api() (*client.Client, error) {
 		return nil, usagef("%w", err)
 	}
 	return e.found, nil
+}
+
+// conn is what a command has of the world, and the server that it asks.
+type conn struct {
+	*Env
+	*client.Client
+}
+
+func (e *Env) connect() (*conn, error) {
+	cl, err := e.api()
+	return &conn{e, cl}, err
 }
 
 // server is where the server is, and the token for it: of a stack, or as
@@ -267,5 +270,5 @@ func (e *Env) actor() string {
 		}
 		return r
 	}, name)
-	return firstOf(name[:min(len(name), 64)], "cli")
+	return cmp.Or(name[:min(len(name), 64)], "cli")
 }

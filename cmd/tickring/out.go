@@ -30,6 +30,16 @@ func table(w io.Writer, rows [][]string) {
 	}
 }
 
+// card is a table of names and what they are; its first row says of what.
+type card [][]string
+
+// add leaves out what is empty.
+func (c *card) add(name, value string) {
+	if value != "" {
+		*c = append(*c, []string{"  " + name, value})
+	}
+}
+
 // oneLine is text that cannot break a table or steer a terminal.
 func oneLine(text string) string {
 	return strings.Map(func(r rune) rune {
@@ -240,4 +250,18 @@ func plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// spanOf reads the two ends of a span in the past; empty ends stay open.
+func (e *Env) spanOf(from, to, zone string) (f, t time.Time, err error) {
+	now, loc := time.Now(), e.zone(zone)
+	if from != "" {
+		if f, err = parseTime("from", from, loc, now, true); err != nil {
+			return
+		}
+	}
+	if to != "" {
+		t, err = parseTime("to", to, loc, now, true)
+	}
+	return
 }

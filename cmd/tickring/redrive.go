@@ -13,14 +13,10 @@ type redriveCmd struct {
 	Unread bool `name:"drop-unread" help:"Also remove letters that cannot be read: look at them first, with -o json."`
 }
 
-func (c *redriveCmd) Run(e *Env) error {
-	cl, err := e.api()
-	if err != nil {
-		return err
-	}
+func (c *redriveCmd) Run(e *conn) error {
 	sum := api.RedriveResult{Letters: []api.DeadLetter{}}
 	for after := ""; ; {
-		res, err := cl.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after})
+		res, err := e.Redrive(e.Ctx, api.RedriveRequest{DryRun: c.DryRun, Drop: c.Drop, Unread: c.Unread, After: after})
 		if err != nil {
 			return err
 		}
@@ -30,40 +26,38 @@ func (c *redriveCmd) Run(e *Env) error {
 			break
 		}
 	}
-	if e.json() {
-		return e.printJSON(sum)
-	}
-	if len(sum.Letters) == 0 {
-		e.printf("there are no dead letters\n")
-		return nil
-	}
-	sent := "sent again"
-	if c.DryRun {
-		sent = "would be sent again"
-	}
-	unreadable := 0
-	for i := range sum.Letters {
-		l := &sum.Letters[i]
-		e.printf("%s   %s\n", e.full(l.At, ""), l.Reason)
-		if len(l.Fires) == 0 {
-			unreadable++
-			e.printf("   it cannot be read: %s\n", e.firstLine(l.Text))
+	return e.show(sum, func() {
+		if len(sum.Letters) == 0 {
+			e.printf("there are no dead letters\n")
+			return
 		}
-		for _, f := range l.Fires {
-			what := sent
-			if f.Why != "" {
-				what = "left: " + f.Why
+		sent := "sent again"
+		if c.DryRun {
+			sent = "would be sent again"
+		}
+		unreadable := 0
+		for i := range sum.Letters {
+			l := &sum.Letters[i]
+			e.printf("%s   %s\n", e.full(l.At, ""), l.Reason)
+			if len(l.Fires) == 0 {
+				unreadable++
+				e.printf("   it cannot be read: %s\n", e.firstLine(l.Text))
 			}
-			e.printf("   %s   %s   %s\n", cmp.Or(f.Job, fmt.Sprintf("job %d", f.JobID)), e.full(f.ScheduledAt, ""), what)
+			for _, f := range l.Fires {
+				what := sent
+				if f.Why != "" {
+					what = "left: " + f.Why
+				}
+				e.printf("   %s   %s   %s\n", cmp.Or(f.Job, fmt.Sprintf("job %d", f.JobID)), e.full(f.ScheduledAt, ""), what)
+			}
 		}
-	}
-	e.printf("%s: %d %s, %d left", plural(len(sum.Letters), "dead letter"), sum.Sent, sent, sum.Left)
-	if unreadable > 0 {
-		e.printf(", %d cannot be read", unreadable)
-	}
-	if sum.Dropped > 0 {
-		e.printf("; %d removed", sum.Dropped)
-	}
-	e.printf("\n")
-	return nil
+		e.printf("%s: %d %s, %d left", plural(len(sum.Letters), "dead letter"), sum.Sent, sent, sum.Left)
+		if unreadable > 0 {
+			e.printf(", %d cannot be read", unreadable)
+		}
+		if sum.Dropped > 0 {
+			e.printf("; %d removed", sum.Dropped)
+		}
+		e.printf("\n")
+	})
 }

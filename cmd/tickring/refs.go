@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
 )
 
 // kind is what a name on the command line names.
@@ -41,7 +42,7 @@ func kindOf(text string) kind {
 }
 
 // jobName is the app and name of a job; a number is looked up.
-func (e *Env) jobName(text string) (app, name string, err error) {
+func (e *conn) jobName(text string) (app, name string, err error) {
 	app, name, ok := strings.Cut(text, "/")
 	if !ok {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
@@ -57,30 +58,32 @@ func (e *Env) jobName(text string) (app, name string, err error) {
 }
 
 // job reads a job by app/name or number.
-func (e *Env) job(text string) (api.Job, error) {
-	c, err := e.api()
-	if err != nil {
-		return api.Job{}, err
-	}
+func (e *conn) job(text string) (api.Job, error) {
 	if !strings.Contains(text, "/") {
 		if _, err := strconv.ParseInt(text, 10, 32); err != nil {
 			return api.Job{}, core.Invalid("job", text, "a job is written app/name, or as its number")
 		}
-		return c.GetJobByNumber(e.Ctx, text)
+		return e.GetJobByNumber(e.Ctx, text)
 	}
 	app, name, err := e.jobName(text)
 	if err != nil {
 		return api.Job{}, err
 	}
-	return c.GetJob(e.Ctx, app, name)
+	return e.GetJob(e.Ctx, app, name)
+}
+
+// zoneOf is the zone of a job. One that is asked for by its number may be deleted: its
+// runs stay.
+func (e *conn) zoneOf(job string) (string, error) {
+	j, err := e.job(job)
+	if exitOf(err) == exitNotFound && !strings.Contains(job, "/") {
+		err = nil
+	}
+	return j.Schedule.Timezone, err
 }
 
 // run reads a run by ID, as app/name@instant, or as app/name#key.
-func (e *Env) run(text string) (api.Run, error) {
-	c, err := e.api()
-	if err != nil {
-		return api.Run{}, err
-	}
+func (e *conn) run(text string) (api.Run, error) {
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
 	how := core.Invalid("run", text, "a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
@@ -91,7 +94,7 @@ func (e *Env) run(text string) (api.Run, error) {
 		if _, err := core.ParseRunID(text); err != nil {
 			return api.Run{}, how
 		}
-		run, err := c.GetRun(e.Ctx, text)
+		run, err := e.GetRun(e.Ctx, text)
 		return run, notRun(err, text)
 	}
 	app, name, err := e.jobName(job)
@@ -99,9 +102,9 @@ func (e *Env) run(text string) (api.Run, error) {
 		return api.Run{}, err
 	}
 	if byInstant {
-		return c.GetRunAt(e.Ctx, app, name, at)
+		return e.GetRunAt(e.Ctx, app, name, at)
 	}
-	return c.GetRunByKey(e.Ctx, app, name, key)
+	return e.GetRunByKey(e.Ctx, app, name, key)
 }
 
 // notRun adds to what is not there under a number what the ID of a run looks like.
@@ -114,20 +117,16 @@ func notRun(err error, text string) error {
 }
 
 // jobs reads all jobs of an app, or of all.
-func (e *Env) jobs(app string, last bool) ([]api.Job, error) {
-	c, err := e.api()
-	if err != nil {
-		return nil, err
-	}
+func (e *conn) jobs(app string, last bool) ([]api.Job, error) {
 	jobs := []api.Job{}
 	params := api.ListJobsParams{App: app, Last: last, Limit: 1000}
-	_, err = pages(e, "", pageOf[api.JobPage]{
-		ask: func(string) (api.JobPage, error) { return c.ListJobs(e.Ctx, params) },
-		add: func(page *api.JobPage) string {
+	_, err := pages(e, "", parts.Pages[api.JobPage]{
+		Ask: func(string) (api.JobPage, error) { return e.ListJobs(e.Ctx, params) },
+		Add: func(page *api.JobPage) string {
 			jobs, params.After = append(jobs, page.Jobs...), page.Next
 			return behind(page.Next)
 		},
-		told: func() string { return plural(len(jobs), "job") + " read" },
+		Told: func() string { return plural(len(jobs), "job") + " read" },
 	})
 	return jobs, err
 }
@@ -141,15 +140,18 @@ func behind(job int32) string {
 }
 
 // apps reads all apps.
-func (e *Env) apps() ([]api.App, error) {
-	c, err := e.api()
-	if err != nil {
-		return nil, err
-	}
-	list, err := c.ListApps(e.Ctx)
+func (e *conn) apps() ([]api.App, error) {
+	list, err := e.ListApps(e.Ctx)
 	return list.Apps, err
 }
 
 func covers(p *api.Pause, now time.Time) bool {
 	return p != nil && !now.Before(p.From) && (p.Until.IsZero() || now.Before(p.Until))
+}
+
+func (e *conn) app(name string) (api.App, error) {
+	if err := core.CheckAppName("app", name); err != nil {
+		return api.App{}, err
+	}
+	return e.GetApp(e.Ctx, name)
 }

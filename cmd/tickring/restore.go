@@ -9,20 +9,14 @@ import (
 
 type fenceCmd struct{}
 
-func (c *fenceCmd) Run(e *Env) error {
-	cl, err := e.api()
+func (c *fenceCmd) Run(e *conn) error {
+	res, err := e.Fence(e.Ctx)
 	if err != nil {
 		return err
 	}
-	res, err := cl.Fence(e.Ctx)
-	if err != nil {
-		return err
-	}
-	if e.json() {
-		return e.printJSON(res)
-	}
-	e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
-	return nil
+	return e.show(res, func() {
+		e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
+	})
 }
 
 // restoreFlags are those of restore and takeover, which are one thing: the data
@@ -39,27 +33,25 @@ type (
 	takeoverCmd struct{ restoreFlags }
 )
 
-func (c *restoreCmd) Run(e *Env) error  { return c.run(e, "restored") }
-func (c *takeoverCmd) Run(e *Env) error { return c.run(e, "taken over") }
+func (c *restoreCmd) Run(e *conn) error  { return c.run(e, "restored") }
+func (c *takeoverCmd) Run(e *conn) error { return c.run(e, "taken over") }
 
 // beforeCopy is how long before the moment of a copy an instant may have been
 // due whose message was on its way then.
 const beforeCopy = 15 * time.Minute
 
-func (c *restoreFlags) run(e *Env, done string) error {
-	cl, err := e.api()
-	if err != nil {
-		return err
-	}
+func (c *restoreFlags) run(e *conn, done string) error {
 	req := api.RestoreRequest{LiftJobs: c.LiftJobs, LiftRuns: c.LiftRuns, Again: c.Again}
 	if c.From != "" {
-		if req.From, _, err = e.spanOf(c.From, "now", ""); err != nil {
+		from, _, err := e.spanOf(c.From, "now", "")
+		if err != nil {
 			return err
 		}
+		req.From = from
 	}
 	var sum api.RestoreResult
 	for {
-		res, err := cl.Restore(e.Ctx, req)
+		res, err := e.Restore(e.Ctx, req)
 		if err != nil {
 			if sum.Jobs > 0 {
 				return fmt.Errorf("%w\n%d jobs are done, and nothing works meanwhile: say the same again", err, sum.Jobs)
@@ -73,7 +65,7 @@ func (c *restoreFlags) run(e *Env, done string) error {
 		}
 		req.After, req.From, req.LiftJobs, req.LiftRuns = res.Next, res.From, res.LiftJobs, res.LiftRuns
 	}
-	plan, err := e.replanAll(cl, api.ReplanRequest{From: sum.From.Add(-beforeCopy)})
+	plan, err := e.replanAll(api.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
 		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation, err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
 	}

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+type auditCmd struct {
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
+	From string `default:"24h" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
+	To   string `default:"now" placeholder:"TIME" help:"Up to."`
+	goOn
+}
+
+// goOn is the flag of a command that a failure or Ctrl-C cut off.
+type goOn struct {
+	After string `placeholder:"PLACE" help:"Go on there, as the command that was cut off said; the sums are of the rest."`
+}
+
+// command is the words that go on at a place.
+func (g goOn) command(name, job string, at string, from, to time.Time) []string {
+	words := []string{"tickring", name}
+	if job != "" {
+		words = append(words, job)
+	}
+	words = append(words, "--from", from.UTC().Format(time.RFC3339))
+	if !to.IsZero() {
+		words = append(words, "--to", to.UTC().Format(time.RFC3339))
+	}
+	return append(words, "--after", at)
+}
+
+func (c *auditCmd) Run(e *conn) error {
+	var zone string
+	var err error
+	if c.Job != "" {
+		if kindOf(c.Job) != jobKind {
+			return core.Invalid("job", c.Job, "a job is written app/name, or as its number")
+		}
+		if zone, err = e.zoneOf(c.Job); err != nil {
+			return err
+		}
+	}
+	params := api.AuditParams{Job: c.Job}
+	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
+		return err
+	}
+	a := api.Audit{Skipped: map[string]int64{}}
+	at, err := pages(e, c.After, parts.Pages[api.Audit]{
+		Ask: func(after string) (api.Audit, error) {
+			params.After = after
+			return e.Audit(e.Ctx, params)
+		},
+		Add: func(page *api.Audit) string { return parts.AddAudit(&a, page) },
+		Told: func() string {
+			return fmt.Sprintf("%s audited, %d unaccounted for", plural(a.Jobs, "job"), a.Unaccounted)
+		},
+	})
+	switch {
+	case err != nil && at == c.After:
+		return err
+	case err != nil:
+		if err := c.tell(e.Env, &a, zone); err != nil && exitOf(err) != exitFailed {
+			return err
+		}
+		return e.cutOff(err, "what is said above is of "+plural(a.Jobs, "job")+", and there are more",
+			c.command("audit", c.Job, at, params.From, params.To)...)
+	}
+	return c.tell(e.Env, &a, zone)
+}
+
+// tell prints an audit.
+func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
+	code := exitDone
+	if a.Unaccounted > 0 || a.Overdue > 0 || len(a.Failed) > 0 {
+		code = exitFailed
+	}
+	if e.json() {
+		if err := e.printJSON(a); err != nil {
+			return err
+		}
+		return exitWith(code)
+	}
+	what := cmp.Or(c.Job, plural(a.Jobs, "job"))
+	e.printf("%s, from %s to %s\n", what, e.full(a.From, zone), e.full(a.To, zone))
+	worst := ""
+	if a.Late > 0 {
+		worst = fmt.Sprintf(" (worst %s)", span(time.Duration(a.WorstMs)*time.Millisecond))
+	}
+	var skipped int64
+	var reasons []string
+	for _, reason := range slices.Sorted(maps.Keys(a.Skipped)) {
+		skipped += a.Skipped[reason]
+		reasons = append(reasons, fmt.Sprintf("%s %d", reason, a.Skipped[reason]))
+	}
+	why := ""
+	if len(reasons) > 0 {
+		why = " (" + strings.Join(reasons, ", ") + ")"
+	}
+	nobody := ""
+	if a.NotSent > 0 {
+		nobody = fmt.Sprintf(", %d not sent (no executor)", a.NotSent)
+	}
+	more := ""
+	if a.Overdue > 0 {
+		more += fmt.Sprintf(", %d overdue", a.Overdue)
+	}
+	if a.OutOfReach > 0 {
+		more += fmt.Sprintf(", %d out of reach", a.OutOfReach)
+	}
+	e.printf("%d instants were due: %d sent on time, %d sent more than 1 s late%s%s, %d skipped%s, %d pending%s, %d unaccounted for\n",
+		a.Demanded, a.OnTime, a.Late, worst, nobody, skipped, why, a.Pending, more, a.Unaccounted)
+	for _, m := range a.Missing {
+		for _, at := range m.Missing {
+			e.printf("unaccounted for: %s   %s\n", m.Job, e.full(at, zone))
+		}
+		for _, at := range m.Waiting {
+			e.printf("overdue: %s   %s: tickring run %s@%s says why\n", m.Job, e.full(at, zone), m.Job, at.UTC().Format(time.RFC3339))
+		}
+	}
+	if !a.Behind.IsZero() {
+		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be on its way too, "+
+			"or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
+	}
+	if a.OutOfReach > 0 {
+		e.printf("out of reach: so old that what became of them may be kept no more (a job's keep.days; 30 days once it is deleted)\n")
+	}
+	for _, f := range a.Failed {
+		e.printf("not looked at: %s\n", f)
+	}
+	if a.Partial {
+		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+	}
+	return exitWith(code)
+}

@@ -1,0 +1,251 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/server"
+)
+
+type createCmd struct {
+	Job        string            `arg:"" placeholder:"APP/NAME" help:"app/name; the app is made if it is not there."`
+	Cron       string            `placeholder:"EXPR" help:"Quartz, 6 or 7 fields: '0 30 2 * * ?'." group:"Schedule"`
+	Crontab    string            `placeholder:"EXPR" help:"Unix, 5 fields: '30 2 * * *'." group:"Schedule"`
+	Every      string            `placeholder:"SPAN" help:"10s, 5m, 2h." group:"Schedule"`
+	Offset     string            `placeholder:"SPAN" help:"Of --every; 0s aligns it." group:"Schedule"`
+	FixedDelay string            `placeholder:"SPAN" help:"From the end of the last run." group:"Schedule"`
+	At         string            `placeholder:"TIME" help:"Once: 2026-12-24T18:00, 18:00, 10m." group:"Schedule"`
+	Timezone   string            `aliases:"tz" placeholder:"ZONE" help:"Such as Europe/Berlin; UTC if left out." group:"Schedule"`
+	From       string            `placeholder:"TIME" help:"The first that counts." group:"Schedule"`
+	Until      string            `placeholder:"TIME" help:"The last that counts." group:"Schedule"`
+	Jitter     string            `placeholder:"SPAN" group:"Schedule" help:"Spread over this span."`
+	Call       string            `placeholder:"URL" help:"Call this URL: 'https://example.com/warm', 'GET https://…'." group:"What to run"`
+	Handler    string            `placeholder:"NAME" help:"The handler of an xxl-job executor." group:"What to run"`
+	Params     string            `placeholder:"TEXT" help:"What the handler gets; the body of a call." group:"What to run"`
+	Executor   []string          `placeholder:"ADDRESS" help:"Fixed address of the app, when it is made." group:"What to run"`
+	Timeout    string            `placeholder:"SPAN" help:"End a run after this." group:"Policy"`
+	Retry      int               `placeholder:"N" help:"Attempts after the first." group:"Policy"`
+	RetryDelay string            `placeholder:"SPAN" help:"Between attempts; 30s if left out." group:"Policy"`
+	Backoff    string            `placeholder:"HOW" help:"constant or exponential." group:"Policy"`
+	Misfire    string            `placeholder:"HOW" help:"Late fires: latest, all or skip." group:"Policy"`
+	Grace      string            `placeholder:"SPAN" help:"Later than this is late; 60s if left out." group:"Policy"`
+	Deadline   string            `placeholder:"SPAN" help:"Later than this is skipped." group:"Policy"`
+	Route      string            `placeholder:"HOW" help:"Which executor: ${routes}." group:"Policy"`
+	Block      string            `placeholder:"HOW" help:"serial, discard-later or cover-early." group:"Policy"`
+	Title      string            `placeholder:"TEXT" help:"Free text." group:"Policy"`
+	Label      map[string]string `placeholder:"KEY=VALUE" help:"Labels." group:"Policy"`
+	Paused     bool              `help:"Make it paused." group:"Policy"`
+}
+
+func (c *createCmd) Run(env *Env) error {
+	app, name, found := strings.Cut(c.Job, "/")
+	if !found {
+		return core.Invalid("job", c.Job, "a job is written app/name, such as web/"+cmp.Or(c.Job, "warmup"))
+	}
+	if err := core.CheckAppName("job", app); err != nil {
+		return err
+	}
+	if err := core.CheckName("job", name); err != nil {
+		return err
+	}
+	none := int64(0)
+	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Labels: c.Label, Handler: c.Handler, Params: c.Params,
+		Schedule: api.Schedule{Cron: c.Cron, Crontab: c.Crontab, Every: c.Every, FixedDelay: c.FixedDelay,
+			Timezone: c.Timezone, From: c.From, Until: c.Until, Jitter: c.Jitter},
+		Timeout: c.Timeout, Misfire: c.Misfire, Grace: c.Grace, Deadline: c.Deadline, Route: c.Route, Block: c.Block,
+		Retry: api.Retry{Max: c.Retry, Delay: c.RetryDelay, Backoff: c.Backoff}, IfRev: &none}
+	if c.Offset != "" {
+		spec.Schedule.Offset = &c.Offset
+	}
+	if c.Paused {
+		spec.Paused = &c.Paused
+	}
+	if c.At != "" {
+		loc, err := time.LoadLocation(c.Timezone)
+		if err != nil {
+			return core.Invalid("timezone", c.Timezone, "an IANA name such as Europe/Berlin is expected")
+		}
+		at, err := parseTime("at", c.At, loc, time.Now(), false)
+		if err != nil {
+			return err
+		}
+		spec.Schedule.At = at.Truncate(time.Second)
+	}
+	if c.Call == "" && c.Handler == "" {
+		return usagef("what is it to run? --call URL for a plain HTTP endpoint, --handler NAME for an xxl-job executor")
+	}
+	e, err := env.connect()
+	if err != nil {
+		return err
+	}
+	body := api.ApplyRequest{}
+	known, err := e.GetApp(e.Ctx, app)
+	switch {
+	case err == nil:
+	case exitOf(err) == exitNotFound:
+		known = api.App{Name: app}
+	default:
+		return err
+	}
+	fresh := known.Rev == 0
+	executors := c.Executor
+	if c.Call != "" {
+		if c.Handler != "" {
+			return usagef("either --call or --handler, not both: the handler of a call is its path")
+		}
+		var base string
+		if base, spec.Handler, err = callOf(c.Call, known.Executors); err != nil {
+			return err
+		}
+		if err := neverCalled(c.Call, base); err != nil {
+			return err
+		}
+		if !fresh && !slices.Contains(known.Executors, base) {
+			return core.Invalid("call", c.Call, fmt.Sprintf("app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors), app, name))
+		}
+		executors = append(executors, base)
+	} else if !fresh && len(c.Executor) > 0 {
+		return usagef("app %s is there already: its executors are changed in a file for apply (tickring get %s -o yaml)", app, app)
+	}
+	if fresh {
+		body.Apps = []api.AppSpec{{Name: app, Executors: executors, IfRev: &none}}
+	}
+	body.Jobs = []api.JobSpec{spec}
+	res, err := e.Apply(e.Ctx, body)
+	if err != nil {
+		return err
+	}
+	for _, a := range res.Apps {
+		if a.Error != nil {
+			return a.Error
+		}
+	}
+	if len(res.Jobs) != 1 {
+		return fmt.Errorf("the server did not say what became of %s", c.Job)
+	}
+	if err := res.Jobs[0].Error; err != nil {
+		return c.hint(err)
+	}
+	if e.json() {
+		return e.printJSON(appliedOf(&res))
+	}
+	j, err := e.GetJob(e.Ctx, app, name)
+	if err != nil {
+		return err
+	}
+	e.printf("created %s (%d)   %s\n", c.Job, j.ID, scheduleText(&j))
+	if fresh && len(executors) == 0 {
+		e.printf("app %s was made too: start an executor that registers as %s\n", app, app)
+	}
+	for _, trap := range j.Traps {
+		e.printf("note: %s\n", trap)
+	}
+	if c.Every != "" && c.Offset == "" {
+		e.printf("note: it has an offset of its own within its period, so that such jobs spread; --offset 0s aligns it\n")
+	}
+	if next := e.nextLine(&j, time.Now()); next != "" {
+		e.printf("next: %s   ", next)
+	} else {
+		e.printf("run it: tickring trigger %s   ", c.Job)
+	}
+	e.printf("the same as a file: tickring get %s -o yaml\n", c.Job)
+	return nil
+}
+
+// hint adds to a refusal which flag is meant by a field of the file.
+func (c *createCmd) hint(r *api.Error) error {
+	switch {
+	case c.Cron != "" && strings.HasPrefix(r.Field, "schedule.cron") && len(strings.Fields(c.Cron)) == 5:
+		r.Message += fmt.Sprintf(" (here: --crontab '%s')", c.Cron)
+	case c.Crontab != "" && strings.HasPrefix(r.Field, "schedule.crontab") && len(strings.Fields(c.Crontab)) > 5:
+		r.Message += fmt.Sprintf(" (here: --cron '%s')", c.Crontab)
+	}
+	return r
+}
+
+// neverCalled refuses a URL whose host is an IP address that no server may call.
+func neverCalled(text, base string) error {
+	u, err := url.Parse(strings.TrimPrefix(base, "call:"))
+	if err != nil {
+		return nil
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil {
+		return nil // a name: judged when it is dialled
+	}
+	if err := server.LocalPolicy().Check(ip); err != nil {
+		return core.Invalid("call", text, err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and reserved ranges")
+	}
+	return nil
+}
+
+func reaches(executors []string) string {
+	if len(executors) == 0 {
+		return "takes executors that register"
+	}
+	return "calls " + strings.Join(executors, ", ")
+}
+
+// callOf is the executor and the handler that make a call of a URL, with one of
+// the known executors if it begins with that.
+func callOf(text string, known []string) (executor, handler string, err error) {
+	method, raw, found := strings.Cut(text, " ")
+	if !found {
+		method, raw = "POST", text
+	}
+	u, err := url.Parse(raw)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
+		return "", "", core.Invalid("call", text, "a URL such as https://example.com/warm is expected, or with a method: 'GET https://example.com/warm'")
+	}
+	executor = "call:" + u.Scheme + "://" + u.Host
+	for _, address := range known {
+		base := strings.TrimSuffix(strings.TrimPrefix(address, "call:"), "/")
+		if strings.HasPrefix(address, "call:") && (raw == base || strings.HasPrefix(raw, base+"/")) && len(address) >= len(executor) {
+			return address, method + " " + cmp.Or(raw[len(base):], "/"), nil
+		}
+	}
+	return executor, method + " " + cmp.Or(raw[len(u.Scheme+"://"+u.Host):], "/"), nil
+}
+
+// nextLine is the next instants of a job; empty if there are none. What does not
+// change from one to the next is said once.
+func (e *Env) nextLine(j *api.Job, now time.Time) string {
+	loc := e.zone(j.Schedule.Timezone)
+	var b strings.Builder
+	day, offset := now.In(loc).Format("Mon 2 Jan"), ""
+	for i, t := range j.Next[:min(len(j.Next), 3)] {
+		t = t.In(loc)
+		if o := t.Format("Z07:00"); o != offset {
+			if offset != "" {
+				b.WriteString(" " + offset)
+			}
+			offset = o
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if d := t.Format("Mon 2 Jan"); d != day {
+			b.WriteString(d + " ")
+			day = d
+		}
+		if t.Second() == 0 {
+			b.WriteString(t.Format("15:04"))
+		} else {
+			b.WriteString(t.Format("15:04:05"))
+		}
+	}
+	if offset != "" {
+		b.WriteString(" " + offset)
+	}
+	if len(j.Next) > 3 {
+		b.WriteString(" …")
+	}
+	return b.String()
+}

@@ -1,0 +1,219 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/manifest"
+)
+
+type descCmd struct {
+	What string `arg:"" placeholder:"JOB|APP|RUN" help:"What to describe."`
+}
+
+func (c *descCmd) Run(e *conn) error {
+	switch kindOf(c.What) {
+	case runKind:
+		return (&runCmd{Name: c.What}).Run(e)
+	case appKind:
+		return c.app(e)
+	}
+	j, err := e.job(c.What)
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(j)
+	}
+	var waiting []api.Run
+	_, err = pages(e, "", parts.Pages[api.RunPage]{
+		Ask: func(after string) (api.RunPage, error) {
+			return e.ListWaiting(e.Ctx, j.App, j.Name, api.ListWaitingParams{After: after})
+		},
+		Add: func(page *api.RunPage) string {
+			waiting = append(waiting, page.Runs...)
+			return page.Next
+		},
+		Told: func() string { return plural(len(waiting), "run") + " that wait read" },
+	})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(waiting, func(a, b api.Run) int { return a.DueAt.Compare(b.DueAt) })
+	now, zone := time.Now(), j.Schedule.Timezone
+	state := j.State
+	if j.Pause != nil {
+		state = "paused" + pausedWith[j.Pause.Of]
+	}
+	about := &card{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, state)}}
+	add := about.add
+	add("title", j.Title)
+	if p := j.Pause; p != nil {
+		until := ""
+		if !p.Until.IsZero() {
+			until = ", until " + e.full(p.Until, zone)
+		}
+		with := ""
+		switch p.Of {
+		case "app":
+			with = "with app " + j.App + " since "
+		case "everything":
+			with = "with everything since "
+		}
+		add("paused", with+e.full(p.From, zone)+why(p)+until)
+	}
+	add("problem", j.Problem)
+	add("schedule", scheduleText(&j))
+	add("as written", written(&j.Schedule))
+	for i, t := range j.Next {
+		name := "next"
+		if i > 0 {
+			name = ""
+		}
+		text := e.full(t, zone)
+		if i == 0 {
+			text += "   in " + span(max(0, t.Sub(now)))
+		}
+		add(name, text)
+	}
+	for _, trap := range j.Traps {
+		add("note", trap)
+	}
+	if j.Last != nil {
+		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), stateText(j.Last)))
+	}
+	for i := range waiting {
+		r := &waiting[i]
+		text := fmt.Sprintf("%s   %s   %s", r.ID, e.full(r.DueAt, zone), r.Cause)
+		if r.Key != "" {
+			text += "   key " + r.Key
+		}
+		add("waits", text)
+		if i == 9 && len(waiting) > 10 {
+			add("", fmt.Sprintf("and %d more: tickring runs %s/%s --state planned", len(waiting)-10, j.App, j.Name))
+			break
+		}
+	}
+	switch core.Declared(j.Declared) {
+	case core.DeclaredCode:
+		add("declared", "in code, which may change it")
+	case core.DeclaredTaken:
+		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
+	}
+	add("handler", j.Handler)
+	add("params", e.firstLine(j.Params))
+	add("misfire", j.Misfire)
+	add("grace", j.Grace)
+	add("deadline", cmp.Or(j.Deadline, "none"))
+	add("route", j.Route)
+	add("block", j.Block)
+	add("timeout", cmp.Or(j.Timeout, "none"))
+	retry := fmt.Sprintf("%d", j.Retry.Max)
+	if j.Retry.Max > 0 {
+		retry += fmt.Sprintf(", after %s, %s, on %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
+	}
+	add("retry", retry)
+	add("lost after", j.LostAfter)
+	add("kept", fmt.Sprintf("%d days", j.Keep.Days))
+	var labels []string
+	for key, value := range j.Labels {
+		labels = append(labels, key+"="+value)
+	}
+	slices.Sort(labels)
+	add("labels", strings.Join(labels, ", "))
+	add("set", j.Set)
+	for _, c := range manifest.Diff(nil, &j) { // what has no words of its own here is shown as a file has it
+		if first, _, _ := strings.Cut(c.Path, "."); !slices.Contains(described, strings.SplitN(first, "[", 2)[0]) {
+			add(c.Path, c.New)
+		}
+	}
+	add("made", e.full(j.CreatedAt, zone))
+	add("changed", e.full(j.RevAt, zone))
+	table(e.Stdout, *about)
+	e.printf("more: tickring runs %s/%s · tickring changes %s/%s\n", j.App, j.Name, j.App, j.Name)
+	return nil
+}
+
+// described are the fields of a job that describe says in words.
+var described = []string{"app", "name", "title", "labels", "handler", "params", "schedule", "misfire", "grace", "deadline",
+	"block", "route", "timeout", "retry", "lostAfter", "keep", "paused", "set"}
+
+// written is a schedule as its owner wrote it.
+func written(s *api.Schedule) string {
+	var parts []string
+	add := func(name, value string) {
+		if value != "" {
+			parts = append(parts, name+" "+value)
+		}
+	}
+	rules := s.Any
+	if len(rules) == 0 {
+		rules = []api.Rule{{Cron: s.Cron, Crontab: s.Crontab, Every: s.Every, Offset: s.Offset, FixedDelay: s.FixedDelay, At: s.At}}
+	}
+	for _, r := range rules {
+		add("cron", r.Cron)
+		add("crontab", r.Crontab)
+		add("every", r.Every)
+		if r.Offset != nil {
+			add("offset", *r.Offset)
+		}
+		add("fixedDelay", r.FixedDelay)
+		if !r.At.IsZero() {
+			add("at", r.At.Format(time.RFC3339))
+		}
+	}
+	add("timezone", s.Timezone)
+	add("from", s.From)
+	add("until", s.Until)
+	add("jitter", s.Jitter)
+	return strings.Join(parts, ", ")
+}
+
+func (c *descCmd) app(e *conn) error {
+	a, err := e.app(c.What)
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		return e.printJSON(a)
+	}
+	list, err := e.ListExecutors(e.Ctx, a.Name)
+	if err != nil {
+		return err
+	}
+	about := &card{{a.Name, "app"}}
+	add := about.add
+	add("title", a.Title)
+	if covers(a.Pause, time.Now()) {
+		until := ""
+		if !a.Pause.Until.IsZero() {
+			until = ", until " + e.full(a.Pause.Until, "")
+		}
+		add("paused", e.full(a.Pause.From, "")+why(a.Pause)+until)
+	}
+	token := "none"
+	if a.HasToken {
+		token = "set"
+	}
+	add("token", token)
+	add("allow", strings.Join(a.Allow, ", "))
+	add("set", a.Set)
+	if len(a.Withheld) > 0 {
+		add("withheld", strings.Join(a.Withheld, ", ")+": deleted here, so code does not make them until tickring give-back "+a.Name+"/JOB")
+	}
+	for _, x := range list.Executors {
+		add("executor", x.Address+"   "+liveText(e.Env, &x))
+	}
+	if len(list.Executors) == 0 {
+		add("executors", "none has registered yet")
+	}
+	table(e.Stdout, *about)
+	e.printf("more: tickring get %s · tickring changes %s\n", a.Name, a.Name)
+	return nil
+}

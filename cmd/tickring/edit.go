@@ -1,0 +1,57 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api"
+)
+
+type editCmd struct {
+	What    string   `arg:"" name:"run" placeholder:"RUN" help:"A trigger that waits: by ID, or app/name#KEY."`
+	At      string   `placeholder:"TIME" help:"When instead: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
+	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
+	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors; '' is these again."`
+}
+
+func (c *editCmd) Run(env *Env) error {
+	if c.At == "" && c.Params == nil && c.Address == nil {
+		return usagef("say what becomes of it: --at, --params or --address")
+	}
+	e, err := env.connect()
+	if err != nil {
+		return err
+	}
+	run, err := e.run(c.What)
+	if err != nil {
+		return err
+	}
+	body := api.TriggerChange{Params: c.Params}
+	if c.Address != nil {
+		list := slices.DeleteFunc(slices.Clone(c.Address), func(a string) bool { return a == "" })
+		body.Addresses = &list
+	}
+	if c.At != "" {
+		if body.At, err = parseTime("at", c.At, e.zone(run.Timezone), time.Now(), false); err != nil {
+			return err
+		}
+	}
+	res, err := e.ChangeRun(e.Ctx, run.ID, body)
+	if err != nil {
+		return err
+	}
+	return e.show(res, func() {
+		r := &res.Run
+		if !res.Waiting {
+			e.printf("run %s   %s   goes at %s   how it goes: tickring run %s\n", r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID)
+			return
+		}
+		e.printWaits(r)
+	})
+}
+
+// printWaits is one line on a trigger that waits.
+func (e *Env) printWaits(r *api.Run) {
+	e.printf("run %s   %s   waits for %s   change: tickring edit-trigger %s   cancel: tickring kill %s\n",
+		r.ID, runName(r), e.full(r.DueAt, r.Timezone), r.ID, r.ID)
+}

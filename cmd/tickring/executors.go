@@ -1,0 +1,62 @@
+package main
+
+import (
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+type execsCmd struct {
+	App string `arg:"" optional:"" placeholder:"APP" help:"One app; all if left out."`
+}
+
+func (c *execsCmd) Run(e *conn) error {
+	names := []string{c.App}
+	if c.App != "" {
+		if err := core.CheckAppName("app", c.App); err != nil {
+			return err
+		}
+	} else {
+		apps, err := e.apps()
+		if err != nil {
+			return err
+		}
+		names = nil
+		for _, a := range apps {
+			names = append(names, a.Name)
+		}
+	}
+	all := api.ExecutorList{Executors: []api.Executor{}}
+	for _, name := range names {
+		list, err := e.ListExecutors(e.Ctx, name)
+		if err != nil {
+			return err
+		}
+		all.Executors = append(all.Executors, list.Executors...)
+	}
+	return e.show(all, func() {
+		if len(all.Executors) == 0 {
+			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
+			return
+		}
+		rows := [][]string{{"APP", "ADDRESS", "STATE"}}
+		for i := range all.Executors {
+			x := &all.Executors[i]
+			rows = append(rows, []string{x.App, x.Address, liveText(e.Env, x)})
+		}
+		table(e.Stdout, rows)
+	})
+}
+
+func liveText(e *Env, x *api.Executor) string {
+	switch {
+	case x.Fixed:
+		return "fixed"
+	case !x.Used:
+		return "registered, not used: the app has fixed addresses"
+	case x.Live:
+		return "live, last heard " + span(max(0, time.Since(x.BeatAt))) + " ago"
+	}
+	return "gone, last heard " + e.short(x.BeatAt, time.Now(), "")
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/manifest"
+)
+
+type getCmd struct {
+	What string `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out."`
+}
+
+func (c *getCmd) Run(e *conn) error {
+	var apps []api.App
+	var jobs []api.Job
+	var err error
+	switch {
+	case c.What == "":
+		if apps, err = e.apps(); err == nil {
+			jobs, err = e.jobs("", e.Output == "text")
+		}
+	case kindOf(c.What) == jobKind:
+		var j api.Job
+		j, err = e.job(c.What)
+		if err == nil && e.json() {
+			return e.printJSON(j)
+		}
+		jobs = []api.Job{j}
+	case kindOf(c.What) == runKind:
+		return (&runCmd{Name: c.What}).Run(e)
+	default:
+		var a api.App
+		if a, err = e.app(c.What); err == nil {
+			apps = []api.App{a}
+			jobs, err = e.jobs(c.What, e.Output == "text")
+		}
+	}
+	if err != nil {
+		return err
+	}
+	switch e.Output {
+	case "json":
+		if apps == nil {
+			apps = []api.App{}
+		}
+		return e.printJSON(map[string]any{"apps": apps, "jobs": jobs})
+	case "yaml":
+		return e.export(apps, jobs)
+	}
+	if len(jobs) == 0 {
+		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
+		return nil
+	}
+	return e.printJobs(jobs)
+}
+
+func (e *Env) export(apps []api.App, jobs []api.Job) error {
+	for _, a := range apps {
+		if a.HasToken {
+			e.notef("warning: app %s has a token, which is not in this file\n", a.Name)
+		}
+	}
+	data, err := manifest.Export(apps, jobs)
+	if err != nil {
+		return err
+	}
+	_, err = e.Stdout.Write(data)
+	return err
+}
+
+func (e *conn) printJobs(jobs []api.Job) error {
+	status, err := e.GetStatus(e.Ctx)
+	if err != nil {
+		return err
+	}
+	now := status.Now
+	if now.IsZero() {
+		now = time.Now()
+	}
+	if covers(status.Pause, now) {
+		e.notef("everything is paused%s   go on: tickring resume --all\n", why(status.Pause))
+	}
+	rows := [][]string{{"APP/JOB", "SCHEDULE", "NEXT", "LAST", "STATE"}}
+	for i := range jobs {
+		j := &jobs[i]
+		next, last, state := "-", "-", j.State
+		if len(j.Next) > 0 {
+			next = e.soon(j.Next[0], now, j.Schedule.Timezone)
+		}
+		if j.Last != nil {
+			last = j.Last.State
+		}
+		switch {
+		case j.Problem != "":
+			state = "cannot be planned: " + j.Problem
+		case j.Pause != nil:
+			state = "paused" + pausedWith[j.Pause.Of]
+			if !j.Pause.Until.IsZero() {
+				state += " until " + e.short(j.Pause.Until, now, j.Schedule.Timezone)
+			}
+		}
+		rows = append(rows, []string{j.App + "/" + j.Name, scheduleText(j), next, last, state})
+	}
+	table(e.Stdout, rows)
+	return nil
+}
+
+// pausedWith says what else was paused when a job is.
+var pausedWith = map[string]string{"app": " with its app", "everything": " with everything"}
+
+func why(p *api.Pause) string {
+	text := ""
+	if p.By != "" {
+		text += " by " + oneLine(p.By)
+	}
+	if p.Reason != "" {
+		text += ": " + oneLine(p.Reason)
+	}
+	return text
+}

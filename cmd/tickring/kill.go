@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+type killCmd struct {
+	What string `arg:"" placeholder:"RUN|JOB" help:"A run (by ID, app/name@instant, app/name#key), or a job: all its runs."`
+}
+
+func (c *killCmd) Run(e *conn) error {
+	var ask func(after string) (api.StopResult, error)
+	what := c.What
+	switch kindOf(c.What) {
+	case appKind:
+		return usagef("name a run or a job (app/name); to stop the schedules of an app: tickring pause %s", c.What)
+	case jobKind:
+		app, name, err := e.jobName(c.What)
+		if err != nil {
+			return notRun(err, c.What)
+		}
+		ask = func(after string) (api.StopResult, error) {
+			return e.KillJob(e.Ctx, app, name, api.KillJobParams{After: after})
+		}
+	case runKind:
+		run, err := e.run(c.What)
+		if err != nil {
+			return err
+		}
+		what = "run " + run.ID
+		ask = func(after string) (api.StopResult, error) {
+			return e.KillRun(e.Ctx, run.ID, api.KillRunParams{After: after})
+		}
+	}
+	res := api.StopResult{Cancelled: []string{}, Killed: []string{}}
+	told := func() string {
+		return fmt.Sprintf("%s marked, %d addresses told", plural(len(res.Killed), "run"), len(res.Sent))
+	}
+	_, err := pages(e, "", parts.Pages[api.StopResult]{
+		Ask:  ask,
+		Add:  func(page *api.StopResult) string { return parts.AddStop(&res, page) },
+		Told: told,
+	})
+	if err != nil {
+		if res.Changed {
+			err = e.cutOff(err, told()+", and there are more", "tickring", "kill", c.What)
+		}
+		return err
+	}
+	return e.show(res, func() {
+		for _, id := range res.Cancelled {
+			e.printf("cancelled run %s: it was not sent yet\n", id)
+		}
+		for _, id := range res.Killed {
+			e.printf("run %s is to end   see: tickring run %s\n", id, id)
+		}
+		for _, a := range res.Sent {
+			if a.Problem != "" {
+				e.printf("%s: %s\n", a.Address, oneLine(a.Problem))
+			}
+		}
+		if res.Partial {
+			e.printf("more of it is running than a kill looks at: once these have ended: tickring kill %s\n", c.What)
+		}
+		if len(res.Cancelled)+len(res.Killed) == 0 {
+			e.printf("%s: nothing of it is running\n", what)
+		}
+	})
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+// progress tells whoever waits how far a command has come: in a line of its own
+// on a terminal, else now and then.
+type progress struct {
+	e    *Env
+	last time.Time
+	line bool // there is one on the terminal
+}
+
+// toldEvery is how often a program that reads stderr is told.
+const toldEvery = 10 * time.Second
+
+func (e *Env) progress() *progress {
+	return &progress{e: e, last: time.Now()}
+}
+
+func (p *progress) say(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if terminal(p.e.Stderr) {
+		p.e.notef("\r\x1b[K%s", oneLine(text))
+		p.line = true
+		return
+	}
+	if now := time.Now(); now.Sub(p.last) >= toldEvery {
+		p.e.notef("%s\n", text)
+		p.last = now
+	}
+}
+
+// end takes the line away.
+func (p *progress) end() {
+	if p.line {
+		p.e.notef("\r\x1b[K")
+		p.line = false
+	}
+}
+
+// cutOff is the error of what ended before its end: what was done, and the
+// command that goes on with the rest.
+func (e *Env) cutOff(err error, done string, command ...string) error {
+	why := err.Error()
+	if e.Ctx.Err() != nil {
+		why = "interrupted"
+	}
+	return &exitError{exitOf(err), fmt.Errorf("%s\n%s\ngo on with: %s", why, done, strings.Join(command, " "))}
+}
+
+// pages asks for one page after another, from after on, and tells how far it has come.
+func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err error) {
+	tell := e.progress()
+	defer tell.end()
+	return p.From(e.Ctx, after, func(text string) { tell.say("%s", text) })
+}
+
+// runPage reads at most limit runs, from page to page.
+func (e *conn) runPage(params api.ListRunsParams, limit int) (api.RunPage, error) {
+	sum := api.RunPage{Runs: []api.Run{}}
+	_, err := pages(e, params.After, parts.Pages[api.RunPage]{
+		Ask: func(after string) (api.RunPage, error) {
+			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
+			return e.ListRuns(e.Ctx, params)
+		},
+		Add: func(page *api.RunPage) string {
+			sum.Runs, sum.Skips = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...)
+			if sum.Next = page.Next; len(sum.Runs) >= limit {
+				return ""
+			}
+			return page.Next
+		},
+		Told: func() string { return plural(len(sum.Runs), "run") + " found" },
+	})
+	return sum, err
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+)
+
+type replanCmd struct {
+	Job  string `arg:"" optional:"" placeholder:"JOB" help:"One job; all if left out."`
+	From string `required:"" placeholder:"TIME" help:"After: 2026-11-20, 02:30, 24h (ago)."`
+	To   string `placeholder:"TIME" help:"Up to, and only what an audit finds unaccounted for. Left out: also what would be on its way, up to what is planned ahead; what is there twice runs once."`
+	goOn
+}
+
+func (c *replanCmd) Run(e *conn) error {
+	zone := ""
+	if c.Job != "" {
+		j, err := e.job(c.Job)
+		if err != nil {
+			return err
+		}
+		zone = j.Schedule.Timezone
+	}
+	from, to, err := e.spanOf(c.From, c.To, zone)
+	if err != nil {
+		return err
+	}
+	body := api.ReplanRequest{Job: c.Job, After: c.After, From: from, To: to}
+	res, err := e.replanAll(body)
+	if err != nil && res.Next == c.After {
+		return err
+	}
+	if e.json() {
+		if err := e.printJSON(res); err != nil {
+			return err
+		}
+	} else {
+		c.tell(e.Env, &res, zone)
+	}
+	if err != nil {
+		return e.cutOff(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From, body.To)...)
+	}
+	if len(res.Failed) > 0 {
+		return exitWith(exitFailed)
+	}
+	return nil
+}
+
+// tell prints what a replan did.
+func (c *replanCmd) tell(e *Env, res *api.ReplanResult, zone string) {
+	what := cmp.Or(c.Job, plural(res.Jobs, "job"))
+	to, missing := "to "+e.full(res.To, zone), "unaccounted for"
+	if c.To == "" {
+		to, missing = "up to what is planned ahead", "without a run that anybody is at"
+	}
+	e.printf("%s, from %s %s: %d instants were due, %d %s, %d sent again\n", what,
+		e.full(res.From, zone), to, res.Demanded, res.Missing, missing, res.Sent)
+	if res.OutOfReach > 0 {
+		e.printf("%d were left alone: they may have run, and their runs may be kept no more\n", res.OutOfReach)
+	}
+	for _, f := range res.Failed {
+		e.printf("not looked at: %s\n", f)
+	}
+	if res.Partial {
+		e.printf("some changes of this span are no longer kept: what they demanded is not known\n")
+	}
+}
+
+// replanAll asks for all pages of a replan; what was done is in the sum also where it
+// fails.
+func (e *conn) replanAll(body api.ReplanRequest) (sum api.ReplanResult, err error) {
+	sum.Next, err = pages(e, body.After, parts.Pages[api.ReplanResult]{
+		Ask: func(after string) (api.ReplanResult, error) {
+			body.After = after
+			return e.Replan(e.Ctx, body)
+		},
+		Add:  func(page *api.ReplanResult) string { return parts.AddReplan(&sum, page) },
+		Told: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
+	})
+	return sum, err
+}

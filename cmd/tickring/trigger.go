@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+type triggerCmd struct {
+	Job     string   `arg:"" placeholder:"JOB" help:"The job to run."`
+	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
+	At      string   `placeholder:"TIME" help:"Later: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
+	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors."`
+	Key     string   `placeholder:"KEY" help:"The same key answers the same run, until a day after that has ended."`
+	Retry   *int     `placeholder:"N" help:"In place of the job's."`
+	Wait    bool     `help:"Follow it to its end; the exit code tells how it ended."`
+}
+
+func (c *triggerCmd) Run(e *conn) error {
+	app, name, err := e.jobName(c.Job)
+	if err != nil {
+		return err
+	}
+	body := api.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
+	if c.At != "" {
+		j, err := e.GetJob(e.Ctx, app, name)
+		if err != nil {
+			return err
+		}
+		if body.At, err = parseTime("at", c.At, e.zone(j.Schedule.Timezone), time.Now(), false); err != nil {
+			return err
+		}
+	}
+	res, err := e.TriggerJob(e.Ctx, app, name, body)
+	if err != nil {
+		return err
+	}
+	if !c.Wait {
+		if e.json() {
+			return e.printJSON(res)
+		}
+		r := &res.Run
+		switch {
+		case res.Existing:
+			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), stateText(r))
+		case res.Waiting:
+			e.printWaits(r)
+		default:
+			e.printf("run %s   %s   triggered   how it goes: tickring run %s\n", r.ID, runName(r), r.ID)
+		}
+		return nil
+	}
+	run, err := e.follow(res.Run)
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		if err := e.printJSON(run); err != nil {
+			return err
+		}
+	} else {
+		e.printEnd(&run)
+	}
+	return exitWith(exitOfRun(&run))
+}
+
+// follow waits for the end of a run and of the retries that follow it.
+func (e *conn) follow(run api.Run) (api.Run, error) {
+	wait := 20 * time.Millisecond
+	for fails := 0; ; {
+		if !core.State(run.State).Open() {
+			if run.Then == "" {
+				return run, nil
+			}
+			if !e.json() {
+				e.printEnd(&run)
+			}
+			run.ID, run.Then, run.State = run.Then, "", string(core.Planned)
+		}
+		if !e.wait(wait) {
+			return run, fmt.Errorf("no longer waited for: it goes on; how it goes: tickring run %s", run.ID)
+		}
+		wait = min(wait*3/2, time.Second)
+		next, err := e.GetRun(e.Ctx, run.ID)
+		switch {
+		case err == nil:
+			run, fails = next, 0
+		case (exitOf(err) == exitNotFound || exitOf(err) == exitFailed) && fails < 30 && e.Ctx.Err() == nil:
+			fails++ // a retry that is owed is not there at once; a server may restart
+		case e.Ctx.Err() != nil:
+		default:
+			return run, err
+		}
+	}
+}
+
+func exitOfRun(r *api.Run) int {
+	switch core.State(r.State) {
+	case core.Succeeded:
+		return exitDone
+	case core.Skipped:
+		return exitSkipped
+	}
+	return exitFailed
+}
+
+// printEnd is one line on how a run ended.
+func (e *Env) printEnd(r *api.Run) {
+	parts := []string{"run " + r.ID, runName(r)}
+	if r.Address != "" {
+		parts = append(parts, r.Address)
+	}
+	state := stateText(r)
+	if !r.SentAt.IsZero() && !r.EndedAt.IsZero() {
+		state += " in " + took(r)
+	}
+	parts = append(parts, state)
+	if r.Attempt > 1 {
+		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
+	}
+	if m := e.firstLine(r.Message); m != "" {
+		parts = append(parts, m)
+	}
+	if r.Then != "" {
+		parts = append(parts, "tried again as "+r.Then)
+	}
+	e.printf("%s\n", oneLine(strings.Join(parts, "   ")))
+}

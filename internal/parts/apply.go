@@ -1,0 +1,288 @@
+package parts
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
+)
+
+// Bounds of a part of a file: the API takes no more at once, and answers with more
+// than it is given.
+const (
+	partJobs  = api.MaxApplyJobs
+	partApps  = api.MaxApplyApps
+	partBytes = 1 << 20
+)
+
+// Options of Apply.
+type Options struct {
+	Prune  bool // what the set made and the file does not name goes
+	DryRun bool
+	// Sure is asked before anything is deleted; false ends it.
+	Sure func(would *api.ApplyResult) (bool, error)
+	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
+}
+
+// Cut is an Apply that ended before its end: so many jobs of the file were stored for
+// certain, and then so many of those to be deleted. To apply the same again goes on,
+// for what is as wanted is left alone.
+type Cut struct {
+	Err                  error
+	Stored, Jobs         int
+	Deleted, ToBeDeleted int
+}
+
+func (c *Cut) Error() string { return c.Err.Error() }
+func (c *Cut) Unwrap() error { return c.Err }
+
+// Apply makes it so that jobs and apps are as a document says: all parts are checked
+// before the first is stored, so what is wrong anywhere in the file changes nothing.
+// Its error may be a *Cut.
+func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (api.ApplyResult, error) {
+	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
+	for i, app := range doc.Apps {
+		a.apps = append(a.apps, api.AppSpecOf(app.Spec))
+		a.at[app.Spec.Name] = i
+	}
+	for _, j := range doc.Jobs {
+		a.jobs = append(a.jobs, api.JobSpecOf(j.Spec))
+	}
+	a.res.Apps, a.res.Jobs = make([]api.AppResult, len(a.apps)), make([]api.JobResult, len(a.jobs))
+	for i := range a.apps {
+		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
+	}
+	err := a.do()
+	return a.res, err
+}
+
+// applying is one Apply.
+type applying struct {
+	ctx  context.Context
+	cl   *client.Client
+	o    Options
+	set  string
+	apps []api.AppSpec
+	jobs []api.JobSpec
+	at   map[string]int // of an app in apps
+	res  api.ApplyResult
+}
+
+func (a *applying) do() error {
+	parts := a.parts()
+	if !a.o.Prune && len(parts) <= 1 && len(a.apps) <= partApps { // one request checks and stores
+		return a.ask(true, a.allApps(), span{0, len(a.jobs)}, a.o.DryRun)
+	}
+	if err := a.check(parts); err != nil || a.o.DryRun || a.refused() {
+		return err
+	}
+	if a.o.Prune {
+		if ok, err := a.o.Sure(&a.res); err != nil || !ok {
+			return err
+		}
+	}
+	return a.store(parts)
+}
+
+// span is some of the jobs, from, up to and without to.
+type span struct{ from, to int }
+
+// parts cuts the jobs into spans that a request takes.
+func (a *applying) parts() []span {
+	var list []span
+	s, size := span{}, 0
+	for i := range a.jobs {
+		raw, err := json.Marshal(&a.jobs[i])
+		if err != nil { // the request says so
+			raw = nil
+		}
+		if s.to-s.from == partJobs || s.to > s.from && size+len(raw) > partBytes {
+			list, s, size = append(list, s), span{i, i}, 0
+		}
+		s.to, size = i+1, size+len(raw)
+	}
+	if s.to > s.from {
+		list = append(list, s)
+	}
+	return list
+}
+
+// ask makes one request and puts its answer in place. One whose answer is too long,
+// or too late, is halved.
+func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
+	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	for _, i := range apps {
+		body.Apps = append(body.Apps, a.apps[i])
+	}
+	res, err := one(a.ctx, first, func() (api.ApplyResult, error) { return a.cl.Apply(a.ctx, body) })
+	if n := s.to - s.from; err != nil && n > 1 && tooMuch(err) {
+		half := s.from + n/2
+		if err := a.ask(first, apps, span{s.from, half}, dry); err != nil {
+			return err
+		}
+		return a.ask(false, apps, span{half, s.to}, dry)
+	}
+	if err != nil {
+		return err
+	}
+	if len(res.Apps) != len(apps) || len(res.Jobs) != s.to-s.from {
+		return fmt.Errorf("the server answered of %d apps and %d jobs, and was asked of %d and %d",
+			len(res.Apps), len(res.Jobs), len(apps), s.to-s.from)
+	}
+	for k, i := range apps {
+		a.res.Apps[i] = res.Apps[k]
+	}
+	copy(a.res.Jobs[s.from:], res.Jobs)
+	a.res.Applied = a.res.Applied || res.Applied
+	return nil
+}
+
+// tooMuch reports that a server was there, and what is before it gave no answer of
+// its own: it was too long, or came too late.
+func tooMuch(err error) bool {
+	_, refused := errors.AsType[*client.Error](err)
+	return !refused && !errors.Is(err, client.ErrNoAnswer)
+}
+
+// allApps are the apps of the file, by their places.
+func (a *applying) allApps() []int {
+	list := make([]int, len(a.apps))
+	for i := range list {
+		list[i] = i
+	}
+	return list
+}
+
+// used are the apps of the file that some jobs belong to.
+func (a *applying) used(s span) []int {
+	var list []int
+	for i := range a.jobs[s.from:s.to] {
+		if at, is := a.at[a.jobs[s.from+i].App]; is && !slices.Contains(list, at) {
+			list = append(list, at)
+		}
+	}
+	return list
+}
+
+// check asks what would become of all, and changes nothing.
+func (a *applying) check(parts []span) error {
+	first := true
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(first, apps, span{}, true); err != nil {
+			return err
+		}
+		first = false
+	}
+	for _, s := range parts {
+		if err := a.ask(first, a.used(s), s, true); err != nil {
+			return err
+		}
+		first = false
+		a.o.Say(s.to, len(a.jobs), "checked")
+	}
+	if !a.o.Prune {
+		return nil
+	}
+	return a.left()
+}
+
+// left lists what the set made and the file does not name, as what is to be deleted.
+func (a *applying) left() error {
+	named := make(map[string]bool, len(a.jobs))
+	for i := range a.jobs {
+		named[a.jobs[i].App+"/"+a.jobs[i].Name] = true
+	}
+	for params := (api.ListJobsParams{Set: a.set, Limit: 100}); ; {
+		page, err := one(a.ctx, false, func() (api.JobPage, error) { return a.cl.ListJobs(a.ctx, params) })
+		if err != nil {
+			return err
+		}
+		for i := range page.Jobs {
+			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
+				a.res.Jobs = append(a.res.Jobs, api.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
+			}
+		}
+		if params.After = page.Next; params.After == 0 {
+			break
+		}
+	}
+	list, err := a.cl.ListApps(a.ctx)
+	for _, app := range list.Apps {
+		if _, is := a.at[app.Name]; !is && app.Set == a.set {
+			a.res.Apps = append(a.res.Apps, api.AppResult{Name: app.Name, Change: "deleted"})
+		}
+	}
+	return err
+}
+
+func (a *applying) refused() bool {
+	return slices.ContainsFunc(a.res.Apps, func(r api.AppResult) bool { return r.Error != nil }) ||
+		slices.ContainsFunc(a.res.Jobs, func(r api.JobResult) bool { return r.Error != nil })
+}
+
+// store makes it so, part by part.
+func (a *applying) store(parts []span) error {
+	for apps := range slices.Chunk(a.allApps(), partApps) {
+		if err := a.ask(false, apps, span{}, false); err != nil {
+			return &Cut{Err: err, Jobs: len(a.jobs)}
+		}
+	}
+	for _, s := range parts {
+		if err := a.ask(false, nil, s, false); err != nil {
+			return &Cut{Err: err, Stored: s.from, Jobs: len(a.jobs)}
+		}
+		a.o.Say(s.to, len(a.jobs), "stored")
+	}
+	if !a.o.Prune || a.refused() {
+		return nil
+	}
+	gone := a.res.Jobs[len(a.jobs):]
+	for i := range gone {
+		if err := a.remove(&gone[i]); err != nil {
+			return &Cut{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
+		}
+		a.o.Say(i+1, len(gone), "deleted")
+	}
+	for i := range a.res.Apps[len(a.apps):] {
+		app := &a.res.Apps[len(a.apps)+i]
+		_, err := one(a.ctx, false, func() (api.AppResult, error) { return a.cl.DeleteApp(a.ctx, app.Name) })
+		if app.Error, err = refusedOf(err); err != nil {
+			return err
+		}
+		if app.Error != nil {
+			app.Change = "refused"
+		}
+	}
+	return nil
+}
+
+// remove deletes one job as it was listed: one that was changed since stays.
+func (a *applying) remove(j *api.JobResult) error {
+	rev := j.Rev
+	_, err := one(a.ctx, false, func() (api.JobResult, error) {
+		return a.cl.DeleteJob(a.ctx, j.App, j.Name, api.DeleteJobParams{IfRev: &rev})
+	})
+	if j.Error, err = refusedOf(err); j.Error != nil {
+		j.Change = "refused"
+	}
+	return err
+}
+
+// refusedOf is what was refused of one thing; what is not there any more was done by
+// somebody faster. Any other error ends the command.
+func refusedOf(err error) (*api.Error, error) {
+	r, is := errors.AsType[*client.Error](err)
+	switch {
+	case !is:
+		return nil, err
+	case r.Code == string(core.CodeNotFound):
+		return nil, nil
+	}
+	return r, nil
+}

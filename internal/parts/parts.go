@@ -1,0 +1,138 @@
+// Package parts asks for what takes more than one request: page after page, summed
+// into one answer, and a file of any number of jobs, of which all is checked before
+// its first part is stored. Once a part is done, a server that fails for a moment is
+// asked again. It prints nothing, and refuses to guess: where it ends before the end
+// it says what was done.
+package parts
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+)
+
+// tries bounds how often a part is asked for that the server could not do just now,
+// once another was done.
+const tries = 4
+
+// one asks for one part. Where others were done before it is asked for again if the
+// server, or the way to it, fails for a moment: to ask twice must do no harm.
+func one[T any](ctx context.Context, first bool, ask func() (T, error)) (T, error) {
+	for try := 1; ; try++ {
+		v, err := ask()
+		if err == nil || first || try == tries || !passes(err) {
+			return v, err
+		}
+		select {
+		case <-ctx.Done():
+			return v, err
+		case <-time.After(time.Duration(try) * time.Second):
+		}
+	}
+}
+
+// passes reports whether the same may work in a moment. What stands before a server
+// and answers in its place says that it asked too much, or waited too long.
+func passes(err error) bool {
+	if r, ok := errors.AsType[*client.Error](err); ok {
+		return r.Code == string(core.CodeUnavailable) || r.Code == string(core.CodeInternal)
+	}
+	return errors.Is(err, client.ErrNoAnswer)
+}
+
+// Pages keeps the pages of an answer apart from what is summed of them.
+type Pages[T any] struct {
+	Ask  func(after string) (T, error)
+	Add  func(page *T) (next string)
+	Told func() string // how far it has come
+}
+
+// From asks for one page after another, from after on. Where that fails next is where
+// the pages before went on.
+func (p Pages[T]) From(ctx context.Context, after string, say func(text string)) (next string, err error) {
+	for first := true; ; first = false {
+		page, err := one(ctx, first, func() (T, error) { return p.Ask(after) })
+		if err != nil {
+			return after, err
+		}
+		if after = p.Add(&page); after == "" {
+			return "", nil
+		}
+		say(p.Told())
+	}
+}
+
+// AddAudit adds a page to the sum of those before it.
+func AddAudit(sum, page *api.Audit) (next string) {
+	sum.Jobs += page.Jobs
+	sum.Demanded += page.Demanded
+	sum.OnTime += page.OnTime
+	sum.Late += page.Late
+	sum.WorstMs = max(sum.WorstMs, page.WorstMs)
+	sum.NotSent += page.NotSent
+	sum.Pending += page.Pending
+	sum.Overdue += page.Overdue
+	sum.OutOfReach += page.OutOfReach
+	sum.Unaccounted += page.Unaccounted
+	for reason, n := range page.Skipped {
+		sum.Skipped[reason] += n
+	}
+	sum.Missing = named(sum.Missing, page.Missing)
+	if !page.Behind.IsZero() {
+		sum.Behind = page.Behind
+	}
+	sum.Failed = named(sum.Failed, page.Failed)
+	sum.Partial = sum.Partial || page.Partial
+	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
+	return page.Next
+}
+
+// shownJobs bounds how many jobs with missing instants, or that failed, are named.
+const shownJobs = 100
+
+func named[T any](sum, page []T) []T {
+	return append(sum, page[:min(len(page), shownJobs-len(sum))]...)
+}
+
+// AddReplan adds a page to the sum of those before it.
+func AddReplan(sum, page *api.ReplanResult) (next string) {
+	sum.Jobs += page.Jobs
+	sum.Demanded += page.Demanded
+	sum.Missing += page.Missing
+	sum.Sent += page.Sent
+	sum.OutOfReach += page.OutOfReach
+	sum.Failed = named(sum.Failed, page.Failed)
+	sum.Partial = sum.Partial || page.Partial
+	sum.From, sum.To, sum.Next = page.From, page.To, page.Next
+	return page.Next
+}
+
+// AddUpcoming puts the instants of further jobs among those of the jobs before them.
+func AddUpcoming(sum, page *api.Upcoming, limit int) {
+	sum.Upcoming = append(sum.Upcoming, page.Upcoming...)
+	slices.SortStableFunc(sum.Upcoming, func(a, b api.Coming) int { return a.ScheduledAt.Compare(b.ScheduledAt) })
+	sum.Partial = sum.Partial || page.Partial || len(sum.Upcoming) > limit
+	sum.Upcoming = sum.Upcoming[:min(len(sum.Upcoming), limit)]
+}
+
+// AddStop adds a page of a kill: a run that one page marked and another told of is one.
+func AddStop(sum, page *api.StopResult) (next string) {
+	sum.Changed, sum.Partial = sum.Changed || page.Changed, sum.Partial || page.Partial
+	sum.Job = page.Job
+	sum.Cancelled, sum.Sent = append(sum.Cancelled, page.Cancelled...), append(sum.Sent, page.Sent...)
+	there := make(map[string]bool, len(sum.Killed))
+	for _, id := range sum.Killed {
+		there[id] = true
+	}
+	for _, id := range page.Killed {
+		if !there[id] {
+			sum.Killed = append(sum.Killed, id)
+		}
+	}
+	return page.Next
+}
