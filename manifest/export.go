@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -332,28 +332,16 @@ func compare(old, new []FieldChange) []FieldChange {
 	return out
 }
 
+var (
+	plainText = regexp.MustCompile(`^[\p{L}/]([\p{L}/0-9 ._-]*[\p{L}/0-9._-])?$`)
+	// notPlain are words that some YAML reader takes for something else.
+	notPlain = regexp.MustCompile(`^(?i:true|false|null|yes|no|off|y|n)$|^(On|oN|ON)$`)
+)
+
 // quote writes a text so that YAML reads the same, plain where that is safe.
 func quote(s string) string {
-	if isPlain(s) {
+	if plainText.MatchString(s) && !notPlain.MatchString(s) {
 		return s
 	}
 	return strconv.Quote(s)
-}
-
-// notPlain are words that some YAML reader takes for something else.
-var notPlain = map[string]bool{"true": true, "false": true, "null": true, "yes": true, "no": true, "on": true, "off": true, "y": true, "n": true}
-
-func isPlain(s string) bool {
-	if s == "" || s[len(s)-1] == ' ' || notPlain[strings.ToLower(s)] && s != "on" {
-		return false
-	}
-	for i, r := range s {
-		switch {
-		case unicode.IsLetter(r) || r == '/':
-		case i > 0 && (r >= '0' && r <= '9' || r == ' ' || r == '.' || r == '_' || r == '-'):
-		default:
-			return false
-		}
-	}
-	return true
 }

@@ -16,7 +16,7 @@ import (
 // Bounds of a manifest.
 const (
 	MaxFile     = 32 << 20 // bytes of one file
-	MaxDocument = 4 << 20  // bytes of one YAML document: the library takes 50 times as much to read it
+	MaxDocument = 4 << 20  // bytes of one document of it: to read one takes up to 100 times as much memory
 	MaxJobs     = 100_000  // of all files together
 	MaxApps     = 10_000   // of all files together
 	MaxErrors   = 50       // reported at once

@@ -153,30 +153,21 @@ func (l *loader) file(name string, data []byte, o Options) {
 	if len(docs) == 0 {
 		l.c.add(&Error{File: name, Message: "empty; a manifest begins with version: 1"})
 	}
-	type parsed struct {
-		body ast.Node
-		err  *Error
-	}
-	ahead := make(chan parsed) // the library is slow: it works while the one before is judged
-	go func() {
-		defer close(ahead)
-		for _, doc := range docs {
+	for _, doc := range docs {
+		if !l.c.full() {
 			body, err := parse(doc)
-			ahead <- parsed{body, err}
+			l.document(name, body, err, o)
 		}
-	}()
-	for p := range ahead {
-		l.document(name, p.body, p.err, o)
 	}
 }
 
-// document reads one YAML document.
+// document reads one document.
 func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	if err != nil {
 		err.File = name
 		l.c.add(err)
 	}
-	if body == nil || l.c.full() {
+	if body == nil {
 		return
 	}
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}

@@ -429,7 +429,7 @@ func TestDocuments(t *testing.T) {
 	}
 	for _, c := range []struct{ text, want string }{
 		{"---\n" + strings.ReplaceAll(yaml.String(), "---\nversion: 1\nset: fleet\ndefaults: {grace: 5s}\njobs:\n", "")[:MaxDocument+2],
-			"m:2:1: 4 MB in one document, at most 4 are read at once; begin the next with the lines --- and version: 1, or use several files"},
+			"m:1:1: 4 MB in one document, at most 4 are read at once; begin the next with the lines --- and version: 1, or use several files"},
 		{lines.String() + "\n" + `{"version": 1, "jobs": [{"app": "a", "name": "j", "handler": 5}]}` + "\n" + `{"version": 1, "jobs": [` + "\n",
 			"m:102:62: jobs[0].handler: the number 5 is no text; write it in quotes: \"5\"\nm:103:24: no YAML: sequence end token ']' not found"},
 		{"{\"version\": 1}\n---\nversion: 2\n", "m:3:10: version: the number 2; this program reads version: 1"},
@@ -494,13 +494,21 @@ func FuzzParse(f *testing.F) {
 }
 
 func BenchmarkParse(b *testing.B) {
-	for _, n := range []int{1, 100, 10_000} {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			in := many(n, "")
-			b.SetBytes(int64(len(in)))
+	var lines bytes.Buffer
+	for i := range 50_000 {
+		fmt.Fprintf(&lines, `{"version": 1, "jobs": [{"app": "a", "name": "job-%d", "title": "Job number %d", "labels": {"team": "finance"}, `+
+			`"handler": "doIt", "params": "- x\n", "schedule": {"cron": "0 %d 2 * * ?", "timezone": "Europe/Berlin"}, "route": "failover", `+
+			`"timeout": "10m", "retry": {"max": 3, "backoff": "exponential", "on": ["failed"]}}]}`+"\n", i, i, i%60)
+	}
+	for _, c := range []struct {
+		name string
+		in   []byte
+	}{{"1", many(1, "")}, {"100", many(100, "")}, {"10000", many(10_000, "")}, {"50000 lines", lines.Bytes()}} {
+		b.Run(c.name, func(b *testing.B) {
+			b.SetBytes(int64(len(c.in)))
 			b.ReportAllocs()
 			for b.Loop() {
-				if _, err := Parse("m", in, Options{}); err != nil {
+				if _, err := Parse("m", c.in, Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -30,58 +29,36 @@ type piece struct {
 	line int // how many lines are before it
 }
 
-// documents cuts a file at its lines ---, or if it is JSON with a map in each
-// line, at each. What is only comments is left out.
+var (
+	// lineBreaks are as YAML counts them.
+	lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
+	marks      = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)`)
+	marksJSON  = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)|^\{`)
+	content    = regexp.MustCompile(`(?m)^[ \t]*[^\s#%]|^[ \t]+%`) // no comment, no directive
+)
+
+// documents cuts a file at its lines ---, and where its first line is JSON by
+// itself at each that begins so. What is only comments is left out.
 func documents(data []byte) []piece {
 	text := lineBreaks.Replace(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
-	var docs []piece
+	mark := marks
 	if first, _, _ := strings.Cut(text, "\n"); strings.HasPrefix(first, "{") && json.Valid([]byte(first)) {
-		lines := 0
-		for row := range strings.Lines(text) {
-			if row != "\n" {
-				docs = append(docs, piece{row, lines})
-			}
-			lines++
-		}
-		if !slices.ContainsFunc(docs, func(p piece) bool { return p.text[0] != '{' }) {
-			return docs
-		}
-		docs = nil
+		mark = marksJSON
 	}
-	start, startLine, line, some := 0, 0, 0, false
-	add := func(end int) {
-		if some {
-			docs = append(docs, piece{text[start:end], startLine})
+	var docs []piece
+	start, lines := 0, 0
+	for _, at := range append(mark.FindAllStringIndex(text, -1), []int{len(text)}) {
+		part := text[start:at[0]]
+		if marks.MatchString(part[:min(len(part), 4)]) { // what stands behind is of the document
+			part = "   " + part[3:]
 		}
+		if content.MatchString(part) {
+			docs = append(docs, piece{part, lines})
+		}
+		start, lines = at[0], lines+strings.Count(part, "\n")
 	}
-	for at := 0; at < len(text); line++ {
-		end := len(text)
-		if i := strings.IndexByte(text[at:], '\n'); i >= 0 {
-			end = at + i + 1
-		}
-		row := strings.TrimRight(text[at:end], "\n")
-		switch {
-		case row == "---" || strings.HasPrefix(row, "--- ") || row == "..." || strings.HasPrefix(row, "... "):
-			add(at)
-			start, startLine, some = end, line+1, false
-			if rest := strings.TrimSpace(row[3:]); rest != "" && rest[0] != '#' { // what stands behind is of the document
-				text = text[:at] + "   " + text[at+3:]
-				start, startLine, some = at, line, true
-			}
-		case !some && strings.HasPrefix(row, "%"): // a directive
-		case !some:
-			if t := strings.TrimSpace(row); t != "" && t[0] != '#' {
-				some = true
-			}
-		}
-		at = end
-	}
-	add(len(text))
 	return docs
 }
-
-// lineBreaks are as YAML counts them.
-var lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 
 // parse has the library read one document, with the lines of the file.
 func parse(p piece) (body ast.Node, err *Error) {
@@ -96,6 +73,12 @@ func parse(p piece) (body ast.Node, err *Error) {
 	if len(p.text) > MaxDocument {
 		return nil, problem(0, 0, "%d MB in one document, at most %d are read at once; "+
 			"begin the next with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
+	}
+	if json.Valid([]byte(p.text)) {
+		j := jsonText{text: p.text, line: p.line + 1, column: 1}
+		if body, ok := j.value(0); ok {
+			return body, nil
+		}
 	}
 	tokens := lexer.Tokenize(p.text)
 	for _, tk := range tokens {
@@ -206,19 +189,14 @@ func readable(data []byte) *Error {
 	if len(data) > MaxFile {
 		return &Error{Message: fmt.Sprintf("%d bytes; at most %d (32 MB) are allowed: use several files", len(data), MaxFile)}
 	}
-	line := 1
-	for row := range bytes.Lines(data) {
-		column, what := 1, ""
-		if i := bytes.IndexByte(row, 0); i >= 0 {
-			column, what = utf8.RuneCount(row[:i])+1, "a zero byte; a manifest is UTF-8 text"
-		} else if !utf8.Valid(row) {
-			valid := bytes.ToValidUTF8(row, []byte{0}) // begins with what is before the first wrong byte
-			column, what = utf8.RuneCount(valid[:bytes.IndexByte(valid, 0)])+1, "not UTF-8"
-		}
-		if what != "" {
-			return &Error{Line: line, Column: column, Message: what}
-		}
-		line++
+	bad, what := bytes.IndexByte(data, 0), "a zero byte; a manifest is UTF-8 text"
+	if bad < 0 && !utf8.Valid(data) {
+		bad, what = bytes.IndexByte(bytes.ToValidUTF8(data, []byte{0}), 0), "not UTF-8"
 	}
-	return nil
+	if bad < 0 {
+		return nil
+	}
+	before := data[:bad]
+	return &Error{Line: bytes.Count(before, []byte("\n")) + 1, Message: what,
+		Column: utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:]) + 1}
 }
