@@ -23,6 +23,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -43,7 +44,7 @@ type fixture struct {
 
 // faulty is a store that fails or panics when told so.
 type faulty struct {
-	manage.Store
+	people.Store
 	do func() error
 }
 
@@ -76,7 +77,7 @@ func newFixture(t testing.TB) *fixture {
 	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
 	f.finish = finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()})
 	f.faulty = &faulty{Store: f.e.Manage}
-	m := manage.New(f.faulty, f.e.Ring, f.finish, killer{}, manage.Options{Plan: plan.Local()})
+	m := people.New(f.faulty, f.e.Ring, f.finish, killer{}, people.Options{Plan: plan.Local()})
 	f.h = api.NewHandler(m, logs{}, api.Options{Token: token, Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
 	server := httptest.NewServer(f.h)

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ask"
 )
 
 // ListUpcoming lists the instants to come.
@@ -18,11 +18,11 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 	if params.For == "" {
 		span = time.Hour
 	}
-	if span > manage.MaxUpcoming {
+	if span > ask.MaxUpcoming {
 		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
 		return
 	}
-	res, err := s.m.Upcoming(r.Context(), manage.JobFilter{App: params.App, After: core.JobID(params.After)}, span, params.Limit)
+	res, err := s.m.Upcoming(r.Context(), ask.JobFilter{App: params.App, After: core.JobID(params.After)}, span, params.Limit)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -69,7 +69,7 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 
 // Audit says what was demanded and what became of it.
 func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
-	sum, err := s.m.AuditPage(r.Context(), manage.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To), After: params.After})
+	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To), After: params.After})
 	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind, Next: sum.Next, Skipped: map[string]int64{}}
 	addAudit(&out, sum.AuditCount)
 	for _, m := range sum.Missing {
@@ -85,16 +85,16 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	ask := manage.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
+	of := ask.AuditAsk{Job: body.Job, From: core.InstantOf(body.From), After: body.After}
 	if !body.To.IsZero() {
-		ask.To = core.InstantOf(body.To)
+		of.To = core.InstantOf(body.To)
 	}
-	res, err := s.m.ReplanPage(r.Context(), actor(r), ask)
+	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
 	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent,
 		OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
 }
 
-func addAudit(a *Audit, c manage.AuditCount) {
+func addAudit(a *Audit, c ask.AuditCount) {
 	a.Demanded += c.Demanded
 	a.OnTime += c.OnTime
 	a.Late += c.Late
@@ -109,7 +109,7 @@ func addAudit(a *Audit, c manage.AuditCount) {
 	}
 }
 
-func jobAudit(r manage.AuditReport) JobAudit {
+func jobAudit(r ask.AuditReport) JobAudit {
 	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing), Waiting: timesOf(r.Waiting),
 		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), NotSent: r.NotSent(), Pending: r.Pending,
 		Overdue: r.Overdue, OutOfReach: r.OutOfReach, Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}

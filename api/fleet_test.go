@@ -14,8 +14,9 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -27,7 +28,7 @@ const apiWaits = 20 * time.Second
 
 // slow is a store of which each call takes its time.
 type slow struct {
-	manage.Store
+	people.Store
 	takes time.Duration
 	calls atomic.Int64
 }
@@ -142,7 +143,7 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	}
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
-	m := manage.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f, manage.Options{Now: now, Plan: plan.Local()})
+	m := people.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {
 		t.Helper()

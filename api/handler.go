@@ -17,7 +17,8 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 )
 
 //go:embed openapi.yaml
@@ -39,7 +40,7 @@ type Options struct {
 	// Facts says what doctor judges; nil is nothing known.
 	Facts func(ctx context.Context) Facts
 	// Dead are the dead letters; nil: none are kept.
-	Dead manage.DeadLetters
+	Dead operate.DeadLetters
 	// Restore begins a new generation of the data; nil where there is no other
 	// deployment to be told from.
 	Restore Restore
@@ -63,7 +64,7 @@ var statuses = map[core.Code]int{
 }
 
 // NewHandler serves /v1. logs may be nil: then no run has a log.
-func NewHandler(m *manage.Manage, logs Logs, o Options) http.Handler {
+func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
@@ -73,7 +74,7 @@ func NewHandler(m *manage.Manage, logs Logs, o Options) http.Handler {
 }
 
 type server struct {
-	m     *manage.Manage
+	m     *people.People
 	logs  Logs
 	o     Options
 	token [sha256.Size]byte
@@ -231,11 +232,11 @@ func write(w http.ResponseWriter, status int, v any) {
 }
 
 // actor is who asks, as the caller says.
-func actor(r *http.Request) manage.Actor {
+func actor(r *http.Request) core.Actor {
 	if name := r.Header.Get(ActorHeader); name != "" {
-		return manage.Actor{Name: name}
+		return core.Actor{Name: name}
 	}
-	return manage.Actor{Name: "api"}
+	return core.Actor{Name: "api"}
 }
 
 // Document is the OpenAPI document. Its components Manifest… describe the file of apply.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 )
 
 // The types of dead letters.
@@ -27,7 +27,7 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, manage.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread, After: q.After, Limit: q.Limit})
+	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread, After: q.After, Limit: q.Limit})
 	out := RedriveResult{Letters: make([]DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped, Next: res.Next}
 	for i := range res.Letters {
 		l := &res.Letters[i]

@@ -7,11 +7,12 @@ import (
 	"net/http"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/operate"
 )
 
 // runs shows a page of runs.
-func (s *server) runs(page *manage.RunPage) RunPage {
+func (s *server) runs(page *ask.RunPage) RunPage {
 	out := RunPage{Runs: make([]Run, len(page.Runs)), Next: page.Next}
 	for i := range page.Runs {
 		r := &page.Runs[i]
@@ -25,7 +26,7 @@ func (s *server) runs(page *manage.RunPage) RunPage {
 
 // ListRuns lists runs.
 func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
-	f := manage.RunFilter{Job: params.Job, App: params.App, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	f := ask.RunFilter{Job: params.Job, App: params.App, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
 	for _, state := range params.State {
 		f.States = append(f.States, core.State(state))
 	}
@@ -42,7 +43,7 @@ func (s *server) ListWaiting(w http.ResponseWriter, r *http.Request, app, name s
 	s.reply(w, r, s.runs(&page), err)
 }
 
-func (s *server) run(w http.ResponseWriter, r *http.Request, ref manage.RunRef) {
+func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	v, err := s.m.Run(r.Context(), ref)
 	if err != nil {
 		s.fail(w, r, err)
@@ -105,7 +106,7 @@ func (s *server) TriggerJob(w http.ResponseWriter, r *http.Request, app, name st
 		s.fail(w, r, err)
 		return
 	}
-	t := manage.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
+	t := operate.TriggerRequest{Job: app + "/" + name, Cause: core.CauseAPI, Params: body.Params, Addresses: body.Addresses,
 		Key: body.Key, Retries: body.Retries}
 	if body.Cause != "" {
 		t.Cause = core.Cause(body.Cause)
@@ -135,13 +136,13 @@ func (s *server) ChangeByKey(w http.ResponseWriter, r *http.Request, app, name, 
 	s.change(w, r, app+"/"+name+"#"+key)
 }
 
-func (s *server) change(w http.ResponseWriter, r *http.Request, ref manage.RunRef) {
+func (s *server) change(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	var body TriggerChange
 	if err := decode(w, r, MaxBody, &body); err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	c := manage.TriggerChange{Params: body.Params, Addresses: body.Addresses}
+	c := operate.TriggerChange{Params: body.Params, Addresses: body.Addresses}
 	if !body.At.IsZero() {
 		c.At = &body.At
 	}
@@ -149,7 +150,7 @@ func (s *server) change(w http.ResponseWriter, r *http.Request, ref manage.RunRe
 	s.triggered(w, r, res, err)
 }
 
-func (s *server) triggered(w http.ResponseWriter, r *http.Request, res manage.TriggerResult, err error) {
+func (s *server) triggered(w http.ResponseWriter, r *http.Request, res operate.TriggerResult, err error) {
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -167,7 +168,7 @@ func (s *server) jobOrNone(ctx context.Context, id core.JobID) (*core.Job, error
 	return &j, err
 }
 
-func (s *server) stop(w http.ResponseWriter, r *http.Request, res manage.StopResult, err error) {
+func (s *server) stop(w http.ResponseWriter, r *http.Request, res operate.StopResult, err error) {
 	if err != nil {
 		s.fail(w, r, err)
 		return

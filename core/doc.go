@@ -31,7 +31,7 @@
 //     finish.Finish.ChainEnded makes the next fire of a fixed delay.
 //  11. finish.Watchdog.Pass reads the journals later: what is lost is closed,
 //     what is owed is made.
-//  12. manage.Manage.Audit proves it: of what the schedules demanded nothing is
+//  12. ask.Ask.Audit proves it: of what the schedules demanded nothing is
 //     unaccounted for.
 //
 // assembly.Assembly makes what does this on an engine.Engine, and tells each part

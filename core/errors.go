@@ -127,3 +127,27 @@ func CodeOf(err error) Code {
 	}
 	return CodeInternal
 }
+
+// Passing is what people are told of a store's answer that says: try again.
+func Passing(err error) error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	if bad, _ := Besides(err); bad != nil {
+		return &Error{Code: CodeRefused, Reason: bad.Error(), Err: err}
+	}
+	return &Error{Code: CodeUnavailable, Reason: "the store did not answer: try again", Err: err}
+}
+
+// Unread is what people are told of a strong read that left something out; nil of
+// one that left nothing.
+func Unread[T any](left []T, err error) error {
+	if err == nil && len(left) > 0 {
+		err = ErrThrottled
+	}
+	if err != nil {
+		return Passing(err)
+	}
+	return nil
+}

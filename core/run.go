@@ -1,6 +1,8 @@
 package core
 
-import "time"
+import (
+	"time"
+)
 
 // State is where a run stands. A closed run never changes again, but a skipped
 // scheduled fire may be given its run once by backfill.
@@ -198,3 +200,8 @@ func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 // LateRetry reports whether a run is a retry after the second: what failed so often
 // keeps nothing else waiting.
 func (r *Run) LateRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
+
+// Fire is the fire of a run that is stored.
+func (r *Run) Fire() Fire {
+	return Fire{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause, Seq: r.Seq}
+}

@@ -27,13 +27,15 @@ const (
 	MaxAllow     = 64
 	MaxToken     = 256 // bytes
 	MaxSet       = 128 // bytes
+	MaxKey       = 128 // bytes
 
 	day          = 24 * time.Hour
 	MaxTimeout   = 7 * day // well within the 20 days for which journals are kept
 	MaxGrace     = day
 	MaxDeadline  = 30 * day
 	MaxRetries   = 100
-	MaxDelay     = day // between attempts
+	MaxDelay     = day       // between attempts
+	MaxAhead     = 366 * day // of a trigger
 	MinLostAfter = time.Minute
 	MaxLostAfter = 30 * day
 	MaxKeepDays  = 3650
@@ -492,4 +494,17 @@ func baseURL(raw string) string {
 		}
 	}
 	return ""
+}
+
+// CheckKey checks the idempotency key of a trigger; an empty one is none.
+func CheckKey(key string) error {
+	if len(key) > MaxKey {
+		return Invalid("key", key, fmt.Sprintf("at most %d bytes are allowed", MaxKey))
+	}
+	for i := range len(key) {
+		if key[i] <= ' ' || key[i] > '~' {
+			return Invalid("key", key, "printable ASCII characters without space are allowed")
+		}
+	}
+	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -25,7 +25,7 @@ type Engine struct {
 	Finish   finish.Store
 	Watch    finish.Watch
 	Registry registry.Store
-	Manage   manage.Store
+	Manage   people.Store
 	Ring     Ring
 	Queue    Queue
 	Health   dispatch.Healths

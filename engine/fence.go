@@ -6,7 +6,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
 )
 
@@ -98,7 +98,7 @@ func all(err error, n int) []error {
 }
 
 type fencedManage struct {
-	manage.Store
+	people.Store
 	deployment string
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
@@ -85,7 +85,7 @@ type Sender struct {
 var (
 	_ dispatch.Sender = (*Sender)(nil)
 	_ finish.Prober   = (*Sender)(nil)
-	_ manage.Killer   = (*Sender)(nil)
+	_ operate.Killer  = (*Sender)(nil)
 )
 
 // New makes a Sender; Close ends its connections.

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/doors"
 	"github.com/tickring/tickring/send"
 )
@@ -56,14 +58,14 @@ func TestCall(t *testing.T) {
 		}
 	}
 	trigger := func(job string) core.RunID {
-		r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: job})
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return r.Run.ID
 	}
 	waitFor := func(id core.RunID, state core.State) core.Run {
-		var v manage.RunView
+		var v ask.RunView
 		eventually(t, 15*time.Second, func() error {
 			var err error
 			if v, err = s.Manage().Run(t.Context(), id.String()); err == nil && v.Run.State != state {

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
@@ -163,7 +165,7 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m := s.Manage()
 	token := demoToken
-	if _, err := m.SaveApp(ctx, manage.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp, Token: &token}); err != nil {
+	if _, err := m.SaveApp(ctx, core.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp, Token: &token}); err != nil {
 		return fmt.Errorf("make the demo's app: %w", err)
 	}
 	if err := d.startExecutor(ctx, s); err != nil {
@@ -173,7 +175,7 @@ func (d *Demo) Open(ctx context.Context, s *Server) error {
 		if _, err := m.Job(ctx, spec.Def.App+"/"+spec.Def.Name); err == nil {
 			continue
 		}
-		if r := m.Save(ctx, manage.Actor{Name: demoActor}, []manage.JobSpec{spec})[0]; r.Err != nil {
+		if r := m.Save(ctx, core.Actor{Name: demoActor}, []manage.JobSpec{spec})[0]; r.Err != nil {
 			return fmt.Errorf("make the demo's job %s: %w", spec.Def.Name, r.Err)
 		}
 	}
@@ -246,8 +248,8 @@ func (d *Demo) Run(ctx context.Context, s *Server) {
 }
 
 // learn reads the names of jobs that have been printed by number or are new.
-func (d *Demo) learn(ctx context.Context, m *manage.Manage) {
-	page, err := m.Jobs(ctx, manage.JobFilter{Limit: 1000})
+func (d *Demo) learn(ctx context.Context, m *people.People) {
+	page, err := m.Jobs(ctx, ask.JobFilter{Limit: 1000})
 	if err != nil {
 		return
 	}

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ask"
 )
 
 // lines is what people are told, line by line.
@@ -96,7 +96,7 @@ func TestDemo(t *testing.T) {
 		}
 		return third.has("0 unaccounted for")()
 	})
-	runs, err := next.Manage().Runs(t.Context(), manage.RunFilter{States: []core.State{core.Failed}})
+	runs, err := next.Manage().Runs(t.Context(), ask.RunFilter{States: []core.State{core.Failed}})
 	if err != nil {
 		t.Error(err)
 	}
@@ -147,10 +147,10 @@ func TestOutageReport(t *testing.T) {
 	}{
 		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: nothing was due"},
 		{OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
-			Audit: manage.AuditSum{AuditCount: manage.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
+			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
 			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before the stop, 0 skipped, 0 unaccounted for; 2 runs were under way, 1 of them still is: tickring runs --state running"},
 		{OutageReport{Down: 5 * time.Minute, UnderWay: 1,
-			Audit: manage.AuditSum{AuditCount: manage.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}},
+			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}},
 			"down for 5 min: 5 instants were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 unaccounted for; 1 run was under way and has ended since"},
 	} {
 		if got := c.r.String(); got != c.want {

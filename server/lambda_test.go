@@ -16,6 +16,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/send/awssend"
@@ -81,7 +82,7 @@ func TestLambda(t *testing.T) {
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
 		{"x", "there is no function nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
-		r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})
 		if err != nil {
 			t.Fatal(err)
 		}

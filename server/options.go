@@ -40,7 +40,7 @@ type Options struct {
 	// Expiry of an executor's heartbeat, BeatWrite how old a stored one may be.
 	Expiry, BeatWrite time.Duration // 90 s, 40 s
 	// ResumeAhead is how long after it is told the end of a pause of an app or of
-	// everything counts (manage.Options).
+	// everything counts (people.Options).
 	ResumeAhead time.Duration // 1 s
 	// Invocation is how long one dispatch may last, JournalEvery how long
 	// answers wait for the journal, SendTimeout how long a send may take.

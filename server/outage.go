@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 )
 
@@ -133,8 +134,8 @@ type wasBefore struct {
 }
 
 // lookBack looks at the newest runs; all says that none was left out.
-func lookBack(ctx context.Context, m *manage.Manage, up time.Time, from, to core.Instant) (w wasBefore, all bool) {
-	f := manage.RunFilter{Limit: 1000}
+func lookBack(ctx context.Context, m *people.People, up time.Time, from, to core.Instant) (w wasBefore, all bool) {
+	f := ask.RunFilter{Limit: 1000}
 	for looked := 0; looked < lookedBack; looked += f.Limit {
 		page, err := m.Runs(ctx, f)
 		if err != nil {
@@ -165,7 +166,7 @@ func lookBack(ctx context.Context, m *manage.Manage, up time.Time, from, to core
 // OutageReport is what became of an outage.
 type OutageReport struct {
 	Down  time.Duration
-	Audit manage.AuditSum // of the instants in it
+	Audit ask.AuditSum // of the instants in it
 	// Sent is how many of them were sent after it, Worst how late at most. The
 	// rest that was sent went out in the last moment before the stop.
 	Sent  int64

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -69,7 +70,7 @@ func TestSleep(t *testing.T) {
 		}
 		return err
 	})
-	page, err := s.Manage().Runs(t.Context(), manage.RunFilter{})
+	page, err := s.Manage().Runs(t.Context(), ask.RunFilter{})
 	if err != nil || len(page.Runs) < 2 {
 		t.Fatalf("%d runs, %v", len(page.Runs), err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/executor/queueexec/queuetest"
 )
@@ -44,7 +45,7 @@ func TestQueues(t *testing.T) {
 				return queueexec.Options{Queue: "nightly", App: "reports", Token: "reports-token", Servers: []string{s.URL()}}
 			},
 			Send: func(t *testing.T, handler, params string) string {
-				r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/" + handler, Params: &params})
+				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -128,7 +129,7 @@ func TestQueueDoor(t *testing.T) {
 	}
 	// A queue is its app's, also where another has one of that name; what others
 	// know of a run is nothing.
-	r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/work"})
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/work"})
 	if err != nil {
 		t.Fatal(err)
 	}

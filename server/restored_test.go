@@ -12,7 +12,9 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/miniexec"
 )
@@ -40,7 +42,7 @@ func TestRestored(t *testing.T) {
 		}
 		jobs[j.Def.ID] = when
 		for range 3 {
-			res, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "web/beat"})
+			res, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/beat"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -155,7 +157,7 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 }
 
 func ran(s *running, n int) error {
-	page, err := s.Manage().Runs(context.Background(), manage.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
+	page, err := s.Manage().Runs(context.Background(), ask.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
 	if err == nil && len(page.Runs) < n {
 		err = core.Errorf(core.CodeNotFound, "%d runs of %d", len(page.Runs), n)
 	}

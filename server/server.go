@@ -22,10 +22,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
@@ -64,7 +66,7 @@ type parts struct {
 	disp   *dispatch.Dispatcher
 	watch  *finish.Watchdog
 	dead   *dispatch.Dead
-	manage *manage.Manage
+	manage *people.People
 	reg    *registry.Registry
 	call   *callback.Callback
 	pull   *pull.Puller
@@ -153,7 +155,7 @@ func (s *Server) Token() string { return s.token }
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
 // Manage is what people do, once the server is ready.
-func (s *Server) Manage() *manage.Manage {
+func (s *Server) Manage() *people.People {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.parts.manage
@@ -252,7 +254,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	})
 	p.dead = a.Dead()
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
-	p.manage = a.Manage(p.sender, manage.Options{ResumeAhead: o.ResumeAhead, KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable})
+	p.manage = a.People(p.sender, people.Options{
+		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
 	p.call = a.Callback(callback.Options{})
 

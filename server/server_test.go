@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/wire"
 )
 
-var actor = manage.Actor{Name: "test"}
+var actor = core.Actor{Name: "test"}
 
 // testLog puts a server's log into the test's.
 type testLog struct{ t *testing.T }
@@ -128,7 +129,7 @@ func TestFire(t *testing.T) {
 	save(t, s, "web", secondly("web", "beat"))
 	from := core.InstantOf(time.Now()) + 2
 	eventually(t, 15*time.Second, func() error {
-		page, err := s.Manage().Runs(t.Context(), manage.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
+		page, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/beat", States: []core.State{core.Succeeded}})
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -16,7 +16,7 @@ import (
 func Example() {
 	e := memory.Open(memory.Options{}) // in place of a server that runs
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
-	m := manage.New(e.Manage, e.Ring, end, nil, manage.Options{Plan: plan.Local()})
+	m := people.New(e.Manage, e.Ring, end, nil, people.Options{Plan: plan.Local()})
 	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
 	defer server.Close()
 

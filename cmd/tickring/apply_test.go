@@ -14,7 +14,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -33,7 +33,7 @@ type parted struct {
 func newParted(t *testing.T) *parted {
 	p := &parted{t: t, e: memory.Open(memory.Options{})}
 	end := finish.New(p.e.Finish, p.e.Ring, finish.Options{Plan: plan.Local()})
-	h := api.NewHandler(manage.New(p.e.Manage, p.e.Ring, end, nil, manage.Options{Plan: plan.Local()}), nil, api.Options{Token: "sesame"})
+	h := api.NewHandler(people.New(p.e.Manage, p.e.Ring, end, nil, people.Options{Plan: plan.Local()}), nil, api.Options{Token: "sesame"})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)

@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
@@ -125,7 +125,7 @@ func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	e := engine.Fenced(data, "eu-central-1/state")
 	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
-	m := manage.New(e.Manage, e.Ring, end, testKiller{}, manage.Options{Plan: plan.Local()})
+	m := people.New(e.Manage, e.Ring, end, testKiller{}, people.Options{Plan: plan.Local()})
 	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   e.Dead, Facts: func(ctx context.Context) api.Facts {

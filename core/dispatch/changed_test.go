@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -95,7 +95,7 @@ func TestChangedTrigger(t *testing.T) {
 				next.At = now.Add(c.by)
 				next.Slot, next.Params, next.Addresses, next.Until = next.At, &is, []string{secondAddress}, time.Now()
 				change := func() {
-					if err := s.ChangeTriggered(ctx, manage.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
+					if err := s.ChangeTriggered(ctx, operate.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -180,7 +180,7 @@ func changedGivenBack(t *testing.T, twice bool) {
 			if !next.Until.After(run.Until) {
 				next.Until = run.Until.Add(time.Millisecond)
 			}
-			if err := s.ChangeTriggered(ctx, manage.Triggered{Seen: run.Until, Run: next, Entry: entry}); err != nil {
+			if err := s.ChangeTriggered(ctx, operate.Triggered{Seen: run.Until, Run: next, Entry: entry}); err != nil {
 				t.Error(err)
 			}
 			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != sent {

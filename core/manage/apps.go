@@ -6,15 +6,15 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // SaveApp makes or changes an app. One that is already as wanted is left alone;
 // its pause and what is withheld from its code are never touched.
-func (m *Manage) SaveApp(ctx context.Context, actor Actor, spec AppSpec) (AppResult, error) {
-	if err := actor.check(); err != nil {
+func (m *Manage) SaveApp(ctx context.Context, actor core.Actor, spec AppSpec) (AppResult, error) {
+	if err := actor.Validate(); err != nil {
 		return AppResult{}, err
 	}
 	return m.saveApp(ctx, actor, spec, true)
@@ -22,10 +22,10 @@ func (m *Manage) SaveApp(ctx context.Context, actor Actor, spec AppSpec) (AppRes
 
 // CheckApp says what SaveApp would answer, and changes nothing.
 func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) {
-	return m.saveApp(ctx, Actor{}, spec, false)
+	return m.saveApp(ctx, core.Actor{}, spec, false)
 }
 
-func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write bool) (AppResult, error) {
+func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, write bool) (AppResult, error) {
 	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors}
 	for i, text := range spec.Allow {
 		p, err := ParseRange(text)
@@ -41,13 +41,13 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 		return AppResult{}, err
 	}
 	for i, address := range want.Executors {
-		if err := m.reachable(fmt.Sprintf("executors[%d]", i), address); err != nil {
+		if err := m.ask.Reachable(fmt.Sprintf("executors[%d]", i), address); err != nil {
 			return AppResult{}, err
 		}
 	}
 	var attempts []core.App
-	for range tries {
-		old, found, err := m.app(ctx, spec.Name)
+	for range bound.Tries {
+		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
 			return AppResult{}, err
 		}
@@ -59,7 +59,7 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 		if err := expectApp(&spec, &old, found); err != nil {
 			return AppResult{}, err
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		next := want
 		next.Rev = max(core.Millis(now), old.Rev+1)
 		c := core.Change{ID: next.Rev, At: now, By: actor.Name, Verb: core.VerbCreated, App: spec.Name}
@@ -86,11 +86,11 @@ func (m *Manage) saveApp(ctx context.Context, actor Actor, spec AppSpec, write b
 		case done:
 			return AppResult{spec.Name, next.Rev, changeOf(!found)}, nil
 		case failed:
-			return AppResult{}, passing(core.ErrThrottled)
+			return AppResult{}, core.Passing(core.ErrThrottled)
 		}
 		attempts = append(attempts, next)
 		if ctx.Err() != nil {
-			return AppResult{}, passing(ctx.Err())
+			return AppResult{}, core.Passing(ctx.Err())
 		}
 	}
 	return AppResult{}, core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: read it, and try again", spec.Name)
@@ -136,54 +136,14 @@ func expectApp(spec *AppSpec, old *core.App, found bool) error {
 	return nil
 }
 
-func (m *Manage) app(ctx context.Context, name string) (core.App, bool, error) {
-	if err := core.CheckAppName("app", name); err != nil {
-		return core.App{}, false, err
-	}
-	found, left, err := m.store.Apps(ctx, []string{name})
-	if err := unread(left, err); err != nil {
-		return core.App{}, false, err
-	}
-	a, ok := found[name]
-	return a, ok, nil
-}
-
-// App reads an app. Its token is in it: not for output.
-func (m *Manage) App(ctx context.Context, name string) (core.App, error) {
-	a, ok, err := m.app(ctx, name)
-	if err == nil && !ok {
-		err = core.Errorf(core.CodeNotFound, "there is no app %s", name)
-	}
-	return a, err
-}
-
-// Apps lists all apps by name. Their tokens are in them: not for output.
-func (m *Manage) Apps(ctx context.Context) ([]core.App, error) {
-	apps, err := m.store.ListApps(ctx)
-	if err != nil {
-		return nil, passing(err)
-	}
-	slices.SortFunc(apps, func(a, b core.App) int { return strings.Compare(a.Name, b.Name) })
-	return apps, nil
-}
-
-// Global reads the item that concerns everything: the pause of everything.
-func (m *Manage) Global(ctx context.Context) (core.Global, error) {
-	g, err := m.store.Global(ctx)
-	if err != nil {
-		return core.Global{}, passing(err)
-	}
-	return g, nil
-}
-
 // DeleteApp removes an app that has no job.
-func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error {
-	if err := actor.check(); err != nil {
+func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) error {
+	if err := actor.Validate(); err != nil {
 		return err
 	}
 	tried := false
-	for range tries {
-		old, found, err := m.app(ctx, name)
+	for range bound.Tries {
+		old, found, err := m.ask.FindApp(ctx, name)
 		switch {
 		case err != nil:
 			return err
@@ -197,7 +157,7 @@ func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error 
 			bad, err := core.Besides(err)
 			switch {
 			case err != nil:
-				return passing(err)
+				return core.Passing(err)
 			case len(jobs) > 0:
 				return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
 			case len(bad) > 0:
@@ -207,57 +167,19 @@ func (m *Manage) DeleteApp(ctx context.Context, actor Actor, name string) error 
 				break
 			}
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		c := core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name, Verb: core.VerbDeleted, App: name,
 			Old: core.AppRecordOf(&old).String()}
 		switch judge(m.store.DeleteApp(ctx, old.Rev, name, c)) {
 		case done:
 			return nil
 		case failed:
-			return passing(core.ErrThrottled)
+			return core.Passing(core.ErrThrottled)
 		}
 		tried = true
 		if ctx.Err() != nil {
-			return passing(ctx.Err())
+			return core.Passing(ctx.Err())
 		}
 	}
 	return core.Errorf(core.CodeUnavailable, "app %s could not be deleted for certain: try again", name)
-}
-
-// Executors lists the executors of an app: fixed ones first, then those that
-// registered, live or not.
-func (m *Manage) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
-	app, err := m.App(ctx, name)
-	if err != nil {
-		return nil, err
-	}
-	stored, err := m.store.Executors(ctx, []string{name})
-	if err != nil {
-		return nil, passing(err)
-	}
-	g, err := m.Global(ctx)
-	if err != nil {
-		return nil, err
-	}
-	now := m.o.Now()
-	var views []ExecutorView
-	fixed := map[string]bool{}
-	for _, e := range app.Candidates(stored[name], g, now, m.o.Expiry) {
-		if e.Fixed {
-			fixed[e.Address] = true
-			views = append(views, ExecutorView{Executor: e, Live: true, Used: true})
-		}
-	}
-	live := map[string]bool{}
-	for _, e := range core.Live(stored[name], g, now, m.o.Expiry) {
-		live[e.Address] = true
-	}
-	list := slices.Clone(stored[name])
-	slices.SortFunc(list, func(a, b core.Executor) int { return strings.Compare(a.Address, b.Address) })
-	for _, e := range list {
-		if !e.Fixed && !fixed[e.Address] {
-			views = append(views, ExecutorView{Executor: e, Live: live[e.Address], Used: len(fixed) == 0})
-		}
-	}
-	return views, nil
 }

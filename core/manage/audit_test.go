@@ -9,10 +9,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 )
 
-func sum(c manage.AuditCount) string {
+func sum(c ask.AuditCount) string {
 	text := fmt.Sprintf("demanded %d, on time %d, late %d (%s), skipped %v, pending %d, unaccounted %d",
 		c.Demanded, c.OnTime, c.Late, c.Worst, c.Skipped, c.Pending, c.Unaccounted)
 	if c.Overdue > 0 {
@@ -125,7 +126,7 @@ func TestAudit(t *testing.T) {
 // pushNext says up to where the plan of a job went.
 func pushNext(f *fixture, id core.JobID, next core.Instant) {
 	f.t.Helper()
-	found, _, err := f.e.Manage.Scheds(ctx, []core.JobID{id})
+	found, _, err := f.e.Finish.Scheds(ctx, []core.JobID{id})
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -156,7 +157,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		at = chain(at, 1500*time.Millisecond)
 	}
 	set := func(next core.Instant, tail core.RunID) {
-		found, _, _ := f.e.Manage.Scheds(ctx, []core.JobID{j.Def.ID})
+		found, _, _ := f.e.Finish.Scheds(ctx, []core.JobID{j.Def.ID})
 		s := found[j.Def.ID]
 		a := s.Stay()
 		a.NewNext, a.NewTail = next, tail
@@ -281,7 +282,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 			}
 		}
 		skips := f.skips(j.Def.ID)
-		want := manage.AuditCount{}
+		want := ask.AuditCount{}
 		var missing []core.Instant
 		for at := from + 1; at <= to; at++ {
 			// The job as of the last moment before at, the pauses as of the last

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -23,7 +24,7 @@ type edit struct {
 }
 
 // newEdit begins a change of a job as read: want is a copy with the next revision.
-func newEdit(old *core.Job, actor Actor, verb, why string, now time.Time) *edit {
+func newEdit(old *core.Job, actor core.Actor, verb, why string, now time.Time) *edit {
 	e := &edit{old: old, want: *old, verb: verb, by: actor.Name, why: why, at: now}
 	e.want.Sched.Rev, e.want.Sched.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 	return e
@@ -127,7 +128,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 			updates = append(updates, i)
 		}
 	}
-	for part := range chunks(creates, batch) {
+	for part := range bound.Chunks(creates, bound.Batch) {
 		jobs, changes := make([]core.Job, len(part)), make([]core.Change, len(part))
 		for k, i := range part {
 			jobs[k], changes[k] = edits[i].want, edits[i].change()
@@ -136,7 +137,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 			out[part[k]] = judge(err)
 		}
 	}
-	for part := range chunks(updates, batch) {
+	for part := range bound.Chunks(updates, bound.Batch) {
 		list := make([]Update, len(part))
 		for k, i := range part {
 			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change()}
@@ -149,8 +150,8 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 }
 
 func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k int, err error)) {
-	for start := 0; start < len(skips); start += batch {
-		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+batch, len(skips))]) {
+	for start := 0; start < len(skips); start += bound.Batch {
+		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+bound.Batch, len(skips))]) {
 			answer(start+k, err)
 		}
 	}
@@ -171,7 +172,7 @@ func mine(found *core.Job, attempts []core.Job) bool {
 
 // started is s begun afresh at its RevAt.
 func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
-	return plan.Start(s, sch, m.o.Plan)
+	return plan.Start(s, sch, m.plans)
 }
 
 // paused is s paused. The open chain of a fixed delay stays its tail.
@@ -185,7 +186,7 @@ func (m *Manage) paused(s core.Sched, by, why string, until core.Instant) core.S
 		s.Next = 0
 	}
 	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
-		s.PlanAt = plan.PausedPlanAt(s, sch, m.o.Plan)
+		s.PlanAt = plan.PausedPlanAt(s, sch, m.plans)
 	}
 	return s
 }
@@ -210,7 +211,7 @@ func duePlan(s *core.Sched, now time.Time) bool {
 // left to the tick, which finds them in the due index.
 func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 	for range maxPasses {
-		now := m.o.Now()
+		now := m.ask.Now()
 		var fires []core.Fire
 		var skips []core.Skip
 		results := make([]plan.Result, 0, len(jobs))
@@ -220,14 +221,14 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			if !duePlan(&j.s, now) {
 				continue
 			}
-			r := plan.Job(j.s, j.sch, now, m.o.Plan)
+			r := plan.Job(j.s, j.sch, now, m.plans)
 			if j.s.Tail != 0 {
 				fire, ok := tails[j.s.Tail]
 				if !ok {
 					continue // its chain has ended, or it could not be read: the tick's
 				}
 				if fire.Run != 0 {
-					fire.Slot = j.sch.Slot(j.s.ID, fire.At, 0, isFrequent(j.s, m.o.Plan))
+					fire.Slot = j.sch.Slot(j.s.ID, fire.At, 0, isFrequent(j.s, m.plans))
 					r.Fires = []core.Fire{fire}
 				}
 			}
@@ -246,7 +247,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 				stuck[skips[k].Job] = true
 			}
 		})
-		out := plan.Pack(fires, ring.MaxFires, m.o.Plan.Cut.Of)
+		out := plan.Pack(fires, ring.MaxFires, m.plans.Cut.Of)
 		if len(out) > 0 {
 			for k, err := range m.ring.Enqueue(ctx, out) {
 				if err != nil {
@@ -264,8 +265,8 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			}
 		}
 		jobs = jobs[:0:0]
-		for start := 0; start < len(moves); start += batch {
-			for k, err := range m.store.Advance(ctx, moves[start:min(start+batch, len(moves))]) {
+		for start := 0; start < len(moves); start += bound.Batch {
+			for k, err := range m.store.Advance(ctx, moves[start:min(start+bound.Batch, len(moves))]) {
 				if err == nil {
 					j := next[at[start+k]]
 					j.s = j.s.Moved(moves[start+k])
@@ -297,7 +298,7 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 	fires := make(map[core.RunID]core.Fire, len(ids))
 	found := map[core.RunID]core.Run{}
 	bad := map[core.RunID]bool{}
-	for part := range chunks(ids, batch) {
+	for part := range bound.Chunks(ids, bound.Batch) {
 		some, left, err := m.store.Runs(ctx, part)
 		if err != nil {
 			left = part
@@ -325,15 +326,4 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 		}
 	}
 	return fires
-}
-
-// chunks walks over s in pieces of at most n.
-func chunks[T any](s []T, n int) func(yield func([]T) bool) {
-	return func(yield func([]T) bool) {
-		for start := 0; start < len(s); start += n {
-			if !yield(s[start:min(start+n, len(s))]) {
-				return
-			}
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // notWithheld refuses of new jobs those that code declares and somebody deleted.
@@ -20,9 +21,9 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		return fresh
 	}
 	apps := make(map[string]core.App, len(names))
-	for part := range chunks(names, batch) {
+	for part := range bound.Chunks(names, bound.Batch) {
 		found, left, err := m.store.Apps(ctx, part)
-		if err := unread(left, err); err != nil {
+		if err := core.Unread(left, err); err != nil {
 			for _, s := range fresh {
 				s.refuse(err)
 			}
@@ -42,16 +43,16 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 }
 
 // withhold has an app say whether a job is withheld from its code.
-func (m *Manage) withhold(ctx context.Context, actor Actor, app, name string, is bool) error {
-	for range tries {
-		old, found, err := m.app(ctx, app)
+func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
+	for range bound.Tries {
+		old, found, err := m.ask.FindApp(ctx, app)
 		if err != nil {
 			return err
 		}
 		if !found || slices.Contains(old.Withheld, name) == is {
 			return nil
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		next, why := old, "job "+name+" is given back to its code"
 		next.Rev = max(core.Millis(now), old.Rev+1)
 		next.Withheld = slices.DeleteFunc(slices.Clone(old.Withheld), func(n string) bool { return n == name })
@@ -68,10 +69,10 @@ func (m *Manage) withhold(ctx context.Context, actor Actor, app, name string, is
 		case done:
 			return nil
 		case failed:
-			return passing(core.ErrThrottled)
+			return core.Passing(core.ErrThrottled)
 		}
 		if ctx.Err() != nil {
-			return passing(ctx.Err())
+			return core.Passing(ctx.Err())
 		}
 	}
 	return core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: try again", app)
@@ -79,16 +80,16 @@ func (m *Manage) withhold(ctx context.Context, actor Actor, app, name string, is
 
 // GiveBack lets code make or change a job again that somebody else changed or
 // deleted, or made. The job stays as it is until an executor declares it.
-func (m *Manage) GiveBack(ctx context.Context, actor Actor, app, name string) (SaveResult, error) {
-	if err := actor.check(); err != nil {
+func (m *Manage) GiveBack(ctx context.Context, actor core.Actor, app, name string) (SaveResult, error) {
+	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
 	}
-	a, err := m.App(ctx, app)
+	a, err := m.ask.App(ctx, app)
 	if err != nil {
 		return SaveResult{}, err
 	}
 	withheld := slices.Contains(a.Withheld, name)
-	j, err := m.Job(ctx, app+"/"+name)
+	j, err := m.ask.Job(ctx, app+"/"+name)
 	switch gone := core.CodeOf(err) == core.CodeNotFound && err != nil; {
 	case gone && withheld:
 		return SaveResult{App: app, Name: name, Change: Updated}, m.withhold(ctx, actor, app, name, false)

@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-var program = manage.Actor{Name: "code-of-shop"}
+var program = core.Actor{Name: "code-of-shop"}
 
 // declare has code declare shop/clean; what became of it.
 func (f *fixture) declare(params string) manage.SaveResult {

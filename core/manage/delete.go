@@ -5,24 +5,25 @@ import (
 	"slices"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
 )
 
 // Delete removes a job; its runs stay. Triggers and retries of it that wait are
 // closed as skipped: deleted. One that code had declared is withheld from it.
-func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int64) (SaveResult, error) {
-	if err := actor.check(); err != nil {
+func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev *int64) (SaveResult, error) {
+	if err := actor.Validate(); err != nil {
 		return SaveResult{}, err
 	}
 	var attempts []core.Tombstone
 	withheld := false
-	for range tries {
-		old, err := m.Job(ctx, ref)
+	for range bound.Tries {
+		old, err := m.ask.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
 			t := attempts[0]
 			stored, err := m.store.Tombstones(ctx, []core.JobID{t.Job})
 			if err != nil {
-				return SaveResult{}, passing(err)
+				return SaveResult{}, core.Passing(err)
 			}
 			for _, a := range attempts {
 				if stored[t.Job].Rev == a.Rev {
@@ -50,13 +51,13 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 			}
 			withheld = true
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
 			switch err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; {
 			case judge(err) == failed || ctx.Err() != nil:
-				return SaveResult{}, passing(err)
+				return SaveResult{}, core.Passing(err)
 			case err != nil:
 				continue // a repeat only lengthens it
 			}
@@ -70,11 +71,11 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 			m.dropWaiting(ctx, d.ID)
 			return SaveResult{App: d.App, Name: d.Name, ID: d.ID, Rev: t.Rev, Change: Deleted, Withheld: withheld}, nil
 		case failed:
-			return SaveResult{}, passing(core.ErrThrottled)
+			return SaveResult{}, core.Passing(core.ErrThrottled)
 		}
 		attempts = append(attempts, t)
 		if ctx.Err() != nil {
-			return SaveResult{}, passing(ctx.Err())
+			return SaveResult{}, core.Passing(ctx.Err())
 		}
 	}
 	return SaveResult{}, core.Errorf(core.CodeUnavailable, "job %s could not be deleted for certain: try again", ref)
@@ -83,7 +84,7 @@ func (m *Manage) Delete(ctx context.Context, actor Actor, ref string, ifRev *int
 // dropWaiting closes what waits for its time and belongs to a job that is gone.
 // What fails here, or takes too long, dispatch records when its time comes.
 func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
-	ctx, cancel := context.WithTimeout(ctx, m.o.PageFor)
+	ctx, cancel := context.WithTimeout(ctx, m.ask.PageFor())
 	defer cancel()
 	entries, err := m.store.Entries(ctx, job)
 	if err != nil || len(entries) == 0 {
@@ -91,7 +92,7 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 	}
 	results := make([]finish.Result, len(entries))
 	for i, e := range entries {
-		results[i] = finish.Result{Run: e.Run, State: core.Skipped, Reason: core.ReasonDeleted, At: m.now(), Unowned: true}
+		results[i] = finish.Result{Run: e.Run, State: core.Skipped, Reason: core.ReasonDeleted, At: m.ask.Stamp(), Unowned: true}
 	}
 	var over []core.DueItem
 	for i, err := range m.finish.End(ctx, results) {
@@ -110,8 +111,8 @@ func (m *Manage) removeEntries(ctx context.Context, entries []core.DueItem) {
 
 // Prune deletes the jobs and apps that a set made and that are not to stay. It ends
 // after Options.PageFor: Next is behind which to go on, and apps are deleted last.
-func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneResult, error) {
-	if err := actor.check(); err != nil {
+func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
+	if err := actor.Validate(); err != nil {
 		return PruneResult{}, err
 	}
 	if r.Set == "" {
@@ -124,22 +125,22 @@ func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneR
 	for _, name := range r.Jobs {
 		stay[name] = true
 	}
-	p := m.page()
+	p := m.ask.Page()
 	var res PruneResult
 	var err error
-	res.Next, err = m.eachJob(ctx, "", r.After, p, func(j *core.Job) bool {
+	res.Next, err = m.ask.EachJob(ctx, "", r.After, p, func(j *core.Job) bool {
 		if j.Def.Set == r.Set && !stay[j.Name()] {
 			m.prune(ctx, actor, j, r.DryRun, &res)
 		}
 		return true
 	})
-	for id, why := range p.passed(res.Next) { // whose it is nobody knows
+	for id, why := range p.Passed(res.Next) { // whose it is nobody knows
 		res.Jobs = append(res.Jobs, SaveResult{ID: id, Change: Refused, Err: why})
 	}
 	if err != nil || res.Next != 0 {
 		return res, err
 	}
-	apps, err := m.Apps(ctx)
+	apps, err := m.ask.Apps(ctx)
 	if err != nil {
 		return res, err
 	}
@@ -159,7 +160,7 @@ func (m *Manage) Prune(ctx context.Context, actor Actor, r PruneRequest) (PruneR
 }
 
 // prune deletes one job as it was read.
-func (m *Manage) prune(ctx context.Context, actor Actor, j *core.Job, dryRun bool, res *PruneResult) {
+func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRun bool, res *PruneResult) {
 	one := SaveResult{App: j.Def.App, Name: j.Def.Name, ID: j.Def.ID, Rev: j.Sched.Rev, Change: Deleted}
 	if !dryRun {
 		deleted, err := m.Delete(ctx, actor, j.Def.ID.String(), &j.Sched.Rev)

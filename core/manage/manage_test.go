@@ -11,8 +11,11 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -21,7 +24,7 @@ import (
 
 var (
 	ctx   = context.Background()
-	ann   = manage.Actor{Name: "ann"}
+	ann   = core.Actor{Name: "ann"}
 	start = time.Date(2026, 11, 20, 12, 0, 0, 250e6, time.UTC)
 )
 
@@ -32,7 +35,7 @@ type fixture struct {
 	e      *engine.Engine
 	faults *faults
 	killer *killer
-	m      *manage.Manage
+	m      *people.People
 }
 
 func newFixture(t testing.TB) *fixture {
@@ -48,23 +51,20 @@ func newFixture(t testing.TB) *fixture {
 }
 
 // fresh is another process on the same store.
-func (f *fixture) fresh(with *faults) *manage.Manage {
+func (f *fixture) fresh(with *faults) *people.People {
 	now := func() time.Time { return f.clock }
 	f.faults = with
 	end := finish.New(f.e.Finish, f.e.Ring, finish.Options{Now: now, Plan: plan.Local()})
-	return manage.New(with, with, end, f.killer, manage.Options{Now: now, Plan: plan.Local(), Backoff: time.Millisecond,
-		Reachable: func(address string) error {
-			if strings.HasPrefix(address, "lambda:") {
+	return people.New(with, with, end, f.killer, people.Options{Plan: plan.Local(), Manage: manage.Options{Backoff: time.Millisecond},
+		Ask: ask.Options{Now: now, Reachable: func(address string) error {
+			switch {
+			case strings.HasPrefix(address, "lambda:"):
 				return errors.New("no AWS credentials here")
-			}
-			return nil
-		},
-		Allowed: func(_ *core.App, address string) error {
-			if strings.Contains(address, "169.254.") {
+			case strings.Contains(address, "169.254."):
 				return errors.New("link-local")
 			}
 			return nil
-		}})
+		}}})
 }
 
 // resumed goes to where the end of a pause of an app or of everything counts.
@@ -167,8 +167,8 @@ func (k *killer) Kill(_ context.Context, app *core.App, address string, job core
 
 // faults is a store and ring whose nth write goes wrong.
 type faults struct {
-	manage.Store
-	ring  manage.Ring
+	people.Store
+	ring  operate.Ring
 	n, at int // write at (from 1) goes wrong; 0 none
 	after bool
 	dead  bool // from then on nothing works: the process was killed
@@ -249,7 +249,7 @@ func (f *faults) NewJobIDs(ctx context.Context, n int) (first core.JobID, err er
 func (f *faults) PutTriggered(ctx context.Context, r core.Run, d core.DueItem) error {
 	return f.do("PutTriggered", func() error { return f.Store.PutTriggered(ctx, r, d) })
 }
-func (f *faults) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+func (f *faults) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	return f.do("ChangeTriggered", func() error { return f.Store.ChangeTriggered(ctx, c) })
 }
 func (f *faults) PutKey(ctx context.Context, job core.JobID, key string, r core.RunID) (bound core.RunID, err error) {
@@ -404,10 +404,10 @@ func TestSaveRefuses(t *testing.T) {
 	if r := f.save(spec("a", every(time.Minute)), spec("a", every(time.Hour))); r[0].Change != manage.Created || code(r[1].Err) != core.CodeInvalid {
 		t.Errorf("a name used twice: %+v", r)
 	}
-	if r := f.m.Save(ctx, manage.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
+	if r := f.m.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
 		t.Errorf("nobody: %+v", r)
 	}
-	page, err := f.m.Jobs(ctx, manage.JobFilter{})
+	page, err := f.m.Jobs(ctx, ask.JobFilter{})
 	if err != nil || len(page.Jobs) != 2 {
 		t.Errorf("refused jobs changed something: %d jobs, %v", len(page.Jobs), err)
 	}
@@ -420,7 +420,7 @@ func TestFaults(t *testing.T) {
 	type op struct {
 		name   string
 		reason core.Reason
-		do     func(m *manage.Manage) error
+		do     func(m *people.People) error
 		made   func(f *fixture) bool
 	}
 	yes := true
@@ -429,29 +429,29 @@ func TestFaults(t *testing.T) {
 	stop := spec("sweep", every(time.Second))
 	stop.Paused = &yes
 	for _, o := range []op{
-		{"create", "", func(m *manage.Manage) error {
+		{"create", "", func(m *people.People) error {
 			return one(m.Save(ctx, ann, []manage.JobSpec{spec("more", every(time.Second))}))
 		},
 			func(f *fixture) bool { _, err := f.m.Job(ctx, "shop/more"); return err == nil }},
-		{"edit", core.ReasonChanged, func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{hourly})) },
+		{"edit", core.ReasonChanged, func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{hourly})) },
 			func(f *fixture) bool { return f.job("shop/sweep").Sched.Schedule.Equal(every(time.Hour)) }},
-		{"apply paused", core.ReasonPaused, func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{stop})) },
+		{"apply paused", core.ReasonPaused, func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{stop})) },
 			func(f *fixture) bool { return f.job("shop/sweep").Sched.State == core.Paused }},
-		{"pause", core.ReasonPaused, func(m *manage.Manage) error {
+		{"pause", core.ReasonPaused, func(m *people.People) error {
 			_, err := m.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Why: "broken"})
 			return err
 		}, func(f *fixture) bool { return f.job("shop/sweep").Sched.State == core.Paused }},
-		{"delete", core.ReasonDeleted, func(m *manage.Manage) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err },
+		{"delete", core.ReasonDeleted, func(m *people.People) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err },
 			func(f *fixture) bool { _, err := f.m.Job(ctx, "shop/sweep"); return err != nil }},
-		{"pause app", "", func(m *manage.Manage) error {
+		{"pause app", "", func(m *people.People) error {
 			_, err := m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{})
 			return err
 		}, func(f *fixture) bool { a, _ := f.m.App(ctx, "shop"); return a.Pause.Covers(f.clock) }},
-		{"pause all", "", func(m *manage.Manage) error {
+		{"pause all", "", func(m *people.People) error {
 			_, err := m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
 			return err
 		}, func(f *fixture) bool { g, _ := f.m.Global(ctx); return g.Pause.Covers(f.clock) }},
-		{"app", "", func(m *manage.Manage) error { _, err := m.SaveApp(ctx, ann, manage.AppSpec{Name: "new"}); return err },
+		{"app", "", func(m *people.People) error { _, err := m.SaveApp(ctx, ann, manage.AppSpec{Name: "new"}); return err },
 			func(f *fixture) bool { _, err := f.m.App(ctx, "new"); return err == nil }},
 	} {
 		for _, mode := range []struct {
@@ -683,7 +683,7 @@ func TestDeleteAndPrune(t *testing.T) {
 		f.create(s)
 	}
 	at := start.Add(time.Hour)
-	waiting, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/b", At: &at})
+	waiting, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/b", At: &at})
 	if err != nil || !waiting.Waiting {
 		t.Fatal(waiting, err)
 	}

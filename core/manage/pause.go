@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -14,11 +15,11 @@ const MaxPause = 10 * 366 * 24 * time.Hour
 
 // Pause stops the schedule of a job, an app, or everything, from now on. What
 // is paused already as asked is left alone.
-func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseRequest) (StateResult, error) {
+func (m *Manage) Pause(ctx context.Context, actor core.Actor, t Target, r PauseRequest) (StateResult, error) {
 	if err := m.checkTarget(actor, t, r.Why); err != nil {
 		return StateResult{}, err
 	}
-	now := m.now()
+	now := m.ask.Stamp()
 	var until time.Time
 	if r.Until != nil {
 		until = core.Ceil(*r.Until).Time()
@@ -37,7 +38,7 @@ func (m *Manage) Pause(ctx context.Context, actor Actor, t Target, r PauseReques
 
 // Resume ends a pause; of an app or of everything a moment later
 // (Options.ResumeAhead). It never runs what passed.
-func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) (StateResult, error) {
+func (m *Manage) Resume(ctx context.Context, actor core.Actor, t Target, why string) (StateResult, error) {
 	if err := m.checkTarget(actor, t, why); err != nil {
 		return StateResult{}, err
 	}
@@ -50,8 +51,8 @@ func (m *Manage) Resume(ctx context.Context, actor Actor, t Target, why string) 
 	return m.editGlobal(ctx, actor, why, m.resumeOf)
 }
 
-func (m *Manage) checkTarget(actor Actor, t Target, why string) error {
-	if err := actor.check(); err != nil {
+func (m *Manage) checkTarget(actor core.Actor, t Target, why string) error {
+	if err := actor.Validate(); err != nil {
 		return err
 	}
 	n := 0
@@ -66,7 +67,7 @@ func (m *Manage) checkTarget(actor Actor, t Target, why string) error {
 	return checkWhy(why)
 }
 
-func (m *Manage) pauseJob(ctx context.Context, actor Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
+func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r PauseRequest, until time.Time) (StateResult, error) {
 	end := core.Instant(0)
 	if !until.IsZero() {
 		end = core.InstantOf(until)
@@ -79,7 +80,7 @@ func (m *Manage) pauseJob(ctx context.Context, actor Actor, ref string, r PauseR
 		if s.State == core.Paused && s.PauseUntil == end && (r.Why == "" || r.Why == s.PauseWhy) {
 			return nil, nil
 		}
-		e := newEdit(old, actor, core.VerbPaused, r.Why, m.now())
+		e := newEdit(old, actor, core.VerbPaused, r.Why, m.ask.Stamp())
 		e.want.Sched = m.paused(e.want.Sched, actor.Name, r.Why, end)
 		return e, nil
 	})
@@ -96,12 +97,12 @@ func revIs(old *core.Job, want *int64) error {
 	return nil
 }
 
-func (m *Manage) resumeJob(ctx context.Context, actor Actor, ref, why string) (StateResult, error) {
+func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why string) (StateResult, error) {
 	job, changed, err := m.editJob(ctx, ref, func(old *core.Job) (*edit, error) {
 		if old.Sched.State != core.Paused {
 			return nil, nil
 		}
-		e := newEdit(old, actor, core.VerbResumed, why, m.now())
+		e := newEdit(old, actor, core.VerbResumed, why, m.ask.Stamp())
 		sch, err := schedule.Compile(old.Sched.Schedule, old.Def.ID)
 		if err != nil {
 			return nil, core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", old.Name(), err)
@@ -120,8 +121,8 @@ func (m *Manage) resumeJob(ctx context.Context, actor Actor, ref, why string) (S
 // it is as wanted.
 func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.Job) (*edit, error)) (core.Job, bool, error) {
 	var attempts []core.Job
-	for range tries {
-		old, err := m.Job(ctx, ref)
+	for range bound.Tries {
+		old, err := m.ask.Job(ctx, ref)
 		if err != nil {
 			return core.Job{}, false, err
 		}
@@ -140,18 +141,18 @@ func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.J
 		}
 		g, err := m.store.Global(ctx)
 		if err != nil {
-			return old, false, passing(err)
+			return old, false, core.Passing(err)
 		}
 		switch m.commit(ctx, []*edit{e}, g)[0] {
 		case done:
 			m.plan(ctx, &e.want)
 			return e.want, true, nil
 		case failed:
-			return old, false, passing(core.ErrThrottled)
+			return old, false, core.Passing(core.ErrThrottled)
 		}
 		attempts = append(attempts, e.want)
 		if ctx.Err() != nil {
-			return old, false, passing(ctx.Err())
+			return old, false, core.Passing(ctx.Err())
 		}
 	}
 	return core.Job{}, false, core.Errorf(core.CodeUnavailable, "the change of job %s could not be stored for certain: read it, and try again", ref)
@@ -164,14 +165,14 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 	var moves []core.Advance
 	for _, j := range jobs {
 		s := j.Sched
-		if s.State != core.Paused || s.PauseUntil == 0 || s.PauseUntil > core.InstantOf(m.o.Now()) {
+		if s.State != core.Paused || s.PauseUntil == 0 || s.PauseUntil > core.InstantOf(m.ask.Now()) {
 			continue
 		}
 		sch, err := schedule.Compile(s.Schedule, s.ID)
 		if err != nil {
 			continue // it demands nothing: the change is how it is mended
 		}
-		moves = append(moves, plan.EndPause(s, sch, m.o.Plan))
+		moves = append(moves, plan.EndPause(s, sch, m.plans))
 	}
 	if len(moves) == 0 {
 		return false, nil
@@ -179,9 +180,9 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 	for _, err := range m.store.Advance(ctx, moves) {
 		switch {
 		case judge(err) == failed:
-			return false, passing(err)
+			return false, core.Passing(err)
 		case ctx.Err() != nil:
-			return false, passing(ctx.Err())
+			return false, core.Passing(ctx.Err())
 		}
 	}
 	return true, nil
@@ -189,7 +190,7 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 
 // plan plans a job at once if it is due.
 func (m *Manage) plan(ctx context.Context, j *core.Job) {
-	if !duePlan(&j.Sched, m.o.Now()) {
+	if !duePlan(&j.Sched, m.ask.Now()) {
 		return
 	}
 	sch, err := schedule.Compile(j.Sched.Schedule, j.Def.ID)
@@ -202,7 +203,7 @@ func (m *Manage) plan(ctx context.Context, j *core.Job) {
 // leaves it.
 type changePause func(last core.Pause, now time.Time) (next core.Pause, verb string)
 
-func pauseOf(actor Actor, why string, until time.Time) changePause {
+func pauseOf(actor core.Actor, why string, until time.Time) changePause {
 	return func(last core.Pause, now time.Time) (core.Pause, string) {
 		if !last.Covers(now) {
 			return core.Pause{From: now, To: until, By: actor.Name, Why: why}, core.VerbPaused
@@ -230,7 +231,7 @@ func (m *Manage) resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
 // by a clock of its own, may have judged an instant after it before: it has to be
 // written again, further ahead.
 func (m *Manage) late(verb string, p core.Pause) bool {
-	return verb == core.VerbResumed && m.o.Now().After(p.To.Add(-m.o.ResumeAhead*4/5))
+	return verb == core.VerbResumed && m.ask.Now().After(p.To.Add(-m.o.ResumeAhead*4/5))
 }
 
 // reopened takes the end from a pause if it is one that was written too late.
@@ -254,16 +255,16 @@ func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResul
 	return r
 }
 
-func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, change changePause) (StateResult, error) {
+func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
 	var attempts []core.App
 	var late core.Pause
 	var did string
-	for range tries {
-		old, err := m.App(ctx, name)
+	for range bound.Tries {
+		old, err := m.ask.App(ctx, name)
 		if err != nil {
 			return StateResult{}, err
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		for _, a := range attempts {
 			if a.Rev == old.Rev && samePause(a.Pause, old.Pause) {
 				if !m.late(did, old.Pause) {
@@ -289,11 +290,11 @@ func (m *Manage) editApp(ctx context.Context, actor Actor, name, why string, cha
 			}
 			late = want.Pause
 		case failed:
-			return StateResult{}, passing(core.ErrThrottled)
+			return StateResult{}, core.Passing(core.ErrThrottled)
 		}
 		attempts = append(attempts, want)
 		if ctx.Err() != nil {
-			return StateResult{}, passing(ctx.Err())
+			return StateResult{}, core.Passing(ctx.Err())
 		}
 	}
 	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change of app %s could not be stored for certain: read it, and try again", name)
@@ -306,7 +307,7 @@ func samePause(a, b core.Pause) bool {
 // editGlobal changes the pause of everything. Its record follows the change: if
 // it cannot be stored, the item still says who and why, and the next record
 // holds it as what was.
-func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change changePause) (StateResult, error) {
+func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
 	type attempt struct {
 		old, want core.Global
 		change    core.Change
@@ -314,19 +315,19 @@ func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change
 	var attempts []attempt
 	var late core.Pause
 	finish := func(a *attempt) (StateResult, error) {
-		for range tries {
+		for range bound.Tries {
 			if m.store.PutChanges(ctx, []core.Change{a.change}) == nil || ctx.Err() != nil {
 				break
 			}
 		}
 		return pauseResult(a.want.Pause, a.change.At, a.want.Rev, a.change.Verb), nil
 	}
-	for range tries {
-		old, err := m.Global(ctx)
+	for range bound.Tries {
+		old, err := m.ask.Global(ctx)
 		if err != nil {
 			return StateResult{}, err
 		}
-		now := m.now()
+		now := m.ask.Stamp()
 		for i := range attempts {
 			// A ticker may have changed something else since.
 			if a := &attempts[i]; a.want.Rev <= old.Rev && samePause(a.want.Pause, old.Pause) {
@@ -352,11 +353,11 @@ func (m *Manage) editGlobal(ctx context.Context, actor Actor, why string, change
 			}
 			late = a.want.Pause
 		case failed:
-			return StateResult{}, passing(core.ErrThrottled)
+			return StateResult{}, core.Passing(core.ErrThrottled)
 		}
 		attempts = append(attempts, a)
 		if ctx.Err() != nil {
-			return StateResult{}, passing(ctx.Err())
+			return StateResult{}, core.Passing(ctx.Err())
 		}
 	}
 	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change could not be stored for certain: read it, and try again")

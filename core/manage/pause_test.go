@@ -7,6 +7,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 )
 
 // TestPauseEndedThenChanged: a pause whose end passed while nobody ran, and a
@@ -23,15 +24,15 @@ func TestPauseEndedThenChanged(t *testing.T) {
 	stays.Def.Params = "x"
 	one := func(r []manage.SaveResult) error { return r[0].Err }
 	for name, c := range map[string]struct {
-		do     func(m *manage.Manage) error
+		do     func(m *people.People) error
 		reason core.Reason // of the record of what was due; empty: it is still to be planned
 	}{
-		"resume":      {func(m *manage.Manage) error { _, err := m.Resume(ctx, ann, target, ""); return err }, ""},
-		"apply":       {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{started})) }, ""},
-		"edit":        {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{changed})) }, core.ReasonChanged},
-		"edit params": {func(m *manage.Manage) error { return one(m.Save(ctx, ann, []manage.JobSpec{stays})) }, core.ReasonChanged},
-		"pause anew":  {func(m *manage.Manage) error { _, err := m.Pause(ctx, ann, target, manage.PauseRequest{}); return err }, core.ReasonPaused},
-		"delete":      {func(m *manage.Manage) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
+		"resume":      {func(m *people.People) error { _, err := m.Resume(ctx, ann, target, ""); return err }, ""},
+		"apply":       {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{started})) }, ""},
+		"edit":        {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{changed})) }, core.ReasonChanged},
+		"edit params": {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{stays})) }, core.ReasonChanged},
+		"pause anew":  {func(m *people.People) error { _, err := m.Pause(ctx, ann, target, manage.PauseRequest{}); return err }, core.ReasonPaused},
+		"delete":      {func(m *people.People) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
 	} {
 		for _, mode := range []struct {
 			name  string

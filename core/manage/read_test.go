@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 )
 
@@ -44,7 +45,7 @@ func TestRuns(t *testing.T) {
 	for _, limit := range []int{1, 7, 40, 100} {
 		var got []core.RunID
 		skips := 0
-		filter := manage.RunFilter{Job: "shop/sweep", Limit: limit}
+		filter := ask.RunFilter{Job: "shop/sweep", Limit: limit}
 		for {
 			page, err := f.m.Runs(ctx, filter)
 			if err != nil {
@@ -65,21 +66,21 @@ func TestRuns(t *testing.T) {
 			t.Errorf("limit %d: the skipped record came %d times", limit, skips)
 		}
 	}
-	page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
+	page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
 	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
 		t.Errorf("failed: %d %v", len(page.Runs), err)
 	}
-	page, err = f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep", From: (base + 60).Time(), To: (base + 180).Time()})
+	page, err = f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep", From: (base + 60).Time(), To: (base + 180).Time()})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("span: %d %v", len(page.Runs), err)
 	}
 	for _, app := range []string{"", "shop"} {
-		page, err = f.m.Runs(ctx, manage.RunFilter{App: app, States: []core.State{core.Succeeded}})
+		page, err = f.m.Runs(ctx, ask.RunFilter{App: app, States: []core.State{core.Succeeded}})
 		if err != nil || len(page.Runs) != 30 {
 			t.Errorf("app %q: %d %v", app, len(page.Runs), err)
 		}
 	}
-	for _, bad := range []manage.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
+	for _, bad := range []ask.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
 		{From: start, To: start.Add(-1)}} {
 		if _, err := f.m.Runs(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
@@ -138,10 +139,10 @@ func TestJobsAndUpcoming(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
-		f    manage.JobFilter
+		f    ask.JobFilter
 		want int
-	}{{manage.JobFilter{}, 10}, {manage.JobFilter{Limit: 3}, 10}, {manage.JobFilter{App: "pay"}, 5}, {manage.JobFilter{Labels: map[string]string{"team": ""}}, 5},
-		{manage.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {manage.JobFilter{States: []core.JobState{core.Paused}}, 1}, {manage.JobFilter{Text: "JOB-7"}, 1}} {
+	}{{ask.JobFilter{}, 10}, {ask.JobFilter{Limit: 3}, 10}, {ask.JobFilter{App: "pay"}, 5}, {ask.JobFilter{Labels: map[string]string{"team": ""}}, 5},
+		{ask.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {ask.JobFilter{States: []core.JobState{core.Paused}}, 1}, {ask.JobFilter{Text: "JOB-7"}, 1}} {
 		n := 0
 		for {
 			page, err := f.m.Jobs(ctx, c.f)
@@ -157,18 +158,18 @@ func TestJobsAndUpcoming(t *testing.T) {
 			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
 		}
 	}
-	up, err := f.m.Upcoming(ctx, manage.JobFilter{}, 3*time.Minute, 100)
+	up, err := f.m.Upcoming(ctx, ask.JobFilter{}, 3*time.Minute, 100)
 	if err != nil || len(up.Coming) != 27 || up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
-	if up, err = f.m.Upcoming(ctx, manage.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
+	if up, err = f.m.Upcoming(ctx, ask.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
 	until := start.Add(90 * time.Second)
 	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err = f.m.Upcoming(ctx, manage.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
+	if up, err = f.m.Upcoming(ctx, ask.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
 		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
 	}
 	p, err := f.m.Preview(every(time.Hour), core.InstantOf(start), 3)
@@ -226,7 +227,7 @@ func TestRunAtOfAPause(t *testing.T) {
 		if len(until) > 0 {
 			r.Until = &until[0]
 		}
-		if _, err := f.m.Pause(ctx, manage.Actor{Name: "bob"}, who, r); err != nil {
+		if _, err := f.m.Pause(ctx, core.Actor{Name: "bob"}, who, r); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -306,7 +307,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		up, err := f.m.Upcoming(ctx, manage.JobFilter{App: "shop"}, time.Hour, 100)
+		up, err := f.m.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Hour, 100)
 		first := core.Ceil(until) // of a job: the first after it
 		if name != "of the app" && name != "of everything" {
 			first = core.Ceil(until) + 1
@@ -320,7 +321,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err := f.m.Upcoming(ctx, manage.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
+	if up, err := f.m.Upcoming(ctx, ask.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
 		t.Errorf("paused without an end: %+v %v", up, err)
 	}
 }

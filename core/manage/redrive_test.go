@@ -9,6 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -81,7 +82,7 @@ func TestRedrive(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	judge := func(r manage.RedriveResult) {
+	judge := func(r operate.RedriveResult) {
 		t.Helper()
 		if len(r.Letters) != len(want) || r.Sent != 3 || r.Left != 9 {
 			t.Fatalf("%d letters, %d sent, %d left", len(r.Letters), r.Sent, r.Left)
@@ -115,7 +116,7 @@ func TestRedrive(t *testing.T) {
 		return names
 	}
 	f.fires()
-	res, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{DryRun: true})
+	res, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -124,9 +125,9 @@ func TestRedrive(t *testing.T) {
 		t.Fatalf("a dry run sends %v and leaves %v", got, letters())
 	}
 	// In pages.
-	var all manage.RedriveResult
+	var all operate.RedriveResult
 	for after, n := "", 0; n == 0 || after != ""; n++ {
-		page, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{After: after, Limit: 5})
+		page, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{After: after, Limit: 5})
 		if err != nil || len(page.Letters) > 5 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -147,7 +148,7 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
 	}
 	// What can never be sent goes when that is asked for.
-	if res, err = f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{Drop: true}); err != nil {
+	if res, err = f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want {
@@ -226,7 +227,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	res, err := f.m.Redrive(ctx, ann, f.e.Dead, manage.RedriveRequest{Drop: true})
+	res, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{Drop: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +248,7 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 }
 
 // torn is dead letters whose first fires cannot be read.
-type torn struct{ manage.DeadLetters }
+type torn struct{ operate.DeadLetters }
 
 func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Letter, error) {
 	list, err := d.DeadLetters.Letters(ctx, after, limit)
@@ -284,7 +285,7 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 		}
 		return len(list)
 	}
-	redrive := func(q manage.RedriveRequest) manage.RedriveResult {
+	redrive := func(q operate.RedriveRequest) operate.RedriveResult {
 		t.Helper()
 		res, err := f.m.Redrive(ctx, ann, torn{f.e.Dead}, q)
 		if err != nil {
@@ -292,31 +293,31 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 		}
 		return res
 	}
-	if res := redrive(manage.RedriveRequest{}); res.Sent != 1 || res.Left != 1 || res.Dropped != 0 || left() != 2 {
+	if res := redrive(operate.RedriveRequest{}); res.Sent != 1 || res.Left != 1 || res.Dropped != 0 || left() != 2 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
 	// Not either with those of which nothing can be sent any more.
 	f.clock = f.clock.Add(40 * 24 * time.Hour)
-	if res := redrive(manage.RedriveRequest{Drop: true}); res.Sent != 0 || res.Dropped != 0 || left() != 2 {
+	if res := redrive(operate.RedriveRequest{Drop: true}); res.Sent != 0 || res.Dropped != 0 || left() != 2 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
-	if res := redrive(manage.RedriveRequest{Unread: true, DryRun: true}); res.Dropped != 0 || left() != 2 {
+	if res := redrive(operate.RedriveRequest{Unread: true, DryRun: true}); res.Dropped != 0 || left() != 2 {
 		t.Errorf("a dry run: %+v, %d letters are left", res, left())
 	}
 	// They go when somebody asks for that.
-	if res := redrive(manage.RedriveRequest{Unread: true}); res.Dropped != 2 || left() != 0 {
+	if res := redrive(operate.RedriveRequest{Unread: true}); res.Dropped != 2 || left() != 0 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
 }
 
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
-	for _, q := range []manage.RedriveRequest{{Limit: -1}, {Limit: 101}} {
+	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: 101}} {
 		if _, err := f.m.Redrive(ctx, ann, f.e.Dead, q); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	if _, err := f.m.Redrive(ctx, manage.Actor{}, f.e.Dead, manage.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
+	if _, err := f.m.Redrive(ctx, core.Actor{}, f.e.Dead, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
 		t.Error(err)
 	}
 }

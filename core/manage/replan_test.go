@@ -10,7 +10,10 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -77,7 +80,7 @@ func TestReplan(t *testing.T) {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if _, err := f.m.Replan(ctx, manage.Actor{}, "", at(0), at(10)); err == nil {
+	if _, err := f.m.Replan(ctx, core.Actor{}, "", at(0), at(10)); err == nil {
 		t.Error("nobody asked, and it was done")
 	}
 }
@@ -174,7 +177,7 @@ func TestHealGoesOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := func() time.Time { return f.clock }
-			m := manage.New(f.e.Manage, f.e.Ring, nil, nil, manage.Options{Now: now, Plan: plan.Local(), PageFor: 1, Together: 1})
+			m := people.New(f.e.Manage, f.e.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
 				if err != nil || sent != c.want {
@@ -206,7 +209,7 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	for i, d := range []time.Duration{0, plan.AWS().Lead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.clock.Add(d))))
 	}
-	m := manage.New(f.e.Manage, f.e.Ring, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	m := people.New(f.e.Manage, f.e.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
 	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
 	}
@@ -241,8 +244,8 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 				f.numbered(j.Def.ID, i+1, state, now)
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
-			m := manage.New(f.e.Manage, f.e.Ring, nil, nil,
-				manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS(), PageFor: pageFor})
+			m := people.New(f.e.Manage, f.e.Ring, nil, nil,
+				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }, PageFor: pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
 			if err != nil || res.Sent != waiting+1 || res.Missing != waiting+1 || res.Jobs != 2 {
 				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
@@ -274,7 +277,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
 	}
 	s := &spans{Store: f.e.Manage}
-	m := manage.New(s, f.e.Ring, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	m := people.New(s, f.e.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
 	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock)-900, 0); err != nil || s.numbered != 1 {
 		t.Errorf("numbers were read %d times: %v", s.numbered, err)
 	}
@@ -282,7 +285,7 @@ func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 
 // spans counts the questions for runs with numbers.
 type spans struct {
-	manage.Store
+	people.Store
 	numbered int
 }
 
@@ -314,7 +317,7 @@ func TestReplanCountsOnce(t *testing.T) {
 	pushNext(f, j.Def.ID, at+40)
 	f.clock = at.Time().Add(5 * time.Second)
 	r := &refusing{Ring: f.e.Ring, left: 1}
-	m := manage.New(f.e.Manage, r, nil, nil, manage.Options{Now: func() time.Time { return f.clock }, Plan: plan.AWS()})
+	m := people.New(f.e.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
 	first, err := m.Replan(ctx, ann, "", at, 0)
 	if err == nil || first.Jobs+int(first.Demanded+first.Missing+first.Sent) != 0 {
 		t.Errorf("nothing was taken: %+v %v", first, err)
@@ -327,7 +330,7 @@ func TestReplanCountsOnce(t *testing.T) {
 
 // refusing takes nothing for a while.
 type refusing struct {
-	manage.Ring
+	operate.Ring
 	left int
 }
 
@@ -393,7 +396,7 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 
 // damaged is a store in which some jobs cannot be understood.
 type damaged struct {
-	manage.Store
+	people.Store
 	jobs []core.JobID
 }
 
@@ -433,7 +436,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 				t.Errorf("%s passed over %q: %v", what, failed, err)
 			}
 		}
-		page, err := m.Jobs(ctx, manage.JobFilter{})
+		page, err := m.Jobs(ctx, ask.JobFilter{})
 		if named("the list", page.Failed, err); len(page.Jobs) != whole {
 			t.Errorf("listed: %+v", page.Jobs)
 		}

@@ -11,13 +11,13 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 )
 
 func (f *fixture) waits(at time.Time, key string) core.Run {
 	f.t.Helper()
-	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: key})
+	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key})
 	if err != nil || !r.Waiting {
 		f.t.Fatalf("%+v %v", r, err)
 	}
@@ -29,9 +29,9 @@ func TestChangeTrigger(t *testing.T) {
 	j := f.create(spec("sweep", core.Schedule{}))
 	run := f.waits(start.Add(24*time.Hour), "k1")
 	sooner, params, addresses := start.Add(time.Hour), "other", []string{"http://10.0.0.7:9999"}
-	bob := manage.Actor{Name: "bob"}
+	bob := core.Actor{Name: "bob"}
 	f.clock = f.clock.Add(time.Second)
-	r, err := f.m.ChangeTrigger(ctx, bob, "shop/sweep#k1", manage.TriggerChange{At: &sooner, Params: &params, Addresses: &addresses})
+	r, err := f.m.ChangeTrigger(ctx, bob, "shop/sweep#k1", operate.TriggerChange{At: &sooner, Params: &params, Addresses: &addresses})
 	if err != nil || !r.Waiting || r.Run.ID != run.ID || r.Run.Slot != core.Ceil(sooner) || r.Run.By != "ann" || r.Run.Key != "k1" {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -45,7 +45,7 @@ func TestChangeTrigger(t *testing.T) {
 	if w, err := f.m.Waiting(ctx, "shop/sweep", ""); err != nil || len(w.Runs) != 1 || w.Runs[0].Slot != core.Ceil(sooner) {
 		t.Errorf("waiting: %+v %v", w, err)
 	}
-	again, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "k1"})
+	again, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k1"})
 	if err != nil || again.Run.ID != run.ID || !again.Existing || !again.Waiting {
 		t.Errorf("the same key: %+v %v", again, err)
 	}
@@ -68,12 +68,12 @@ func TestChangeTrigger(t *testing.T) {
 	}
 
 	// What is so already changes nothing; what is left out stays.
-	if _, err := f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &sooner}); err != nil {
+	if _, err := f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &sooner}); err != nil {
 		t.Error(err)
 	}
 	f.clock = f.clock.Add(time.Second)
 	none, long := []string{}, strings.Repeat("ä", 2000)
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
 		t.Errorf("%+v %v", r, err)
 	}
 	if changes, err = f.m.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 || changes[0].ID <= changes[1].ID {
@@ -82,7 +82,7 @@ func TestChangeTrigger(t *testing.T) {
 
 	// To now: it is sent, and its entry goes.
 	soon := f.clock
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.clock)+1 {
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.clock)+1 {
 		t.Errorf("%+v %v", r, err)
 	}
 	if e, fires := f.entries(j.Def.ID), f.fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
@@ -90,7 +90,7 @@ func TestChangeTrigger(t *testing.T) {
 	}
 	// On the ring already, it may still be put off.
 	later := start.Add(48 * time.Hour)
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), manage.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
+	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -103,18 +103,18 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	run := f.waits(start.Add(time.Hour), "k")
 	for name, c := range map[string]struct {
 		ref  string
-		c    manage.TriggerChange
+		c    operate.TriggerChange
 		code core.Code
 	}{
-		"nothing":    {"", manage.TriggerChange{}, core.CodeInvalid},
-		"far":        {"", manage.TriggerChange{At: &far}, core.CodeInvalid},
-		"past":       {"", manage.TriggerChange{At: &past}, core.CodeInvalid},
-		"params":     {"", manage.TriggerChange{Params: &big}, core.CodeTooLarge},
-		"address":    {"", manage.TriggerChange{Addresses: &bad}, core.CodeInvalid},
-		"link-local": {"", manage.TriggerChange{Addresses: &local}, core.CodeRefused},
-		"no run":     {core.NumberedRun(run.ID.Job(), 99).String(), manage.TriggerChange{Params: &p}, core.CodeNotFound},
-		"no key":     {"shop/sweep#none", manage.TriggerChange{Params: &p}, core.CodeNotFound},
-		"no ID":      {"17", manage.TriggerChange{Params: &p}, core.CodeInvalid},
+		"nothing":    {"", operate.TriggerChange{}, core.CodeInvalid},
+		"far":        {"", operate.TriggerChange{At: &far}, core.CodeInvalid},
+		"past":       {"", operate.TriggerChange{At: &past}, core.CodeInvalid},
+		"params":     {"", operate.TriggerChange{Params: &big}, core.CodeTooLarge},
+		"address":    {"", operate.TriggerChange{Addresses: &bad}, core.CodeInvalid},
+		"link-local": {"", operate.TriggerChange{Addresses: &local}, core.CodeRefused},
+		"no run":     {core.NumberedRun(run.ID.Job(), 99).String(), operate.TriggerChange{Params: &p}, core.CodeNotFound},
+		"no key":     {"shop/sweep#none", operate.TriggerChange{Params: &p}, core.CodeNotFound},
+		"no ID":      {"17", operate.TriggerChange{Params: &p}, core.CodeInvalid},
 	} {
 		if c.ref == "" {
 			c.ref = run.ID.String()
@@ -136,7 +136,7 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		t.Fatal(err)
 	}
 	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID, "sent already": planned.ID} {
-		if _, err := f.m.ChangeTrigger(ctx, ann, id.String(), manage.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
+		if _, err := f.m.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -161,7 +161,7 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 				j := f.create(spec("sweep", core.Schedule{}))
 				run := f.waits(start.Add(time.Hour), "order-7")
 				when, params := start.Add(ahead), "other"
-				change := manage.TriggerChange{At: &when, Params: &params}
+				change := operate.TriggerChange{At: &when, Params: &params}
 				w := mode
 				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
 				_, err := f.fresh(&w).ChangeTrigger(ctx, ann, run.ID.String(), change)
@@ -203,7 +203,7 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 
 // meanwhile lets something happen while a message is put on the ring.
 type meanwhile struct {
-	manage.Ring
+	operate.Ring
 	do func()
 }
 
@@ -221,11 +221,11 @@ func TestChangeBesideAKeyAskedAgain(t *testing.T) {
 	f.clock = start.Add(time.Minute)
 	later := start.Add(time.Hour)
 	m := f.fresh(&faults{Store: f.e.Manage, ring: &meanwhile{f.e.Ring, func() {
-		if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), manage.TriggerChange{At: &later}); err != nil {
+		if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), operate.TriggerChange{At: &later}); err != nil {
 			t.Error(err)
 		}
 	}}})
-	if _, err := m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "k"}); err != nil {
+	if _, err := m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k"}); err != nil {
 		t.Fatal(err)
 	}
 	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt < core.InstantOf(later)-60 {

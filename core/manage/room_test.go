@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -62,10 +63,10 @@ func (c *crowded) NewJobIDs(ctx context.Context, n int) (core.JobID, error) {
 	return c.Store.NewJobIDs(ctx, n)
 }
 
-func newCrowded(t *testing.T) (*crowded, *manage.Manage) {
+func newCrowded(t *testing.T) (*crowded, *people.People) {
 	t.Helper()
 	c := &crowded{Store: memory.New(memory.Options{}), calls: map[string]int{}}
-	m := manage.New(c, c.Store, finish.New(c.Store, c.Store, finish.Options{Plan: plan.Local()}), nil, manage.Options{Plan: plan.Local()})
+	m := people.New(c, c.Store, finish.New(c.Store, c.Store, finish.Options{Plan: plan.Local()}), nil, people.Options{Plan: plan.Local()})
 	if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,13 +9,14 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/schedule"
 )
 
 // Save makes or changes jobs: each is judged alone, and the answers are in the
 // order of the specs. A job that is already as wanted is left alone.
-func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveResult {
-	if err := actor.check(); err != nil {
+func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []SaveResult {
+	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
 	}
 	return m.save(ctx, actor, specs, store)
@@ -23,7 +24,7 @@ func (m *Manage) Save(ctx context.Context, actor Actor, specs []JobSpec) []SaveR
 
 // Check says what Save would answer, and changes nothing.
 func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult {
-	return m.save(ctx, Actor{}, specs, check)
+	return m.save(ctx, core.Actor{}, specs, check)
 }
 
 // purpose is what a save is for.
@@ -61,7 +62,7 @@ func (s *saving) refuse(err error) {
 	s.result.Change, s.result.Err = Refused, err
 }
 
-func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purpose) []SaveResult {
+func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose) []SaveResult {
 	if len(specs) > MaxSave {
 		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(specs), MaxSave))
 	}
@@ -89,7 +90,7 @@ func (m *Manage) save(ctx context.Context, actor Actor, specs []JobSpec, to purp
 		todo = append(todo, s)
 	}
 	w := m.newWaits()
-	for part := range chunks(todo, batch) {
+	for part := range bound.Chunks(todo, bound.Batch) {
 		for len(part) > 0 {
 			left := m.saveRound(ctx, actor, part, to)
 			part = w.again(ctx, left, len(left) < len(part))
@@ -132,7 +133,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 	over := ctx.Err() != nil || w.over()
 	return slices.DeleteFunc(left, func(s *saving) bool {
 		switch {
-		case s.unclear == tries || s.unclear > 0 && s.full && over:
+		case s.unclear == bound.Tries || s.unclear > 0 && s.full && over:
 			s.refuse(core.Errorf(core.CodeUnavailable, "it could not be stored for certain: read it, and try again"))
 		case s.full && over:
 			reason := "the store had no room for it, and it was not changed: try again"
@@ -141,7 +142,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 			}
 			s.refuse(&core.Error{Code: core.CodeUnavailable, Err: core.ErrThrottled, Reason: reason})
 		case ctx.Err() != nil:
-			s.refuse(passing(ctx.Err()))
+			s.refuse(core.Passing(ctx.Err()))
 		default:
 			s.full = false
 			return false
@@ -155,7 +156,7 @@ func (w *waits) again(ctx context.Context, left []*saving, moved bool) []*saving
 func later(part []*saving, err error) []*saving {
 	for _, s := range part {
 		if s.full = errors.Is(err, core.ErrThrottled); !s.full {
-			s.refuse(passing(err))
+			s.refuse(core.Passing(err))
 		}
 	}
 	if len(part) > 0 && part[0].full {
@@ -172,7 +173,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 	}
 	slices.Sort(names)
 	apps, left, err := m.store.Apps(ctx, slices.Compact(names))
-	if err := unread(left, err); err != nil {
+	if err := core.Unread(left, err); err != nil {
 		return nil, err
 	}
 	ready := make([]*saving, 0, len(todo))
@@ -196,7 +197,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 
 // saveRound reads, compares and writes once, and answers those that have no
 // clear answer yet.
-func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, to purpose) []*saving {
+func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving, to purpose) []*saving {
 	write := to != check
 	ready, err := m.inApps(ctx, part)
 	if err != nil {
@@ -229,7 +230,7 @@ func (m *Manage) saveRound(ctx context.Context, actor Actor, part []*saving, to 
 			return part
 		}
 	}
-	now := m.now()
+	now := m.ask.Stamp()
 	var edits []*edit
 	var of []*saving
 	var plans []toPlan
@@ -316,16 +317,16 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (map[string]map[str
 	for app, names := range byApp {
 		found, err := m.store.JobIDs(ctx, app, names)
 		if err != nil {
-			return nil, passing(err)
+			return nil, core.Passing(err)
 		}
 		for _, id := range found {
 			ids = append(ids, id)
 		}
 	}
 	stored := make(map[string]map[string]*core.Job, len(byApp))
-	for some := range chunks(ids, batch) {
+	for some := range bound.Chunks(ids, bound.Batch) {
 		found, left, err := m.store.Jobs(ctx, some)
-		if err := unread(left, err); err != nil {
+		if err := core.Unread(left, err); err != nil {
 			return nil, err
 		}
 		for _, j := range found {
@@ -377,7 +378,7 @@ func (s *saving) never(e *edit) error {
 }
 
 // editOf is the edit that makes of a job what is wanted; nil if it is so.
-func (m *Manage) editOf(s *saving, old *core.Job, actor Actor, to purpose, now time.Time) (*edit, error) {
+func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, now time.Time) (*edit, error) {
 	want := s.job
 	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
 	if want.Def.Set == "" {
@@ -454,13 +455,13 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 	}
 	var first core.JobID
 	var err error
-	for range tries {
+	for range bound.Tries {
 		if first, err = m.store.NewJobIDs(ctx, len(need)); err == nil || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
 			break
 		}
 	}
 	if err != nil {
-		return passing(err)
+		return core.Passing(err)
 	}
 	for i, s := range need {
 		s.id = first + core.JobID(i)
@@ -469,7 +470,7 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 }
 
 // createOf is the edit that makes a new job.
-func (m *Manage) createOf(s *saving, actor Actor, now time.Time) (*edit, error) {
+func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, error) {
 	if err := s.compile(s.id); err != nil {
 		return nil, err
 	}

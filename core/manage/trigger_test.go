@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 )
 
 func (f *fixture) entries(job core.JobID) []core.DueItem {
@@ -28,7 +30,7 @@ func TestTrigger(t *testing.T) {
 	s.Def.Retry.Max = 3
 	j := f.create(s)
 	params := "now"
-	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
+	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
 	if err != nil || r.Existing || r.Waiting || r.Run.Cause != core.CauseManual || r.Run.Retries != 3 || r.Run.By != "ann" {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -47,7 +49,7 @@ func TestTrigger(t *testing.T) {
 		t.Errorf("%+v %v", v, err)
 	}
 	none := 0
-	r, err = f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
+	r, err = f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
 	if err != nil || r.Run.Cause != core.CauseAPI || r.Run.Retries != 0 {
 		t.Errorf("api: %+v %v", r, err)
 	}
@@ -61,7 +63,7 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	f.clock = f.clock.Add(time.Minute)
 	at := f.clock.Add(24 * time.Hour)
 	for _, key := range []string{"a", "b"} {
-		if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
+		if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -90,7 +92,7 @@ func TestTriggerAt(t *testing.T) {
 	f := newFixture(t)
 	j := f.create(spec("sweep", core.Schedule{}))
 	at := start.Add(24 * time.Hour)
-	r, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
+	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
 	if err != nil || !r.Waiting || r.Run.Slot != core.Ceil(at) {
 		t.Fatalf("%+v %v", r, err)
 	}
@@ -102,7 +104,7 @@ func TestTriggerAt(t *testing.T) {
 	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
 		t.Errorf("waiting: %+v %v", runs, err)
 	}
-	up, err := f.m.Upcoming(ctx, manage.JobFilter{}, 48*time.Hour, 10)
+	up, err := f.m.Upcoming(ctx, ask.JobFilter{}, 48*time.Hour, 10)
 	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
@@ -124,22 +126,22 @@ func TestTriggerRefuses(t *testing.T) {
 	f.create(spec("sweep", core.Schedule{}))
 	far, past, big, retries := start.Add(367*24*time.Hour), start.Add(-2*time.Minute), strings.Repeat("x", 64<<10+1), -1
 	for name, c := range map[string]struct {
-		r    manage.TriggerRequest
+		r    operate.TriggerRequest
 		code core.Code
 	}{
-		"no job":     {manage.TriggerRequest{Job: "shop/none"}, core.CodeNotFound},
-		"job":        {manage.TriggerRequest{Job: "-1"}, core.CodeInvalid},
-		"far":        {manage.TriggerRequest{At: &far}, core.CodeInvalid},
-		"past":       {manage.TriggerRequest{At: &past}, core.CodeInvalid},
-		"params":     {manage.TriggerRequest{Params: &big}, core.CodeTooLarge},
-		"retries":    {manage.TriggerRequest{Retries: &retries}, core.CodeInvalid},
-		"cause":      {manage.TriggerRequest{Cause: core.CauseRetry}, core.CodeInvalid},
-		"key":        {manage.TriggerRequest{Key: "a b"}, core.CodeInvalid},
-		"address":    {manage.TriggerRequest{Addresses: []string{"10.0.0.1"}}, core.CodeInvalid},
-		"queue":      {manage.TriggerRequest{Addresses: []string{"queue:x.fifo"}}, core.CodeInvalid},
-		"lambda":     {manage.TriggerRequest{Addresses: []string{"lambda:x"}}, core.CodeRefused},
-		"link-local": {manage.TriggerRequest{Addresses: []string{"http://169.254.169.254"}}, core.CodeRefused},
-		"handler":    {manage.TriggerRequest{Addresses: []string{"call:https://x"}}, core.CodeInvalid},
+		"no job":     {operate.TriggerRequest{Job: "shop/none"}, core.CodeNotFound},
+		"job":        {operate.TriggerRequest{Job: "-1"}, core.CodeInvalid},
+		"far":        {operate.TriggerRequest{At: &far}, core.CodeInvalid},
+		"past":       {operate.TriggerRequest{At: &past}, core.CodeInvalid},
+		"params":     {operate.TriggerRequest{Params: &big}, core.CodeTooLarge},
+		"retries":    {operate.TriggerRequest{Retries: &retries}, core.CodeInvalid},
+		"cause":      {operate.TriggerRequest{Cause: core.CauseRetry}, core.CodeInvalid},
+		"key":        {operate.TriggerRequest{Key: "a b"}, core.CodeInvalid},
+		"address":    {operate.TriggerRequest{Addresses: []string{"10.0.0.1"}}, core.CodeInvalid},
+		"queue":      {operate.TriggerRequest{Addresses: []string{"queue:x.fifo"}}, core.CodeInvalid},
+		"lambda":     {operate.TriggerRequest{Addresses: []string{"lambda:x"}}, core.CodeRefused},
+		"link-local": {operate.TriggerRequest{Addresses: []string{"http://169.254.169.254"}}, core.CodeRefused},
+		"handler":    {operate.TriggerRequest{Addresses: []string{"call:https://x"}}, core.CodeInvalid},
 	} {
 		if c.r.Job == "" {
 			c.r.Job = "shop/sweep"
@@ -148,7 +150,7 @@ func TestTriggerRefuses(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
+	if page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
 		t.Errorf("runs: %+v %v", page, err)
 	}
 }
@@ -161,7 +163,7 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.create(spec("sweep", core.Schedule{}))
-				req := manage.TriggerRequest{Job: "shop/sweep", Key: "order-7", Cause: core.CauseAPI}
+				req := operate.TriggerRequest{Job: "shop/sweep", Key: "order-7", Cause: core.CauseAPI}
 				if ahead > 0 {
 					when := start.Add(ahead)
 					req.At = &when
@@ -178,7 +180,7 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 				if err == nil && (first.Run.ID != second.Run.ID || !second.Existing) {
 					t.Errorf("%s: %d and then %d, existing %t", what, first.Run.ID, second.Run.ID, second.Existing)
 				}
-				page, err := f.m.Runs(ctx, manage.RunFilter{Job: "shop/sweep"})
+				page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep"})
 				if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != second.Run.ID {
 					t.Fatalf("%s: runs %+v %v", what, page.Runs, err)
 				}
@@ -202,20 +204,20 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 	f.create(spec("sweep", core.Schedule{}))
 	a, b, two, three, later := "a", "b", 2, 3, start.Add(time.Hour)
 	here, there := []string{"http://10.0.0.1:9999"}, []string{"http://10.0.0.2:9999"}
-	first := manage.TriggerRequest{Job: "shop/sweep", Key: "k", Params: &a, Addresses: here, Retries: &two, At: &later}
+	first := operate.TriggerRequest{Job: "shop/sweep", Key: "k", Params: &a, Addresses: here, Retries: &two, At: &later}
 	r, err := f.m.Trigger(ctx, ann, first)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		ask   manage.TriggerRequest
+		ask   operate.TriggerRequest
 		other string
 	}{
 		"the same":        {first, ""},
-		"nothing else":    {manage.TriggerRequest{}, ""},
-		"other params":    {manage.TriggerRequest{Params: &b}, "params"},
-		"other addresses": {manage.TriggerRequest{Params: &a, Addresses: there}, "addresses"},
-		"other retries":   {manage.TriggerRequest{Retries: &three}, "retries"},
+		"nothing else":    {operate.TriggerRequest{}, ""},
+		"other params":    {operate.TriggerRequest{Params: &b}, "params"},
+		"other addresses": {operate.TriggerRequest{Params: &a, Addresses: there}, "addresses"},
+		"other retries":   {operate.TriggerRequest{Retries: &three}, "retries"},
 	} {
 		c.ask.Job, c.ask.Key = "shop/sweep", "k"
 		got, err := f.m.Trigger(ctx, ann, c.ask)
@@ -228,11 +230,11 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
+	if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
 		t.Fatal(err)
 	}
 	// One whose params are the job's has none of its own.
-	if _, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
+	if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("params where the job's are used: %v", err)
 	}
 }
@@ -267,7 +269,7 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := start.Add(time.Hour)
-	waits, err := f.m.Trigger(ctx, ann, manage.TriggerRequest{Job: "shop/sweep", At: &at})
+	waits, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
 	if err != nil {
 		t.Fatal(err)
 	}

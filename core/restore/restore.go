@@ -3,7 +3,7 @@
 // came after that moment is not in it, and may have been given out: so numbers
 // are lifted, runs that nobody looks after any more are found again, and a new
 // generation begins that shuts the processes of the old one out. What was
-// demanded and has no run is not made here: manage.Replan sends it. It refuses
+// demanded and has no run is not made here: operate.Replan sends it. It refuses
 // tables that the asking deployment already works on.
 package restore
 

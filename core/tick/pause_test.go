@@ -9,8 +9,10 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -35,7 +37,7 @@ func (a *advancing) Advance(ctx context.Context, moves []core.Advance) []error {
 // pause at its end, the record of it is there exactly where the job was started;
 // what a phantom would demand, an audit would miss and a replan send.
 func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
-	ann, target := manage.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}
+	ann, target := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}
 	for name, c := range map[string]struct {
 		meet   func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error
 		paused bool // in the end
@@ -45,8 +47,8 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 		}, false},
 		"made longer by a person who was faster": {func(w *world, until time.Time, store tick.Store, moves []core.Advance) []error {
 			end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
-			before := manage.New(w.eng.Manage, w.eng.Ring, end, nil,
-				manage.Options{Plan: plan.Local(), Now: func() time.Time { return until.Add(-50 * time.Millisecond) }})
+			before := people.New(w.eng.Manage, w.eng.Ring, end, nil,
+				people.Options{Plan: plan.Local(), Ask: ask.Options{Now: func() time.Time { return until.Add(-50 * time.Millisecond) }}})
 			later := until.Add(24 * time.Hour)
 			if r, err := before.Pause(w.t.Context(), ann, target, manage.PauseRequest{Until: &later}); err != nil || !r.Changed {
 				w.t.Fatalf("%+v %v", r, err)
@@ -68,7 +70,7 @@ func TestEndOfAPauseIsRecordedWithIt(t *testing.T) {
 				store := &advancing{Store: w.eng.Tick}
 				end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: plan.Local()})
 				tk := tick.New(store, w.eng.Leases, w.eng.Ring, tick.Options{ID: "t", Plan: plan.Local()})
-				m := manage.New(w.eng.Manage, w.eng.Ring, end, nil, manage.Options{Plan: plan.Local()})
+				m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: plan.Local()})
 				if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
 					t.Fatal(err)
 				}
@@ -164,11 +166,11 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 			t.Run(fmt.Sprint(name, ", tick at ", phase), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					time.Sleep(time.Until(time.Date(2026, 11, 22, 6, 0, 0, 0, time.UTC))) // of the bubble
-					ann, target, o := manage.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
+					ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.AWS()
 					w := newWorld(t, 1)
 					r := &sentAs{Ring: w.eng.Ring, at: map[core.RunID]map[int64]time.Time{}}
 					end := finish.New(w.eng.Finish, r, finish.Options{Plan: o})
-					m := manage.New(w.eng.Manage, r, end, nil, manage.Options{Plan: o})
+					m := people.New(w.eng.Manage, r, end, nil, people.Options{Plan: o})
 					if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
 						t.Fatal(err)
 					}
@@ -239,7 +241,7 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 	}
 }
 
-func (w *world) job(t *testing.T, m *manage.Manage) core.Job {
+func (w *world) job(t *testing.T, m *people.People) core.Job {
 	t.Helper()
 	j, err := m.Job(t.Context(), "shop/j")
 	if err != nil {
@@ -252,10 +254,10 @@ func (w *world) job(t *testing.T, m *manage.Manage) core.Job {
 // the due index, so the number of them may shrink below its own meanwhile.
 func TestResumedIntoAPartitionThatIsRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		ann, target, o := manage.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
+		ann, target, o := core.Actor{Name: "ann"}, manage.Target{Job: "shop/j"}, plan.Local()
 		w := newWorld(t, 32)
 		end := finish.New(w.eng.Finish, w.eng.Ring, finish.Options{Plan: o})
-		m := manage.New(w.eng.Manage, w.eng.Ring, end, nil, manage.Options{Plan: o})
+		m := people.New(w.eng.Manage, w.eng.Ring, end, nil, people.Options{Plan: o})
 		if _, err := m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "shop"}); err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
 )
@@ -134,7 +135,7 @@ func TestCosts(t *testing.T) {
 		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
 	})
 	row("ChangeTriggered", "one run to another time", func() {
-		c := manage.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}}, Entry: core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
+		c := operate.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}}, Entry: core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
 			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
 		c.Run.Slot, c.Run.Until = 1_800_000_100, base
 		ok(t, s.ChangeTriggered(ctx, c))

@@ -150,7 +150,7 @@ func (s *Store) Scheds(ctx context.Context, jobs []core.JobID) (map[core.JobID]c
 	return found, unread, err
 }
 
-// JobIDs implements manage.Store.
+// JobIDs implements ask.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	keys := make([]item, len(names))
 	for i, n := range names {
@@ -187,7 +187,7 @@ func intOf(it item, name string) (int64, error) {
 // it are what is asked for, the answer says where to go on.
 const mostQueries = 4
 
-// ListJobs implements manage.Store. The list of all jobs is one small item each.
+// ListJobs implements ask.Store. The list of all jobs is one small item each.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	in := s.listed("jobs", after, limit)
 	if app != "" {
@@ -522,7 +522,7 @@ func tombOf(it item) (core.Tombstone, error) {
 	return core.Tombstone{Job: id, App: stringOf(it, "app"), Name: stringOf(it, "name"), Rev: rev, RevAt: fromMillis(at)}, err
 }
 
-// ListTombstones implements manage.Store.
+// ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.query(ctx, s.listed("tomb", after, limit), func(it item) (bool, error) {
 		t, err := tombOf(it)
@@ -690,7 +690,7 @@ func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []err
 	return s.batchWrite(ctx, s.o.Names.Jobs, writes, keys)
 }
 
-// Entries implements manage.Store.
+// Entries implements ask.Store.
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	var list []core.DueItem
 	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, ConsistentRead: aws.Bool(true),

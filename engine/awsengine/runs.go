@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 )
 
 // runNames are the attributes of a run, in the order in which an insert names them.
@@ -122,7 +122,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 	return errs
 }
 
-// PutTriggered implements manage.Store.
+// PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
 	it, rest, err := encodeRun(&run, s.runExpiry(ctx, run.ID.Job(), run.State, false))
 	if err != nil {
@@ -135,8 +135,8 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return s.transact(ctx, actions)
 }
 
-// ChangeTriggered implements manage.Store.
-func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+// ChangeTriggered implements operate.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	r := &c.Run
 	names := map[string]string{"#state": "state", "#owner": "owner", "#maybe": "maybeSent", "#until": "until", "#at": "at", "#slot": "slot",
 		"#params": "params", "#addresses": "addresses", "#sent": "sentAt"}
@@ -616,7 +616,7 @@ func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResu
 	return s.execute(ctx, []statement{w.statement(run.String())})[0]
 }
 
-// MarkKilled implements manage.Store.
+// MarkKilled implements operate.Store.
 func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	w := s.edit(run)
 	w.where(openTest)
@@ -625,7 +625,7 @@ func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMil
 	return s.execute(ctx, []statement{w.statement(run.String())})[0]
 }
 
-// RunSpan implements manage.Store.
+// RunSpan implements ask.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	lo, hi := min(first, last), max(first, last)
 	var list []core.Run
@@ -666,7 +666,7 @@ const (
 	mostHours    = 7 * 24 // that are walked back in search of recent runs
 )
 
-// OpenRuns implements manage.Store. Runs have no index of open ones, for it
+// OpenRuns implements operate.Store. Runs have no index of open ones, for it
 // would double what a fire costs: the newest 20,000 of a job are looked at.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	var list []core.Run
@@ -700,7 +700,7 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 	return list[:min(len(list), limit)], err
 }
 
-// RecentRuns implements manage.Store. It walks the journals of a week back from
+// RecentRuns implements ask.Store. It walks the journals of a week back from
 // now: they name the runs of a minute, so that runs need no index. What has not
 // been claimed yet is not in them. The number to go on from is a minute and how
 // many of its runs were read.

@@ -145,7 +145,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, unread, err
 }
 
-// ListApps implements manage.Store.
+// ListApps implements ask.Store.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	err := s.all(ctx, "app", func(it item) error {
@@ -387,7 +387,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 
 func skipKey(k *core.Skip) string { return fmt.Sprintf("%010d#%s", k.First, k.Reason) }
 
-// Skips implements manage.Store.
+// Skips implements ask.Store.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
 	var list []core.Skip
 	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
@@ -409,7 +409,7 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 // never had one, after it was bound.
 const keyFor = 24 * time.Hour
 
-// PutKey implements manage.Store.
+// PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (core.RunID, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -530,7 +530,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, keys)...)
 }
 
-// Changes implements manage.Store.
+// Changes implements ask.Store.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
 	var ofs []string
 	switch {

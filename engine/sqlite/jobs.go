@@ -139,7 +139,7 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	return found, err
 }
 
-// ListTombstones implements manage.Store.
+// ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2", func(st *sqlite.Stmt) {
@@ -154,7 +154,7 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 	return list, err
 }
 
-// JobIDs implements manage.Store.
+// JobIDs implements ask.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
@@ -174,7 +174,7 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	return found, err
 }
 
-// ListJobs implements manage.Store.
+// ListJobs implements ask.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	where := "sched.id > ?1 ORDER BY sched.id LIMIT ?2"
 	if app != "" {
@@ -538,7 +538,7 @@ func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
 	return err
 }
 
-// Entries implements manage.Store, in the order of the due index.
+// Entries implements ask.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, run, partition",
@@ -570,7 +570,7 @@ ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = exc
 	})
 }
 
-// Skips implements manage.Store, in the order of First.
+// Skips implements ask.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY first, reason", func(st *sqlite.Stmt) {
@@ -614,7 +614,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements manage.Store, in the order of falling IDs.
+// Changes implements ask.Store, in the order of falling IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) (list []core.Change, err error) {
 	where := ""
 	switch {
@@ -659,7 +659,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, nil, err
 }
 
-// ListApps implements manage.Store, in the order of names.
+// ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT body FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
@@ -934,7 +934,7 @@ func (s *Store) judge(ctx context.Context, q string, bind func(*sqlite.Stmt)) er
 	return cmp.Or(err, answer)
 }
 
-// PutKey implements manage.Store.
+// PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	at := core.Millis(s.now())
 	err = s.write(ctx, false, 1, func(tx *tx) error {

@@ -17,7 +17,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -341,7 +341,7 @@ func create(tx *tx, runs []core.Run, answers []error) error {
 	return nil
 }
 
-// PutTriggered implements manage.Store.
+// PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
 	var answer [1]error
 	err := s.write(ctx, true, 2, func(tx *tx) error {
@@ -353,8 +353,8 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	return cmp.Or(err, answer[0])
 }
 
-// ChangeTriggered implements manage.Store.
-func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+// ChangeTriggered implements operate.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	var answer [1]error
 	err := s.write(ctx, false, 4, func(tx *tx) error {
 		if err := eachRow(tx, `UPDATE runs SET at = ?1, slot = ?2, given = ?3, until = ?4, sent = 0
@@ -527,7 +527,7 @@ func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResu
 	})[0]
 }
 
-// MarkKilled implements manage.Store.
+// MarkKilled implements operate.Store.
 func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
 		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE key = ?3 AND state <= 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
@@ -539,7 +539,7 @@ func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMil
 	})[0]
 }
 
-// RunSpan implements manage.Store.
+// RunSpan implements ask.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) (list []core.Run, err error) {
 	lo, hi, order := first, last, "id"
 	if last < first {
@@ -605,7 +605,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 // recentScan is how many rows RecentRuns looks at for one app before it answers.
 const recentScan = 20000
 
-// RecentRuns implements manage.Store. It never cuts a millisecond in two, so
+// RecentRuns implements ask.Store. It never cuts a millisecond in two, so
 // the answer may be longer than limit, and may be shorter where an app has few
 // of many runs; next is 0 when nothing older is stored.
 func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (list []core.Run, next int64, err error) {
@@ -682,7 +682,7 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 	return lo, nil
 }
 
-// OpenRuns implements manage.Store: open runs that have an owner or an address,
+// OpenRuns implements operate.Store: open runs that have an owner or an address,
 // in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	found, _, err := s.Runs(ctx, s.recent.openOf(job))

@@ -16,8 +16,9 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/engine"
@@ -45,7 +46,7 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
-	m := a.Manage(sender, manage.Options{Reachable: sender.Reachable})
+	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable}})
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&doors.QueueDoor{Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish, Log: log}).Serve(mux)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
@@ -62,8 +63,8 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 		})}), nil)
 	e := memory.Open(memory.Options{})
 	log := slog.New(slog.DiscardHandler)
-	m := manage.New(e.Manage, e.Ring, nil, nil, manage.Options{Plan: c.Plan})
-	actor := manage.Actor{Name: "test"}
+	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Plan: c.Plan})
+	actor := core.Actor{Name: "test"}
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{"lambda:one", "lambda:two"}}); err != nil {
 		t.Fatal(err)
 	}

@@ -14,8 +14,9 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/lambda/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
@@ -42,7 +43,7 @@ const healPage = 5 * time.Second
 func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
 	a := c.Assemble(e, log)
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
-		a.Manage(nil, manage.Options{PageFor: healPage}), func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
+		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate, func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {

@@ -17,7 +17,8 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
@@ -96,10 +97,10 @@ func (a *Assembly) Watchdog(of finish.Prober, o finish.WatchOptions) *finish.Wat
 	return finish.NewWatchdog(a.Finish, a.Engine.Watch, of, o)
 }
 
-// Manage makes what people ask; killer may be nil for who kills nothing.
-func (a *Assembly) Manage(killer manage.Killer, o manage.Options) *manage.Manage {
-	o.Now, o.Plan, o.Expiry = a.o.Now, a.o.Plan, a.o.Expiry
-	return manage.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
+// People makes what people ask for; killer may be nil for who kills nothing.
+func (a *Assembly) People(killer operate.Killer, o people.Options) *people.People {
+	o.Plan, o.Ask.Now, o.Ask.Expiry = a.o.Plan, a.o.Now, a.o.Expiry
+	return people.New(a.Engine.Manage, a.Engine.Ring, a.Finish, killer, o)
 }
 
 // Registry makes a registry.

@@ -8,10 +8,11 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
@@ -30,7 +31,7 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 		a.Dispatcher(nil, dispatch.Options{})
 		a.Dead()
 		a.Watchdog(nil, finish.WatchOptions{})
-		a.Manage(nil, manage.Options{})
+		a.People(nil, people.Options{})
 		a.Registry(registry.Options{})
 		a.Callback(callback.Options{})
 		a.Puller(pull.Options{})
@@ -43,7 +44,7 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 func TestEachPartIsTold(t *testing.T) {
 	parts := map[string]reflect.Type{
 		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](), "finish.Options": reflect.TypeFor[finish.Options](),
-		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "manage.Options": reflect.TypeFor[manage.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
+		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "people.Options": reflect.TypeFor[people.Options](), "ask.Options": reflect.TypeFor[ask.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
 		"callback.Options": reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](), "restore.Options": reflect.TypeFor[restore.Options](),
 	}
 	name := func(x ast.Expr) string {
@@ -58,7 +59,7 @@ func TestEachPartIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]map[string]bool{} // names of fields, by that of the options
+	told := map[string]map[string]bool{"ask.Options": {}} // names of fields, by that of the options
 	for _, d := range f.Decls {
 		fn, ok := d.(*ast.FuncDecl)
 		if !ok {
@@ -74,8 +75,12 @@ func TestEachPartIsTold(t *testing.T) {
 			switch n := n.(type) {
 			case *ast.AssignStmt:
 				for _, to := range n.Lhs {
-					if s, ok := to.(*ast.SelectorExpr); ok && name(s) == "o."+s.Sel.Name {
+					s, ok := to.(*ast.SelectorExpr)
+					if ok && name(s) == "o."+s.Sel.Name {
 						set[s.Sel.Name] = true
+					}
+					if ok && name(s.X) == "o.Ask" {
+						told["ask.Options"][s.Sel.Name] = true
 					}
 				}
 			case *ast.CompositeLit:

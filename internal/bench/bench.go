@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/sqlite"
 )
@@ -136,8 +137,8 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	}
 	defer eng.Close()
 	f := finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.Local()})
-	m := manage.New(eng.Manage, eng.Ring, f, nil, manage.Options{Plan: plan.Local()})
-	actor := manage.Actor{Name: "bench"}
+	m := people.New(eng.Manage, eng.Ring, f, nil, people.Options{Plan: plan.Local()})
+	actor := core.Actor{Name: "bench"}
 	tok := benchToken
 	for _, app := range []string{benchApp, hangApp} {
 		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok}); err != nil {

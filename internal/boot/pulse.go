@@ -9,7 +9,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
@@ -117,7 +117,7 @@ func (p *Pulse) Beat(ctx context.Context) error {
 // Minutely is what a tick does beside its passes: the watchdog, which judges by
 // heartbeats, so that an outage is noted first; and what the queues lost is sent
 // again. healed is told how many fires those were.
-func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *manage.Manage, healed func(fires int64)) []tick.Task {
+func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, healed func(fires int64)) []tick.Task {
 	return []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if err := pulse.Beat(ctx); err != nil {
 			return fmt.Errorf("sign of life: %w", err)

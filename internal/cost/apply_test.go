@@ -12,6 +12,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
@@ -20,11 +22,11 @@ import (
 // applied is a store whose transactions take the time they take in an account,
 // and so meet where they share an item.
 type applied struct {
-	m            *manage.Manage
+	m            *people.People
 	transactions atomic.Int64
 }
 
-var ann = manage.Actor{Name: "ann"}
+var ann = core.Actor{Name: "ann"}
 
 func apply(t *testing.T) *applied {
 	t.Helper()
@@ -42,7 +44,7 @@ func apply(t *testing.T) *applied {
 		t.Fatal(err)
 	}
 	e := s.Engine()
-	a.m = manage.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, manage.Options{Plan: plan.AWS()})
+	a.m = people.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, people.Options{Plan: plan.AWS()})
 	if _, err := a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +132,7 @@ func TestApplyBesideOthers(t *testing.T) {
 		for i := range 30 {
 			job := fmt.Sprint("orders/old", i)
 			all.Go(func() {
-				_, err := a.m.Trigger(ctx, ann, manage.TriggerRequest{Job: job})
+				_, err := a.m.Trigger(ctx, ann, operate.TriggerRequest{Job: job})
 				must("trigger", err)
 			})
 			all.Go(func() {

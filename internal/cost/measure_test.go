@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
@@ -158,7 +159,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	d.fires = dispatch.New(d.e.Dispatch, d.e.Ring, d, end, dispatch.Options{MaxAhead: d.o.MaxAhead})
 	text := token
 	m := d.manage()
-	if _, err := m.SaveApp(ctx, manage.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}); err != nil {
+	if _, err := m.SaveApp(ctx, core.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}); err != nil {
 		t.Fatal(err)
 	}
 	reg := registry.New(d.e.Registry, registry.Options{})
@@ -180,8 +181,8 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	return d
 }
 
-func (d *deployment) manage() *manage.Manage {
-	return manage.New(d.e.Manage, d.e.Ring, finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o}), nil, manage.Options{Plan: d.o})
+func (d *deployment) manage() *people.People {
+	return people.New(d.e.Manage, d.e.Ring, finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o}), nil, people.Options{Plan: d.o})
 }
 
 // every calls do at whole multiples of a period, and a little after.
@@ -393,7 +394,7 @@ func measure(t *testing.T, jobs int, span time.Duration, gathers bool, when func
 		specs = append(specs, manage.JobSpec{Def: core.Def{App: "orders", Name: j.Name, Handler: "work"}, Schedule: j.Schedule})
 	}
 	for part := range slices.Chunk(specs, 500) {
-		for _, r := range d.manage().Save(ctx, manage.Actor{Name: "ann"}, part) {
+		for _, r := range d.manage().Save(ctx, core.Actor{Name: "ann"}, part) {
 			if r.Err != nil {
 				t.Fatal(r.Err)
 			}

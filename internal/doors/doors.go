@@ -19,7 +19,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
@@ -206,7 +206,7 @@ func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWri
 
 // Logs reads the log of a run from its executor.
 type Logs struct {
-	Manage *manage.Manage
+	Manage *people.People
 	Sender *send.Sender
 }
 

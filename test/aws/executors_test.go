@@ -20,6 +20,8 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/executor"
@@ -130,8 +132,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}
 	}()
 
-	actor, token := manage.Actor{Name: "test"}, "pay-token"
-	m := manage.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, manage.Options{Plan: plan.AWS()})
+	actor, token := core.Actor{Name: "test"}, "pay-token"
+	m := people.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, people.Options{Plan: plan.AWS()})
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain", "queue:" + name}}); err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +176,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		{"queue:not-there", "november", core.Failed, "there is no queue not-there in us-east-1"},
 		{"queue:arn:aws:sqs:eu-central-1:000000000000:" + name, "november", core.Failed, "the queue is in eu-central-1 and this scheduler in us-east-1"},
 	} {
-		r, err := m.Trigger(t.Context(), actor, manage.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
+		r, err := m.Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
 		if err != nil {
 			t.Fatal(err)
 		}

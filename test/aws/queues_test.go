@@ -15,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/executor/queueexec"
 	"github.com/tickring/tickring/executor/queueexec/queuetest"
 	"github.com/tickring/tickring/send/awssend"
@@ -25,7 +26,7 @@ import (
 // this machine sends to it.
 func TestQueues(t *testing.T) {
 	_, client := clients(t)
-	actor := manage.Actor{Name: "test"}
+	actor := core.Actor{Name: "test"}
 	queuetest.Run(t, func(t *testing.T) queuetest.Harness {
 		name := fmt.Sprintf("q%d-%d", os.Getpid(), made.Add(1))
 		queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
@@ -84,7 +85,7 @@ func TestQueues(t *testing.T) {
 				return queueexec.Options{Queue: *queue.QueueUrl, Client: own, Address: arn, App: "reports", Token: token, Servers: []string{s.URL()}}
 			},
 			Send: func(t *testing.T, handler, params string) string {
-				r, err := s.Manage().Trigger(t.Context(), actor, manage.TriggerRequest{Job: "reports/" + handler, Params: &params})
+				r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "reports/" + handler, Params: &params})
 				if err != nil {
 					t.Fatal(err)
 				}

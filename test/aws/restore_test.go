@@ -16,10 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/restore"
@@ -45,7 +48,7 @@ type site struct {
 	name   string
 	data   *engine.Engine // without a fence
 	e      *engine.Engine
-	m      *manage.Manage
+	m      *people.People
 	fired  atomic.Int64 // messages that it acked
 	failed atomic.Int64 // passes that it was refused
 	stop   context.CancelFunc
@@ -66,7 +69,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	t.Cleanup(sender.Close)
 	end := finish.New(s.e.Finish, s.e.Ring, finish.Options{Plan: plan.AWS(), Log: log})
-	s.m = manage.New(s.e.Manage, s.e.Ring, end, sender, manage.Options{Plan: plan.AWS()})
+	s.m = people.New(s.e.Manage, s.e.Ring, end, sender, people.Options{Plan: plan.AWS()})
 	mux := http.NewServeMux()
 	doors.Wire(mux, registry.New(s.e.Registry, registry.Options{}), callback.New(s.e.Manage, end, callback.Options{}), log)
 	s.front = mux
@@ -169,7 +172,7 @@ func TestRestore(t *testing.T) {
 }
 
 func testRestore(t *testing.T, region string, queuesToo bool) {
-	ctx, who := t.Context(), manage.Actor{Name: "ann"}
+	ctx, who := t.Context(), core.Actor{Name: "ann"}
 	n1 := fresh(t)
 	old := newSite(t, "us-east-1", n1)
 	var front atomic.Pointer[http.Handler]
@@ -234,7 +237,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	trigger := func(s *site) {
 		t.Helper()
 		text := fmt.Sprintf("trigger %d of %s", len(triggered), s.name)
-		r, err := s.m.Trigger(ctx, who, manage.TriggerRequest{Job: restoreApp + "/byhand", Params: &text})
+		r, err := s.m.Trigger(ctx, who, operate.TriggerRequest{Job: restoreApp + "/byhand", Params: &text})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +278,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	if now.failed.Load() == 0 || now.fired.Load() > 0 {
 		t.Errorf("before the restore: %d messages done, %d passes refused", now.fired.Load(), now.failed.Load())
 	}
-	if _, err := now.m.Trigger(ctx, who, manage.TriggerRequest{Job: restoreApp + "/byhand"}); core.CodeOf(err) != core.CodeRefused {
+	if _, err := now.m.Trigger(ctx, who, operate.TriggerRequest{Job: restoreApp + "/byhand"}); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("a trigger before the restore: %v", err)
 	}
 	d := now.data
@@ -291,7 +294,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 
 	pause(ctx, time.Until(end)+3*time.Second)
 	var sent int64
-	var a manage.AuditSum
+	var a ask.AuditSum
 	for over := time.Now().Add(90 * time.Second); ; {
 		p, err := now.m.Replan(ctx, who, "", core.InstantOf(moment.Add(-15*time.Minute)), core.InstantOf(time.Now()))
 		if err != nil {

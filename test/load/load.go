@@ -37,7 +37,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
@@ -205,10 +205,10 @@ func Purge(ctx context.Context, o Options) (*Report, error) {
 		before := len(l.got)
 		l.mu.Unlock()
 		pause(ctx, time.Until(end.Time())+3*time.Second)
-		m := manage.New(l.e.Manage, l.e.Ring, nil, nil, manage.Options{Plan: plan.AWS()})
+		m := people.New(l.e.Manage, l.e.Ring, nil, nil, people.Options{Plan: plan.AWS()})
 		var sent int64
 		for range 60 { // what may be on its way is left alone
-			r, err := m.Replan(ctx, manage.Actor{Name: "load"}, "", from, end)
+			r, err := m.Replan(ctx, core.Actor{Name: "load"}, "", from, end)
 			if err != nil {
 				return fmt.Errorf("replan: %w", err)
 			}

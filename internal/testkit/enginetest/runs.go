@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -430,9 +430,9 @@ func changed(t *testing.T, h Harness) {
 	}
 	n := int64(0)
 	// become is r with another time, put in place of the entry d.
-	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (manage.Triggered, core.DueItem) {
+	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (operate.Triggered, core.DueItem) {
 		n++
-		c := manage.Triggered{Seen: r.Until, Run: r, Drop: []core.DueItem{d}, Entry: d,
+		c := operate.Triggered{Seen: r.Until, Run: r, Drop: []core.DueItem{d}, Entry: d,
 			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
 		c.Run.At, c.Run.Slot, c.Run.Params, c.Run.Addresses, c.Run.Until, c.Run.SentAt = at(slot), at(slot), params, addresses, base.Add(time.Duration(n)*time.Second), time.Time{}
 		c.Entry.PlanAt = at(slot - 5)

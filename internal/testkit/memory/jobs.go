@@ -31,7 +31,7 @@ func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.Job
 	return pick(ctx, s, jobs, s.tombs, same)
 }
 
-// ListTombstones implements manage.Store.
+// ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.one(ctx, func() error {
 		for _, id := range slices.Sorted(maps.Keys(s.tombs)) {
@@ -44,7 +44,7 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 	return list, err
 }
 
-// JobIDs implements manage.Store.
+// JobIDs implements ask.Store.
 func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error) {
 	found := make(map[string]core.JobID, len(names))
 	err := s.one(ctx, func() error {
@@ -58,7 +58,7 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	return found, err
 }
 
-// ListJobs implements manage.Store.
+// ListJobs implements ask.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
 	err = s.one(ctx, func() error {
 		for id := range s.jobIDs.up(after + 1) {
@@ -269,7 +269,7 @@ func (s *Store) dropEntry(d core.DueItem) {
 	s.unindex(d)
 }
 
-// Entries implements manage.Store, in the order of the due index.
+// Entries implements ask.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	var list []core.DueItem
 	err := s.one(ctx, func() error {
@@ -304,7 +304,7 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	})
 }
 
-// Skips implements manage.Store, in the order of First.
+// Skips implements ask.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
 	var list []core.Skip
 	err := s.one(ctx, func() error {
@@ -343,7 +343,7 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	})
 }
 
-// Changes implements manage.Store, in the order of falling IDs.
+// Changes implements ask.Store, in the order of falling IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error) {
 	var list []core.Change
 	err := s.one(ctx, func() error {
@@ -366,7 +366,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	return found, nil, err
 }
 
-// ListApps implements manage.Store, in the order of names.
+// ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	err := s.one(ctx, func() error {
@@ -536,7 +536,7 @@ func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
 	})
 }
 
-// PutKey implements manage.Store.
+// PutKey implements operate.Store.
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	err = s.one(ctx, func() error {
 		k := boundKey{job, key}

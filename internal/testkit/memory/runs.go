@@ -11,7 +11,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -37,7 +37,7 @@ func (s *Store) create(r *core.Run, made int64) error {
 	return nil
 }
 
-// PutTriggered implements manage.Store.
+// PutTriggered implements operate.Store.
 func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error {
 	made := s.now().UnixMilli()
 	return s.one(ctx, func() error {
@@ -49,8 +49,8 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	})
 }
 
-// ChangeTriggered implements manage.Store.
-func (s *Store) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+// ChangeTriggered implements operate.Store.
+func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	return s.one(ctx, func() error {
 		r := s.open(c.Run.ID)
 		if r == nil || r.State != core.Planned || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(c.Seen) {
@@ -179,7 +179,7 @@ func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResu
 	})
 }
 
-// MarkKilled implements manage.Store.
+// MarkKilled implements operate.Store.
 func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return s.one(ctx, func() error {
 		r := s.open(run)
@@ -191,7 +191,7 @@ func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMil
 	})
 }
 
-// RunSpan implements manage.Store.
+// RunSpan implements ask.Store.
 func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
 	var list []core.Run
 	err := s.one(ctx, func() error {
@@ -210,7 +210,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
-// RecentRuns implements manage.Store. It never cuts a millisecond in two, so
+// RecentRuns implements ask.Store. It never cuts a millisecond in two, so
 // the answer may be longer than limit; next is 0 when nothing older is stored.
 func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
 	if before <= 0 {
@@ -232,7 +232,7 @@ func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit 
 	return runs, next, err
 }
 
-// OpenRuns implements manage.Store: open runs that have an owner or an address,
+// OpenRuns implements operate.Store: open runs that have an owner or an address,
 // in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	var list []core.Run

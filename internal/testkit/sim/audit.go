@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/assembly"
 )
 
@@ -60,13 +61,13 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 	blind := &without{Store: w.truth, run: core.PlannedRun(id, at)}
 	e := engineOf(w.truth)
 	e.Manage = blind
-	m := w.assembly(assembly.Options{}, e).Manage(nil, manage.Options{})
+	m := w.assembly(assembly.Options{}, e).People(nil, people.Options{})
 	sum, err = m.AuditAll(bg, from, to)
 	if err != nil {
 		w.fail(0, "audit without a run: %v", err)
 		return
 	}
-	named := slices.ContainsFunc(sum.Missing, func(r manage.AuditReport) bool {
+	named := slices.ContainsFunc(sum.Missing, func(r ask.AuditReport) bool {
 		return r.Job == id && slices.Equal(r.Missing, []core.Instant{at})
 	})
 	if sum.Unaccounted != whole.Unaccounted+1 || !named {
@@ -92,7 +93,7 @@ func (w *World) ringIsEmpty() {
 
 // without is a store from which a run was taken away by hand.
 type without struct {
-	manage.Store
+	people.Store
 	run core.RunID
 }
 

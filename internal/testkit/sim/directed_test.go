@@ -14,6 +14,8 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -76,7 +78,7 @@ func trigger(refs ...string) func(*World) {
 		w.sleep(bg, 5*time.Second)
 		when := time.Now().Add(5 * time.Second)
 		for _, ref := range refs {
-			if _, err := w.people.Trigger(bg, god, manage.TriggerRequest{Job: ref, At: &when}); err != nil {
+			if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: ref, At: &when}); err != nil {
 				w.fail(0, "trigger: %v", err)
 			}
 		}
@@ -758,7 +760,7 @@ func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 			return Fine
 		},
 		Act: func(w *World) {
-			pause := func(m *manage.Manage, until time.Time) {
+			pause := func(m *people.People, until time.Time) {
 				_, _ = m.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until})
 			}
 			w.sleep(bg, 5*time.Second)
@@ -766,7 +768,7 @@ func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 			w.sleep(bg, time.Until(until(w).Add(-200*time.Millisecond)))
 			for _, p := range w.processes() {
 				if p.kind() == "user" {
-					w.ask(p, func(_ context.Context, m *manage.Manage) { pause(m, until(w).Add(time.Minute)) })
+					w.ask(p, func(_ context.Context, m *people.People) { pause(m, until(w).Add(time.Minute)) })
 				}
 			}
 		}})

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -740,7 +741,7 @@ func (p *port) PutTriggered(ctx context.Context, run core.Run, entry core.DueIte
 	return write(p, ctx, "PutTriggered", run, func(ctx context.Context, run core.Run) error { return p.truth.PutTriggered(ctx, run, entry) })
 }
 
-func (p *port) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+func (p *port) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	return write(p, ctx, "ChangeTriggered", c, p.truth.ChangeTriggered)
 }
 

@@ -6,8 +6,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
@@ -123,7 +124,7 @@ func (w *World) wakes(f *function) {
 func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 	return func(ctx context.Context, in *incarnation, wake tick.Wake) error {
 		a := in.assembly()
-		healer := a.Manage(nil, manage.Options{PageFor: w.deployed.tickFor / 12})
+		healer := a.People(nil, people.Options{Ask: ask.Options{PageFor: w.deployed.tickFor / 12}}).Operate
 		o := w.tickOptions()
 		_, n := in.p.dice("beats")
 		o.ID = fmt.Sprintf("%s.%d.%d", in.p.name, in.n, n)

@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 )
 
 const day = 24 * time.Hour
@@ -18,7 +19,7 @@ func TestTriggerFarAhead(t *testing.T) {
 	for _, aws := range []bool{false, true} {
 		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 71 * day, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: func(w *World) {
 			at := time.Now().Add(70 * day)
-			if _, err := w.people.Trigger(bg, god, manage.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
+			if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
 				w.fail(0, "trigger: %v", err)
 			}
 			w.stands(70*day - 20*time.Minute)

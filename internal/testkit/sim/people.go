@@ -10,6 +10,8 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 )
 
@@ -26,7 +28,7 @@ var apps = []struct {
 	{"delta", []string{"lambda:one", "lambda:two"}, true},
 }
 
-var god = manage.Actor{Name: "god"}
+var god = core.Actor{Name: "god"}
 
 // asked is a trigger that was acknowledged.
 type asked struct {
@@ -210,7 +212,7 @@ func (w *World) away(address string) bool {
 
 // ask makes one request of a person to the user-facing process; false when its
 // answer never came.
-func (w *World) ask(p *process, do func(ctx context.Context, m *manage.Manage)) bool {
+func (w *World) ask(p *process, do func(ctx context.Context, m *people.People)) bool {
 	in := p.living()
 	if in == nil {
 		return false
@@ -219,7 +221,7 @@ func (w *World) ask(p *process, do func(ctx context.Context, m *manage.Manage)) 
 	in.spawn(func() {
 		ctx, cancel := context.WithTimeout(in.ctx, 20*time.Second)
 		defer cancel()
-		do(ctx, in.assembly().Manage(sender{in}, manage.Options{}))
+		do(ctx, in.assembly().People(sender{in}, people.Options{}))
 		close(answer)
 	})
 	t := time.NewTimer(25 * time.Second)
@@ -243,7 +245,7 @@ func (w *World) someJob(d *dice) string {
 
 // person changes things for as long as people are at work.
 func (w *World) person(p *process, n int) {
-	me := manage.Actor{Name: fmt.Sprintf("person-%d", n)}
+	me := core.Actor{Name: fmt.Sprintf("person-%d", n)}
 	d := w.dice(me.Name)
 	for w.busy.Load() {
 		w.sleep(bg, d.between(300*time.Millisecond, 4*time.Second))
@@ -273,7 +275,7 @@ func (w *World) person(p *process, n int) {
 		case 9, 10:
 			w.trigger(d, p, me, ref)
 		case 11:
-			w.ask(p, func(ctx context.Context, m *manage.Manage) {
+			w.ask(p, func(ctx context.Context, m *people.People) {
 				w.count("kill of a job by a person", 1)
 				_, _ = m.KillJob(ctx, me, ref, "")
 			})
@@ -296,7 +298,7 @@ func (w *World) person(p *process, n int) {
 			}
 			w.mu.Unlock()
 			if some.run != 0 {
-				w.ask(p, func(ctx context.Context, m *manage.Manage) {
+				w.ask(p, func(ctx context.Context, m *people.People) {
 					_, _ = m.KillRun(ctx, me, some.run.String(), "")
 				})
 			}
@@ -308,7 +310,7 @@ func (w *World) person(p *process, n int) {
 
 // change gives one of the triggers asked for last another time, other params, or
 // both; often a moment before it is due.
-func (w *World) change(d *dice, p *process, me manage.Actor) {
+func (w *World) change(d *dice, p *process, me core.Actor) {
 	w.mu.Lock()
 	some := w.asked[max(len(w.asked)-8, 0):]
 	var a asked
@@ -323,7 +325,7 @@ func (w *World) change(d *dice, p *process, me manage.Actor) {
 	if a.key != "" && d.n(2) == 0 {
 		ref = a.job + "#" + a.key
 	}
-	var c manage.TriggerChange
+	var c operate.TriggerChange
 	if d.n(3) > 0 {
 		at := time.Now().Add(d.between(0, 45*time.Second))
 		c.At = &at
@@ -337,7 +339,7 @@ func (w *World) change(d *dice, p *process, me manage.Actor) {
 	w.mu.Lock()
 	w.changes[a.run] = append(w.changes[a.run], of)
 	w.mu.Unlock()
-	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+	w.ask(p, func(ctx context.Context, m *people.People) {
 		res, err := m.ChangeTrigger(ctx, me, ref, c)
 		w.mu.Lock()
 		defer w.mu.Unlock()
@@ -356,8 +358,8 @@ func (w *World) change(d *dice, p *process, me manage.Actor) {
 	})
 }
 
-func (w *World) save(p *process, me manage.Actor, spec manage.JobSpec) {
-	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+func (w *World) save(p *process, me core.Actor, spec manage.JobSpec) {
+	w.ask(p, func(ctx context.Context, m *people.People) {
 		r := m.Save(ctx, me, []manage.JobSpec{spec})[0]
 		if r.Err == nil {
 			w.truth.acknowledged(r.ID, r.Rev)
@@ -372,7 +374,7 @@ func (w *World) save(p *process, me manage.Actor, spec manage.JobSpec) {
 }
 
 // edit gives a job another schedule of its kind, or other params.
-func (w *World) edit(d *dice, p *process, me manage.Actor, ref string) {
+func (w *World) edit(d *dice, p *process, me core.Actor, ref string) {
 	job, err := w.people.Job(bg, ref)
 	if err != nil {
 		return
@@ -395,12 +397,12 @@ func (w *World) edit(d *dice, p *process, me manage.Actor, ref string) {
 }
 
 // setState pauses or resumes; who pauses an app or everything resumes it soon.
-func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) {
+func (w *World) setState(d *dice, p *process, me core.Actor, t manage.Target) {
 	// A request whose answer never came may still be at work: what it shares with
 	// us is guarded, and the dice are thrown before it.
 	var done atomic.Bool
 	resume := func() {
-		w.ask(p, func(ctx context.Context, m *manage.Manage) {
+		w.ask(p, func(ctx context.Context, m *people.People) {
 			if r, err := m.Resume(ctx, me, t, ""); err == nil {
 				w.stateAcknowledged(t, r)
 				done.Store(true)
@@ -415,7 +417,7 @@ func (w *World) setState(d *dice, p *process, me manage.Actor, t manage.Target) 
 	if d.n(3) == 0 {
 		lasts = d.between(2*time.Second, 20*time.Second)
 	}
-	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+	w.ask(p, func(ctx context.Context, m *people.People) {
 		var r manage.PauseRequest
 		if lasts != 0 {
 			until := time.Now().Add(lasts)
@@ -445,8 +447,8 @@ func (w *World) stateAcknowledged(t manage.Target, r manage.StateResult) {
 	}
 }
 
-func (w *World) remove(p *process, me manage.Actor, ref string) {
-	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+func (w *World) remove(p *process, me core.Actor, ref string) {
+	w.ask(p, func(ctx context.Context, m *people.People) {
 		r, err := m.Delete(ctx, me, ref, nil)
 		if err == nil {
 			w.truth.acknowledged(r.ID, r.Rev)
@@ -463,8 +465,8 @@ func (w *World) remove(p *process, me manage.Actor, ref string) {
 	})
 }
 
-func (w *World) trigger(d *dice, p *process, me manage.Actor, ref string) {
-	var r manage.TriggerRequest
+func (w *World) trigger(d *dice, p *process, me core.Actor, ref string) {
+	var r operate.TriggerRequest
 	r.Job = ref
 	if d.n(2) == 0 {
 		r.Cause = core.CauseAPI
@@ -481,7 +483,7 @@ func (w *World) trigger(d *dice, p *process, me manage.Actor, ref string) {
 		params = strings.Repeat(fmt.Sprint("p", d.n(1000)), 1+d.n(200)) // short, or as long as an engine may keep elsewhere
 		r.Params = &params
 	}
-	w.ask(p, func(ctx context.Context, m *manage.Manage) {
+	w.ask(p, func(ctx context.Context, m *people.People) {
 		res, err := m.Trigger(ctx, me, r)
 		if err == nil {
 			w.count("trigger", 1)

@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
-	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
@@ -34,7 +34,7 @@ type Store interface {
 	finish.Store
 	finish.Watch
 	registry.Store
-	manage.Store
+	people.Store
 	engine.Ring
 	engine.Queue
 	engine.Upkeep

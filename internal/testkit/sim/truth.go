@@ -15,6 +15,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
@@ -232,7 +233,7 @@ type fireAt struct {
 }
 
 // ChangeTriggered asserts that only a run is changed which nobody has taken.
-func (t *truth) ChangeTriggered(ctx context.Context, c manage.Triggered) error {
+func (t *truth) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var before core.Run

@@ -29,6 +29,7 @@ import (
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
@@ -87,7 +88,7 @@ type World struct {
 	deployed deployment
 	truth    *truth
 	execs    *executors
-	people   *manage.Manage // without faults: for the setup and the end
+	people   *people.People // without faults: for the setup and the end
 	procs    []*process     // guarded by mu: functions make more of them
 	ticks    *function      // nil where tickers live
 	workers  []*process     // the dispatchers
@@ -135,7 +136,7 @@ func Run(cfg Config) Report {
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = w.assembly(assembly.Options{}, engineOf(w.truth)).Manage(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, manage.Options{})
+	w.people = w.assembly(assembly.Options{}, engineOf(w.truth)).People(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, people.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
 		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}

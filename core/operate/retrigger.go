@@ -1,13 +1,16 @@
-package manage
+package operate
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // ChangeTrigger gives a trigger that waits another instant, other params or
@@ -15,39 +18,39 @@ import (
 // that a dispatch has claimed the run. Until then it may even be on the ring:
 // the message of the old slot finds that the run has another and lets it be,
 // and a claim by what was read before the change is refused by the store.
-func (m *Manage) ChangeTrigger(ctx context.Context, actor Actor, ref RunRef, c TriggerChange) (TriggerResult, error) {
-	if err := actor.check(); err != nil {
+func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.RunRef, c TriggerChange) (TriggerResult, error) {
+	if err := actor.Validate(); err != nil {
 		return TriggerResult{}, err
 	}
 	if c.At == nil && c.Params == nil && c.Addresses == nil {
 		return TriggerResult{}, core.Invalid("change", "", "give at least one of at, params, addresses")
 	}
-	slot, err := (&TriggerRequest{Params: c.Params, At: c.At}).check(m.now())
+	slot, err := (&TriggerRequest{Params: c.Params, At: c.At}).check(op.ask.Stamp())
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	run, err := m.find(ctx, ref)
+	run, err := op.ask.Find(ctx, ref)
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	job, err := m.Job(ctx, run.ID.Job().String())
+	job, err := op.ask.Job(ctx, run.ID.Job().String())
 	if err != nil {
 		return TriggerResult{}, err
 	}
 	if c.Addresses != nil {
-		if err := m.checkAddresses(ctx, &job, *c.Addresses); err != nil {
+		if err := op.checkAddresses(ctx, &job, *c.Addresses); err != nil {
 			return TriggerResult{}, err
 		}
 	}
-	g, err := m.Global(ctx)
+	g, err := op.ask.Global(ctx)
 	if err != nil {
 		return TriggerResult{}, err
 	}
-	for range tries {
+	for range bound.Tries {
 		if err := changeable(&run); err != nil {
 			return TriggerResult{}, err
 		}
-		now := m.now()
+		now := op.ask.Stamp()
 		next := run
 		if c.At != nil {
 			// Ahead of every message of an earlier slot that is received already.
@@ -61,42 +64,42 @@ func (m *Manage) ChangeTrigger(ctx context.Context, actor Actor, ref RunRef, c T
 			next.Addresses = slices.Clone(*c.Addresses)
 		}
 		if sameTrigger(&run, &next) {
-			return m.way(ctx, run, g, true), nil
+			return op.way(ctx, run, g, true), nil
 		}
 		// What the index holds is read after the run: if the run is still as seen
 		// when the change is stored, nobody put another entry meanwhile.
-		entries, err := m.store.Entries(ctx, run.ID.Job())
+		entries, err := op.store.Entries(ctx, run.ID.Job())
 		if err != nil {
-			return TriggerResult{}, passing(err)
+			return TriggerResult{}, core.Passing(err)
 		}
 		next.Until, next.SentAt = now, time.Time{}
 		if !next.Until.After(run.Until) {
 			next.Until = run.Until.Add(time.Millisecond)
 		}
-		err = m.store.ChangeTriggered(ctx, Triggered{
-			Seen: run.Until, Run: next, Entry: m.entry(&next, g),
+		err = op.store.ChangeTriggered(ctx, Triggered{
+			Seen: run.Until, Run: next, Entry: op.entry(&next, g),
 			Drop: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
 			Change: core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, By: actor.Name, Verb: core.VerbChanged,
 				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()},
 		})
 		if err == nil {
-			return m.way(ctx, next, g, true), nil
+			return op.way(ctx, next, g, true), nil
 		}
-		if judge(err) == failed || ctx.Err() != nil {
-			return TriggerResult{}, passing(err)
+		if errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+			return TriggerResult{}, core.Passing(err)
 		}
-		stored, ok, rerr := m.run(ctx, run.ID)
+		stored, ok, rerr := op.ask.Stored(ctx, run.ID)
 		switch {
 		case rerr != nil:
 			return TriggerResult{}, rerr
 		case !ok:
 			return TriggerResult{}, core.Errorf(core.CodeNotFound, "there is no run %d", run.ID)
 		case sameTrigger(&stored, &next): // done, and the answer was lost
-			return m.way(ctx, stored, g, true), nil
+			return op.way(ctx, stored, g, true), nil
 		}
 		run = stored
 	}
-	return TriggerResult{}, passing(core.ErrThrottled)
+	return TriggerResult{}, core.Passing(core.ErrThrottled)
 }
 
 // changeable says why a run cannot be changed; nil if it waits.

@@ -1,10 +1,12 @@
-package manage
+package operate
 
 import (
 	"context"
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -34,24 +36,17 @@ type ReplanResult struct {
 // what is planned ahead, due or to come, goes on it again, if it has neither an end
 // nor somebody who is at it. An ID that turns out to have a run is decided already:
 // to replan twice does nothing more.
-func (m *Manage) ReplanPage(ctx context.Context, actor Actor, ask AuditAsk) (ReplanResult, error) {
-	if err := actor.check(); err != nil {
+func (op *Operate) ReplanPage(ctx context.Context, actor core.Actor, of ask.AuditAsk) (ReplanResult, error) {
+	if err := actor.Validate(); err != nil {
 		return ReplanResult{}, err
 	}
-	ahead := ask.To == 0
+	ahead := of.To == 0
 	if ahead {
-		ask.To = core.InstantOf(m.o.Now().Add(maxAhead))
+		of.To = core.InstantOf(op.ask.Now().Add(maxAhead))
 	}
-	if err := checkSpan(ask.From, ask.To); err != nil {
-		return ReplanResult{}, err
-	}
-	a, err := m.newAudit(ctx, ask.From)
-	if err != nil {
-		return ReplanResult{}, err
-	}
-	a.again, a.ahead = true, ahead
-	r := replanning{m: m, a: a, res: ReplanResult{From: ask.From, To: ask.To}}
-	r.res.Next, err = m.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return r.add(ctx, reports) })
+	r := replanning{op: op, ahead: ahead, res: ReplanResult{From: of.From, To: of.To}}
+	var err error
+	r.res.Next, err = op.ask.Lost(ctx, of, ahead, func(p *bound.Page, reports []ask.AuditReport) error { return r.add(ctx, p, reports) })
 	return r.res, err
 }
 
@@ -60,21 +55,21 @@ const maxAhead = time.Hour
 
 // replanning is one page under way.
 type replanning struct {
-	m   *Manage
-	a   *auditing
-	res ReplanResult
+	op    *Operate
+	ahead bool
+	res   ReplanResult
 }
 
 // add puts on the ring what the reports of a job say, and of what waits there with
 // a number as much as a page takes: the last report says where that ended. What is
 // not there for certain is found again by who does so again, and counted then.
-func (r *replanning) add(ctx context.Context, reports []AuditReport) error {
+func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.AuditReport) error {
 	var fires []core.Fire
 	for i := range reports {
-		fires = append(fires, reports[i].again...)
+		fires = append(fires, reports[i].Again...)
 	}
-	if last := &reports[len(reports)-1]; r.a.ahead && last.Next == 0 {
-		waiting, err := r.onRing(ctx, last)
+	if last := &reports[len(reports)-1]; r.ahead && last.Next == 0 {
+		waiting, err := r.onRing(ctx, p, last)
 		if err != nil {
 			return err
 		}
@@ -87,10 +82,10 @@ func (r *replanning) add(ctx context.Context, reports []AuditReport) error {
 	for i := range reports {
 		rep := &reports[i]
 		if rep.Failed != "" {
-			r.res.Failed = atMost(r.res.Failed, rep.failure())
+			r.res.Failed = ask.AtMost(r.res.Failed, rep.Failure())
 			continue
 		}
-		if rep.Next == 0 && rep.below == 0 {
+		if rep.Next == 0 && rep.Below == 0 {
 			r.res.Jobs++
 		}
 		r.res.Demanded += rep.Demanded
@@ -102,13 +97,13 @@ func (r *replanning) add(ctx context.Context, reports []AuditReport) error {
 
 // send puts fires on the ring.
 func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error) {
-	out := plan.Pack(fires, ring.MaxFires, r.m.o.Plan.Cut.Of)
+	out := plan.Pack(fires, ring.MaxFires, r.op.plans.Cut.Of)
 	if len(out) == 0 {
 		return nil
 	}
-	for k, err := range r.m.ring.Enqueue(ctx, out) {
+	for k, err := range r.op.ring.Enqueue(ctx, out) {
 		if err != nil {
-			failed = passing(err)
+			failed = core.Passing(err)
 			continue
 		}
 		r.res.Sent += int64(len(out[k].Message.Fires))
@@ -118,45 +113,60 @@ func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error)
 
 // onRing is the fires of the runs of a job that have numbers, such as retries and
 // triggers, and wait on the ring: what is due within MaxAhead may be there with no
-// entry in the due index. It reads them from rep.below down, or from the newest, and
+// entry in the due index. It reads them from rep.Below down, or from the newest, and
 // leaves there from where to go on; 0 is the end. A number is drawn no later than the
 // slot of its run, so before slots that are older than the longest delay of a retry
 // only a trigger can wait that was given a later time.
-func (r *replanning) onRing(ctx context.Context, rep *AuditReport) ([]core.Fire, error) {
-	now := r.m.o.Now()
-	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.m.o.Plan.MaxAhead)
+func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditReport) ([]core.Fire, error) {
+	now := r.op.ask.Now()
+	oldest, latest := r.res.From.Add(-core.MaxDelay), now.Add(r.op.plans.MaxAhead)
 	low, high := core.NumberedRange(rep.Job)
-	if rep.below != 0 {
-		high = rep.below - 1
+	if rep.Below != 0 {
+		high = rep.Below - 1
 	}
-	rep.below = 0
+	rep.Below = 0
 	var fires []core.Fire
 	for high >= low {
-		runs, err := r.m.store.RunSpan(ctx, high, low, batch)
+		runs, err := r.op.store.RunSpan(ctx, high, low, bound.Batch)
 		if err != nil {
-			return nil, passing(err)
+			return nil, core.Passing(err)
 		}
 		newest := core.Instant(0)
 		for i := range runs {
 			x := &runs[i]
 			newest = max(newest, x.Slot)
 			if x.State.Open() && x.Expired(now) && !x.Slot.Time().After(latest) {
-				fires = append(fires, fireOf(x))
+				fires = append(fires, x.Fire())
 			}
 		}
-		if len(runs) < batch || newest < oldest {
+		if len(runs) < bound.Batch || newest < oldest {
 			return fires, nil
 		}
 		high = runs[len(runs)-1].ID - 1
-		if len(fires) >= maxAgain || r.a.over() {
-			rep.below = high + 1
+		if len(fires) >= ask.MaxAgain || p.Over() {
+			rep.Below = high + 1
 			return fires, nil
 		}
 	}
 	return fires, nil
 }
 
-// fireOf is the fire of a run that is stored.
-func fireOf(r *core.Run) core.Fire {
-	return core.Fire{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause, Seq: r.Seq}
+// Replan sends again, with the same IDs, what an audit of the span finds
+// unaccounted for: of one job, or with an empty ref of all; see ReplanPage.
+func (op *Operate) Replan(ctx context.Context, actor core.Actor, ref string, from, to core.Instant) (ReplanResult, error) {
+	res := ReplanResult{From: from, To: to}
+	for of := (ask.AuditAsk{Job: ref, From: from, To: to}); ; of.After = res.Next {
+		page, err := op.ReplanPage(ctx, actor, of)
+		res.Jobs += page.Jobs
+		res.Demanded += page.Demanded
+		res.Missing += page.Missing
+		res.Sent += page.Sent
+		res.OutOfReach += page.OutOfReach
+		res.Failed = ask.AtMost(res.Failed, page.Failed...)
+		res.Partial = res.Partial || page.Partial
+		res.To, res.Next = page.To, page.Next
+		if err != nil || res.Next == "" {
+			return res, err
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package manage
+package operate
 
 import (
 	"context"
@@ -10,15 +10,6 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
-
-// DeadLetters are the messages that could not be dispatched, kept for people.
-type DeadLetters interface {
-	// Letters reads them, newest first, after the one of an ID (empty: from the
-	// newest on), at most limit.
-	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
-	// DropLetter removes one; one that is gone is well.
-	DropLetter(ctx context.Context, id string) error
-}
 
 // maxRedrive is how many letters one request looks at.
 const maxRedrive = 100
@@ -65,8 +56,8 @@ type RedrivenFire struct {
 // be read, stays where it is, and says why, until somebody who has looked at it
 // asks for that to go too: what it held an audit finds. To send twice is harmless: an ID is
 // decided once.
-func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
-	if err := actor.check(); err != nil {
+func (op *Operate) Redrive(ctx context.Context, actor core.Actor, dead DeadLetters, q RedriveRequest) (RedriveResult, error) {
+	if err := actor.Validate(); err != nil {
 		return RedriveResult{}, err
 	}
 	if q.Limit < 0 || q.Limit > maxRedrive {
@@ -77,7 +68,7 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 	}
 	list, err := dead.Letters(ctx, q.After, q.Limit)
 	if err != nil {
-		return RedriveResult{}, passing(err)
+		return RedriveResult{}, core.Passing(err)
 	}
 	var res RedriveResult
 	if len(list) == q.Limit {
@@ -86,7 +77,7 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 	for i := range list {
 		l := RedrivenLetter{Letter: list[i]}
 		fires, unread := ring.Salvage([]byte(l.Body))
-		if l.Fires, err = m.redrivable(ctx, fires); err != nil {
+		if l.Fires, err = op.redrivable(ctx, fires); err != nil {
 			return res, err
 		}
 		var send []core.Fire
@@ -101,12 +92,12 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 		left := len(l.Fires) - len(send) + unread
 		whole := len(l.Fires) > 0 && unread == 0
 		if !q.DryRun {
-			if err := m.sendAgain(ctx, send); err != nil {
+			if err := op.sendAgain(ctx, send); err != nil {
 				return res, err
 			}
 			if whole && (left == 0 || q.Drop && final) || !whole && q.Unread && final {
 				if err := dead.DropLetter(ctx, l.ID); err != nil {
-					return res, passing(err) // its fires are on the ring: once more is harmless
+					return res, core.Passing(err) // its fires are on the ring: once more is harmless
 				}
 				l.Dropped = true
 				res.Dropped++
@@ -119,27 +110,27 @@ func (m *Manage) Redrive(ctx context.Context, actor Actor, dead DeadLetters, q R
 	return res, nil
 }
 
-func (m *Manage) sendAgain(ctx context.Context, fires []core.Fire) error {
+func (op *Operate) sendAgain(ctx context.Context, fires []core.Fire) error {
 	if len(fires) == 0 {
 		return nil
 	}
 	out := plan.Pack(fires, ring.MaxFires, nil)
-	now := m.o.Now()
+	now := op.ask.Now()
 	for i := range out {
 		if out[i].NotBefore.Before(now) {
 			out[i].NotBefore = now
 		}
 	}
-	for _, err := range m.ring.Enqueue(ctx, out) {
+	for _, err := range op.ring.Enqueue(ctx, out) {
 		if err != nil {
-			return passing(err)
+			return core.Passing(err)
 		}
 	}
 	return nil
 }
 
 // redrivable judges the fires of one letter.
-func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenFire, error) {
+func (op *Operate) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenFire, error) {
 	if len(fires) == 0 {
 		return nil, nil
 	}
@@ -153,18 +144,18 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 			jobIDs = append(jobIDs, id)
 		}
 	}
-	runs, left, err := m.store.Runs(ctx, ids)
-	if err := unread(left, err); err != nil {
+	runs, left, err := op.store.Runs(ctx, ids)
+	if err := core.Unread(left, err); err != nil {
 		return nil, err
 	}
-	jobs, unreadJobs, err := m.store.Jobs(ctx, jobIDs)
+	jobs, unreadJobs, err := op.store.Jobs(ctx, jobIDs)
 	bad, err := core.Besides(err)
-	if err := unread(unreadJobs, err); err != nil {
+	if err := core.Unread(unreadJobs, err); err != nil {
 		return nil, err
 	}
-	stones, err := m.store.Tombstones(ctx, jobIDs)
+	stones, err := op.store.Tombstones(ctx, jobIDs)
 	if err != nil {
-		return nil, passing(err)
+		return nil, core.Passing(err)
 	}
 	list := make([]RedrivenFire, len(fires))
 	for i, f := range fires {
@@ -185,21 +176,21 @@ func (m *Manage) redrivable(ctx context.Context, fires []core.Fire) ([]RedrivenF
 			run = &x
 		}
 		_, gone := stones[f.Run.Job()]
-		r.Why, r.final = m.undriven(&f, run, job, ok, gone)
+		r.Why, r.final = op.undriven(&f, run, job, ok, gone)
 		list[i] = r
 	}
 	return list, nil
 }
 
 // undriven says why a fire is not sent again, and whether that is for good.
-func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why string, final bool) {
+func (op *Operate) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gone bool) (why string, final bool) {
 	_, planned := f.Run.Planned()
 	switch {
 	case run != nil && run.State == core.Skipped:
 		return "it was recorded as skipped: " + string(run.Reason) + "; trigger the job again", true
 	case run != nil && !run.State.Open():
 		return "its run ended: " + string(run.State), true
-	case run != nil && !run.Expired(m.o.Now()):
+	case run != nil && !run.Expired(op.ask.Now()):
 		return "its run is under way", false // its owner may die and leave it to this letter
 	case run == nil && !planned:
 		return "its record is gone", true
@@ -211,7 +202,7 @@ func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gon
 		return "there is no job " + f.Run.Job().String() + ", and none was deleted", false
 	case !f.Cause.Planned():
 		return "", false
-	case job.Def.Keep.Days > 0 && m.o.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
+	case job.Def.Keep.Days > 0 && op.ask.Now().Sub(f.At.Time()) >= time.Duration(job.Def.Keep.Days)*24*time.Hour:
 		return fmt.Sprintf("it is older than runs of its job are kept (%d days): whether it ran is not known any more", job.Def.Keep.Days), true
 	case f.Rev < job.Sched.Rev:
 		return "its job was changed since", true
@@ -222,7 +213,7 @@ func (m *Manage) undriven(f *core.Fire, run *core.Run, job *core.Job, known, gon
 	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
 		next, _ = sch.Next(f.At)
 	}
-	if sends, _, reason := plan.Judge(plan.PolicyOf(*s), f.At, f.Slot, next, m.o.Now()); !sends {
+	if sends, _, reason := plan.Judge(plan.PolicyOf(*s), f.At, f.Slot, next, op.ask.Now()); !sends {
 		return "it is too late: " + string(reason), true
 	}
 	return "", false

@@ -1,4 +1,4 @@
-package manage
+package ask
 
 import (
 	"cmp"
@@ -8,9 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // auditedAtOnce is how many jobs, and how many tombstones, are read at a time.
@@ -70,16 +70,16 @@ func placeOf(ask *AuditAsk, ahead bool) (p place, err error) {
 
 // AuditPage sums over as many jobs as it comes to in Options.PageFor; Next of the
 // answer is where to go on.
-func (m *Manage) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
+func (q *Ask) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return AuditSum{}, err
 	}
-	a, err := m.newAudit(ctx, ask.From)
+	a, err := q.newAudit(ctx, ask.From)
 	if err != nil {
 		return AuditSum{}, err
 	}
 	sum := AuditSum{From: ask.From, To: ask.To}
-	sum.Next, err = m.auditPage(ctx, a, &ask, func(reports []AuditReport) error {
+	sum.Next, err = q.auditPage(ctx, a, &ask, func(reports []AuditReport) error {
 		for i := range reports {
 			sum.report(&reports[i])
 		}
@@ -91,7 +91,7 @@ func (m *Manage) AuditPage(ctx context.Context, ask AuditAsk) (AuditSum, error) 
 // report adds one report. A job is counted with its last.
 func (s *AuditSum) report(r *AuditReport) {
 	if r.Failed != "" {
-		s.Failed = atMost(s.Failed, r.failure())
+		s.Failed = AtMost(s.Failed, r.Failure())
 		return
 	}
 	if r.Next == 0 {
@@ -107,11 +107,27 @@ func (s *AuditSum) report(r *AuditReport) {
 	}
 }
 
+// Lost walks as AuditPage does, and hands over the reports of each job, in the order
+// of the jobs, with the fires to be sent again: of what is unaccounted for, and with
+// ahead also of what may be on its way, and of what nobody is at, up to what is
+// planned. It stops where each does.
+func (q *Ask) Lost(ctx context.Context, ask AuditAsk, ahead bool, each func(p *bound.Page, reports []AuditReport) error) (next string, err error) {
+	if err := checkSpan(ask.From, ask.To); err != nil {
+		return "", err
+	}
+	a, err := q.newAudit(ctx, ask.From)
+	if err != nil {
+		return "", err
+	}
+	a.again, a.ahead = true, ahead
+	return q.auditPage(ctx, a, &ask, func(reports []AuditReport) error { return each(a.page, reports) })
+}
+
 // AuditAll sums over all jobs, page after page.
-func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
+func (q *Ask) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum, error) {
 	sum := AuditSum{From: from, To: to}
 	for ask := (AuditAsk{From: from, To: to}); ; ask.After = sum.Next {
-		page, err := m.AuditPage(ctx, ask)
+		page, err := q.AuditPage(ctx, ask)
 		if err != nil {
 			return AuditSum{}, err
 		}
@@ -122,16 +138,16 @@ func (m *Manage) AuditAll(ctx context.Context, from, to core.Instant) (AuditSum,
 	}
 }
 
-// failure names the job and why it could not be looked at.
-func (r *AuditReport) failure() string {
+// Failure names the job and why it could not be looked at.
+func (r *AuditReport) Failure() string {
 	if r.Name == "" {
 		return "job " + r.Job.String() + ": " + r.Failed
 	}
 	return r.App + "/" + r.Name + ": " + r.Failed
 }
 
-// atMost adds to a list that is shown.
-func atMost(list []string, more ...string) []string {
+// AtMost adds to a list that is shown.
+func AtMost(list []string, more ...string) []string {
 	return append(list, more[:min(len(more), max(0, maxMissing-len(list)))]...)
 }
 
@@ -143,7 +159,7 @@ func (s *AuditSum) join(page *AuditSum) {
 	if !page.Behind.IsZero() {
 		s.Behind = page.Behind
 	}
-	s.Failed = atMost(s.Failed, page.Failed...)
+	s.Failed = AtMost(s.Failed, page.Failed...)
 	s.Partial = s.Partial || page.Partial
 	s.Next = page.Next
 }
@@ -160,19 +176,19 @@ type subject struct {
 // auditPage audits what comes after ask.After, until the page is over; each is told of
 // the reports in the order of the jobs. What an error cut off is left to the next
 // page, unless this one came to nothing.
-func (m *Manage) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
+func (q *Ask) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
 	at, err := placeOf(ask, a.ahead)
 	if err != nil {
 		return "", err
 	}
-	a.until = time.Now().Add(m.o.PageFor)
+	a.page = q.Page()
 	begun := at
 	for {
-		list, last, err := m.subjects(ctx, ask, at)
+		list, last, err := q.subjects(ctx, ask, at)
 		for err == nil && len(list) > 0 {
 			var n int
 			var within place
-			n, within, err = m.auditSome(ctx, a, list[:min(len(list), m.o.Together)], ask, at, each)
+			n, within, err = q.auditSome(ctx, a, list[:min(len(list), q.o.Together)], ask, at, each)
 			if n > 0 {
 				at = place{job: list[n-1].id}
 			}
@@ -199,23 +215,23 @@ func (m *Manage) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each
 // among them; last is the number behind which there may be more, 0 if there are none.
 // Tombstones are read after the jobs, so that whoever is deleted meanwhile is
 // among the ones or the others.
-func (m *Manage) subjects(ctx context.Context, ask *AuditAsk, at place) (list []subject, last core.JobID, err error) {
+func (q *Ask) subjects(ctx context.Context, ask *AuditAsk, at place) (list []subject, last core.JobID, err error) {
 	if ask.Job != "" {
-		one, err := m.subject(ctx, ask.Job)
+		one, err := q.subject(ctx, ask.Job)
 		return []subject{one}, 0, err
 	}
 	after := at.job
 	if at.within() {
 		after--
 	}
-	jobs, next, err := m.store.ListJobs(ctx, "", after, auditedAtOnce)
+	jobs, next, err := q.store.ListJobs(ctx, "", after, auditedAtOnce)
 	bad, err := core.Besides(err)
 	if err != nil {
-		return nil, 0, passing(err)
+		return nil, 0, core.Passing(err)
 	}
-	tombs, err := m.store.ListTombstones(ctx, after, auditedAtOnce)
+	tombs, err := q.store.ListTombstones(ctx, after, auditedAtOnce)
 	if err != nil {
-		return nil, 0, passing(err)
+		return nil, 0, core.Passing(err)
 	}
 	last = cmp.Or(next, math.MaxInt32)
 	if n := len(tombs); n == auditedAtOnce {
@@ -247,21 +263,21 @@ func (m *Manage) subjects(ctx context.Context, ask *AuditAsk, at place) (list []
 }
 
 // subject finds one job, deleted or not.
-func (m *Manage) subject(ctx context.Context, ref string) (subject, error) {
-	id, err := m.jobID(ctx, ref)
+func (q *Ask) subject(ctx context.Context, ref string) (subject, error) {
+	id, err := q.JobID(ctx, ref)
 	if err != nil {
 		return subject{}, err
 	}
-	found, left, err := m.store.Jobs(ctx, []core.JobID{id})
-	if err := unread(left, err); err != nil {
+	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
+	if err := core.Unread(left, err); err != nil {
 		return subject{}, err
 	}
 	if j, ok := found[id]; ok {
 		return subject{id, j.Def.App, j.Def.Name, j, nil}, nil
 	}
-	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
+	gone, err := q.store.Tombstones(ctx, []core.JobID{id})
 	if err != nil {
-		return subject{}, passing(err)
+		return subject{}, core.Passing(err)
 	}
 	t, ok := gone[id]
 	if !ok {
@@ -273,14 +289,14 @@ func (m *Manage) subject(ctx context.Context, ref string) (subject, error) {
 // auditSome audits some jobs side by side, and tells each of those that were
 // finished, in their order: n of them, and within the next up to a place if that
 // is within it. What was found of those behind it is found again.
-func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask *AuditAsk, at place,
+func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *AuditAsk, at place,
 	each func([]AuditReport) error) (n int, within place, err error) {
 	paused := make([]pauses, len(list))
 	for i := range list {
 		if list[i].bad != nil {
 			continue
 		}
-		if paused[i], err = m.pausesOf(ctx, a, list[i].app, ask.From); err != nil {
+		if paused[i], err = q.pausesOf(ctx, a, list[i].app, ask.From); err != nil {
 			return 0, place{}, err
 		}
 	}
@@ -294,13 +310,13 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 				return
 			}
 			if list[i].id == at.job && at.below != 0 { // its instants are looked at
-				reports[i] = []AuditReport{{Job: at.job, App: list[i].app, Name: list[i].name, below: at.below}}
+				reports[i] = []AuditReport{{Job: at.job, App: list[i].app, Name: list[i].name, Below: at.below}}
 				return
 			}
 			if list[i].id == at.job && at.at != 0 {
 				start = at.at
 			}
-			reports[i], errs[i] = m.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
+			reports[i], errs[i] = q.auditWhole(ctx, a, &list[i], paused[i], start, ask.To)
 			// What cannot be read of one job stays so: those behind it do not wait for it.
 			if ask.Job == "" && errs[i] != nil && ctx.Err() == nil && core.CodeOf(errs[i]) == core.CodeInternal {
 				failed := AuditReport{Job: list[i].id, App: list[i].app, Name: list[i].name, From: start, To: ask.To, Failed: errs[i].Error()}
@@ -315,7 +331,7 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 				return i, place{}, err
 			}
 			last := &reports[i][len(reports[i])-1]
-			within = place{job: last.Job, at: last.Next, below: last.below}
+			within = place{job: last.Job, at: last.Next, below: last.Below}
 		}
 		if errs[i] != nil || within.within() {
 			return i, within, errs[i]
@@ -325,9 +341,9 @@ func (m *Manage) auditSome(ctx context.Context, a *auditing, list []subject, ask
 }
 
 // auditWhole is the reports of one job up to the end of the span, or of the page.
-func (m *Manage) auditWhole(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (list []AuditReport, err error) {
+func (q *Ask) auditWhole(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (list []AuditReport, err error) {
 	for {
-		r, err := m.audit(ctx, a, s, paused, from, to)
+		r, err := q.audit(ctx, a, s, paused, from, to)
 		if err != nil {
 			return list, err
 		}
@@ -338,25 +354,4 @@ func (m *Manage) auditWhole(ctx context.Context, a *auditing, s *subject, paused
 	}
 }
 
-// over reports that the page is over. It is measured by a clock that nobody sets.
-func (a *auditing) over() bool { return !a.until.IsZero() && time.Now().After(a.until) }
-
-// Replan sends again, with the same IDs, what an audit of the span finds
-// unaccounted for: of one job, or with an empty ref of all; see ReplanPage.
-func (m *Manage) Replan(ctx context.Context, actor Actor, ref string, from, to core.Instant) (ReplanResult, error) {
-	res := ReplanResult{From: from, To: to}
-	for ask := (AuditAsk{Job: ref, From: from, To: to}); ; ask.After = res.Next {
-		page, err := m.ReplanPage(ctx, actor, ask)
-		res.Jobs += page.Jobs
-		res.Demanded += page.Demanded
-		res.Missing += page.Missing
-		res.Sent += page.Sent
-		res.OutOfReach += page.OutOfReach
-		res.Failed = atMost(res.Failed, page.Failed...)
-		res.Partial = res.Partial || page.Partial
-		res.To, res.Next = page.To, page.Next
-		if err != nil || res.Next == "" {
-			return res, err
-		}
-	}
-}
+func (a *auditing) over() bool { return a.page != nil && a.page.Over() }

@@ -1,4 +1,4 @@
-package manage
+package ask
 
 import (
 	"cmp"
@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 )
@@ -16,7 +17,7 @@ import (
 const (
 	maxDemanded = 200_000 // instants in one report
 	maxMissing  = 100
-	maxAgain    = 1000 // fires in one report
+	MaxAgain    = 1000 // fires in one report, about
 	// lookedBetween is how many instants are looked at between two looks at what
 	// one report, or a page, may take.
 	lookedBetween = 256
@@ -29,6 +30,70 @@ const (
 	// of apps and of everything, and what a deleted job left.
 	keptRecords = 30 * day
 )
+
+// AuditReport is what was demanded of one job in a span, and what became of it.
+type AuditReport struct {
+	Job       core.JobID
+	App, Name string
+	From, To  core.Instant // from < instant <= to
+	AuditCount
+	// Missing are the first unaccounted instants, Waiting the first overdue ones,
+	// at most 100 of each.
+	Missing []core.Instant
+	Waiting []core.Instant
+	// Behind is when the oldest message on the ring was due, or may have been, if
+	// something that is unaccounted for was due after it: it may be on its way all
+	// the same.
+	Behind time.Time
+	// Next is where to go on when the span held more than one report takes:
+	// From of the next; 0 all was looked at.
+	Next core.Instant
+	// Partial says that change records of the span were no longer there.
+	Partial bool
+	// Failed is why the job could not be looked at, of which the rest says nothing.
+	Failed string
+	// Again are the fires to be sent again, where those were asked for.
+	Again []core.Fire
+	// Below: of its runs with numbers those below it are still to be looked at; 0 none.
+	Below core.RunID
+}
+
+// AuditCount is the sum over some instants.
+type AuditCount struct {
+	Demanded int64
+	OnTime   int64
+	Late     int64 // sent more than OnTime after its slot
+	Worst    time.Duration
+	Skipped  map[core.Reason]int64
+	Pending  int64
+	// Overdue is what is pending for longer than Options.Patience: a run that
+	// could not be sent, or an instant that no tick has planned.
+	Overdue int64
+	// OutOfReach is what has neither a run nor a record, and is so old that both
+	// may be kept no more.
+	OutOfReach  int64
+	Unaccounted int64
+}
+
+// Well reports whether all that was demanded and can be known came about, or is
+// about to.
+func (c *AuditCount) Well() bool { return c.Unaccounted == 0 && c.Overdue == 0 }
+
+// AuditSum is the sum over all jobs.
+type AuditSum struct {
+	From, To core.Instant
+	Jobs     int
+	AuditCount
+	// Missing are jobs with unaccounted or overdue instants, at most 100.
+	Missing []AuditReport
+	Failed  []string  // jobs that could not be looked at, and why, at most 100: they are in no count
+	Behind  time.Time // as in AuditReport
+	Partial bool
+	Next    string // After of the next page; empty all was looked at
+}
+
+// OnTime is how late a run may be sent to count as on time.
+const OnTime = time.Second
 
 func (c *AuditCount) skip(reason core.Reason, n int64) {
 	if c.Skipped == nil {
@@ -88,23 +153,23 @@ type auditing struct {
 	global  pauses
 	apps    map[string]pauses
 	partial bool
-	until   time.Time // when the page is over; zero never
+	page    *bound.Page // nil: never over
 	// again says that fires are made of what is unaccounted for; ahead also of what
 	// may be on its way, up to what is planned.
 	again, ahead bool
 }
 
-func (m *Manage) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
-	a := &auditing{now: m.o.Now(), apps: map[string]pauses{}}
+func (q *Ask) newAudit(ctx context.Context, from core.Instant) (*auditing, error) {
+	a := &auditing{now: q.o.Now(), apps: map[string]pauses{}}
 	var err error
-	if a.oldest, err = m.store.OldestMessage(ctx); err != nil {
-		return nil, passing(err)
+	if a.oldest, err = q.store.OldestMessage(ctx); err != nil {
+		return nil, core.Passing(err)
 	}
-	g, err := m.Global(ctx)
+	g, err := q.Global(ctx)
 	if err != nil {
 		return nil, err
 	}
-	a.global, err = m.pauses(ctx, a, core.App{Pause: g.Pause, Past: g.Past}, from)
+	a.global, err = q.pauses(ctx, a, core.App{Pause: g.Pause, Past: g.Past}, from)
 	return a, err
 }
 
@@ -124,7 +189,7 @@ func (p *pauses) cover(at core.Instant) bool {
 // pauses is the pauses of an app, or with no name of everything, that reach
 // behind from. The item holds the last ones; those before it are in the change
 // records, and so are those of an app of that name that was deleted.
-func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
+func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.Instant) (pauses, error) {
 	known := core.InstantOf(app.Past.From)
 	switch {
 	case app.Name == "":
@@ -140,7 +205,7 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 	if known <= from && !first.After(from.Time()) {
 		return p, nil
 	}
-	recorded, since, err := m.recorded(ctx, app.Name)
+	recorded, since, err := q.recorded(ctx, app.Name)
 	if err != nil {
 		return pauses{}, err
 	}
@@ -155,16 +220,16 @@ func (m *Manage) pauses(ctx context.Context, a *auditing, app core.App, from cor
 		}
 		p.list = append(p.list, x)
 	}
-	p.since = min(known, core.InstantOf(a.now.Add(-cmp.Or(m.o.KeepRuns, keptRecords))))
+	p.since = min(known, core.InstantOf(a.now.Add(-cmp.Or(q.o.KeepRuns, keptRecords))))
 	return p, nil
 }
 
 // recorded is the pauses of an app, or with no name of everything, that the
 // change records tell of, and since when they were read.
-func (m *Manage) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
-	changes, err := m.store.Changes(ctx, app, 0, maxHistory)
+func (q *Ask) recorded(ctx context.Context, app string) (list []core.Pause, since time.Time, err error) {
+	changes, err := q.store.Changes(ctx, app, 0, maxHistory)
 	if err != nil {
-		return nil, time.Time{}, passing(err)
+		return nil, time.Time{}, core.Passing(err)
 	}
 	if len(changes) == maxHistory {
 		since = changes[maxHistory-1].At
@@ -197,18 +262,18 @@ func (m *Manage) recorded(ctx context.Context, app string) (list []core.Pause, s
 }
 
 // pausesOf reads the pauses of an app once.
-func (m *Manage) pausesOf(ctx context.Context, a *auditing, name string, from core.Instant) (pauses, error) {
+func (q *Ask) pausesOf(ctx context.Context, a *auditing, name string, from core.Instant) (pauses, error) {
 	if p, known := a.apps[name]; known {
 		return p, nil
 	}
-	app, found, err := m.app(ctx, name)
+	app, found, err := q.FindApp(ctx, name)
 	if err != nil {
 		return pauses{}, err
 	}
 	if !found {
 		app = core.App{Name: name}
 	}
-	p, err := m.pauses(ctx, a, app, from)
+	p, err := q.pauses(ctx, a, app, from)
 	if err == nil {
 		a.apps[name] = p
 	}
@@ -217,23 +282,23 @@ func (m *Manage) pausesOf(ctx context.Context, a *auditing, name string, from co
 
 // Audit says what was demanded of a job in from < instant <= to, from its
 // schedules and change records alone, and what became of each instant.
-func (m *Manage) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
+func (q *Ask) Audit(ctx context.Context, ref string, from, to core.Instant) (AuditReport, error) {
 	if err := checkSpan(from, to); err != nil {
 		return AuditReport{}, err
 	}
-	s, err := m.subject(ctx, ref)
+	s, err := q.subject(ctx, ref)
 	if err != nil {
 		return AuditReport{}, err
 	}
-	a, err := m.newAudit(ctx, from)
+	a, err := q.newAudit(ctx, from)
 	if err != nil {
 		return AuditReport{}, err
 	}
-	paused, err := m.pausesOf(ctx, a, s.app, from)
+	paused, err := q.pausesOf(ctx, a, s.app, from)
 	if err != nil {
 		return AuditReport{}, err
 	}
-	return m.audit(ctx, a, &s, paused, from, to)
+	return q.audit(ctx, a, &s, paused, from, to)
 }
 
 func checkSpan(from, to core.Instant) error {
@@ -267,15 +332,15 @@ type history struct {
 
 // history reads the revisions of a job that reach into the span; j is the job as
 // it stands, nil when it was deleted.
-func (m *Manage) history(ctx context.Context, id core.JobID, app string, j *core.Job, from, to core.Instant) (h history, err error) {
+func (q *Ask) history(ctx context.Context, id core.JobID, app string, j *core.Job, from, to core.Instant) (h history, err error) {
 	records := map[int64]core.JobRecord{}
 	if j != nil {
 		records[j.Sched.Rev] = core.RecordOf(&j.Sched, &j.Def)
 	}
 	if j == nil || j.Sched.RevAt.After(from.Time()) {
-		changes, err := m.store.Changes(ctx, app, id, maxHistory)
+		changes, err := q.store.Changes(ctx, app, id, maxHistory)
 		if err != nil {
-			return h, passing(err)
+			return h, core.Passing(err)
 		}
 		complete := false
 		note := func(text string) {
@@ -317,16 +382,16 @@ func (m *Manage) history(ctx context.Context, id core.JobID, app string, j *core
 	if j == nil { // its runs stay as long as those of a job that does not say
 		h.keep = min(h.keep, keptRecords)
 	}
-	if m.o.KeepRuns > 0 {
-		h.keep, h.swept = m.o.KeepRuns, 0
+	if q.o.KeepRuns > 0 {
+		h.keep, h.swept = q.o.KeepRuns, 0
 	}
 	return h, nil
 }
 
 // audit is the report of one job.
-func (m *Manage) audit(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (AuditReport, error) {
+func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (AuditReport, error) {
 	rep := AuditReport{Job: s.id, App: s.app, Name: s.name, From: from, To: to}
-	h, err := m.history(ctx, s.id, s.app, s.job, from, to)
+	h, err := q.history(ctx, s.id, s.app, s.job, from, to)
 	if err != nil {
 		return rep, err
 	}
@@ -334,16 +399,16 @@ func (m *Manage) audit(ctx context.Context, a *auditing, s *subject, paused paus
 	if !slices.ContainsFunc(h.revs, revision.demands) {
 		return rep, nil
 	}
-	skips, err := m.store.Skips(ctx, s.id, from+1, to)
+	skips, err := q.store.Skips(ctx, s.id, from+1, to)
 	if err != nil {
-		return rep, passing(err)
+		return rep, core.Passing(err)
 	}
-	runs := &rising{m: m, job: s.id, next: from + 1, end: to}
+	runs := &rising{q: q, job: s.id, next: from + 1, end: to}
 	for _, r := range h.revs {
 		if !r.demands() {
 			continue
 		}
-		w := walk{m: m, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
+		w := walk{q: q, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
 		if r.last && s.job != nil {
 			w.now = &s.job.Sched
 		}
@@ -361,7 +426,7 @@ func (m *Manage) audit(ctx context.Context, a *auditing, s *subject, paused paus
 
 // walk is the audit of one revision.
 type walk struct {
-	m       *Manage
+	q       *Ask
 	a       *auditing
 	rep     *AuditReport
 	pauses  pauses
@@ -416,7 +481,7 @@ func (w *walk) instants(ctx context.Context) error {
 
 // full reports that the report holds what one may, or that the page is over.
 func (w *walk) full() bool {
-	return w.rep.Demanded >= maxDemanded || len(w.rep.again) >= maxAgain || w.a.over()
+	return w.rep.Demanded >= maxDemanded || len(w.rep.Again) >= MaxAgain || w.a.over()
 }
 
 // cut ends the report before an instant.
@@ -437,13 +502,13 @@ func (w *walk) run(r *core.Run) {
 		w.pending(r.At, r.Slot.Time())
 	}
 	if w.a.ahead && r.State.Open() && r.Expired(w.a.now) {
-		w.rep.again = append(w.rep.again, fireOf(r))
+		w.rep.Again = append(w.rep.Again, r.Fire())
 	}
 }
 
 // pending counts an instant that is still to be sent at its slot, or to be planned.
 func (w *walk) pending(at core.Instant, slot time.Time) {
-	if slot.After(w.a.now.Add(-w.m.o.Patience)) {
+	if slot.After(w.a.now.Add(-w.q.o.Patience)) {
 		w.rep.Pending++
 		return
 	}
@@ -470,7 +535,7 @@ func (w *walk) without(at core.Instant) {
 	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
 	case w.a.ahead && at > w.reach(): // what may be on its way is sent again too
-	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.m.o.Patience)):
+	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.q.o.Patience)):
 		w.rep.Pending++
 		return
 	case at <= w.reach():
@@ -484,7 +549,7 @@ func (w *walk) without(at core.Instant) {
 		w.rep.Missing = append(w.rep.Missing, at)
 	}
 	if _, fixed := w.sch.FixedDelay(); !fixed && w.a.again {
-		w.rep.again = append(w.rep.again, w.fire(at))
+		w.rep.Again = append(w.rep.Again, w.fire(at))
 	}
 }
 
@@ -502,7 +567,7 @@ func (w *walk) fire(at core.Instant) core.Fire {
 // a run is made, and a record too, when its instant has come or later, and kept
 // from then on.
 func (w *walk) reach() core.Instant {
-	return max(w.history.swept, core.InstantOf(w.m.o.Now().Add(-w.history.keep)), w.pauses.since, w.a.global.since)
+	return max(w.history.swept, core.InstantOf(w.q.o.Now().Add(-w.history.keep)), w.pauses.since, w.a.global.since)
 }
 
 func (w *walk) skipped(at core.Instant) bool {
@@ -556,7 +621,7 @@ func (w *walk) delays(ctx context.Context) error {
 		w.rep.Demanded++
 		w.run(run)
 		last = run.At
-		if expected, err = w.m.after(ctx, run, w.sch, delay); err != nil {
+		if expected, err = w.q.after(ctx, run, w.sch, delay); err != nil {
 			return err
 		}
 	}
@@ -589,7 +654,7 @@ func (w *walk) delays(ctx context.Context) error {
 
 // after is the instant that the end of a chain demands; 0 while it is open or
 // when its window is over.
-func (m *Manage) after(ctx context.Context, run *core.Run, sch *schedule.Schedule, delay time.Duration) (core.Instant, error) {
+func (q *Ask) after(ctx context.Context, run *core.Run, sch *schedule.Schedule, delay time.Duration) (core.Instant, error) {
 	r := *run
 	for range core.MaxRetries + 1 {
 		if r.State.Open() {
@@ -602,7 +667,7 @@ func (m *Manage) after(ctx context.Context, run *core.Run, sch *schedule.Schedul
 			}
 			return at, nil
 		}
-		next, ok, err := m.run(ctx, r.Then)
+		next, ok, err := q.Stored(ctx, r.Then)
 		if err != nil || !ok {
 			return 0, err
 		}
@@ -613,7 +678,7 @@ func (m *Manage) after(ctx context.Context, run *core.Run, sch *schedule.Schedul
 
 // rising reads the planned runs of a job upwards.
 type rising struct {
-	m         *Manage
+	q         *Ask
 	job       core.JobID
 	next, end core.Instant // what is not yet read
 	buf       []core.Run
@@ -627,9 +692,9 @@ func (r *rising) peek(ctx context.Context) (*core.Run, error) {
 			return nil, nil
 		}
 		first, last := core.RunRange(r.job, r.next, r.end)
-		runs, err := r.m.store.RunSpan(ctx, first, last, batch)
+		runs, err := r.q.store.RunSpan(ctx, first, last, bound.Batch)
 		if err != nil {
-			return nil, passing(err)
+			return nil, core.Passing(err)
 		}
 		if len(runs) == 0 {
 			r.done = true

@@ -1,4 +1,4 @@
-package manage
+package ask
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -23,6 +24,98 @@ const (
 	firstInstant = core.Instant(1577836800)
 )
 
+// JobFilter says which jobs; the zero value is all.
+type JobFilter struct {
+	App    string
+	Labels map[string]string // all of them; an empty value means that the label is there
+	States []core.JobState
+	Set    string
+	Text   string     // a part of the name, title or handler, in any case
+	After  core.JobID // go on after this number
+	Limit  int        // at most 1000; 0 is 100
+	Last   bool       // with the last run of each
+}
+
+// JobPage is one page of jobs in the order of their numbers.
+type JobPage struct {
+	Jobs []core.Job
+	Last []*core.Run // of each of Jobs, nil of one that has none; where they were asked for
+	// Failed is the jobs that cannot be read, and why: they are not in Jobs.
+	Failed []string
+	Next   core.JobID // After of the next page; 0 there is none
+}
+
+// RunView is one run, or what there is in place of one.
+type RunView struct {
+	Run core.Run
+	// Skip is set when there is no run but a record that covers the instant:
+	// then of Run only ID, App, At, State and Reason are set.
+	Skip *core.Skip
+	Job  *core.Job // nil when it was deleted
+}
+
+// RunFilter says which runs; the zero value is all, newest first.
+type RunFilter struct {
+	Job    string // app/name or number
+	App    string // where Job is empty
+	States []core.State
+	Causes []core.Cause
+	From   time.Time // instants from, of one job only
+	To     time.Time // instants up to
+	Limit  int       // at most 1000; 0 is 100
+	After  string    // Next of the page before
+}
+
+// RunPage is one page of runs, newest first.
+type RunPage struct {
+	Runs []core.Run
+	// Skips are the skipped records that reach into the span of this page, when
+	// one job was asked for.
+	Skips []core.Skip
+	Next  string // After of the next page; empty there is none
+	// Jobs are those of Runs, as far as they were not deleted.
+	Jobs map[core.JobID]*core.Job
+}
+
+// Coming is one instant to come.
+type Coming struct {
+	At   core.Instant
+	Job  core.JobID
+	App  string
+	Name string
+	// Timezone is that of the job.
+	Timezone string
+	Cause    core.Cause
+	Run      core.RunID // its ID already
+}
+
+// UpcomingResult is what comes, the earliest first.
+type UpcomingResult struct {
+	Coming []Coming
+	// Partial says that more comes, of the jobs that were looked at, or that some cannot be read.
+	Partial bool
+	Next    core.JobID // After of the next page, which has the instants of further jobs; 0 there is none
+}
+
+// Preview is what a schedule means.
+type Preview struct {
+	Words string
+	Next  []core.Instant
+	Ends  bool // there is no instant after the last of Next
+	Traps []string
+}
+
+// ExecutorView is one executor as people see it.
+type ExecutorView struct {
+	core.Executor
+	Live bool
+	Used bool // false for a registration to an app with fixed addresses
+}
+
+// RunRef names a run: by ID, as app/name@2026-11-20T02:30 in the job's zone,
+// or, of a trigger that waits, by its job and key as app/name#key.
+type RunRef = string
+
 func limitOf(limit int) (int, error) {
 	if limit < 0 || limit > MaxPage {
 		return 0, core.Invalid("limit", strconv.Itoa(limit), fmt.Sprintf("allowed are 1 to %d", MaxPage))
@@ -30,8 +123,8 @@ func limitOf(limit int) (int, error) {
 	return cmp.Or(limit, defaultPage), nil
 }
 
-// jobID is the number of a job by app/name or number; a number is not looked up.
-func (m *Manage) jobID(ctx context.Context, ref string) (core.JobID, error) {
+// JobID is the number of a job by app/name or number; a number is not looked up.
+func (q *Ask) JobID(ctx context.Context, ref string) (core.JobID, error) {
 	app, name, named := strings.Cut(ref, "/")
 	if !named {
 		n, err := strconv.ParseInt(ref, 10, 32)
@@ -46,9 +139,9 @@ func (m *Manage) jobID(ctx context.Context, ref string) (core.JobID, error) {
 	if err := core.CheckName("job", name); err != nil {
 		return 0, err
 	}
-	ids, err := m.store.JobIDs(ctx, app, []string{name})
+	ids, err := q.store.JobIDs(ctx, app, []string{name})
 	if err != nil {
-		return 0, passing(err)
+		return 0, core.Passing(err)
 	}
 	id, ok := ids[name]
 	if !ok {
@@ -58,13 +151,13 @@ func (m *Manage) jobID(ctx context.Context, ref string) (core.JobID, error) {
 }
 
 // Job reads a job by app/name or number.
-func (m *Manage) Job(ctx context.Context, ref string) (core.Job, error) {
-	id, err := m.jobID(ctx, ref)
+func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
+	id, err := q.JobID(ctx, ref)
 	if err != nil {
 		return core.Job{}, err
 	}
-	found, left, err := m.store.Jobs(ctx, []core.JobID{id})
-	if err := unread(left, err); err != nil {
+	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
+	if err := core.Unread(left, err); err != nil {
 		return core.Job{}, err
 	}
 	j, ok := found[id]
@@ -114,14 +207,14 @@ func (f *JobFilter) check() (limit int, err error) {
 // Jobs lists jobs in the order of their numbers. A page may be short of its limit,
 // or empty, and still have a next one: it ends after Options.PageFor, and before it
 // gets too long.
-func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
+func (q *Ask) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	limit, err := f.check()
 	if err != nil {
 		return JobPage{}, err
 	}
 	var res JobPage
-	p := m.page()
-	if res.Next, err = m.eachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
+	p := q.Page()
+	if res.Next, err = q.EachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
 		switch {
 		case !f.takes(j):
 		case len(res.Jobs) == limit:
@@ -136,8 +229,8 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	fit := len(res.Jobs)
 	if f.Last {
 		last := make([]*core.Run, fit)
-		if fit, err = m.sideBySide(p, fit, func(i int) (err error) {
-			last[i], err = m.last(ctx, res.Jobs[i].Def.ID, p.until)
+		if fit, err = p.SideBySide(fit, func(i int) (err error) {
+			last[i], err = q.last(ctx, res.Jobs[i].Def.ID, p.Until)
 			return err
 		}); err != nil {
 			return JobPage{}, err
@@ -145,7 +238,7 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 		res.Last = last
 	}
 	for i := range fit {
-		if !p.takes(&res.Jobs[i]) || f.Last && i > 0 && !p.takes(res.Last[i]) {
+		if !p.Takes(&res.Jobs[i]) || f.Last && i > 0 && !p.Takes(res.Last[i]) {
 			fit = i
 			break
 		}
@@ -153,17 +246,19 @@ func (m *Manage) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	if fit < len(res.Jobs) {
 		res.Jobs, res.Next = res.Jobs[:fit], res.Jobs[fit-1].Def.ID
 	}
-	res.Failed = atMost(nil, p.passed(res.Next).Told()...)
+	res.Failed = AtMost(nil, p.Passed(res.Next).Told()...)
 	return res, nil
 }
 
 // Last is the last run of a job up to now; nil when it has none.
-func (m *Manage) Last(ctx context.Context, job core.JobID) (*core.Run, error) {
-	return m.last(ctx, job, m.page().until)
+func (q *Ask) Last(ctx context.Context, job core.JobID) (*core.Run, error) {
+	return q.last(ctx, job, q.Page().Until)
 }
 
-func (m *Manage) last(ctx context.Context, job core.JobID, until time.Time) (*core.Run, error) {
-	res, err := m.runs(ctx, RunFilter{Job: job.String(), Limit: 1, To: m.o.Now()}, &page{until: until, bytes: pageBytes})
+func (q *Ask) last(ctx context.Context, job core.JobID, until time.Time) (*core.Run, error) {
+	p := q.Page()
+	p.Until = until
+	res, err := q.runs(ctx, RunFilter{Job: job.String(), Limit: 1, To: q.o.Now()}, p)
 	if err != nil || len(res.Runs) == 0 {
 		return nil, err
 	}
@@ -173,8 +268,8 @@ func (m *Manage) last(ctx context.Context, job core.JobID, until time.Time) (*co
 // NextOf is the next instants of a job as it stands that lie neither in a pause of
 // its own nor in one of those given: none where one has no end, and of a fixed
 // delay at most the one that is known.
-func (m *Manage) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
-	return nextOf(&job.Sched, core.InstantOf(m.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
+func (q *Ask) NextOf(job *core.Job, count int, pauses ...core.Pause) []core.Instant {
+	return nextOf(&job.Sched, core.InstantOf(q.o.Now()), core.Horizon, min(count, MaxPage), pauses...)
 }
 
 // nextOf is the instants of a job with after < instant <= end that lie in none of
@@ -217,7 +312,7 @@ func nextOf(s *core.Sched, after, end core.Instant, count int, pauses ...core.Pa
 
 // Preview says what a schedule means, without a job: in words, its next
 // instants, and what its owner may not expect.
-func (m *Manage) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
+func (q *Ask) Preview(s core.Schedule, from core.Instant, count int) (Preview, error) {
 	if count < 0 || count > MaxPage {
 		return Preview{}, core.Invalid("count", strconv.Itoa(count), fmt.Sprintf("allowed are 0 to %d", MaxPage))
 	}
@@ -239,7 +334,7 @@ func (m *Manage) Preview(s core.Schedule, from core.Instant, count int) (Preview
 // Changes lists the change records of a job, of an app with its jobs, or (both
 // empty) of everything, newest first. Those of a deleted job are found by its
 // number.
-func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
+func (q *Ask) Changes(ctx context.Context, app, job string, limit int) ([]core.Change, error) {
 	limit, err := limitOf(limit)
 	if err != nil {
 		return nil, err
@@ -247,10 +342,10 @@ func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]cor
 	var id core.JobID
 	switch {
 	case job != "":
-		if id, err = m.jobID(ctx, job); err != nil {
+		if id, err = q.JobID(ctx, job); err != nil {
 			return nil, err
 		}
-		if app, err = m.appOf(ctx, id); err != nil {
+		if app, err = q.appOf(ctx, id); err != nil {
 			return nil, err
 		}
 	case app != "":
@@ -258,17 +353,17 @@ func (m *Manage) Changes(ctx context.Context, app, job string, limit int) ([]cor
 			return nil, err
 		}
 	}
-	changes, err := m.store.Changes(ctx, app, id, limit)
+	changes, err := q.store.Changes(ctx, app, id, limit)
 	if err != nil {
-		return nil, passing(err)
+		return nil, core.Passing(err)
 	}
-	return changes, m.nameJobs(ctx, changes)
+	return changes, q.nameJobs(ctx, changes)
 }
 
 // nameJobs puts the names of jobs into records that have their numbers only, for
 // without a name such a record reads as one of the app: who ends a pause when its
 // time comes has the number.
-func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
+func (q *Ask) nameJobs(ctx context.Context, changes []core.Change) error {
 	var jobs []core.JobID
 	for i := range changes {
 		if c := &changes[i]; c.Job != 0 && c.Name == "" && !slices.Contains(jobs, c.Job) {
@@ -278,14 +373,14 @@ func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	found, left, err := m.store.Jobs(ctx, jobs)
+	found, left, err := q.store.Jobs(ctx, jobs)
 	_, err = core.Besides(err)
-	if err := unread(left, err); err != nil {
+	if err := core.Unread(left, err); err != nil {
 		return err
 	}
-	gone, err := m.store.Tombstones(ctx, jobs)
+	gone, err := q.store.Tombstones(ctx, jobs)
 	if err != nil {
-		return passing(err)
+		return core.Passing(err)
 	}
 	for i := range changes {
 		if c := &changes[i]; c.Job != 0 && c.Name == "" {
@@ -299,17 +394,17 @@ func (m *Manage) nameJobs(ctx context.Context, changes []core.Change) error {
 }
 
 // appOf is the app of a job, deleted or not.
-func (m *Manage) appOf(ctx context.Context, id core.JobID) (string, error) {
-	found, left, err := m.store.Scheds(ctx, []core.JobID{id})
-	if err := unread(left, err); err != nil {
+func (q *Ask) appOf(ctx context.Context, id core.JobID) (string, error) {
+	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
+	if err := core.Unread(left, err); err != nil {
 		return "", err
 	}
-	if s, ok := found[id]; ok {
-		return s.App, nil
+	if j, ok := found[id]; ok {
+		return j.Def.App, nil
 	}
-	gone, err := m.store.Tombstones(ctx, []core.JobID{id})
+	gone, err := q.store.Tombstones(ctx, []core.JobID{id})
 	if err != nil {
-		return "", passing(err)
+		return "", core.Passing(err)
 	}
 	if t, ok := gone[id]; ok {
 		return t.App, nil
@@ -317,16 +412,16 @@ func (m *Manage) appOf(ctx context.Context, id core.JobID) (string, error) {
 	return "", core.Errorf(core.CodeNotFound, "there is no job %d", id)
 }
 
-// find reads the run that a reference names; there must be one.
-func (m *Manage) find(ctx context.Context, ref RunRef) (core.Run, error) {
+// Find reads the run that a reference names; there must be one.
+func (q *Ask) Find(ctx context.Context, ref RunRef) (core.Run, error) {
 	if job, key, ok := strings.Cut(ref, "#"); ok {
-		id, err := m.jobID(ctx, job)
+		id, err := q.JobID(ctx, job)
 		if err != nil {
 			return core.Run{}, err
 		}
-		return m.byKey(ctx, id, key)
+		return q.byKey(ctx, id, key)
 	}
-	v, err := m.Run(ctx, ref)
+	v, err := q.Run(ctx, ref)
 	if err != nil {
 		return core.Run{}, err
 	}
@@ -337,18 +432,18 @@ func (m *Manage) find(ctx context.Context, ref RunRef) (core.Run, error) {
 }
 
 // byKey finds the run of a key among those that wait and the newest others.
-func (m *Manage) byKey(ctx context.Context, job core.JobID, key string) (core.Run, error) {
-	if err := checkKey(key); err != nil || key == "" {
+func (q *Ask) byKey(ctx context.Context, job core.JobID, key string) (core.Run, error) {
+	if err := core.CheckKey(key); err != nil || key == "" {
 		return core.Run{}, core.Invalid("key", key, "1 to 128 printable ASCII characters are a key")
 	}
-	runs, _, err := m.waiting(ctx, job, 0, nil)
+	runs, _, err := q.waiting(ctx, job, 0, nil)
 	if err != nil {
 		return core.Run{}, err
 	}
 	low, high := core.NumberedRange(job)
-	recent, err := m.store.RunSpan(ctx, high, low, MaxPage)
+	recent, err := q.store.RunSpan(ctx, high, low, MaxPage)
 	if err != nil {
-		return core.Run{}, passing(err)
+		return core.Run{}, core.Passing(err)
 	}
 	for _, r := range append(runs, recent...) {
 		if r.Key == key && r.Attempt <= 1 {
@@ -360,41 +455,41 @@ func (m *Manage) byKey(ctx context.Context, job core.JobID, key string) (core.Ru
 
 // Run reads a run. Of an instant that was skipped without a run it answers the
 // record.
-func (m *Manage) Run(ctx context.Context, ref RunRef) (RunView, error) {
+func (q *Ask) Run(ctx context.Context, ref RunRef) (RunView, error) {
 	if job, at, ok := strings.Cut(ref, "@"); ok {
-		return m.runAt(ctx, job, at)
+		return q.runAt(ctx, job, at)
 	}
 	if strings.Contains(ref, "#") {
-		r, err := m.find(ctx, ref)
+		r, err := q.Find(ctx, ref)
 		if err != nil {
 			return RunView{}, err
 		}
-		return m.view(ctx, r)
+		return q.view(ctx, r)
 	}
 	id, err := core.ParseRunID(ref)
 	if err != nil {
 		return RunView{}, err
 	}
-	r, ok, err := m.run(ctx, id)
+	r, ok, err := q.Stored(ctx, id)
 	if err != nil {
 		return RunView{}, err
 	}
 	if ok {
-		return m.view(ctx, r)
+		return q.view(ctx, r)
 	}
 	if at, planned := id.Planned(); planned {
-		if v, ok, err := m.skipped(ctx, id.Job(), at); err != nil || ok {
+		if v, ok, err := q.skipped(ctx, id.Job(), at); err != nil || ok {
 			return v, err
 		}
 	}
 	return RunView{}, core.Errorf(core.CodeNotFound, "there is no run %d", id)
 }
 
-func (m *Manage) view(ctx context.Context, r core.Run) (RunView, error) {
+func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 	v := RunView{Run: r}
-	found, left, err := m.store.Jobs(ctx, []core.JobID{r.ID.Job()})
+	found, left, err := q.store.Jobs(ctx, []core.JobID{r.ID.Job()})
 	_, err = core.Besides(err)
-	if err := unread(left, err); err != nil {
+	if err := core.Unread(left, err); err != nil {
 		return RunView{}, err
 	}
 	if j, ok := found[r.ID.Job()]; ok {
@@ -404,16 +499,16 @@ func (m *Manage) view(ctx context.Context, r core.Run) (RunView, error) {
 }
 
 // skipped is the record that covers an instant of a job.
-func (m *Manage) skipped(ctx context.Context, job core.JobID, at core.Instant) (RunView, bool, error) {
-	skips, err := m.store.Skips(ctx, job, at, at)
+func (q *Ask) skipped(ctx context.Context, job core.JobID, at core.Instant) (RunView, bool, error) {
+	skips, err := q.store.Skips(ctx, job, at, at)
 	if err != nil {
-		return RunView{}, false, passing(err)
+		return RunView{}, false, core.Passing(err)
 	}
 	if len(skips) == 0 {
 		return RunView{}, false, nil
 	}
 	s := skips[0]
-	v, err := m.view(ctx, core.Run{ID: core.PlannedRun(job, at), At: at, Slot: at, State: core.Skipped, Reason: s.Reason,
+	v, err := q.view(ctx, core.Run{ID: core.PlannedRun(job, at), At: at, Slot: at, State: core.Skipped, Reason: s.Reason,
 		Rev: s.Rev, EndedAt: s.Made, Cause: core.CauseSchedule})
 	if err != nil {
 		return RunView{}, false, err
@@ -425,8 +520,8 @@ func (m *Manage) skipped(ctx context.Context, job core.JobID, at core.Instant) (
 	return v, true, nil
 }
 
-func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
-	job, err := m.Job(ctx, ref)
+func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
+	job, err := q.Job(ctx, ref)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -438,8 +533,8 @@ func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	for i, at := range instants {
 		ids[i] = core.PlannedRun(job.Def.ID, at)
 	}
-	found, left, err := m.store.Runs(ctx, ids)
-	if err := unread(left, err); err != nil {
+	found, left, err := q.store.Runs(ctx, ids)
+	if err := core.Unread(left, err); err != nil {
 		return RunView{}, err
 	}
 	for _, id := range ids {
@@ -448,12 +543,12 @@ func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
 		}
 	}
 	for _, at := range instants {
-		if v, ok, err := m.skipped(ctx, job.Def.ID, at); err != nil || ok {
+		if v, ok, err := q.skipped(ctx, job.Def.ID, at); err != nil || ok {
 			return v, err
 		}
 	}
 	at := instants[0]
-	why, err := m.whyNone(ctx, &job, at)
+	why, err := q.whyNone(ctx, &job, at)
 	if err != nil {
 		return RunView{}, err
 	}
@@ -461,12 +556,12 @@ func (m *Manage) runAt(ctx context.Context, ref, text string) (RunView, error) {
 }
 
 // whyNone says why an instant of a job has neither a run nor a record.
-func (m *Manage) whyNone(ctx context.Context, job *core.Job, at core.Instant) (string, error) {
+func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (string, error) {
 	s := &job.Sched
 	if at.Time().Before(job.Def.Created) {
 		return "the job was made later, at " + text(job.Def.Created), nil
 	}
-	h, err := m.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
+	h, err := q.history(ctx, job.Def.ID, job.Def.App, job, firstInstant-1, at)
 	if err != nil {
 		return "", err
 	}
@@ -484,16 +579,16 @@ func (m *Manage) whyNone(ctx context.Context, job *core.Job, at core.Instant) (s
 		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " + job.Name(), nil
 	}
 	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
-		return "the job " + m.told(pauseAt(h.revs, i)), nil
+		return "the job " + q.told(pauseAt(h.revs, i)), nil
 	}
-	if why, err := m.fell(ctx, job.Def.App, at); err != nil || why != "" {
+	if why, err := q.fell(ctx, job.Def.App, at); err != nil || why != "" {
 		return why, err
 	}
-	now := m.o.Now()
+	now := q.o.Now()
 	switch {
 	case at > core.InstantOf(now):
 		return "its time is to come", nil
-	case now.Sub(at.Time()) < m.o.Patience:
+	case now.Sub(at.Time()) < q.o.Patience:
 		return "it is on its way", nil
 	case s.State == core.Started && s.Next != 0 && at >= s.Next && s.PlanError != "":
 		return "it could not be planned: " + s.PlanError, nil
@@ -539,12 +634,12 @@ func (r *revision) names(s *core.Sched, at core.Instant) (bool, error) {
 }
 
 // fell says in which pause of an app or of everything an instant lies; empty none.
-func (m *Manage) fell(ctx context.Context, name string, at core.Instant) (string, error) {
-	app, err := m.App(ctx, name)
+func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (string, error) {
+	app, err := q.App(ctx, name)
 	if err != nil {
 		return "", err
 	}
-	g, err := m.Global(ctx)
+	g, err := q.Global(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -554,18 +649,18 @@ func (m *Manage) fell(ctx context.Context, name string, at core.Instant) (string
 		past      core.Past
 	}{{"everything", "", g.Pause, g.Past}, {"app " + name, name, app.Pause, app.Past}} {
 		if of.last.Covers(at.Time()) {
-			return of.what + " " + m.told(of.last), nil
+			return of.what + " " + q.told(of.last), nil
 		}
 		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
 		}
-		list, _, err := m.recorded(ctx, of.app) // they know who and why
+		list, _, err := q.recorded(ctx, of.app) // they know who and why
 		if err != nil {
 			return "", err
 		}
 		for _, p := range append(list, of.past.Pauses...) {
 			if p.Covers(at.Time()) {
-				return of.what + " " + m.told(p), nil
+				return of.what + " " + q.told(p), nil
 			}
 		}
 	}
@@ -573,10 +668,10 @@ func (m *Manage) fell(ctx context.Context, name string, at core.Instant) (string
 }
 
 // told says of something that was, or is, paused by whom, when and why.
-func (m *Manage) told(p core.Pause) string {
+func (q *Ask) told(p core.Pause) string {
 	var b strings.Builder
 	b.WriteString("is paused")
-	if !p.To.IsZero() && !p.To.After(m.o.Now()) {
+	if !p.To.IsZero() && !p.To.After(q.o.Now()) {
 		b.Reset()
 		b.WriteString("was paused")
 	}
@@ -660,16 +755,16 @@ func (f *RunFilter) check() (limit int, err error) {
 
 // Runs lists runs, newest first. A page may be short of its limit, or empty, and
 // still have a next one: it ends after Options.PageFor, and before it gets too long.
-func (m *Manage) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
-	res, err := m.runs(ctx, f, m.page())
+func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
+	res, err := q.runs(ctx, f, q.Page())
 	if err == nil {
-		res.Jobs, err = m.jobsOf(ctx, res.Runs)
+		res.Jobs, err = q.jobsOf(ctx, res.Runs)
 	}
 	return res, err
 }
 
 // jobsOf reads the jobs of runs; deleted ones, and what cannot be read, are not in the answer.
-func (m *Manage) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*core.Job, error) {
+func (q *Ask) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*core.Job, error) {
 	if len(runs) == 0 {
 		return nil, nil
 	}
@@ -678,20 +773,20 @@ func (m *Manage) jobsOf(ctx context.Context, runs []core.Run) (map[core.JobID]*c
 		ids[i] = runs[i].ID.Job()
 	}
 	slices.Sort(ids)
-	found, left, err := m.store.Jobs(ctx, slices.Compact(ids))
+	found, left, err := q.store.Jobs(ctx, slices.Compact(ids))
 	_, err = core.Besides(err)
-	return found, unread(left, err)
+	return found, core.Unread(left, err)
 }
 
-func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error) {
+func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, error) {
 	limit, err := f.check()
 	if err != nil {
 		return RunPage{}, err
 	}
 	if f.Job == "" {
-		return m.recent(ctx, &f, limit, p)
+		return q.recent(ctx, &f, limit, p)
 	}
-	job, err := m.jobID(ctx, f.Job)
+	job, err := q.JobID(ctx, f.Job)
 	if err != nil {
 		return RunPage{}, err
 	}
@@ -713,14 +808,14 @@ func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error
 		}
 		high, nhigh = a, b
 	}
-	planned := &span{m: m, low: low, high: high, n: limit + 1}
-	numbered := &span{m: m, low: nlow, high: nhigh, n: limit + 1}
+	planned := &span{q: q, low: low, high: high, n: limit + 1}
+	numbered := &span{q: q, low: nlow, high: nhigh, n: limit + 1}
 	var res RunPage
 	first := f.After == ""
 	full := false
 	for looked := 0; ; looked++ {
 		// Only where it has to wait for more.
-		if looked > 0 && (planned.empty() || numbered.empty()) && p.over() {
+		if looked > 0 && (planned.empty() || numbered.empty()) && p.Over() {
 			full = true
 			break
 		}
@@ -740,7 +835,7 @@ func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error
 			take, r = numbered, n
 		}
 		fits := f.takes(r)
-		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.takes(r) {
+		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.Takes(r) {
 			full = true
 			break
 		}
@@ -764,9 +859,9 @@ func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error
 		}
 	}
 	if lower <= upper && (len(f.States) == 0 || slices.Contains(f.States, core.Skipped)) {
-		skips, err := m.store.Skips(ctx, job, lower, upper)
+		skips, err := q.store.Skips(ctx, job, lower, upper)
 		if err != nil {
-			return RunPage{}, passing(err)
+			return RunPage{}, core.Passing(err)
 		}
 		slices.SortFunc(skips, func(a, b core.Skip) int { return cmp.Compare(b.First, a.First) })
 		res.Skips = skips
@@ -776,7 +871,7 @@ func (m *Manage) runs(ctx context.Context, f RunFilter, p *page) (RunPage, error
 
 // span reads stored runs downwards from high to low.
 type span struct {
-	m         *Manage
+	q         *Ask
 	low, high core.RunID // what is not yet read out
 	n         int        // are read at a time: more each time, for few of many may fit
 	buf       []core.Run
@@ -791,9 +886,9 @@ func (s *span) peek(ctx context.Context) (*core.Run, error) {
 			s.end = true
 			return nil, nil
 		}
-		runs, err := s.m.store.RunSpan(ctx, s.high, s.low, min(s.n, batch))
+		runs, err := s.q.store.RunSpan(ctx, s.high, s.low, min(s.n, bound.Batch))
 		if err != nil {
-			return nil, passing(err)
+			return nil, core.Passing(err)
 		}
 		s.buf, s.end, s.n = runs, len(runs) == 0, 4*s.n
 	}
@@ -809,7 +904,7 @@ func (s *span) drop() {
 }
 
 // recent lists runs of an app or of all by when they were made.
-func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int, p *page) (RunPage, error) {
+func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page) (RunPage, error) {
 	if f.App != "" {
 		if err := core.CheckAppName("app", f.App); err != nil {
 			return RunPage{}, err
@@ -825,7 +920,7 @@ func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int, p *page) (
 	}
 	var res RunPage
 	for looked := 0; ; {
-		runs, next, fits, err := m.recentThatFit(ctx, f, before, limit-len(res.Runs), p)
+		runs, next, fits, err := q.recentThatFit(ctx, f, before, limit-len(res.Runs), p)
 		if err != nil {
 			return RunPage{}, err
 		}
@@ -841,11 +936,11 @@ func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int, p *page) (
 		looked += len(runs)
 		// A run is made at most a window before its slot, or long before it by
 		// a trigger: what was made later than the span is over may be in it no more.
-		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-MaxTriggerAhead)) {
+		if next == 0 || !f.From.IsZero() && next < core.Millis(f.From.Add(-core.MaxAhead)) {
 			return res, nil
 		}
 		before = next
-		if len(res.Runs) >= limit || looked >= maxLooked || !fits || p.over() {
+		if len(res.Runs) >= limit || looked >= maxLooked || !fits || p.Over() {
 			res.Next = strconv.FormatInt(next, 10)
 			return res, nil
 		}
@@ -854,14 +949,14 @@ func (m *Manage) recent(ctx context.Context, f *RunFilter, limit int, p *page) (
 
 // recentThatFit reads as many recent runs as the page takes; fits is false where they
 // are not all that were to be read.
-func (m *Manage) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *page) (runs []core.Run, next int64, fits bool, err error) {
+func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *bound.Page) (runs []core.Run, next int64, fits bool, err error) {
 	for fits = true; ; {
-		runs, next, err := m.store.RecentRuns(ctx, f.App, before, n)
+		runs, next, err := q.store.RecentRuns(ctx, f.App, before, n)
 		if err != nil {
-			return nil, 0, false, passing(err)
+			return nil, 0, false, core.Passing(err)
 		}
 		was, taken := *p, 0
-		for taken < len(runs) && (!f.takes(&runs[taken]) || p.takes(&runs[taken])) {
+		for taken < len(runs) && (!f.takes(&runs[taken]) || p.Takes(&runs[taken])) {
 			taken++
 		}
 		switch {
@@ -878,7 +973,7 @@ func (m *Manage) recentThatFit(ctx context.Context, f *RunFilter, before int64, 
 // those that fall to a pause of their own, of their app or of everything. When at most 100
 // jobs fit, their waiting triggers and retries are listed too. It looks at as many
 // jobs as it comes to in Options.PageFor: Next is behind which to go on.
-func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
+func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
 		return UpcomingResult{}, err
 	}
@@ -889,12 +984,12 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	if ahead < 0 || ahead > MaxUpcoming {
 		return UpcomingResult{}, core.Invalid("for", ahead.String(), "allowed are 0s to 366 days")
 	}
-	p := m.page()
-	g, err := m.Global(ctx)
+	p := q.Page()
+	g, err := q.Global(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
 	}
-	all, err := m.Apps(ctx)
+	all, err := q.Apps(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
 	}
@@ -902,7 +997,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	for _, a := range all {
 		pauses[a.Name] = a.Pause
 	}
-	now := m.o.Now()
+	now := q.o.Now()
 	after := core.InstantOf(now)
 	end := min(core.InstantOf(now.Add(ahead)), core.Horizon)
 	var res UpcomingResult
@@ -918,7 +1013,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	}
 	var few []core.Job
 	fit := 0
-	res.Next, err = m.eachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
+	res.Next, err = q.EachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
 		if !f.takes(j) {
 			return true
 		}
@@ -939,8 +1034,8 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 	}
 	if fit <= maxFew {
 		waiting := make([][]core.Run, fit)
-		done, err := m.sideBySide(p, fit, func(i int) (err error) {
-			waiting[i], _, err = m.waiting(ctx, few[i].Def.ID, 0, nil)
+		done, err := p.SideBySide(fit, func(i int) (err error) {
+			waiting[i], _, err = q.waiting(ctx, few[i].Def.ID, 0, nil)
 			return err
 		})
 		if err != nil {
@@ -960,7 +1055,7 @@ func (m *Manage) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration,
 		}
 	}
 	cut()
-	res.Partial = res.Partial || len(p.passed(res.Next)) > 0
+	res.Partial = res.Partial || len(p.Passed(res.Next)) > 0
 	return res, nil
 }
 

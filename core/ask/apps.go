@@ -1,0 +1,87 @@
+package ask
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+func (q *Ask) FindApp(ctx context.Context, name string) (core.App, bool, error) {
+	if err := core.CheckAppName("app", name); err != nil {
+		return core.App{}, false, err
+	}
+	found, left, err := q.store.Apps(ctx, []string{name})
+	if err := core.Unread(left, err); err != nil {
+		return core.App{}, false, err
+	}
+	a, ok := found[name]
+	return a, ok, nil
+}
+
+// App reads an app. Its token is in it: not for output.
+func (q *Ask) App(ctx context.Context, name string) (core.App, error) {
+	a, ok, err := q.FindApp(ctx, name)
+	if err == nil && !ok {
+		err = core.Errorf(core.CodeNotFound, "there is no app %s", name)
+	}
+	return a, err
+}
+
+// Apps lists all apps by name. Their tokens are in them: not for output.
+func (q *Ask) Apps(ctx context.Context) ([]core.App, error) {
+	apps, err := q.store.ListApps(ctx)
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	slices.SortFunc(apps, func(a, b core.App) int { return strings.Compare(a.Name, b.Name) })
+	return apps, nil
+}
+
+// Global reads the item that concerns everything: the pause of everything.
+func (q *Ask) Global(ctx context.Context) (core.Global, error) {
+	g, err := q.store.Global(ctx)
+	if err != nil {
+		return core.Global{}, core.Passing(err)
+	}
+	return g, nil
+}
+
+// Executors lists the executors of an app: fixed ones first, then those that
+// registered, live or not.
+func (q *Ask) Executors(ctx context.Context, name string) ([]ExecutorView, error) {
+	app, err := q.App(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	stored, err := q.store.Executors(ctx, []string{name})
+	if err != nil {
+		return nil, core.Passing(err)
+	}
+	g, err := q.Global(ctx)
+	if err != nil {
+		return nil, err
+	}
+	now := q.o.Now()
+	var views []ExecutorView
+	fixed := map[string]bool{}
+	for _, e := range app.Candidates(stored[name], g, now, q.o.Expiry) {
+		if e.Fixed {
+			fixed[e.Address] = true
+			views = append(views, ExecutorView{Executor: e, Live: true, Used: true})
+		}
+	}
+	live := map[string]bool{}
+	for _, e := range core.Live(stored[name], g, now, q.o.Expiry) {
+		live[e.Address] = true
+	}
+	list := slices.Clone(stored[name])
+	slices.SortFunc(list, func(a, b core.Executor) int { return strings.Compare(a.Address, b.Address) })
+	for _, e := range list {
+		if !e.Fixed && !fixed[e.Address] {
+			views = append(views, ExecutorView{Executor: e, Live: live[e.Address], Used: len(fixed) == 0})
+		}
+	}
+	return views, nil
+}

@@ -1,0 +1,117 @@
+// Package ask is the questions: what there is, what ran, what comes, why an instant
+// has no run, and whether all of it adds up. It changes nothing: what it finds
+// lost, package operate sends again.
+package ask
+
+import (
+	"context"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// Ask answers questions on a store. It has no loop and no state of its own.
+type Ask struct {
+	store Store
+	o     Options
+}
+
+// Options of an Ask.
+type Options struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// Reachable says why nothing here can send to an address of an app or a
+	// trigger, whatever its form; nil sends to all.
+	Reachable func(address string) error
+	// Expiry is how long a heartbeat counts; core.BeatExpiry if 0.
+	Expiry time.Duration
+	// Patience is how late a fire may be on its way before that is worth a
+	// question: 15 min.
+	Patience time.Duration
+	// PageFor is after how long a question that walks over jobs ends its page: 10 s,
+	// so that an answer comes within the 29 s that an HTTP API waits, however slow
+	// the last calls of the store were.
+	PageFor time.Duration
+	// Together is how many jobs such a question looks at side by side: 16.
+	Together int
+	// KeepRuns is what the store's sweep is told in place of each job's
+	// keep.days; 0 where it is told nothing.
+	KeepRuns time.Duration
+}
+
+// New makes the questions on a store.
+func New(store Store, o Options) *Ask {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Reachable == nil {
+		o.Reachable = func(string) error { return nil }
+	}
+	if o.Expiry == 0 {
+		o.Expiry = core.BeatExpiry
+	}
+	if o.Patience == 0 {
+		o.Patience = 15 * time.Minute
+	}
+	if o.PageFor == 0 {
+		o.PageFor = 10 * time.Second
+	}
+	if o.Together == 0 {
+		o.Together = 16
+	}
+	return &Ask{store: store, o: o}
+}
+
+// Now is the clock.
+func (q *Ask) Now() time.Time { return q.o.Now() }
+
+// Stamp is the clock in what is stored: UTC, whole milliseconds.
+func (q *Ask) Stamp() time.Time { return q.o.Now().UTC().Truncate(time.Millisecond) }
+
+// PageFor is Options.PageFor.
+func (q *Ask) PageFor() time.Duration { return q.o.PageFor }
+
+// Page begins a page.
+func (q *Ask) Page() *bound.Page { return bound.NewPage(q.o.PageFor, q.o.Together) }
+
+// Reachable refuses an address that nothing here can send to.
+func (q *Ask) Reachable(field, address string) error {
+	if err := q.o.Reachable(address); err != nil {
+		return &core.Error{Code: core.CodeRefused, Field: field, Value: address, Reason: err.Error(), Err: err}
+	}
+	return nil
+}
+
+// EachJob walks over the jobs of an app, or of all if it is empty, behind a number,
+// until one is no longer to be in the page or that is over. It answers the number
+// to go on behind; 0 is the end. What an error cut off is left to the next page, unless
+// this one came to nothing. A job that cannot be read is passed over, and in p.Bad.
+func (q *Ask) EachJob(
+	ctx context.Context, app string, after core.JobID, p *bound.Page, do func(j *core.Job) bool,
+) (next core.JobID, err error) {
+	for begun := after; ; {
+		jobs, next, err := q.store.ListJobs(ctx, app, after, bound.Batch)
+		bad, err := core.Besides(err)
+		switch {
+		case err != nil && after != begun:
+			return after, nil
+		case err != nil:
+			return 0, core.Passing(err)
+		}
+		for id, why := range bad {
+			p.Bad.Add(id, why)
+		}
+		for i := range jobs {
+			if !do(&jobs[i]) {
+				return after, nil
+			}
+			if after = jobs[i].Def.ID; p.Over() {
+				return after, nil
+			}
+		}
+		if after = next; next == 0 || p.Over() {
+			return next, nil
+		}
+	}
+}

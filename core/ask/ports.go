@@ -1,0 +1,76 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Store is what questions read. All reads are strong.
+type Store interface {
+	Jobs
+	Gone
+	Apps
+	Records
+	Runs
+	Ring
+}
+
+// Jobs are the jobs as they stand.
+type Jobs interface {
+	// Jobs answers what others may have been answered too: it is read only. What it
+	// and ListJobs find and cannot understand they name in core.Unreadable, beside the
+	// rest of their answer.
+	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
+	// JobIDs finds jobs of an app by name; those that are not there are not in the answer.
+	JobIDs(ctx context.Context, app string, names []string) (map[string]core.JobID, error)
+	// ListJobs reads jobs in the order of their numbers, of one app or (empty) all, and
+	// the number to go on behind; 0 is the end. It may find fewer than limit, or none,
+	// before the end.
+	ListJobs(ctx context.Context, app string, after core.JobID, limit int) (jobs []core.Job, next core.JobID, err error)
+}
+
+// Gone is what is left of jobs that were deleted.
+type Gone interface {
+	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
+	// ListTombstones reads tombstones in the order of their numbers; fewer than
+	// limit is the end.
+	ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error)
+}
+
+// Apps are the apps, their executors, and the item that concerns everything.
+type Apps interface {
+	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
+	ListApps(ctx context.Context) ([]core.App, error)
+	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	Global(ctx context.Context) (core.Global, error)
+}
+
+// Records say what was changed, and what was skipped.
+type Records interface {
+	// Changes reads the change records of a job (or with job 0 of an app and
+	// its jobs; with both empty of everything), newest first.
+	Changes(ctx context.Context, app string, job core.JobID, limit int) ([]core.Change, error)
+	// Skips reads the skipped records of a job that reach into the span.
+	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
+}
+
+// Runs are the runs, and what waits for its time.
+type Runs interface {
+	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// with last < first downwards from first to last.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+	// RecentRuns reads runs of one app or (empty) all, newest first, made before
+	// the given millisecond (0: now); the millisecond to go on from.
+	RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error)
+	// Entries reads the light entries of a job.
+	Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error)
+}
+
+// Ring says what is on its way.
+type Ring interface {
+	// OldestMessage says how far the ring is behind, or more.
+	OldestMessage(ctx context.Context) (ring.Oldest, error)
+}

@@ -1,0 +1,44 @@
+// Package people is all that people and programs ask for, on one store: to change
+// what there is, to ask, and to act on runs. It makes the three and does nothing
+// itself.
+package people
+
+import (
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// People are the three use cases. Any number of them may work on one store.
+type People struct {
+	*manage.Manage
+	*ask.Ask
+	*operate.Operate
+}
+
+// Store is what they read and write.
+type Store interface {
+	ask.Store
+	manage.Store
+	operate.Store
+}
+
+// Options of People.
+type Options struct {
+	// Plan is how a tick of this deployment plans: what is due soon is planned
+	// at once by the same rules.
+	Plan   plan.Options
+	Ask    ask.Options
+	Manage manage.Options
+}
+
+// New makes the use cases on a store; killer may be nil for who kills nothing.
+func New(store Store, ring operate.Ring, f operate.Finisher, killer operate.Killer, o Options) *People {
+	q := ask.New(store, o.Ask)
+	return &People{
+		Ask:     q,
+		Manage:  manage.New(store, ring, f, q, o.Plan, o.Manage),
+		Operate: operate.New(store, ring, f, killer, q, o.Plan),
+	}
+}
