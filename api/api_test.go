@@ -65,7 +65,7 @@ func (killer) Kill(context.Context, *core.App, string, core.JobID) error {
 
 type logs struct{}
 
-func (logs) Log(_ context.Context, run core.Run, from int) (string, int, bool, error) {
+func (logs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	lines := []string{"one\n", "two\n", "three\n"}
 	if from > len(lines) {
 		return "", from, true, nil

@@ -24,11 +24,11 @@ import (
 //go:embed openapi.yaml
 var document []byte
 
-// Logs reads what executors logged of runs.
+// Logs reads what executors logged of runs; *send.Sender does.
 type Logs interface {
 	// Log reads lines from the given one (from 1) on; the line to go on from,
 	// and whether there will be no more.
-	Log(ctx context.Context, run core.Run, fromLine int) (text string, nextLine int, end bool, err error)
+	Log(ctx context.Context, app *core.App, run *core.Run, fromLine int) (text string, nextLine int, end bool, err error)
 }
 
 // Options of NewHandler.

@@ -95,7 +95,11 @@ func (s *server) GetLog(w http.ResponseWriter, r *http.Request, run string, para
 		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no log of run %s", run))
 		return
 	}
-	text, next, end, err := s.logs.Log(r.Context(), v.Run, max(params.From, 1))
+	app, err := s.m.App(r.Context(), v.Run.App)
+	if err != nil { // it may be gone; its executor is not asked with its token then
+		app = core.App{Name: v.Run.App}
+	}
+	text, next, end, err := s.logs.Log(r.Context(), &app, &v.Run, max(params.From, 1))
 	s.reply(w, r, Log{Text: text, Next: next, End: end}, err)
 }
 

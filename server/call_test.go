@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/send"
 )
 
@@ -109,7 +109,7 @@ func TestCall(t *testing.T) {
 		{url[:strings.Index(url, "?")], `{}`, http.StatusUnauthorized, "key"},
 		{url, `{"state":"queued"}`, http.StatusBadRequest, "succeeded, failed, timed-out"},
 		{url, `not json`, http.StatusBadRequest, "JSON"},
-		{url, `{"message":"` + strings.Repeat("x", doors.MaxReport) + `"}`, http.StatusRequestEntityTooLarge, "bytes"},
+		{url, `{"message":"` + strings.Repeat("x", executorhttp.MaxReport) + `"}`, http.StatusRequestEntityTooLarge, "bytes"},
 	} {
 		if status, body := post(c.url, c.body); status != c.status || !strings.Contains(body, c.says) {
 			t.Errorf("report %.40s: %d %s", c.body, status, body)

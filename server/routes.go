@@ -8,7 +8,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/safedial"
 )
 
@@ -20,10 +20,10 @@ func (s *Server) routes(p *parts) http.Handler {
 	if s.o.Metrics {
 		mux.Handle("GET /metrics", s.m.handler(p))
 	}
-	doors.Wire(mux, p.reg, p.call, s.log)
-	(&doors.QueueDoor{Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull, Log: s.log}).Serve(mux)
-	mux.HandleFunc("POST /v1/report/{run}", doors.Report(p.finish, s.reportKey, s.log))
-	mux.Handle("/", api.NewHandler(p.manage, &doors.Logs{Manage: p.manage, Sender: p.sender}, api.Options{Token: s.token, Log: s.log, Dead: p.engine.Dead, Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
+	executorhttp.Wire(mux, p.reg, p.call, s.log)
+	(&executorhttp.Queues{Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull, Log: s.log}).Serve(mux)
+	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(p.finish, s.reportKey, s.log))
+	mux.Handle("/", api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, Log: s.log, Dead: p.engine.Dead, Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
 		return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
 	}}))
 	return mux

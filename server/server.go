@@ -35,7 +35,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/assembly"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/send"
 )
 
@@ -233,7 +233,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			}
 		}})
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{})
-	p.sender = send.New(send.Options{Queues: doors.Queues{Puller: p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
+	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
@@ -256,7 +256,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
-	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: doors.Allowed(o.Policy)})
+	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy)})
 	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {

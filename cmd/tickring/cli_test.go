@@ -108,7 +108,7 @@ func TestScripts(t *testing.T) {
 
 type testLogs struct{}
 
-func (testLogs) Log(_ context.Context, run core.Run, from int) (string, int, bool, error) {
+func (testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	if from > 2 {
 		return "", from, true, nil
 	}

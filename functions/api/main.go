@@ -24,7 +24,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/doctor"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/send"
 )
 
@@ -49,7 +49,7 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable}})
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
-	(&doors.QueueDoor{Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish, Log: log}).Serve(mux)
+	(&executorhttp.Queues{Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish, Log: log}).Serve(mux)
 	o := api.Options{Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
 		doctor.Gather(ctx, e, time.Now(), &f)
@@ -63,9 +63,9 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 		}
 		return api.Status{Now: time.Now().UTC(), LastTick: last}
 	}}
-	mux.Handle("/", doors.Guarded(c.Token, log, func(token string) http.Handler {
+	mux.Handle("/", guarded(c.Token, log, func(token string) http.Handler {
 		o.Token = token
-		return api.NewHandler(m, &doors.Logs{Manage: m, Sender: sender}, o)
+		return api.NewHandler(m, sender, o)
 	}))
 	return mux
 }
@@ -74,8 +74,8 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	doors.Wire(mux, a.Registry(registry.Options{Allowed: doors.Allowed(c.Policy)}), a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
-	mux.HandleFunc("POST /v1/report/{run}", doors.Report(a.Finish, c.ReportKey, log))
+	executorhttp.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}), a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(a.Finish, c.ReportKey, log))
 	mux.Handle("/", api)
 	return mux
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 )
 
 func main() {
@@ -33,10 +33,10 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	doors.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	executorhttp.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
 	results := &results{end: a.Finish.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
-		mux.HandleFunc("POST /v1/report/{run}", doors.Report(a.Finish, c.ReportKey, log))
+		mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(a.Finish, c.ReportKey, log))
 		results.key = c.ReportKey
 	}
 	request := boot.HTTP(mux, log)

@@ -12,7 +12,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 )
 
 func main() {
@@ -23,8 +23,8 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
-	reg := c.Assemble(e, log).Registry(registry.Options{Allowed: doors.Allowed(c.Policy)})
+	reg := c.Assemble(e, log).Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)})
 	mux := http.NewServeMux()
-	doors.Wire(mux, reg, nil, log)
+	executorhttp.Wire(mux, reg, nil, log)
 	return mux
 }

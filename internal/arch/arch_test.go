@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"cmd/tickring", "functions/..."},
 	{"internal/bench", "internal/boot", "internal/cost"},
 	{"server"},
-	{"internal/doors", "internal/doctor", "internal/parts"},
+	{"internal/executorhttp", "internal/doctor", "internal/parts"},
 	{"api", "api/client", "console/...", "wirehttp", "manifest", "send/...", "notify/...", "engine/sqlite", "engine/awsengine"},
 	{"internal/assembly"},
 	{"engine"},

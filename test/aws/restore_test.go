@@ -30,7 +30,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
-	"github.com/tickring/tickring/internal/doors"
+	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
@@ -71,7 +71,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	end := finish.New(s.e.Finish, s.e.Ring, finish.Options{Plan: plan.AWS(), Log: log})
 	s.m = people.New(s.e.Manage, s.e.Ring, end, sender, people.Options{Plan: plan.AWS()})
 	mux := http.NewServeMux()
-	doors.Wire(mux, registry.New(s.e.Registry, registry.Options{}), callback.New(s.e.Manage, end, callback.Options{}), log)
+	executorhttp.Wire(mux, registry.New(s.e.Registry, registry.Options{}), callback.New(s.e.Manage, end, callback.Options{}), log)
 	s.front = mux
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = func() { cancel(); s.work.Wait() }

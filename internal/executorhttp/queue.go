@@ -1,9 +1,8 @@
-package doors
+package executorhttp
 
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,47 +12,15 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
-	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 )
 
-// Queues are the queues of a server as a sender sees them.
-type Queues struct{ Puller *pull.Puller }
-
-var _ send.Queues = Queues{}
-
-// Put implements send.Queues.
-func (q Queues) Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer {
-	err := q.Puller.Put(ctx, pull.Item{Queue: pull.Queue{App: app.Name, Name: queue}, Run: run, Body: payload})
-	switch {
-	case err == nil:
-		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
-	case errors.Is(err, pull.ErrFull):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "queue " + queue + " is full: nobody pulls from it fast enough"}
-	case errors.Is(err, core.ErrThrottled):
-		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
-	}
-	// It may be there; put again it is there once.
-	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
-}
-
-// Polled implements send.Queues.
-func (q Queues) Polled(_ context.Context, app *core.App, queue string) error {
-	return q.Puller.Polled(pull.Queue{App: app.Name, Name: queue})
-}
-
-// Idle implements send.Queues.
-func (q Queues) Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error) {
-	return q.Puller.Idle(ctx, pull.Queue{App: app.Name, Name: queue}, job)
-}
-
-// QueueDoor is what executors that pull from queues knock at. Each request has
-// the token of its app, as on the wire.
-type QueueDoor struct {
+// Queues are what executors that pull from queues ask. Each request has the token of
+// its app, as on the wire.
+type Queues struct {
 	Registry *registry.Registry
 	Runs     pull.Runs
 	Finish   *finish.Finish
@@ -81,7 +48,7 @@ type queueRequest struct {
 
 // Serve serves the paths: those of the server's own queues where there are any,
 // and the question about runs for all.
-func (d *QueueDoor) Serve(mux *http.ServeMux) {
+func (d *Queues) Serve(mux *http.ServeMux) {
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
 		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) })
 	}
@@ -94,7 +61,7 @@ func (d *QueueDoor) Serve(mux *http.ServeMux) {
 	handle("/v1/queue/ack", d.ack)
 }
 
-func (d *QueueDoor) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
 	var q queueRequest
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQueueBody))
 	if err != nil {
@@ -124,7 +91,7 @@ func (d *QueueDoor) serve(w http.ResponseWriter, r *http.Request, f func(context
 }
 
 // beat notes that somebody polls a queue of the app.
-func (d *QueueDoor) beat(ctx context.Context, app *core.App, queue string) (pull.Queue, error) {
+func (d *Queues) beat(ctx context.Context, app *core.App, queue string) (pull.Queue, error) {
 	q := pull.Queue{App: app.Name, Name: queue}
 	return q, d.Registry.Polled(ctx, app, q.Address())
 }
@@ -136,7 +103,7 @@ type handed struct {
 	Run      json.RawMessage `json:"run"`
 }
 
-func (d *QueueDoor) receive(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+func (d *Queues) receive(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
 	q, err := d.beat(ctx, app, r.Queue)
 	if err != nil {
 		return nil, err
@@ -161,7 +128,7 @@ type states struct {
 	States []pull.State `json:"states"` // in the order of the receipts
 }
 
-func (d *QueueDoor) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+func (d *Queues) extend(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
 	q, err := d.beat(ctx, app, r.Queue)
 	if err != nil {
 		return nil, err
@@ -174,7 +141,7 @@ func (d *QueueDoor) extend(ctx context.Context, app *core.App, r *queueRequest) 
 	return states{s}, err
 }
 
-func (d *QueueDoor) ack(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+func (d *Queues) ack(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
 	q, err := d.beat(ctx, app, r.Queue)
 	if err != nil {
 		return nil, err
@@ -208,7 +175,7 @@ const stateUnknown pull.State = "unknown"
 // runs says of runs that are about to begin, or go on, whether they are to. One
 // that was killed before it begins is ended here. The request is a sign of life
 // of who pulls from the queue, where it names one.
-func (d *QueueDoor) runs(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
+func (d *Queues) runs(ctx context.Context, app *core.App, r *queueRequest) (any, error) {
 	if r.Queue != "" {
 		if _, err := d.beat(ctx, app, r.Queue); err != nil {
 			return nil, err

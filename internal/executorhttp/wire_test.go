@@ -1,11 +1,8 @@
-package doors
+package executorhttp
 
 import (
 	"bytes"
-	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -52,38 +49,5 @@ func TestNoTokenIsSaid(t *testing.T) {
 	}
 	if err := wireError(core.Errorf(core.CodeUnauthorized, "wrong")); !errors.Is(err, wirehttp.ErrUnauthorized) {
 		t.Error(err)
-	}
-}
-
-// Behind secrets that cannot be read nobody is let in, nobody is turned away for
-// good either, and what the failure was stays inside.
-func TestSecretsThatCannotBeRead(t *testing.T) {
-	err := errors.New("AccessDenied")
-	log := slog.New(slog.DiscardHandler)
-	made := 0
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/report/{run}", Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }, log))
-	mux.Handle("/", Guarded(func(context.Context) (string, error) { return "token", err }, log, func(token string) http.Handler {
-		made++
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, token) })
-	}))
-	ask := func(method, path string) (int, string) {
-		w := httptest.NewRecorder()
-		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
-		return w.Code, w.Body.String()
-	}
-	for method, path := range map[string]string{http.MethodGet: "/v1/apps", http.MethodPost: "/v1/report/4294967297"} {
-		if status, body := ask(method, path); status != http.StatusServiceUnavailable || strings.Contains(body, "AccessDenied") || made != 0 {
-			t.Errorf("%s: %d %s", path, status, body)
-		}
-	}
-	err = nil
-	for range 2 {
-		if status, body := ask(http.MethodGet, "/v1/apps"); status != http.StatusOK || body != "token" || made != 1 {
-			t.Errorf("%d %s", status, body)
-		}
-	}
-	if status, _ := ask(http.MethodPost, "/v1/report/4294967297?key=x"); status != http.StatusUnauthorized {
-		t.Errorf("a wrong key: %d", status)
 	}
 }

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// guarded serves what make makes with the token of the API, from the first request
+// at which that can be read on: until then people are told to come again.
+func guarded(token func(context.Context) (string, error), log *slog.Logger, make func(token string) http.Handler) http.Handler {
+	var once sync.Once
+	var h http.Handler
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		t, err := token(r.Context())
+		if err != nil {
+			log.Error("the token of the API cannot be read", "err", err)
+			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read now, so that nobody is let in: try again"))
+			return
+		}
+		once.Do(func() { h = make(t) })
+		h.ServeHTTP(w, r)
+	})
+}

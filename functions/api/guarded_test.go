@@ -1,0 +1,37 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// Behind a token that cannot be read nobody is let in, nobody is turned away for
+// good either, and what the failure was stays inside.
+func TestTokenThatCannotBeRead(t *testing.T) {
+	err := errors.New("AccessDenied")
+	made := 0
+	h := guarded(func(context.Context) (string, error) { return "token", err }, slog.New(slog.DiscardHandler), func(token string) http.Handler {
+		made++
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, token) })
+	})
+	ask := func() (int, string) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/apps", nil))
+		return w.Code, w.Body.String()
+	}
+	if status, body := ask(); status != http.StatusServiceUnavailable || strings.Contains(body, "AccessDenied") || made != 0 {
+		t.Errorf("%d %s", status, body)
+	}
+	err = nil
+	for range 2 {
+		if status, body := ask(); status != http.StatusOK || body != "token" || made != 1 {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+}

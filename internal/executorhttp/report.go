@@ -1,0 +1,79 @@
+package executorhttp
+
+import (
+	"crypto/hmac"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/send"
+)
+
+// MaxReport bounds the body of a report, in bytes.
+const MaxReport = 256 << 10
+
+// Report takes the result of a call: that answered 202, at /v1/report/{run}. The
+// key in its URL is the permission.
+func Report(f *finish.Finish, key send.Key, log *slog.Logger) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) { report(f, key, log, w, r) }
+}
+
+func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWriter, r *http.Request) {
+	id, err := core.ParseRunID(r.PathValue("run"))
+	if err != nil {
+		api.WriteError(w, r, log, err)
+		return
+	}
+	signs, err := key(r.Context())
+	if err != nil {
+		log.Error("the key of reports cannot be read", "run", id, "err", err)
+		api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the key of reports cannot be read now: try again"))
+		return
+	}
+	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
+		api.WriteError(w, r, log, core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
+		return
+	}
+	var body struct {
+		State   core.State `json:"state"`
+		Message string     `json:"message"`
+		Data    string     `json:"data"`
+	}
+	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxReport))
+	if err != nil {
+		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "a report has at most %d bytes", MaxReport))
+		return
+	}
+	body.State = core.Succeeded
+	if len(b) > 0 {
+		if err := json.Unmarshal(b, &body); err != nil {
+			api.WriteError(w, r, log, core.Errorf(core.CodeInvalid, `a report is JSON: {"state":"succeeded"} or {"state":"failed","message":"why"}`))
+			return
+		}
+	}
+	if len(body.Data) > core.DataMax {
+		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
+		return
+	}
+	res := finish.Result{Run: id, State: body.State, Message: body.Message, Data: body.Data}
+	switch body.State {
+	case core.Succeeded:
+	case core.Failed:
+		res.Reason = core.ReasonHandler
+	case core.TimedOut:
+		res.Reason = core.ReasonTimeout
+	default:
+		api.WriteError(w, r, log, core.Invalid("state", string(body.State), "allowed: succeeded, failed, timed-out"))
+		return
+	}
+	if err := f.End(r.Context(), []finish.Result{res})[0]; err != nil {
+		api.WriteError(w, r, log, err)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	io.WriteString(w, `{"stored":true}`+"\n")
+}

@@ -1,0 +1,115 @@
+// Package executorhttp is what executors ask over HTTP, of the server on one machine
+// and of the functions alike: the wire, reports of calls, and queues that they pull
+// from. It translates between HTTP and the use cases, and decides nothing.
+package executorhttp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
+	"github.com/tickring/tickring/wirehttp"
+)
+
+// Wire serves the paths of the wire; one of reg and call may be nil where
+// another door takes what it is for.
+func Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback, log *slog.Logger) {
+	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call}}, wirehttp.Options{Log: log})
+	for _, pattern := range wirehttp.Patterns {
+		mux.Handle(pattern, h)
+	}
+}
+
+// Allowed judges the address of a registration as far as it can be judged
+// before it is dialled: a host that is an IP.
+func Allowed(policy safedial.Policy) func(app *core.App, address string) error {
+	return func(app *core.App, address string) error {
+		_, target, err := core.ParseAddress(address)
+		if err != nil {
+			return err
+		}
+		u, err := url.Parse(target)
+		if err != nil {
+			return core.Invalid("registryValue", address, "not a URL")
+		}
+		ip, err := netip.ParseAddr(u.Hostname())
+		if err != nil {
+			return nil // a name: judged when it is dialled
+		}
+		if err := policy.For(app.Allow).Check(ip); err != nil {
+			return core.Invalid("registryValue", address, err.Error())
+		}
+		return nil
+	}
+}
+
+var errElsewhere = errors.New("this door does not take that")
+
+// wireRegistry takes registrations from the wire.
+type wireRegistry struct{ reg *registry.Registry }
+
+func (w wireRegistry) Register(ctx context.Context, c wirehttp.Caller, r wirehttp.Registration) error {
+	if w.reg == nil {
+		return errElsewhere
+	}
+	g := registry.Registration{App: r.App, Address: r.Address, Token: c.Token}
+	if c.Dialect != wire.DialectUnknown {
+		g.Dialect = c.Dialect.String()
+	}
+	return wireError(w.reg.Register(ctx, g))
+}
+
+func (w wireRegistry) Remove(ctx context.Context, c wirehttp.Caller, r wirehttp.Registration) error {
+	if w.reg == nil {
+		return errElsewhere
+	}
+	return wireError(w.reg.Remove(ctx, registry.Registration{App: r.App, Address: r.Address, Token: c.Token}))
+}
+
+// wireCallbacks takes callbacks from the wire. A run that is unknown is
+// answered as stored, for sending it again would not help.
+type wireCallbacks struct{ call *callback.Callback }
+
+func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wirehttp.Result) []error {
+	if w.call == nil {
+		errs := make([]error, len(batch))
+		for i := range errs {
+			errs[i] = errElsewhere
+		}
+		return errs
+	}
+	results := make([]callback.Result, len(batch))
+	for i, r := range batch {
+		results[i] = callback.Result{LogID: r.LogID, Code: r.Code, Message: r.Msg, Data: r.Data, LogTime: r.LogTime}
+	}
+	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
+	for i, err := range errs {
+		if core.CodeOf(err) == core.CodeNotFound && err != nil {
+			err = nil
+		}
+		errs[i] = wireError(err)
+	}
+	return errs
+}
+
+// wireError lets an executor read what is meant for it.
+func wireError(err error) error {
+	var e *core.Error
+	switch {
+	case err == nil:
+		return nil
+	case core.CodeOf(err) == core.CodeUnauthorized && !errors.Is(err, registry.ErrNoToken):
+		return wirehttp.ErrUnauthorized
+	case errors.As(err, &e) && e.Code != core.CodeInternal:
+		return wirehttp.Refuse("%s", e.Error())
+	}
+	return err
+}

@@ -1,0 +1,41 @@
+package server
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/send"
+)
+
+// sentTo are the queues of a server as its sender sees them.
+type sentTo struct{ p *pull.Puller }
+
+var _ send.Queues = sentTo{}
+
+// Put implements send.Queues.
+func (q sentTo) Put(ctx context.Context, app *core.App, queue string, run core.RunID, payload []byte) dispatch.Answer {
+	err := q.p.Put(ctx, pull.Item{Queue: pull.Queue{App: app.Name, Name: queue}, Run: run, Body: payload})
+	switch {
+	case err == nil:
+		return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+	case errors.Is(err, pull.ErrFull):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "queue " + queue + " is full: nobody pulls from it fast enough"}
+	case errors.Is(err, core.ErrThrottled):
+		return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "the store takes nothing now"}
+	}
+	// It may be there; put again it is there once.
+	return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Message: "whether the queue has it is not known"}
+}
+
+// Polled implements send.Queues.
+func (q sentTo) Polled(_ context.Context, app *core.App, queue string) error {
+	return q.p.Polled(pull.Queue{App: app.Name, Name: queue})
+}
+
+// Idle implements send.Queues.
+func (q sentTo) Idle(ctx context.Context, app *core.App, queue string, job core.JobID) (bool, error) {
+	return q.p.Idle(ctx, pull.Queue{App: app.Name, Name: queue}, job)
+}
