@@ -48,9 +48,6 @@ type Options struct {
 	Log *slog.Logger
 }
 
-// ActorHeader is the header in which a caller may say who asks.
-const ActorHeader = client.ActorHeader
-
 // statuses is the HTTP status of each code.
 var statuses = map[core.Code]int{
 	core.CodeInvalid:      http.StatusBadRequest,
@@ -233,7 +230,7 @@ func write(w http.ResponseWriter, status int, v any) {
 
 // actor is who asks, as the caller says.
 func actor(r *http.Request) core.Actor {
-	if name := r.Header.Get(ActorHeader); name != "" {
+	if name := r.Header.Get(client.ActorHeader); name != "" {
 		return core.Actor{Name: name}
 	}
 	return core.Actor{Name: "api"}

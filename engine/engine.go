@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
@@ -30,7 +31,7 @@ type Engine struct {
 	Queue    Queue
 	Health   dispatch.Healths
 	Pull     pull.Store // queues that executors pull from; nil where SQS has them
-	Dead     dispatch.DeadLetters
+	Dead     operate.DeadLetters
 	Upkeep   Upkeep
 	// Close ends what the engine runs and releases its files.
 	Close func() error

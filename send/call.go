@@ -19,16 +19,12 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/wire"
 )
 
-// The headers of a call. Times are RFC 3339 in UTC.
+// The headers of a call, beside those of wire.About. Times are RFC 3339 in UTC.
 const (
 	HeaderRun      = "Tickring-Run"      // the run's ID, the same again if it is sent again
 	HeaderJob      = "Tickring-Job"      // app/name
-	HeaderInstant  = wire.HeaderInstant  // scheduledAt
-	HeaderAttempt  = wire.HeaderAttempt  // from 1
-	HeaderCause    = wire.HeaderCause    // schedule, retry and so on
 	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
 	HeaderTime     = "Tickring-Time"     // when it was signed
 	// HeaderSignature is "v1=" and the hex HMAC-SHA256, keyed with the app's

@@ -198,7 +198,7 @@ func TestCallHeaders(t *testing.T) {
 	r, b := <-got, <-body
 	run := sh.Run.ID.String()
 	want := map[string]string{
-		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", HeaderInstant: "2027-01-15T08:00:00Z", HeaderAttempt: "2", HeaderCause: "retry",
+		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", wire.HeaderInstant: "2027-01-15T08:00:00Z", wire.HeaderAttempt: "2", wire.HeaderCause: "retry",
 		HeaderCallback: "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
 		HeaderTime:     "2027-01-15T08:00:00Z", "Content-Type": "application/json",
 		HeaderSignature: Signature("web-token", "2027-01-15T08:00:00Z", "PUT", "/in/warm?x=1", run, b),

@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wire"
 )
 
 // TestCall goes the whole way with a plain HTTP endpoint: its answer is the
@@ -27,7 +28,7 @@ func TestCall(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/now":
-			fmt.Fprintf(w, "done by attempt %s", r.Header.Get(send.HeaderAttempt))
+			fmt.Fprintf(w, "done by attempt %s", r.Header.Get(wire.HeaderAttempt))
 		case "/later":
 			mu.Lock()
 			reports[r.Header.Get(send.HeaderRun)] = r.Header.Get(send.HeaderCallback)
@@ -35,9 +36,9 @@ func TestCall(t *testing.T) {
 			w.WriteHeader(http.StatusAccepted)
 		case "/second":
 			mu.Lock()
-			attempts[r.Header.Get(send.HeaderInstant)]++
+			attempts[r.Header.Get(wire.HeaderInstant)]++
 			mu.Unlock()
-			if r.Header.Get(send.HeaderAttempt) == "1" {
+			if r.Header.Get(wire.HeaderAttempt) == "1" {
 				http.Error(w, "not yet", http.StatusInternalServerError)
 			}
 		}

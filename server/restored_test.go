@@ -122,7 +122,7 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 	s.stop()
 	alive := func() time.Time {
 		t.Helper()
-		lock, err := sqlite.Lock(dir)
+		lock, err := sqlite.TryLock(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

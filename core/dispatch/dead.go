@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -16,8 +15,6 @@ type DeadLetters interface {
 	// Letters reads the letters that are kept, newest first, after the one of an ID
 	// (empty: from the newest on), at most limit.
 	Letters(ctx context.Context, after string, limit int) ([]core.Letter, error)
-	// DropLetter removes one; one that is gone is well.
-	DropLetter(ctx context.Context, id string) error
 }
 
 // Skips takes records of skipped instants.
@@ -28,13 +25,11 @@ type Skips interface {
 }
 
 // Dead is the consumer of dead letters: it sees to it that no fire of theirs is
-// unaccounted for, and sends them again when a person asks. It drops no letter by
-// itself.
+// unaccounted for. It drops no letter.
 type Dead struct {
 	store   Store
 	skips   Skips
 	letters DeadLetters
-	ring    Ring
 	now     func() time.Time
 	log     *slog.Logger
 
@@ -42,11 +37,11 @@ type Dead struct {
 }
 
 // NewDead makes a Dead; now may be nil.
-func NewDead(store Store, skips Skips, letters DeadLetters, r Ring, now func() time.Time, log *slog.Logger) *Dead {
+func NewDead(store Store, skips Skips, letters DeadLetters, now func() time.Time, log *slog.Logger) *Dead {
 	if now == nil {
 		now = time.Now
 	}
-	return &Dead{store: store, skips: skips, letters: letters, ring: r, now: now, log: log}
+	return &Dead{store: store, skips: skips, letters: letters, now: now, log: log}
 }
 
 // Record records each fire of a letter that can be read and has no run as skipped:
@@ -152,32 +147,4 @@ func (d *Dead) Pass(ctx context.Context) (recorded int, err error) {
 			return recorded, nil
 		}
 	}
-}
-
-// Redrive sends the fires of a letter that can be read again, as they were, and
-// drops the letter when they are on the ring; it answers how many they were. What
-// became of them decides as with any copy: a fire that has a closed run is not sent
-// again, one without is judged by its job. A letter without a fire that can be read
-// is refused and stays; so does one with fires that cannot.
-func (d *Dead) Redrive(ctx context.Context, l *core.Letter) (int, error) {
-	fires, unread := ring.Salvage([]byte(l.Body))
-	if len(fires) == 0 {
-		return 0, core.Errorf(core.CodeInvalid, "letter %s holds no fire that can be read", l.ID)
-	}
-	out := plan.Pack(fires, ring.MaxFires, nil)
-	for i := range out {
-		out[i].NotBefore = d.now()
-	}
-	for _, err := range d.ring.Enqueue(ctx, out) {
-		if err != nil {
-			return 0, fmt.Errorf("put the fires of letter %s on the ring: %w", l.ID, err)
-		}
-	}
-	if unread > 0 {
-		return len(fires), nil // it is all that is left of the others
-	}
-	if err := d.letters.DropLetter(ctx, l.ID); err != nil {
-		return len(fires), fmt.Errorf("drop letter %s: %w", l.ID, err) // its fires are there once more if it is redriven again: harmless
-	}
-	return len(fires), nil
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
 
@@ -35,7 +36,7 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
 		g := newGated(t, dispatch.Options{})
 		store := &unreadable{Store: g.s}
-		dead := dispatch.NewDead(store, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(store, g.s, g.s, nil, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 4, "one") // jobs 1 to 4
 		m := msgs[0]
 		slot := m.Slot
@@ -94,13 +95,13 @@ func TestDeadFiresAreRecorded(t *testing.T) {
 	})
 }
 
-// TestRedrive: a letter's fires go on the ring again as they were, run all the same
-// though they were recorded, and the letter is dropped once they are there.
+// TestRedrive: a letter's fires that are put on the ring again run all the same,
+// though they were recorded.
 func TestRedrive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC))) // a bubble begins before there were runs
 		g := newGated(t, dispatch.Options{})
-		dead := dispatch.NewDead(g.s, g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		dead := dispatch.NewDead(g.s, g.s, g.s, nil, slog.New(slog.DiscardHandler))
 		msgs := g.messages(1, 2, "one")
 		for _, m := range msgs {
 			if err := g.s.Bury(t.Context(), m, "received too often"); err != nil {
@@ -120,14 +121,14 @@ func TestRedrive(t *testing.T) {
 		if err != nil || len(list) != 2 {
 			t.Fatal(list, err)
 		}
-		if n, err := dead.Redrive(t.Context(), &list[0]); n != 0 || core.CodeOf(err) != core.CodeInvalid {
-			t.Errorf("a letter without a fire: %d, %v", n, err)
+		fires, unread := ring.Salvage([]byte(list[1].Body))
+		if len(fires) != 2 || unread != 0 {
+			t.Fatalf("%d fires, %d unread", len(fires), unread)
 		}
-		if n, err := dead.Redrive(t.Context(), &list[1]); n != 2 || err != nil {
-			t.Errorf("%d are sent again, %v", n, err)
-		}
-		if left, err := g.s.Letters(t.Context(), "", 10); err != nil || len(left) != 1 || left[0].ID != list[0].ID {
-			t.Errorf("letters %+v, %v", left, err)
+		for _, err := range g.s.Enqueue(t.Context(), plan.Pack(fires, ring.MaxFires, nil)) {
+			if err != nil {
+				t.Fatal(err)
+			}
 		}
 		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
 		if err != nil {

@@ -13,10 +13,10 @@ import (
 // pointsPerAddress is how many points of the ring an address has, as in xxl-job.
 const pointsPerAddress = 100
 
-// HashRing is the consistent hash of xxl-job over one list of addresses: a job
+// hashRing is the consistent hash of xxl-job over one list of addresses: a job
 // keeps its address while the list changes elsewhere. It is immutable. The
 // order of the list does not matter, but for a collision of two hashes.
-type HashRing struct {
+type hashRing struct {
 	points []point // in the order of hash, each hash once
 	addrs  int     // how many different addresses there are
 }
@@ -26,9 +26,9 @@ type point struct {
 	addr string
 }
 
-// NewHashRing takes 100 MD5 sums an address.
-func NewHashRing(addrs []string) *HashRing {
-	r := &HashRing{points: make([]point, 0, len(addrs)*pointsPerAddress)}
+// newHashRing takes 100 MD5 sums an address.
+func newHashRing(addrs []string) *hashRing {
+	r := &hashRing{points: make([]point, 0, len(addrs)*pointsPerAddress)}
 	seen := make(map[string]bool, len(addrs))
 	var key []byte
 	for _, a := range addrs {
@@ -60,20 +60,9 @@ func NewHashRing(addrs []string) *HashRing {
 	return r
 }
 
-// Pick is the address of a job; empty if the ring is.
-func (r *HashRing) Pick(job core.JobID) string {
-	if len(r.points) == 0 {
-		return ""
-	}
-	return r.points[r.start(job)].addr
-}
-
-// Order is all addresses in the order in which the ring has them from the job's
-// place on: each is the Pick of a ring without those before it.
-func (r *HashRing) Order(job core.JobID) []string {
-	if len(r.points) == 0 {
-		return nil
-	}
+// order is all addresses in the order in which the ring has them from the job's
+// place on: each is the first of a ring without those before it.
+func (r *hashRing) order(job core.JobID) []string {
 	order := make([]string, 0, r.addrs)
 	for i, k := 0, r.start(job); i < len(r.points) && len(order) < r.addrs; i++ {
 		if a := r.points[(k+i)%len(r.points)].addr; !slices.Contains(order, a) {
@@ -84,7 +73,7 @@ func (r *HashRing) Order(job core.JobID) []string {
 }
 
 // start is the first point at or after the job's hash, or else the lowest.
-func (r *HashRing) start(job core.JobID) int {
+func (r *hashRing) start(job core.JobID) int {
 	h := hash(strconv.AppendInt(nil, int64(job), 10))
 	i := sort.Search(len(r.points), func(i int) bool { return r.points[i].hash >= h })
 	return i % len(r.points)

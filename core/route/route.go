@@ -33,7 +33,7 @@ var table = map[core.Route]struct {
 	core.RouteLast:      {order: reversed},
 	core.RouteRound:     {order: turns},
 	core.RouteRandom:    {order: shuffled},
-	core.RouteHash:      {order: func(in input) []string { return NewHashRing(in.addrs).Order(in.job) }},
+	core.RouteHash:      {order: func(in input) []string { return newHashRing(in.addrs).order(in.job) }},
 	core.RouteLFU:       {order: shuffled}, // what LFU gives without counts; the dispatcher has them: Counts.Order
 	core.RouteLRU:       {order: turns},    // what LRU comes to when each fire has a number: no state to write
 	core.RouteFailover:  {order: listed, ask: AskBeat},
@@ -46,13 +46,12 @@ var table = map[core.Route]struct {
 // the run. A new slice of the same addresses; empty if there are none. An
 // unknown route goes in the order of the list.
 //
-// addrs are in the order in which the app's owner listed them, or as Normalize
-// gives them. seq is the number of the job's fire, followed exactly by round and
+// addrs are in the order in which the app's owner listed them, or distinct and
+// sorted where executors registered themselves. seq is the number of the job's fire, followed exactly by round and
 // lru; rnd a random number, used by random and lfu. With broadcast each address
 // gets a run: shard i goes to the ith, see Shard.
 //
-// Hash makes a ring of 100 points an address each time: keep a HashRing for a
-// list that is used again. LFU here knows no counts: see Counts.
+// LFU here knows no counts: see Counts.
 func Order(route core.Route, addrs []string, job core.JobID, seq int64, rnd uint64) []string {
 	if len(addrs) == 0 {
 		return nil
@@ -78,14 +77,6 @@ func Shard(addrs []string, i int) string {
 		i = 0
 	}
 	return addrs[i]
-}
-
-// Normalize is the addresses of executors that registered themselves, as routes
-// take them: distinct and sorted as strings. A new slice.
-func Normalize(registered []string) []string {
-	addrs := slices.Clone(registered)
-	slices.Sort(addrs)
-	return slices.Compact(addrs)
 }
 
 func listed(in input) []string { return slices.Clone(in.addrs) }

@@ -123,12 +123,9 @@ func TestHashVectors(t *testing.T) {
 		if int64(core.JobID(v.JobID)) != v.JobID {
 			t.Errorf("job %d is no int32", v.JobID)
 		}
-		if got := NewHashRing(v.Addresses).Pick(core.JobID(v.JobID)); got != v.Pick {
+		if got := Order(core.RouteHash, v.Addresses, core.JobID(v.JobID), 0, 0)[0]; got != v.Pick {
 			t.Errorf("job %d of %v: %s, want %s", v.JobID, v.Addresses, got, v.Pick)
 		}
-	}
-	if NewHashRing(nil).Pick(1) != "" || NewHashRing(nil).Order(1) != nil {
-		t.Error("an empty ring picks")
 	}
 }
 
@@ -138,14 +135,11 @@ func TestHashIsStable(t *testing.T) {
 		addrs := someAddrs(t)
 		gone := rapid.SampledFrom(addrs).Draw(t, "gone")
 		left := slices.DeleteFunc(slices.Clone(addrs), func(a string) bool { return a == gone })
-		before, after := NewHashRing(addrs), NewHashRing(left)
+		before := newHashRing(addrs)
 		for job := core.JobID(1); job <= 100; job++ {
-			order := before.Order(job)
-			if order[0] != before.Pick(job) {
-				t.Fatalf("job %d: the order begins with %s, the pick is %s", job, order[0], before.Pick(job))
-			}
+			order := before.order(job)
 			want := slices.DeleteFunc(order, func(a string) bool { return a == gone })
-			if got := after.Order(job); !slices.Equal(got, want) {
+			if got := Order(core.RouteHash, left, job, 0, 0); !slices.Equal(got, want) {
 				t.Fatalf("job %d without %s: %v, want %v", job, gone, got, want)
 			}
 		}
@@ -181,32 +175,12 @@ func (m *lruModel) pick(addrs []string) string {
 	return best
 }
 
-func TestLRU(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		m := &lruModel{used: map[string]int{}}
-		var r Recent
-		for range rapid.IntRange(1, 30).Draw(t, "calls") {
-			addrs := someAddrs(t)
-			want := m.pick(addrs)
-			var got string
-			got, r = r.Pick(addrs)
-			if got != want {
-				t.Fatalf("%v: %s, want %s", addrs, got, want)
-			}
-		}
-	})
-	if got, r := (Recent{"a"}).Pick(nil); got != "" || r != nil {
-		t.Errorf("of no address: %q %v", got, r)
-	}
-}
-
 // On a list that stays, LRU with its state is what Order does by number.
 func TestLRUWithoutStateIsLRU(t *testing.T) {
 	addrs := []string{"b", "a", "c"}
-	var r Recent
+	m := &lruModel{used: map[string]int{}}
 	for seq := range int64(20) {
-		var got string
-		got, r = r.Pick(addrs)
+		got := m.pick(addrs)
 		if want := Order(core.RouteLRU, addrs, 1, seq, 0)[0]; got != want {
 			t.Fatalf("fire %d: %s, want %s", seq, got, want)
 		}
@@ -219,8 +193,10 @@ func TestLFU(t *testing.T) {
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {
 			addrs := someAddrs(t)
 			before := c
-			var got string
-			got, c = c.Pick(addrs, rapid.Uint64().Draw(t, "rnd"))
+			order, next := c.Order(addrs, rapid.Uint64().Draw(t, "rnd"))
+			got := order[0]
+			next[got]++
+			c = next
 			if len(c) != len(addrs) {
 				t.Fatalf("counts %v of addresses %v", c, addrs)
 			}
@@ -240,21 +216,11 @@ func TestLFU(t *testing.T) {
 			}
 		}
 	})
-	if got, _ := (Counts{"a": maxCount + 1, "b": 5}).Pick([]string{"a", "b"}, 1); got != "a" {
-		t.Errorf("a count over a million does not begin anew: %s", got)
+	if order, _ := (Counts{"a": maxCount + 1, "b": 5}).Order([]string{"a", "b"}, 1); order[0] != "a" {
+		t.Errorf("a count over a million does not begin anew: %s", order)
 	}
-	if got, _ := (Counts{}).Pick(nil, 1); got != "" {
-		t.Errorf("of no address: %q", got)
-	}
-}
-
-func TestNormalize(t *testing.T) {
-	in := []string{"b:2", "b:10", "a", "b:2"}
-	if got := fmt.Sprint(Normalize(in)); got != "[a b:10 b:2]" {
-		t.Error(got)
-	}
-	if in[0] != "b:2" || in[2] != "a" {
-		t.Error("changed its input")
+	if order, _ := (Counts{}).Order(nil, 1); len(order) > 0 {
+		t.Errorf("of no address: %q", order)
 	}
 }
 
@@ -271,17 +237,10 @@ func someAddrs(t *rapid.T) []string {
 		1, 7, rapid.ID).Draw(t, "addrs")
 }
 
-func BenchmarkHashPick(b *testing.B) {
-	r := NewHashRing([]string{"10.0.0.1:9999", "10.0.0.2:9999", "10.0.0.3:9999", "10.0.0.4:9999", "10.0.0.5:9999"})
-	for i := range b.N {
-		r.Pick(core.JobID(i + 1))
-	}
-}
-
-func BenchmarkNewHashRing(b *testing.B) {
+func BenchmarkOrderHash(b *testing.B) {
 	addrs := []string{"10.0.0.1:9999", "10.0.0.2:9999", "10.0.0.3:9999", "10.0.0.4:9999", "10.0.0.5:9999"}
-	for b.Loop() {
-		NewHashRing(addrs)
+	for i := range b.N {
+		Order(core.RouteHash, addrs, core.JobID(i+1), 0, 0)
 	}
 }
 

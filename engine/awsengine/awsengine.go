@@ -113,16 +113,7 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 	return &Store{db: db, sqs: queues, o: o, defs: defs{is: map[core.JobID]known{}}, receipts: receipts{of: map[int64]receipt{}}}, nil
 }
 
-// Open makes an engine of a store. Closing it ends nothing: clients have no state.
-func Open(db DynamoDB, queues SQS, o Options) (*engine.Engine, error) {
-	s, err := New(db, queues, o)
-	if err != nil {
-		return nil, err
-	}
-	return s.Engine(), nil
-}
-
-// Engine is the store as an engine.
+// Engine is the store as an engine. Closing it ends nothing: clients have no state.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
 		Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s,

@@ -238,7 +238,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	return list, err
 }
 
-// DropLetter implements dispatch.DeadLetters.
+// DropLetter implements operate.DeadLetters.
 func (s *Store) DropLetter(ctx context.Context, id string) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -76,11 +76,10 @@ func (s *Store) Jobs(ctx context.Context, ids []core.JobID) (map[core.JobID]*cor
 // jobs hands out jobs as they are kept in memory, and keeps what it has to read.
 func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobID, *core.Job)) error {
 	missing, clock := s.cache.get(ids, found)
-	s.stats.hits.Add(int64(len(ids) - len(missing)))
 	if len(missing) == 0 {
 		return nil
 	}
-	s.stats.misses.Add(int64(len(missing)))
+	s.misses.Add(int64(len(missing)))
 	read := make([]*core.Job, 0, len(missing))
 	var bad core.Unreadable
 	err := s.read(ctx, func(c *sqlite.Conn) error {

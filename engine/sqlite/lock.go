@@ -47,16 +47,6 @@ func TryLock(dir string) (*FileLock, error) {
 	return &FileLock{dir: dir, file: f}, nil
 }
 
-// Lock is TryLock with a refusal for people.
-func Lock(dir string) (*FileLock, error) {
-	l, err := TryLock(dir)
-	if errors.Is(err, ErrLocked) {
-		return nil, &core.Error{Code: core.CodeConflict, Field: "data", Value: dir,
-			Reason: "the folder is in use by another process; one process at a time may have it open", Err: err}
-	}
-	return l, err
-}
-
 // WaitLock waits until the lock is free and takes it, or until ctx ends. It
 // looks four times a second. Errors other than ErrLocked end the wait.
 func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
@@ -74,9 +64,6 @@ func WaitLock(ctx context.Context, dir string) (*FileLock, error) {
 		}
 	}
 }
-
-// Dir is the locked folder.
-func (l *FileLock) Dir() string { return l.dir }
 
 // Held reports whether the lock was not released yet.
 func (l *FileLock) Held() bool {

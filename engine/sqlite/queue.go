@@ -289,24 +289,6 @@ func (s *Store) Bury(ctx context.Context, m ring.Message, reason string) error {
 	return s.write(ctx, false, 1, func(tx *tx) error { return bury(tx, body, reason) })
 }
 
-// DeadLetter is a message that was buried.
-type DeadLetter struct {
-	At     time.Time
-	Reason string
-	Body   []byte // as it was on the ring
-}
-
-// DeadLetters reads what was buried, newest first.
-func (s *Store) DeadLetters(ctx context.Context, limit int) (list []DeadLetter, err error) {
-	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT at, reason, body FROM dead ORDER BY id DESC LIMIT ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(limit)) }, func(st *sqlite.Stmt) error {
-			list = append(list, DeadLetter{core.FromMillis(st.ColumnInt64(0)), st.ColumnText(1), columnBytes(st, 2)})
-			return nil
-		})
-	})
-	return list, err
-}
-
 // Letters implements dispatch.DeadLetters.
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
 	before := int64(math.MaxInt64)
@@ -327,7 +309,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 	return list, err
 }
 
-// DropLetter implements dispatch.DeadLetters.
+// DropLetter implements operate.DeadLetters.
 func (s *Store) DropLetter(ctx context.Context, id string) error {
 	n, err := strconv.ParseInt(id, 10, 64)
 	if err != nil {

@@ -60,9 +60,6 @@ func Open(ctx context.Context, o Options) (*engine.Engine, error) {
 	return s.Engine(), nil
 }
 
-// OpenStore is Open for who wants Stats besides.
-func OpenStore(ctx context.Context, o Options) (*Store, error) { return openStore(ctx, o) }
-
 // Engine is the store as an engine.
 func (s *Store) Engine() *engine.Engine {
 	return &engine.Engine{
@@ -88,7 +85,7 @@ type Store struct {
 	stopped chan struct{} // closed when the writer has ended
 	closing sync.Once
 	closed  atomic.Bool
-	stats   stats
+	misses  atomic.Int64 // jobs that were read from the file, not from memory
 
 	// Only the writer touches these.
 	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted
@@ -132,7 +129,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	path := filepath.Join(o.Lock.Dir(), "tickring.db")
+	path := filepath.Join(o.Lock.dir, "tickring.db")
 	s := &Store{
 		lock: o.Lock, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
@@ -144,11 +141,11 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	}
 	c, err := openFile(path, o.Synchronous)
 	if err != nil {
-		return nil, refusal(o.Lock.Dir(), err)
+		return nil, refusal(o.Lock.dir, err)
 	}
 	defer func() {
 		if err != nil {
-			err = refusal(o.Lock.Dir(), err)
+			err = refusal(o.Lock.dir, err)
 			c.Close()
 			for range len(s.pool) {
 				(<-s.pool).Close()
@@ -396,25 +393,4 @@ func rows(st *sqlite.Stmt, row func(*sqlite.Stmt) error) error {
 			return err
 		}
 	}
-}
-
-// Stats counts what the engine did.
-type Stats struct {
-	Commits     int64 // transactions
-	Writes      int64 // calls in them
-	Rows        int64 // rows of these calls
-	Retried     int64 // transactions that failed and were taken apart
-	JobHits     int64 // jobs read from memory
-	JobMisses   int64 // jobs read from the file
-	Checkpoints int64 // forced ones
-}
-
-type stats struct {
-	commits, writes, rows, retried, hits, misses, checkpoints atomic.Int64
-}
-
-// Stats is what was counted since Open.
-func (s *Store) Stats() Stats {
-	return Stats{s.stats.commits.Load(), s.stats.writes.Load(), s.stats.rows.Load(), s.stats.retried.Load(),
-		s.stats.hits.Load(), s.stats.misses.Load(), s.stats.checkpoints.Load()}
 }

@@ -18,7 +18,7 @@ import (
 // openDir opens a folder for a test.
 func openDir(t testing.TB, dir string, o sqlite.Options) *engine.Engine {
 	t.Helper()
-	lock, err := sqlite.Lock(dir)
+	lock, err := sqlite.TryLock(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

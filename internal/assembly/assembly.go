@@ -88,7 +88,7 @@ func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.
 
 // Dead makes the consumer of dead letters.
 func (a *Assembly) Dead() *dispatch.Dead {
-	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.Engine.Ring, a.o.Now, a.o.Log)
+	return dispatch.NewDead(a.Engine.Dispatch, a.Engine.Tick, a.Engine.Dead, a.o.Now, a.o.Log)
 }
 
 // Watchdog makes a watchdog that asks executors by of.

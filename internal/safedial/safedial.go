@@ -236,18 +236,10 @@ func (p Policy) CheckContext(ctx context.Context, ip netip.Addr) error {
 	return p.check(ip, c)
 }
 
-// Control is a hook for [net.Dialer]: it refuses the connection before it is
-// made unless the address, which is resolved by then, passes Check.
-func (p Policy) Control(network, address string, _ syscall.RawConn) error {
-	return p.control(context.Background(), network, address)
-}
-
-// ControlContext is Control with what the context of the dial adds.
+// ControlContext is a hook for [net.Dialer]: it refuses the connection before it is
+// made unless the address, which is resolved by then, passes Check, with what the
+// context of the dial adds.
 func (p Policy) ControlContext(ctx context.Context, network, address string, _ syscall.RawConn) error {
-	return p.control(ctx, network, address)
-}
-
-func (p Policy) control(ctx context.Context, network, address string) error {
 	switch network {
 	case "tcp", "tcp4", "tcp6":
 	default:

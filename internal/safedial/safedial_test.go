@@ -166,7 +166,7 @@ func TestControl(t *testing.T) {
 		{"unix", "/run/docker.sock", false},
 		{"tcp4", "localhost:80", false},
 	} {
-		if err := p.Control(c.network, c.address, nil); (err == nil) != c.want || err != nil && !errors.Is(err, ErrNotAllowed) {
+		if err := p.ControlContext(t.Context(), c.network, c.address, nil); (err == nil) != c.want || err != nil && !errors.Is(err, ErrNotAllowed) {
 			t.Errorf("%s %s: %v, want allowed %v", c.network, c.address, err, c.want)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/enginetest"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/test/load"
 )
 
 var made atomic.Int64
@@ -37,7 +38,7 @@ const visibility = time.Second
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	db, queues := clients(t)
-	names, err := awsengine.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
+	names, err := load.CreateLocal(t.Context(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func open(t *testing.T) *engine.Engine {
 func on(t *testing.T, names awsengine.Names) *engine.Engine {
 	t.Helper()
 	db, queues := clients(t)
-	e, err := awsengine.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
+	e, err := load.Open(db, queues, awsengine.Options{Names: names, Visibility: visibility})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +90,7 @@ func TestEngineInAnAccount(t *testing.T) {
 	t.Cleanup(leave)
 	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second, Open: func(t *testing.T) *engine.Engine {
 		db, queues := in.Clients()
-		e, err := awsengine.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
+		e, err := load.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}

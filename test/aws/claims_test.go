@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/test/load"
 )
 
 // cpu is what this process has used: the client's share, not the store's.
@@ -27,7 +28,7 @@ func cpu(b *testing.B) time.Duration {
 // one put each.
 func BenchmarkClaims(b *testing.B) {
 	db, queues := clients(b)
-	names, err := awsengine.CreateLocal(b.Context(), db, queues, "claims")
+	names, err := load.CreateLocal(b.Context(), db, queues, "claims")
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -38,7 +39,7 @@ import (
 func TestExecutorsOfAWS(t *testing.T) {
 	db, client := clients(t)
 	n := fresh(t)
-	e, err := awsengine.Open(db, client, awsengine.Options{Names: n})
+	e, err := load.Open(db, client, awsengine.Options{Names: n})
 	if err != nil {
 		t.Fatal(err)
 	}

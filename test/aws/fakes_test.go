@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/test/load"
 )
 
 type attrs = map[string]types.AttributeValue
@@ -75,7 +76,7 @@ func shown(items ...attrs) string {
 // good and bad, is what DynamoDB Local answers.
 func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	local, queues := clients(t)
-	names, err := awsengine.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
+	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +315,7 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 // TestFakesAnswerAsSQS: likewise of queues.
 func TestFakesAnswerAsSQS(t *testing.T) {
 	local, queues := clients(t)
-	names, err := awsengine.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
+	names, err := load.CreateLocal(t.Context(), local, queues, fmt.Sprintf("f%d-%d", os.Getpid(), made.Add(1)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/test/load"
 )
 
 // maxBinary bounds what a deployment uploads and a cold start loads.
@@ -23,7 +24,7 @@ const maxBinary = 20 << 20
 func TestFunctions(t *testing.T) {
 	db, queues := clients(t)
 	n := fresh(t)
-	e, err := awsengine.Open(db, queues, awsengine.Options{Names: n})
+	e, err := load.Open(db, queues, awsengine.Options{Names: n})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,6 +34,7 @@ import (
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -59,7 +60,7 @@ type site struct {
 func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	t.Helper()
 	db, queues := clients(t)
-	data, err := awsengine.Open(db, queues, awsengine.Options{Names: n, Visibility: 3 * time.Second})
+	data, err := load.Open(db, queues, awsengine.Options{Names: n, Visibility: 3 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

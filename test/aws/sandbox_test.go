@@ -122,7 +122,7 @@ func document(tb testing.TB, path string, replace ...string) []byte {
 func fresh(tb testing.TB) awsengine.Names {
 	tb.Helper()
 	db, queues := clients(tb)
-	n, err := awsengine.CreateLocal(context.Background(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
+	n, err := load.CreateLocal(context.Background(), db, queues, fmt.Sprintf("t%d-%d", os.Getpid(), made.Add(1)))
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -260,14 +260,14 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 	defer l.close()
 	l.db, l.queues = o.Place.Clients()
 	var err error
-	if l.n, err = awsengine.CreateLocal(ctx, l.db, l.queues, o.Prefix); err != nil {
+	if l.n, err = CreateLocal(ctx, l.db, l.queues, o.Prefix); err != nil {
 		return nil, err
 	}
-	copies, err := awsengine.CreateLocal(ctx, l.db, l.queues, o.Prefix+"-weighed")
+	copies, err := CreateLocal(ctx, l.db, l.queues, o.Prefix+"-weighed")
 	if err != nil {
 		return nil, err
 	}
-	if l.e, err = awsengine.Open(l.db, l.queues, awsengine.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
+	if l.e, err = Open(l.db, l.queues, awsengine.Options{Names: l.n, Visibility: loadVisibility}); err != nil {
 		return nil, err
 	}
 	defer l.e.Close()

@@ -1,4 +1,4 @@
-package awsengine
+package load
 
 import (
 	"context"
@@ -9,12 +9,15 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/engine/awsengine"
 )
 
-// CreateLocal makes tables and queues, named after a prefix, for development
-// and tests; what is there already is left. Deployments make theirs by infra/.
-func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (Names, error) {
-	n := Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
+// CreateLocal makes tables and queues, named after a prefix; what is there already
+// is left. Deployments make theirs by infra/.
+func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, prefix string) (awsengine.Names, error) {
+	n := awsengine.Names{Jobs: prefix + "-jobs", Runs: prefix + "-runs", State: prefix + "-state"}
 	attr := func(name string, kind types.ScalarAttributeType) types.AttributeDefinition {
 		return types.AttributeDefinition{AttributeName: &name, AttributeType: kind}
 	}
@@ -48,4 +51,13 @@ func CreateLocal(ctx context.Context, db *dynamodb.Client, queues *sqs.Client, p
 		*q.url = aws.ToString(out.QueueUrl)
 	}
 	return n, nil
+}
+
+// Open makes an engine over tables and queues.
+func Open(db awsengine.DynamoDB, queues awsengine.SQS, o awsengine.Options) (*engine.Engine, error) {
+	s, err := awsengine.New(db, queues, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.Engine(), nil
 }
