@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"unicode/utf8"
 
@@ -13,13 +14,14 @@ import (
 // as the library, and for a fleet that is seconds.
 type jsonText struct {
 	text         string
-	at           int
-	line, column int // of the byte seen
-	seen         int
+	dec          *json.Decoder
+	at           int // where the last token ends
+	seen         int // the byte whose place line and column are
+	line, column int
 }
 
-// next is the token up to a byte after space and separators.
-func (j *jsonText) next() (tk *token.Token, c byte) {
+// token is the next token, and where it begins.
+func (j *jsonText) token() (json.Token, *token.Token) {
 	j.at += len(j.text[j.at:]) - len(strings.TrimLeft(j.text[j.at:], " \t\r\n,:"))
 	passed := j.text[j.seen:j.at]
 	if i := strings.LastIndexByte(passed, '\n'); i >= 0 {
@@ -27,73 +29,49 @@ func (j *jsonText) next() (tk *token.Token, c byte) {
 	}
 	j.column += utf8.RuneCountInString(passed)
 	j.seen = j.at
-	return &token.Token{Position: &token.Position{Line: j.line, Column: j.column}}, j.text[j.at]
+	t, _ := j.dec.Token()
+	j.at = int(j.dec.InputOffset())
+	return t, &token.Token{Value: fmt.Sprint(t), Position: &token.Position{Line: j.line, Column: j.column}}
 }
 
-var noComment = &ast.BaseNode{}
-
-// value is the next value; false where it is nested too deep.
-func (j *jsonText) value(depth int) (ast.Node, bool) {
-	if depth > maxFlow {
-		return nil, false
-	}
-	tk, c := j.next()
-	switch c {
-	case '{':
-		m := &ast.MappingNode{BaseNode: noComment, Start: tk, IsFlowStyle: true}
-		for j.at++; ; {
-			if _, c := j.next(); c == '}' {
-				j.at++
-				return m, true
-			}
-			key, _ := j.value(depth)
-			v, ok := j.value(depth + 1)
-			if !ok {
-				return nil, false
-			}
-			m.Values = append(m.Values, &ast.MappingValueNode{BaseNode: noComment, Key: key.(*ast.StringNode), Value: v})
+// value is the next value; nil where it is nested too deep.
+func (j *jsonText) value(depth int) ast.Node {
+	base := &ast.BaseNode{}
+	t, tk := j.token()
+	switch t := t.(type) {
+	case string:
+		tk.Type = token.DoubleQuoteType
+		return &ast.StringNode{BaseNode: base, Token: tk, Value: t}
+	case bool:
+		return &ast.BoolNode{BaseNode: base, Token: tk, Value: t}
+	case json.Number:
+		if strings.ContainsAny(tk.Value, ".eE") {
+			return &ast.FloatNode{BaseNode: base, Token: tk}
 		}
-	case '[':
-		list := &ast.SequenceNode{BaseNode: noComment, Start: tk, IsFlowStyle: true}
-		for j.at++; ; {
-			if _, c := j.next(); c == ']' {
-				j.at++
-				return list, true
-			}
-			v, ok := j.value(depth + 1)
-			if !ok {
-				return nil, false
-			}
+		return &ast.IntegerNode{BaseNode: base, Token: tk}
+	case nil:
+		return &ast.NullNode{BaseNode: base, Token: tk}
+	}
+	m := &ast.MappingNode{BaseNode: base, Start: tk, IsFlowStyle: true}
+	list := &ast.SequenceNode{BaseNode: base, Start: tk, IsFlowStyle: true}
+	for j.dec.More() {
+		var key ast.MapKeyNode
+		if t == json.Delim('{') {
+			key = j.value(depth).(ast.MapKeyNode)
+		}
+		v := j.value(depth + 1)
+		if v == nil || depth == maxFlow {
+			return nil
+		}
+		if key == nil {
 			list.Values = append(list.Values, v)
+		} else {
+			m.Values = append(m.Values, &ast.MappingValueNode{BaseNode: base, Key: key, Value: v})
 		}
-	case '"':
-		end := j.at + 1
-		for ; j.text[end] != '"'; end++ {
-			if j.text[end] == '\\' {
-				end++
-			}
-		}
-		raw := j.text[j.at : end+1]
-		j.at, tk.Type, tk.Value = end+1, token.DoubleQuoteType, raw[1:len(raw)-1]
-		if strings.Contains(raw, `\`) {
-			if json.Unmarshal([]byte(raw), &tk.Value) != nil {
-				return nil, false
-			}
-		}
-		return &ast.StringNode{BaseNode: noComment, Token: tk, Value: tk.Value}, true
 	}
-	end := len(j.text)
-	if i := strings.IndexAny(j.text[j.at:], " \t\r\n,]}"); i >= 0 {
-		end = j.at + i
+	j.token() // its end
+	if t == json.Delim('{') {
+		return m
 	}
-	tk.Value, j.at = j.text[j.at:end], end
-	switch {
-	case tk.Value == "null":
-		return &ast.NullNode{BaseNode: noComment, Token: tk}, true
-	case c == 't' || c == 'f':
-		return &ast.BoolNode{BaseNode: noComment, Token: tk, Value: c == 't'}, true
-	case strings.ContainsAny(tk.Value, ".eE"):
-		return &ast.FloatNode{BaseNode: noComment, Token: tk}, true
-	}
-	return &ast.IntegerNode{BaseNode: noComment, Token: tk}, true
+	return list
 }

@@ -19,7 +19,7 @@ import (
 // Parse reads one file: one YAML document, or several between lines ---. Its
 // error is Errors; the name is only for messages.
 func Parse(name string, data []byte, o Options) (*Document, error) {
-	l := &loader{o: o}
+	l := &loader{o: o, apps: map[string]int{}, jobs: map[string]int{}}
 	l.file(name, data, o)
 	return l.done()
 }
@@ -29,7 +29,7 @@ func Parse(name string, data []byte, o Options) (*Document, error) {
 // joins them: one set (files that name none take that of the others), and each
 // app and job once. `defaults` count for their own file. Its error is Errors.
 func Load(paths []string, stdin io.Reader, o Options) (*Document, error) {
-	l := &loader{o: o}
+	l := &loader{o: o, apps: map[string]int{}, jobs: map[string]int{}}
 	used := map[string]bool{}
 	for _, path := range paths {
 		if path == "-" {
@@ -222,9 +222,6 @@ func (l *loader) addApp(b *builder, app object, path string) {
 	if spec.Name == "" {
 		return
 	}
-	if l.apps == nil {
-		l.apps = map[string]int{}
-	}
 	if i, twice := l.apps[spec.Name]; twice {
 		b.errorf(b.places[path+".name"], path+".name", "app %q is there already, at %s", cutText(spec.Name), l.doc.Apps[i].Pos)
 		return
@@ -238,9 +235,6 @@ func (l *loader) addApp(b *builder, app object, path string) {
 func (l *loader) addJob(b *builder, job object, path string) {
 	spec, at := b.job(job, path), b.places[path]
 	if spec.Def.App != "" && spec.Def.Name != "" {
-		if l.jobs == nil {
-			l.jobs = map[string]int{}
-		}
 		name := spec.Def.App + "/" + spec.Def.Name
 		if i, twice := l.jobs[name]; twice {
 			b.errorf(b.places[path+".name"], path+".name", "job %q is there already, at %s", cutText(name), l.doc.Jobs[i].Pos)

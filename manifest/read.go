@@ -75,8 +75,9 @@ func parse(p piece) (body ast.Node, err *Error) {
 			"begin the next with the lines --- and version: 1, or use several files", len(p.text)>>20, MaxDocument>>20)
 	}
 	if json.Valid([]byte(p.text)) {
-		j := jsonText{text: p.text, line: p.line + 1, column: 1}
-		if body, ok := j.value(0); ok {
+		j := jsonText{text: p.text, dec: json.NewDecoder(strings.NewReader(p.text)), line: p.line + 1, column: 1}
+		j.dec.UseNumber()
+		if body = j.value(0); body != nil {
 			return body, nil
 		}
 	}
