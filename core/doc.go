@@ -25,8 +25,9 @@
 //  8. The journal says which runs were accepted or are unconfirmed. It is
 //     stored before the message is acked.
 //  9. The executor calls back: wirehttp.NewHandler takes the bytes,
-//     callback.Callback.Callback translates them, and finish.Finish.End closes
-//     the run together with what its end owes, such as a retry.
+//     callback.Translate makes the end of a run of each item,
+//     callback.Callback.Callback asks whether its caller may end that run, and
+//     finish.Finish.End closes it together with what its end owes, such as a retry.
 //  10. finish.Finish.Mend makes what is owed, again if need be;
 //     finish.Finish.ChainEnded makes the next fire of a fixed delay.
 //  11. finish.Watchdog.Pass reads the journals later: what is lost is closed,

@@ -29,15 +29,6 @@ type Registration struct {
 	Address string // a base URL, verbatim: a removal is matched by the exact text
 }
 
-// A Result is the end of one run. Duplicates come, in one batch and later.
-type Result struct {
-	LogID   int64 // > 0
-	LogTime int64 // ms; 0 if unknown
-	Code    int   // > 0; wire.CodeSuccess, CodeFailure, CodeTimeout, or the handler's own
-	Msg     string
-	Data    string // as it came
-}
-
 // Registry keeps the addresses of apps. Both methods return nil only when the
 // change is stored; both are repeated every 20 to 30 s, so they must be cheap.
 // A removal of what is not there succeeds.
@@ -49,9 +40,9 @@ type Registry interface {
 // Callbacks takes the ends of runs. It gives nil, or one error for each item
 // of the batch, in order; nil for an item means that it is stored or never
 // needs to be sent again (unknown, or closed before). One error makes the
-// executor keep and repeat the whole batch.
+// executor keep and repeat the whole batch. Duplicates come, in one batch and later.
 type Callbacks interface {
-	Callback(ctx context.Context, c Caller, batch []Result) (perItem []error)
+	Callback(ctx context.Context, c Caller, batch []wire.CallbackItem) (perItem []error)
 }
 
 // Ports are what the handler needs. Both must be set.
@@ -249,9 +240,9 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 	if len(cb.Items) == 0 {
 		return msg, nil
 	}
-	batch := make([]Result, len(cb.Items))
-	for i, it := range cb.Items {
-		batch[i] = Result{LogID: it.LogID, LogTime: it.LogTime, Code: it.Code, Msg: wire.CutMessage(it.Msg), Data: it.Data}
+	batch := cb.Items
+	for i := range batch {
+		batch[i].Msg = wire.CutMessage(batch[i].Msg)
 	}
 	errs := h.ports.Callbacks.Callback(ctx, c, batch)
 	if len(errs) != 0 && len(errs) != len(batch) {

@@ -22,7 +22,7 @@ type ports struct {
 	caller  Caller
 	added   []Registration
 	removed []Registration
-	batch   []Result
+	batch   []wire.CallbackItem
 	err     error
 	perItem func(n int) []error
 }
@@ -39,7 +39,7 @@ func (p *ports) Remove(_ context.Context, c Caller, r Registration) error {
 	return p.err
 }
 
-func (p *ports) Callback(_ context.Context, c Caller, batch []Result) []error {
+func (p *ports) Callback(_ context.Context, c Caller, batch []wire.CallbackItem) []error {
 	p.caller = c
 	p.batch = append(p.batch, batch...)
 	if p.perItem != nil {
@@ -166,7 +166,7 @@ func TestCallbackReachesThePort(t *testing.T) {
 		if code, msg := ask(t, h, "POST", "/xxl-job-admin/api/callback", c.body, c.header...); code != 200 || msg != "" {
 			t.Errorf("%s: %d %q", c.body, code, msg)
 		}
-		if d := cmp.Diff([]Result{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}, p.batch); d != "" || p.caller.Dialect != c.dialect {
+		if d := cmp.Diff([]wire.CallbackItem{{LogID: 7, LogTime: 5, Code: 200, Msg: "ok"}}, p.batch); d != "" || p.caller.Dialect != c.dialect {
 			t.Errorf("%s: dialect %v, batch:\n%s", c.body, p.caller.Dialect, d)
 		}
 	}

@@ -1,6 +1,6 @@
 // Package callback takes what executors report: how runs ended. It translates
-// the codes and texts of the wire into ends of runs; package finish writes them
-// down.
+// the codes and texts of the wire into ends of runs, and lets in those whose
+// reporter may end the run; package finish writes them down.
 package callback
 
 import (
@@ -63,16 +63,7 @@ type Caller struct {
 	Proven bool // it has proven by other means (a signature) that it may report
 }
 
-// Result is how a run ended, as it stands on the wire.
-type Result struct {
-	LogID   int64
-	Code    int // 200 success, 502 timed out, all else failed
-	Message string
-	Data    string // for the runs that follow
-	LogTime int64  // trigger time as the executor echoes it; not used
-}
-
-// The codes of the wire.
+// The codes of the wire; all else is a failure.
 const (
 	CodeSuccess  = 200
 	CodeTimedOut = 502
@@ -81,10 +72,10 @@ const (
 // Batch is how many results are worked on at a time.
 const Batch = 500
 
-// Callback writes down results; an error for each, nil when it is stored. One
+// Callback writes down results, as Translate makes them; an error for each, nil when it is stored. One
 // of core.CodeNotFound is about a run that is unknown: the executor need not
 // report it again. A run that is closed already is no error.
-func (c *Callback) Callback(ctx context.Context, from Caller, results []Result) []error {
+func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	for start := 0; start < len(results); start += Batch {
 		end := min(start+Batch, len(results))
@@ -93,24 +84,23 @@ func (c *Callback) Callback(ctx context.Context, from Caller, results []Result) 
 	return errs
 }
 
-func (c *Callback) batch(ctx context.Context, from Caller, results []Result, errs []error) {
+func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Result, errs []error) {
 	ids := make([]core.RunID, 0, len(results))
 	first := make(map[core.RunID]int, len(results)) // a run named twice is ended by the first
 	for i, r := range results {
-		id := core.RunID(r.LogID)
-		if !id.Valid() {
-			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", r.LogID)
+		if !r.Run.Valid() {
+			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", r.Run)
 			continue
 		}
-		if _, again := first[id]; !again {
-			first[id] = i
-			ids = append(ids, id)
+		if _, again := first[r.Run]; !again {
+			first[r.Run] = i
+			ids = append(ids, r.Run)
 		}
 	}
 	ids = c.blind(ctx, from, results, ids, first, errs)
 	c.judge(ctx, from, results, ids, first, errs)
 	for i, r := range results {
-		if k, ok := first[core.RunID(r.LogID)]; ok && k != i {
+		if k, ok := first[r.Run]; ok && k != i {
 			errs[i] = errs[k]
 		}
 	}
@@ -120,13 +110,12 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []Result, err
 // known, and whose caller has its token. It answers the others, and what was
 // refused: why, reading tells. That a job's runs are of the app is a condition of
 // the write, for a job may have moved since.
-func (c *Callback) blind(ctx context.Context, from Caller, results []Result, ids []core.RunID, first map[core.RunID]int, errs []error) (others []core.RunID) {
-	now := c.o.Now()
-	may := c.proves(ctx, from, ids, now)
+func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int, errs []error) (others []core.RunID) {
+	may := c.proves(ctx, from, ids, c.o.Now())
 	var ends []finish.Result
 	for _, id := range ids {
 		app, ok := may[id.Job()]
-		end := Translate(results[first[id]], now)
+		end := results[first[id]]
 		if end.App = app; !ok || end.State != core.Succeeded {
 			others = append(others, id)
 			continue
@@ -147,7 +136,7 @@ func (c *Callback) blind(ctx context.Context, from Caller, results []Result, ids
 }
 
 // judge reads the runs of results, and ends those that their caller may end.
-func (c *Callback) judge(ctx context.Context, from Caller, results []Result, ids []core.RunID, first map[core.RunID]int, errs []error) {
+func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int, errs []error) {
 	if len(ids) == 0 {
 		return
 	}
@@ -161,7 +150,6 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []Result, ids
 	}
 	apps, appsErr := c.apps(ctx, from, runs)
 
-	now := c.o.Now()
 	ends := make([]finish.Result, 0, len(ids))
 	for _, id := range ids {
 		i := first[id]
@@ -173,7 +161,7 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []Result, ids
 			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
 		default:
 			if errs[i] = c.permit(from, &run, apps, appsErr); errs[i] == nil {
-				end := Translate(results[i], now)
+				end := results[i]
 				end.Seen = &run
 				ends = append(ends, end)
 			}
@@ -244,16 +232,17 @@ func sameToken(a, b string) bool {
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
 }
 
-// Translate makes the end of a run of what the wire said of it. What a recorded
-// kill makes of it is for finish to say, which reads the run.
-func Translate(r Result, now time.Time) finish.Result {
-	end := finish.Result{Run: core.RunID(r.LogID), Code: r.Code, Message: cut(r.Message), Data: r.Data, At: now}
-	if len(r.Data) > core.DataMax {
+// Translate makes the end of a run of what the wire said of it at now; data is for
+// the runs that follow. What a recorded kill makes of it is for finish to say, which
+// reads the run.
+func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
+	end := finish.Result{Run: run, Code: code, Message: cut(message), Data: data, At: now}
+	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""
-		end.Message = cut(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(r.Data), core.DataMax, r.Message))
+		end.Message = cut(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data), core.DataMax, message))
 	}
-	switch r.Code {
+	switch code {
 	case CodeSuccess:
 		end.State = core.Succeeded // also after a kill: it had ended before
 		return end
@@ -262,7 +251,7 @@ func Translate(r Result, now time.Time) finish.Result {
 		return end
 	}
 	end.State, end.Reason = core.Failed, core.ReasonHandler
-	text := strings.ToLower(r.Message)
+	text := strings.ToLower(message)
 	if !killedText(text) {
 		return end
 	}

@@ -44,20 +44,20 @@ func TestTranslate(t *testing.T) {
 		{500, "web container destroy and kill the job. [job running, killed]", core.Failed, core.ReasonCrashed, false},
 		{500, "excutor idel times over limit. [job not executed, in the job queue, killed.]", core.Failed, core.ReasonCrashed, false},
 	} {
-		got := callback.Translate(callback.Result{LogID: 1 << 33, Code: c.code, Message: c.message}, now)
+		got := callback.Translate(1<<33, c.code, c.message, "", now)
 		if got.State != c.state || got.Reason != c.reason || got.Killed != c.killed || got.Code != c.code || got.Run != 1<<33 || !got.At.Equal(now) {
 			t.Errorf("%d %q: %+v", c.code, c.message, got)
 		}
 	}
 	for _, n := range []int{0, 1, core.DataMax, core.DataMax + 1} {
-		got := callback.Translate(callback.Result{Code: 200, Message: "done", Data: strings.Repeat("d", n)}, now)
+		got := callback.Translate(1, 200, "done", strings.Repeat("d", n), now)
 		dropped := n > core.DataMax
 		if len(got.Data) != n && !dropped || dropped && got.Data != "" || strings.Contains(got.Message, "4097 bytes of data") != dropped || !strings.HasSuffix(got.Message, "done") {
 			t.Errorf("data of %d bytes: %d are kept, and the message is %q", n, len(got.Data), got.Message)
 		}
 	}
 	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax, "a\xffb": 3} {
-		got := callback.Translate(callback.Result{Code: 500, Message: text}, now).Message
+		got := callback.Translate(1, 500, text, "", now).Message
 		if utf8.RuneCountInString(got) != want || !utf8.ValidString(got) {
 			t.Errorf("%d characters of %.10q, want %d", utf8.RuneCountInString(got), text, want)
 		}
@@ -92,6 +92,9 @@ func start(e *engine.Engine, o callback.Options) *callback.Callback {
 	return callback.New(e.Manage, end, o)
 }
 
+// ended is what a run says of its end without any words.
+func ended(run core.RunID, code int) finish.Result { return callback.Translate(run, code, "", "", now) }
+
 func code(err error) core.Code {
 	if err == nil {
 		return ""
@@ -103,9 +106,9 @@ func TestCallback(t *testing.T) {
 	e, ids := open(t, 4)
 	c := start(e, callback.Options{})
 	shop := callback.Caller{Token: "secret"}
-	results := []callback.Result{
-		{LogID: int64(ids[0]), Code: 200}, {LogID: 7, Code: 200}, {LogID: -1, Code: 200}, {LogID: int64(ids[0]), Code: 500},
-		{LogID: int64(core.NumberedRun(7, 99)), Code: 200}, {LogID: int64(ids[1]), Code: 500, Message: "bad"},
+	results := []finish.Result{
+		ended(ids[0], 200), ended(7, 200), ended(-1, 200), ended(ids[0], 500),
+		ended(core.NumberedRun(7, 99), 200), callback.Translate(ids[1], 500, "bad", "", now),
 	}
 	want := []core.Code{"", core.CodeNotFound, core.CodeNotFound, "", core.CodeNotFound, ""}
 	for round := range 2 { // a second report of a closed run is well
@@ -121,12 +124,12 @@ func TestCallback(t *testing.T) {
 	}
 	for name, from := range map[string]callback.Caller{"wrong token": {Token: "x"}, "none": {}, "of another app": {Token: "other"},
 		"of another app, named": {App: "pay", Token: "other"}, "named wrong": {App: "pay", Token: "secret"}, "proven for another": {App: "pay", Proven: true}} {
-		if err := c.Callback(ctx, from, []callback.Result{{LogID: int64(ids[2]), Code: 200}})[0]; code(err) != core.CodeUnauthorized {
+		if err := c.Callback(ctx, from, []finish.Result{ended(ids[2], 200)})[0]; code(err) != core.CodeUnauthorized {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	for i, from := range []callback.Caller{{App: "shop", Token: "secret"}, {Proven: true}} {
-		if err := c.Callback(ctx, from, []callback.Result{{LogID: int64(ids[2+i]), Code: 200}})[0]; err != nil {
+		if err := c.Callback(ctx, from, []finish.Result{ended(ids[2+i], 200)})[0]; err != nil {
 			t.Errorf("%+v: %v", from, err)
 		}
 	}
@@ -139,7 +142,7 @@ func TestAppWithoutToken(t *testing.T) {
 	e, _ := open(t, 0)
 	id := core.NumberedRun(9, 1)
 	e.Finish.Create(ctx, []core.Run{{ID: id, App: "open", State: core.Running, Owner: "me", Attempt: 1, First: id}})
-	report := []callback.Result{{LogID: int64(id), Code: 200}}
+	report := []finish.Result{ended(id, 200)}
 	if err := start(e, callback.Options{}).Callback(ctx, callback.Caller{}, report)[0]; code(err) != core.CodeUnauthorized {
 		t.Errorf("%v", err)
 	}
@@ -151,9 +154,9 @@ func TestAppWithoutToken(t *testing.T) {
 // A backlog of thousands in one body is taken in parts.
 func TestBacklog(t *testing.T) {
 	e, ids := open(t, 3000)
-	results := make([]callback.Result, len(ids))
+	results := make([]finish.Result, len(ids))
 	for i, id := range ids {
-		results[i] = callback.Result{LogID: int64(id), Code: 200}
+		results[i] = ended(id, 200)
 	}
 	for i, err := range start(e, callback.Options{}).Callback(ctx, callback.Caller{Token: "secret"}, results) {
 		if err != nil {
@@ -180,7 +183,7 @@ func TestUnread(t *testing.T) {
 	e, ids := open(t, 1)
 	for _, s := range []failing{{Store: e.Manage, err: core.ErrThrottled}, {Store: e.Manage, unread: true}} {
 		c := callback.New(s, nil, callback.Options{})
-		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []callback.Result{{LogID: int64(ids[0]), Code: 200}})[0]; code(err) != core.CodeUnavailable {
+		if err := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 200)})[0]; code(err) != core.CodeUnavailable {
 			t.Errorf("%v", err)
 		}
 	}

@@ -56,7 +56,7 @@ func (d *door) report(what, token string, with int, want core.Code) (runs, apps 
 		d.ids = d.ids[1:]
 	}
 	before := *d.store
-	if err := d.c.Callback(ctx, callback.Caller{Token: token}, []callback.Result{{LogID: int64(id), Code: with}})[0]; code(err) != want {
+	if err := d.c.Callback(ctx, callback.Caller{Token: token}, []finish.Result{ended(id, with)})[0]; code(err) != want {
 		d.t.Errorf("%s: %v, want %q", what, err, want)
 	}
 	found, _, err := d.e.Manage.Runs(ctx, []core.RunID{id})

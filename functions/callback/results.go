@@ -153,7 +153,7 @@ func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) 
 	if json.Unmarshal(r.ResponsePayload, &sdk) == nil && sdk.LogID != nil && sdk.Code != nil {
 		switch *sdk.LogID {
 		case strconv.FormatInt(int64(id), 10):
-			return callback.Translate(callback.Result{LogID: int64(id), Code: *sdk.Code, Message: sdk.Message, Data: sdk.Data}, now), nil
+			return callback.Translate(id, *sdk.Code, sdk.Message, sdk.Data, now), nil
 		case "0":
 			return finish.Result{}, errNothing
 		}

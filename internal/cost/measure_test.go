@@ -51,7 +51,7 @@ type deployment struct {
 	mu        sync.Mutex
 	of        map[string]*invoked // by function
 	to        int                 // sends
-	waiting   []callback.Result
+	waiting   []finish.Result
 	reporting bool
 }
 
@@ -88,19 +88,18 @@ func (d *deployment) Send(ctx context.Context, s dispatch.Shipment) dispatch.Ans
 	d.mu.Lock()
 	d.to++
 	d.mu.Unlock()
-	id := int64(s.Run.ID)
 	d.busy.Go(func() {
 		time.Sleep(runTakes)
-		if result := (callback.Result{LogID: id, Code: 200}); d.gathers {
+		if result := (finish.Result{Run: s.Run.ID, State: core.Succeeded, Code: 200}); d.gathers {
 			d.gather(result)
 		} else {
-			d.callback([]callback.Result{result})
+			d.callback([]finish.Result{result})
 		}
 	})
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: executorTakes}
 }
 
-func (d *deployment) callback(results []callback.Result) {
+func (d *deployment) callback(results []finish.Result) {
 	d.invoke("callback", func() {
 		for _, err := range d.ends.Callback(context.Background(), callback.Caller{Token: token}, results) {
 			if err != nil {
@@ -111,7 +110,7 @@ func (d *deployment) callback(results []callback.Result) {
 }
 
 // gather reports a result, and all that came while one is being reported.
-func (d *deployment) gather(result callback.Result) {
+func (d *deployment) gather(result finish.Result) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.waiting = append(d.waiting, result); d.reporting {

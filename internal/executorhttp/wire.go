@@ -10,9 +10,11 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
@@ -78,7 +80,7 @@ func (w wireRegistry) Remove(ctx context.Context, c wirehttp.Caller, r wirehttp.
 // answered as stored, for sending it again would not help.
 type wireCallbacks struct{ call *callback.Callback }
 
-func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wirehttp.Result) []error {
+func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) []error {
 	if w.call == nil {
 		errs := make([]error, len(batch))
 		for i := range errs {
@@ -86,9 +88,9 @@ func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []
 		}
 		return errs
 	}
-	results := make([]callback.Result, len(batch))
+	results, now := make([]finish.Result, len(batch)), time.Now()
 	for i, r := range batch {
-		results[i] = callback.Result{LogID: r.LogID, Code: r.Code, Message: r.Msg, Data: r.Data, LogTime: r.LogTime}
+		results[i] = callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, now)
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
 	for i, err := range errs {

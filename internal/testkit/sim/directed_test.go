@@ -11,12 +11,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/wire"
 )
 
 // The nasty cases, one at a time. Each world has no fault but its own; what
@@ -146,7 +146,7 @@ func TestCallbackBeforeTheAnswer(t *testing.T) {
 	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"),
 		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200})
+			w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
 			w.sleep(bg, 2*time.Second)
 			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed}, true
 		}})
@@ -165,7 +165,7 @@ func TestCallbackBeforeTheAnswerOfTheTakeOver(t *testing.T) {
 			f := max(kill(c), lose(c))
 			if f == Lost {
 				c.in.p.w.after(500*time.Millisecond, func() {
-					c.in.p.w.report(callback.Result{LogID: int64(core.NumberedRun(1, 1)), Code: 200})
+					c.in.p.w.report(wire.CallbackItem{LogID: int64(core.NumberedRun(1, 1)), Code: 200})
 				})
 			}
 			return f
@@ -182,7 +182,7 @@ func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 	if sh.Run.Attempt == 1 {
 		code = 500
 	}
-	w.after(time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: code}) })
+	w.after(time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: code}) })
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
@@ -354,7 +354,7 @@ func TestFixedDelayWhoseAdvanceIsLost(t *testing.T) {
 		},
 		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(12*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			w.after(12*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 		}})
 	if n := r.Counts["state succeeded"]; n < 4 {
@@ -382,7 +382,7 @@ func TestFixedDelayEndsAtOneInstant(t *testing.T) {
 		},
 		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(50*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			w.after(50*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 		}})
 	if n := r.Counts["state succeeded"]; n < 3 {
@@ -464,7 +464,7 @@ func TestLateCloseOfALostOwner(t *testing.T) {
 				return dispatch.Answer{Kind: dispatch.AnswerRefused}, true
 			}
 			w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
-			w.after(20*time.Second, func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			w.after(20*time.Second, func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 		}})
 	r.want(t, "take-over", 1)

@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
 )
 
 // executors are the fake executors of all apps, and the network to them.
@@ -122,7 +123,7 @@ func (x *executors) endAll(address string, job core.JobID, why string) {
 	x.mu.Unlock()
 	for _, id := range ended {
 		x.w.truth.done(id)
-		x.w.report(callback.Result{LogID: int64(id), Code: 500, Message: why})
+		x.w.report(wire.CallbackItem{LogID: int64(id), Code: 500, Msg: why})
 	}
 }
 
@@ -250,7 +251,7 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		case n == 1:
 			return finished(dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: 202}) // nor here
 		case n == 2:
-			w.after(d.between(0, time.Minute), func() { w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200}) })
+			w.after(d.between(0, time.Minute), func() { w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}) })
 			return finished(dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: 202})
 		}
 		return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200})
@@ -259,12 +260,12 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	if d.chance(0.05) {
 		took = d.between(2*time.Second, 12*time.Second)
 	}
-	result := callback.Result{LogID: int64(t.run), Code: 200}
+	result := wire.CallbackItem{LogID: int64(t.run), Code: 200}
 	if d.chance(w.cfg.Failing) {
-		result.Code, result.Message = 500, "handler failed"
+		result.Code, result.Msg = 500, "handler failed"
 	}
 	if limit := sh.Job.Def.Timeout; limit > 0 && took > limit {
-		took, result.Code, result.Message = limit, callback.CodeTimedOut, "timed out"
+		took, result.Code, result.Msg = limit, callback.CodeTimedOut, "timed out"
 	}
 	never := odd && d.chance(0.01*r)
 	if never { // it restarts in the middle of it, and forgets

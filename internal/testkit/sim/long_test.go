@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/wire"
 )
 
 const day = 24 * time.Hour
@@ -45,7 +45,7 @@ func TestRunOpenForAMonth(t *testing.T) {
 				t := w.execs.takes(sh)
 				w.after(30*day, func() {
 					if w.execs.end(w.execs.at[sh.Address], t); sh.Job.Def.Name == "one" {
-						w.report(callback.Result{LogID: int64(sh.Run.ID), Code: 200})
+						w.report(wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200})
 					}
 				})
 				return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true

@@ -34,6 +34,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
+	"github.com/tickring/tickring/wire"
 )
 
 // maxStep is by how far the clock of a machine is set.
@@ -540,14 +541,14 @@ func (w *World) checks(in *incarnation, d *finish.Watchdog) {
 
 // report brings the end of a run to a callback server, again and again until
 // it is taken, as executors do.
-func (w *World) report(r callback.Result) {
+func (w *World) report(r wire.CallbackItem) {
 	id := core.RunID(r.LogID)
 	d := w.dice("report " + id.String())
-	if r.Message == "" && d.chance(0.15) {
-		r.Message = strings.Repeat("long ", 100) // an engine may keep it elsewhere
+	if r.Msg == "" && d.chance(0.15) {
+		r.Msg = strings.Repeat("long ", 100) // an engine may keep it elsewhere
 	}
 	r.Data = "of " + id.String()
-	w.truth.reports(id, strings.Contains(r.Message, "killed]"))
+	w.truth.reports(id, strings.Contains(r.Msg, "killed]"))
 	w.mu.Lock()
 	w.calls[id]++
 	w.mu.Unlock()
@@ -583,7 +584,7 @@ func (w *World) calling(id core.RunID) bool {
 
 // callback is one request to a callback server; answered is false when the
 // server died or hung under it.
-func (w *World) callback(p *process, r callback.Result) (err error, answered bool) {
+func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered bool) {
 	in := p.living()
 	if in == nil {
 		return nil, false
@@ -593,7 +594,7 @@ func (w *World) callback(p *process, r callback.Result) (err error, answered boo
 		ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 		defer cancel()
 		c := in.assembly().Callback(callback.Options{})
-		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []callback.Result{r})[0]
+		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []finish.Result{callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, p.now())})[0]
 	})
 	t := time.NewTimer(12 * time.Second)
 	defer t.Stop()
