@@ -1,10 +1,13 @@
 package api_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -31,6 +34,7 @@ type slow struct {
 	people.Store
 	takes time.Duration
 	calls atomic.Int64
+	bad   core.JobID // cannot be read
 }
 
 func (s *slow) wait() {
@@ -40,7 +44,13 @@ func (s *slow) wait() {
 
 func (s *slow) ListJobs(ctx context.Context, app string, after core.JobID, limit int) ([]core.Job, core.JobID, error) {
 	s.wait()
-	return s.Store.ListJobs(ctx, app, after, limit)
+	list, next, err := s.Store.ListJobs(ctx, app, after, limit)
+	var bad core.Unreadable
+	if i := slices.IndexFunc(list, func(j core.Job) bool { return j.Def.ID == s.bad }); i >= 0 {
+		list = slices.Delete(list, i, i+1)
+		bad.Add(s.bad, errors.New("no JSON"))
+	}
+	return list, next, cmp.Or(err, bad.Err())
 }
 
 func (s *slow) ListTombstones(ctx context.Context, after core.JobID, limit int) ([]core.Tombstone, error) {

@@ -1,7 +1,9 @@
 package api
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -45,6 +47,9 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		if params.Last {
 			out.Jobs[i].Last = lastOf(page.Last[i], j)
 		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
+		out.Failed = append(out.Failed, UnreadableJob{Number: int32(id), Message: page.Failed[id].Error()})
 	}
 	s.write(w, http.StatusOK, out)
 }

@@ -264,3 +264,15 @@ func TestApplyIsBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableJobIsNamed: the page names it with the reason, and has the others.
+func TestUnreadableJobIsNamed(t *testing.T) {
+	inFleet(t, 3, 0, func(f *fleet) {
+		f.slow.bad = 2
+		var page api.JobPage
+		f.h("GET", "/v1/jobs", "", &page)
+		if want := []api.UnreadableJob{{Number: 2, Message: "no JSON"}}; !slices.Equal(page.Failed, want) || len(page.Jobs) != 2 {
+			t.Errorf("%d jobs, failed %+v", len(page.Jobs), page.Failed)
+		}
+	})
+}

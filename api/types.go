@@ -65,5 +65,6 @@ type (
 	TriggerRequest     = client.TriggerRequest
 	TriggerResult      = client.TriggerResult
 	Try                = client.Try
+	UnreadableJob      = client.UnreadableJob
 	Upcoming           = client.Upcoming
 )

@@ -486,7 +486,9 @@ type JobBase struct {
 
 // JobPage defines model for JobPage.
 type JobPage struct {
-	Jobs []Job `json:"jobs"`
+	// Failed Jobs that are there, whatever was asked for, and are not in jobs, for they cannot be read
+	Failed []UnreadableJob `json:"failed,omitempty,omitzero"`
+	Jobs   []Job           `json:"jobs"`
 
 	// Next after of the next page; left out: there is none
 	Next int32 `json:"next,omitempty,omitzero"`
@@ -1020,6 +1022,13 @@ type Try struct {
 
 	// Request Of a Lambda function that has the run: the ID of the invocation
 	Request string `json:"request,omitempty,omitzero"`
+}
+
+// UnreadableJob defines model for UnreadableJob.
+type UnreadableJob struct {
+	// Message Why it cannot be read
+	Message string `json:"message"`
+	Number  int32  `json:"number"`
 }
 
 // Upcoming defines model for Upcoming.

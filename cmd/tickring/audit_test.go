@@ -174,3 +174,25 @@ func TestPagesAreFollowed(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreadableJobIsTold: get shows the others, names that one with the reason, and fails.
+func TestUnreadableJobIsTold(t *testing.T) {
+	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}}, Failed: []api.UnreadableJob{{Number: 7, Message: "no JSON"}}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}}, "/v1/apps/shop": api.App{Name: "shop"},
+			"/v1/status": api.Status{}}[r.URL.Path])
+	}))
+	defer s.Close()
+	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
+	for _, args := range [][]string{{"get"}, {"get", "shop"}, {"get", "-o", "yaml"}, {"get", "-o", "json"}} {
+		var out, errs bytes.Buffer
+		code := Main(t.Context(), args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+		if code != exitFailed || !strings.Contains(out.String(), "sweep") || errs.String() != "job 7 cannot be read: no JSON\n" {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out.String(), errs.String())
+		}
+		if in := strings.Contains(out.String(), "no JSON"); in != slices.Contains(args, "json") {
+			t.Errorf("%q: %s", args, out.String())
+		}
+	}
+}

@@ -14,11 +14,12 @@ type getCmd struct {
 func (c *getCmd) Run(e *conn) error {
 	var apps []api.App
 	var jobs []api.Job
+	var failed []api.UnreadableJob
 	var err error
 	switch {
 	case c.What == "":
 		if apps, err = e.apps(); err == nil {
-			jobs, err = e.jobs("", e.Output == "text")
+			jobs, failed, err = e.jobs("", e.Output == "text")
 		}
 	case kindOf(c.What) == jobKind:
 		var j api.Job
@@ -33,26 +34,40 @@ func (c *getCmd) Run(e *conn) error {
 		var a api.App
 		if a, err = e.app(c.What); err == nil {
 			apps = []api.App{a}
-			jobs, err = e.jobs(c.What, e.Output == "text")
+			jobs, failed, err = e.jobs(c.What, e.Output == "text")
 		}
 	}
 	if err != nil {
 		return err
 	}
-	switch e.Output {
-	case "json":
+	if err := c.print(e, apps, jobs, failed); err != nil || len(failed) == 0 {
+		return err
+	}
+	for _, f := range failed {
+		e.notef("job %d cannot be read: %s\n", f.Number, oneLine(f.Message))
+	}
+	return exitWith(exitFailed)
+}
+
+func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.UnreadableJob) error {
+	switch {
+	case e.json():
 		if apps == nil {
 			apps = []api.App{}
 		}
-		return e.printJSON(map[string]any{"apps": apps, "jobs": jobs})
-	case "yaml":
+		all := map[string]any{"apps": apps, "jobs": jobs}
+		if len(failed) > 0 {
+			all["failed"] = failed
+		}
+		return e.printJSON(all)
+	case e.Output == "yaml":
 		return e.export(apps, jobs)
-	}
-	if len(jobs) == 0 {
+	case len(jobs) > 0:
+		return e.printJobs(jobs)
+	case len(failed) == 0:
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
-		return nil
 	}
-	return e.printJobs(jobs)
+	return nil
 }
 
 func (e *Env) export(apps []api.App, jobs []api.Job) error {

@@ -116,19 +116,19 @@ func notRun(err error, text string) error {
 	return err
 }
 
-// jobs reads all jobs of an app, or of all.
-func (e *conn) jobs(app string, last bool) ([]api.Job, error) {
-	jobs := []api.Job{}
+// jobs reads all jobs of an app, or of all, and which cannot be read.
+func (e *conn) jobs(app string, last bool) (jobs []api.Job, failed []api.UnreadableJob, err error) {
+	jobs = []api.Job{}
 	params := api.ListJobsParams{App: app, Last: last, Limit: 1000}
-	_, err := pages(e, "", parts.Pages[api.JobPage]{
+	_, err = pages(e, "", parts.Pages[api.JobPage]{
 		Ask: func(string) (api.JobPage, error) { return e.ListJobs(e.Ctx, params) },
 		Add: func(page *api.JobPage) string {
-			jobs, params.After = append(jobs, page.Jobs...), page.Next
+			jobs, failed, params.After = append(jobs, page.Jobs...), append(failed, page.Failed...), page.Next
 			return behind(page.Next)
 		},
 		Told: func() string { return plural(len(jobs), "job") + " read" },
 	})
-	return jobs, err
+	return jobs, failed, err
 }
 
 // behind is the place of a number; 0 is none.

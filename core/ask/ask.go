@@ -110,7 +110,7 @@ func (q *Ask) EachJob(
 				return after, nil
 			}
 		}
-		if after = next; next == 0 || p.Over() {
+		if after = next; next == 0 || p.Over() || len(p.Bad) >= maxMissing {
 			return next, nil
 		}
 	}

@@ -41,7 +41,7 @@ type JobPage struct {
 	Jobs []core.Job
 	Last []*core.Run // of each of Jobs, nil of one that has none; where they were asked for
 	// Failed is the jobs that cannot be read, and why: they are not in Jobs.
-	Failed []string
+	Failed core.Unreadable
 	Next   core.JobID // After of the next page; 0 there is none
 }
 
@@ -246,7 +246,7 @@ func (q *Ask) Jobs(ctx context.Context, f JobFilter) (JobPage, error) {
 	if fit < len(res.Jobs) {
 		res.Jobs, res.Next = res.Jobs[:fit], res.Jobs[fit-1].Def.ID
 	}
-	res.Failed = AtMost(nil, p.Passed(res.Next).Told()...)
+	res.Failed = p.Passed(res.Next)
 	return res, nil
 }
 
