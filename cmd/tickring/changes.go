@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -51,37 +53,29 @@ func (c *changeCmd) Run(e *conn) error {
 
 // changedFields names the fields in which the records of a change differ.
 func changedFields(c *api.Change) string {
-	old, want := map[string]any{}, map[string]any{}
-	if json.Unmarshal(c.Old, &old) != nil || json.Unmarshal(c.New, &want) != nil || c.Verb != core.VerbUpdated {
+	old, want := fields(c.Old), fields(c.New)
+	if old == nil || want == nil || c.Verb != core.VerbUpdated {
 		return ""
 	}
-	var names []string
-	compare := func(a, b map[string]any) {
-		for key := range b {
-			if key != "rev" && key != "revAt" && key != "def" && !equalJSON(a[key], b[key]) && !slices.Contains(names, key) {
-				names = append(names, key)
-			}
-		}
-	}
-	both := func(a, b map[string]any) {
-		compare(a, b)
-		compare(b, a)
-	}
-	both(old, want)
-	a, _ := old["def"].(map[string]any)
-	b, _ := want["def"].(map[string]any)
-	if a != nil && b != nil {
-		both(a, b)
-	}
-	if len(names) == 0 {
+	all := maps.Clone(old)
+	maps.Copy(all, want)
+	maps.DeleteFunc(all, func(key string, _ any) bool {
+		return key == "rev" || key == "revAt" || reflect.DeepEqual(old[key], want[key])
+	})
+	if len(all) == 0 {
 		return ""
 	}
-	slices.Sort(names)
-	return ": " + strings.Join(names, ", ")
+	return ": " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
 }
 
-func equalJSON(a, b any) bool {
-	x, err1 := json.Marshal(a)
-	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && string(x) == string(y)
+// fields are those of a record, and of the definition in it; nil where it is none.
+func fields(record json.RawMessage) map[string]any {
+	var all map[string]any
+	if json.Unmarshal(record, &all) != nil {
+		return nil
+	}
+	def, _ := all["def"].(map[string]any)
+	maps.Copy(all, def)
+	delete(all, "def")
+	return all
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/internal/cost"
 	"github.com/tickring/tickring/manifest"
 )
@@ -21,23 +20,6 @@ type costCmd struct {
 	Canary    bool     `help:"With the canary job, each minute."`
 	Provision bool     `name:"provisioned" help:"With provisioned tables and fires spread over the minute: the capacity that takes, beside the price on demand."`
 	Took      string   `default:"1s" placeholder:"SPAN" help:"How long a run of a fixed delay takes."`
-}
-
-// costed is what cost -o json prints.
-type costed struct {
-	FiresPerMonth     float64     `json:"firesPerMonth"`
-	Idle              []cost.Line `json:"idle"`
-	Jobs              []cost.Line `json:"jobs,omitempty"`
-	IdlePerMonth      float64     `json:"idlePerMonth"`
-	JobsPerMonth      float64     `json:"jobsPerMonth"`
-	DollarsPerMonth   float64     `json:"dollarsPerMonth"`
-	DollarsPerMillion float64     `json:"dollarsPerMillionFires,omitempty"`
-	BehindURL         float64     `json:"dollarsPerMillionFiresBehindFunctionURL,omitempty"`
-
-	// Of provisioned tables.
-	Capacity    []cost.Capacity `json:"capacity,omitempty"`
-	Provisioned string          `json:"provisioned,omitempty"`                    // for the stack
-	OnDemand    float64         `json:"dollarsPerMillionFiresOnDemand,omitempty"` // as they are, not spread
 }
 
 func (c *costCmd) Run(e *Env) error {
@@ -74,43 +56,9 @@ func (c *costCmd) Run(e *Env) error {
 	if c.URL {
 		d = d.FunctionURL()
 	}
-	idle := cost.Idle(d)
-	if c.Canary {
-		canary, err := cost.Canary(d)
-		if err != nil {
-			return err
-		}
-		idle = idle.Plus(canary)
-	}
-	now := time.Now()
-	counts, err := cost.PlayMonth(jobs, now, plan.AWS())
+	res, err := cost.Virginia.Of(jobs, time.Now(), d, c.Canary)
 	if err != nil {
 		return err
-	}
-	if d.Keep, err = cost.Keep(jobs, now); err != nil {
-		return err
-	}
-	p := cost.Virginia
-	var res costed
-	var least cost.Usage
-	if c.Provision {
-		onDemand := d
-		onDemand.Provisioned = false
-		if used := cost.Jobs(counts, onDemand); used.Fires > 0 {
-			res.OnDemand = cost.Sum(p.Bill(used)) / used.Fires * 1e6
-		}
-		if counts, err = cost.PlayMonth(cost.Spread(jobs), now, plan.AWS()); err != nil {
-			return err
-		}
-		res.Capacity, res.Provisioned, least = cost.Provision(counts, d)
-	}
-	used := cost.Jobs(counts, d).Plus(least)
-	res.FiresPerMonth, res.Idle, res.Jobs = used.Fires, p.Bill(idle), p.Bill(used)
-	res.IdlePerMonth, res.JobsPerMonth = cost.Sum(res.Idle), cost.Sum(res.Jobs)
-	res.DollarsPerMonth = res.IdlePerMonth + res.JobsPerMonth
-	if used.Fires > 0 {
-		res.DollarsPerMillion = res.JobsPerMonth / used.Fires * 1e6
-		res.BehindURL = cost.Sum(p.Bill(cost.Jobs(counts, d.FunctionURL()).Plus(least))) / used.Fires * 1e6
 	}
 	return e.show(res, func() {
 		rows := [][]string{{"A MONTH", "AMOUNT", "", "DOLLARS"}}
@@ -124,8 +72,8 @@ func (c *costCmd) Run(e *Env) error {
 			bill(fmt.Sprintf("%d jobs", len(jobs)), res.Jobs)
 		}
 		table(e.Stdout, append(rows, []string{"in all", "", "", cost.Dollars(res.DollarsPerMonth)}))
-		if used.Fires > 0 {
-			e.printf("%s fires a month, %s a million", count(used.Fires), cost.Dollars(res.DollarsPerMillion))
+		if res.FiresPerMonth > 0 {
+			e.printf("%s fires a month, %s a million", count(res.FiresPerMonth), cost.Dollars(res.DollarsPerMillion))
 			if d.HTTPAPI {
 				e.printf(" behind an HTTP API; behind a function URL %s", cost.Dollars(res.BehindURL))
 			}
