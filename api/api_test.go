@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -75,9 +76,12 @@ func (logs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string
 
 func newFixture(t testing.TB) *fixture {
 	f := &fixture{t: t, e: memory.Open(memory.Options{}), log: &bytes.Buffer{}}
-	f.finish = finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()})
 	f.faulty = &faulty{Store: f.e.Manage}
-	m := people.New(f.faulty, f.e.Ring, f.finish, killer{}, people.Options{Plan: plan.Local()})
+	with := *f.e
+	with.Manage = f.faulty
+	a := assembly.New(&with, assembly.Options{Plan: plan.Local()})
+	f.finish = a.Finish
+	m := a.People(killer{}, people.Options{})
 	f.h = api.NewHandler(m, logs{}, api.Options{Token: token, Log: slog.New(slog.NewTextHandler(f.log, nil)),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
 	server := httptest.NewServer(f.h)

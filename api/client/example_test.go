@@ -7,16 +7,15 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 func Example() {
 	e := memory.Open(memory.Options{}) // in place of a server that runs
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
-	m := people.New(e.Manage, e.Ring, end, nil, people.Options{Plan: plan.Local()})
+	m := assembly.New(e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	server := httptest.NewServer(api.NewHandler(m, nil, api.Options{Token: "sesame"}))
 	defer server.Close()
 

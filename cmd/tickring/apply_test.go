@@ -13,10 +13,10 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/api"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -32,8 +32,7 @@ type parted struct {
 
 func newParted(t *testing.T) *parted {
 	p := &parted{t: t, e: memory.Open(memory.Options{})}
-	end := finish.New(p.e.Finish, p.e.Ring, finish.Options{Plan: plan.Local()})
-	h := api.NewHandler(people.New(p.e.Manage, p.e.Ring, end, nil, people.Options{Plan: plan.Local()}), nil, api.Options{Token: "sesame"})
+	h := api.NewHandler(assembly.New(p.e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil, api.Options{Token: "sesame"})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)

@@ -23,7 +23,7 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/restore"
 	"github.com/tickring/tickring/core/ring"
-	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/doctor"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/server"
@@ -123,16 +123,15 @@ func (testKiller) Kill(context.Context, *core.App, string, core.JobID) error { r
 // ends when it is looked at, as its params say: fine, fails or falls.
 func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
-	e := engine.Fenced(data, "eu-central-1/state")
-	end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()})
-	m := people.New(e.Manage, e.Ring, end, testKiller{}, people.Options{Plan: plan.Local()})
+	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
+	m := a.People(testKiller{}, people.Options{})
 	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
-		Dead:   e.Dead, Facts: func(ctx context.Context) api.Facts {
+		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
 			doctor.Gather(ctx, data, time.Now(), &f)
 			return f
-		}, Restore: restore.New(restore.Ports{Global: data.Manage, Jobs: data.Manage, Entries: data.Finish, Journals: data.Watch, Leases: data.Leases, Alive: data.Upkeep}, restore.Options{Deployment: "eu-central-1/state"})})
+		}, Restore: a.Restorer(restore.Options{})})
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ref, ok := strings.CutPrefix(r.URL.Path, "/v1/runs/")
 		if v, err := m.Run(r.Context(), ref); ok && err == nil && v.Run.State.Open() && v.Run.Params != nil {
@@ -146,13 +145,13 @@ func testServer() *httptest.Server {
 				res.State, res.Reason = core.Skipped, core.ReasonDeadline
 			}
 			if res.State != "" {
-				end.End(r.Context(), []finish.Result{res})
+				a.Finish.End(r.Context(), []finish.Result{res})
 			}
 		}
 		if r.URL.Path == "/test/bury" {
 			at := core.InstantOf(time.Now()) - 10
-			e.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}, "it was received too often")
-			e.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}}, "unreadable message: of no kind that there is")
+			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}, "it was received too often")
+			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}}, "unreadable message: of no kind that there is")
 			return
 		}
 		if r.URL.Path == "/healthz" {

@@ -63,7 +63,7 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 		})}), nil)
 	e := memory.Open(memory.Options{})
 	log := slog.New(slog.DiscardHandler)
-	m := people.New(e.Manage, e.Ring, nil, nil, people.Options{Plan: c.Plan})
+	m := c.Assemble(e, log).People(nil, people.Options{})
 	actor := core.Actor{Name: "test"}
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{"lambda:one", "lambda:two"}}); err != nil {
 		t.Fatal(err)

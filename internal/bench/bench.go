@@ -14,11 +14,11 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/sqlite"
+	"github.com/tickring/tickring/internal/assembly"
 )
 
 const (
@@ -136,8 +136,7 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 		return err
 	}
 	defer eng.Close()
-	f := finish.New(eng.Finish, eng.Ring, finish.Options{Plan: plan.Local()})
-	m := people.New(eng.Manage, eng.Ring, f, nil, people.Options{Plan: plan.Local()})
+	m := assembly.New(eng, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	actor := core.Actor{Name: "bench"}
 	tok := benchToken
 	for _, app := range []string{benchApp, hangApp} {

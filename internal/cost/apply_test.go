@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -44,7 +44,7 @@ func apply(t *testing.T) *applied {
 		t.Fatal(err)
 	}
 	e := s.Engine()
-	a.m = people.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, people.Options{Plan: plan.AWS()})
+	a.m = assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	if _, err := a.m.SaveApp(t.Context(), ann, manage.AppSpec{Name: "orders"}); err != nil {
 		t.Fatal(err)
 	}

@@ -28,6 +28,7 @@ import (
 	"github.com/tickring/tickring/core/tick/parts"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -39,6 +40,7 @@ type deployment struct {
 	db    *fakeaws.DynamoDB
 	q     *fakeaws.SQS
 	o     plan.Options
+	a     *assembly.Assembly
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
@@ -152,16 +154,17 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 		t.Fatal(err)
 	}
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
-	end := finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o})
-	d.watch = finish.NewWatchdog(end, d.e.Watch, d, finish.WatchOptions{})
-	d.ends = callback.New(d.e.Manage, end, callback.Options{TokenFor: tokenFor})
-	d.fires = dispatch.New(d.e.Dispatch, d.e.Ring, d, end, dispatch.Options{MaxAhead: d.o.MaxAhead})
+	d.e.Health = nil // nobody asks what is slow: Replay does not count that
+	d.a = assembly.New(d.e, assembly.Options{Plan: d.o})
+	d.watch = d.a.Watchdog(d, finish.WatchOptions{})
+	d.ends = d.a.Callback(callback.Options{TokenFor: tokenFor})
+	d.fires = d.a.Dispatcher(d, dispatch.Options{})
 	text := token
 	m := d.manage()
 	if _, err := m.SaveApp(ctx, core.Actor{Name: "ann"}, manage.AppSpec{Name: "orders", Token: &text}); err != nil {
 		t.Fatal(err)
 	}
-	reg := registry.New(d.e.Registry, registry.Options{})
+	reg := d.a.Registry(registry.Options{})
 	beat := func() {
 		d.invoke("registry", func() {
 			if err := reg.Register(ctx, registry.Registration{App: "orders", Address: "http://10.0.0.1:9999/", Token: token}); err != nil && ctx.Err() == nil {
@@ -181,7 +184,7 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 }
 
 func (d *deployment) manage() *people.People {
-	return people.New(d.e.Manage, d.e.Ring, finish.New(d.e.Finish, d.e.Ring, finish.Options{Plan: d.o}), nil, people.Options{Plan: d.o})
+	return d.a.People(nil, people.Options{})
 }
 
 // every calls do at whole multiples of a period, and a little after.
@@ -200,8 +203,7 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the tick, as functions/tick does it.
 func (d *deployment) wake(ctx context.Context) {
-	ticker := tick.New(d.e.Tick, d.e.Leases, d.e.Ring, tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Plan: d.o,
-		Rates: parts.Rates{Max: 16}}))
+	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: parts.Rates{Max: 16}}))
 	err := ticker.Beats(tick.Invocation{Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if _, err := d.e.Upkeep.LastAlive(ctx); err != nil {
 			return err

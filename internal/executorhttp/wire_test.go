@@ -10,9 +10,9 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
@@ -28,7 +28,7 @@ func TestDataOfACallback(t *testing.T) {
 	if err := e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	call := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
+	call := assembly.New(e, assembly.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call}}, wirehttp.Options{})
 	r := httptest.NewRequest(http.MethodPost, wire.PathCallback, bytes.NewReader(body))

@@ -18,7 +18,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -27,6 +26,7 @@ import (
 	"github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/executor/lambdaexec"
 	"github.com/tickring/tickring/executor/queueexec"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/test/load"
 	"github.com/tickring/tickring/wire"
 )
@@ -134,7 +134,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}()
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
-	m := people.New(e.Manage, e.Ring, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()}), nil, people.Options{Plan: plan.AWS()})
+	m := assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain", "queue:" + name}}); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -30,6 +29,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/safedial"
@@ -47,7 +47,7 @@ const (
 // Lambda drives them.
 type site struct {
 	name   string
-	data   *engine.Engine // without a fence
+	a      *assembly.Assembly
 	e      *engine.Engine
 	m      *people.People
 	fired  atomic.Int64 // messages that it acked
@@ -64,21 +64,20 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{name: region + "/" + n.State, data: data, stop: func() {}}
-	s.e = engine.Fenced(data, s.name)
+	s := &site{name: region + "/" + n.State, stop: func() {}}
 	log := slog.New(slog.DiscardHandler)
 	sender := send.New(send.Options{Policy: safedial.Policy{AllowLoopback: true}})
 	t.Cleanup(sender.Close)
-	end := finish.New(s.e.Finish, s.e.Ring, finish.Options{Plan: plan.AWS(), Log: log})
-	s.m = people.New(s.e.Manage, s.e.Ring, end, sender, people.Options{Plan: plan.AWS()})
+	s.a = assembly.New(data, assembly.Options{Plan: plan.AWS(), Log: log, Deployment: s.name})
+	s.e, s.m = s.a.Engine, s.a.People(sender, people.Options{})
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, registry.New(s.e.Registry, registry.Options{}), callback.New(s.e.Manage, end, callback.Options{}), log)
+	executorhttp.Wire(mux, s.a.Registry(registry.Options{}), s.a.Callback(callback.Options{}), log)
 	s.front = mux
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = func() { cancel(); s.work.Wait() }
 	t.Cleanup(func() { s.stop() })
 	s.work.Go(func() {
-		tk := tick.New(s.e.Tick, s.e.Leases, s.e.Ring, tick.Options{ID: region, Plan: plan.AWS(), Log: log})
+		tk := s.a.Ticker(tick.Options{ID: region})
 		for {
 			if _, err := tk.Pass(ctx); core.CodeOf(err) == core.CodeRefused {
 				s.failed.Add(1)
@@ -92,7 +91,7 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 			}
 		}
 	})
-	d := dispatch.New(s.e.Dispatch, s.e.Ring, sender, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead, Invocation: 5 * time.Second, Log: log})
+	d := s.a.Dispatcher(sender, dispatch.Options{Invocation: 5 * time.Second})
 	for range 2 {
 		s.work.Go(func() {
 			for ctx.Err() == nil {
@@ -282,9 +281,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	if _, err := now.m.Trigger(ctx, who, operate.TriggerRequest{Job: restoreApp + "/byhand"}); core.CodeOf(err) != core.CodeRefused {
 		t.Errorf("a trigger before the restore: %v", err)
 	}
-	d := now.data
-	r := restore.New(restore.Ports{Global: d.Manage, Jobs: d.Manage, Entries: d.Finish, Journals: d.Watch, Leases: d.Leases, Alive: d.Upkeep}, restore.Options{Deployment: now.name})
-	res, err := r.Do(ctx, restore.Request{By: "ann", From: moment})
+	res, err := now.a.Restorer(restore.Options{}).Do(ctx, restore.Request{By: "ann", From: moment})
 	if err != nil || res.Next != 0 || res.Generation != 2 || res.Jobs != 4 || res.Waiting+res.Watched == 0 {
 		t.Fatalf("%+v, %v", res, err)
 	}
@@ -346,7 +343,7 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	// An open run is looked after: a journal names it.
 	named := map[core.RunID]bool{}
 	for minute := begin.Unix() / 60; minute <= time.Now().Unix()/60; minute++ {
-		journals, err := d.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
+		journals, err := now.e.Watch.JournalsAt(ctx, minute, core.JournalKey{}, 1000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -43,6 +43,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/miniexec"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 	"github.com/tickring/tickring/wire"
@@ -205,7 +206,7 @@ func Purge(ctx context.Context, o Options) (*Report, error) {
 		before := len(l.got)
 		l.mu.Unlock()
 		pause(ctx, time.Until(end.Time())+3*time.Second)
-		m := people.New(l.e.Manage, l.e.Ring, nil, nil, people.Options{Plan: plan.AWS()})
+		m := assembly.New(l.e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 		var sent int64
 		for range 60 { // what may be on its way is left alone
 			r, err := m.Replan(ctx, core.Actor{Name: "load"}, "", from, end)
