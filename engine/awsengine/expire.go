@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
@@ -117,8 +115,7 @@ func (s *Store) letKeyGo(ctx context.Context, r *core.Run) {
 	if ctx.Err() != nil {
 		return
 	}
-	_, _ = s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("key#"+r.ID.Job().String(), r.Key),
-		UpdateExpression: aws.String("SET #expires = :at"), ConditionExpression: aws.String("#run = :run"), // it may be bound anew
-		ExpressionAttributeNames:  map[string]string{"#expires": "expires", "#run": "run"},
-		ExpressionAttributeValues: item{":at": number(s.expiry(ctx, r.ID.Job())), ":run": number(r.ID)}})
+	e := equal("run", number(r.ID)) // it may be bound anew
+	e.set("expires", number(s.expiry(ctx, r.ID.Job())))
+	_, _ = s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("key#"+r.ID.Job().String(), r.Key)))
 }

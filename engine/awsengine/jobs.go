@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -285,11 +284,6 @@ func (s *Store) count(ctx context.Context, key item, n int) (first int64, err er
 	return last - int64(n) + 1, err
 }
 
-func (s *Store) putIfNone(table string, it item, key string) types.TransactWriteItem {
-	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it,
-		ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": key}}}
-}
-
 func putAction(table string, it item) types.TransactWriteItem {
 	return types.TransactWriteItem{Put: &types.Put{TableName: &table, Item: it}}
 }
@@ -360,9 +354,8 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		name["job"] = number(j.Def.ID)
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
-		actions = append(actions, s.putIfNone(t.Jobs, encodeDef(&j.Def, j.Sched.Rev), "id"), s.putIfNone(t.Jobs, sched, "id"), s.putIfNone(t.State, name, "of"), putAction(t.State, listed),
-			types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &t.State, Key: stateKey("tomb", listKey(j.Def.ID)),
-				ConditionExpression: aws.String("attribute_not_exists(#k)"), ExpressionAttributeNames: map[string]string{"#k": "of"}}})
+		actions = append(actions, none("id").put(t.Jobs, encodeDef(&j.Def, j.Sched.Rev)), none("id").put(t.Jobs, sched), none("of").put(t.State, name), putAction(t.State, listed),
+			none("of").check(t.State, stateKey("tomb", listKey(j.Def.ID))))
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
 			actions = append(actions, s.passCheck(pass(app)))
@@ -442,10 +435,10 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 	if err != nil {
 		return err
 	}
-	actions := []types.TransactWriteItem{{Put: &types.Put{TableName: &t.Jobs, Item: sched,
-		ConditionExpression:       aws.String("#rev = :rev AND #tail = :tail AND #seq = :seq"),
-		ExpressionAttributeNames:  map[string]string{"#rev": "rev", "#tail": "tail", "#seq": "seq"},
-		ExpressionAttributeValues: item{":rev": number(u.Seen), ":tail": number(u.SeenTail), ":seq": number(old.Sched.Seq)}}}}
+	e := equal("rev", number(u.Seen))
+	e.equals("tail", number(u.SeenTail))
+	e.equals("seq", number(old.Sched.Seq))
+	actions := []types.TransactWriteItem{e.put(t.Jobs, sched)}
 	if redefined {
 		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
 	}
@@ -454,7 +447,7 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 		name["job"] = number(j.Def.ID)
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
-		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), s.putIfNone(t.State, name, "of"), putAction(t.State, listed))
+		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), none("of").put(t.State, name), putAction(t.State, listed))
 	}
 	actions = append(actions, s.changeActions(&u.Change)...)
 	s.defs.forget(j.Def.ID)
@@ -483,8 +476,7 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
 	tomb["expires"] = number(s.o.Now().Add(keepTombs).Unix())
 	actions := []types.TransactWriteItem{
-		{Delete: &types.Delete{TableName: &t.Jobs, Key: schedKey(stone.Job), ConditionExpression: aws.String("#rev = :rev"),
-			ExpressionAttributeNames: map[string]string{"#rev": "rev"}, ExpressionAttributeValues: item{":rev": number(seen)}}},
+		equal("rev", number(seen)).delete(t.Jobs, schedKey(stone.Job)),
 		deleteAction(t.Jobs, defKey(stone.Job)), deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)),
 		deleteAction(t.State, stateKey("jobs", listKey(stone.Job))), putAction(t.State, tomb),
 	}
@@ -534,10 +526,11 @@ func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int)
 
 // listed asks for what is listed by the numbers of jobs; limit bounds what is read for it.
 func (s *Store) listed(of string, after core.JobID, limit int) *dynamodb.QueryInput {
-	return &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)),
-		KeyConditionExpression:    aws.String("#of = :of AND #key > :after"),
-		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key"},
-		ExpressionAttributeValues: item{":of": text(of), ":after": text(listKey(after))}}
+	e := equal("of", text(of))
+	e.test("key", ">", text(listKey(after)))
+	in := e.query(s.o.Names.State)
+	in.Limit = aws.Int32(int32(limit))
+	return in
 }
 
 // Due implements tick.Store. The index is a little behind what was written.
@@ -592,74 +585,45 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 	return errs
 }
 
-// attribute is one that is set, or without a value removed.
-type attribute struct {
-	name  string
-	value types.AttributeValue
-}
-
-// advanced is what an advance makes of the item.
-func advanced(a *core.Advance) []attribute {
-	list := []attribute{{"next", number(a.NewNext)}, {"seq", number(a.NewSeq)}, {"tail", number(a.NewTail)}, {"partition", number(a.NewPartition)},
-		{"planAt", nil}, {"planError", nil}}
-	if a.NewPlanAt != 0 {
-		list[4].value = text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job}))
-	}
-	if a.PlanError != "" {
-		list[5].value = text(a.PlanError)
-	}
+// writeAdvance says what an advance makes of the item, and on which condition.
+func writeAdvance(w edits, a *core.Advance) {
+	w.equals("rev", number(a.Rev))
+	w.equals("next", number(a.Next))
+	w.equals("tail", number(a.Tail))
+	w.set("next", number(a.NewNext))
+	w.set("seq", number(a.NewSeq))
+	w.set("tail", number(a.NewTail))
+	w.set("partition", number(a.NewPartition))
+	put(w, "planAt", a.NewPlanAt != 0, text(planKey(core.DueItem{PlanAt: a.NewPlanAt, Job: a.Job})))
+	put(w, "planError", a.PlanError != "", text(a.PlanError))
 	if a.NewCompared != 0 {
-		list = append(list, attribute{"compared", number(a.NewCompared)})
+		w.set("compared", number(a.NewCompared))
 	}
 	if a.NewState != "" {
-		list = append(list, attribute{"state", text(string(a.NewState))})
+		w.set("state", text(string(a.NewState)))
 	}
 	if a.NewRev != 0 {
-		list = append(list, attribute{"rev", number(a.NewRev)}, attribute{"revAt", number(millis(a.NewRevAt))},
-			attribute{"pauseUntil", nil}, attribute{"pauseBy", nil}, attribute{"pauseWhy", nil})
+		w.set("rev", number(a.NewRev))
+		w.set("revAt", number(millis(a.NewRevAt)))
+		w.remove("pauseUntil")
+		w.remove("pauseBy")
+		w.remove("pauseWhy")
 	}
-	return list
 }
 
 func (s *Store) advance(a *core.Advance) statement {
-	w := writer{table: s.o.Names.Jobs}
-	for _, v := range advanced(a) {
-		if v.value != nil {
-			w.set(v.name, v.value)
-		} else {
-			w.remove(v.name)
-		}
-	}
+	w := &writer{table: s.o.Names.Jobs}
 	w.where(`"id" = ?`, text("job#"+a.Job.String()))
 	w.where(`"part" = ?`, text("sched"))
-	w.where(`"rev" = ?`, number(a.Rev))
-	w.where(`"next" = ?`, number(a.Next))
-	w.where(`"tail" = ?`, number(a.Tail))
+	writeAdvance(w, a)
 	return w.statement(a.Job.String())
 }
 
 // advanceNoted writes an advance and its change record, both or neither.
 func (s *Store) advanceNoted(ctx context.Context, a *core.Advance) error {
-	var set, gone []string
-	names := map[string]string{"#rev": "rev", "#next": "next", "#tail": "tail"}
-	values := item{":wasRev": number(a.Rev), ":wasNext": number(a.Next), ":wasTail": number(a.Tail)}
-	for _, v := range advanced(a) {
-		names["#"+v.name] = v.name
-		if v.value == nil {
-			gone = append(gone, "#"+v.name)
-			continue
-		}
-		set = append(set, "#"+v.name+" = :"+v.name)
-		values[":"+v.name] = v.value
-	}
-	does := "SET " + strings.Join(set, ", ")
-	if len(gone) > 0 {
-		does += " REMOVE " + strings.Join(gone, ", ")
-	}
-	return s.transact(ctx, append(s.changeActions(a.Change), types.TransactWriteItem{Update: &types.Update{
-		TableName: &s.o.Names.Jobs, Key: schedKey(a.Job), UpdateExpression: &does,
-		ConditionExpression:      aws.String("#rev = :wasRev AND #next = :wasNext AND #tail = :wasTail"),
-		ExpressionAttributeNames: names, ExpressionAttributeValues: values}}))
+	e := &expr{}
+	writeAdvance(e, a)
+	return s.transact(ctx, append(s.changeActions(a.Change), e.update(s.o.Names.Jobs, schedKey(a.Job))))
 }
 
 // PutEntries implements finish.Store.
@@ -693,17 +657,14 @@ func (s *Store) RemoveEntries(ctx context.Context, entries []core.DueItem) []err
 // Entries implements ask.Store.
 func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error) {
 	var list []core.DueItem
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Jobs, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression: aws.String("#id = :id"), ExpressionAttributeNames: map[string]string{"#id": "id"},
-		ExpressionAttributeValues: item{":id": text("entry#" + job.String())}},
-		func(it item) (bool, error) {
-			p, err := intOf(it, "partition")
-			if err != nil {
-				return false, err
-			}
-			d, err := parsePlanKey(stringOf(it, "planAt"), int(p))
-			list = append(list, d)
-			return true, err
-		})
+	err := s.query(ctx, equal("id", text("entry#"+job.String())).query(s.o.Names.Jobs), func(it item) (bool, error) {
+		p, err := intOf(it, "partition")
+		if err != nil {
+			return false, err
+		}
+		d, err := parsePlanKey(stringOf(it, "planAt"), int(p))
+		list = append(list, d)
+		return true, err
+	})
 	return list, err
 }

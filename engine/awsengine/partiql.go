@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
-
-	"github.com/tickring/tickring/core"
 )
 
 // writer builds one PartiQL update. Names stand in double quotes, for many of
@@ -36,60 +34,6 @@ func (w *writer) where(cond string, args ...types.AttributeValue) {
 
 func (w *writer) statement(key string) statement {
 	return statement{table: w.table, key: key, text: `UPDATE "` + w.table + `"` + w.does.String() + " WHERE " + w.conds.String(), args: append(w.args, w.tests...)}
-}
-
-// update builds the expressions of one UpdateItem, as writer does a statement.
-type update struct {
-	sets, removes, conds []string
-	names                map[string]string
-	values               item
-}
-
-func newUpdate() *update { return &update{names: map[string]string{}, values: item{}} }
-
-func (u *update) set(name string, v types.AttributeValue) {
-	u.names["#"+name], u.values[":"+name] = name, v
-	u.sets = append(u.sets, "#"+name+" = :"+name)
-}
-
-func (u *update) remove(name string) {
-	u.names["#"+name] = name
-	u.removes = append(u.removes, "#"+name)
-}
-
-func (u *update) equals(name string, v types.AttributeValue) {
-	u.names["#"+name], u.values[":is"+name] = name, v
-	u.conds = append(u.conds, "#"+name+" = :is"+name)
-}
-
-func (u *update) missing(name string) {
-	u.names["#"+name] = name
-	u.conds = append(u.conds, "attribute_not_exists(#"+name+")")
-}
-
-func (u *update) open() {
-	u.names["#state"] = "state"
-	var list []string
-	for _, s := range core.States {
-		if s.Open() {
-			u.values[":"+string(s)] = text(string(s))
-			list = append(list, ":"+string(s))
-		}
-	}
-	u.conds = append(u.conds, "#state IN ("+strings.Join(list, ", ")+")")
-}
-
-func (u *update) does() *string {
-	does := "SET " + strings.Join(u.sets, ", ")
-	if len(u.removes) > 0 {
-		does += " REMOVE " + strings.Join(u.removes, ", ")
-	}
-	return &does
-}
-
-func (u *update) conditions() *string {
-	all := strings.Join(u.conds, " AND ")
-	return &all
 }
 
 // insert is a put on condition that there is no such item.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
@@ -108,25 +107,28 @@ func textsOf(keys []item) []string {
 
 // passCheck refuses a transaction whose pass was removed.
 func (s *Store) passCheck(key item) types.TransactWriteItem {
-	return types.TransactWriteItem{ConditionCheck: &types.ConditionCheck{TableName: &s.o.Names.State, Key: key,
-		ConditionExpression: aws.String("attribute_exists(#of)"), ExpressionAttributeNames: map[string]string{"#of": "of"}}}
+	there := &expr{}
+	there.exists("of")
+	return there.check(s.o.Names.State, key)
 }
 
 // mark says that an app is being deleted, until then.
 func (s *Store) mark(ctx context.Context, app string, rev, until int64) error {
-	return s.updateApp(ctx, app, "SET #leaving = :until", "#rev = :rev", map[string]string{"#rev": "rev", "#leaving": "leaving"},
-		item{":rev": number(rev), ":until": number(until)})
+	e := equal("rev", number(rev))
+	e.set("leaving", number(until))
+	return s.updateApp(ctx, app, e)
 }
 
 func (s *Store) unmark(ctx context.Context, app string, until int64) error {
-	return s.updateApp(ctx, app, "REMOVE #leaving", "#leaving = :until", map[string]string{"#leaving": "leaving"}, item{":until": number(until)})
+	e := equal("leaving", number(until))
+	e.remove("leaving")
+	return s.updateApp(ctx, app, e)
 }
 
-func (s *Store) updateApp(ctx context.Context, app, does, cond string, names map[string]string, values item) error {
+func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
 	var told error
 	s.insist(ctx, func() bool {
-		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("app", app),
-			UpdateExpression: &does, ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values})
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("app", app)))
 		told = answer("table "+s.o.Names.State, err)
 		return met(err)
 	})
@@ -154,9 +156,9 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 		return err
 	}
 	jobs := false
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(1),
-		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
-		ExpressionAttributeValues: item{":of": text("name#" + name)}}, func(item) (bool, error) {
+	one := equal("of", text("name#"+name)).query(s.o.Names.State)
+	one.Limit = aws.Int32(1)
+	err := s.query(ctx, one, func(item) (bool, error) {
 		jobs = true
 		return false, nil
 	})
@@ -170,9 +172,9 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 	if err != nil {
 		return err
 	}
-	actions := append(s.changeActions(&c), types.TransactWriteItem{Delete: &types.Delete{TableName: &s.o.Names.State, Key: stateKey("app", name),
-		ConditionExpression: aws.String("#rev = :rev AND #leaving = :until"), ExpressionAttributeNames: map[string]string{"#rev": "rev", "#leaving": "leaving"},
-		ExpressionAttributeValues: item{":rev": number(seen), ":until": number(until)}}})
+	gone := equal("rev", number(seen))
+	gone.equals("leaving", number(until))
+	actions := append(s.changeActions(&c), gone.delete(s.o.Names.State, stateKey("app", name)))
 	for _, e := range found[name] {
 		if len(actions) == actionsPerTransact {
 			break // the rest will have missed its beats

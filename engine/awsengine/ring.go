@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	sqstypes "github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
@@ -195,7 +194,7 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 	}
 	it := stateKey(lettersOf, l.ID)
 	it["at"], it["reason"], it["body"], it["expires"] = number(millis(l.At)), text(l.Reason), text(l.Body), number(l.At.Add(keepLetters).Unix())
-	return s.putIf(ctx, it, "", nil, nil)
+	return s.putIf(ctx, it, nil)
 }
 
 // TakeLetters keeps what is on the queue of dead letters, for what drives it
@@ -222,15 +221,13 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err
 	return n, nil
 }
 
-// Letters implements dispatch.DeadLetters.
+// Letters implements operate.DeadLetters.
 func (s *Store) Letters(ctx context.Context, after string, limit int) (list []core.Letter, err error) {
-	cond, values := "#of = :of", item{":of": text(lettersOf)}
-	names := map[string]string{"#of": "of"}
+	e := equal("of", text(lettersOf))
 	if after != "" {
-		cond, values[":after"], names["#key"] = "#of = :of AND #key < :after", text(after), "key"
+		e.test("key", "<", text(after))
 	}
-	err = s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)),
-		KeyConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values}, func(it item) (bool, error) {
+	err = s.query(ctx, e.newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		at, err := intOf(it, "at")
 		list = append(list, core.Letter{ID: stringOf(it, "key"), At: fromMillis(at), Reason: stringOf(it, "reason"), Body: stringOf(it, "body")})
 		return len(list) < limit, err
@@ -240,11 +237,7 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 
 // DropLetter implements operate.DeadLetters.
 func (s *Store) DropLetter(ctx context.Context, id string) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey(lettersOf, id)})
-	return answer("table "+s.o.Names.State, err)
+	return s.deleteIf(ctx, stateKey(lettersOf, id), &expr{})
 }
 
 // printable replaces what SQS does not take in an attribute.
@@ -536,7 +529,7 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 		}
 		until := at.Add(2 * s.o.Visibility)
 		it["until"], it["expires"] = number(millis(until)), number(until.Add(keepBehind).Unix())
-		_ = s.putIf(ctx, it, "attribute_not_exists(#until) OR #until < :until", map[string]string{"#until": "until"}, item{":until": it["until"]})
+		_ = s.putIf(ctx, it, noneOr("until", "<", it["until"]))
 	})
 }
 
@@ -623,7 +616,7 @@ func (s *Store) OldestMessage(ctx context.Context) (oldest ring.Oldest, err erro
 func (s *Store) noteClear(ctx context.Context, at, idle time.Time) error {
 	it := stateKey("ring", "clear")
 	it["at"], it["idle"] = number(millis(at)), number(millis(idle))
-	return s.putIf(ctx, it, "", nil, nil)
+	return s.putIf(ctx, it, nil)
 }
 
 // wasClear is a moment before which no message was due that is on the ring, now that

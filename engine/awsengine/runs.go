@@ -106,7 +106,7 @@ func (s *Store) Create(ctx context.Context, runs []core.Run) []error {
 		case err != nil:
 			errs[i] = err
 		case rest != nil:
-			rests[i] = []types.TransactWriteItem{s.putIfNone(s.o.Names.Runs, it, "run"), putAction(s.o.Names.Runs, rest)}
+			rests[i] = []types.TransactWriteItem{none("run").put(s.o.Names.Runs, it), putAction(s.o.Names.Runs, rest)}
 			long = append(long, i)
 		default:
 			list = append(list, insert(s.o.Names.Runs, runs[i].ID.String(), it, runNames))
@@ -128,7 +128,7 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	if err != nil {
 		return err
 	}
-	actions := []types.TransactWriteItem{s.putIfNone(s.o.Names.Runs, it, "run"), putAction(s.o.Names.Jobs, entryItem(entry))}
+	actions := []types.TransactWriteItem{none("run").put(s.o.Names.Runs, it), putAction(s.o.Names.Jobs, entryItem(entry))}
 	if rest != nil {
 		actions = append(actions, putAction(s.o.Names.Runs, rest))
 	}
@@ -138,54 +138,41 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 // ChangeTriggered implements operate.Store.
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	r := &c.Run
-	names := map[string]string{"#state": "state", "#owner": "owner", "#maybe": "maybeSent", "#until": "until", "#at": "at", "#slot": "slot",
-		"#params": "params", "#addresses": "addresses", "#sent": "sentAt"}
-	values := item{":planned": text(string(core.Planned)), ":until": number(millis(r.Until)), ":at": number(r.At), ":slot": number(r.Slot)}
-	cond := "#state = :planned AND attribute_not_exists(#owner) AND attribute_not_exists(#maybe) AND "
+	e := equal("state", text(string(core.Planned)))
+	e.missing("owner")
+	e.missing("maybeSent")
 	if c.Seen.IsZero() {
-		cond += "attribute_not_exists(#until)"
+		e.missing("until")
 	} else {
-		cond += "#until = :seen"
-		values[":seen"] = number(millis(c.Seen))
+		e.equals("until", number(millis(c.Seen)))
 	}
-	does, gone := "SET #until = :until, #at = :at, #slot = :slot", " REMOVE #sent"
+	e.set("until", number(millis(r.Until)))
+	e.set("at", number(r.At))
+	e.set("slot", number(r.Slot))
+	e.remove("sentAt")
 	long := r.Params != nil && len(*r.Params) > inline
 	switch {
 	case long: // beside the run; what is on it would count
-		names["#rest"] = "rest"
-		values[":yes"] = yes
-		does, gone = does+", #rest = :yes", gone+", #params"
+		e.set("rest", yes)
+		e.remove("params")
 	case r.Params != nil:
-		does += ", #params = :params"
-		values[":params"] = text(*r.Params)
-	default: // it never had any
-		delete(names, "#params")
+		e.set("params", text(*r.Params))
 	}
-	if len(r.Addresses) > 0 {
-		list := make([]types.AttributeValue, len(r.Addresses))
-		for i, a := range r.Addresses {
-			list[i] = text(a)
-		}
-		does += ", #addresses = :addresses"
-		values[":addresses"] = &types.AttributeValueMemberL{Value: list}
-	} else {
-		gone += ", #addresses"
+	list := make([]types.AttributeValue, len(r.Addresses))
+	for i, a := range r.Addresses {
+		list[i] = text(a)
 	}
-	does += gone
-	actions := []types.TransactWriteItem{
-		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(r.ID), UpdateExpression: &does, ConditionExpression: &cond,
-			ExpressionAttributeNames: names, ExpressionAttributeValues: values}},
-		putAction(s.o.Names.Jobs, entryItem(c.Entry)),
-	}
+	put(e, "addresses", len(list) > 0, &types.AttributeValueMemberL{Value: list})
+	actions := []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(r.ID)), putAction(s.o.Names.Jobs, entryItem(c.Entry))}
 	for _, d := range c.Drop {
 		if d != c.Entry {
 			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
 		}
 	}
 	if long {
-		u := s.restUpdate(r.ID, "params", *r.Params)
-		actions = append(actions, types.TransactWriteItem{Update: &types.Update{TableName: u.TableName, Key: u.Key, UpdateExpression: u.UpdateExpression,
-			ExpressionAttributeNames: u.ExpressionAttributeNames, ExpressionAttributeValues: u.ExpressionAttributeValues}})
+		beside := &expr{}
+		beside.set("params", text(*r.Params))
+		actions = append(actions, beside.update(s.o.Names.Runs, restKey(r.ID)))
 	}
 	return s.transact(ctx, append(actions, s.changeActions(&c.Change)...))
 }
@@ -317,15 +304,10 @@ func (w *writer) setTries(tries []core.Try) {
 // nothing. It is only told to people; where it cannot be stored it is not told.
 func (s *Store) putLongTries(ctx context.Context, id core.RunID, tries []core.Try) {
 	if t := triesText(tries); len(t) > inline && ctx.Err() == nil {
-		_, _ = s.db.UpdateItem(ctx, s.restUpdate(id, "tries", t))
+		beside := &expr{}
+		beside.set("tries", text(t))
+		_, _ = s.db.UpdateItem(ctx, beside.alone(s.o.Names.Runs, restKey(id)))
 	}
-}
-
-// restUpdate writes one long text beside a run, leaving the others.
-func (s *Store) restUpdate(id core.RunID, name, value string) *dynamodb.UpdateItemInput {
-	return &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: restKey(id),
-		UpdateExpression: aws.String("SET #n = :v"), ExpressionAttributeNames: map[string]string{"#n": name},
-		ExpressionAttributeValues: item{":v": text(value)}}
 }
 
 // Readdress implements dispatch.Store.
@@ -476,15 +458,6 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 	}
 }
 
-// edits is a conditional write of one item in the making.
-type edits interface {
-	set(name string, v types.AttributeValue)
-	remove(name string)
-	equals(name string, v types.AttributeValue)
-	missing(name string)
-	open()
-}
-
 // writeEnd says how a run ends, and on which condition. What is long of it stands
 // beside the run.
 func (s *Store) writeEnd(ctx context.Context, w edits, c *finish.Close, long bool) {
@@ -504,24 +477,17 @@ func (s *Store) writeEnd(ctx context.Context, w edits, c *finish.Close, long boo
 	if c.Unkilled {
 		w.missing("killAt")
 	}
-	put := func(name string, there bool, v types.AttributeValue) {
-		if there {
-			w.set(name, v)
-		} else {
-			w.remove(name)
-		}
-	}
 	w.set("state", text(string(c.State)))
 	if !goesOn(c) {
 		w.set("expires", number(s.expiry(ctx, c.Run.Job())))
 	}
-	put("reason", c.Reason != "", text(string(c.Reason)))
-	put("code", c.Code != 0, number(c.Code))
-	put("message", c.Message != "" && !long, text(c.Message))
-	put("data", c.Data != "" && !long, text(c.Data))
-	put("endedAt", !c.EndedAt.IsZero(), number(millis(c.EndedAt)))
-	put("owes", len(c.Owes) > 0, text(jsonText(c.Owes)))
-	put("then", c.Then != 0, number(c.Then))
+	put(w, "reason", c.Reason != "", text(string(c.Reason)))
+	put(w, "code", c.Code != 0, number(c.Code))
+	put(w, "message", c.Message != "" && !long, text(c.Message))
+	put(w, "data", c.Data != "" && !long, text(c.Data))
+	put(w, "endedAt", !c.EndedAt.IsZero(), number(millis(c.EndedAt)))
+	put(w, "owes", len(c.Owes) > 0, text(jsonText(c.Owes)))
+	put(w, "then", c.Then != 0, number(c.Then))
 	if long {
 		w.set("rest", yes)
 	}
@@ -539,13 +505,13 @@ func (s *Store) endAlone(ctx context.Context, c *finish.Close) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	u, long := newUpdate(), isLong(c)
-	s.writeEnd(ctx, u, c, long)
+	e, long := &expr{}, isLong(c)
+	s.writeEnd(ctx, e, c, long)
 	if long {
-		return s.endLong(ctx, u, c)
+		return s.endLong(ctx, e, c)
 	}
-	in := &dynamodb.UpdateItemInput{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: u.does(), ConditionExpression: u.conditions(),
-		ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values, ReturnValues: types.ReturnValueAllOld}
+	in := e.alone(s.o.Names.Runs, runKey(c.Run))
+	in.ReturnValues = types.ReturnValueAllOld
 	var out *dynamodb.UpdateItemOutput
 	var err error
 	s.insist(ctx, func() bool {
@@ -565,20 +531,14 @@ func (s *Store) endAlone(ctx context.Context, c *finish.Close) error {
 	return nil
 }
 
-func (s *Store) endLong(ctx context.Context, u *update, c *finish.Close) error {
-	beside := s.restUpdate(c.Run, "message", c.Message)
-	*beside.UpdateExpression += ", #data = :data"
-	beside.ExpressionAttributeNames["#data"], beside.ExpressionAttributeValues[":data"] = "data", text(c.Data)
-	if at, is := u.values[":expires"]; is {
-		beside.ExpressionAttributeNames["#expires"], beside.ExpressionAttributeValues[":expires"] = "expires", at
-		*beside.UpdateExpression += ", #expires = :expires"
+func (s *Store) endLong(ctx context.Context, e *expr, c *finish.Close) error {
+	beside := &expr{}
+	beside.set("message", text(c.Message))
+	beside.set("data", text(c.Data))
+	if at, is := e.values[":expires"]; is {
+		beside.set("expires", at)
 	}
-	err := s.transact(ctx, []types.TransactWriteItem{
-		{Update: &types.Update{TableName: &s.o.Names.Runs, Key: runKey(c.Run), UpdateExpression: u.does(), ConditionExpression: u.conditions(),
-			ExpressionAttributeNames: u.names, ExpressionAttributeValues: u.values}},
-		{Update: &types.Update{TableName: beside.TableName, Key: beside.Key, UpdateExpression: beside.UpdateExpression,
-			ExpressionAttributeNames: beside.ExpressionAttributeNames, ExpressionAttributeValues: beside.ExpressionAttributeValues}},
-	})
+	err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(c.Run)), beside.update(s.o.Names.Runs, restKey(c.Run))})
 	if err == nil && c.Seen == nil {
 		s.see(ctx, c)
 	}
@@ -630,22 +590,27 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	lo, hi := min(first, last), max(first, last)
 	var list []core.Run
 	var rest []int
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Runs, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(first <= last), Limit: aws.Int32(int32(limit)),
-		KeyConditionExpression:    aws.String("#job = :job AND #run BETWEEN :lo AND :hi"),
-		ExpressionAttributeNames:  map[string]string{"#job": "job", "#run": "run"},
-		ExpressionAttributeValues: item{":job": number(first.Job()), ":lo": number(lo), ":hi": number(hi)}},
-		func(it item) (bool, error) {
-			r, more, err := decodeRun(it)
-			if more {
-				rest = append(rest, len(list))
-			}
-			list = append(list, r)
-			return len(list) < limit, err
-		})
+	in := s.between(lo, hi)
+	in.ScanIndexForward, in.Limit = aws.Bool(first <= last), aws.Int32(int32(limit))
+	err := s.query(ctx, in, func(it item) (bool, error) {
+		r, more, err := decodeRun(it)
+		if more {
+			rest = append(rest, len(list))
+		}
+		list = append(list, r)
+		return len(list) < limit, err
+	})
 	if err != nil {
 		return nil, err
 	}
 	return s.whole(ctx, list, rest)
+}
+
+// between asks for the runs of a job from one to another.
+func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
+	e := equal("job", number(lo.Job()))
+	e.conds = append(e.conds, e.name("run")+" BETWEEN "+e.value("lo", number(lo))+" AND "+e.value("hi", number(hi)))
+	return e.query(s.o.Names.Runs)
 }
 
 // whole adds what is long, and fails where it cannot be read.
@@ -676,21 +641,19 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 	numberedLo, numberedHi := core.NumberedRange(job)
 	for _, span := range [][2]core.RunID{{plannedLo, plannedHi}, {numberedLo, numberedHi}} {
 		looked := 0
-		err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.Runs, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false),
-			KeyConditionExpression:    aws.String("#job = :job AND #run BETWEEN :lo AND :hi"),
-			ExpressionAttributeNames:  map[string]string{"#job": "job", "#run": "run"},
-			ExpressionAttributeValues: item{":job": number(job), ":lo": number(span[0]), ":hi": number(span[1])}},
-			func(it item) (bool, error) {
-				looked++
-				r, more, err := decodeRun(it)
-				if r.State.Open() && (r.Owner != "" || r.Address != "") {
-					if more {
-						rest = append(rest, len(list))
-					}
-					list = append(list, r)
+		in := s.between(span[0], span[1])
+		in.ScanIndexForward = aws.Bool(false)
+		err := s.query(ctx, in, func(it item) (bool, error) {
+			looked++
+			r, more, err := decodeRun(it)
+			if r.State.Open() && (r.Owner != "" || r.Address != "") {
+				if more {
+					rest = append(rest, len(list))
 				}
-				return looked < mostSearched, err
-			})
+				list = append(list, r)
+			}
+			return looked < mostSearched, err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -730,21 +693,20 @@ func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit 
 	}
 	for hour := minute / 60; !full && hour > minute/60-mostHours && hour >= 0; hour-- {
 		var group []core.Journal
-		err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(100),
-			KeyConditionExpression: aws.String("#of = :of AND #key < :to"), ExpressionAttributeNames: map[string]string{"#of": "of", "#key": "key"},
-			ExpressionAttributeValues: item{":of": text(journalsOf(hour * 60)), ":to": text(strconv.FormatInt(min(minute, hour*60+59), 10) + "/")}},
-			func(it item) (bool, error) {
-				j, err := decodeJournal(it)
-				if err != nil {
-					return false, err
-				}
-				if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
-					err = take(group[0].Key.Minute, group)
-					group = group[:0]
-				}
-				group = append(group, j)
-				return !full, err
-			})
+		e := equal("of", text(journalsOf(hour*60)))
+		e.test("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/"))
+		err := s.query(ctx, e.newest(s.o.Names.State, 100), func(it item) (bool, error) {
+			j, err := decodeJournal(it)
+			if err != nil {
+				return false, err
+			}
+			if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
+				err = take(group[0].Key.Minute, group)
+				group = group[:0]
+			}
+			group = append(group, j)
+			return !full, err
+		})
 		if err == nil && !full && len(group) > 0 {
 			err = take(group[0].Key.Minute, group)
 		}
@@ -796,20 +758,7 @@ func (s *Store) PutJournal(ctx context.Context, j core.Journal) error {
 		}
 		it["addresses"] = &types.AttributeValueMemberL{Value: list}
 	}
-	return s.putIf(ctx, it, "attribute_not_exists(#of) OR #v < :v", map[string]string{"#of": "of", "#v": "v"}, item{":v": number(j.V)})
-}
-
-// putIf puts an item of the state table on a condition.
-func (s *Store) putIf(ctx context.Context, it item, cond string, names map[string]string, values item) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	in := &dynamodb.PutItemInput{TableName: &s.o.Names.State, Item: it}
-	if cond != "" {
-		in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues = &cond, names, values
-	}
-	_, err := s.db.PutItem(ctx, in)
-	return answer("table "+s.o.Names.State, err)
+	return s.putIf(ctx, it, noneOr("v", "<", number(j.V)))
 }
 
 func decodeJournal(it item) (core.Journal, error) {
@@ -859,14 +808,15 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 // JournalsAt implements finish.Watch.
 func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.Journal, error) {
 	var list []core.Journal
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)), ExclusiveStartKey: startAfter(journalsOf(minute), after),
-		KeyConditionExpression: aws.String("#of = :of AND begins_with(#key, :minute)"), ExpressionAttributeNames: map[string]string{"#of": "of", "#key": "key"},
-		ExpressionAttributeValues: item{":of": text(journalsOf(minute)), ":minute": text(strconv.FormatInt(minute, 10) + ".")}},
-		func(it item) (bool, error) {
-			j, err := decodeJournal(it)
-			list = append(list, j)
-			return len(list) < limit, err
-		})
+	e := equal("of", text(journalsOf(minute)))
+	e.conds = append(e.conds, "begins_with("+e.name("key")+", "+e.value("minute", text(strconv.FormatInt(minute, 10)+"."))+")")
+	in := e.query(s.o.Names.State)
+	in.Limit, in.ExclusiveStartKey = aws.Int32(int32(limit)), startAfter(journalsOf(minute), after)
+	err := s.query(ctx, in, func(it item) (bool, error) {
+		j, err := decodeJournal(it)
+		list = append(list, j)
+		return len(list) < limit, err
+	})
 	return list, err
 }
 
@@ -880,9 +830,7 @@ func startAfter(of string, after core.JournalKey) item {
 
 // all reads the items of the state table about one thing, strongly and in order.
 func (s *Store) all(ctx context.Context, of string, each func(item) error) error {
-	return s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
-		ExpressionAttributeValues: item{":of": text(of)}}, func(it item) (bool, error) { return true, each(it) })
+	return s.query(ctx, equal("of", text(of)).query(s.o.Names.State), func(it item) (bool, error) { return true, each(it) })
 }
 
 // Cursor implements finish.Watch.
@@ -913,11 +861,7 @@ func (s *Store) one(ctx context.Context, key item) (item, error) {
 func (s *Store) MoveCursor(ctx context.Context, seen, minute int64) error {
 	it := stateKey("watch", "cursor")
 	it["minute"] = number(minute)
-	cond, values := "#minute = :seen", item{":seen": number(seen)}
-	if seen == 0 {
-		cond, values = "attribute_not_exists(#minute)", nil
-	}
-	return s.putIf(ctx, it, cond, map[string]string{"#minute": "minute"}, values)
+	return s.putIf(ctx, it, was("minute", seen))
 }
 
 func revisitOf(minute int64) string { return "revisit#" + strconv.FormatInt(minute, 10) }
@@ -948,10 +892,10 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 		if errs[i] = ctx.Err(); errs[i] != nil {
 			return
 		}
-		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: journalKey(old[i]),
-			UpdateExpression: aws.String("SET #expires = :at"), ConditionExpression: aws.String("attribute_exists(#v)"),
-			ExpressionAttributeNames:  map[string]string{"#expires": "expires", "#v": "v"},
-			ExpressionAttributeValues: item{":at": number(s.o.Now().Add(s.o.KeepJournals).Unix())}})
+		e := &expr{}
+		e.exists("v")
+		e.set("expires", number(s.o.Now().Add(s.o.KeepJournals).Unix()))
+		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, journalKey(old[i])))
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil // it is gone
 		}
@@ -963,13 +907,13 @@ func (s *Store) keepJournals(ctx context.Context, minute int64, keys []core.Jour
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error) {
 	var list []core.JournalKey
 	of := revisitOf(minute)
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), Limit: aws.Int32(int32(limit)), ExclusiveStartKey: startAfter(of, after),
-		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"}, ExpressionAttributeValues: item{":of": text(of)}},
-		func(it item) (bool, error) {
-			k, err := parseJournalText(stringOf(it, "key"))
-			list = append(list, k)
-			return len(list) < limit, err
-		})
+	in := equal("of", text(of)).query(s.o.Names.State)
+	in.Limit, in.ExclusiveStartKey = aws.Int32(int32(limit)), startAfter(of, after)
+	err := s.query(ctx, in, func(it item) (bool, error) {
+		k, err := parseJournalText(stringOf(it, "key"))
+		list = append(list, k)
+		return len(list) < limit, err
+	})
 	return list, err
 }
 

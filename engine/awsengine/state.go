@@ -171,14 +171,8 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		}
 		a.Past = was.Past.After(was.Pause, a.Pause)
 	}
-	put := &types.Put{TableName: &s.o.Names.State, Item: encodeApp(&a)}
-	if seen == 0 {
-		put.ConditionExpression, put.ExpressionAttributeNames = aws.String("attribute_not_exists(#rev)"), map[string]string{"#rev": "rev"}
-	} else {
-		put.ConditionExpression, put.ExpressionAttributeNames = aws.String("#rev = :rev"), map[string]string{"#rev": "rev"}
-		put.ExpressionAttributeValues = item{":rev": number(seen)}
-	}
-	return s.transact(ctx, append(s.changeActions(&c), types.TransactWriteItem{Put: put}, putAction(s.o.Names.State, stateKey("changed", a.Name))))
+	return s.transact(ctx, append(s.changeActions(&c), was("rev", seen).put(s.o.Names.State, encodeApp(&a)),
+		putAction(s.o.Names.State, stateKey("changed", a.Name))))
 }
 
 type executorItem struct {
@@ -222,21 +216,16 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	if err != nil {
 		return fmt.Errorf("write an executor: %w", err)
 	}
-	return s.putIf(ctx, it, "", nil, nil)
+	return s.putIf(ctx, it, nil)
 }
 
 // RemoveExecutor implements registry.Store.
 func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	in := &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("executors#"+app, address)}
+	e := &expr{}
 	if !seen.IsZero() {
-		in.ConditionExpression, in.ExpressionAttributeNames = aws.String("attribute_not_exists(#of) OR #beat = :seen"), map[string]string{"#of": "of", "#beat": "beat"}
-		in.ExpressionAttributeValues = item{":seen": number(millis(seen))}
+		e = noneOr("beat", "=", number(millis(seen)))
 	}
-	_, err := s.db.DeleteItem(ctx, in)
-	return answer("table "+s.o.Names.State, err)
+	return s.deleteIf(ctx, stateKey("executors#"+app, address), e)
 }
 
 // Global implements the ports.
@@ -267,10 +256,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Busy: millis(g.Busy),
 		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
 		Loss: encodeLoss(g.Loss)}))
-	if seen == 0 {
-		return s.putIf(ctx, it, "attribute_not_exists(#rev)", map[string]string{"#rev": "rev"}, nil)
-	}
-	return s.putIf(ctx, it, "#rev = :rev", map[string]string{"#rev": "rev"}, item{":rev": number(seen)})
+	return s.putIf(ctx, it, was("rev", seen))
 }
 
 // healthOf lists what is slow, and what was until lately.
@@ -304,7 +290,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 		if h.Slow {
 			it["slow"] = number(1)
 		}
-		errs[i] = s.putIf(ctx, it, "attribute_not_exists(#at) OR #at < :at", map[string]string{"#at": "at"}, item{":at": it["at"]})
+		errs[i] = s.putIf(ctx, it, noneOr("at", "<", it["at"]))
 	})
 	return errs
 }
@@ -324,30 +310,25 @@ func (s *Store) Leases(ctx context.Context) ([]core.Lease, error) {
 	return list, err
 }
 
-func heldBy(l core.Lease) (cond string, names map[string]string, values item) {
+func heldBy(l core.Lease) *expr {
 	if l == (core.Lease{}) {
-		return "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil
+		return none("of")
 	}
-	return "#owner = :owner AND #epoch = :epoch", map[string]string{"#owner": "owner", "#epoch": "epoch"}, item{":owner": text(l.Owner), ":epoch": number(l.Epoch)}
+	e := equal("owner", text(l.Owner))
+	e.equals("epoch", number(l.Epoch))
+	return e
 }
 
 // PutLease implements tick.Leases.
 func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
 	it := stateKey("lease", l.Name)
 	it["owner"], it["epoch"], it["until"] = text(l.Owner), number(l.Epoch), number(millis(l.Until))
-	cond, names, values := heldBy(seen)
-	return s.putIf(ctx, it, cond, names, values)
+	return s.putIf(ctx, it, heldBy(seen))
 }
 
 // DropLease implements tick.Leases.
 func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	cond, names, values := heldBy(seen)
-	_, err := s.db.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.o.Names.State, Key: stateKey("lease", seen.Name),
-		ConditionExpression: &cond, ExpressionAttributeNames: names, ExpressionAttributeValues: values})
-	return answer("table "+s.o.Names.State, err)
+	return s.deleteIf(ctx, stateKey("lease", seen.Name), heldBy(seen))
 }
 
 type skipItem struct {
@@ -390,18 +371,19 @@ func skipKey(k *core.Skip) string { return fmt.Sprintf("%010d#%s", k.First, k.Re
 // Skips implements ask.Store.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error) {
 	var list []core.Skip
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true),
-		KeyConditionExpression: aws.String("#of = :of AND #key < :to"), FilterExpression: aws.String("#last >= :from"),
-		ExpressionAttributeNames:  map[string]string{"#of": "of", "#key": "key", "#last": "last"},
-		ExpressionAttributeValues: item{":of": text("skip#" + job.String()), ":to": text(fmt.Sprintf("%010d$", to)), ":from": number(from)}},
-		func(it item) (bool, error) {
-			var v skipItem
-			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
-				return false, fmt.Errorf("read a skipped record of job %d: %w", job, err)
-			}
-			list = append(list, core.Skip{Job: job, First: core.Instant(v.First), Last: core.Instant(v.Last), Count: v.Count, Reason: core.Reason(v.Reason), Rev: v.Rev, Made: fromMillis(v.Made)})
-			return true, nil
-		})
+	e := equal("of", text("skip#"+job.String()))
+	e.test("key", "<", text(fmt.Sprintf("%010d$", to)))
+	in := e.query(s.o.Names.State)
+	in.FilterExpression = aws.String(e.name("last") + " >= " + e.value("from", number(from)))
+	err := s.query(ctx, in, func(it item) (bool, error) {
+		var v skipItem
+		if err := attributevalue.UnmarshalMap(it, &v); err != nil {
+			return false, fmt.Errorf("read a skipped record of job %d: %w", job, err)
+		}
+		list = append(list, core.Skip{Job: job, First: core.Instant(v.First), Last: core.Instant(v.Last), Count: v.Count,
+			Reason: core.Reason(v.Reason), Rev: v.Rev, Made: fromMillis(v.Made)})
+		return true, nil
+	})
 	return list, err
 }
 
@@ -417,7 +399,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	now := s.o.Now()
 	it := stateKey("key#"+job.String(), key)
 	it["run"], it["at"] = number(run), number(millis(now))
-	err := s.putIf(ctx, it, "attribute_not_exists(#of)", map[string]string{"#of": "of"}, nil)
+	err := s.putIf(ctx, it, none("of"))
 	if !errors.Is(err, core.ErrRefused) {
 		return run, err
 	}
@@ -444,7 +426,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	if r, is := old[core.RunID(id)]; is && (r.State.Open() || r.EndedAt.After(since)) {
 		return core.RunID(id), nil
 	}
-	return run, s.putIf(ctx, it, "#run = :seen", map[string]string{"#run": "run"}, item{":seen": number(id)})
+	return run, s.putIf(ctx, it, equal("run", number(id)))
 }
 
 // Alive implements engine.Upkeep.
@@ -560,9 +542,7 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 
 func (s *Store) changesOf(ctx context.Context, of string, limit int) ([]core.Change, error) {
 	var list []core.Change
-	err := s.query(ctx, &dynamodb.QueryInput{TableName: &s.o.Names.State, ConsistentRead: aws.Bool(true), ScanIndexForward: aws.Bool(false), Limit: aws.Int32(int32(limit)),
-		KeyConditionExpression: aws.String("#of = :of"), ExpressionAttributeNames: map[string]string{"#of": "of"},
-		ExpressionAttributeValues: item{":of": text(of)}}, func(it item) (bool, error) {
+	err := s.query(ctx, equal("of", text(of)).newest(s.o.Names.State, limit), func(it item) (bool, error) {
 		var v changeItem
 		if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 			return false, fmt.Errorf("read a change record: %w", err)
