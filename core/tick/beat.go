@@ -53,6 +53,7 @@ type Task struct {
 type Beats struct {
 	pass    func(context.Context) (Result, error)
 	release func(context.Context) error
+	sample  Task // once a minute too
 	o       Invocation
 	clock   bool // woke it, and not another tick
 	now     func() time.Time
@@ -70,7 +71,7 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(), log: t.o.Log}
+	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(), log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {
 		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)
@@ -92,6 +93,9 @@ func (b *Beats) Run(ctx context.Context) error {
 	var tasks []Task
 	if b.clock {
 		tasks = b.o.Minutely
+		if b.sample.Do != nil {
+			tasks = append(tasks[:len(tasks):len(tasks)], b.sample)
+		}
 	}
 	errs := make([]error, len(tasks))
 	for i, t := range tasks {

@@ -63,9 +63,16 @@ const (
 	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
 	readsOfAdvance  = 1
 	looksOfAdvance  = 0.4 // for runs
-	readsOfWake     = 5
-	looksOfWake     = 0.5 // for jobs that are due
-	readsOfBeats    = 5   // a minute of one executor
+	readsOfWake     = 5.4
+	looksOfWake     = 0.67 // for jobs that are due, and are next
+	readsOfBeats    = 5    // a minute of one executor
+
+	// A minute with jobs: in every third one some are compared with their runs, and
+	// how old the ring is is noted for that.
+	readsOfSample  = 0.7
+	looksOfSample  = 0.5 // for runs
+	agesOfSample   = 1
+	writesOfSample = 0.34
 
 	secondsOfWake     = 0.9 // most of it waits for the beat
 	secondsOfBeat     = 0.013

@@ -40,12 +40,15 @@ func unitsOfIdle(d Deployment) tables {
 
 // unitsOfJobs are those of what was counted.
 func unitsOfJobs(c Counts, d Deployment) tables {
-	fires, advances := float64(c.Fires), float64(c.Advances)
+	fires, advances, minutes := float64(c.Fires), float64(c.Advances), c.Span.Minutes()
 	return tablesOf(
-		Capacity{Write: writesOfAdvance * advances, Read: readsOfFire*fires + readsOfAnew*float64(c.Anew) + readsOfAdvance*advances},
+		Capacity{Write: writesOfAdvance * advances, Read: readsOfFire*fires + readsOfAnew*float64(c.Anew) + readsOfAdvance*advances +
+			readsOfSample*minutes},
 		Capacity{Write: movesOfAdvance * advances},
-		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances},
-		Capacity{Write: writesOfJournal * float64(c.Messages), Read: readsOfDispatch*float64(c.Takes) + readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
+		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances +
+			looksOfSample*minutes},
+		Capacity{Write: writesOfJournal*float64(c.Messages) + writesOfSample*minutes, Read: readsOfDispatch*float64(c.Takes) + agesOfSample*minutes +
+			readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
 }
 
 // taking is what has to be provisioned for so much.

@@ -261,7 +261,7 @@ func (p *proof) weather(ctx context.Context, from time.Time) error {
 	}{
 		{0.15, "kills of dispatch", 2 * time.Minute, false, true, p.kills},
 		{0.30, "throttled for a minute", 2 * time.Minute, true, true, p.throttled},
-		{0.48, "purged", 5 * time.Minute, true, false, p.purge}, // as docs/operations.md says
+		{0.48, "purged", 6 * time.Minute, true, false, p.purge}, // as docs/operations.md says
 		{0.85, "restarted", 3 * time.Minute, true, true, p.place.restart},
 	} {
 		wait(ctx, time.Until(from.Add(time.Duration(w.after*float64(p.o.length)))))
