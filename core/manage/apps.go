@@ -1,6 +1,7 @@
 package manage
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,54 +47,59 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		}
 	}
 	var attempts []core.App
-	for range bound.Tries {
+	res := AppResult{Name: spec.Name}
+	unclear := fmt.Sprintf("app %s could not be stored for certain: read it, and try again", spec.Name)
+	err := bound.Change(ctx, unclear, func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, spec.Name)
 		if err != nil {
-			return AppResult{}, err
+			return false, err
 		}
+		res.Rev = old.Rev
 		for i := range attempts {
 			if found && attempts[i].Rev == old.Rev && sameApp(&attempts[i], &old) {
-				return AppResult{spec.Name, old.Rev, changeOf(core.Millis(old.Created) == old.Rev)}, nil
+				res.Change = changeOf(core.Millis(old.Created) == old.Rev)
+				return true, nil
 			}
 		}
 		if err := expectApp(&spec, &old, found); err != nil {
-			return AppResult{}, err
+			return false, err
 		}
-		now := m.ask.Stamp()
-		next := want
-		next.Rev = max(core.Millis(now), old.Rev+1)
-		c := core.Change{ID: next.Rev, At: now, By: actor.Name, Verb: core.VerbCreated, App: spec.Name}
+		next, verb := want, core.VerbCreated
 		if found {
+			verb = core.VerbUpdated
 			next.Withheld, next.Pause, next.Created = old.Withheld, old.Pause, old.Created
-			if next.Set == "" {
-				next.Set = old.Set
-			}
+			next.Set = cmp.Or(next.Set, old.Set)
 			if spec.Token == nil {
 				next.Token = old.Token
 			}
-			if sameApp(&next, &old) {
-				return AppResult{spec.Name, old.Rev, Unchanged}, nil
-			}
-			c.Verb, c.Old = core.VerbUpdated, core.AppRecordOf(&old).String()
-		} else {
-			next.Created = now
 		}
-		c.New = core.AppRecordOf(&next).String()
-		if !write {
-			return AppResult{spec.Name, old.Rev, changeOf(!found)}, nil
+		if res.Change = changeOf(!found); found && sameApp(&next, &old) {
+			res.Change = Unchanged
 		}
-		switch judge(m.store.PutApp(ctx, old.Rev, next, c)) {
-		case done:
-			return AppResult{spec.Name, next.Rev, changeOf(!found)}, nil
-		case failed:
-			return AppResult{}, core.Passing(core.ErrThrottled)
+		if res.Change == Unchanged || !write {
+			return true, nil
 		}
-		attempts = append(attempts, next)
-		if ctx.Err() != nil {
-			return AppResult{}, core.Passing(ctx.Err())
-		}
+		done, err := bound.Wrote(m.putApp(ctx, &old, &next, core.Change{By: actor.Name, Verb: verb}))
+		res.Rev, attempts = next.Rev, append(attempts, next)
+		return done, err
+	})
+	if err != nil {
+		return AppResult{}, err
 	}
-	return AppResult{}, core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: read it, and try again", spec.Name)
+	return res, nil
+}
+
+// putApp stores an app as it becomes, with its change record.
+func (m *Manage) putApp(ctx context.Context, old, next *core.App, c core.Change) error {
+	now := m.ask.Stamp()
+	next.Rev = max(core.Millis(now), old.Rev+1)
+	if old.Name == "" {
+		next.Created = now
+	} else {
+		c.Old = core.AppRecordOf(old).String()
+	}
+	c.ID, c.At, c.App, c.New = next.Rev, now, next.Name, core.AppRecordOf(next).String()
+	return m.store.PutApp(ctx, old.Rev, *next, c)
 }
 
 // ParseRange reads what may stand in Allow. Its error says how that is written.
@@ -142,44 +148,34 @@ func (m *Manage) DeleteApp(ctx context.Context, actor core.Actor, name string) e
 		return err
 	}
 	tried := false
-	for range bound.Tries {
+	return bound.Change(ctx, fmt.Sprintf("app %s could not be deleted for certain: try again", name), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, name)
 		switch {
 		case err != nil:
-			return err
+			return false, err
 		case !found && tried:
-			return nil // by us, or by somebody else meanwhile
+			return true, nil // by us, or by somebody else meanwhile
 		case !found:
-			return core.Errorf(core.CodeNotFound, "there is no app %s", name)
+			return false, core.Errorf(core.CodeNotFound, "there is no app %s", name)
 		}
 		for after := core.JobID(0); ; {
 			jobs, next, err := m.store.ListJobs(ctx, name, after, 1)
 			bad, err := core.Besides(err)
 			switch {
 			case err != nil:
-				return core.Passing(err)
+				return false, core.Passing(err)
 			case len(jobs) > 0:
-				return core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
+				return false, core.Errorf(core.CodeRefused, "app %s has jobs, %s for one: delete them first", name, jobs[0].Name())
 			case len(bad) > 0:
-				return core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
+				return false, core.Errorf(core.CodeRefused, "app %s has a job: %v", name, bad)
 			}
 			if after = next; next == 0 {
 				break
 			}
 		}
-		now := m.ask.Stamp()
-		c := core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name, Verb: core.VerbDeleted, App: name,
-			Old: core.AppRecordOf(&old).String()}
-		switch judge(m.store.DeleteApp(ctx, old.Rev, name, c)) {
-		case done:
-			return nil
-		case failed:
-			return core.Passing(core.ErrThrottled)
-		}
 		tried = true
-		if ctx.Err() != nil {
-			return core.Passing(ctx.Err())
-		}
-	}
-	return core.Errorf(core.CodeUnavailable, "app %s could not be deleted for certain: try again", name)
+		now := m.ask.Stamp()
+		return bound.Wrote(m.store.DeleteApp(ctx, old.Rev, name, core.Change{ID: max(core.Millis(now), old.Rev+1), At: now, By: actor.Name,
+			Verb: core.VerbDeleted, App: name, Old: core.AppRecordOf(&old).String()}))
+	})
 }

@@ -2,7 +2,6 @@ package manage
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -74,30 +73,11 @@ func due(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, e
 	}
 }
 
-// outcome of a write that was tried.
-type outcome int
-
-const (
-	done   outcome = iota
-	again          // refused or unknown: read and judge
-	failed         // nothing happened and nothing will
-)
-
-func judge(err error) outcome {
-	switch {
-	case err == nil:
-		return done
-	case errors.Is(err, core.ErrThrottled):
-		return failed
-	}
-	return again
-}
-
 // commit stores edits: first the records of what was due, then the changes. An
-// edit whose record cannot be stored is not made. Each job goes into the partition
+// edit whose record cannot be stored is not made. Each has the answer of its write. Each job goes into the partition
 // of today: one that was paused is in none, and that of before may be read no more.
-func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []outcome {
-	out := make([]outcome, len(edits))
+func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []error {
+	out := make([]error, len(edits))
 	var skips []core.Skip
 	var skipOf []int
 	for i, e := range edits {
@@ -116,12 +96,12 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 		// A stored schedule that cannot be read has no instants: editing it is
 		// how it is mended.
 	}
-	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = judge(err) })
+	m.putSkips(ctx, skips, func(k int, err error) { out[skipOf[k]] = err })
 
 	var creates, updates []int
 	for i, e := range edits {
 		switch {
-		case out[i] != done:
+		case out[i] != nil:
 		case e.old == nil:
 			creates = append(creates, i)
 		default:
@@ -134,7 +114,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 			jobs[k], changes[k] = edits[i].want, edits[i].change()
 		}
 		for k, err := range m.store.CreateJobs(ctx, jobs, changes) {
-			out[part[k]] = judge(err)
+			out[part[k]] = err
 		}
 	}
 	for part := range bound.Chunks(updates, bound.Batch) {
@@ -143,7 +123,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []out
 			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change()}
 		}
 		for k, err := range m.store.UpdateJobs(ctx, list) {
-			out[part[k]] = judge(err)
+			out[part[k]] = err
 		}
 	}
 	return out

@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -44,38 +45,22 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 
 // withhold has an app say whether a job is withheld from its code.
 func (m *Manage) withhold(ctx context.Context, actor core.Actor, app, name string, is bool) error {
-	for range bound.Tries {
+	return bound.Change(ctx, fmt.Sprintf("app %s could not be stored for certain: try again", app), func() (bool, error) {
 		old, found, err := m.ask.FindApp(ctx, app)
-		if err != nil {
-			return err
+		if err != nil || !found || slices.Contains(old.Withheld, name) == is {
+			return true, err
 		}
-		if !found || slices.Contains(old.Withheld, name) == is {
-			return nil
-		}
-		now := m.ask.Stamp()
 		next, why := old, "job "+name+" is given back to its code"
-		next.Rev = max(core.Millis(now), old.Rev+1)
 		next.Withheld = slices.DeleteFunc(slices.Clone(old.Withheld), func(n string) bool { return n == name })
 		if is {
 			if len(old.Withheld) >= core.MaxWithheld {
-				return core.Errorf(core.CodeTooLarge, "app %s has %d jobs that were deleted and that its code may not make again, and no more are kept: "+
-					"give back those that no code declares any more, such as %s", app, core.MaxWithheld, old.Withheld[0])
+				return false, core.Errorf(core.CodeTooLarge, "app %s has %d jobs that were deleted and that its code may not make again, "+
+					"and no more are kept: give back those that no code declares any more, such as %s", app, core.MaxWithheld, old.Withheld[0])
 			}
 			next.Withheld, why = append(next.Withheld, name), "job "+name+" is deleted: its code may not make it again"
 		}
-		c := core.Change{ID: next.Rev, At: now, By: actor.Name, Verb: core.VerbUpdated, App: app, Why: why,
-			Old: core.AppRecordOf(&old).String(), New: core.AppRecordOf(&next).String()}
-		switch judge(m.store.PutApp(ctx, old.Rev, next, c)) {
-		case done:
-			return nil
-		case failed:
-			return core.Passing(core.ErrThrottled)
-		}
-		if ctx.Err() != nil {
-			return core.Passing(ctx.Err())
-		}
-	}
-	return core.Errorf(core.CodeUnavailable, "app %s could not be stored for certain: try again", app)
+		return bound.Wrote(m.putApp(ctx, &old, &next, core.Change{By: actor.Name, Verb: core.VerbUpdated, Why: why}))
+	})
 }
 
 // GiveBack lets code make or change a job again that somebody else changed or

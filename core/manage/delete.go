@@ -2,6 +2,7 @@ package manage
 
 import (
 	"context"
+	"fmt"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -16,69 +17,56 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		return SaveResult{}, err
 	}
 	var attempts []core.Tombstone
-	withheld := false
-	for range bound.Tries {
+	var res SaveResult
+	err := bound.Change(ctx, fmt.Sprintf("job %s could not be deleted for certain: try again", ref), func() (bool, error) {
 		old, err := m.ask.Job(ctx, ref)
 		if core.CodeOf(err) == core.CodeNotFound && len(attempts) > 0 {
-			t := attempts[0]
-			stored, err := m.store.Tombstones(ctx, []core.JobID{t.Job})
+			stored, err := m.store.Tombstones(ctx, []core.JobID{res.ID})
 			if err != nil {
-				return SaveResult{}, core.Passing(err)
+				return false, core.Passing(err)
 			}
-			for _, a := range attempts {
-				if stored[t.Job].Rev == a.Rev {
-					m.dropWaiting(ctx, t.Job)
-					return SaveResult{App: t.App, Name: t.Name, ID: t.Job, Rev: a.Rev, Change: Deleted, Withheld: withheld}, nil
-				}
+			res.Rev = stored[res.ID].Rev
+			if slices.ContainsFunc(attempts, func(t core.Tombstone) bool { return t.Rev == res.Rev }) {
+				return true, nil
 			}
 		}
 		if err != nil {
-			return SaveResult{}, err
+			return false, err
 		}
 		if err := revIs(&old, ifRev); err != nil {
-			return SaveResult{}, err
+			return false, err
 		}
-		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); err != nil {
-			return SaveResult{}, err
-		} else if some {
-			continue
+		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); some || err != nil {
+			return false, err
 		}
 		d := &old.Def
 		if d.Declared != "" {
 			// First: whoever finds no job finds its name withheld.
 			if err := m.withhold(ctx, actor, d.App, d.Name, true); err != nil {
-				return SaveResult{}, err
+				return false, err
 			}
-			withheld = true
+			res.Withheld = true
 		}
 		now := m.ask.Stamp()
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
 		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
-			switch err := m.store.PutSkips(ctx, []core.Skip{skip})[0]; {
-			case judge(err) == failed || ctx.Err() != nil:
-				return SaveResult{}, core.Passing(err)
-			case err != nil:
-				continue // a repeat only lengthens it
+			if ok, err := bound.Wrote(m.store.PutSkips(ctx, []core.Skip{skip})[0]); !ok {
+				return false, err // a repeat only lengthens it
 			}
 		}
 		gone := core.RecordOf(&old.Sched, nil)
 		gone.Rev, gone.RevAt, gone.Deleted = t.Rev, core.Millis(t.RevAt), true
-		c := core.Change{ID: t.Rev, At: now, By: actor.Name, Verb: core.VerbDeleted, App: d.App, Job: d.ID, Name: d.Name,
-			Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}
-		switch judge(m.store.DeleteJob(ctx, old.Sched.Rev, t, c)) {
-		case done:
-			m.dropWaiting(ctx, d.ID)
-			return SaveResult{App: d.App, Name: d.Name, ID: d.ID, Rev: t.Rev, Change: Deleted, Withheld: withheld}, nil
-		case failed:
-			return SaveResult{}, core.Passing(core.ErrThrottled)
-		}
+		res.App, res.Name, res.ID, res.Rev, res.Change = d.App, d.Name, d.ID, t.Rev, Deleted
 		attempts = append(attempts, t)
-		if ctx.Err() != nil {
-			return SaveResult{}, core.Passing(ctx.Err())
-		}
+		return bound.Wrote(m.store.DeleteJob(ctx, old.Sched.Rev, t, core.Change{ID: t.Rev, At: now, By: actor.Name, Verb: core.VerbDeleted,
+			App: d.App, Job: d.ID, Name: d.Name, Old: core.RecordOf(&old.Sched, d).String(), New: gone.String()}))
+	})
+	if err != nil {
+		return SaveResult{}, err
 	}
-	return SaveResult{}, core.Errorf(core.CodeUnavailable, "job %s could not be deleted for certain: try again", ref)
+	m.dropWaiting(ctx, res.ID)
+	return res, nil
 }
 
 // dropWaiting closes what waits for its time and belongs to a job that is gone.
@@ -110,7 +98,7 @@ func (m *Manage) removeEntries(ctx context.Context, entries []core.DueItem) {
 }
 
 // Prune deletes the jobs and apps that a set made and that are not to stay. It ends
-// after Options.PageFor: Next is behind which to go on, and apps are deleted last.
+// after Options.PageFor of the questions: Next is behind which to go on, and apps are deleted last.
 func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (PruneResult, error) {
 	if err := actor.Validate(); err != nil {
 		return PruneResult{}, err

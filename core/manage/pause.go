@@ -2,6 +2,8 @@ package manage
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -119,43 +121,39 @@ func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why strin
 
 // editJob changes one job: build makes the edit of the job as read, or none if
 // it is as wanted.
-func (m *Manage) editJob(ctx context.Context, ref string, build func(old *core.Job) (*edit, error)) (core.Job, bool, error) {
+func (m *Manage) editJob(
+	ctx context.Context, ref string, build func(old *core.Job) (*edit, error),
+) (job core.Job, changed bool, err error) {
 	var attempts []core.Job
-	for range bound.Tries {
-		old, err := m.ask.Job(ctx, ref)
-		if err != nil {
-			return core.Job{}, false, err
+	unclear := fmt.Sprintf("the change of job %s could not be stored for certain: read it, and try again", ref)
+	err = bound.Change(ctx, unclear, func() (done bool, err error) {
+		if job, err = m.ask.Job(ctx, ref); err != nil {
+			return false, err
 		}
-		if mine(&old, attempts) {
+		old := job
+		if changed = mine(&old, attempts); changed {
 			m.plan(ctx, &old)
-			return old, true, nil
+			return true, nil
 		}
-		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); err != nil {
-			return old, false, err
-		} else if some {
-			continue
+		if some, err := m.pausesEnded(ctx, []*core.Job{&old}); some || err != nil {
+			return false, err
 		}
 		e, err := build(&old)
 		if err != nil || e == nil {
-			return old, false, err
+			return true, err
 		}
-		g, err := m.store.Global(ctx)
+		g, err := m.ask.Global(ctx)
 		if err != nil {
-			return old, false, core.Passing(err)
-		}
-		switch m.commit(ctx, []*edit{e}, g)[0] {
-		case done:
-			m.plan(ctx, &e.want)
-			return e.want, true, nil
-		case failed:
-			return old, false, core.Passing(core.ErrThrottled)
+			return false, err
 		}
 		attempts = append(attempts, e.want)
-		if ctx.Err() != nil {
-			return old, false, core.Passing(ctx.Err())
+		if changed, err = bound.Wrote(m.commit(ctx, []*edit{e}, g)[0]); changed {
+			job = e.want
+			m.plan(ctx, &job)
 		}
-	}
-	return core.Job{}, false, core.Errorf(core.CodeUnavailable, "the change of job %s could not be stored for certain: read it, and try again", ref)
+		return changed, err
+	})
+	return job, changed, err
 }
 
 // pausesEnded stores the end of those jobs' pauses that is past and that no tick
@@ -179,7 +177,7 @@ func (m *Manage) pausesEnded(ctx context.Context, jobs []*core.Job) (some bool, 
 	}
 	for _, err := range m.store.Advance(ctx, moves) {
 		switch {
-		case judge(err) == failed:
+		case errors.Is(err, core.ErrThrottled):
 			return false, core.Passing(err)
 		case ctx.Err() != nil:
 			return false, core.Passing(ctx.Err())
@@ -255,110 +253,87 @@ func pauseResult(p core.Pause, now time.Time, rev int64, verb string) StateResul
 	return r
 }
 
-func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
-	var attempts []core.App
-	var late core.Pause
-	var did string
-	for range bound.Tries {
-		old, err := m.ask.App(ctx, name)
-		if err != nil {
-			return StateResult{}, err
-		}
-		now := m.ask.Stamp()
-		for _, a := range attempts {
-			if a.Rev == old.Rev && samePause(a.Pause, old.Pause) {
-				if !m.late(did, old.Pause) {
-					return pauseResult(old.Pause, now, old.Rev, did), nil
-				}
-				late = old.Pause
-			}
-		}
-		next, verb := change(reopened(old.Pause, late), now)
-		if verb == "" {
-			return pauseResult(old.Pause, now, old.Rev, ""), nil
-		}
-		did = verb
-		want := old
-		want.Pause = next
-		want.Rev = max(core.Millis(now), old.Rev+1)
-		c := core.Change{ID: want.Rev, At: now, By: actor.Name, Verb: verb, App: name, Why: why,
-			Old: core.AppRecordOf(&old).String(), New: core.AppRecordOf(&want).String()}
-		switch judge(m.store.PutApp(ctx, old.Rev, want, c)) {
-		case done:
-			if !m.late(verb, want.Pause) {
-				return pauseResult(want.Pause, now, want.Rev, verb), nil
-			}
-			late = want.Pause
-		case failed:
-			return StateResult{}, core.Passing(core.ErrThrottled)
-		}
-		attempts = append(attempts, want)
-		if ctx.Err() != nil {
-			return StateResult{}, core.Passing(ctx.Err())
-		}
-	}
-	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change of app %s could not be stored for certain: read it, and try again", name)
+// pausable is an app, or everything, as it was read. put stores it with another
+// pause, and says in the record what it was and is.
+type pausable struct {
+	rev   int64
+	pause core.Pause
+	put   func(next core.Pause, c *core.Change) error
 }
 
-func samePause(a, b core.Pause) bool {
-	return a.From.Equal(b.From) && a.To.Equal(b.To) && a.By == b.By && a.Why == b.Why
+func (m *Manage) editApp(ctx context.Context, actor core.Actor, name, why string, change changePause) (StateResult, error) {
+	return m.editPause(ctx, "the change of app "+name, core.Change{By: actor.Name, App: name, Why: why}, change, func() (pausable, error) {
+		old, err := m.ask.App(ctx, name)
+		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
+			want := old
+			want.Pause, want.Rev = next, c.ID
+			c.Old, c.New = core.AppRecordOf(&old).String(), core.AppRecordOf(&want).String()
+			return m.store.PutApp(ctx, old.Rev, want, *c)
+		}}, err
+	})
 }
 
 // editGlobal changes the pause of everything. Its record follows the change: if
 // it cannot be stored, the item still says who and why, and the next record
 // holds it as what was.
 func (m *Manage) editGlobal(ctx context.Context, actor core.Actor, why string, change changePause) (StateResult, error) {
+	return m.editPause(ctx, "the change", core.Change{By: actor.Name, Why: why}, change, func() (pausable, error) {
+		old, err := m.ask.Global(ctx)
+		return pausable{old.Rev, old.Pause, func(next core.Pause, c *core.Change) error {
+			want := old
+			want.Pause, want.Rev = next, c.ID
+			c.Old, c.New = core.GlobalRecordOf(&old).String(), core.GlobalRecordOf(&want).String()
+			return m.store.PutGlobal(ctx, old.Rev, want)
+		}}, err
+	})
+}
+
+// editPause changes the pause of an app or of everything.
+func (m *Manage) editPause(
+	ctx context.Context, what string, c core.Change, change changePause, read func() (pausable, error),
+) (res StateResult, err error) {
 	type attempt struct {
-		old, want core.Global
-		change    core.Change
+		pause core.Pause
+		c     core.Change
 	}
 	var attempts []attempt
 	var late core.Pause
-	finish := func(a *attempt) (StateResult, error) {
-		for range bound.Tries {
-			if m.store.PutChanges(ctx, []core.Change{a.change}) == nil || ctx.Err() != nil {
-				break
-			}
+	stands := func(a *attempt) bool {
+		if m.late(a.c.Verb, a.pause) {
+			late = a.pause
+			return false
 		}
-		return pauseResult(a.want.Pause, a.change.At, a.want.Rev, a.change.Verb), nil
+		for try := 0; a.c.App == "" && try < bound.Tries && m.store.PutChanges(ctx, []core.Change{a.c}) != nil && ctx.Err() == nil; {
+			try++
+		}
+		res = pauseResult(a.pause, a.c.At, a.c.ID, a.c.Verb)
+		return true
 	}
-	for range bound.Tries {
-		old, err := m.ask.Global(ctx)
+	err = bound.Change(ctx, what+" could not be stored for certain: read it, and try again", func() (bool, error) {
+		old, err := read()
 		if err != nil {
-			return StateResult{}, err
+			return false, err
+		}
+		for i := range attempts {
+			// Somebody may have changed something else since.
+			if a := &attempts[i]; a.c.ID <= old.rev && samePause(a.pause, old.pause) && stands(a) {
+				return true, nil
+			}
 		}
 		now := m.ask.Stamp()
-		for i := range attempts {
-			// A ticker may have changed something else since.
-			if a := &attempts[i]; a.want.Rev <= old.Rev && samePause(a.want.Pause, old.Pause) {
-				if !m.late(a.change.Verb, old.Pause) {
-					return finish(a)
-				}
-				late = old.Pause
-			}
+		a := attempt{c: c}
+		if a.pause, a.c.Verb = change(reopened(old.pause, late), now); a.c.Verb == "" {
+			res = pauseResult(old.pause, now, old.rev, "")
+			return true, nil
 		}
-		next, verb := change(reopened(old.Pause, late), now)
-		if verb == "" {
-			return pauseResult(old.Pause, now, old.Rev, ""), nil
-		}
-		a := attempt{old: old, want: old}
-		a.want.Pause = next
-		a.want.Rev = max(core.Millis(now), old.Rev+1)
-		a.change = core.Change{ID: a.want.Rev, At: now, By: actor.Name, Verb: verb, Why: why,
-			Old: core.GlobalRecordOf(&a.old).String(), New: core.GlobalRecordOf(&a.want).String()}
-		switch judge(m.store.PutGlobal(ctx, old.Rev, a.want)) {
-		case done:
-			if !m.late(verb, a.want.Pause) {
-				return finish(&a)
-			}
-			late = a.want.Pause
-		case failed:
-			return StateResult{}, core.Passing(core.ErrThrottled)
-		}
+		a.c.ID, a.c.At = max(core.Millis(now), old.rev+1), now
+		done, err := bound.Wrote(old.put(a.pause, &a.c))
 		attempts = append(attempts, a)
-		if ctx.Err() != nil {
-			return StateResult{}, core.Passing(ctx.Err())
-		}
-	}
-	return StateResult{}, core.Errorf(core.CodeUnavailable, "the change could not be stored for certain: read it, and try again")
+		return done && stands(&a), err
+	})
+	return res, err
+}
+
+func samePause(a, b core.Pause) bool {
+	return a.From.Equal(b.From) && a.To.Equal(b.To) && a.By == b.By && a.Why == b.Why
 }

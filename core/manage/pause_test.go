@@ -124,3 +124,30 @@ func TestPauseEndedByAClockSetBack(t *testing.T) {
 		t.Errorf("%s since %s, next %s; it was changed at %s", s.State, s.RevAt, s.Next, before.RevAt)
 	}
 }
+
+// A pause or resume of an app or of everything whose answer was lost is a change all
+// the same, made once.
+func TestPauseWithALostAnswer(t *testing.T) {
+	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
+		f := newFixture(t)
+		f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, after: true})
+		paused, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Why: "flood"})
+		if err != nil || !paused.Changed || paused.State != core.Paused {
+			t.Errorf("pause of %+v: %+v (%v)", target, paused, err)
+		}
+		f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, after: true})
+		f.clock = f.clock.Add(time.Minute)
+		resumed, err := f.m.Resume(ctx, ann, target, "")
+		if err != nil || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {
+			t.Errorf("resume of %+v: %+v (%v)", target, resumed, err)
+		}
+		changes, err := f.m.Changes(ctx, target.App, "", 10)
+		verbs := map[string]int{}
+		for _, c := range changes {
+			verbs[c.Verb]++
+		}
+		if err != nil || verbs[core.VerbPaused] != 1 || verbs[core.VerbResumed] != 1 {
+			t.Errorf("changes of %+v: %v (%v)", target, verbs, err)
+		}
+	}
+}

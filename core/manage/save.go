@@ -204,7 +204,7 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		return later(part, err)
 	}
 	part = ready
-	global, err := m.store.Global(ctx)
+	global, err := m.ask.Global(ctx)
 	if err != nil {
 		return later(part, err)
 	}
@@ -289,13 +289,13 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		}
 		return left
 	}
-	for i, o := range m.commit(ctx, edits, global) {
+	for i, err := range m.commit(ctx, edits, global) {
 		s := of[i]
 		s.attempts = append(s.attempts, edits[i].want)
-		switch o {
+		switch done, failed := bound.Wrote(err); {
 		case done:
 			finish(s, &edits[i].want)
-		case failed:
+		case failed != nil:
 			s.full = true
 			left = append(left, s)
 		default:
@@ -454,14 +454,8 @@ func (m *Manage) number(ctx context.Context, fresh []*saving, write bool) error 
 		return nil
 	}
 	var first core.JobID
-	var err error
-	for range bound.Tries {
-		if first, err = m.store.NewJobIDs(ctx, len(need)); err == nil || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
-			break
-		}
-	}
-	if err != nil {
-		return core.Passing(err)
+	if err := bound.Insist(ctx, func() (err error) { first, err = m.store.NewJobIDs(ctx, len(need)); return err }); err != nil {
+		return err
 	}
 	for i, s := range need {
 		s.id = first + core.JobID(i)
