@@ -15,26 +15,26 @@ var program = core.Actor{Name: "code-of-shop"}
 
 // declare has code declare shop/clean; what became of it.
 func (f *fixture) declare(params string) manage.SaveResult {
-	f.t.Helper()
+	f.T.Helper()
 	s := spec("clean", every(time.Hour))
 	s.Def.Params, s.Def.Set, s.Declared = params, "code-of-shop", true
-	return f.m.Save(ctx, program, []manage.JobSpec{s})[0]
+	return f.M.Save(ctx, program, []manage.JobSpec{s})[0]
 }
 
 func (f *fixture) giveBack(name string) manage.SaveResult {
-	f.t.Helper()
-	r, err := f.m.GiveBack(ctx, ann, "shop", name)
+	f.T.Helper()
+	r, err := f.M.GiveBack(ctx, ann, "shop", name)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return r
 }
 
 func (f *fixture) withheld() []string {
-	f.t.Helper()
-	a, err := f.m.App(ctx, "shop")
+	f.T.Helper()
+	a, err := f.M.App(ctx, "shop")
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return a.Withheld
 }
@@ -46,7 +46,7 @@ func TestDeclared(t *testing.T) {
 	f := newFixture(t)
 	is := func(params string, d core.Declared) {
 		t.Helper()
-		if j := f.job("shop/clean"); j.Def.Params != params || j.Def.Declared != d {
+		if j := f.Job("shop/clean"); j.Def.Params != params || j.Def.Declared != d {
 			t.Errorf("params %q, declared %q, want %q and %q", j.Def.Params, j.Def.Declared, params, d)
 		}
 	}
@@ -68,12 +68,12 @@ func TestDeclared(t *testing.T) {
 	is("two", core.DeclaredCode)
 
 	// A pause is no change; neither is what a person saves as it is.
-	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/clean"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	same := spec("clean", every(time.Hour))
 	same.Def.Params = "two"
-	if r := f.save(same)[0]; r.Change != manage.Unchanged {
+	if r := f.Save(same)[0]; r.Change != manage.Unchanged {
 		t.Fatalf("%+v", r)
 	}
 	changes("three", manage.Updated)
@@ -81,7 +81,7 @@ func TestDeclared(t *testing.T) {
 	// A change of the schedule alone is one.
 	hers := spec("clean", every(2*time.Hour))
 	hers.Def.Params = "three"
-	if r := f.save(hers)[0]; r.Change != manage.Updated {
+	if r := f.Save(hers)[0]; r.Change != manage.Updated {
 		t.Fatalf("%+v", r)
 	}
 	is("three", core.DeclaredTaken)
@@ -96,20 +96,20 @@ func TestDeclared(t *testing.T) {
 	// What was deleted stays away, also when a person had changed it before and
 	// when she made and deleted one of that name herself.
 	hers.Def.Params = "hers"
-	f.save(hers)
+	f.Save(hers)
 	for range 2 {
-		if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
+		if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
 			t.Fatal(err)
 		}
 		left("five", "deleted by somebody else")
-		f.create(hers)
+		f.Create(hers)
 		left("five", "made or changed by somebody else")
 	}
 	if w := f.withheld(); !slices.Equal(w, []string{"clean"}) {
 		t.Errorf("withheld: %v", w)
 	}
-	f.must(f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "The shop"}))
-	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil {
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Title: "The shop"}))
+	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil {
 		t.Fatal(err)
 	}
 	left("five", "deleted by somebody else")
@@ -124,7 +124,7 @@ func TestDeclared(t *testing.T) {
 // person made becomes the code's when she gives it, and a manifest's does not.
 func TestGiveBack(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("clean", every(time.Minute)))
+	f.Create(spec("clean", every(time.Minute)))
 	if r := f.declare("code's"); core.CodeOf(r.Err) != core.CodeConflict {
 		t.Errorf("%+v", r)
 	}
@@ -132,8 +132,8 @@ func TestGiveBack(t *testing.T) {
 	if r := f.declare("code's"); r.Change != manage.Updated {
 		t.Errorf("%+v", r)
 	}
-	f.create(spec("other", every(time.Minute)))
-	if _, err := f.m.Delete(ctx, ann, "shop/other", nil); err != nil {
+	f.Create(spec("other", every(time.Minute)))
+	if _, err := f.M.Delete(ctx, ann, "shop/other", nil); err != nil {
 		t.Fatal(err)
 	}
 	if w := f.withheld(); len(w) != 0 {
@@ -141,13 +141,13 @@ func TestGiveBack(t *testing.T) {
 	}
 	set := spec("listed", every(time.Minute))
 	set.Def.Set = "prod"
-	f.create(set)
+	f.Create(set)
 	for name, want := range map[string]core.Code{"other": core.CodeNotFound, "listed": core.CodeRefused} {
-		if _, err := f.m.GiveBack(ctx, ann, "shop", name); core.CodeOf(err) != want {
+		if _, err := f.M.GiveBack(ctx, ann, "shop", name); core.CodeOf(err) != want {
 			t.Errorf("%s: %v, want %s", name, err, want)
 		}
 	}
-	if _, err := f.m.GiveBack(ctx, ann, "nobody", "x"); core.CodeOf(err) != core.CodeNotFound {
+	if _, err := f.M.GiveBack(ctx, ann, "nobody", "x"); core.CodeOf(err) != core.CodeNotFound {
 		t.Errorf("no app: %v", err)
 	}
 }
@@ -156,7 +156,7 @@ func TestGiveBack(t *testing.T) {
 func TestWithheldIsBounded(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
-	app, err := f.m.App(ctx, "shop")
+	app, err := f.M.App(ctx, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -165,19 +165,19 @@ func TestWithheldIsBounded(t *testing.T) {
 	for i := range core.MaxWithheld {
 		full.Withheld = append(full.Withheld, fmt.Sprintf("gone-%d", i))
 	}
-	if err := f.e.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}); err != nil {
+	if err := f.E.Manage.PutApp(ctx, app.Rev, full, core.Change{ID: full.Rev, App: "shop"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.m.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
+	if _, err := f.M.Delete(ctx, ann, "shop/clean", nil); core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "gone-0") {
 		t.Errorf("deleted: %v", err)
 	}
-	f.job("shop/clean")
+	f.Job("shop/clean")
 	f.giveBack("gone-0")
-	if res, err := f.m.Delete(ctx, ann, "shop/clean", nil); err != nil || !res.Withheld {
+	if res, err := f.M.Delete(ctx, ann, "shop/clean", nil); err != nil || !res.Withheld {
 		t.Errorf("withheld is told: %t, %v", res.Withheld, err)
 	}
-	f.create(spec("by-hand", every(time.Minute)))
-	if res, err := f.m.Delete(ctx, ann, "shop/by-hand", nil); err != nil || res.Withheld {
+	f.Create(spec("by-hand", every(time.Minute)))
+	if res, err := f.M.Delete(ctx, ann, "shop/by-hand", nil); err != nil || res.Withheld {
 		t.Errorf("what no code declared is withheld: %t, %v", res.Withheld, err)
 	}
 }
@@ -187,10 +187,10 @@ func TestWithheldIsBounded(t *testing.T) {
 func TestWithheldFirst(t *testing.T) {
 	f := newFixture(t)
 	f.declare("one")
-	m := f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, kill: true})
-	if _, err := m.Delete(ctx, ann, "shop/clean", nil); err == nil || f.faults.last != "PutApp" {
-		t.Errorf("the first write was %s, %v", f.faults.last, err)
+	m := f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, Kill: true})
+	if _, err := m.Delete(ctx, ann, "shop/clean", nil); err == nil || f.Faults.Last != "PutApp" {
+		t.Errorf("the first write was %s, %v", f.Faults.Last, err)
 	}
-	f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
-	f.job("shop/clean")
+	f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+	f.Job("shop/clean")
 }

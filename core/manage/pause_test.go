@@ -38,35 +38,35 @@ func TestPauseEndedThenChanged(t *testing.T) {
 			name  string
 			fault faults
 		}{
-			{"unknown, not done", faults{}}, {"unknown, done", faults{after: true}}, {"throttled", faults{err: core.ErrThrottled}},
-			{"own write answered with a conflict", faults{after: true, err: core.ErrRefused}}, {"killed after", faults{kill: true, after: true}},
+			{"unknown, not done", faults{}}, {"unknown, done", faults{After: true}}, {"throttled", faults{Err: core.ErrThrottled}},
+			{"own write answered with a conflict", faults{After: true, Err: core.ErrRefused}}, {"killed after", faults{Kill: true, After: true}},
 		} {
 			for at, met := 0, true; met; at++ { // 0: no fault
 				f := newFixture(t)
-				f.create(again)
+				f.Create(again)
 				until := core.InstantOf(start) + 5*60
 				end := until.Time()
-				if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &end}); err != nil {
+				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &end}); err != nil {
 					t.Fatal(err)
 				}
-				j := f.job("shop/sweep")
-				f.fires()
-				f.clock = f.clock.Add(15 * time.Minute) // no tick meanwhile
+				j := f.Job("shop/sweep")
+				f.Fires()
+				f.Clock = f.Clock.Add(15 * time.Minute) // no tick meanwhile
 				w := mode.fault
-				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
-				err := c.do(f.fresh(&w))
-				met = at == 0 || w.last != ""
-				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, quiet: true})
-				what := fmt.Sprintf("%s, %s at %q", name, mode.name, w.last)
-				if err != nil && (at == 0 || w.err == nil && !w.kill) {
+				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				err := c.do(f.Fresh(&w))
+				met = at == 0 || w.Last != ""
+				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, Quiet: true})
+				what := fmt.Sprintf("%s, %s at %q", name, mode.name, w.Last)
+				if err != nil && (at == 0 || w.Err == nil && !w.Kill) {
 					t.Errorf("%s: %v", what, err)
 				}
 				if err != nil {
-					if err := c.do(f.m); err != nil && code(err) != core.CodeNotFound {
+					if err := c.do(f.M); err != nil && code(err) != core.CodeNotFound {
 						t.Errorf("%s, again: %v", what, err)
 					}
 				}
-				changes, cerr := f.m.Changes(ctx, "", j.Def.ID.String(), 100)
+				changes, cerr := f.M.Changes(ctx, "", j.Def.ID.String(), 100)
 				ends := 0
 				for _, ch := range changes {
 					if ch.By == "tickring" {
@@ -79,11 +79,11 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				if cerr != nil || ends != 1 {
 					t.Errorf("%s: %d records of the end of the pause, %v", what, ends, cerr)
 				}
-				skips := f.skips(j.Def.ID)
+				skips := f.Skips(j.Def.ID)
 				first, last := until+60, until+10*60 // 12:06 to 12:15
 				if c.reason == "" {
-					s := f.job("shop/sweep").Sched
-					planned := s.Next > last && len(f.fires()) > 0
+					s := f.Job("shop/sweep").Sched
+					planned := s.Next > last && len(f.Fires()) > 0
 					if s.State != core.Started || s.Next != first && !planned || s.RevAt != until.Time() || len(skips) != 0 {
 						t.Errorf("%s: %s, next %s, since %s, records %+v", what, s.State, s.Next, s.RevAt, skips)
 					}
@@ -95,7 +95,7 @@ func TestPauseEndedThenChanged(t *testing.T) {
 				if name == "delete" {
 					continue
 				}
-				a, err := f.m.Audit(ctx, "shop/sweep", core.InstantOf(start), core.InstantOf(f.clock))
+				a, err := f.M.Audit(ctx, "shop/sweep", core.InstantOf(start), core.InstantOf(f.Clock))
 				if err != nil || a.Demanded != 10 || a.Skipped[c.reason] != 10 || a.Unaccounted != 0 {
 					t.Errorf("%s: audit %+v %v", what, a, err)
 				}
@@ -109,18 +109,18 @@ func TestPauseEndedThenChanged(t *testing.T) {
 // that change is decided.
 func TestPauseEndedByAClockSetBack(t *testing.T) {
 	f := newFixture(t)
-	before := f.create(spec("sweep", every(time.Minute))).Sched
-	f.clock = start.Add(-time.Hour)
+	before := f.Create(spec("sweep", every(time.Minute))).Sched
+	f.Clock = start.Add(-time.Hour)
 	until := start.Add(-50 * time.Minute)
 	target := manage.Target{Job: "shop/sweep"}
-	if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
 		t.Fatal(err)
 	}
-	f.clock = start.Add(-45 * time.Minute)
-	if _, err := f.m.Resume(ctx, ann, target, ""); err != nil {
+	f.Clock = start.Add(-45 * time.Minute)
+	if _, err := f.M.Resume(ctx, ann, target, ""); err != nil {
 		t.Fatal(err)
 	}
-	if s := f.job("shop/sweep").Sched; s.State != core.Started || s.RevAt.Before(before.RevAt) || s.Next <= core.InstantOf(before.RevAt) {
+	if s := f.Job("shop/sweep").Sched; s.State != core.Started || s.RevAt.Before(before.RevAt) || s.Next <= core.InstantOf(before.RevAt) {
 		t.Errorf("%s since %s, next %s; it was changed at %s", s.State, s.RevAt, s.Next, before.RevAt)
 	}
 }
@@ -130,18 +130,18 @@ func TestPauseEndedByAClockSetBack(t *testing.T) {
 func TestPauseWithALostAnswer(t *testing.T) {
 	for _, target := range []manage.Target{{App: "shop"}, {All: true}} {
 		f := newFixture(t)
-		f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, after: true})
-		paused, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Why: "flood"})
+		f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: true})
+		paused, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "flood"})
 		if err != nil || !paused.Changed || paused.State != core.Paused {
 			t.Errorf("pause of %+v: %+v (%v)", target, paused, err)
 		}
-		f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring, at: 1, after: true})
-		f.clock = f.clock.Add(time.Minute)
-		resumed, err := f.m.Resume(ctx, ann, target, "")
+		f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring, At: 1, After: true})
+		f.Clock = f.Clock.Add(time.Minute)
+		resumed, err := f.M.Resume(ctx, ann, target, "")
 		if err != nil || !resumed.Changed || resumed.State != core.Started || resumed.Rev == paused.Rev {
 			t.Errorf("resume of %+v: %+v (%v)", target, resumed, err)
 		}
-		changes, err := f.m.Changes(ctx, target.App, "", 10)
+		changes, err := f.M.Changes(ctx, target.App, "", 10)
 		verbs := map[string]int{}
 		for _, c := range changes {
 			verbs[c.Verb]++

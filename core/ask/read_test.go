@@ -1,4 +1,4 @@
-package manage_test
+package ask_test
 
 import (
 	"fmt"
@@ -12,42 +12,31 @@ import (
 	"github.com/tickring/tickring/core/manage"
 )
 
-func (f *fixture) ran(job core.JobID, at core.Instant, late time.Duration) core.Run {
-	f.t.Helper()
-	id := core.PlannedRun(job, at)
-	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
-		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
-	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.t.Fatal(err)
-	}
-	return r
-}
-
 func TestRuns(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(time.Minute)))
+	j := f.Create(spec("sweep", every(time.Minute)))
 	base := core.InstantOf(start)
 	var want []core.RunID
 	for i := range 30 {
 		at := base + core.Instant(i*60)
-		f.ran(j.Def.ID, at, 0)
+		f.Ran(j.Def.ID, at, 0)
 		want = append([]core.RunID{core.PlannedRun(j.Def.ID, at)}, want...)
 		if i%3 == 0 {
 			id := core.NumberedRun(j.Def.ID, uint32(i+1))
 			r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual, At: at + 30, Slot: at + 30}
-			if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 				t.Fatal(err)
 			}
 			want = append([]core.RunID{id}, want...)
 		}
 	}
-	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: base - 600, Last: base - 60, Count: 10, Reason: core.ReasonMisfire}})
+	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: base - 600, Last: base - 60, Count: 10, Reason: core.ReasonMisfire}})
 	for _, limit := range []int{1, 7, 40, 100} {
 		var got []core.RunID
 		skips := 0
 		filter := ask.RunFilter{Job: "shop/sweep", Limit: limit}
 		for {
-			page, err := f.m.Runs(ctx, filter)
+			page, err := f.M.Runs(ctx, filter)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -66,23 +55,23 @@ func TestRuns(t *testing.T) {
 			t.Errorf("limit %d: the skipped record came %d times", limit, skips)
 		}
 	}
-	page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
+	page, err := f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep", States: []core.State{core.Failed}})
 	if err != nil || len(page.Runs) != 10 || len(page.Skips) != 0 {
 		t.Errorf("failed: %d %v", len(page.Runs), err)
 	}
-	page, err = f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep", From: (base + 60).Time(), To: (base + 180).Time()})
+	page, err = f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep", From: (base + 60).Time(), To: (base + 180).Time()})
 	if err != nil || len(page.Runs) != 3 {
 		t.Errorf("span: %d %v", len(page.Runs), err)
 	}
 	for _, app := range []string{"", "shop"} {
-		page, err = f.m.Runs(ctx, ask.RunFilter{App: app, States: []core.State{core.Succeeded}})
+		page, err = f.M.Runs(ctx, ask.RunFilter{App: app, States: []core.State{core.Succeeded}})
 		if err != nil || len(page.Runs) != 30 {
 			t.Errorf("app %q: %d %v", app, len(page.Runs), err)
 		}
 	}
 	for _, bad := range []ask.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
 		{From: start, To: start.Add(-1)}} {
-		if _, err := f.m.Runs(ctx, bad); code(err) != core.CodeInvalid {
+		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
@@ -91,32 +80,32 @@ func TestRuns(t *testing.T) {
 func TestRunAt(t *testing.T) {
 	f := newFixture(t)
 	s := spec("nightly", core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Europe/Berlin"})
-	j := f.create(s)
+	j := f.Create(s)
 	at := core.InstantOf(time.Date(2026, 11, 20, 1, 30, 0, 0, time.UTC))
-	f.ran(j.Def.ID, at, 0)
+	f.Ran(j.Def.ID, at, 0)
 	for _, ref := range []string{"shop/nightly@2026-11-20T02:30", "shop/nightly@2026-11-20T02:30:00", "shop/nightly@2026-11-20T01:30Z",
 		"shop/nightly@2026-11-20T02:30:00+01:00", core.PlannedRun(j.Def.ID, at).String()} {
-		if v, err := f.m.Run(ctx, ref); err != nil || v.Run.At != at || v.Skip != nil {
+		if v, err := f.M.Run(ctx, ref); err != nil || v.Run.At != at || v.Skip != nil {
 			t.Errorf("%s: %+v %v", ref, v, err)
 		}
 	}
-	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
-	v, err := f.m.Run(ctx, "shop/nightly@2026-11-19T02:30")
+	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at - 86400, Last: at, Count: 2, Reason: core.ReasonMisfire}})
+	v, err := f.M.Run(ctx, "shop/nightly@2026-11-19T02:30")
 	if err != nil || v.Skip == nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonMisfire || v.Run.App != "shop" {
 		t.Errorf("skipped: %+v %v", v, err)
 	}
-	if _, err = f.m.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""); code(err) != core.CodeRefused {
+	if _, err = f.M.KillRun(ctx, ann, "shop/nightly@2026-11-19T02:30", ""); code(err) != core.CodeRefused {
 		t.Errorf("kill of a skipped instant: %v", err)
 	}
 	// The clock shows 02:30 twice on 25 October; the run is the first.
 	twice := core.InstantOf(time.Date(2026, 10, 25, 0, 30, 0, 0, time.UTC))
-	f.ran(j.Def.ID, twice, 0)
-	if v, err := f.m.Run(ctx, "shop/nightly@2026-10-25T02:30"); err != nil || v.Run.At != twice {
+	f.Ran(j.Def.ID, twice, 0)
+	if v, err := f.M.Run(ctx, "shop/nightly@2026-10-25T02:30"); err != nil || v.Run.At != twice {
 		t.Errorf("twice: %+v %v", v, err)
 	}
 	for ref, want := range map[string]core.Code{"shop/nightly@2026-12-24T02:30": core.CodeNotFound, "shop/nightly@noon": core.CodeInvalid,
 		"shop/nightly@1999-01-01T00:00": core.CodeInvalid, "x": core.CodeInvalid, "-7": core.CodeInvalid, "99999999999": core.CodeNotFound} {
-		if _, err := f.m.Run(ctx, ref); code(err) != want {
+		if _, err := f.M.Run(ctx, ref); code(err) != want {
 			t.Errorf("%s: %v", ref, err)
 		}
 	}
@@ -124,7 +113,7 @@ func TestRunAt(t *testing.T) {
 
 func TestJobsAndUpcoming(t *testing.T) {
 	f := newFixture(t)
-	if _, err := f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}); err != nil {
+	if _, err := f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "pay"}); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 10 {
@@ -133,9 +122,9 @@ func TestJobsAndUpcoming(t *testing.T) {
 			s.Def.App = "pay"
 			s.Def.Labels = map[string]string{"team": "finance"}
 		}
-		f.create(s)
+		f.Create(s)
 	}
-	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "pay/job-0"}, manage.PauseRequest{}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "pay/job-0"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -145,7 +134,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 		{ask.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {ask.JobFilter{States: []core.JobState{core.Paused}}, 1}, {ask.JobFilter{Text: "JOB-7"}, 1}} {
 		n := 0
 		for {
-			page, err := f.m.Jobs(ctx, c.f)
+			page, err := f.M.Jobs(ctx, c.f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,26 +147,26 @@ func TestJobsAndUpcoming(t *testing.T) {
 			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
 		}
 	}
-	up, err := f.m.Upcoming(ctx, ask.JobFilter{}, 3*time.Minute, 100)
+	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, 3*time.Minute, 100)
 	if err != nil || len(up.Coming) != 27 || up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
-	if up, err = f.m.Upcoming(ctx, ask.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
+	if up, err = f.M.Upcoming(ctx, ask.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
 	until := start.Add(90 * time.Second)
-	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err = f.m.Upcoming(ctx, ask.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
+	if up, err = f.M.Upcoming(ctx, ask.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
 		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
 	}
-	p, err := f.m.Preview(every(time.Hour), core.InstantOf(start), 3)
+	p, err := f.M.Preview(every(time.Hour), core.InstantOf(start), 3)
 	if err != nil || len(p.Next) != 3 || p.Ends || p.Next[0] != core.InstantOf(start.Truncate(time.Hour))+3600 {
 		t.Errorf("preview: %+v %v", p, err)
 	}
-	j := f.job("shop/job-1")
-	if next := f.m.NextOf(&j, 2); len(next) != 2 || next[0] != core.InstantOf(start)+60 {
+	j := f.Job("shop/job-1")
+	if next := f.M.NextOf(&j, 2); len(next) != 2 || next[0] != core.InstantOf(start)+60 {
 		t.Errorf("next: %v", next)
 	}
 }
@@ -186,7 +175,7 @@ func TestJobsAndUpcoming(t *testing.T) {
 // of the job and of its app, and none where a pause has no end.
 func TestNextOfAPausedJob(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", every(10*time.Minute)))
+	f.Create(spec("sweep", every(10*time.Minute)))
 	until := start.Truncate(time.Hour).Add(95 * time.Minute)
 	own, app := core.Pause{From: start, To: until}, core.Pause{From: start, To: until.Add(time.Hour)}
 	first := func(u time.Time) []core.Instant {
@@ -202,11 +191,11 @@ func TestNextOfAPausedJob(t *testing.T) {
 		"without an end":                {nil, nil, nil},
 		"of everything, without an end": {&own.To, []core.Pause{{From: start}, app}, nil},
 	} {
-		if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Until: c.until}); err != nil {
+		if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{Until: c.until}); err != nil {
 			t.Fatal(err)
 		}
-		j := f.job("shop/sweep")
-		if got := f.m.NextOf(&j, 1, c.pauses...); !slices.Equal(got, c.want) {
+		j := f.Job("shop/sweep")
+		if got := f.M.NextOf(&j, 1, c.pauses...); !slices.Equal(got, c.want) {
 			t.Errorf("%s: next is %v, want %v", name, got, c.want)
 		}
 	}
@@ -216,40 +205,40 @@ func TestNextOfAPausedJob(t *testing.T) {
 // whether it was the job, its app or everything, then or now.
 func TestRunAtOfAPause(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", every(10*time.Minute)))
-	f.fires()
+	f.Create(spec("sweep", every(10*time.Minute)))
+	f.Fires()
 	job, app, all := manage.Target{Job: "shop/sweep"}, manage.Target{App: "shop"}, manage.Target{All: true}
 	at := func(m int) time.Time { return start.Truncate(time.Hour).Add(time.Duration(m) * time.Minute) }
 	pause := func(m int, who manage.Target, why string, until ...time.Time) {
 		t.Helper()
-		f.clock = at(m)
+		f.Clock = at(m)
 		r := manage.PauseRequest{Why: why}
 		if len(until) > 0 {
 			r.Until = &until[0]
 		}
-		if _, err := f.m.Pause(ctx, core.Actor{Name: "bob"}, who, r); err != nil {
+		if _, err := f.M.Pause(ctx, core.Actor{Name: "bob"}, who, r); err != nil {
 			t.Fatal(err)
 		}
 	}
 	resume := func(m int, who manage.Target) {
 		t.Helper()
-		f.clock = at(m)
-		if _, err := f.m.Resume(ctx, ann, who, ""); err != nil {
+		f.Clock = at(m)
+		if _, err := f.M.Resume(ctx, ann, who, ""); err != nil {
 			t.Fatal(err)
 		}
 	}
 	says := func(m int, want string) {
 		t.Helper()
-		_, err := f.m.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
+		_, err := f.M.Run(ctx, "shop/sweep@"+at(m).Format(time.RFC3339))
 		if code(err) != core.CodeNotFound || !strings.HasSuffix(err.Error(), want) {
 			t.Errorf("minute %d: %v\nwant %s", m, err, want)
 		}
 	}
 	pause(5, job, "release")
-	f.clock = at(8)
+	f.Clock = at(8)
 	edited := spec("sweep", every(10*time.Minute))
 	edited.Def.Params = "edited while it is paused"
-	if r := f.save(edited)[0]; r.Err != nil {
+	if r := f.Save(edited)[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	says(10, "the job is paused by bob, from 2026-11-20T12:05:00Z: release")
@@ -262,9 +251,9 @@ func TestRunAtOfAPause(t *testing.T) {
 
 	pause(35, app, "move")
 	resume(45, app)
-	f.resumed()
+	f.Resumed()
 	pause(55, app, "", at(65))
-	f.clock = at(56)
+	f.Clock = at(56)
 	says(40, "app shop was paused by bob, from 2026-11-20T12:35:00Z to 2026-11-20T12:45:05Z: move")
 	says(60, "app shop is paused by bob, from 2026-11-20T12:55:00Z to 2026-11-20T13:05:00Z")
 	says(70, "its time is to come")
@@ -272,23 +261,23 @@ func TestRunAtOfAPause(t *testing.T) {
 	pause(75, all, "storm")
 	says(80, "everything is paused by bob, from 2026-11-20T13:15:00Z: storm")
 	resume(85, all)
-	f.resumed()
+	f.Resumed()
 	says(80, "everything was paused by bob, from 2026-11-20T13:15:00Z to 2026-11-20T13:25:05Z: storm")
 
 	pause(95, job, "nap", at(115))
 	says(110, "the job is paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	says(120, "its time is to come")
-	f.clock = at(121) // no tick has ended it yet
+	f.Clock = at(121) // no tick has ended it yet
 	says(110, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
 	says(120, "it is on its way")
 
 	changed := spec("sweep", every(20*time.Minute))
-	if r := f.save(changed)[0]; r.Err != nil {
+	if r := f.Save(changed)[0]; r.Err != nil {
 		t.Fatal(r.Err)
 	}
 	says(91, "its schedule of then did not name that instant; it was changed later, at 2026-11-20T14:01:00Z: tickring changes shop/sweep")
 	says(100, "the job was paused by bob, from 2026-11-20T13:35:00Z to 2026-11-20T13:55:00Z: nap")
-	f.clock = at(240)
+	f.Clock = at(240)
 	says(140, "it is late: nothing has planned it yet (tickring doctor)")
 }
 
@@ -301,13 +290,13 @@ func TestUpcomingAfterAPause(t *testing.T) {
 		"of all of them": {{App: "shop"}, {All: true}, {Job: "shop/beat"}},
 	} {
 		f := newFixture(t)
-		f.create(spec("beat", every(time.Second)))
+		f.Create(spec("beat", every(time.Second)))
 		for _, target := range targets {
-			if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
+			if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		up, err := f.m.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Hour, 100)
+		up, err := f.M.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Hour, 100)
 		first := core.Ceil(until) // of a job: the first after it
 		if name != "of the app" && name != "of everything" {
 			first = core.Ceil(until) + 1
@@ -317,11 +306,11 @@ func TestUpcomingAfterAPause(t *testing.T) {
 		}
 	}
 	f := newFixture(t)
-	f.create(spec("beat", every(time.Second)))
-	if _, err := f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
+	f.Create(spec("beat", every(time.Second)))
+	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err := f.m.Upcoming(ctx, ask.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
+	if up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
 		t.Errorf("paused without an end: %+v %v", up, err)
 	}
 }

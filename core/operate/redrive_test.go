@@ -1,4 +1,4 @@
-package manage_test
+package operate_test
 
 import (
 	"context"
@@ -17,37 +17,37 @@ import (
 // which may still be sent; a letter goes when all of it was.
 func TestRedrive(t *testing.T) {
 	f := newFixture(t)
-	f.clock = start
+	f.Clock = start
 	ids := map[string]core.JobID{}
 	for _, name := range []string{"fine", "late", "paused", "changed", "gone", "mixed"} {
 		s := spec(name, every(10*time.Second))
 		if s.Misfire = core.MisfireAll; name == "late" {
 			s.Misfire = core.MisfireSkip
 		}
-		ids[name] = f.create(s).Def.ID
+		ids[name] = f.Create(s).Def.ID
 	}
-	f.fires()
-	f.clock = f.clock.Add(10 * time.Minute)
-	now := core.InstantOf(f.clock)
+	f.Fires()
+	f.Clock = f.Clock.Add(10 * time.Minute)
+	now := core.InstantOf(f.Clock)
 	at := now - 300
 	fire := func(job core.JobID, at core.Instant) core.Fire {
 		return core.Fire{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule, Seq: 1}
 	}
 	put := func(r core.Run) core.Fire {
 		r.App, r.At, r.Slot, r.Attempt, r.First = "shop", at, at, 1, r.ID
-		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
 		return core.Fire{Run: r.ID, Rev: start.UnixMilli(), At: at, Slot: at, Cause: r.Cause}
 	}
-	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	f.save(spec("changed", every(20*time.Second)))
-	if _, err := f.m.Delete(ctx, ann, "shop/gone", nil); err != nil {
+	f.Save(spec("changed", every(20*time.Second)))
+	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
 		t.Fatal(err)
 	}
-	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Until: f.clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
+	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Until: f.Clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
 	number := core.NumberedRun(ids["mixed"], 1000)
 	want := []struct {
 		what  string
@@ -58,7 +58,7 @@ func TestRedrive(t *testing.T) {
 		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
 		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}},
 		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"it is too late: misfire"}, final: true},
-		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.clock.UnixMilli() + 1, At: at, Slot: at, Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
+		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.Clock.UnixMilli() + 1, At: at, Slot: at, Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
 		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
 		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, why: []string{"its job was deleted"}, final: true},
 		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"there is no job 999, and none was deleted"}},
@@ -78,7 +78,7 @@ func TestRedrive(t *testing.T) {
 		} else {
 			m = ring.Message{Kind: ring.KindCheck, Slot: now, Check: &ring.Check{Runs: []core.RunID{number}}}
 		}
-		if err := f.e.Ring.Bury(ctx, m, w.what); err != nil {
+		if err := f.E.Ring.Bury(ctx, m, w.what); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -106,7 +106,7 @@ func TestRedrive(t *testing.T) {
 	}
 	letters := func() (names []string) {
 		t.Helper()
-		list, err := f.e.Dead.Letters(ctx, "", 100)
+		list, err := f.E.Dead.Letters(ctx, "", 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -115,19 +115,19 @@ func TestRedrive(t *testing.T) {
 		}
 		return names
 	}
-	f.fires()
-	res, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{DryRun: true})
+	f.Fires()
+	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{DryRun: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	judge(res)
-	if got := f.fires(); len(got) > 0 || len(letters()) != len(want) || res.Dropped > 0 {
+	if got := f.Fires(); len(got) > 0 || len(letters()) != len(want) || res.Dropped > 0 {
 		t.Fatalf("a dry run sends %v and leaves %v", got, letters())
 	}
 	// In pages.
 	var all operate.RedriveResult
 	for after, n := "", 0; n == 0 || after != ""; n++ {
-		page, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{After: after, Limit: 5})
+		page, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{After: after, Limit: 5})
 		if err != nil || len(page.Letters) > 5 {
 			t.Fatalf("%+v, %v", page, err)
 		}
@@ -136,7 +136,7 @@ func TestRedrive(t *testing.T) {
 	}
 	judge(all)
 	sent := map[core.RunID]int{}
-	for _, x := range f.fires() {
+	for _, x := range f.Fires() {
 		sent[x.Run]++
 	}
 	for _, id := range []core.RunID{core.PlannedRun(ids["fine"], at), core.PlannedRun(ids["mixed"], at+20), number} {
@@ -148,7 +148,7 @@ func TestRedrive(t *testing.T) {
 		t.Errorf("%d sent, %d dropped, left are %v", len(sent), all.Dropped, left)
 	}
 	// What can never be sent goes when that is asked for.
-	if res, err = f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{Drop: true}); err != nil {
+	if res, err = f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true}); err != nil {
 		t.Fatal(err)
 	}
 	for _, w := range want {
@@ -167,7 +167,7 @@ func TestRedrive(t *testing.T) {
 // fires could be read.
 func TestRedriveOfOpenRuns(t *testing.T) {
 	f := newFixture(t)
-	f.clock = start
+	f.Clock = start
 	ids := map[string]core.JobID{}
 	for _, name := range []string{"fine", "late", "paused", "changed", "gone", "monthly"} {
 		s := spec(name, every(10*time.Second))
@@ -178,28 +178,28 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 		case "monthly":
 			s.Def.Keep.Days = 1
 		}
-		ids[name] = f.create(s).Def.ID
+		ids[name] = f.Create(s).Def.ID
 	}
-	f.clock = f.clock.Add(10 * time.Minute)
-	at := core.InstantOf(f.clock) - 300
-	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
+	f.Clock = f.Clock.Add(10 * time.Minute)
+	at := core.InstantOf(f.Clock) - 300
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/paused"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	f.save(spec("changed", every(20*time.Second)))
-	if _, err := f.m.Delete(ctx, ann, "shop/gone", nil); err != nil {
+	f.Save(spec("changed", every(20*time.Second)))
+	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
 		t.Fatal(err)
 	}
-	f.fires()
+	f.Fires()
 	number := core.NumberedRun(ids["gone"], 1000)
 	planned := func(name string) core.RunID { return core.PlannedRun(ids[name], at) }
-	dead := f.clock.Add(-time.Minute)
+	dead := f.Clock.Add(-time.Minute)
 	want := []struct {
 		what string
 		run  core.Run // as it is stored; none without a state
 		why  string   // empty: sent
 	}{
 		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead, Address: "http://10.0.0.1:9999/"}, ""},
-		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.clock.Add(time.Minute)}, "its run is under way"},
+		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)}, "its run is under way"},
 		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
 		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, ""},
 		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, ""},
@@ -218,21 +218,21 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 			r.At, r.Slot = p, p
 		}
 		if r.State != "" {
-			if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 				t.Fatal(w.what, err)
 			}
 		}
 		m := ring.Message{Kind: ring.KindFires, Slot: r.Slot, Fires: []core.Fire{{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause}}}
-		if err := f.e.Ring.Bury(ctx, m, w.what); err != nil {
+		if err := f.E.Ring.Bury(ctx, m, w.what); err != nil {
 			t.Fatal(err)
 		}
 	}
-	res, err := f.m.Redrive(ctx, ann, f.e.Dead, operate.RedriveRequest{Drop: true})
+	res, err := f.M.Redrive(ctx, ann, f.E.Dead, operate.RedriveRequest{Drop: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	sent := map[core.RunID]bool{}
-	for _, x := range f.fires() {
+	for _, x := range f.Fires() {
 		sent[x.Run] = true
 	}
 	for _, l := range res.Letters {
@@ -262,24 +262,24 @@ func (d torn) Letters(ctx context.Context, after string, limit int) ([]core.Lett
 // others are sent, and it stays: it is all that is left of those.
 func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	f := newFixture(t)
-	f.clock = start
+	f.Clock = start
 	s := spec("one", every(10*time.Second))
 	s.Misfire = core.MisfireAll
-	job := f.create(s).Def.ID
-	f.fires()
-	f.clock = f.clock.Add(time.Minute)
-	at := core.InstantOf(f.clock)
+	job := f.Create(s).Def.ID
+	f.Fires()
+	f.Clock = f.Clock.Add(time.Minute)
+	at := core.InstantOf(f.Clock)
 	m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
-	if err := f.e.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
+	if err := f.E.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
 		t.Fatal(err)
 	}
 	check := ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(job, 1)}}}
-	if err := f.e.Ring.Bury(ctx, check, "no fire at all"); err != nil {
+	if err := f.E.Ring.Bury(ctx, check, "no fire at all"); err != nil {
 		t.Fatal(err)
 	}
 	left := func() int {
 		t.Helper()
-		list, err := f.e.Dead.Letters(ctx, "", 10)
+		list, err := f.E.Dead.Letters(ctx, "", 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -287,7 +287,7 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	}
 	redrive := func(q operate.RedriveRequest) operate.RedriveResult {
 		t.Helper()
-		res, err := f.m.Redrive(ctx, ann, torn{f.e.Dead}, q)
+		res, err := f.M.Redrive(ctx, ann, torn{f.E.Dead}, q)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,7 +297,7 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
 	// Not either with those of which nothing can be sent any more.
-	f.clock = f.clock.Add(40 * 24 * time.Hour)
+	f.Clock = f.Clock.Add(40 * 24 * time.Hour)
 	if res := redrive(operate.RedriveRequest{Drop: true}); res.Sent != 0 || res.Dropped != 0 || left() != 2 {
 		t.Errorf("%+v, %d letters are left", res, left())
 	}
@@ -313,11 +313,11 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 func TestRedriveRefusals(t *testing.T) {
 	f := newFixture(t)
 	for _, q := range []operate.RedriveRequest{{Limit: -1}, {Limit: 101}} {
-		if _, err := f.m.Redrive(ctx, ann, f.e.Dead, q); core.CodeOf(err) != core.CodeInvalid {
+		if _, err := f.M.Redrive(ctx, ann, f.E.Dead, q); core.CodeOf(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", q, err)
 		}
 	}
-	if _, err := f.m.Redrive(ctx, core.Actor{}, f.e.Dead, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
+	if _, err := f.M.Redrive(ctx, core.Actor{}, f.E.Dead, operate.RedriveRequest{}); core.CodeOf(err) != core.CodeInvalid {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package manage_test
+package ask_test
 
 import (
 	"strings"
@@ -12,30 +12,30 @@ import (
 
 // sweep removes what is kept no longer.
 func (f *fixture) sweep() {
-	f.t.Helper()
-	if _, err := f.e.Upkeep.Sweep(ctx, f.clock, 0, 20*24*time.Hour, 100_000); err != nil {
-		f.t.Fatal(err)
+	f.T.Helper()
+	if _, err := f.E.Upkeep.Sweep(ctx, f.Clock, 0, 20*24*time.Hour, 100_000); err != nil {
+		f.T.Fatal(err)
 	}
 }
 
 // hours runs a job at each full hour from the first after the clock on, n of
 // them, but those in lost, and leaves the clock a minute after the last.
 func (f *fixture) hours(job core.JobID, n int, lost ...int) (last core.Instant) {
-	f.t.Helper()
-	at := core.InstantOf(f.clock)/3600*3600 + 3600
+	f.T.Helper()
+	at := core.InstantOf(f.Clock)/3600*3600 + 3600
 	for i := range n {
-		f.clock = at.Time().Add(20 * time.Millisecond)
+		f.Clock = at.Time().Add(20 * time.Millisecond)
 		gone := false
 		for _, l := range lost {
 			gone = gone || l == i
 		}
 		if !gone {
-			f.ran(job, at, 0)
+			f.Ran(job, at, 0)
 		}
 		at += 3600
 	}
-	pushNext(f, job, at)
-	f.clock = f.clock.Add(time.Minute)
+	f.PushNext(job, at)
+	f.Clock = f.Clock.Add(time.Minute)
 	return at - 3600
 }
 
@@ -45,9 +45,9 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 	hourly := func(f *fixture, keep int) (manage.JobSpec, core.Job) {
 		s := spec("sweep", every(time.Hour))
 		s.Def.Keep.Days = keep
-		j := f.create(s)
-		f.fires()
-		f.quiet()
+		j := f.Create(s)
+		f.Fires()
+		f.Quiet()
 		return s, j
 	}
 	for name, c := range map[string]struct {
@@ -74,7 +74,7 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 			f.hours(j.Def.ID, 62)
 			f.sweep()
 			s.Def.Keep.Days = 30
-			f.save(s)
+			f.Save(s)
 			f.hours(j.Def.ID, 10, 0)
 			f.sweep()
 		}, "demanded 70, on time 33, late 0 (0s), skipped map[], pending 0, unaccounted 1, out of reach 36", 1},
@@ -82,7 +82,7 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 			_, j := hourly(f, 1)
 			f.hours(j.Def.ID, 72)
 			f.sweep()
-			if _, err := f.m.Delete(ctx, ann, "shop/sweep", nil); err != nil {
+			if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
 				t.Fatal(err)
 			}
 		}, "demanded 70, on time 24, late 0 (0s), skipped map[], pending 0, unaccounted 0, out of reach 46", 0},
@@ -90,12 +90,12 @@ func TestAuditBeyondWhatIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
 			c.do(f)
-			from, to := core.InstantOf(f.clock.Add(-70*time.Hour)), core.InstantOf(f.clock)
-			all, err := f.m.AuditAll(ctx, from, to)
+			from, to := core.InstantOf(f.Clock.Add(-70*time.Hour)), core.InstantOf(f.Clock)
+			all, err := f.M.AuditAll(ctx, from, to)
 			if err != nil || sum(all.AuditCount) != c.want || all.NotSent() != 0 || all.Well() != (c.sent == 0) {
 				t.Errorf("%s (%v)\nwant %s", sum(all.AuditCount), err, c.want)
 			}
-			r, err := f.m.Replan(ctx, ann, "", from, to)
+			r, err := f.M.Replan(ctx, ann, "", from, to)
 			if err != nil || r.Missing != c.sent || r.Sent != c.sent {
 				t.Errorf("replan: %+v %v, want %d sent", r, err, c.sent)
 			}
@@ -109,24 +109,24 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", every(24*time.Hour))
 	s.Def.Keep.Days = 90
-	j := f.create(s)
-	f.fires()
-	f.quiet()
+	j := f.Create(s)
+	f.Fires()
+	f.Quiet()
 	shop := manage.Target{App: "shop"}
 	pause := func() {
-		if _, err := f.m.Pause(ctx, ann, shop, manage.PauseRequest{}); err != nil {
+		if _, err := f.M.Pause(ctx, ann, shop, manage.PauseRequest{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	resume := func() {
-		if _, err := f.m.Resume(ctx, ann, shop, ""); err != nil {
+		if _, err := f.M.Resume(ctx, ann, shop, ""); err != nil {
 			t.Fatal(err)
 		}
-		f.resumed()
+		f.Resumed()
 	}
-	from := core.InstantOf(f.clock)
+	from := core.InstantOf(f.Clock)
 	first := j.Sched.Next
-	days := func(n int) { f.clock = f.clock.Add(time.Duration(n) * 24 * time.Hour) }
+	days := func(n int) { f.Clock = f.Clock.Add(time.Duration(n) * 24 * time.Hour) }
 	pause()
 	days(5)
 	resume()
@@ -137,8 +137,8 @@ func TestAuditBeyondTheRecordsOfPauses(t *testing.T) {
 	audit := func(want string) {
 		t.Helper()
 		f.sweep()
-		pushNext(f, j.Def.ID, first+66*86400)
-		r, err := f.m.Audit(ctx, "shop/sweep", from, core.InstantOf(f.clock))
+		f.PushNext(j.Def.ID, first+66*86400)
+		r, err := f.M.Audit(ctx, "shop/sweep", from, core.InstantOf(f.Clock))
 		if err != nil || sum(r.AuditCount) != want {
 			t.Errorf("%s (%v)\nwant %s", sum(r.AuditCount), err, want)
 		}
@@ -160,28 +160,28 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 	for name, target := range map[string]manage.Target{"of an app": {App: "shop"}, "of everything": {All: true}} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			j := f.create(spec("sweep", every(time.Minute)))
-			f.fires()
-			f.quiet()
-			f.faults.early = true
-			from, first := core.InstantOf(f.clock), j.Sched.Next
+			j := f.Create(spec("sweep", every(time.Minute)))
+			f.Fires()
+			f.Quiet()
+			f.Faults.Early = true
+			from, first := core.InstantOf(f.Clock), j.Sched.Next
 			for range 2 {
-				if _, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{Why: "stocktaking"}); err != nil {
+				if _, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Why: "stocktaking"}); err != nil {
 					t.Fatal(err)
 				}
-				f.clock = f.clock.Add(30 * time.Minute)
-				if _, err := f.m.Resume(ctx, ann, target, ""); err != nil {
+				f.Clock = f.Clock.Add(30 * time.Minute)
+				if _, err := f.M.Resume(ctx, ann, target, ""); err != nil {
 					t.Fatal(err)
 				}
-				f.resumed()
+				f.Resumed()
 			}
-			pushNext(f, j.Def.ID, first+60*60)
-			f.clock = f.clock.Add(20 * time.Second)
-			r, err := f.m.Replan(ctx, ann, "", from, core.InstantOf(f.clock))
+			f.PushNext(j.Def.ID, first+60*60)
+			f.Clock = f.Clock.Add(20 * time.Second)
+			r, err := f.M.Replan(ctx, ann, "", from, core.InstantOf(f.Clock))
 			if err != nil || r.Missing != 0 || r.Sent != 0 || r.OutOfReach != 0 {
 				t.Errorf("%+v %v", r, err)
 			}
-			_, err = f.m.Run(ctx, "shop/sweep@"+(first+60).String())
+			_, err = f.M.Run(ctx, "shop/sweep@"+(first+60).String())
 			if err == nil || !strings.Contains(err.Error(), "paused by ann") {
 				t.Errorf("%v", err)
 			}
@@ -194,9 +194,9 @@ func TestAuditOfAnEarlyFile(t *testing.T) {
 // excuses nothing.
 func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(time.Minute)))
-	f.fires()
-	f.quiet()
+	j := f.Create(spec("sweep", every(time.Minute)))
+	f.Fires()
+	f.Quiet()
 	shop := manage.Target{App: "shop"}
 	first := j.Sched.Next
 	must := func(_ manage.StateResult, err error) {
@@ -205,15 +205,15 @@ func TestAuditOfAPauseThatWasCutShort(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f.clock = first.Time().Add(30*time.Minute + time.Second)
-	must(f.m.Pause(ctx, ann, shop, manage.PauseRequest{}))
-	f.clock = first.Time().Add(10*time.Minute + time.Second)
-	must(f.m.Pause(ctx, ann, shop, manage.PauseRequest{}))
-	f.clock = first.Time().Add(20 * time.Minute)
-	must(f.m.Resume(ctx, ann, shop, "")) // 11 to 20 fell
-	f.clock = first.Time().Add(60 * time.Minute)
-	pushNext(f, j.Def.ID, first+60*60)
-	r, err := f.m.Audit(ctx, "shop/sweep", first-1, first+59*60)
+	f.Clock = first.Time().Add(30*time.Minute + time.Second)
+	must(f.M.Pause(ctx, ann, shop, manage.PauseRequest{}))
+	f.Clock = first.Time().Add(10*time.Minute + time.Second)
+	must(f.M.Pause(ctx, ann, shop, manage.PauseRequest{}))
+	f.Clock = first.Time().Add(20 * time.Minute)
+	must(f.M.Resume(ctx, ann, shop, "")) // 11 to 20 fell
+	f.Clock = first.Time().Add(60 * time.Minute)
+	f.PushNext(j.Def.ID, first+60*60)
+	r, err := f.M.Audit(ctx, "shop/sweep", first-1, first+59*60)
 	if want := "demanded 50, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 50"; err != nil || sum(r.AuditCount) != want {
 		t.Errorf("%s (%v)\nwant %s", sum(r.AuditCount), err, want)
 	}
@@ -227,16 +227,16 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 	f := newFixture(t)
 	jittered := spec("sweep", every(10*time.Minute))
 	jittered.Schedule.Jitter = time.Second
-	j := f.create(jittered)
-	f.fires() // the queue loses all that was planned
+	j := f.Create(jittered)
+	f.Fires() // the queue loses all that was planned
 	id := core.PlannedRun(j.Def.ID, begin)
 	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id, SentAt: begin.Time()}
-	if err := f.e.Finish.Create(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
+	if err := f.E.Finish.Create(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
 		t.Fatal(err)
 	}
-	pushNext(f, j.Def.ID, begin+5*600)
+	f.PushNext(j.Def.ID, begin+5*600)
 	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60, Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
-	if err := f.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0]; err != nil {
+	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -251,18 +251,18 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 		{26 * time.Minute, "demanded 3, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 1, overdue 1", true, 1, []core.Instant{begin}},
 		{67 * time.Minute, "demanded 7, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 4, overdue 2", true, 4, []core.Instant{begin, begin + 5*600}},
 	} {
-		f.clock = begin.Time().Add(c.after)
-		r, err := f.m.Audit(ctx, "shop/sweep", begin-1, core.InstantOf(f.clock))
+		f.Clock = begin.Time().Add(c.after)
+		r, err := f.M.Audit(ctx, "shop/sweep", begin-1, core.InstantOf(f.Clock))
 		if err != nil || sum(r.AuditCount) != c.want || r.Behind.Equal(begin.Time()) != c.behind || len(r.Missing) != c.missing ||
 			len(r.Waiting) != len(c.waiting) || len(c.waiting) > 0 && r.Waiting[len(c.waiting)-1] != c.waiting[len(c.waiting)-1] {
 			t.Errorf("after %s: %s (%v), behind %s, missing %v, waiting %v\nwant %s", c.after, sum(r.AuditCount), err, r.Behind, r.Missing, r.Waiting, c.want)
 		}
-		all, err := f.m.AuditAll(ctx, begin-1, core.InstantOf(f.clock))
+		all, err := f.M.AuditAll(ctx, begin-1, core.InstantOf(f.Clock))
 		if err != nil || sum(all.AuditCount) != c.want || all.Behind != r.Behind || all.Well() != (len(c.waiting) == 0) || len(all.Missing) == 0 != all.Well() {
 			t.Errorf("after %s, all: %s (%v), behind %s, missing %v", c.after, sum(all.AuditCount), err, all.Behind, all.Missing)
 		}
 	}
-	if r, err := f.m.Replan(ctx, ann, "", begin-1, core.InstantOf(f.clock)); err != nil || r.Sent != 4 {
+	if r, err := f.M.Replan(ctx, ann, "", begin-1, core.InstantOf(f.Clock)); err != nil || r.Sent != 4 {
 		t.Errorf("replan: %+v %v, want 4 sent", r, err)
 	}
 }
@@ -280,39 +280,39 @@ func TestAuditOfADeletedAppAndItsHeir(t *testing.T) {
 		}
 	}
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(10*time.Minute)))
-	f.fires()
-	f.quiet()
-	pushNext(f, j.Def.ID, at(60)/600*600)
+	j := f.Create(spec("sweep", every(10*time.Minute)))
+	f.Fires()
+	f.Quiet()
+	f.PushNext(j.Def.ID, at(60)/600*600)
 	pause := func(m int) {
-		f.clock = at(m).Time()
-		_, err := f.m.Pause(ctx, ann, shop, manage.PauseRequest{})
+		f.Clock = at(m).Time()
+		_, err := f.M.Pause(ctx, ann, shop, manage.PauseRequest{})
 		must(err)
 	}
 	pause(1)
-	f.clock = at(35).Time()
-	_, err := f.m.Resume(ctx, ann, shop, "") // 10, 20 and 30 fell silently; 40 is lost
+	f.Clock = at(35).Time()
+	_, err := f.M.Resume(ctx, ann, shop, "") // 10, 20 and 30 fell silently; 40 is lost
 	must(err)
 	pause(45) // 50 fell
-	f.clock = at(55).Time()
-	_, err = f.m.Delete(ctx, ann, "shop/sweep", nil)
+	f.Clock = at(55).Time()
+	_, err = f.M.Delete(ctx, ann, "shop/sweep", nil)
 	must(err)
-	must(f.m.DeleteApp(ctx, ann, "shop"))
+	must(f.M.DeleteApp(ctx, ann, "shop"))
 	check := func(when, want string) {
 		t.Helper()
-		all, err := f.m.AuditAll(ctx, at(0), core.InstantOf(f.clock)-5)
+		all, err := f.M.AuditAll(ctx, at(0), core.InstantOf(f.Clock)-5)
 		if err != nil || sum(all.AuditCount) != want {
 			t.Errorf("%s: %s (%v)\nwant %s", when, sum(all.AuditCount), err, want)
 		}
 	}
-	f.clock = at(56).Time()
+	f.Clock = at(56).Time()
 	check("deleted", "demanded 1, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 1")
-	f.clock = at(57).Time()
-	_, err = f.m.SaveApp(ctx, ann, manage.AppSpec{Name: "shop"})
+	f.Clock = at(57).Time()
+	_, err = f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop"})
 	must(err)
-	heir := f.create(spec("sweep", every(10*time.Minute)))
-	f.fires()
-	pushNext(f, heir.Def.ID, at(90)/600*600)
-	f.clock = at(81).Time() // 60, 70 and 80 were lost
+	heir := f.Create(spec("sweep", every(10*time.Minute)))
+	f.Fires()
+	f.PushNext(heir.Def.ID, at(90)/600*600)
+	f.Clock = at(81).Time() // 60, 70 and 80 were lost
 	check("made anew", "demanded 4, on time 0, late 0 (0s), skipped map[], pending 0, unaccounted 4")
 }

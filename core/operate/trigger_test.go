@@ -1,4 +1,4 @@
-package manage_test
+package operate_test
 
 import (
 	"errors"
@@ -16,10 +16,10 @@ import (
 )
 
 func (f *fixture) entries(job core.JobID) []core.DueItem {
-	f.t.Helper()
-	list, err := f.e.Manage.Entries(ctx, job)
+	f.T.Helper()
+	list, err := f.E.Manage.Entries(ctx, job)
 	if err != nil {
-		f.t.Fatal(err)
+		f.T.Fatal(err)
 	}
 	return list
 }
@@ -28,28 +28,28 @@ func TestTrigger(t *testing.T) {
 	f := newFixture(t)
 	s := spec("sweep", core.Schedule{})
 	s.Def.Retry.Max = 3
-	j := f.create(s)
+	j := f.Create(s)
 	params := "now"
-	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
+	r, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Params: &params, Addresses: []string{"http://10.0.0.1:9999"}})
 	if err != nil || r.Existing || r.Waiting || r.Run.Cause != core.CauseManual || r.Run.Retries != 3 || r.Run.By != "ann" {
 		t.Fatalf("%+v %v", r, err)
 	}
 	if n, ok := r.Run.ID.Number(); !ok || r.Run.First != r.Run.ID || r.Run.State != core.Planned {
 		t.Errorf("run %d: %+v", n, r.Run)
 	}
-	fires := f.fires()
-	if len(fires) != 1 || fires[0].Run != r.Run.ID || fires[0].Cause != core.CauseManual || fires[0].Slot.Time().After(f.clock) {
+	fires := f.Fires()
+	if len(fires) != 1 || fires[0].Run != r.Run.ID || fires[0].Cause != core.CauseManual || fires[0].Slot.Time().After(f.Clock) {
 		t.Errorf("fires: %+v", fires)
 	}
 	if e := f.entries(j.Def.ID); len(e) != 0 {
 		t.Errorf("entries left: %+v", e)
 	}
-	v, err := f.m.Run(ctx, r.Run.ID.String())
+	v, err := f.M.Run(ctx, r.Run.ID.String())
 	if err != nil || *v.Run.Params != "now" || v.Job.Name() != "shop/sweep" {
 		t.Errorf("%+v %v", v, err)
 	}
 	none := 0
-	r, err = f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
+	r, err = f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: j.Def.ID.String(), Cause: core.CauseAPI, Retries: &none})
 	if err != nil || r.Run.Cause != core.CauseAPI || r.Run.Retries != 0 {
 		t.Errorf("api: %+v %v", r, err)
 	}
@@ -59,23 +59,23 @@ func TestTrigger(t *testing.T) {
 // is recorded, each of it, and so is a change of the job.
 func TestNotesOfOneMillisecond(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", core.Schedule{}))
-	f.clock = f.clock.Add(time.Minute)
-	at := f.clock.Add(24 * time.Hour)
+	f.Create(spec("sweep", core.Schedule{}))
+	f.Clock = f.Clock.Add(time.Minute)
+	at := f.Clock.Add(24 * time.Hour)
 	for _, key := range []string{"a", "b"} {
-		if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
+		if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for _, key := range []string{"a", "b"} {
-		if _, err := f.m.Cancel(ctx, ann, "shop/sweep#"+key); err != nil {
+		if _, err := f.M.Cancel(ctx, ann, "shop/sweep#"+key); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := f.m.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
+	if _, err := f.M.Pause(ctx, ann, manage.Target{Job: "shop/sweep"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	changes, err := f.m.Changes(ctx, "", "shop/sweep", 100)
+	changes, err := f.M.Changes(ctx, "", "shop/sweep", 100)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,32 +90,32 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 
 func TestTriggerAt(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", core.Schedule{}))
+	j := f.Create(spec("sweep", core.Schedule{}))
 	at := start.Add(24 * time.Hour)
-	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
+	r, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: "k1"})
 	if err != nil || !r.Waiting || r.Run.Slot != core.Ceil(at) {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if len(f.fires()) != 0 || len(f.entries(j.Def.ID)) != 1 {
+	if len(f.Fires()) != 0 || len(f.entries(j.Def.ID)) != 1 {
 		t.Error("it was sent")
 	}
-	waiting, err := f.m.Waiting(ctx, "shop/sweep", "")
+	waiting, err := f.M.Waiting(ctx, "shop/sweep", "")
 	runs := waiting.Runs
 	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
 		t.Errorf("waiting: %+v %v", runs, err)
 	}
-	up, err := f.m.Upcoming(ctx, ask.JobFilter{}, 48*time.Hour, 10)
+	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, 48*time.Hour, 10)
 	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
-	stop, err := f.m.Cancel(ctx, ann, "shop/sweep#k1")
+	stop, err := f.M.Cancel(ctx, ann, "shop/sweep#k1")
 	if err != nil || !stop.Changed || len(f.entries(j.Def.ID)) != 0 {
 		t.Errorf("cancel: %+v %v", stop, err)
 	}
-	if stop, err = f.m.Cancel(ctx, ann, r.Run.ID.String()); err != nil || stop.Changed {
+	if stop, err = f.M.Cancel(ctx, ann, r.Run.ID.String()); err != nil || stop.Changed {
 		t.Errorf("again: %+v %v", stop, err)
 	}
-	v, err := f.m.Run(ctx, "shop/sweep#k1")
+	v, err := f.M.Run(ctx, "shop/sweep#k1")
 	if err != nil || v.Run.State != core.Skipped || v.Run.Reason != core.ReasonCancelled {
 		t.Errorf("%+v %v", v, err)
 	}
@@ -123,7 +123,7 @@ func TestTriggerAt(t *testing.T) {
 
 func TestTriggerRefuses(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", core.Schedule{}))
+	f.Create(spec("sweep", core.Schedule{}))
 	far, past, big, retries := start.Add(367*24*time.Hour), start.Add(-2*time.Minute), strings.Repeat("x", 64<<10+1), -1
 	for name, c := range map[string]struct {
 		r    operate.TriggerRequest
@@ -146,11 +146,11 @@ func TestTriggerRefuses(t *testing.T) {
 		if c.r.Job == "" {
 			c.r.Job = "shop/sweep"
 		}
-		if _, err := f.m.Trigger(ctx, ann, c.r); code(err) != c.code {
+		if _, err := f.M.Trigger(ctx, ann, c.r); code(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
+	if page, err := f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep"}); err != nil || len(page.Runs) != 0 {
 		t.Errorf("runs: %+v %v", page, err)
 	}
 }
@@ -159,37 +159,37 @@ func TestTriggerRefuses(t *testing.T) {
 // the ring or waits in the due index.
 func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour} {
-		for _, mode := range []faults{{kill: true}, {kill: true, after: true}, {}, {after: true}, {err: core.ErrThrottled}, {err: core.ErrRefused, after: true}} {
+		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled}, {Err: core.ErrRefused, After: true}} {
 			for at := 1; ; at++ {
 				f := newFixture(t)
-				j := f.create(spec("sweep", core.Schedule{}))
+				j := f.Create(spec("sweep", core.Schedule{}))
 				req := operate.TriggerRequest{Job: "shop/sweep", Key: "order-7", Cause: core.CauseAPI}
 				if ahead > 0 {
 					when := start.Add(ahead)
 					req.At = &when
 				}
 				w := mode
-				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
-				first, err := f.fresh(&w).Trigger(ctx, ann, req)
-				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.last)
-				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
-				second, err2 := f.m.Trigger(ctx, ann, req)
+				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				first, err := f.Fresh(&w).Trigger(ctx, ann, req)
+				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.Last)
+				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
+				second, err2 := f.M.Trigger(ctx, ann, req)
 				if err2 != nil {
 					t.Fatalf("%s: %v", what, err2)
 				}
 				if err == nil && (first.Run.ID != second.Run.ID || !second.Existing) {
 					t.Errorf("%s: %d and then %d, existing %t", what, first.Run.ID, second.Run.ID, second.Existing)
 				}
-				page, err := f.m.Runs(ctx, ask.RunFilter{Job: "shop/sweep"})
+				page, err := f.M.Runs(ctx, ask.RunFilter{Job: "shop/sweep"})
 				if err != nil || len(page.Runs) != 1 || page.Runs[0].ID != second.Run.ID {
 					t.Fatalf("%s: runs %+v %v", what, page.Runs, err)
 				}
-				entries, fires := f.entries(j.Def.ID), f.fires()
+				entries, fires := f.entries(j.Def.ID), f.Fires()
 				onRing := slices.ContainsFunc(fires, func(x core.Fire) bool { return x.Run == second.Run.ID })
 				if ahead == 0 && !onRing || ahead > 0 && (len(entries) != 1 || onRing) {
 					t.Errorf("%s: entries %+v, fires %+v", what, entries, fires)
 				}
-				if w.last == "" {
+				if w.Last == "" {
 					break
 				}
 			}
@@ -201,11 +201,11 @@ func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 // for nothing else, and is refused to whoever asks for something else.
 func TestKeyOfAnotherTrigger(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", core.Schedule{}))
+	f.Create(spec("sweep", core.Schedule{}))
 	a, b, two, three, later := "a", "b", 2, 3, start.Add(time.Hour)
 	here, there := []string{"http://10.0.0.1:9999"}, []string{"http://10.0.0.2:9999"}
 	first := operate.TriggerRequest{Job: "shop/sweep", Key: "k", Params: &a, Addresses: here, Retries: &two, At: &later}
-	r, err := f.m.Trigger(ctx, ann, first)
+	r, err := f.M.Trigger(ctx, ann, first)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +220,7 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 		"other retries":   {operate.TriggerRequest{Retries: &three}, "retries"},
 	} {
 		c.ask.Job, c.ask.Key = "shop/sweep", "k"
-		got, err := f.m.Trigger(ctx, ann, c.ask)
+		got, err := f.M.Trigger(ctx, ann, c.ask)
 		var e *core.Error
 		switch {
 		case c.other == "" && (err != nil || !got.Existing || got.Run.ID != r.Run.ID):
@@ -230,50 +230,50 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
+	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain"}); err != nil {
 		t.Fatal(err)
 	}
 	// One whose params are the job's has none of its own.
-	if _, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
+	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("params where the job's are used: %v", err)
 	}
 }
 
 func running(f *fixture, id core.RunID, address string) core.Run {
-	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.clock), Slot: core.InstantOf(f.clock),
-		Owner: "me", Until: f.clock.Add(time.Minute), Address: address, SentAt: f.clock, Attempt: 1, First: id}
-	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.t.Fatal(err)
+	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock), Slot: core.InstantOf(f.Clock),
+		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
+	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
 	}
 	return r
 }
 
 func TestKill(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", core.Schedule{}))
+	j := f.Create(spec("sweep", core.Schedule{}))
 	n := func(i int) core.RunID { return core.NumberedRun(j.Def.ID, uint32(1000+i)) }
 	a, b, c := running(f, n(1), "http://a"), running(f, n(2), "http://a"), running(f, n(3), "http://deaf")
-	res, err := f.m.KillRun(ctx, ann, a.ID.String(), "")
+	res, err := f.M.KillRun(ctx, ann, a.ID.String(), "")
 	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 || res.Sent[0].Address != "http://a" {
 		t.Fatalf("%+v %v", res, err)
 	}
 	for _, id := range []core.RunID{a.ID, b.ID, c.ID} {
-		v, err := f.m.Run(ctx, id.String())
+		v, err := f.M.Run(ctx, id.String())
 		if err != nil || !v.Run.State.Open() || (v.Run.KillBy == "ann") != (id != c.ID) {
 			t.Errorf("%+v %v", v.Run, err)
 		}
 	}
 	// A retry to come and a trigger that waits.
-	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID, Slot: core.InstantOf(f.clock) + 30}
-	if err := f.e.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
+	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID, Slot: core.InstantOf(f.Clock) + 30}
+	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}
 	at := start.Add(time.Hour)
-	waits, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
+	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at})
 	if err != nil {
 		t.Fatal(err)
 	}
-	res, err = f.m.KillJob(ctx, ann, "shop/sweep", "")
+	res, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
 	if err != nil || len(res.Killed) != 3 || !slices.Equal(res.Cancelled, []core.RunID{retry.ID}) || len(res.Sent) != 2 {
 		t.Fatalf("%+v %v", res, err)
 	}
@@ -282,36 +282,36 @@ func TestKill(t *testing.T) {
 			t.Errorf("%+v", s)
 		}
 	}
-	if v, err := f.m.Run(ctx, waits.Run.ID.String()); err != nil || v.Run.State != core.Planned {
+	if v, err := f.M.Run(ctx, waits.Run.ID.String()); err != nil || v.Run.State != core.Planned {
 		t.Errorf("a trigger that waits: %+v %v", v.Run, err)
 	}
-	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || len(res.Cancelled) != 1 || len(res.Sent) != 0 {
+	if res, err = f.M.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || len(res.Cancelled) != 1 || len(res.Sent) != 0 {
 		t.Errorf("of a run not sent yet: %+v %v", res, err)
 	}
-	if res, err = f.m.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || res.Changed {
+	if res, err = f.M.KillRun(ctx, ann, waits.Run.ID.String(), ""); err != nil || res.Changed {
 		t.Errorf("of a run that has ended: %+v %v", res, err)
 	}
-	if _, err = f.m.Cancel(ctx, ann, a.ID.String()); code(err) != core.CodeRefused {
+	if _, err = f.M.Cancel(ctx, ann, a.ID.String()); code(err) != core.CodeRefused {
 		t.Errorf("cancel of a run that was sent: %v", err)
 	}
-	if _, err = f.m.KillRun(ctx, ann, "12", ""); code(err) != core.CodeInvalid {
+	if _, err = f.M.KillRun(ctx, ann, "12", ""); code(err) != core.CodeInvalid {
 		t.Errorf("%v", err)
 	}
 }
 
 // A kill that could not be recorded is not sent.
 func TestKillIsRecordedFirst(t *testing.T) {
-	for _, mode := range []faults{{err: core.ErrThrottled}, {kill: true}} {
+	for _, mode := range []faults{{Err: core.ErrThrottled}, {Kill: true}} {
 		f := newFixture(t)
-		j := f.create(spec("sweep", core.Schedule{}))
+		j := f.Create(spec("sweep", core.Schedule{}))
 		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
 		w := mode
-		w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, 1
-		if _, err := f.fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.last != "MarkKilled" {
-			t.Errorf("%s: %v", w.last, err)
+		w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, 1
+		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "MarkKilled" {
+			t.Errorf("%s: %v", w.Last, err)
 		}
-		if len(f.killer.sent) != 0 {
-			t.Errorf("sent: %v", f.killer.sent)
+		if len(f.Killer.Sent) != 0 {
+			t.Errorf("sent: %v", f.Killer.Sent)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package manage_test
+package ask_test
 
 import (
 	"fmt"
@@ -25,9 +25,6 @@ func sum(c ask.AuditCount) string {
 	return text
 }
 
-// quiet lets no message on the ring excuse an instant.
-func (f *fixture) quiet() { f.faults.quiet = true }
-
 func TestAudit(t *testing.T) {
 	job := manage.Target{Job: "shop/sweep"}
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
@@ -41,81 +38,81 @@ func TestAudit(t *testing.T) {
 				if i == 50 {
 					late = 7900 * time.Millisecond
 				}
-				f.ran(j.Def.ID, at(i), late)
+				f.Ran(j.Def.ID, at(i), late)
 			}
-			f.clock = at(105).Time()
+			f.Clock = at(105).Time()
 		}, "demanded 10, on time 9, late 1 (7.9s), skipped map[], pending 0, unaccounted 0"},
 		"one lost": {func(f *fixture, j core.Job) {
 			for i := 10; i <= 100; i += 10 {
 				if i != 20 { // planned when the job was made
-					f.ran(j.Def.ID, at(i), 0)
+					f.Ran(j.Def.ID, at(i), 0)
 				}
 			}
-			f.clock = at(105).Time()
-			pushNext(f, j.Def.ID, at(110))
+			f.Clock = at(105).Time()
+			f.PushNext(j.Def.ID, at(110))
 		}, "demanded 10, on time 9, late 0 (0s), skipped map[], pending 0, unaccounted 1"},
 		"a run beats a record": {func(f *fixture, j core.Job) {
-			f.ran(j.Def.ID, at(30), 0)
-			f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(10), Last: at(100), Count: 10, Reason: core.ReasonMisfire}})
-			f.clock = at(105).Time()
+			f.Ran(j.Def.ID, at(30), 0)
+			f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(10), Last: at(100), Count: 10, Reason: core.ReasonMisfire}})
+			f.Clock = at(105).Time()
 		}, "demanded 10, on time 1, late 0 (0s), skipped map[misfire:9], pending 0, unaccounted 0"},
 		"paused and resumed": {func(f *fixture, j core.Job) {
-			f.ran(j.Def.ID, at(10), 0)
-			f.ran(j.Def.ID, at(20), 0)
-			pushNext(f, j.Def.ID, at(30))
-			f.clock = at(25).Time()
-			f.m.Pause(ctx, ann, job, manage.PauseRequest{})
-			f.clock = at(70).Time()
-			f.m.Resume(ctx, ann, job, "")
+			f.Ran(j.Def.ID, at(10), 0)
+			f.Ran(j.Def.ID, at(20), 0)
+			f.PushNext(j.Def.ID, at(30))
+			f.Clock = at(25).Time()
+			f.M.Pause(ctx, ann, job, manage.PauseRequest{})
+			f.Clock = at(70).Time()
+			f.M.Resume(ctx, ann, job, "")
 			for i := 80; i <= 100; i += 10 {
-				f.ran(j.Def.ID, at(i), 0)
+				f.Ran(j.Def.ID, at(i), 0)
 			}
-			f.clock = at(105).Time()
+			f.Clock = at(105).Time()
 		}, "demanded 5, on time 5, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
 		"edited under a backlog": {func(f *fixture, j core.Job) {
-			pushNext(f, j.Def.ID, at(20)) // 10 was sent and is lost
-			f.clock = at(45).Time()
-			f.save(spec("sweep", every(30*time.Second))) // 20, 30, 40 changed; then 60, 90
-			f.ran(j.Def.ID, at(60), 0)
-			pushNext(f, j.Def.ID, at(90))
-			f.clock = at(200).Time()
+			f.PushNext(j.Def.ID, at(20)) // 10 was sent and is lost
+			f.Clock = at(45).Time()
+			f.Save(spec("sweep", every(30*time.Second))) // 20, 30, 40 changed; then 60, 90
+			f.Ran(j.Def.ID, at(60), 0)
+			f.PushNext(j.Def.ID, at(90))
+			f.Clock = at(200).Time()
 		}, "demanded 6, on time 1, late 0 (0s), skipped map[changed:3], pending 1, unaccounted 1"},
 		"deleted": {func(f *fixture, j core.Job) {
-			f.ran(j.Def.ID, at(10), 0)
-			pushNext(f, j.Def.ID, at(20))
-			f.clock = at(35).Time()
-			f.m.Delete(ctx, ann, "shop/sweep", nil)
-			f.clock = at(105).Time()
+			f.Ran(j.Def.ID, at(10), 0)
+			f.PushNext(j.Def.ID, at(20))
+			f.Clock = at(35).Time()
+			f.M.Delete(ctx, ann, "shop/sweep", nil)
+			f.Clock = at(105).Time()
 		}, "demanded 3, on time 1, late 0 (0s), skipped map[deleted:2], pending 0, unaccounted 0"},
 		"app paused twice, everything once": {func(f *fixture, j core.Job) {
-			f.clock = at(5).Time()
-			f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // 10
-			f.clock = at(15).Time()
-			f.m.Resume(ctx, ann, manage.Target{App: "shop"}, "")
-			f.ran(j.Def.ID, at(20), 0)
-			f.clock = at(25).Time()
-			f.m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{}) // 30, 40
-			f.clock = at(45).Time()
-			f.m.Resume(ctx, ann, manage.Target{All: true}, "")
-			f.ran(j.Def.ID, at(50), 0)
-			f.clock = at(60).Time()
-			f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // from 60 on
-			f.clock = at(105).Time()
+			f.Clock = at(5).Time()
+			f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // 10
+			f.Clock = at(15).Time()
+			f.M.Resume(ctx, ann, manage.Target{App: "shop"}, "")
+			f.Ran(j.Def.ID, at(20), 0)
+			f.Clock = at(25).Time()
+			f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{}) // 30, 40
+			f.Clock = at(45).Time()
+			f.M.Resume(ctx, ann, manage.Target{All: true}, "")
+			f.Ran(j.Def.ID, at(50), 0)
+			f.Clock = at(60).Time()
+			f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}) // from 60 on
+			f.Clock = at(105).Time()
 		}, "demanded 2, on time 2, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
-		"still in the plan": {func(f *fixture, j core.Job) { f.clock = at(105).Time() },
+		"still in the plan": {func(f *fixture, j core.Job) { f.Clock = at(105).Time() },
 			"demanded 10, on time 0, late 0 (0s), skipped map[], pending 10, unaccounted 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			j := f.create(spec("sweep", every(10*time.Second)))
-			pushNext(f, j.Def.ID, at(10)) // as if no planning had happened yet
-			f.quiet()
+			j := f.Create(spec("sweep", every(10*time.Second)))
+			f.PushNext(j.Def.ID, at(10)) // as if no planning had happened yet
+			f.Quiet()
 			c.do(f, j)
-			r, err := f.m.Audit(ctx, j.Def.ID.String(), at(0), at(100))
+			r, err := f.M.Audit(ctx, j.Def.ID.String(), at(0), at(100))
 			if err != nil || sum(r.AuditCount) != c.want || r.Partial || r.Next != 0 {
 				t.Errorf("%s (%v, partial %t)\nwant %s, missing %v", sum(r.AuditCount), err, r.Partial, c.want, r.Missing)
 			}
-			all, err := f.m.AuditAll(ctx, at(0), at(100))
+			all, err := f.M.AuditAll(ctx, at(0), at(100))
 			if err != nil || sum(all.AuditCount) != c.want || all.Jobs != 1 {
 				t.Errorf("all: %s in %d jobs (%v)", sum(all.AuditCount), all.Jobs, err)
 			}
@@ -123,31 +120,16 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// pushNext says up to where the plan of a job went.
-func pushNext(f *fixture, id core.JobID, next core.Instant) {
-	f.t.Helper()
-	found, _, err := f.e.Finish.Scheds(ctx, []core.JobID{id})
-	if err != nil {
-		f.t.Fatal(err)
-	}
-	s := found[id]
-	a := s.Stay()
-	a.NewNext = next
-	if err := f.e.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
-		f.t.Fatal(err)
-	}
-}
-
 func TestAuditOfAFixedDelay(t *testing.T) {
 	delay := core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 10 * time.Second}}}
 	f := newFixture(t)
-	j := f.create(spec("poll", delay))
-	f.quiet()
+	j := f.Create(spec("poll", delay))
+	f.Quiet()
 	base := core.InstantOf(start)
 	chain := func(at core.Instant, took time.Duration) core.Instant {
 		id := core.PlannedRun(j.Def.ID, at)
 		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(took)}
-		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
 		return core.Ceil(r.EndedAt).Add(10 * time.Second)
@@ -157,16 +139,16 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		at = chain(at, 1500*time.Millisecond)
 	}
 	set := func(next core.Instant, tail core.RunID) {
-		found, _, _ := f.e.Finish.Scheds(ctx, []core.JobID{j.Def.ID})
+		found, _, _ := f.E.Finish.Scheds(ctx, []core.JobID{j.Def.ID})
 		s := found[j.Def.ID]
 		a := s.Stay()
 		a.NewNext, a.NewTail = next, tail
-		if err := f.e.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
+		if err := f.E.Manage.Advance(ctx, []core.Advance{a})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
 	last := core.PlannedRun(j.Def.ID, at-12)
-	f.clock = (at + 300).Time()
+	f.Clock = (at + 300).Time()
 	for name, c := range map[string]struct {
 		next core.Instant
 		tail core.RunID
@@ -179,7 +161,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 		"later than to": {base + 9000, 0, "demanded 5, on time 5, late 0 (0s), skipped map[], pending 0, unaccounted 0"},
 	} {
 		set(c.next, c.tail)
-		r, err := f.m.Audit(ctx, "shop/poll", base, at+100)
+		r, err := f.M.Audit(ctx, "shop/poll", base, at+100)
 		if err != nil || sum(r.AuditCount) != c.want {
 			t.Errorf("%s: %s %v", name, sum(r.AuditCount), err)
 		}
@@ -187,7 +169,7 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	set(at, 0)
 	chain(at+60, time.Second) // 60 s later than its chain demanded
 	set(at+90, 0)
-	r, err := f.m.Audit(ctx, "shop/poll", base, at+80)
+	r, err := f.M.Audit(ctx, "shop/poll", base, at+80)
 	if err != nil || r.Unaccounted != 1 || len(r.Missing) != 1 || r.Missing[0] != at {
 		t.Errorf("a gap: %s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
@@ -211,10 +193,10 @@ func TestAuditAgainstAModel(t *testing.T) {
 			now
 		}
 		first := period()
-		j := f.create(spec("sweep", every(first)))
-		f.fires()
+		j := f.Create(spec("sweep", every(first)))
+		f.Fires()
 		state := now{schedule: first}
-		story := []moment{{f.clock, state}}
+		story := []moment{{f.Clock, state}}
 		target := manage.Target{Job: "shop/sweep"}
 		ops := rapid.IntRange(0, 12).Draw(rt, "ops")
 		check := func(err error) {
@@ -223,9 +205,9 @@ func TestAuditAgainstAModel(t *testing.T) {
 			}
 		}
 		for range ops {
-			f.clock = f.clock.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "wait")) * time.Millisecond)
+			f.Clock = f.Clock.Add(time.Duration(rapid.IntRange(0, 20_000).Draw(rt, "wait")) * time.Millisecond)
 			if rapid.IntRange(0, 4).Draw(rt, "full") == 0 {
-				f.clock = core.Ceil(f.clock).Time()
+				f.Clock = core.Ceil(f.Clock).Time()
 			}
 			if state.gone {
 				continue
@@ -233,55 +215,55 @@ func TestAuditAgainstAModel(t *testing.T) {
 			switch rapid.SampledFrom([]string{"edit", "pause", "resume", "pause app", "resume app", "pause all", "resume all", "delete"}).Draw(rt, "op") {
 			case "edit":
 				state.schedule = period()
-				check(f.save(spec("sweep", every(state.schedule)))[0].Err)
+				check(f.Save(spec("sweep", every(state.schedule)))[0].Err)
 			case "pause":
-				_, err := f.m.Pause(ctx, ann, target, manage.PauseRequest{})
+				_, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{})
 				check(err)
 				state.paused = true
 			case "resume":
-				_, err := f.m.Resume(ctx, ann, target, "")
+				_, err := f.M.Resume(ctx, ann, target, "")
 				check(err)
 				state.paused = false
 			case "pause app":
-				_, err := f.m.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{})
+				_, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{})
 				check(err)
 				state.app = true
 			case "resume app":
-				_, err := f.m.Resume(ctx, ann, manage.Target{App: "shop"}, "")
+				_, err := f.M.Resume(ctx, ann, manage.Target{App: "shop"}, "")
 				check(err)
-				f.resumed()
+				f.Resumed()
 				state.app = false
 			case "pause all":
-				_, err := f.m.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
+				_, err := f.M.Pause(ctx, ann, manage.Target{All: true}, manage.PauseRequest{})
 				check(err)
 				state.all = true
 			case "resume all":
-				_, err := f.m.Resume(ctx, ann, manage.Target{All: true}, "")
+				_, err := f.M.Resume(ctx, ann, manage.Target{All: true}, "")
 				check(err)
-				f.resumed()
+				f.Resumed()
 				state.all = false
 			case "delete":
 				if rapid.IntRange(0, 3).Draw(rt, "really") != 0 {
 					break
 				}
-				_, err := f.m.Delete(ctx, ann, "shop/sweep", nil)
+				_, err := f.M.Delete(ctx, ann, "shop/sweep", nil)
 				check(err)
 				state.gone = true
 			}
-			story = append(story, moment{f.clock, state})
+			story = append(story, moment{f.Clock, state})
 		}
 		from := core.InstantOf(start) + core.Instant(rapid.IntRange(-5, 40).Draw(rt, "from"))
 		to := from + core.Instant(rapid.IntRange(1, 200).Draw(rt, "to"))
-		f.clock = f.clock.Add(time.Hour)
-		f.quiet()
+		f.Clock = f.Clock.Add(time.Hour)
+		f.Quiet()
 
-		planned, revAt := core.Horizon, f.clock // the first instant that is still in the plan
+		planned, revAt := core.Horizon, f.Clock // the first instant that is still in the plan
 		if !state.gone {
-			if s := f.job("shop/sweep").Sched; s.State == core.Started && s.Next != 0 {
+			if s := f.Job("shop/sweep").Sched; s.State == core.Started && s.Next != 0 {
 				planned, revAt = s.Next, s.RevAt
 			}
 		}
-		skips := f.skips(j.Def.ID)
+		skips := f.Skips(j.Def.ID)
 		want := ask.AuditCount{}
 		var missing []core.Instant
 		for at := from + 1; at <= to; at++ {
@@ -308,10 +290,10 @@ func TestAuditAgainstAModel(t *testing.T) {
 			}
 			switch fate := rapid.IntRange(0, 2).Draw(rt, "fate"); {
 			case fate == 0:
-				f.ran(j.Def.ID, at, 0)
+				f.Ran(j.Def.ID, at, 0)
 				want.OnTime++
 			case fate == 1:
-				f.ran(j.Def.ID, at, 3*time.Second)
+				f.Ran(j.Def.ID, at, 3*time.Second)
 				want.Late++
 				want.Worst = 3 * time.Second
 			case covered != "":
@@ -326,7 +308,7 @@ func TestAuditAgainstAModel(t *testing.T) {
 				missing = append(missing, at)
 			}
 		}
-		r, err := f.m.Audit(ctx, j.Def.ID.String(), from, to)
+		r, err := f.M.Audit(ctx, j.Def.ID.String(), from, to)
 		if err != nil || sum(r.AuditCount) != sum(want) || r.Partial || !maps.Equal(r.Skipped, want.Skipped) {
 			rt.Fatalf("%s (%v, partial %t)\nwant %s\nmissing %v, want %v\nfrom %s to %s, story %+v\nskips %+v", sum(r.AuditCount), err, r.Partial, sum(want),
 				r.Missing, missing, from, to, story, skips)
@@ -336,14 +318,14 @@ func TestAuditAgainstAModel(t *testing.T) {
 
 func TestAuditRefuses(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", every(time.Minute)))
+	f.Create(spec("sweep", every(time.Minute)))
 	for _, c := range []struct {
 		job      string
 		from, to core.Instant
 		code     core.Code
 	}{{"shop/sweep", 1800000000, 1800000000, core.CodeInvalid}, {"shop/sweep", 5, 1800000000, core.CodeInvalid},
 		{"shop/none", 1800000000, 1800000001, core.CodeNotFound}, {"77", 1800000000, 1800000001, core.CodeNotFound}} {
-		if _, err := f.m.Audit(ctx, c.job, c.from, c.to); code(err) != c.code {
+		if _, err := f.M.Audit(ctx, c.job, c.from, c.to); code(err) != c.code {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
@@ -352,14 +334,14 @@ func TestAuditRefuses(t *testing.T) {
 // A long span is reported in pages.
 func TestAuditGoesOn(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(time.Second)))
+	j := f.Create(spec("sweep", every(time.Second)))
 	base := core.InstantOf(start)
-	f.quiet()
-	f.clock = f.clock.Add(4 * 24 * time.Hour)
+	f.Quiet()
+	f.Clock = f.Clock.Add(4 * 24 * time.Hour)
 	var total int64
 	pages := 0
 	for from := base; ; pages++ {
-		r, err := f.m.Audit(ctx, j.Def.ID.String(), from, base+300_000)
+		r, err := f.M.Audit(ctx, j.Def.ID.String(), from, base+300_000)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package manage_test
+package operate_test
 
 import (
 	"context"
@@ -16,43 +16,43 @@ import (
 )
 
 func (f *fixture) waits(at time.Time, key string) core.Run {
-	f.t.Helper()
-	r, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key})
+	f.T.Helper()
+	r, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: &at, Key: key})
 	if err != nil || !r.Waiting {
-		f.t.Fatalf("%+v %v", r, err)
+		f.T.Fatalf("%+v %v", r, err)
 	}
 	return r.Run
 }
 
 func TestChangeTrigger(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", core.Schedule{}))
+	j := f.Create(spec("sweep", core.Schedule{}))
 	run := f.waits(start.Add(24*time.Hour), "k1")
 	sooner, params, addresses := start.Add(time.Hour), "other", []string{"http://10.0.0.7:9999"}
 	bob := core.Actor{Name: "bob"}
-	f.clock = f.clock.Add(time.Second)
-	r, err := f.m.ChangeTrigger(ctx, bob, "shop/sweep#k1", operate.TriggerChange{At: &sooner, Params: &params, Addresses: &addresses})
+	f.Clock = f.Clock.Add(time.Second)
+	r, err := f.M.ChangeTrigger(ctx, bob, "shop/sweep#k1", operate.TriggerChange{At: &sooner, Params: &params, Addresses: &addresses})
 	if err != nil || !r.Waiting || r.Run.ID != run.ID || r.Run.Slot != core.Ceil(sooner) || r.Run.By != "ann" || r.Run.Key != "k1" {
 		t.Fatalf("%+v %v", r, err)
 	}
-	v, err := f.m.Run(ctx, run.ID.String())
+	v, err := f.M.Run(ctx, run.ID.String())
 	if err != nil || v.Run.At != core.Ceil(sooner) || *v.Run.Params != "other" || !slices.Equal(v.Run.Addresses, addresses) {
 		t.Errorf("%+v %v", v.Run, err)
 	}
 	if e := f.entries(j.Def.ID); len(e) != 1 || e[0].PlanAt >= core.Ceil(sooner) || e[0].PlanAt < core.InstantOf(start.Add(time.Minute)) {
 		t.Errorf("entries: %+v", e)
 	}
-	if w, err := f.m.Waiting(ctx, "shop/sweep", ""); err != nil || len(w.Runs) != 1 || w.Runs[0].Slot != core.Ceil(sooner) {
+	if w, err := f.M.Waiting(ctx, "shop/sweep", ""); err != nil || len(w.Runs) != 1 || w.Runs[0].Slot != core.Ceil(sooner) {
 		t.Errorf("waiting: %+v %v", w, err)
 	}
-	again, err := f.m.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k1"})
+	again, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "k1"})
 	if err != nil || again.Run.ID != run.ID || !again.Existing || !again.Waiting {
 		t.Errorf("the same key: %+v %v", again, err)
 	}
 
 	// Who, when, old, new.
-	changes, err := f.m.Changes(ctx, "", "shop/sweep", 1)
-	if err != nil || len(changes) != 1 || changes[0].Verb != core.VerbChanged || changes[0].By != "bob" || !changes[0].At.Equal(f.clock) {
+	changes, err := f.M.Changes(ctx, "", "shop/sweep", 1)
+	if err != nil || len(changes) != 1 || changes[0].Verb != core.VerbChanged || changes[0].By != "bob" || !changes[0].At.Equal(f.Clock) {
 		t.Fatalf("%+v %v", changes, err)
 	}
 	var old, is struct {
@@ -68,36 +68,36 @@ func TestChangeTrigger(t *testing.T) {
 	}
 
 	// What is so already changes nothing; what is left out stays.
-	if _, err := f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &sooner}); err != nil {
+	if _, err := f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &sooner}); err != nil {
 		t.Error(err)
 	}
-	f.clock = f.clock.Add(time.Second)
+	f.Clock = f.Clock.Add(time.Second)
 	none, long := []string{}, strings.Repeat("ä", 2000)
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
 		t.Errorf("%+v %v", r, err)
 	}
-	if changes, err = f.m.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 || changes[0].ID <= changes[1].ID {
+	if changes, err = f.M.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 || changes[0].ID <= changes[1].ID {
 		t.Errorf("%d changes, %+v %v", len(changes), changes[0], err)
 	}
 
 	// To now: it is sent, and its entry goes.
-	soon := f.clock
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.clock)+1 {
+	soon := f.Clock
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.Clock)+1 {
 		t.Errorf("%+v %v", r, err)
 	}
-	if e, fires := f.entries(j.Def.ID), f.fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
+	if e, fires := f.entries(j.Def.ID), f.Fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
 		t.Errorf("entries %+v, fires %+v", e, fires)
 	}
 	// On the ring already, it may still be put off.
 	later := start.Add(48 * time.Hour)
-	if r, err = f.m.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
 
 func TestChangeTriggerRefuses(t *testing.T) {
 	f := newFixture(t)
-	f.create(spec("sweep", core.Schedule{}))
+	f.Create(spec("sweep", core.Schedule{}))
 	far, past, big, p, bad := start.Add(367*24*time.Hour), start.Add(-2*time.Minute), strings.Repeat("x", 64<<10+1), "p", []string{"10.0.0.1"}
 	local := []string{"http://169.254.169.254"}
 	run := f.waits(start.Add(time.Hour), "k")
@@ -119,28 +119,28 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		if c.ref == "" {
 			c.ref = run.ID.String()
 		}
-		if _, err := f.m.ChangeTrigger(ctx, ann, c.ref, c.c); code(err) != c.code {
+		if _, err := f.M.ChangeTrigger(ctx, ann, c.ref, c.c); code(err) != c.code {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	if err := f.e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.clock.Add(time.Minute), Address: "http://a:1"}})[0]; err != nil {
+	if err := f.E.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), Address: "http://a:1"}})[0]; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := f.m.Cancel(ctx, ann, ended.ID.String()); err != nil {
+	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {
 		t.Fatal(err)
 	}
 	retry.ID, retry.Cause = core.NumberedRun(run.ID.Job(), 50), core.CauseRetry
 	planned := running(f, core.PlannedRun(run.ID.Job(), core.InstantOf(start)), "http://a:1")
-	if err := f.e.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
+	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}
 	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID, "sent already": planned.ID} {
-		if _, err := f.m.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
+		if _, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
-	stored, ok, err := f.e.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
+	stored, ok, err := f.E.Manage.Runs(ctx, []core.RunID{claimed.ID, ended.ID, retry.ID, planned.ID})
 	if err != nil || len(ok) > 0 {
 		t.Fatal(ok, err)
 	}
@@ -155,21 +155,21 @@ func TestChangeTriggerRefuses(t *testing.T) {
 // or as it was to be, with what sends it then; asked again it is as it was to be.
 func TestChangeTriggerCrashPoints(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Second, 2 * time.Hour} {
-		for _, mode := range []faults{{kill: true}, {kill: true, after: true}, {}, {after: true}, {err: core.ErrThrottled}, {err: core.ErrRefused, after: true}} {
+		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled}, {Err: core.ErrRefused, After: true}} {
 			for at := 1; ; at++ {
 				f := newFixture(t)
-				j := f.create(spec("sweep", core.Schedule{}))
+				j := f.Create(spec("sweep", core.Schedule{}))
 				run := f.waits(start.Add(time.Hour), "order-7")
 				when, params := start.Add(ahead), "other"
 				change := operate.TriggerChange{At: &when, Params: &params}
 				w := mode
-				w.Store, w.ring, w.at = f.e.Manage, f.e.Ring, at
-				_, err := f.fresh(&w).ChangeTrigger(ctx, ann, run.ID.String(), change)
-				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.last)
-				f.m = f.fresh(&faults{Store: f.e.Manage, ring: f.e.Ring})
+				w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, at
+				_, err := f.Fresh(&w).ChangeTrigger(ctx, ann, run.ID.String(), change)
+				what := fmt.Sprintf("ahead %s, %+v at %s", ahead, mode, w.Last)
+				f.M = f.Fresh(&faults{Store: f.E.Manage, Ring: f.E.Ring})
 				whole := func() core.Run {
 					t.Helper()
-					v, err := f.m.Run(ctx, run.ID.String())
+					v, err := f.M.Run(ctx, run.ID.String())
 					if err != nil {
 						t.Fatalf("%s: %v", what, err)
 					}
@@ -178,7 +178,7 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 						t.Errorf("%s: half of it: %+v", what, v.Run)
 					}
 					entry := slices.ContainsFunc(f.entries(j.Def.ID), func(d core.DueItem) bool { return d.PlanAt < v.Run.Slot && d.PlanAt > v.Run.Slot-60 })
-					onRing := slices.ContainsFunc(f.fires(), func(x core.Fire) bool { return x.Run == run.ID && x.Slot == v.Run.Slot })
+					onRing := slices.ContainsFunc(f.Fires(), func(x core.Fire) bool { return x.Run == run.ID && x.Slot == v.Run.Slot })
 					if !entry && !onRing {
 						t.Errorf("%s: nothing sends it at %s; entries %+v", what, v.Run.Slot, f.entries(j.Def.ID))
 					}
@@ -187,13 +187,13 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 				if r := whole(); err == nil && r.Slot != core.Ceil(when) {
 					t.Errorf("%s: told that it is changed, and it is %+v", what, r)
 				}
-				if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), change); err != nil {
+				if _, err := f.M.ChangeTrigger(ctx, ann, run.ID.String(), change); err != nil {
 					t.Errorf("%s: again: %v", what, err)
 				}
 				if r := whole(); r.Slot != core.Ceil(when) || *r.Params != params {
 					t.Errorf("%s: %+v", what, r)
 				}
-				if w.last == "" {
+				if w.Last == "" {
 					break
 				}
 			}
@@ -216,12 +216,12 @@ func (m *meanwhile) Enqueue(ctx context.Context, out []ring.Out) []error {
 // not that of a change made meanwhile.
 func TestChangeBesideAKeyAskedAgain(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", core.Schedule{}))
+	j := f.Create(spec("sweep", core.Schedule{}))
 	run := f.waits(start.Add(time.Minute), "k")
-	f.clock = start.Add(time.Minute)
+	f.Clock = start.Add(time.Minute)
 	later := start.Add(time.Hour)
-	m := f.fresh(&faults{Store: f.e.Manage, ring: &meanwhile{f.e.Ring, func() {
-		if _, err := f.m.ChangeTrigger(ctx, ann, run.ID.String(), operate.TriggerChange{At: &later}); err != nil {
+	m := f.Fresh(&faults{Store: f.E.Manage, Ring: &meanwhile{f.E.Ring, func() {
+		if _, err := f.M.ChangeTrigger(ctx, ann, run.ID.String(), operate.TriggerChange{At: &later}); err != nil {
 			t.Error(err)
 		}
 	}}})

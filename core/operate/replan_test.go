@@ -1,4 +1,4 @@
-package manage_test
+package operate_test
 
 import (
 	"context"
@@ -23,26 +23,26 @@ import (
 func TestReplan(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(10*time.Second)))
-	other := f.create(spec("other", every(30*time.Second)))
-	f.quiet()
-	f.ran(j.Def.ID, at(10), 0)
-	f.ran(j.Def.ID, at(40), 0)
-	f.ran(other.Def.ID, at(30), 0)
-	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
-	pushNext(f, j.Def.ID, at(90))
-	pushNext(f, other.Def.ID, at(90))
-	f.clock = at(85).Time()
+	j := f.Create(spec("sweep", every(10*time.Second)))
+	other := f.Create(spec("other", every(30*time.Second)))
+	f.Quiet()
+	f.Ran(j.Def.ID, at(10), 0)
+	f.Ran(j.Def.ID, at(40), 0)
+	f.Ran(other.Def.ID, at(30), 0)
+	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(50), Last: at(60), Count: 2, Reason: core.ReasonMisfire}})
+	f.PushNext(j.Def.ID, at(90))
+	f.PushNext(other.Def.ID, at(90))
+	f.Clock = at(85).Time()
 	want := func(ref string, missing int64, runs ...core.RunID) {
 		t.Helper()
-		r, err := f.m.Replan(ctx, ann, ref, at(0), at(100))
+		r, err := f.M.Replan(ctx, ann, ref, at(0), at(100))
 		if err != nil || r.Missing != missing || r.Sent != missing || r.Partial {
 			t.Fatalf("%+v %v, want %d", r, err, missing)
 		}
 		got := map[core.RunID]core.Cause{}
 		for len(got) < len(runs) {
 			wait, cancel := context.WithTimeout(ctx, 5*time.Second)
-			page, err := f.e.Queue.Receive(wait, ring.KindFires, 10)
+			page, err := f.E.Queue.Receive(wait, ring.KindFires, 10)
 			cancel()
 			if err != nil {
 				t.Fatalf("%v sent, want %v", got, runs)
@@ -52,7 +52,7 @@ func TestReplan(t *testing.T) {
 					got[x.Run] = x.Cause
 				}
 			}
-			f.e.Queue.Ack(ctx, page)
+			f.E.Queue.Ack(ctx, page)
 		}
 		for _, id := range runs {
 			if got[id] != core.CauseMisfire {
@@ -65,10 +65,10 @@ func TestReplan(t *testing.T) {
 	want("shop/sweep", 4, lost...) // nobody took them yet
 	for _, id := range lost {
 		instant, _ := id.Planned()
-		f.ran(j.Def.ID, instant, 0)
+		f.Ran(j.Def.ID, instant, 0)
 	}
 	want("", 1, core.PlannedRun(other.Def.ID, at(60)))
-	f.ran(other.Def.ID, at(60), 0)
+	f.Ran(other.Def.ID, at(60), 0)
 	want("", 0)
 
 	for _, bad := range []struct {
@@ -76,11 +76,11 @@ func TestReplan(t *testing.T) {
 		from, to core.Instant
 		code     core.Code
 	}{{"", at(10), at(10), core.CodeInvalid}, {"", 5, at(10), core.CodeInvalid}, {"shop/none", at(0), at(10), core.CodeNotFound}} {
-		if _, err := f.m.Replan(ctx, ann, bad.ref, bad.from, bad.to); code(err) != bad.code {
+		if _, err := f.M.Replan(ctx, ann, bad.ref, bad.from, bad.to); code(err) != bad.code {
 			t.Errorf("%+v: %v", bad, err)
 		}
 	}
-	if _, err := f.m.Replan(ctx, core.Actor{}, "", at(0), at(10)); err == nil {
+	if _, err := f.M.Replan(ctx, core.Actor{}, "", at(0), at(10)); err == nil {
 		t.Error("nobody asked, and it was done")
 	}
 }
@@ -92,15 +92,15 @@ func TestReplan(t *testing.T) {
 func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 	at := func(s int) core.Instant { return core.InstantOf(start) + core.Instant(s) }
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(10*time.Second)))
-	f.quiet()
-	f.clock = at(45).Time()
+	j := f.Create(spec("sweep", every(10*time.Second)))
+	f.Quiet()
+	f.Clock = at(45).Time()
 	open := func(id core.RunID, slot int, change func(r *core.Run)) core.RunID {
 		r := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: at(slot), Slot: at(slot), Attempt: 1, First: id}
 		if change != nil {
 			change(&r)
 		}
-		if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
 		return id
@@ -111,28 +111,28 @@ func TestReplanOfWhatIsPlannedAhead(t *testing.T) {
 		}
 	}
 	planned := func(s int) core.RunID { return core.PlannedRun(j.Def.ID, at(s)) }
-	f.ran(j.Def.ID, at(10), 0)
+	f.Ran(j.Def.ID, at(10), 0)
 	want := []core.RunID{planned(20), planned(30), planned(60), planned(80), planned(90)}
 	open(planned(20), 20, nil)       // given back
 	open(planned(30), 30, owned(40)) // its owner is over
 	open(planned(40), 40, owned(70)) // its owner is at it
-	f.ran(j.Def.ID, at(50), 0)       // claimed before it was due
-	f.e.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
+	f.Ran(j.Def.ID, at(50), 0)       // claimed before it was due
+	f.E.Manage.PutSkips(ctx, []core.Skip{{Job: j.Def.ID, First: at(70), Last: at(70), Count: 1, Reason: core.ReasonMisfire}})
 	retry := core.NumberedRun(j.Def.ID, 1)
 	want = append(want, open(retry, 46, func(r *core.Run) { r.Cause = core.CauseRetry }))
 	open(core.NumberedRun(j.Def.ID, 2), 30, func(r *core.Run) { r.State = core.Succeeded })
-	pushNext(f, j.Def.ID, at(100))
-	f.fires() // the ring is empty
+	f.PushNext(j.Def.ID, at(100))
+	f.Fires() // the ring is empty
 
-	if r, err := f.m.Replan(ctx, ann, "", at(0), at(100)); err != nil || r.Sent != 0 {
+	if r, err := f.M.Replan(ctx, ann, "", at(0), at(100)); err != nil || r.Sent != 0 {
 		t.Errorf("with an end, up to what is planned: %+v %v", r, err)
 	}
-	r, err := f.m.Replan(ctx, ann, "", at(0), 0)
+	r, err := f.M.Replan(ctx, ann, "", at(0), 0)
 	if err != nil || r.Jobs != 1 || r.Missing != int64(len(want)) || r.Sent != r.Missing || r.Next != "" {
 		t.Fatalf("%+v %v, want %d", r, err, len(want))
 	}
 	got := map[core.RunID]core.Cause{}
-	for _, fire := range f.fires() {
+	for _, fire := range f.Fires() {
 		got[fire.Run] = fire.Cause
 	}
 	for _, id := range want {
@@ -161,23 +161,23 @@ func TestHealGoesOn(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			f.quiet()
+			f.Quiet()
 			for _, name := range []string{"one", "two", "three"} {
-				j := f.create(spec(name, every(10*time.Second)))
-				pushNext(f, j.Def.ID, at(40))
+				j := f.Create(spec(name, every(10*time.Second)))
+				f.PushNext(j.Def.ID, at(40))
 			}
-			f.clock = at(5).Time()
-			g, err := f.e.Manage.Global(ctx)
+			f.Clock = at(5).Time()
+			g, err := f.E.Manage.Global(ctx)
 			if err != nil {
 				t.Fatal(err)
 			}
 			seen := g.Rev
 			g.Loss, g.Rev = c.loss, seen+1
-			if err := f.e.Manage.PutGlobal(ctx, seen, g); err != nil {
+			if err := f.E.Manage.PutGlobal(ctx, seen, g); err != nil {
 				t.Fatal(err)
 			}
-			now := func() time.Time { return f.clock }
-			m := people.New(f.e.Manage, f.e.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now, PageFor: 1, Together: 1}})
+			now := func() time.Time { return f.Clock }
+			m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now, PageFor: 1, Together: 1}})
 			for range 2 {
 				sent, err := m.Heal(ctx)
 				if err != nil || sent != c.want {
@@ -185,7 +185,7 @@ func TestHealGoesOn(t *testing.T) {
 				}
 				c.want = 0
 			}
-			if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
+			if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
 				t.Errorf("noted is %+v: %v", g.Loss, err)
 			}
 			late, cancel := context.WithTimeout(ctx, 0)
@@ -201,20 +201,20 @@ func TestHealGoesOn(t *testing.T) {
 // is due within MaxAhead, and in no index then; one that is later has an entry there.
 func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(time.Hour)))
-	f.quiet()
-	f.fires()
+	j := f.Create(spec("sweep", every(time.Hour)))
+	f.Quiet()
+	f.Fires()
 	ahead := plan.AWS().MaxAhead
 	var ids []core.RunID
 	for i, d := range []time.Duration{0, plan.AWS().Lead + time.Second, ahead, ahead + time.Second} {
-		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.clock.Add(d))))
+		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
-	m := people.New(f.e.Manage, f.e.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
-	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
+	m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
 	}
 	got := map[core.RunID]int{}
-	for _, x := range f.fires() {
+	for _, x := range f.Fires() {
 		got[x.Run]++
 	}
 	for i, id := range ids {
@@ -230,11 +230,11 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 	for name, pageFor := range map[string]time.Duration{"one page": time.Minute, "many pages": 1} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t)
-			j := f.create(spec("sweep", every(time.Hour)))
-			other := f.create(spec("other", every(time.Hour)))
-			f.quiet()
-			f.fires()
-			now := core.InstantOf(f.clock)
+			j := f.Create(spec("sweep", every(time.Hour)))
+			other := f.Create(spec("other", every(time.Hour)))
+			f.Quiet()
+			f.Fires()
+			now := core.InstantOf(f.Clock)
 			const waiting, closed = 1200, 2500
 			for i := range waiting + closed {
 				state := core.Planned
@@ -244,14 +244,14 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 				f.numbered(j.Def.ID, i+1, state, now)
 			}
 			last := f.numbered(other.Def.ID, 1, core.Planned, now)
-			m := people.New(f.e.Manage, f.e.Ring, nil, nil,
-				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }, PageFor: pageFor}})
+			m := people.New(f.E.Manage, f.E.Ring, nil, nil,
+				people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }, PageFor: pageFor}})
 			res, err := m.Replan(ctx, ann, "", now-900, 0)
 			if err != nil || res.Sent != waiting+1 || res.Missing != waiting+1 || res.Jobs != 2 {
 				t.Errorf("%+v %v, want %d of 2 jobs", res, err, waiting+1)
 			}
 			got := map[core.RunID]int{}
-			for _, x := range f.fires() {
+			for _, x := range f.Fires() {
 				got[x.Run]++
 			}
 			for n := range waiting {
@@ -270,15 +270,15 @@ func TestReplanOfAllThatWaitWithANumber(t *testing.T) {
 // older than any retry waits there is no further one.
 func TestReplanReadsNumbersNoFurtherThanARetryCanWait(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(time.Hour)))
-	f.quiet()
-	old := core.InstantOf(f.clock.Add(-core.MaxDelay - time.Hour))
+	j := f.Create(spec("sweep", every(time.Hour)))
+	f.Quiet()
+	old := core.InstantOf(f.Clock.Add(-core.MaxDelay - time.Hour))
 	for i := range 3000 {
 		f.numbered(j.Def.ID, i+1, core.Succeeded, old)
 	}
-	s := &spans{Store: f.e.Manage}
-	m := people.New(s, f.e.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
-	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.clock)-900, 0); err != nil || s.numbered != 1 {
+	s := &spans{Store: f.E.Manage}
+	m := people.New(s, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+	if _, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock)-900, 0); err != nil || s.numbered != 1 {
 		t.Errorf("numbers were read %d times: %v", s.numbered, err)
 	}
 }
@@ -298,11 +298,11 @@ func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 
 // numbered stores a run with a number.
 func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.Instant) core.RunID {
-	f.t.Helper()
+	f.T.Helper()
 	id := core.NumberedRun(job, uint32(n))
 	r := core.Run{ID: id, App: "shop", State: state, Cause: core.CauseRetry, At: slot, Slot: slot, Attempt: 2, First: id}
-	if err := f.e.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
-		f.t.Fatal(err)
+	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
 	}
 	return id
 }
@@ -311,13 +311,13 @@ func (f *fixture) numbered(job core.JobID, n int, state core.State, slot core.In
 // so again, not before.
 func TestReplanCountsOnce(t *testing.T) {
 	f := newFixture(t)
-	j := f.create(spec("sweep", every(10*time.Second)))
-	f.quiet()
+	j := f.Create(spec("sweep", every(10*time.Second)))
+	f.Quiet()
 	at := core.InstantOf(start)
-	pushNext(f, j.Def.ID, at+40)
-	f.clock = at.Time().Add(5 * time.Second)
-	r := &refusing{Ring: f.e.Ring, left: 1}
-	m := people.New(f.e.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.clock }}})
+	f.PushNext(j.Def.ID, at+40)
+	f.Clock = at.Time().Add(5 * time.Second)
+	r := &refusing{Ring: f.E.Ring, left: 1}
+	m := people.New(f.E.Manage, r, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
 	first, err := m.Replan(ctx, ann, "", at, 0)
 	if err == nil || first.Jobs+int(first.Demanded+first.Missing+first.Sent) != 0 {
 		t.Errorf("nothing was taken: %+v %v", first, err)
@@ -349,18 +349,18 @@ func (r *refusing) Enqueue(ctx context.Context, out []ring.Out) []error {
 // the walk, by replan and by audit, which go on behind it to their end.
 func TestOneJobHoldsUpNoOther(t *testing.T) {
 	f := newFixture(t)
-	f.quiet()
-	bad := f.create(spec("bad", every(10*time.Second)))
-	good := f.create(spec("good", every(10*time.Second)))
+	f.Quiet()
+	bad := f.Create(spec("bad", every(10*time.Second)))
+	good := f.Create(spec("good", every(10*time.Second)))
 	at := core.InstantOf(start)
-	f.clock = at.Time().Add(5 * time.Second)
-	pushNext(f, good.Def.ID, at+40)
+	f.Clock = at.Time().Add(5 * time.Second)
+	f.PushNext(good.Def.ID, at+40)
 	seen := bad.Sched.Rev
 	bad.Sched.Rev++
 	bad.Sched.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 * * ?"}
 	bad.Sched.Schedule.Timezone = "Mars/Olympus" // as if it had gone from the data of zones
-	change := core.Change{ID: bad.Sched.Rev, At: f.clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
-	if err := f.e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0]; err != nil {
+	change := core.Change{ID: bad.Sched.Rev, At: f.Clock, App: "shop", Job: bad.Def.ID, Verb: core.VerbUpdated}
+	if err := f.E.Manage.UpdateJobs(ctx, []manage.Update{{Seen: seen, Job: bad, Change: change}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	named := func(what string, failed []string, err error) {
@@ -369,27 +369,27 @@ func TestOneJobHoldsUpNoOther(t *testing.T) {
 			t.Errorf("%s passed over %q: %v", what, failed, err)
 		}
 	}
-	r, err := f.m.Replan(ctx, ann, "", at, 0)
+	r, err := f.M.Replan(ctx, ann, "", at, 0)
 	named("replan", r.Failed, err)
-	sum, err := f.m.AuditAll(ctx, at, at+100)
+	sum, err := f.M.AuditAll(ctx, at, at+100)
 	named("audit", sum.Failed, err)
 	if r.Jobs != 1 || r.Sent != 3 || sum.Jobs != 1 || sum.Demanded == 0 {
 		t.Errorf("of the other: %+v, %+v", r, sum)
 	}
-	if _, err := f.m.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
+	if _, err := f.M.Replan(ctx, ann, "shop/bad", at, 0); code(err) != core.CodeInternal {
 		t.Errorf("asked for alone: %v", err)
 	}
-	g, _ := f.e.Manage.Global(ctx)
+	g, _ := f.E.Manage.Global(ctx)
 	rev := g.Rev
 	g.Loss, g.Rev = core.Loss{From: at}, rev+1
-	if err := f.e.Manage.PutGlobal(ctx, rev, g); err != nil {
+	if err := f.E.Manage.PutGlobal(ctx, rev, g); err != nil {
 		t.Fatal(err)
 	}
-	sent, err := f.m.Heal(ctx)
+	sent, err := f.M.Heal(ctx)
 	if sent != 3 || err == nil || !strings.Contains(err.Error(), "shop/bad") {
 		t.Errorf("the walk sent %d: %v", sent, err)
 	}
-	if g, err := f.e.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
+	if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 {
 		t.Errorf("the walk is not over: %+v %v", g.Loss, err)
 	}
 }
@@ -420,14 +420,14 @@ func (d *damaged) ListJobs(ctx context.Context, app string, after core.JobID, li
 // on behind it, also where nothing else is there.
 func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 	f := newFixture(t)
-	f.quiet()
-	bad := f.create(spec("bad", every(10*time.Second)))
-	good := f.create(spec("good", every(10*time.Second)))
+	f.Quiet()
+	bad := f.Create(spec("bad", every(10*time.Second)))
+	good := f.Create(spec("good", every(10*time.Second)))
 	at := core.InstantOf(start)
-	f.clock = at.Time().Add(5 * time.Second)
-	pushNext(f, good.Def.ID, at+40)
-	d := &damaged{Store: f.e.Manage, jobs: []core.JobID{bad.Def.ID}}
-	m := f.fresh(&faults{Store: d, ring: f.e.Ring})
+	f.Clock = at.Time().Add(5 * time.Second)
+	f.PushNext(good.Def.ID, at+40)
+	d := &damaged{Store: f.E.Manage, jobs: []core.JobID{bad.Def.ID}}
+	m := f.Fresh(&faults{Store: d, Ring: f.E.Ring})
 	for _, d.jobs = range [][]core.JobID{{bad.Def.ID}, {bad.Def.ID, good.Def.ID}} {
 		whole := 2 - len(d.jobs)
 		named := func(what string, failed []string, err error) {

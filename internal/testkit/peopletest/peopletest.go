@@ -1,0 +1,328 @@
+// Package peopletest is what tests of what people do stand on: the use cases on a
+// memory engine, with a clock of their own, and a store whose nth write goes wrong.
+package peopletest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+var (
+	Ctx   = context.Background()
+	Ann   = core.Actor{Name: "ann"}
+	Start = time.Date(2026, 11, 20, 12, 0, 0, 250e6, time.UTC)
+)
+
+// Fixture is a Manage on a memory engine with a clock and faults of its own.
+type Fixture struct {
+	T      testing.TB
+	Clock  time.Time
+	E      *engine.Engine
+	Faults *Faults
+	Killer *Killer
+	M      *people.People
+}
+
+// New makes one with an app named shop.
+func New(t testing.TB) *Fixture {
+	f := &Fixture{T: t, Clock: Start, Killer: &Killer{}}
+	now := func() time.Time { return f.Clock }
+	f.E = memory.Open(memory.Options{Now: now})
+	f.M = f.Fresh(&Faults{Store: f.E.Manage, Ring: f.E.Ring})
+	app := f.Must(f.M.SaveApp(Ctx, Ann, manage.AppSpec{Name: "shop"}))
+	if app.Change != manage.Created {
+		t.Fatalf("app: %+v", app)
+	}
+	return f
+}
+
+// Fresh is another process on the same store.
+func (f *Fixture) Fresh(with *Faults) *people.People {
+	now := func() time.Time { return f.Clock }
+	f.Faults = with
+	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: now, Plan: plan.Local()})
+	return people.New(with, with, end, f.Killer, people.Options{Plan: plan.Local(), Manage: manage.Options{Backoff: time.Millisecond},
+		Ask: ask.Options{Now: now, Reachable: func(address string) error {
+			switch {
+			case strings.HasPrefix(address, "lambda:"):
+				return errors.New("no AWS credentials here")
+			case strings.Contains(address, "169.254."):
+				return errors.New("link-local")
+			}
+			return nil
+		}}})
+}
+
+// Resumed goes to where the end of a pause of an app or of everything counts.
+func (f *Fixture) Resumed() { f.Clock = f.Clock.Add(5 * time.Second) }
+
+func (f *Fixture) Must(r manage.AppResult, err error) manage.AppResult {
+	f.T.Helper()
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+func (f *Fixture) Save(specs ...manage.JobSpec) []manage.SaveResult {
+	f.T.Helper()
+	return f.M.Save(Ctx, Ann, specs)
+}
+
+func (f *Fixture) Create(s manage.JobSpec) core.Job {
+	f.T.Helper()
+	if r := f.Save(s)[0]; r.Err != nil || r.Change != manage.Created {
+		f.T.Fatalf("create: %+v", r)
+	}
+	return f.Job(s.Def.App + "/" + s.Def.Name)
+}
+
+func (f *Fixture) Job(ref string) core.Job {
+	f.T.Helper()
+	j, err := f.M.Job(Ctx, ref)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return j
+}
+
+// Fires takes all messages off the ring, due or not, and answers their fires.
+func (f *Fixture) Fires() []core.Fire {
+	f.T.Helper()
+	was := f.Clock
+	f.Clock = f.Clock.Add(24 * time.Hour)
+	defer func() { f.Clock = was }()
+	var fires []core.Fire
+	for {
+		due, _, _, err := f.E.Queue.Depth(Ctx, ring.KindFires)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		if due == 0 {
+			return fires
+		}
+		got, err := f.E.Queue.Receive(Ctx, ring.KindFires, 100)
+		if err != nil {
+			f.T.Fatal(err)
+		}
+		for _, d := range got {
+			fires = append(fires, d.Message.Fires...)
+		}
+		f.E.Queue.Ack(Ctx, got)
+	}
+}
+
+func (f *Fixture) Skips(job core.JobID) []core.Skip {
+	f.T.Helper()
+	skips, err := f.E.Manage.Skips(Ctx, job, 0, core.Horizon)
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	return skips
+}
+
+func Every(d time.Duration) core.Schedule {
+	return core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: d, Aligned: true}}}
+}
+
+func Spec(name string, s core.Schedule) manage.JobSpec {
+	return manage.JobSpec{Def: core.Def{App: "shop", Name: name, Handler: "sweep"}, Schedule: s}
+}
+
+func Code(err error) core.Code {
+	if err == nil {
+		return ""
+	}
+	return core.CodeOf(err)
+}
+
+// Killer notes whom it was to tell; an address with deaf in it does not answer.
+type Killer struct {
+	mu   sync.Mutex
+	Sent []string
+}
+
+func (k *Killer) Kill(_ context.Context, app *core.App, address string, job core.JobID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.Sent = append(k.Sent, fmt.Sprintf("%s %s %d", app.Name, address, job))
+	if strings.Contains(address, "deaf") {
+		return errors.New("no answer")
+	}
+	return nil
+}
+
+func (f *Fixture) Ran(job core.JobID, at core.Instant, late time.Duration) core.Run {
+	f.T.Helper()
+	id := core.PlannedRun(job, at)
+	r := core.Run{ID: id, App: "shop", State: core.Succeeded, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id,
+		SentAt: at.Time().Add(late), EndedAt: at.Time().Add(late + time.Second)}
+	if err := f.E.Finish.Create(Ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+// Quiet lets no message on the ring excuse an instant.
+func (f *Fixture) Quiet() { f.Faults.Quiet = true }
+
+// PushNext says up to where the plan of a job went.
+func (f *Fixture) PushNext(id core.JobID, next core.Instant) {
+	f.T.Helper()
+	found, _, err := f.E.Finish.Scheds(Ctx, []core.JobID{id})
+	if err != nil {
+		f.T.Fatal(err)
+	}
+	s := found[id]
+	a := s.Stay()
+	a.NewNext = next
+	if err := f.E.Manage.Advance(Ctx, []core.Advance{a})[0]; err != nil {
+		f.T.Fatal(err)
+	}
+}
+
+// Faults is a store and ring whose nth write goes wrong.
+type Faults struct {
+	people.Store
+	Ring  operate.Ring
+	N, At int // write At (from 1) goes wrong; 0 none
+	After bool
+	Dead  bool // from then on nothing works: the process was killed
+	Kill  bool
+	Err   error
+	Last  string // the write that went wrong
+	Quiet bool   // the ring is never old
+	Early bool   // items were written by a version that kept the last pause alone
+}
+
+var ErrLost = errors.New("connection cut")
+
+// do runs a write, or lets it go wrong.
+func (f *Faults) do(name string, write func() error) error {
+	if f.Dead {
+		return ErrLost
+	}
+	f.N++
+	if f.N != f.At {
+		return write()
+	}
+	f.Last = name
+	f.Dead = f.Kill
+	if f.After {
+		_ = write()
+	}
+	if f.Err != nil {
+		return f.Err
+	}
+	return ErrLost
+}
+
+func all(errs []error, n int, err error) []error {
+	if err == nil {
+		return errs
+	}
+	out := make([]error, n)
+	for i := range out {
+		out[i] = err
+	}
+	return out
+}
+
+func (f *Faults) CreateJobs(ctx context.Context, j []core.Job, c []core.Change) (errs []error) {
+	return all(errs, len(j), f.do("CreateJobs", func() error { errs = f.Store.CreateJobs(ctx, j, c); return nil }))
+}
+func (f *Faults) UpdateJobs(ctx context.Context, u []manage.Update) (errs []error) {
+	err := f.do("UpdateJobs", func() error { errs = f.Store.UpdateJobs(ctx, u); return nil })
+	return all(errs, len(u), err)
+}
+func (f *Faults) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
+	return f.do("DeleteJob", func() error { return f.Store.DeleteJob(ctx, seen, t, c) })
+}
+func (f *Faults) PutApp(ctx context.Context, seen int64, a core.App, c core.Change) error {
+	return f.do("PutApp", func() error { return f.Store.PutApp(ctx, seen, a, c) })
+}
+func (f *Faults) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
+	return f.do("DeleteApp", func() error { return f.Store.DeleteApp(ctx, seen, name, c) })
+}
+func (f *Faults) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	return f.do("PutGlobal", func() error { return f.Store.PutGlobal(ctx, seen, g) })
+}
+func (f *Faults) PutChanges(ctx context.Context, c []core.Change) error {
+	return f.do("PutChanges", func() error { return f.Store.PutChanges(ctx, c) })
+}
+func (f *Faults) PutSkips(ctx context.Context, s []core.Skip) (errs []error) {
+	err := f.do("PutSkips", func() error { errs = f.Store.PutSkips(ctx, s); return nil })
+	return all(errs, len(s), err)
+}
+func (f *Faults) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
+	err = f.do("Numbers", func() (err error) { first, err = f.Store.Numbers(ctx, job, n); return err })
+	return first, err
+}
+func (f *Faults) NewJobIDs(ctx context.Context, n int) (first core.JobID, err error) {
+	err = f.do("NewJobIDs", func() (err error) { first, err = f.Store.NewJobIDs(ctx, n); return err })
+	return first, err
+}
+func (f *Faults) PutTriggered(ctx context.Context, r core.Run, d core.DueItem) error {
+	return f.do("PutTriggered", func() error { return f.Store.PutTriggered(ctx, r, d) })
+}
+func (f *Faults) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
+	return f.do("ChangeTriggered", func() error { return f.Store.ChangeTriggered(ctx, c) })
+}
+func (f *Faults) PutKey(ctx context.Context, job core.JobID, key string, r core.RunID) (bound core.RunID, err error) {
+	err = f.do("PutKey", func() (err error) { bound, err = f.Store.PutKey(ctx, job, key, r); return err })
+	return bound, err
+}
+func (f *Faults) RemoveEntries(ctx context.Context, d []core.DueItem) (errs []error) {
+	err := f.do("RemoveEntries", func() error { errs = f.Store.RemoveEntries(ctx, d); return nil })
+	return all(errs, len(d), err)
+}
+func (f *Faults) MarkKilled(ctx context.Context, r core.RunID, by string, at int64) error {
+	return f.do("MarkKilled", func() error { return f.Store.MarkKilled(ctx, r, by, at) })
+}
+func (f *Faults) Advance(ctx context.Context, a []core.Advance) (errs []error) {
+	err := f.do("Advance", func() error { errs = f.Store.Advance(ctx, a); return nil })
+	return all(errs, len(a), err)
+}
+func (f *Faults) Enqueue(ctx context.Context, out []ring.Out) (errs []error) {
+	err := f.do("Enqueue", func() error { errs = f.Ring.Enqueue(ctx, out); return nil })
+	return all(errs, len(out), err)
+}
+func (f *Faults) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+	found, left, err := f.Store.Apps(ctx, names)
+	for name, a := range found {
+		if f.Early {
+			a.Past = core.Past{}
+			found[name] = a
+		}
+	}
+	return found, left, err
+}
+func (f *Faults) Global(ctx context.Context) (core.Global, error) {
+	g, err := f.Store.Global(ctx)
+	if f.Early {
+		g.Past = core.Past{}
+	}
+	return g, err
+}
+func (f *Faults) OldestMessage(ctx context.Context) (ring.Oldest, error) {
+	if f.Quiet {
+		return ring.Oldest{}, nil
+	}
+	return f.Store.OldestMessage(ctx)
+}
