@@ -403,7 +403,8 @@ func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses,
 	if err != nil {
 		return rep, core.Passing(err)
 	}
-	runs := &rising{q: q, job: s.id, next: from + 1, end: to}
+	first, last := core.RunRange(s.id, from+1, to)
+	runs := &rising{reader{q: q, at: first, to: last, n: bound.Batch}}
 	for _, r := range h.revs {
 		if !r.demands() {
 			continue
@@ -462,7 +463,7 @@ func (w *walk) instants(ctx context.Context) error {
 			continue
 		}
 		w.rep.Demanded++
-		run, err := w.runs.at(ctx, at)
+		run, err := w.runs.of(ctx, at)
 		if err != nil {
 			return err
 		}
@@ -677,40 +678,10 @@ func (q *Ask) after(ctx context.Context, run *core.Run, sch *schedule.Schedule, 
 }
 
 // rising reads the planned runs of a job upwards.
-type rising struct {
-	q         *Ask
-	job       core.JobID
-	next, end core.Instant // what is not yet read
-	buf       []core.Run
-	done      bool
-}
+type rising struct{ reader }
 
-func (r *rising) peek(ctx context.Context) (*core.Run, error) {
-	if len(r.buf) == 0 && !r.done {
-		if r.next > r.end {
-			r.done = true
-			return nil, nil
-		}
-		first, last := core.RunRange(r.job, r.next, r.end)
-		runs, err := r.q.store.RunSpan(ctx, first, last, bound.Batch)
-		if err != nil {
-			return nil, core.Passing(err)
-		}
-		if len(runs) == 0 {
-			r.done = true
-			return nil, nil
-		}
-		at, _ := runs[len(runs)-1].ID.Planned()
-		r.buf, r.next = runs, at+1
-	}
-	if len(r.buf) == 0 {
-		return nil, nil
-	}
-	return &r.buf[0], nil
-}
-
-// at is the run of an instant; instants are asked for in their order.
-func (r *rising) at(ctx context.Context, at core.Instant) (*core.Run, error) {
+// of is the run of an instant; instants are asked for in their order.
+func (r *rising) of(ctx context.Context, at core.Instant) (*core.Run, error) {
 	for {
 		run, err := r.peek(ctx)
 		if err != nil || run == nil {
@@ -718,7 +689,7 @@ func (r *rising) at(ctx context.Context, at core.Instant) (*core.Run, error) {
 		}
 		switch c := cmp.Compare(run.At, at); {
 		case c < 0:
-			r.buf = r.buf[1:]
+			r.drop()
 		case c == 0:
 			return run, nil
 		default:
@@ -734,7 +705,7 @@ func (r *rising) upTo(ctx context.Context, after, end core.Instant) (*core.Run, 
 		if err != nil || run == nil || run.At > end {
 			return nil, err
 		}
-		r.buf = r.buf[1:]
+		r.drop()
 		if run.At > after {
 			return run, nil
 		}

@@ -111,7 +111,9 @@ func (s *AuditSum) report(r *AuditReport) {
 // of the jobs, with the fires to be sent again: of what is unaccounted for, and with
 // ahead also of what may be on its way, and of what nobody is at, up to what is
 // planned. It stops where each does.
-func (q *Ask) Lost(ctx context.Context, ask AuditAsk, ahead bool, each func(p *bound.Page, reports []AuditReport) error) (next string, err error) {
+func (q *Ask) Lost(
+	ctx context.Context, ask AuditAsk, ahead bool, each func(p *bound.Page, reports []AuditReport) error,
+) (next string, err error) {
 	if err := checkSpan(ask.From, ask.To); err != nil {
 		return "", err
 	}

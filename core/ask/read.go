@@ -808,8 +808,8 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 		}
 		high, nhigh = a, b
 	}
-	planned := &span{q: q, low: low, high: high, n: limit + 1}
-	numbered := &span{q: q, low: nlow, high: nhigh, n: limit + 1}
+	planned := &reader{q: q, at: high, to: low, down: true, n: limit + 1}
+	numbered := &reader{q: q, at: nhigh, to: nlow, down: true, n: limit + 1}
 	var res RunPage
 	first := f.After == ""
 	full := false
@@ -853,8 +853,8 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 		}
 	}
 	if full {
-		res.Next = fmt.Sprintf("%d-%d", planned.high, numbered.high)
-		if at, ok := (planned.high + 1).Planned(); ok {
+		res.Next = fmt.Sprintf("%d-%d", planned.at, numbered.at)
+		if at, ok := (planned.at + 1).Planned(); ok {
 			lower = at
 		}
 	}
@@ -869,38 +869,41 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 	return res, nil
 }
 
-// span reads stored runs downwards from high to low.
-type span struct {
-	q         *Ask
-	low, high core.RunID // what is not yet read out
-	n         int        // are read at a time: more each time, for few of many may fit
-	buf       []core.Run
-	end       bool
+// reader reads the stored runs from at to to, in the order of their IDs or downwards.
+type reader struct {
+	q      *Ask
+	at, to core.RunID // what is not yet read out
+	down   bool
+	n      int // are read at a time: more each time, for few of many may fit
+	buf    []core.Run
+	end    bool
 }
 
-func (s *span) empty() bool { return len(s.buf) == 0 && !s.end }
+func (r *reader) empty() bool { return len(r.buf) == 0 && !r.end }
 
-func (s *span) peek(ctx context.Context) (*core.Run, error) {
-	if s.empty() {
-		if s.high < s.low {
-			s.end = true
-			return nil, nil
-		}
-		runs, err := s.q.store.RunSpan(ctx, s.high, s.low, min(s.n, bound.Batch))
+func (r *reader) peek(ctx context.Context) (*core.Run, error) {
+	if r.empty() && (r.down && r.at < r.to || !r.down && r.at > r.to) {
+		r.end = true
+	}
+	if r.empty() {
+		runs, err := r.q.store.RunSpan(ctx, r.at, r.to, min(r.n, bound.Batch))
 		if err != nil {
 			return nil, core.Passing(err)
 		}
-		s.buf, s.end, s.n = runs, len(runs) == 0, 4*s.n
+		r.buf, r.end, r.n = runs, len(runs) == 0, 4*r.n
 	}
-	if len(s.buf) == 0 {
+	if len(r.buf) == 0 {
 		return nil, nil
 	}
-	return &s.buf[0], nil
+	return &r.buf[0], nil
 }
 
-func (s *span) drop() {
-	s.high = s.buf[0].ID - 1
-	s.buf = s.buf[1:]
+// drop reads out what peek answers.
+func (r *reader) drop() {
+	if r.at = r.buf[0].ID + 1; r.down {
+		r.at -= 2
+	}
+	r.buf = r.buf[1:]
 }
 
 // recent lists runs of an app or of all by when they were made.

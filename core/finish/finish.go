@@ -364,7 +364,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 // send puts a recorded run on its way: on the ring, or into the due index when
 // it is further away than the ring reaches.
 func (f *Finish) send(ctx context.Context, run *core.Run) error {
-	fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
+	fire := run.Fire()
 	if run.Slot.Time().Sub(f.o.Now()) > f.o.Plan.MaxAhead {
 		g, err := f.store.Global(ctx)
 		if err != nil {

@@ -20,7 +20,7 @@ const (
 	maxRetrying = 500    // numbered runs that are looked at for retries to come
 )
 
-// A kill goes by pages: what is left when Options.PageFor is over is the next page's.
+// A kill goes by pages: what is left when a page is over is the next one's.
 // Its place is a plus and the last address that was told.
 const killPlace = "+"
 

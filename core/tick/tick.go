@@ -670,7 +670,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			// The trigger was put off, and this entry is no longer there: an index
 			// may be behind. That of its new time is.
 		default:
-			fire := core.Fire{Run: run.ID, Rev: run.Rev, At: run.At, Slot: run.Slot, Cause: run.Cause, Seq: run.Seq}
+			fire := run.Fire()
 			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.LateRetry()}})
 			outOf = append(outOf, e)
 		}
