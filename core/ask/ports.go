@@ -63,7 +63,8 @@ type Runs interface {
 	// with last < first downwards from first to last.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	// RecentRuns reads runs of one app or (empty) all, newest first, made before
-	// the given millisecond (0: now); the millisecond to go on from.
+	// the given millisecond (0: now); the millisecond to go on from, 0 at the end.
+	// A call that has looked long enough answers fewer runs than limit, or none.
 	RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error)
 	// Entries reads the light entries of a job.
 	Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error)

@@ -665,60 +665,82 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 
 // RecentRuns implements ask.Store. It walks the journals of a week back from
 // now: they name the runs of a minute, so that runs need no index. What has not
-// been claimed yet is not in them. The number to go on from is a minute and how
-// many of its runs were read.
+// been claimed yet is not in them. After mostRecent requests it answers what it
+// has, perhaps no run, and where to go on; only the journals of a minute that it
+// has begun it reads to their end.
 func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
-	const perMinute = 60_000
-	minute, done := s.o.Now().Unix()/60+1, int64(0)
-	if before > 0 {
+	now := s.o.Now().Unix() / 60
+	minute, done := now+1, int64(0)
+	if before > 0 && (before-1)/perMinute <= now {
 		minute, done = (before-1)/perMinute, perMinute-1-(before-1)%perMinute
 	}
-	full := false
-	take := func(at int64, journals []core.Journal) error {
-		list, err := s.claimed(ctx, at, journals)
-		skip := int64(0)
-		if at == minute {
-			skip = done
-		}
-		for i := skip; i < int64(len(list)); i++ {
-			if len(runs) >= limit {
-				full, next = true, at*perMinute+perMinute-i
-				return nil
-			}
-			if r := list[i]; app == "" || r.App == app {
-				runs = append(runs, r)
-			}
-		}
-		return err
-	}
-	for hour := minute / 60; !full && hour > minute/60-mostHours && hour >= 0; hour-- {
+	w := recentWalk{s: s, app: app, limit: limit}
+	for hour := minute / 60; w.next == 0 && hour > now/60-mostHours && hour >= 0; hour-- {
 		var group []core.Journal
+		take := func() error {
+			at, skip := group[0].Key.Minute, int64(0)
+			if at == minute {
+				skip = done
+			}
+			return w.minute(ctx, at, skip, group)
+		}
 		e := equal("of", text(journalsOf(hour*60)))
 		e.test("key", "<", text(strconv.FormatInt(min(minute, hour*60+59), 10)+"/"))
-		err := s.query(ctx, e.newest(s.o.Names.State, 100), func(it item) (bool, error) {
+		read := 0
+		err := s.query(ctx, e.newest(s.o.Names.State, keysPerGet), func(it item) (bool, error) {
+			if read++; read%keysPerGet == 0 {
+				w.spent++
+			}
 			j, err := decodeJournal(it)
 			if err != nil {
 				return false, err
 			}
 			if len(group) > 0 && group[0].Key.Minute != j.Key.Minute {
-				err = take(group[0].Key.Minute, group)
+				err = take()
 				group = group[:0]
 			}
 			group = append(group, j)
-			return !full, err
+			return w.next == 0, err
 		})
-		if err == nil && !full && len(group) > 0 {
-			err = take(group[0].Key.Minute, group)
+		if err == nil && w.next == 0 && len(group) > 0 {
+			err = take()
 		}
 		if err != nil {
 			return nil, 0, err
 		}
+		if w.spent++; w.next == 0 && w.spent >= mostRecent {
+			w.next = recentPlace(hour*60, perMinute)
+		}
 	}
-	return runs, next, nil
+	return w.runs, w.next, nil
 }
 
-// claimed is the runs that the journals of a minute name, the newest first.
-func (s *Store) claimed(ctx context.Context, minute int64, journals []core.Journal) ([]core.Run, error) {
+// The place to go on from is a millisecond inside a minute, and counts down what was
+// answered of it: runs in the order of time; or mostByTime and then hundreds of numbers,
+// the highest first, where the minute has more runs than are read to be sorted. A
+// minute that came to have more since is begun anew.
+const (
+	perMinute  = 60_000
+	mostByTime = 5_000
+	mostRecent = 100 // requests of one call
+)
+
+func recentPlace(minute, done int64) int64 { return minute*perMinute + perMinute - done }
+
+// recentWalk is what RecentRuns has found; next is set when that is to be answered.
+type recentWalk struct {
+	s     *Store
+	app   string
+	limit int
+	spent int  // requests
+	moved bool // read runs, so that the next call does not begin where this one did
+	runs  []core.Run
+	next  int64
+}
+
+// minute takes the runs that the journals of a minute name, but for those that were
+// answered.
+func (w *recentWalk) minute(ctx context.Context, at, done int64, journals []core.Journal) error {
 	var ids []core.RunID
 	for i := range journals {
 		for _, e := range journals[i].Entries {
@@ -727,6 +749,69 @@ func (s *Store) claimed(ctx context.Context, minute int64, journals []core.Journ
 	}
 	slices.Sort(ids)
 	ids = slices.Compact(ids)
+	slices.Reverse(ids)
+	if len(ids) > mostByTime {
+		return w.byNumber(ctx, at, max(0, done-mostByTime), ids)
+	}
+	cost := (len(ids) + keysPerGet - 1) / keysPerGet
+	if w.moved && w.spent+cost > mostRecent {
+		w.next = recentPlace(at, done)
+		return nil
+	}
+	w.moved, w.spent = true, w.spent+cost
+	list, err := w.s.claimed(ctx, at, ids)
+	if err != nil {
+		return err
+	}
+	for i := done; i < int64(len(list)); i++ {
+		if w.over() {
+			w.next = recentPlace(at, i)
+			return nil
+		}
+		w.take(list[i : i+1])
+	}
+	if w.over() || w.spent >= mostRecent {
+		w.next = recentPlace(at, perMinute)
+	}
+	return nil
+}
+
+// byNumber takes a hundred runs at a time, which it does not cut.
+func (w *recentWalk) byNumber(ctx context.Context, at, done int64, ids []core.RunID) error {
+	if len(ids) > keysPerGet*(perMinute-mostByTime) {
+		return fmt.Errorf("the journals of minute %d name %d runs, more than can be listed", at, len(ids))
+	}
+	for int(done)*keysPerGet < len(ids) {
+		if w.moved && (w.over() || w.spent >= mostRecent) {
+			w.next = recentPlace(at, mostByTime+done)
+			return nil
+		}
+		from := int(done) * keysPerGet
+		list, err := w.s.claimed(ctx, at, ids[from:min(from+keysPerGet, len(ids))])
+		if err != nil {
+			return err
+		}
+		w.take(list)
+		w.moved, w.spent, done = true, w.spent+1, done+1
+	}
+	if w.over() || w.spent >= mostRecent {
+		w.next = recentPlace(at, perMinute)
+	}
+	return nil
+}
+
+func (w *recentWalk) over() bool { return len(w.runs) >= w.limit }
+
+func (w *recentWalk) take(list []core.Run) {
+	for i := range list {
+		if r := list[i]; w.app == "" || r.App == w.app {
+			w.runs = append(w.runs, r)
+		}
+	}
+}
+
+// claimed is those of runs that the journals of a minute name, the newest first.
+func (s *Store) claimed(ctx context.Context, minute int64, ids []core.RunID) ([]core.Run, error) {
 	found, unread, err := s.Runs(ctx, ids)
 	if err != nil {
 		return nil, err

@@ -1,0 +1,114 @@
+package awsengine_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/engine/awsengine"
+)
+
+// recent makes the fakes of a moment, and a journal of a minute and the runs it names.
+func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...core.RunID), store func(minute int64, app string, id core.RunID)) {
+	f = newFakes(t, awsengine.Options{Now: func() time.Time { return base }})
+	name = func(minute int64, suffix int, ids ...core.RunID) {
+		j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: suffix, Nonce: "nonce-1"}, V: 1}
+		for _, id := range ids {
+			j.Entries = append(j.Entries, core.Entry{Run: id, Address: "http://10.0.0.1:9999/", Outcome: core.Accepted})
+		}
+		ok(t, f.store.PutJournal(t.Context(), j))
+	}
+	store = func(minute int64, app string, id core.RunID) {
+		r := oneRun(id)
+		r.App, r.Journal.Minute = app, minute
+		ok(t, f.store.Create(t.Context(), []core.Run{r})...)
+	}
+	return f, name, store
+}
+
+// recentPages reads from a place to the end, and holds each page to its bound.
+func recentPages(t *testing.T, f *fakes, app string, before int64, limit, most int) (ids []core.RunID, pages int) {
+	t.Helper()
+	for {
+		f.db.Units()
+		runs, next, err := f.store.RecentRuns(t.Context(), app, before, limit)
+		ok(t, err)
+		requests := 0
+		for _, n := range f.db.Units().Requests {
+			requests += n
+		}
+		if pages++; requests > most {
+			t.Fatalf("page %d made %d requests", pages, requests)
+		}
+		for i := range runs {
+			ids = append(ids, runs[i].ID)
+		}
+		if next == 0 {
+			return ids, pages
+		}
+		if before != 0 && next >= before {
+			t.Fatalf("it goes on from %d after %d", next, before)
+		}
+		before = next
+	}
+}
+
+// TestRecentRunsIsBounded: a call makes about a hundred requests, wherever what is
+// asked for lies in the week, which is counted from now.
+func TestRecentRunsIsBounded(t *testing.T) {
+	f, name, store := recent(t)
+	now := base.Unix() / 60
+	id := func(i int) core.RunID { return core.NumberedRun(7, uint32(i)) }
+	for i := range 300 { // each minute of five hours has runs that are no more
+		name(now-int64(i), 0, id(i+1))
+	}
+	old, older := now-6*24*60, now-8*24*60
+	name(old, 0, id(1000))
+	store(old, "orders", id(1000))
+	name(older, 0, id(2000))
+	store(older, "orders", id(2000))
+	ids, pages := recentPages(t, f, "orders", 0, 10, 101)
+	if !slices.Equal(ids, []core.RunID{id(1000)}) {
+		t.Errorf("runs of a week: %v", ids)
+	}
+	if pages < 4 {
+		t.Errorf("%d pages of more than 400 requests", pages)
+	}
+	ids, _ = recentPages(t, f, "orders", (now-7*24*60)*60_000, 10, 0)
+	if len(ids) > 0 {
+		t.Errorf("runs of more than a week ago: %v", ids)
+	}
+}
+
+// TestRecentRunsOfAFullMinute: what a minute has is paged to its end, however much it is.
+func TestRecentRunsOfAFullMinute(t *testing.T) {
+	f, name, store := recent(t)
+	now := base.Unix() / 60
+	id := func(i int) core.RunID { return core.NumberedRun(7, uint32(i)) }
+	for part := range 4 {
+		var named []core.RunID
+		for i := range 16_000 {
+			named = append(named, id(part*16_000+i+1))
+		}
+		name(now, part, named...)
+	}
+	for _, i := range []int{64_000, 63_999, 30_000, 2, 1} {
+		store(now, "orders", id(i))
+	}
+	name(now-1, 0, id(70_000))
+	store(now-1, "orders", id(70_000))
+	ids, pages := recentPages(t, f, "orders", 0, 1, 102)
+	if !slices.Equal(ids, []core.RunID{id(64_000), id(63_999), id(30_000), id(2), id(1), id(70_000)}) {
+		t.Errorf("runs of both minutes: %v", ids)
+	}
+	if pages < 7 {
+		t.Errorf("%d pages of more than 640 requests", pages)
+	}
+
+	// One that had 10 runs as a page of it was read is begun anew.
+	ids, _ = recentPages(t, f, "orders", (now+1)*60_000-10, 1, 102)
+	if len(ids) != 6 {
+		t.Errorf("a place from when the minute had few runs passes over some: %v", ids)
+	}
+}
