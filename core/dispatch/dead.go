@@ -64,7 +64,10 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read runs of a dead letter: %w", err)
 	}
-	found, err := readEvery(ctx, distinct(jobs), d.store.Jobs)
+	found, left, err := readAll(ctx, distinct(jobs), d.store.Jobs)
+	if _, err = core.Besides(err); err == nil && len(left) > 0 { // one that cannot be understood is as one that is gone
+		err = core.ErrThrottled
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read jobs of a dead letter: %w", err)
 	}
@@ -77,7 +80,11 @@ func (d *Dead) Record(ctx context.Context, l *core.Letter) (int, error) {
 		}
 		job, ok := found[f.Run.Job()]
 		if _, planned := f.Run.Planned(); !planned {
-			create = append(create, core.Run{ID: f.Run, App: job.Def.App, State: core.Skipped, Reason: core.ReasonUndeliverable, Message: l.Reason,
+			var app string
+			if ok {
+				app = job.Def.App
+			}
+			create = append(create, core.Run{ID: f.Run, App: app, State: core.Skipped, Reason: core.ReasonUndeliverable, Message: l.Reason,
 				Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq, Attempt: 1, First: f.Run, EndedAt: now})
 			continue
 		}

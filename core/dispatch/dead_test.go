@@ -153,3 +153,20 @@ func TestRedrive(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadFiresOfOddJobsAreRecorded: a job that cannot be understood is no reason to
+// leave the fires of its letter, and of all older ones, without a record; nor is one that is
+// gone, whose run by hand has none either.
+func TestDeadFiresOfOddJobsAreRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+		g := newGated(t, dispatch.Options{})
+		m := g.messages(1, 3, "one")[0] // jobs 1 to 3
+		m.Fires = append(m.Fires, core.Fire{Run: core.NumberedRun(77, 9), Rev: 1, At: m.Slot, Slot: m.Slot, Cause: core.CauseAPI})
+		dead := dispatch.NewDead(&damaged{Store: g.s, job: 2}, g.s, g.s, nil, slog.New(slog.DiscardHandler))
+		letter := core.Letter{ID: "1", Body: string(ring.Encode(m)), Reason: "job 2 cannot be read: no JSON"}
+		if n, err := dead.Record(t.Context(), &letter); n != len(m.Fires) || err != nil {
+			t.Errorf("%d of %d fires are recorded, %v", n, len(m.Fires), err)
+		}
+	})
+}
