@@ -67,14 +67,34 @@ func (p *Pulse) look(ctx context.Context, now time.Time) error {
 		if p.looked.After(from) {
 			from = p.looked
 		}
-		p.log.Warn("heartbeats could not be stored", "from", from, "to", now)
-		err = registry.NoteOutage(ctx, p.e.Tick, from, now, core.BeatExpiry)
+		err = p.refusal(ctx, from, now)
 	}
 	switch {
 	case err == nil:
 		p.looked, p.refused = now, time.Time{}
 	case p.refused.IsZero():
 		p.refused = now
+	}
+	return err
+}
+
+// refusal notes that heartbeats could not be stored. All processes saw that, and come
+// here at once: who finds it noted goes on, or each would keep its messages waiting
+// until it was the fastest.
+func (p *Pulse) refusal(ctx context.Context, from, now time.Time) error {
+	var err error
+	for range 2 {
+		g, unread := p.e.Tick.Global(ctx)
+		if unread != nil {
+			return fmt.Errorf("read global item: %w", unread)
+		}
+		if !g.DownAt.After(p.refused) && g.UpSince.After(p.refused) && now.Sub(g.UpSince) <= refusedFor {
+			return nil
+		}
+		if err = registry.NoteOutage(ctx, p.e.Tick, from, now, core.BeatExpiry); err == nil {
+			p.log.Warn("heartbeats could not be stored", "from", from, "to", now)
+			return nil
+		}
 	}
 	return err
 }

@@ -3,12 +3,15 @@ package boot
 import (
 	"context"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -117,6 +120,60 @@ func TestPulseOfARefusingStore(t *testing.T) {
 		time.Sleep(core.BeatExpiry + time.Second)
 		if live(100 * time.Second) {
 			t.Error("it is live for good")
+		}
+	})
+}
+
+// far is a store that takes its time.
+type far struct{ tick.Store }
+
+func (f far) Global(ctx context.Context) (core.Global, error) {
+	time.Sleep(5 * time.Millisecond) // of the bubble
+	return f.Store.Global(ctx)
+}
+
+func (f far) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
+	time.Sleep(5 * time.Millisecond)
+	return f.Store.PutGlobal(ctx, seen, g)
+}
+
+// TestPulsesOfManyAfterRefusals: all processes come at once when the store answers
+// again. One of them notes what was, and none keeps its messages waiting for that.
+func TestPulsesOfManyAfterRefusals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(memory.Options{})
+		var until time.Time
+		e.Dispatch, e.Tick = refusing{e.Dispatch, &until}, far{e.Tick}
+		many := make([]*Pulse, 50)
+		for i := range many {
+			many[i] = NewPulse(e, slog.New(slog.DiscardHandler))
+		}
+		refused := func() int32 {
+			var all sync.WaitGroup
+			var n atomic.Int32
+			for _, p := range many {
+				all.Go(func() {
+					if p.Look(t.Context()) != nil {
+						n.Add(1)
+					}
+				})
+			}
+			all.Wait()
+			return n.Load()
+		}
+		refused()
+		time.Sleep(time.Minute)
+		until = time.Now().Add(30 * time.Second)
+		if n := refused(); n != int32(len(many)) {
+			t.Fatalf("a store that refuses all refused %d of %d looks", n, len(many))
+		}
+		time.Sleep(30 * time.Second)
+		if n := refused(); n != 0 {
+			t.Errorf("%d of %d processes may not judge yet, though it is noted", n, len(many))
+		}
+		g, err := e.Tick.Global(t.Context())
+		if err != nil || g.DownAt.After(until.Add(-30*time.Second)) || g.UpSince.Before(until) {
+			t.Errorf("noted %s to %s, %v", g.DownAt, g.UpSince, err)
 		}
 	})
 }
