@@ -112,3 +112,34 @@ func TestRecentRunsOfAFullMinute(t *testing.T) {
 		t.Errorf("a place from when the minute had few runs passes over some: %v", ids)
 	}
 }
+
+// TestListOfAnAppIsBounded: where few of the list are an app's a call makes four
+// requests and says behind which job to go on, though it found none.
+func TestListOfAnAppIsBounded(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	jobs := make([]core.Job, 30)
+	for i := range jobs {
+		jobs[i] = oneJob(core.JobID(i + 1))
+	}
+	f.create(t, jobs...)
+	f.db.PageItems = 3
+	var places []core.JobID
+	for after := core.JobID(0); ; {
+		f.db.Units()
+		list, next, err := f.store.ListJobs(t.Context(), "none", after, 5)
+		ok(t, err)
+		if n := f.db.Units().Requests["Query"]; n > 4 || len(list) > 0 {
+			t.Fatalf("behind %d: %d jobs by %d requests", after, len(list), n)
+		}
+		if next == 0 {
+			break
+		}
+		if next <= after {
+			t.Fatalf("it goes on behind %d after %d", next, after)
+		}
+		places, after = append(places, next), next
+	}
+	if !slices.Equal(places, []core.JobID{12, 24}) {
+		t.Errorf("it goes on behind %v", places)
+	}
+}
