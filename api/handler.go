@@ -129,7 +129,7 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if len(allow) == 0 {
-		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", cut(r.URL.Path)))
+		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", truncate(r.URL.Path)))
 		return
 	}
 	w.Header().Set("Allow", strings.Join(append(allow, http.MethodOptions), ", "))
@@ -137,11 +137,11 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method", Value: cut(r.Method),
+	s.write(w, http.StatusMethodNotAllowed, ErrorReply{Error: Error{Code: string(core.CodeInvalid), Field: "method", Value: truncate(r.Method),
 		Message: "allowed here are " + strings.Join(allow, ", ")}})
 }
 
-func cut(text string) string { return core.Invalid("", text, "").Value }
+func truncate(text string) string { return core.Invalid("", text, "").Value }
 
 // badParam answers what the generated code could not read of path and query.
 func (s *server) badParam(w http.ResponseWriter, r *http.Request, err error) {

@@ -83,7 +83,7 @@ const (
 type Error struct {
 	Code   Code
 	Field  string // where: a path such as "schedule.cron"; may be empty
-	Value  string // what was given, cut to 200 bytes; may be empty, never a secret
+	Value  string // what was given, truncated to 200 bytes; may be empty, never a secret
 	Reason string // what is wrong and what is allowed
 	Err    error  // cause, for the log only
 }

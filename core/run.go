@@ -141,7 +141,7 @@ func (r *Run) Sent() bool {
 }
 
 // HasLateness reports whether Lateness says anything: the run was sent, and its
-// slot is as exact as that. The instant of a trigger for now is cut to its
+// slot is as exact as that. The instant of a trigger for now is truncated to its
 // second, so what is left over is no delay of ours.
 func (r *Run) HasLateness() bool {
 	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI

@@ -248,7 +248,7 @@ func (e *Executor) report(ctx context.Context) {
 			var err error
 			if most, err = e.sendBatch(ctx, most); err != nil {
 				if ctx.Err() != nil {
-					return // cut off by the stop, which sends what is left
+					return // interrupted by the stop, which sends what is left
 				}
 				failures = 1
 				e.log.Warn("No server takes the results of runs; they are kept and sent again.", "error", err)

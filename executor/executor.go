@@ -71,7 +71,7 @@ type Options struct {
 	// LogTail is how many bytes at the end of a run's log go into its message:
 	// for executors that nobody can ask for it. 0: none.
 	LogTail int
-	// LogMax is the largest log of one run in bytes; what is cut is said
+	// LogMax is the largest log of one run in bytes; what is left out is said
 	// there. 0: 10 MiB. Negative: no logs.
 	LogMax int64
 

@@ -206,7 +206,7 @@ func (r *Run) Output() io.Writer { return r.log }
 
 // SetResult sets how the run ends if the handler returns nil, the last call
 // counting. An error, a panic, a kill and the job's timeout beat it. The
-// message is cut at 50,000 characters; schedulers keep 15,000.
+// message is truncated at 50,000 characters; schedulers keep 15,000.
 func (r *Run) SetResult(o Outcome, message string) {
 	r.mu.Lock()
 	r.outcome, r.message = o, message
@@ -290,8 +290,8 @@ func newRun(w *incoming, log *runLog, again bool) *Run {
 	return r
 }
 
-// cutMessage bounds a result's message as executors do.
-func cutMessage(s string) string {
+// truncateMessage bounds a result's message as executors do.
+func truncateMessage(s string) string {
 	const most = 50_000
 	s = strings.ToValidUTF8(s, "\uFFFD")
 	if len(s) <= most {

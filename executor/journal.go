@@ -221,7 +221,7 @@ func (j *journal) store(buf []byte) error {
 		j.log.Info("The journal can be written again.", "folder", j.dir)
 	}
 	if j.failed, j.tried = err, time.Now(); err != nil && j.f != nil {
-		// Whatever of buf got there is cut off, as far as that goes; the next
+		// Whatever of buf got there is truncated, as far as that goes; the next
 		// try begins a new file.
 		_ = j.f.Truncate(j.size)
 		j.f.Close()

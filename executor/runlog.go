@@ -92,7 +92,7 @@ type runLog struct {
 	head []byte // the first line, until something comes after it
 	f    *os.File
 	size int64
-	cut  bool
+	full bool
 	part bool // the last line has no end yet
 	shut bool
 	kept []byte // the last of what was written, for the run's message
@@ -118,7 +118,7 @@ func (g *runLog) first(s string) {
 	}
 }
 
-// Write implements io.Writer. It takes everything, also what the bound cuts
+// Write implements io.Writer. It takes everything, also what the bound leaves out
 // and what cannot be stored: a log must not end a handler.
 func (g *runLog) Write(b []byte) (int, error) {
 	if g == nil || len(b) == 0 {
@@ -134,9 +134,9 @@ func (g *runLog) Write(b []byte) (int, error) {
 	}
 	switch {
 	case g.path == "" && g.l.out == nil:
-	case g.cut:
+	case g.full:
 	case g.size+int64(len(g.head)+len(b)) > g.l.most:
-		g.cut = true
+		g.full = true
 		// What fits is kept, to the end of a line.
 		if room := g.l.most - g.size - int64(len(g.head)); room > 0 {
 			if i := bytes.LastIndexByte(b[:room], '\n'); i >= 0 {
@@ -179,7 +179,7 @@ func (g *runLog) put(b []byte) {
 	if g.path == "" && g.l.out == nil {
 		return
 	}
-	if g.part && g.cut {
+	if g.part && g.full {
 		b = append([]byte{'\n'}, b...)
 	}
 	if len(g.head) > 0 {
@@ -322,14 +322,14 @@ func (l *logs) read(q wire.LogRequest, open bool) wire.LogResult {
 // copyLine reads one line with its end and copies it, if it is wanted and as
 // far as an answer has room.
 func (l *logs) copyLine(b *strings.Builder, r *bufio.Reader, wanted bool) (n int64, err error) {
-	cut := false
+	long := false
 	for {
 		part, err := r.ReadSlice('\n')
 		n += int64(len(part))
 		if wanted {
 			if room := 2*pageBytes - b.Len(); len(part) > room {
 				b.Write(part[:room])
-				cut = true
+				long = true
 			} else {
 				b.Write(part)
 			}
@@ -339,7 +339,7 @@ func (l *logs) copyLine(b *strings.Builder, r *bufio.Reader, wanted bool) (n int
 		case err != nil:
 			return n, err
 		default:
-			if cut {
+			if long {
 				b.WriteString("… (the line is cut)\n")
 			}
 			return n, nil

@@ -23,9 +23,9 @@ func submit(tb testing.TB, e *Executor, run wire.Run) *Submitted {
 	return s
 }
 
-// A run that a stop gave up is settled once, also if its handler returns a
+// A run that a stop gave up is completed once, also if its handler returns a
 // moment later: heeding the end of its context, but not in time.
-func TestGivenUpIsSettledOnce(t *testing.T) {
+func TestGivenUpIsCompletedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mux := NewMux()
 		began := make(chan struct{}, 2)

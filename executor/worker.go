@@ -73,7 +73,7 @@ type task struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 
-	// Of Executor.mu. Who sets ended has the run settled, and nobody else.
+	// Of Executor.mu. Who sets ended completes the run, and nobody else.
 	ended    bool   // the handler has returned, or is given up
 	returned bool   // it is the handler's return that ended it
 	kill     string // why it is being ended; empty if it is not
@@ -97,7 +97,7 @@ func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 }
 
 // accept judges a run, journals it and queues it. It returns once that is
-// settled.
+// completed.
 func (e *Executor) accept(run *incoming) (code int, msg string) {
 	h, k, why := e.resolve(run)
 	if why != "" {
@@ -392,10 +392,10 @@ func (e *Executor) do(w *worker, t *task) {
 	case gone: // Stop gave it up
 		return
 	case err != nil && kill != "":
-		e.settle(t, wire.CodeFailure, kill+suffixRunning, "")
+		e.complete(t, wire.CodeFailure, kill+suffixRunning, "")
 		return
 	case err != nil:
-		e.settle(t, wire.CodeFailure, firstLine(err.Error()), "")
+		e.complete(t, wire.CodeFailure, firstLine(err.Error()), "")
 		return
 	}
 	ctx, stop := t.ctx, context.CancelFunc(func() {})
@@ -462,24 +462,24 @@ func (e *Executor) do(w *worker, t *task) {
 	case late:
 		code, msg, data = wire.CodeTimeout, msgTimeout, ""
 	}
-	e.settle(t, code, msg, data)
+	e.complete(t, code, msg, data)
 }
 
 var errGoexit = errors.New("the handler ended its goroutine")
 
-// abandon settles a run whose handler does not heed the end of its context.
+// abandon completes a run whose handler does not heed the end of its context.
 func (e *Executor) abandon(t *task, kill string) {
 	e.strays.Add(1)
 	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause", context.Cause(t.ctx))
 	const note = "(the handler has not returned and goes on)"
 	if kill != "" {
-		e.settle(t, wire.CodeFailure, kill+suffixRunning+" "+note, "")
+		e.complete(t, wire.CodeFailure, kill+suffixRunning+" "+note, "")
 		return
 	}
-	e.settle(t, wire.CodeTimeout, msgTimeout+note, "")
+	e.complete(t, wire.CodeTimeout, msgTimeout+note, "")
 }
 
-// giveUp settles whatever is still open when the executor has to end.
+// giveUp completes whatever is still open when the executor has to end.
 func (e *Executor) giveUp() {
 	var left []*task
 	e.mu.Lock()
@@ -495,10 +495,10 @@ func (e *Executor) giveUp() {
 	}
 }
 
-// settle records the result of a run and has it reported. Of those who might,
+// complete records the result of a run and has it reported. Of those who might,
 // the one that set ended, or took the run from the queue, does.
-func (e *Executor) settle(t *task, code int, msg, data string) {
-	msg = cutMessage(msg)
+func (e *Executor) complete(t *task, code int, msg, data string) {
+	msg = truncateMessage(msg)
 	if t.run.log != nil {
 		t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
 	}
@@ -507,10 +507,10 @@ func (e *Executor) settle(t *task, code int, msg, data string) {
 	e.end(t, code, msg, data)
 }
 
-// record is settle of a failure, without log and data. Call it with mu held.
+// record is complete of a failure, without log and data. Call it with mu held.
 func (e *Executor) record(t *task, msg string) { e.end(t, wire.CodeFailure, msg, "") }
 
-// end is settle without the log. Call it with mu held.
+// end is complete without the log. Call it with mu held.
 func (e *Executor) end(t *task, code int, msg, data string) {
 	msg = t.run.log.tailed(msg)
 	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg, Data: data}

@@ -104,7 +104,7 @@ func allow(actions []string, resources ...*string) awsiam.PolicyStatement {
 
 // What IAM takes: 10,240 characters in all for the policies that stand in a role,
 // and 6,144 for each of up to ten that are attached to it. A hundred functions and
-// a hundred queues are 27,000. So a statement on what users name is cut into
+// a hundred queues are 27,000. So a statement on what users name is split into
 // portions, and those that have no room in the role are attached by twos.
 const (
 	maxPortion   = 2500

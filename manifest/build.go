@@ -290,9 +290,9 @@ func mend(form object, e *core.Error) string {
 	switch labels, _ := form["labels"].(object); {
 	case first == "labels":
 		in, key = labels, cmp.Or(rest, e.Value)
-		if cut, is := strings.CutSuffix(key, "…"); is { // it was too long to be said
+		if begin, is := strings.CutSuffix(key, "…"); is { // it was too long to be said
 			for name := range labels {
-				if strings.HasPrefix(name, cut) {
+				if strings.HasPrefix(name, begin) {
 					key = name
 				}
 			}
@@ -373,7 +373,7 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	for i, text := range a.Allow {
 		if _, err := manage.ParseRange(text); err != nil && form["allow"].([]any)[i] != nil {
 			below := fmt.Sprintf("%s.allow[%d]", path, i)
-			b.errorf(b.places[below], below, "%q; %v", cutText(text), err)
+			b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
 		}
 	}
 	return api.ManageApp(a)

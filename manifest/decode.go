@@ -35,7 +35,7 @@ func (c *collector) add(e *Error) {
 	}
 }
 
-// result is the errors in order, cut.
+// result is the errors in order, truncated.
 func (c *collector) result() error {
 	if len(c.errs) == 0 {
 		return nil
@@ -108,7 +108,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			if n = d.stands[x]; n == nil {
 				name := "…" // may be a secret without quotes
 				if s.kind != kSecret && x.Value != nil {
-					name = cutText(x.Value.GetToken().Value)
+					name = truncate(x.Value.GetToken().Value)
 				}
 				d.errorf(at, path, "no anchor &%s stands before this", name)
 				return nil, false
@@ -117,7 +117,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 		case *ast.TagNode:
 			tag := "!…"
 			if s.kind != kSecret {
-				tag = cutText(x.Start.Value)
+				tag = truncate(x.Start.Value)
 			}
 			d.errorf(at, path, "tags are not supported; leave out %s", tag)
 			return nil, false
@@ -162,12 +162,12 @@ func describe(n ast.Node) string {
 		return "a " + noun(n)
 	case ast.StringType, ast.LiteralType:
 		s, _ := scalar(n)
-		return strconv.Quote(cutText(s))
+		return strconv.Quote(truncate(s))
 	}
-	return "the " + noun(n) + " " + cutText(n.GetToken().Value)
+	return "the " + noun(n) + " " + truncate(n.GetToken().Value)
 }
 
-func cutText(s string) string {
+func truncate(s string) string {
 	if len(s) > 100 {
 		return strings.ToValidUTF8(s[:100], "") + "…"
 	}
@@ -264,10 +264,10 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isText {
 			span, err := api.ParseDuration(text)
 			if err != nil {
-				return fail("%s: %v; %s", cutText(text), err, s.allowed())
+				return fail("%s: %v; %s", truncate(text), err, s.allowed())
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s", cutText(text), s.allowed())
+				return fail("%s; %s", truncate(text), s.allowed())
 			}
 		}
 	case kInstant:
@@ -287,7 +287,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 	case kText:
 		switch n.Type() {
 		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			return fail("%s is no text; write it in quotes: %q", describe(n), cutText(n.GetToken().Value))
+			return fail("%s is no text; write it in quotes: %q", describe(n), truncate(n.GetToken().Value))
 		case ast.NullType:
 			return fail("empty; write a text, or leave the field out")
 		}
@@ -349,7 +349,7 @@ func (d *decoder) object(m *ast.MappingNode, s *schema, path string, at Pos) obj
 			}
 		}
 		if field == nil {
-			d.errorf(keys[key], join(path, cutText(key)), "%s", s.unknown(key))
+			d.errorf(keys[key], join(path, truncate(key)), "%s", s.unknown(key))
 		} else if kv.Value != nil {
 			v, ok := d.value(kv.Value, field, below)
 			if ok || s.kind == kObject {
@@ -381,7 +381,7 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 		return "", false
 	}
 	if p, ok := keys[key]; ok {
-		d.errorf(at, join(path, cutText(key)), "duplicate key; it stands at %d:%d already", p.Line, p.Column)
+		d.errorf(at, join(path, truncate(key)), "duplicate key; it stands at %d:%d already", p.Line, p.Column)
 		return "", false
 	}
 	keys[key] = at
@@ -412,14 +412,14 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 				return text, true
 			}
 		}
-		return fail("env", "the environment has no %s", cutText(env))
+		return fail("env", "the environment has no %s", truncate(env))
 	case d.o.ReadFile == nil:
 		return fail("file", "files cannot be read here")
 	}
 	b, err := d.o.ReadFile(file)
 	switch {
 	case err != nil:
-		return fail("file", "%s: %v", cutText(file), plain(err))
+		return fail("file", "%s: %v", truncate(file), plain(err))
 	case len(b) > core.MaxToken+2:
 		return fail("file", "%d bytes; a secret has at most %d", len(b), core.MaxToken)
 	}

@@ -178,7 +178,7 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	b.top = b.places
 	if set, ok := root["set"].(string); ok {
 		if err := core.CheckSet("set", set); err != nil || set == "" {
-			b.errorf(b.top["set"], "set", "%q; the name of a set is 1 to %d printable ASCII characters", cutText(set), core.MaxSet)
+			b.errorf(b.top["set"], "set", "%q; the name of a set is 1 to %d printable ASCII characters", truncate(set), core.MaxSet)
 		}
 		l.joinSet(b, set)
 	}
@@ -210,7 +210,7 @@ func (l *loader) joinSet(b *builder, set string) {
 	if l.setAt.Line == 0 {
 		l.doc.Set, l.setAt = set, at
 	} else if l.doc.Set != set {
-		b.errorf(at, "set", "%q, but %q at %s; files that are applied together have one set", cutText(set), cutText(l.doc.Set), l.setAt)
+		b.errorf(at, "set", "%q, but %q at %s; files that are applied together have one set", truncate(set), truncate(l.doc.Set), l.setAt)
 	}
 }
 
@@ -223,7 +223,7 @@ func (l *loader) addApp(b *builder, app object, path string) {
 		return
 	}
 	if i, twice := l.apps[spec.Name]; twice {
-		b.errorf(b.places[path+".name"], path+".name", "app %q is there already, at %s", cutText(spec.Name), l.doc.Apps[i].Pos)
+		b.errorf(b.places[path+".name"], path+".name", "app %q is there already, at %s", truncate(spec.Name), l.doc.Apps[i].Pos)
 		return
 	}
 	l.apps[spec.Name] = len(l.doc.Apps)
@@ -237,7 +237,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	if spec.Def.App != "" && spec.Def.Name != "" {
 		name := spec.Def.App + "/" + spec.Def.Name
 		if i, twice := l.jobs[name]; twice {
-			b.errorf(b.places[path+".name"], path+".name", "job %q is there already, at %s", cutText(name), l.doc.Jobs[i].Pos)
+			b.errorf(b.places[path+".name"], path+".name", "job %q is there already, at %s", truncate(name), l.doc.Jobs[i].Pos)
 			return
 		}
 		l.jobs[name] = len(l.doc.Jobs)

@@ -37,7 +37,7 @@ var (
 	content    = regexp.MustCompile(`(?m)^[ \t]*[^\s#%]|^[ \t]+%`) // no comment, no directive
 )
 
-// documents cuts a file at its lines ---, and where its first line is JSON by
+// documents splits a file at its lines ---, and where its first line is JSON by
 // itself at each that begins so. What is only comments is left out.
 func documents(data []byte) []piece {
 	text := lineBreaks.Replace(string(bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))))
@@ -118,7 +118,7 @@ func reason(msg string) string {
 	case strings.Contains(msg, "character '\t'") || strings.Contains(msg, "tab character"):
 		return "a tab; YAML is indented with spaces"
 	}
-	return where.ReplaceAllString(cutText(msg), " at $1")
+	return where.ReplaceAllString(truncate(msg), " at $1")
 }
 
 // where is a place in a message of the library.

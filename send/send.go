@@ -222,7 +222,7 @@ func errOf(o wirehttp.Outcome) error {
 	case o.Kind == wirehttp.Accepted:
 		return nil
 	case o.Msg != "":
-		return fmt.Errorf("answered %d: %s", o.Code, wire.CutMessage(o.Msg))
+		return fmt.Errorf("answered %d: %s", o.Code, wire.TruncateMessage(o.Msg))
 	case o.Err != nil:
 		return o.Err
 	}

@@ -58,7 +58,7 @@ type Options struct {
 	Grace time.Duration // 15 s
 	// Messages bounds what one dispatch takes, Dispatches how many run at once.
 	Messages, Dispatches int // 20, 256
-	// Synchronous is SQLite's: FULL if empty; with NORMAL a power cut may lose
+	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
 	// the last commits.
 	Synchronous string
 

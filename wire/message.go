@@ -6,13 +6,13 @@ import (
 )
 
 // MaxMessage is the longest result message that is kept, in characters
-// (Unicode code points). xxl-job's admin cuts there; executors send up to
+// (Unicode code points). xxl-job's admin truncates there; executors send up to
 // 50,000.
 const MaxMessage = 15_000
 
-// CutMessage gives s as valid UTF-8 of at most MaxMessage characters. Each run
+// TruncateMessage gives s as valid UTF-8 of at most MaxMessage characters. Each run
 // of invalid bytes counts as one U+FFFD.
-func CutMessage(s string) string {
+func TruncateMessage(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\ufffd")
 	}

@@ -353,7 +353,7 @@ func TestCutMessage(t *testing.T) {
 		{strings.Repeat("中", MaxMessage+5), strings.Repeat("中", MaxMessage)},
 		{strings.Repeat("\U0001f600", MaxMessage) + "x", strings.Repeat("\U0001f600", MaxMessage)},
 	} {
-		if got := CutMessage(c.in); got != c.want {
+		if got := TruncateMessage(c.in); got != c.want {
 			t.Errorf("%.20q (%d bytes): %d bytes, want %d", c.in, len(c.in), len(got), len(c.want))
 		}
 	}

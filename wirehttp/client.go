@@ -297,7 +297,7 @@ func judge(status int, body []byte, err error) (Outcome, wire.Reply) {
 	if err == nil {
 		var garbage error
 		if reply, garbage = wire.DecodeReply(body); garbage == nil {
-			out.Code, out.Msg, out.Verdict = reply.Code, wire.CutMessage(reply.Msg), reply.Verdict()
+			out.Code, out.Msg, out.Verdict = reply.Code, wire.TruncateMessage(reply.Msg), reply.Verdict()
 		} else if status >= 200 && status <= 299 {
 			out.Err = fmt.Errorf("the answer is not the protocol's: %w", garbage)
 		}

@@ -179,7 +179,7 @@ func (h *handler) reply(w http.ResponseWriter, msg string, err error) {
 		}
 	}
 	var room [256]byte
-	b := wire.AppendReply(room[:0], code, wire.CutMessage(msg))
+	b := wire.AppendReply(room[:0], code, wire.TruncateMessage(msg))
 	w.Header()["Content-Type"] = contentType
 	_, _ = w.Write(b) // an executor that is gone repeats the request
 }
@@ -242,7 +242,7 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 	}
 	batch := cb.Items
 	for i := range batch {
-		batch[i].Msg = wire.CutMessage(batch[i].Msg)
+		batch[i].Msg = wire.TruncateMessage(batch[i].Msg)
 	}
 	errs := h.ports.Callbacks.Callback(ctx, c, batch)
 	if len(errs) != 0 && len(errs) != len(batch) {

@@ -62,7 +62,7 @@ type Error struct {
 	Status  int    `json:"-"`               // of HTTP; 0 of one thing among others
 	Code    string `json:"code"`            // a core.Code
 	Field   string `json:"field,omitempty"` // where: a path such as schedule.cron; may be empty
-	Value   string `json:"value,omitempty"` // what was given, cut; may be empty
+	Value   string `json:"value,omitempty"` // what was given, truncated; may be empty
 	Message string `json:"message"`         // what is wrong and what is allowed
 }
 

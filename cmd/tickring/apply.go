@@ -68,8 +68,8 @@ func (c *applyCmd) Run(env *Env) error {
 		Say: func(done, of int, what string) { tell.say("%d of %s %s", done, plural(of, "job"), what) },
 	})
 	tell.end()
-	if cut, ok := errors.AsType[*parts.Cut](err); ok {
-		return c.cutOff(e.Env, cut)
+	if ended, ok := errors.AsType[*parts.Interrupted](err); ok {
+		return c.interrupted(e.Env, ended)
 	}
 	if err != nil {
 		return err
@@ -80,13 +80,13 @@ func (c *applyCmd) Run(env *Env) error {
 	return exitWith(c.exit(&res))
 }
 
-func (c *applyCmd) cutOff(e *Env, cut *parts.Cut) error {
-	if cut.ToBeDeleted > 0 {
-		return e.cutOff(cut.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are",
-			cut.Deleted, plural(cut.ToBeDeleted, "job")), "the same command")
+func (c *applyCmd) interrupted(e *Env, ended *parts.Interrupted) error {
+	if ended.ToBeDeleted > 0 {
+		return e.interrupted(ended.Err, fmt.Sprintf("all jobs of the file are stored; %d of %s to be deleted are",
+			ended.Deleted, plural(ended.ToBeDeleted, "job")), "the same command")
 	}
-	return e.cutOff(cut.Err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are",
-		cut.Stored, plural(cut.Jobs, "job"), min(api.MaxApplyJobs, cut.Jobs-cut.Stored)),
+	return e.interrupted(ended.Err, fmt.Sprintf("%d of %s are stored; of those after them at most %d more are",
+		ended.Stored, plural(ended.Jobs, "job"), min(api.MaxApplyJobs, ended.Jobs-ended.Stored)),
 		"the same command: what is as the file says is left alone")
 }
 
@@ -278,11 +278,11 @@ func (e *Env) diffLines(changes []manifest.FieldChange) []string {
 	for _, c := range changes {
 		switch {
 		case c.Old == "":
-			lines = append(lines, c.Path+"  set to "+e.cut(c.New, 100))
+			lines = append(lines, c.Path+"  set to "+e.truncate(c.New, 100))
 		case c.New == "":
-			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> left out")
+			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> left out")
 		default:
-			lines = append(lines, c.Path+"  "+e.cut(c.Old, 100)+" -> "+e.cut(c.New, 100))
+			lines = append(lines, c.Path+"  "+e.truncate(c.Old, 100)+" -> "+e.truncate(c.New, 100))
 		}
 	}
 	if len(lines) == 0 {

@@ -20,7 +20,7 @@ type auditCmd struct {
 	goOn
 }
 
-// goOn is the flag of a command that a failure or Ctrl-C cut off.
+// goOn is the flag of a command that a failure or Ctrl-C interrupted.
 type goOn struct {
 	After string `placeholder:"PLACE" help:"Go on there, as the command that was cut off said; the sums are of the rest."`
 }
@@ -71,7 +71,7 @@ func (c *auditCmd) Run(e *conn) error {
 		if err := c.tell(e.Env, &a, zone); err != nil && exitOf(err) != exitFailed {
 			return err
 		}
-		return e.cutOff(err, "what is said above is of "+plural(a.Jobs, "job")+", and there are more",
+		return e.interrupted(err, "what is said above is of "+plural(a.Jobs, "job")+", and there are more",
 			c.command("audit", c.Job, at, params.From, params.To)...)
 	}
 	return c.tell(e.Env, &a, zone)

@@ -46,7 +46,7 @@ func (c *killCmd) Run(e *conn) error {
 	})
 	if err != nil {
 		if res.Changed {
-			err = e.cutOff(err, told()+", and there are more", "tickring", "kill", c.What)
+			err = e.interrupted(err, told()+", and there are more", "tickring", "kill", c.What)
 		}
 		return err
 	}

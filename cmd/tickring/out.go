@@ -233,11 +233,11 @@ func took(r *api.Run) string {
 // firstLine is the first line of a message.
 func (e *Env) firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
-	return e.cut(line, 80)
+	return e.truncate(line, 80)
 }
 
-// cut is a text that leaves room for others on a terminal. Programs get all of it.
-func (e *Env) cut(text string, n int) string {
+// truncate is a text that leaves room for others on a terminal. Programs get all of it.
+func (e *Env) truncate(text string, n int) string {
 	if r := []rune(text); len(r) > n && terminal(e.Stdout) {
 		return string(r[:n-1]) + "…"
 	}

@@ -45,9 +45,9 @@ func (p *progress) end() {
 	}
 }
 
-// cutOff is the error of what ended before its end: what was done, and the
+// interrupted is the error of what ended before its end: what was done, and the
 // command that goes on with the rest.
-func (e *Env) cutOff(err error, done string, command ...string) error {
+func (e *Env) interrupted(err error, done string, command ...string) error {
 	why := err.Error()
 	if e.Ctx.Err() != nil {
 		why = "interrupted"

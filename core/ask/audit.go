@@ -22,9 +22,9 @@ const (
 	// one report, or a page, may take.
 	lookedBetween = 256
 	maxHistory    = 10_000 // change records that are read for one question
-	// settling is how young an instant is when it is not yet expected to have a
+	// tooYoung is how young an instant is when it is not yet expected to have a
 	// run.
-	settling = 2 * time.Second
+	tooYoung = 2 * time.Second
 	day      = 24 * time.Hour
 	// keptRecords is how long what belongs to no job is kept: the change records
 	// of apps and of everything, and what a deleted job left.
@@ -453,7 +453,7 @@ func (w *walk) instants(ctx context.Context) error {
 	looked := 0
 	for at, ok := w.sch.Next(w.rev.at); ok && at <= w.rev.end; at, ok = w.sch.Next(at) {
 		if looked++; looked%lookedBetween == 0 && w.full() {
-			w.cut(at)
+			w.stopBefore(at)
 			return nil
 		}
 		if w.a.ahead && w.toPlan(at) {
@@ -485,8 +485,8 @@ func (w *walk) full() bool {
 	return w.rep.Demanded >= maxDemanded || len(w.rep.Again) >= MaxAgain || w.a.over()
 }
 
-// cut ends the report before an instant.
-func (w *walk) cut(at core.Instant) { w.rep.Next, w.rep.To = at-1, at-1 }
+// stopBefore ends the report before an instant.
+func (w *walk) stopBefore(at core.Instant) { w.rep.Next, w.rep.To = at-1, at-1 }
 
 func (w *walk) paused(at core.Instant) bool {
 	return w.a.global.cover(at) || w.pauses.cover(at)
@@ -536,7 +536,7 @@ func (w *walk) without(at core.Instant) {
 	behind := !oldest.Due.IsZero() && !slot.Before(oldest.Due) || oldest.PutBack(at, core.InstantOf(slot))
 	switch {
 	case w.a.ahead && at > w.reach(): // what may be on its way is sent again too
-	case slot.After(w.a.now.Add(-settling)), behind && slot.After(w.a.now.Add(-w.q.o.Patience)):
+	case slot.After(w.a.now.Add(-tooYoung)), behind && slot.After(w.a.now.Add(-w.q.o.Patience)):
 		w.rep.Pending++
 		return
 	case at <= w.reach():
@@ -596,7 +596,7 @@ func (w *walk) delays(ctx context.Context) error {
 			}
 		}
 	}
-	settled := func(at core.Instant) bool {
+	excused := func(at core.Instant) bool {
 		return slices.ContainsFunc(w.skips, func(s core.Skip) bool { return s.Covers(at) }) || w.paused(at)
 	}
 	expected := core.Instant(0) // of the run before; 0 unknown
@@ -610,12 +610,12 @@ func (w *walk) delays(ctx context.Context) error {
 			break
 		}
 		// A run of a later revision was made after an edit, by the delay of that one.
-		if expected != 0 && run.At > expected && run.Rev <= w.rev.Rev && !settled(expected) {
+		if expected != 0 && run.At > expected && run.Rev <= w.rev.Rev && !excused(expected) {
 			w.rep.Demanded++
 			w.without(expected)
 		}
 		if last != 0 && w.full() {
-			w.cut(run.At)
+			w.stopBefore(run.At)
 			skipped(w.rep.Next)
 			return nil
 		}
@@ -637,12 +637,12 @@ func (w *walk) delays(ctx context.Context) error {
 	}
 	switch {
 	case next > last && next > w.rev.at && next <= w.rev.end:
-		if settled(next) {
+		if excused(next) {
 			return nil
 		}
 		w.rep.Demanded++
 		w.pending(next, w.slot(next))
-	case next > last, expected == 0, expected > w.rev.end, settled(expected):
+	case next > last, expected == 0, expected > w.rev.end, excused(expected):
 	case s.Tail != 0:
 		w.rep.Demanded++
 		w.pending(expected, w.slot(expected)) // its chain has ended, and the tick moves it on

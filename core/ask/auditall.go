@@ -176,7 +176,7 @@ type subject struct {
 }
 
 // auditPage audits what comes after ask.After, until the page is over; each is told of
-// the reports in the order of the jobs. What an error cut off is left to the next
+// the reports in the order of the jobs. What an error left undone is left to the next
 // page, unless this one came to nothing.
 func (q *Ask) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {
 	at, err := placeOf(ask, a.ahead)

@@ -963,7 +963,7 @@ func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n i
 			taken++
 		}
 		switch {
-		case taken >= min(n, len(runs)): // those of one moment may be more, and are not cut
+		case taken >= min(n, len(runs)): // those of one moment may be more, and stay together
 			return runs, next, fits, nil
 		case taken == 0:
 			return nil, before, false, nil
@@ -1007,7 +1007,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 	order := func(a, b Coming) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run))
 	}
-	cut := func() {
+	trim := func() {
 		slices.SortFunc(res.Coming, order)
 		if len(res.Coming) > limit {
 			res.Coming, res.Partial = res.Coming[:limit], true
@@ -1028,7 +1028,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 				Timezone: j.Sched.Schedule.Timezone, Cause: core.CauseSchedule, Run: core.PlannedRun(j.Def.ID, at)})
 		}
 		if len(res.Coming) > 4*limit {
-			cut()
+			trim()
 		}
 		return true
 	})
@@ -1057,7 +1057,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 			}
 		}
 	}
-	cut()
+	trim()
 	res.Partial = res.Partial || len(p.Passed(res.Next)) > 0
 	return res, nil
 }

@@ -236,11 +236,11 @@ func sameToken(a, b string) bool {
 // the runs that follow. What a recorded kill makes of it is for finish to say, which
 // reads the run.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
-	end := finish.Result{Run: run, Code: code, Message: cut(message), Data: data, At: now}
+	end := finish.Result{Run: run, Code: code, Message: truncate(message), Data: data, At: now}
 	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""
-		end.Message = cut(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data), core.DataMax, message))
+		end.Message = truncate(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data), core.DataMax, message))
 	}
 	switch code {
 	case CodeSuccess:
@@ -276,8 +276,8 @@ func killedText(lower string) bool {
 	return strings.Contains(lower, "[job running, killed]") || strings.Contains(lower, "[job not executed, in the job queue, killed.]")
 }
 
-// cut keeps at most core.MessageMax characters.
-func cut(s string) string {
+// truncate keeps at most core.MessageMax characters.
+func truncate(s string) string {
 	if !utf8.ValidString(s) {
 		s = strings.ToValidUTF8(s, "\uFFFD")
 	}

@@ -10,7 +10,7 @@ import (
 
 // Describe says in English when the schedule runs. It is made from the parsed
 // schedule, not from the text, so it cannot repeat a misunderstanding of the
-// text. Long lists of values are cut and say how many they are, so that its
+// text. Long lists of values are shortened and say how many they are, so that its
 // length is bounded.
 func (e *Expr) Describe() string {
 	text := e.describeTime() + e.describeDays() + e.describeYears()
@@ -342,7 +342,7 @@ func list(set []int, name ...func(int) string) string {
 	return and(shorten(parts, len(set)))
 }
 
-// shorten cuts a list that nobody would read to its end.
+// shorten ends a list that nobody would read to its end.
 func shorten(parts []string, total int) []string {
 	if len(parts) <= 12 {
 		return parts

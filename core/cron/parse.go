@@ -191,7 +191,7 @@ type word struct {
 	pos  int
 }
 
-// split cuts the text into fields. There is at least one.
+// split splits the text into fields. There is at least one.
 func split(text string) ([]word, error) {
 	if len(text) > MaxText {
 		return nil, &ParseError{text, MaxText, "", fmt.Sprintf("is %d bytes long; allowed: %d", len(text), MaxText)}

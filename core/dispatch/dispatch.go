@@ -49,7 +49,7 @@ type Options struct {
 	// MaxAhead is the longest wait on the ring.
 	MaxAhead time.Duration // 895 s
 	// HoldAhead is how early a fire is taken in hand; what is further away goes back on the ring.
-	// The longest cut of a message and the second by which a queue brings it too early.
+	// The longest lead time of a message and the second by which a queue brings it too early.
 	HoldAhead time.Duration // 11 s
 	// Health is what dispatchers tell each other of slow jobs and addresses, whose
 	// fires go on the slow lane. nil: there is no slow lane, which is right where

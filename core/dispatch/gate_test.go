@@ -302,14 +302,14 @@ func TestFiresInLineComeAgain(t *testing.T) {
 	})
 }
 
-// TestLongestCutIsHeld: what comes as early as the longest cut and the second that
+// TestLongestLeadTimeIsHeld: what comes as early as the longest lead time and the second that
 // a queue of whole seconds rounds away is held, and not put back.
-func TestLongestCutIsHeld(t *testing.T) {
+func TestLongestLeadTimeIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGated(t, dispatch.Options{})
 		time.Sleep(time.Until(time.Now().Truncate(time.Second).Add(1010 * time.Millisecond))) // of the bubble
 		msgs := g.messages(1, 3, "one")
-		slot := core.InstantOf(time.Now().Add(plan.AWS().Cut.Max + time.Second))
+		slot := core.InstantOf(time.Now().Add(plan.AWS().LeadTime.Max + time.Second))
 		for i := range msgs {
 			msgs[i].Slot = slot
 			for k := range msgs[i].Fires {

@@ -222,11 +222,11 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 // sendOne sends one run, moving on to further addresses as long as each proves
 // not to have it. It answers how long the last answer took.
 func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
-	cut := ctx
+	limited := ctx
 	if d, set := ctx.Deadline(); set {
 		// A call that lasts is let go while there is time to journal that it was.
 		var cancel context.CancelFunc
-		cut, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
+		limited, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
 		defer cancel()
 	}
 	for {
@@ -235,9 +235,9 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			return 0
 		}
 		at, began := b.now(), time.Now()
-		a := b.d.sender.Send(cut, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address})
-		// Cut off by the end of the invocation, it did not answer in time either.
-		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(cut.Err(), context.DeadlineExceeded)
+		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		// Interrupted by the end of the invocation, it did not answer in time either.
+		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
 		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(it.run, at, a.Kind)

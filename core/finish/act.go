@@ -121,7 +121,7 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 }
 
 // talk asks at one address about all runs there, and does what follows. One
-// question without an answer settles the address for now.
+// question without an answer is enough for all of them, for now.
 func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey) {
 	c := &conversation{w: w, t: t, walked: walked}
 	asking, cancel := context.WithTimeout(ctx, w.o.AddressFor)

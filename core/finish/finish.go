@@ -257,7 +257,7 @@ func retryable(s core.State) bool {
 // closeOf is the close that a result asks for; seen is the run, if it was read.
 func (f *Finish) closeOf(r *Result, seen *core.Run) Close {
 	c := Close{Run: r.Run, App: r.App, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
-		Message: cut(r.Message), Data: r.Data, EndedAt: r.At, Seen: seen}
+		Message: truncate(r.Message), Data: r.Data, EndedAt: r.At, Seen: seen}
 	if c.EndedAt.IsZero() {
 		c.EndedAt = f.o.Now()
 	}
@@ -300,7 +300,7 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
-		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: cut(r.Message)}
+		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: truncate(r.Message)}
 		if err := f.store.NoteLate(ctx, run.ID, late); err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
 		}
@@ -353,7 +353,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 			return err
 		}
 	}
-	for _, err := range f.store.Settle(ctx, []core.RunID{run.ID}) {
+	for _, err := range f.store.ClearOwed(ctx, []core.RunID{run.ID}) {
 		if err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
 		}
@@ -370,7 +370,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		if err != nil {
 			return fmt.Errorf("read global item: %w", err)
 		}
-		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.Lead), Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
+		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
 		if err := f.store.PutEntries(ctx, []core.DueItem{entry})[0]; err != nil {
 			return fmt.Errorf("put entry of run %d: %w", run.ID, err)
 		}
@@ -439,7 +439,7 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	if len(r.Skips) > 0 || len(r.Fires) == 0 {
 		return move
 	}
-	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.Cut.Of)) {
+	for _, err := range f.ring.Enqueue(ctx, plan.Pack(r.Fires, ring.MaxFires, f.o.Plan.LeadTime.Of)) {
 		if err != nil {
 			return move
 		}
@@ -449,8 +449,8 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	return both
 }
 
-// cut keeps a message within what a run keeps, at a whole character.
-func cut(s string) string {
+// truncate keeps a message within what a run keeps, at a whole character.
+func truncate(s string) string {
 	if len(s) <= core.MessageMax {
 		return s
 	}

@@ -319,9 +319,9 @@ func TestSecondReportMakesWhatIsOwed(t *testing.T) {
 		{"send throttled", "enqueue", []fault{throttled}, false},
 		{"send unknown, not done", "enqueue", []fault{cut}, true},
 		{"send unknown again and again", "enqueue", lot(cut)[:5], false},
-		{"settle throttled", "settle", []fault{throttled}, false},
-		{"settle unknown, not done", "settle", []fault{cut}, false},
-		{"settle unknown, done", "settle", []fault{cutDone}, false},
+		{"clear owed throttled", "clear owed", []fault{throttled}, false},
+		{"clear owed unknown, not done", "clear owed", []fault{cut}, false},
+		{"clear owed unknown, done", "clear owed", []fault{cutDone}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRig(t)

@@ -20,8 +20,8 @@ type Store interface {
 	CloseRuns(ctx context.Context, closes []Close) []error
 	// Create puts runs; condition of each: no item.
 	Create(ctx context.Context, runs []core.Run) []error
-	// Settle removes what closed runs owe; condition: closed.
-	Settle(ctx context.Context, runs []core.RunID) []error
+	// ClearOwed removes what closed runs owe; condition: closed.
+	ClearOwed(ctx context.Context, runs []core.RunID) []error
 	// NoteLate keeps the result that came for a run already closed as lost or
 	// timed out; condition: closed so, and none is noted.
 	NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error

@@ -73,8 +73,8 @@ func (s *store) Create(ctx context.Context, r []core.Run) []error {
 	return many(s, "create", r, func() []error { return s.Store.Create(ctx, r) })
 }
 
-func (s *store) Settle(ctx context.Context, r []core.RunID) []error {
-	return many(s, "settle", r, func() []error { return s.Store.Settle(ctx, r) })
+func (s *store) ClearOwed(ctx context.Context, r []core.RunID) []error {
+	return many(s, "clear owed", r, func() []error { return s.Store.ClearOwed(ctx, r) })
 }
 
 func (s *store) Advance(ctx context.Context, m []core.Advance) []error {

@@ -292,9 +292,9 @@ func TestADayOfSilence(t *testing.T) {
 	})
 }
 
-// TestOneSilenceSettles: of all the runs at an address that gives no answer one is
+// TestOneSilenceIsEnough: of all the runs at an address that gives no answer one is
 // asked about in a pass, and other addresses beside it, so many at a time.
-func TestOneSilenceSettles(t *testing.T) {
+func TestOneSilenceIsEnough(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newWalkRig(t, finish.WatchOptions{Asked: 7})
 		runs := map[core.JobID]string{}

@@ -227,7 +227,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 				stuck[skips[k].Job] = true
 			}
 		})
-		out := plan.Pack(fires, ring.MaxFires, m.plans.Cut.Of)
+		out := plan.Pack(fires, ring.MaxFires, m.plans.LeadTime.Of)
 		if len(out) > 0 {
 			for k, err := range m.ring.Enqueue(ctx, out) {
 				if err != nil {

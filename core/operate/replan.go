@@ -97,7 +97,7 @@ func (r *replanning) add(ctx context.Context, p *bound.Page, reports []ask.Audit
 
 // send puts fires on the ring.
 func (r *replanning) send(ctx context.Context, fires []core.Fire) (failed error) {
-	out := plan.Pack(fires, ring.MaxFires, r.op.plans.Cut.Of)
+	out := plan.Pack(fires, ring.MaxFires, r.op.plans.LeadTime.Of)
 	if len(out) == 0 {
 		return nil
 	}

@@ -206,7 +206,7 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	f.Fires()
 	ahead := plan.AWS().MaxAhead
 	var ids []core.RunID
-	for i, d := range []time.Duration{0, plan.AWS().Lead + time.Second, ahead, ahead + time.Second} {
+	for i, d := range []time.Duration{0, plan.AWS().PlanAhead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
 	m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})

@@ -129,11 +129,11 @@ func triggerNote(r *core.Run) runNote {
 	if r.Params != nil {
 		p := *r.Params
 		if len(p) > noteParams {
-			cut := noteParams
-			for cut > 0 && !utf8.RuneStart(p[cut]) {
-				cut--
+			end := noteParams
+			for end > 0 && !utf8.RuneStart(p[end]) {
+				end--
 			}
-			p = strings.Clone(p[:cut]) + "…"
+			p = strings.Clone(p[:end]) + "…"
 		}
 		n.Params = &p
 	}

@@ -190,7 +190,7 @@ func (op *Operate) bind(ctx context.Context, job core.JobID, key string, run cor
 
 // entry is the entry of a run in the due index.
 func (op *Operate) entry(run *core.Run, g core.Global) core.DueItem {
-	return core.DueItem{PlanAt: run.Slot.Add(-op.plans.Lead), Job: run.ID.Job(), Run: run.ID,
+	return core.DueItem{PlanAt: run.Slot.Add(-op.plans.PlanAhead), Job: run.ID.Job(), Run: run.ID,
 		Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
 }
 

@@ -6,7 +6,7 @@
 //
 // A job's fires are planned a window at a time. Windows are a fixed grid,
 // shifted by the job's group. A job that fires more than once a window is
-// planned when the window that holds its next slot is Lead away; one that fires
+// planned when the window that holds its next slot is PlanAhead away; one that fires
 // less often, LonelySpreadMin to LonelySpreadMax before its slot, by its number.
 // Which of the two a job is, is decided afresh at each of its instants by the
 // gap to the one after it (at least a window: less often), so no state says it

@@ -8,12 +8,12 @@ import (
 )
 
 // Options are the numbers of planning. Durations are whole seconds, but for
-// those of the cut.
+// those of the lead time.
 type Options struct {
 	// Window is how long the windows are by which fires are planned.
 	Window time.Duration
-	// Lead is how long before its start a window is planned.
-	Lead time.Duration
+	// PlanAhead is how long before its start a window is planned.
+	PlanAhead time.Duration
 	// MaxAhead bounds how far before its slot a fire goes on the ring.
 	MaxAhead time.Duration
 	// GroupEvery is how many started jobs make one group more; Groups how many
@@ -30,7 +30,7 @@ type Options struct {
 	MaxSkips    int
 	// TailCheck is when a tick looks again at a fixed delay whose fire is out.
 	TailCheck time.Duration
-	Cut       Cut
+	LeadTime  LeadTime
 	// SlowLane: the ring has one. What went wrong twice, and what is slow, waits there.
 	SlowLane bool
 }
@@ -41,19 +41,19 @@ func AWS() Options {
 	return Options{
 		Window: 600 * time.Second, // an advance covers ten fires of a minutely job
 		// 119 s between two wake-ups and 90 s for an outage, and one to spare.
-		Lead: 210 * time.Second,
+		PlanAhead: 210 * time.Second,
 		// SQS delays by at most 900 s; 5 s for the way there.
 		MaxAhead:   895 * time.Second,
 		GroupEvery: 2000,
 		Groups:     1,
-		// More than Lead, and under MaxAhead with 15 s for the pass: ten minutes
-		// over which the midnight herd is planned.
+		// More than PlanAhead, and under MaxAhead with 15 s for the pass: ten minutes
+		// over which the midnight burst is planned.
 		LonelySpreadMin: 240 * time.Second,
 		LonelySpreadMax: 880 * time.Second,
-		MaxInstants:     1000,  // more than a secondly job has in Lead and a window
+		MaxInstants:     1000,  // more than a secondly job has in PlanAhead and a window
 		MaxSkips:        20000, // 5 h of a secondly job; about 5 ms
 		TailCheck:       10 * time.Minute,
-		Cut: Cut{
+		LeadTime: LeadTime{
 			Every: 2500, Step: time.Second, Max: 10 * time.Second, Few: ring.MaxFires,
 			Lonely: 150 * time.Millisecond, LonelyMin: 50 * time.Millisecond, Way: 30 * time.Millisecond,
 		},
@@ -62,11 +62,11 @@ func AWS() Options {
 }
 
 // Local is planning for one process whose tick beats once a second. It has no
-// cut: a timer on the earliest slot is enough.
+// lead time: a timer on the earliest slot is enough.
 func Local() Options {
 	return Options{
 		Window:          5 * time.Second,
-		Lead:            2 * time.Second, // two beats
+		PlanAhead:       2 * time.Second, // two beats
 		MaxAhead:        15 * time.Second,
 		GroupEvery:      2000,
 		Groups:          5, // each beat of a window plans a fifth of the jobs
@@ -99,6 +99,6 @@ func (o Options) With(groups int) Options {
 // Grouped reports whether a planAt is that of a window of the job's group, as
 // that of a job is which fires more than once a window.
 func (o Options) Grouped(job core.JobID, planAt core.Instant) bool {
-	start := planAt + seconds(o.Lead)
+	start := planAt + seconds(o.PlanAhead)
 	return o.WindowStart(job, start) == start
 }

@@ -11,9 +11,9 @@ import (
 // Pack puts fires into messages: one slot a message, in the order of slots, at
 // most limit fires each (ring.MaxFires if that is less, or limit is not
 // positive), the fires of a slot in the order given. A message is not to be seen
-// before its slot less the cut, which is told how many fires the slot has here;
+// before its slot less its lead time, which is told how many fires the slot has here;
 // nil: none. The fires are copied.
-func Pack(fires []core.Fire, limit int, cut func(slot core.Instant, fires int) time.Duration) []ring.Out {
+func Pack(fires []core.Fire, limit int, lead func(slot core.Instant, fires int) time.Duration) []ring.Out {
 	if len(fires) == 0 {
 		return nil
 	}
@@ -27,12 +27,12 @@ func Pack(fires []core.Fire, limit int, cut func(slot core.Instant, fires int) t
 	for len(sorted) > 0 {
 		if len(out) == 0 || sorted[0].Slot != slot {
 			slot = sorted[0].Slot
-			if cut != nil {
+			if lead != nil {
 				all := 1
 				for all < len(sorted) && sorted[all].Slot == slot {
 					all++
 				}
-				visibleBefore = cut(slot, all)
+				visibleBefore = lead(slot, all)
 			}
 		}
 		n := 1

@@ -16,7 +16,7 @@ type Result struct {
 }
 
 // Job plans a started job from s.Next: every instant whose slot lies before the
-// end of the window that holds the later of its next slot and now + Lead, and at
+// end of the window that holds the later of its next slot and now + PlanAhead, and at
 // most MaxAhead from now. A job that is not due yet, not started, or has no next
 // instant gives no fires and an advance that changes at most its planAt. One whose
 // pause has an end to come gives the fires that are due to be planned of those after
@@ -60,7 +60,7 @@ func Job(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) Result 
 	var r Result
 	policy := PolicyOf(s)
 	limit := core.InstantOf(now.Add(o.MaxAhead))
-	limit = min(limit, o.windowEnd(s.ID, max(c.slot, core.Ceil(now.Add(o.Lead))))-1)
+	limit = min(limit, o.windowEnd(s.ID, max(c.slot, core.Ceil(now.Add(o.PlanAhead))))-1)
 	for looked := 0; c.at != 0 && c.slot <= limit && len(r.Fires) < o.MaxInstants && looked < o.MaxSkips; looked++ {
 		send, late, reason := Judge(policy, c.at, c.slot, c.next, now)
 		if send {
@@ -262,7 +262,7 @@ func beforeEnd(s core.Sched, sch *schedule.Schedule, now time.Time, o Options) R
 }
 
 // PlanAt is when a tick is to plan the instant next of a job: the start of the
-// window that holds its slot less Lead, or, if the job fires less than once a
+// window that holds its slot less PlanAhead, or, if the job fires less than once a
 // window (the gap to the instant after it is a window or more, or there is
 // none), its slot less LonelySpreadMin to LonelySpreadMax by the job's number.
 // It is 0 only for a next of 0.
@@ -307,7 +307,7 @@ func (c *cursor) planAt(o Options) core.Instant {
 	if !c.frequent {
 		return o.lonely(c.job, c.slot)
 	}
-	return o.clip(o.WindowStart(c.job, c.slot)-seconds(o.Lead), c.slot)
+	return o.clip(o.WindowStart(c.job, c.slot)-seconds(o.PlanAhead), c.slot)
 }
 
 // lonely is when a slot is planned for a job that fires less than once a window.

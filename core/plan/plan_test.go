@@ -141,11 +141,11 @@ func checkResult(t *rapid.T, s core.Sched, sch *schedule.Schedule, now time.Time
 	if due := PlanAt(s, sch, s.Next, o) <= core.InstantOf(now); due != (a.NewSeq > s.Seq) {
 		t.Fatalf("planAt %s at %s: %d instants", PlanAt(s, sch, s.Next, o), now, a.NewSeq-s.Seq)
 	}
-	// What is left for later is not needed before Lead is over.
+	// What is left for later is not needed before PlanAhead is over.
 	if a.NewNext != 0 && a.NewPlanAt > core.InstantOf(now) {
 		next, _ := sch.Next(a.NewNext)
 		slot := sch.Slot(s.ID, a.NewNext, next, next != 0 && next-a.NewNext < seconds(o.Window))
-		if slot.Time().Before(now.Add(o.Lead)) {
+		if slot.Time().Before(now.Add(o.PlanAhead)) {
 			t.Fatalf("at %s slot %s is left until %s", now, slot, a.NewPlanAt)
 		}
 	}
@@ -405,12 +405,12 @@ func TestPack(t *testing.T) {
 		for _, f := range fires {
 			of[f.Slot]++
 		}
-		cut := func(n int) time.Duration { return time.Duration(n) * 1500 * time.Millisecond }
+		lead := func(n int) time.Duration { return time.Duration(n) * 1500 * time.Millisecond }
 		out := Pack(fires, limit, func(slot core.Instant, n int) time.Duration {
 			if n != of[slot] {
-				t.Fatalf("slot %s has %d fires, the cut was told %d", slot, of[slot], n)
+				t.Fatalf("slot %s has %d fires, the lead time is asked for %d", slot, of[slot], n)
 			}
-			return cut(n)
+			return lead(n)
 		})
 		if !slices.Equal(given, fires) {
 			t.Fatal("changed its input")
@@ -420,7 +420,7 @@ func TestPack(t *testing.T) {
 			if m.Message.Kind != ring.KindFires || len(m.Message.Fires) == 0 || len(m.Message.Fires) > ring.MaxFires || limit > 0 && len(m.Message.Fires) > limit {
 				t.Fatalf("message %d has %d fires", i, len(m.Message.Fires))
 			}
-			if want := m.Message.Slot.Time().Add(-cut(of[m.Message.Slot])); !m.NotBefore.Equal(want) {
+			if want := m.Message.Slot.Time().Add(-lead(of[m.Message.Slot])); !m.NotBefore.Equal(want) {
 				t.Fatalf("visible %s, want %s", m.NotBefore, want)
 			}
 			for _, f := range m.Message.Fires {
@@ -485,7 +485,7 @@ func BenchmarkPack10000(b *testing.B) {
 		b.Run(fmt.Sprintf("sorted=%t", sorted), func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				Pack(fires, 50, AWS().Cut.Of)
+				Pack(fires, 50, AWS().LeadTime.Of)
 			}
 		})
 	}

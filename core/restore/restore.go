@@ -159,7 +159,7 @@ const (
 	// stalePages is how many pages in a row of what was due long before the copy are
 	// read: behind 100,000 such runs no trigger is looked for that was made before.
 	stalePages = 100
-	lead       = 210 * time.Second // as plan.AWS: earlier than that no fire goes on the ring
+	planAhead  = 210 * time.Second // as plan.AWS: earlier than that no fire goes on the ring
 	jobsAtOnce = 100
 	tries      = 4
 )
@@ -385,7 +385,7 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, res
 		switch {
 		case run.State.Open() && run.Owner == "":
 			// Where a message or an entry still has it, this is a copy: its ID decides once.
-			at := max(core.InstantOf(now), run.Slot.Add(-lead))
+			at := max(core.InstantOf(now), run.Slot.Add(-planAhead))
 			entries = append(entries, core.DueItem{PlanAt: at, Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)})
 			res.Waiting++
 		case run.State.Open():

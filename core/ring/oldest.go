@@ -7,9 +7,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Settled is how long after its slot a message is to be seen that counts as put
+// PutBackAfter is how long after its slot a message is to be seen that counts as put
 // back.
-const Settled = 30 * time.Second
+const PutBackAfter = 30 * time.Second
 
 // MaxReceives is how often a queue gives out a message, after its visibility or, where
 // dispatch could tell, sooner for the first times, before it is a dead letter: an outage
@@ -29,7 +29,7 @@ type Oldest struct {
 func (o *Oldest) Note(now, due time.Time, slot core.Instant) {
 	switch at := slot.Time(); {
 	case now.Before(at):
-	case due.After(at.Add(Settled)):
+	case due.After(at.Add(PutBackAfter)):
 		o.Back = append(o.Back, slot)
 	case at.Before(due):
 		due = at

@@ -71,7 +71,7 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.Cut.Phase(), log: t.o.Log}
+	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(), log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {
 		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)
@@ -122,7 +122,7 @@ func (b *Beats) passes(ctx context.Context) error {
 		began := time.Now()
 		res, err := b.pass(ctx)
 		if err != nil && ctx.Err() != nil && n > 1 && before == nil {
-			return nil // there is always something due, and the end cut this pass off
+			return nil // there is always something due, and the end interrupted this pass
 		}
 		before = err
 		if err == nil || res.Lag > 0 {

@@ -52,7 +52,7 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 		clear(t.load)
 	}
 	last := g.Readable - 1
-	if next.Partitions == g.Partitions && last >= max(g.Partitions, 1) && t.o.Rates.Settled(g, now) && slices.Contains(held, last) {
+	if next.Partitions == g.Partitions && last >= max(g.Partitions, 1) && t.o.Rates.Stable(g, now) && slices.Contains(held, last) {
 		items, err := t.store.Due(ctx, last, core.Horizon, core.DueItem{}, 1)
 		if err != nil {
 			return fmt.Errorf("read due index of partition %d: %w", last, err)
@@ -126,7 +126,7 @@ func earlier(a, b core.Instant) core.Instant {
 // move takes some jobs of a partition that belong elsewhere to where they
 // belong, besides those that move when they are advanced.
 func (t *Ticker) move(ctx context.Context, g core.Global, p int, from core.Instant) error {
-	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && t.o.Rates.Settled(g, t.o.Now()) {
+	if g.Partitions <= 1 && p == 0 || g.Readable <= g.Partitions && t.o.Rates.Stable(g, t.o.Now()) {
 		return nil
 	}
 	items, err := t.store.Due(ctx, p, core.Horizon, core.DueItem{PlanAt: from + 1}, t.o.MoveRate)

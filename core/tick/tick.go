@@ -73,7 +73,7 @@ type Ticker struct {
 	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
 	sent   map[core.JobID]sent
 	groups map[group]int
-	herd   map[core.Instant]int     // fires of slots to come that this ticker put on the ring
+	burst  map[core.Instant]int     // fires of slots to come that this ticker put on the ring
 	aside  map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
 }
 
@@ -104,7 +104,7 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 		o.Log = slog.Default()
 	}
 	t := &Ticker{store: store, leases: leases, ring: r, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
-		sent: map[core.JobID]sent{}, groups: map[group]int{}, herd: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
+		sent: map[core.JobID]sent{}, groups: map[group]int{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
 	t.join(time.Time{}, 0)
 	return t
 }
@@ -153,7 +153,7 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 		return res, err
 	}
 	now := t.o.Now()
-	maps.DeleteFunc(t.herd, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
+	maps.DeleteFunc(t.burst, func(slot core.Instant, _ int) bool { return slot < core.InstantOf(now) })
 	maps.DeleteFunc(t.aside, func(_ core.JobID, until time.Time) bool { return !now.Before(until) })
 	maps.DeleteFunc(t.sent, func(_ core.JobID, s sent) bool { return now.Sub(s.at) > t.o.SentFor })
 	end := time.Time{}
@@ -583,7 +583,7 @@ func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned)
 	if len(fires) == 0 {
 		return
 	}
-	out := plan.Pack(fires, ring.MaxFires, t.cut)
+	out := plan.Pack(fires, ring.MaxFires, t.leadTime)
 	for k, err := range t.ring.Enqueue(ctx, out) {
 		for _, f := range out[k].Message.Fires {
 			if err != nil {
@@ -591,7 +591,7 @@ func (t *Ticker) enqueue(ctx context.Context, plans []planned, of func(*planned)
 				*list = append(*list, f)
 			} else {
 				res.Fires++
-				t.herd[f.Slot]++
+				t.burst[f.Slot]++
 			}
 		}
 	}
@@ -637,9 +637,9 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 	return failed
 }
 
-// cut is that of a slot with all its fires that this ticker has seen.
-func (t *Ticker) cut(slot core.Instant, fires int) time.Duration {
-	return t.o.Plan.Cut.Of(slot, t.herd[slot]+fires)
+// leadTime is that of a slot with all its fires that this ticker has seen.
+func (t *Ticker) leadTime(slot core.Instant, fires int) time.Duration {
+	return t.o.Plan.LeadTime.Of(slot, t.burst[slot]+fires)
 }
 
 // entries sends runs that waited in the due index for their time, then removes
@@ -666,7 +666,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			drop = append(drop, e)
 		case !run.State.Open():
 			drop = append(drop, e)
-		case run.Slot.Add(-t.o.Plan.Lead) > now:
+		case run.Slot.Add(-t.o.Plan.PlanAhead) > now:
 			// The trigger was put off, and this entry is no longer there: an index
 			// may be behind. That of its new time is.
 		default:

@@ -248,7 +248,7 @@ func TestPartitionsShrink(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 4)
 		w.seed(40, core.When{Kind: core.KindEvery, Every: 2 * time.Second, Aligned: true})
-		w.join("a", tick.Options{Rates: parts.Rates{Max: 4, ShrinkAfter: 20 * time.Second, SettleFor: 10 * time.Second}})
+		w.join("a", tick.Options{Rates: parts.Rates{Max: 4, ShrinkAfter: 20 * time.Second, StableFor: 10 * time.Second}})
 		for range 18 {
 			w.pass()
 		}
@@ -442,15 +442,15 @@ func (r *ringOf) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return r.Ring.Enqueue(ctx, out)
 }
 
-// TestCutOfAHerd: the cut grows with what a ticker has put into a slot, page by
+// TestLeadTimeOfABurst: the lead time grows with what a ticker has put into a slot, page by
 // page; one fire alone in its slot has almost none.
-func TestCutOfAHerd(t *testing.T) {
+func TestLeadTimeOfABurst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, 1)
 		r := &ringOf{Ring: w.eng.Ring}
 		o := plan.Local()
-		o.Cut = plan.AWS().Cut
-		o.Cut.Every, o.Cut.Few = 10, 1
+		o.LeadTime = plan.AWS().LeadTime
+		o.LeadTime.Every, o.LeadTime.Few = 10, 1
 		at := core.InstantOf(time.Now()) + 7
 		var jobs []core.Job
 		var changes []core.Change
@@ -487,21 +487,21 @@ func TestCutOfAHerd(t *testing.T) {
 		}
 		fires, most := 0, time.Duration(0)
 		for _, m := range r.out {
-			cut := m.Message.Slot.Time().Sub(m.NotBefore)
+			lead := m.Message.Slot.Time().Sub(m.NotBefore)
 			if m.Message.Slot == at+1 {
-				if cut != o.Cut.LonelyMin {
-					t.Errorf("the lonely one is cut by %s", cut)
+				if lead != o.LeadTime.LonelyMin {
+					t.Errorf("the lead time of the lonely one is %s", lead)
 				}
 				continue
 			}
 			fires += len(m.Message.Fires)
-			if want := o.Cut.Of(at, fires); cut != want {
-				t.Errorf("with %d fires in its slot a message is cut by %s, want %s", fires, cut, want)
+			if want := o.LeadTime.Of(at, fires); lead != want {
+				t.Errorf("with %d fires in its slot the lead time of a message is %s, want %s", fires, lead, want)
 			}
-			most = max(most, cut)
+			most = max(most, lead)
 		}
 		if fires != 25 || most != 3*time.Second {
-			t.Errorf("%d fires, the longest cut %s", fires, most)
+			t.Errorf("%d fires, the longest lead time %s", fires, most)
 		}
 	})
 }
@@ -514,7 +514,7 @@ func TestGroupsGrow(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, partitions)
 				o := plan.AWS()
-				o.Window, o.Lead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
+				o.Window, o.PlanAhead, o.MaxAhead, o.GroupEvery = 60*time.Second, 20*time.Second, 120*time.Second, 20
 				r := &ringOf{Ring: w.eng.Ring}
 				const jobs = 100
 				w.seed(jobs, core.When{Kind: core.KindEvery, Every: 5 * time.Second, Aligned: true})
@@ -597,7 +597,7 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 		if err := w.eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
 			t.Fatal(err)
 		}
-		lead := -plan.Local().Lead
+		lead := -plan.Local().PlanAhead
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute), Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
 		if err := w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}); err != nil {

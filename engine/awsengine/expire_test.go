@@ -102,7 +102,7 @@ func TestNothingStays(t *testing.T) {
 		ok(t, s.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID,
 			Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}, Seen: &first}})...)
 		ok(t, s.Create(ctx, []core.Run{second})...)
-		ok(t, s.Settle(ctx, []core.RunID{first.ID})...)
+		ok(t, s.ClearOwed(ctx, []core.RunID{first.ID})...)
 		for _, it := range left() {
 			if it["expires"] != nil {
 				t.Errorf("it is open, or its next attempt is, and says when it goes: %v", it)

@@ -359,7 +359,7 @@ func decodeEntries(packed []byte, addresses []string) ([]core.Entry, error) {
 	var list []core.Entry
 	for len(packed) > 0 {
 		if len(packed) < 10 {
-			return nil, errors.New("a journal is cut short")
+			return nil, errors.New("a journal is truncated")
 		}
 		e := core.Entry{Run: core.RunID(binary.BigEndian.Uint64(packed)), Outcome: core.Outcome(packed[8])}
 		i, n := binary.Uvarint(packed[9:])

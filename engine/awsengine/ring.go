@@ -73,7 +73,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			continue
 		}
 		queues[q] = append(queues[q], entry{i, string(body)})
-		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.Settled).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
+		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
@@ -153,7 +153,7 @@ const (
 	maxDead   = 1<<20 - 2*maxReason
 )
 
-// BuryRaw keeps a message that cannot be read among the dead letters, cut where
+// BuryRaw keeps a message that cannot be read among the dead letters, truncated where
 // there would be no room for its reason.
 func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 	if err := ctx.Err(); err != nil {
@@ -252,7 +252,7 @@ func printable(text string) string {
 	return string(out)
 }
 
-// receipts are the handles of what this process received and has not settled.
+// receipts are the handles of what this process received and neither acked nor released.
 type receipts struct {
 	mu   sync.Mutex
 	last int64
@@ -269,7 +269,7 @@ type receipt struct {
 func (r *receipts) put(x receipt, now time.Time) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now.Sub(r.swep) > time.Minute { // those that nobody settled
+	if now.Sub(r.swep) > time.Minute { // those that nobody acked or released
 		for id, old := range r.of {
 			if old.until.Before(now) {
 				delete(r.of, id)
@@ -366,14 +366,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// settle takes the handles of deliveries and tells each queue of its own.
-func (s *Store) settle(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
+// eachQueue takes the handles of deliveries and tells each queue of its own.
+func (s *Store) eachQueue(ctx context.Context, list []engine.Delivery, tell func(queue string, handles []string) []error) []error {
 	errs := make([]error, len(list))
 	handles, queues := map[string][]string{}, map[string][]int{}
 	for i := range list {
 		x, ok := s.receipts.take(list[i].ID)
 		if !ok {
-			continue // settled before, or long visible again: there is nothing to do
+			continue // acked or released before, or long visible again: there is nothing to do
 		}
 		q, err := s.queueOf(x.kind)
 		if err != nil {
@@ -392,7 +392,7 @@ func (s *Store) settle(ctx context.Context, list []engine.Delivery, tell func(qu
 
 // Ack implements engine.Queue.
 func (s *Store) Ack(ctx context.Context, done []engine.Delivery) []error {
-	return s.settle(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
+	return s.eachQueue(ctx, done, func(q string, handles []string) []error { return s.remove(ctx, q, handles) })
 }
 
 // Release implements engine.Queue.
@@ -402,7 +402,7 @@ func (s *Store) Release(ctx context.Context, back []engine.Delivery, at time.Tim
 		s.willWait(slots, back[i].Message.Slot, at)
 	}
 	s.noteBehind(ctx, slots)
-	return s.settle(ctx, back, func(q string, handles []string) []error {
+	return s.eachQueue(ctx, back, func(q string, handles []string) []error {
 		return s.hide(ctx, q, handles, func(int) time.Time { return at })
 	})
 }
@@ -536,7 +536,7 @@ func (s *Store) noteBehind(ctx context.Context, slots map[core.Instant]time.Time
 // willWait adds to what is noted a message that is given back and waits for longer
 // than one that is received again and again: that one is noted when it comes.
 func (s *Store) willWait(slots map[core.Instant]time.Time, slot core.Instant, at time.Time) {
-	if slot > 0 && at.After(s.o.Now().Add(s.o.Visibility)) && at.After(slot.Time().Add(ring.Settled)) && at.After(slots[slot]) {
+	if slot > 0 && at.After(s.o.Now().Add(s.o.Visibility)) && at.After(slot.Time().Add(ring.PutBackAfter)) && at.After(slots[slot]) {
 		slots[slot] = at
 	}
 }
@@ -547,7 +547,7 @@ func (s *Store) Returned(ctx context.Context, list []ring.Message) {
 	now := s.o.Now()
 	slots := map[core.Instant]time.Time{}
 	for i := range list {
-		if m := &list[i]; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.Settled).Before(now) {
+		if m := &list[i]; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) {
 			slots[m.Slot] = now
 		}
 	}

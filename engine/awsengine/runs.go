@@ -48,13 +48,13 @@ func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]cor
 	for i := range left {
 		unread = append(unread, runs[i])
 	}
-	cut, err := s.readRest(ctx, list, rest)
+	partial, err := s.readRest(ctx, list, rest)
 	if err != nil {
 		return nil, nil, err
 	}
 	found := make(map[core.RunID]core.Run, len(list))
 	for i := range list {
-		if cut[i] {
+		if partial[i] {
 			unread = append(unread, list[i].ID)
 		} else {
 			found[list[i].ID] = list[i]
@@ -63,9 +63,9 @@ func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]cor
 	return found, unread, nil
 }
 
-// readRest adds what is long to the runs of these indices; cut are those of
+// readRest adds what is long to the runs of these indices; partial are those of
 // which it could not be read.
-func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (cut map[int]bool, err error) {
+func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (partial map[int]bool, err error) {
 	if len(rest) == 0 {
 		return nil, nil
 	}
@@ -85,11 +85,11 @@ func (s *Store) readRest(ctx context.Context, list []core.Run, rest []int) (cut 
 		}
 		return nil
 	})
-	cut = make(map[int]bool, len(left))
+	partial = make(map[int]bool, len(left))
 	for k := range left {
-		cut[rest[k]] = true
+		partial[rest[k]] = true
 	}
-	return cut, err
+	return partial, err
 }
 
 // Create implements the ports: one statement each, and a transaction where
@@ -436,7 +436,7 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 func isLong(c *finish.Close) bool { return len(c.Message)+len(c.Data) > inline }
 
 // goesOn reports whether something comes of a run after its end. What is owed
-// is the next attempt, so that where it is settled the chain goes on.
+// is the next attempt, so that where it is cleared the chain goes on.
 func goesOn(c *finish.Close) bool { return len(c.Owes) > 0 || c.Then != 0 }
 
 // runWaves yields the indices, each wave with no run twice.
@@ -553,8 +553,8 @@ func (s *Store) see(ctx context.Context, c *finish.Close) {
 	}
 }
 
-// Settle implements finish.Store.
-func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+// ClearOwed implements finish.Store.
+func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
 	list := make([]statement, len(runs))
 	for i, id := range runs {
 		w := s.edit(id)
@@ -615,8 +615,8 @@ func (s *Store) between(lo, hi core.RunID) *dynamodb.QueryInput {
 
 // whole adds what is long, and fails where it cannot be read.
 func (s *Store) whole(ctx context.Context, list []core.Run, rest []int) ([]core.Run, error) {
-	cut, err := s.readRest(ctx, list, rest)
-	if err == nil && len(cut) > 0 {
+	partial, err := s.readRest(ctx, list, rest)
+	if err == nil && len(partial) > 0 {
 		err = core.ErrThrottled
 	}
 	if err != nil {

@@ -110,7 +110,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 		for range 20 {
 			check(d.IntN(journals))
 		}
-		s.Settle(t.Context(), owing)
+		s.ClearOwed(t.Context(), owing)
 	}
 	close(ended)
 	sweeper.Wait()

@@ -41,8 +41,8 @@ func (t *tx) moreInQueue(q pull.Queue, n int) {
 	t.pulled[q] += n
 }
 
-// settlePulled takes over what a transaction did to queues, once it is committed.
-func (s *Store) settlePulled(more map[pull.Queue]int) {
+// commitPulled takes over what a transaction did to queues, once it is committed.
+func (s *Store) commitPulled(more map[pull.Queue]int) {
 	for q, n := range more {
 		if was, known := s.pulled[q]; known && was+n > 0 {
 			s.pulled[q] = was + n

@@ -505,8 +505,8 @@ AND (?14 IS NULL OR app = ?14)`, closes, answers, func(st *sqlite.Stmt, c *finis
 	})
 }
 
-// Settle implements finish.Store.
-func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+// ClearOwed implements finish.Store.
+func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
 	return batch(ctx, s, false, runs, func(tx *tx, runs []core.RunID, answers []error) error {
 		return eachRow(tx, "UPDATE runs SET owes = NULL WHERE key = ? AND state > 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
 			st.BindInt64(1, key(*id))
@@ -605,7 +605,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 // recentScan is how many rows RecentRuns looks at for one app before it answers.
 const recentScan = 20000
 
-// RecentRuns implements ask.Store. It never cuts a millisecond in two, so
+// RecentRuns implements ask.Store. It never splits a millisecond, so
 // the answer may be longer than limit, and may be shorter where an app has few
 // of many runs; next is 0 when nothing older is stored.
 func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (list []core.Run, next int64, err error) {

@@ -297,7 +297,7 @@ func (s *Store) transact(c *sqlite.Conn, ops []*op) (err error) {
 		return commitError{err}
 	}
 	s.recent.apply(t.rows, t.closed)
-	s.settlePulled(t.pulled)
+	s.commitPulled(t.pulled)
 	for _, f := range t.after {
 		f()
 	}

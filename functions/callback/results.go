@@ -202,7 +202,7 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	return end
 }
 
-// maxText bounds what a function returned, in bytes; finish cuts it to what a
+// maxText bounds what a function returned, in bytes; finish truncates it to what a
 // run keeps.
 const maxText = 64 << 10
 

@@ -180,14 +180,14 @@ func wait(ctx context.Context, until core.Instant) error {
 	}
 }
 
-// warmup is how long a rate runs before it is measured, settle how long its
+// warmup is how long a rate runs before it is measured, drain how long its
 // last fires have to arrive, patience how long more of what is late is waited
 // for: what has not come then is lost.
-const warmup, settle, patience = 8, 5, 120
+const warmup, drain, patience = 8, 5, 120
 
 // arrived waits until all that was due has arrived, or patience ends.
 func (r *rig) arrived(ctx context.Context, from, to core.Instant, parts int, demanded int64) (rep Report, err error) {
-	for last := to + settle; last <= to+settle+patience; last += 5 {
+	for last := to + drain; last <= to+drain+patience; last += 5 {
 		if err := wait(ctx, last); err != nil {
 			return rep, err
 		}

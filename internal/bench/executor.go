@@ -46,7 +46,7 @@ type Tail struct {
 // in ends.
 func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var mu sync.Mutex
-	late := map[core.Instant][]int32{} // microseconds, cut at half an hour
+	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
 	seen := map[int64]bool{}
 	twice := map[core.Instant]int64{}
 	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, Hang: o.Hang, Received: func(r *wire.Run, at time.Time) {

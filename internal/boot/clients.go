@@ -20,7 +20,7 @@ import (
 // Clients are how the functions talk to AWS. The zero value of a field is its default.
 type Clients struct {
 	// Kept is how many connections to one host stay open while they are idle: more
-	// than a store has requests under way, or each herd pays for new ones.
+	// than a store has requests under way, or each burst pays for new ones.
 	Kept int // 128
 	// KeptFor bounds how long they do. It counts while a function is frozen, too.
 	KeptFor time.Duration // 60 s

@@ -20,7 +20,7 @@ type parameters interface {
 }
 
 // SecretOptions bound how a secret is waited for. The zero value of a field means
-// its default. An account answers 40 reads a second, and a herd of cold starts
+// its default. An account answers 40 reads a second, and a burst of cold starts
 // asks all at once: hundreds of them are through within these.
 type SecretOptions struct {
 	Attempt    time.Duration // of one question: 3 s

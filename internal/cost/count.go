@@ -164,13 +164,13 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 				if !counts {
 					continue
 				}
-				out := plan.Pack(fires, ring.MaxFires, o.Cut.Of)
+				out := plan.Pack(fires, ring.MaxFires, o.LeadTime.Of)
 				c.Fires += len(fires)
 				c.Advances += len(page)
 				c.Messages += len(out)
 				c.Sends += (len(out) + sendBatch - 1) / sendBatch
 				for k, m := range out {
-					sent := now.Add(o.Cut.Phase() + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
+					sent := now.Add(o.LeadTime.Phase() + way + time.Duration(len(page))*wayJob*time.Duration(k)/time.Duration(len(out)))
 					slots[m.Message.Slot]++
 					ends[m.Message.Slot] += len(m.Message.Fires)
 					slot := m.Message.Slot.Time()
@@ -264,7 +264,7 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.Cut.Lonely})
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.LeadTime.Lonely})
 			continue
 		}
 		if n := estimate(sch, begin, week); n >= oftenIs {

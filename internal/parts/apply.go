@@ -30,21 +30,21 @@ type Options struct {
 	Say  func(done, of int, what string) // how many jobs are checked, stored, deleted
 }
 
-// Cut is an Apply that ended before its end: so many jobs of the file were stored for
+// Interrupted is an Apply that ended before its end: so many jobs of the file were stored for
 // certain, and then so many of those to be deleted. To apply the same again goes on,
 // for what is as wanted is left alone.
-type Cut struct {
+type Interrupted struct {
 	Err                  error
 	Stored, Jobs         int
 	Deleted, ToBeDeleted int
 }
 
-func (c *Cut) Error() string { return c.Err.Error() }
-func (c *Cut) Unwrap() error { return c.Err }
+func (c *Interrupted) Error() string { return c.Err.Error() }
+func (c *Interrupted) Unwrap() error { return c.Err }
 
 // Apply makes it so that jobs and apps are as a document says: all parts are checked
 // before the first is stored, so what is wrong anywhere in the file changes nothing.
-// Its error may be a *Cut.
+// Its error may be a *Interrupted.
 func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Options) (api.ApplyResult, error) {
 	a := &applying{ctx: ctx, cl: cl, o: o, set: doc.Set, at: map[string]int{}}
 	for i, app := range doc.Apps {
@@ -93,7 +93,7 @@ func (a *applying) do() error {
 // span is some of the jobs, from, up to and without to.
 type span struct{ from, to int }
 
-// parts cuts the jobs into spans that a request takes.
+// parts splits the jobs into spans that a request takes.
 func (a *applying) parts() []span {
 	var list []span
 	s, size := span{}, 0
@@ -230,12 +230,12 @@ func (a *applying) refused() bool {
 func (a *applying) store(parts []span) error {
 	for apps := range slices.Chunk(a.allApps(), partApps) {
 		if err := a.ask(false, apps, span{}, false); err != nil {
-			return &Cut{Err: err, Jobs: len(a.jobs)}
+			return &Interrupted{Err: err, Jobs: len(a.jobs)}
 		}
 	}
 	for _, s := range parts {
 		if err := a.ask(false, nil, s, false); err != nil {
-			return &Cut{Err: err, Stored: s.from, Jobs: len(a.jobs)}
+			return &Interrupted{Err: err, Stored: s.from, Jobs: len(a.jobs)}
 		}
 		a.o.Say(s.to, len(a.jobs), "stored")
 	}
@@ -245,7 +245,7 @@ func (a *applying) store(parts []span) error {
 	gone := a.res.Jobs[len(a.jobs):]
 	for i := range gone {
 		if err := a.remove(&gone[i]); err != nil {
-			return &Cut{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
+			return &Interrupted{Err: err, Stored: len(a.jobs), Jobs: len(a.jobs), Deleted: i, ToBeDeleted: len(gone)}
 		}
 		a.o.Say(i+1, len(gone), "deleted")
 	}

@@ -21,7 +21,7 @@ const Fires, Slow, Checks, Results, Dead = "fires", "slow", "checks", "results",
 
 // What parts of the code do.
 var (
-	// finish closes runs and settles what their ends owe.
+	// finish closes runs and does what their ends owe.
 	finishing = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},

@@ -195,7 +195,7 @@ func (p Policy) allowed(c call) string {
 	return strings.Join(parts, ", ")
 }
 
-// appendList words a list, cut short so that an error stays one line.
+// appendList words a list, truncated so that an error stays one line.
 func appendList(parts []string, list []netip.Prefix) []string {
 	const most = 8
 	for i, prefix := range list {

@@ -18,7 +18,7 @@ import (
 var ErrNotConfigured = errors.New("no Region of AWS is configured")
 
 // kept is how many connections to one host stay open while they are idle: all
-// functions are at one, and a herd of sends pays for no new ones.
+// functions are at one, and a burst of sends pays for no new ones.
 const kept = 128
 
 // Environment makes both on what the SDK finds in the environment and in the

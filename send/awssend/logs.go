@@ -27,8 +27,8 @@ const (
 	maxLogPages = 20
 	maxLogLines = 10_000
 	maxLogBytes = 1 << 20
-	// settled is how long after its end a run's log counts as whole.
-	settled = 30 * time.Second
+	// wholeAfter is how long after its end a run's log counts as whole.
+	wholeAfter = 30 * time.Second
 )
 
 // logGroup is where a function writes unless it was told otherwise.
@@ -65,7 +65,7 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	if err != nil {
 		return "", from, false, logError(group, known, run, request, err)
 	}
-	over := whole || !run.State.Open() && time.Since(run.EndedAt) > settled
+	over := whole || !run.State.Open() && time.Since(run.EndedAt) > wholeAfter
 	if len(lines) == 0 && over {
 		return "", from, true, core.Errorf(core.CodeNotFound, "there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
 	}

@@ -27,7 +27,7 @@ const (
 	maxFor     = 2 * time.Hour
 	maxApply   = 20_000
 	maxDollars = 50
-	// around is what deploying, settling and judging may take besides.
+	// around is what deploying, waiting and judging may take besides.
 	around = 45 * time.Minute
 	// removing is what a removal may take, also after an interrupt.
 	removing = 20 * time.Minute

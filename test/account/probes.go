@@ -30,7 +30,7 @@ const (
 	wakeMost   = 2 * time.Minute  // from one pass of the tick to the next
 	onTime     = 2 * time.Second  // 99 in a hundred fires, while nothing is wrong
 	dearer     = 1.3              // measured to foreseen
-	herd       = 100              // functions that start at once, where four times as many may
+	burst      = 100              // functions that start at once, where four times as many may
 	hops       = 20               // retries through the ring; Lambda stops loops after 16
 	delays     = 100              // messages
 	lags       = 40               // items
@@ -44,7 +44,7 @@ func (p *proof) examine(ctx context.Context, from, to time.Time) {
 	p.probeDelays(ctx)
 	p.probeIndex(ctx)
 	p.probeApply(ctx)
-	p.probeHerd(ctx)
+	p.probeBurst(ctx)
 	p.probeHops(ctx)
 	p.probeChain(ctx)
 	if _, ok := p.place.(*emulator); ok {
@@ -207,9 +207,9 @@ func (p *proof) probeApply(ctx context.Context) {
 	p.report.says(what, true, "in %s, with %.0f conflicts of transactions", time.Since(began).Round(time.Second), conflicts)
 }
 
-// probeHerd asks as many functions as there may be at once, all of them new.
-func (p *proof) probeHerd(ctx context.Context) {
-	n, err := p.herd(ctx)
+// probeBurst asks as many functions as there may be at once, all of them new.
+func (p *proof) probeBurst(ctx context.Context) {
+	n, err := p.burst(ctx)
 	what := fmt.Sprintf("%d functions that start at once all answer", n)
 	if err != nil {
 		p.report.fails(what, err)
@@ -232,16 +232,16 @@ func (p *proof) probeHerd(ctx context.Context) {
 	p.report.says(what, failed == 0, "%d failed, the last answered after %s%s", failed, took, told(errors.Join(errs...)))
 }
 
-// herd makes all functions of the API new; it answers how many may start at once:
+// burst makes all functions of the API new; it answers how many may start at once:
 // of an account that is new not many.
-func (p *proof) herd(ctx context.Context) (n int, err error) {
+func (p *proof) burst(ctx context.Context) (n int, err error) {
 	n = 8 // processes of this machine
 	if _, ok := p.place.(*emulator); !ok {
 		s, err := p.lambda.GetAccountSettings(ctx, &lambda.GetAccountSettingsInput{})
 		if err != nil {
-			return herd, fmt.Errorf("how many functions the account may run: %w", err)
+			return burst, fmt.Errorf("how many functions the account may run: %w", err)
 		}
-		n = max(2, min(herd, int(s.AccountLimit.ConcurrentExecutions)/4))
+		n = max(2, min(burst, int(s.AccountLimit.ConcurrentExecutions)/4))
 	}
 	fn := p.outputs["ApiFunction"]
 	c, err := p.lambda.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &fn})

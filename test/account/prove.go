@@ -27,9 +27,9 @@ const (
 	dueIndex = "due"
 	// wakes is how long the first fires may take: the schedule begins within two minutes.
 	wakes = 5 * time.Minute
-	// settles is how long after the last fire ends may come.
-	settles = 4 * time.Minute
-	kills   = 6
+	// endsWithin is how long after the last fire ends may come.
+	endsWithin = 4 * time.Minute
+	kills      = 6
 	// apart is how long it is left alone between two kills.
 	apart = 15 * time.Second
 	// shutFor is how long the tables refuse.
@@ -191,8 +191,8 @@ func (p *proof) run(ctx context.Context) error {
 		return err
 	}
 	wait(ctx, time.Until(to))
-	p.logf("fires from %s to %s are looked at, once they have settled", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
-	wait(ctx, settles)
+	p.logf("fires from %s to %s are looked at, once they have ended", from.UTC().Format(time.TimeOnly), to.UTC().Format(time.TimeOnly))
+	wait(ctx, endsWithin)
 	if err := p.judge(ctx, from, to); err != nil {
 		return err
 	}

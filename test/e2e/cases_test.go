@@ -23,9 +23,9 @@ const (
 	// woken is how long a stack may take until its schedule first wakes the tick
 	// and that has planned: the schedule begins within its first two minutes.
 	woken = 3 * time.Minute
-	// settles is how long the last fires may be under way. The emulator's queues
+	// endsWithin is how long the last fires may be under way. The emulator's queues
 	// are up to a second late by themselves.
-	settles = 30 * time.Second
+	endsWithin = 30 * time.Second
 )
 
 // seconds counts the runs of a job that fires each second, by their second.
@@ -97,10 +97,10 @@ func (c *seconds) in(from, to time.Time) (none, many int) {
 
 // hold looks whether each second of [from, to), which has passed, came once and
 // was called back, and pauses the job.
-func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, settles time.Duration) {
+func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, endsWithin time.Duration) {
 	t.Helper()
 	count := int(to.Sub(from) / time.Second)
-	if err := rig.Eventually(settles, func() error {
+	if err := rig.Eventually(endsWithin, func() error {
 		if none, _ := c.in(from, to); none > 0 {
 			return fmt.Errorf("%d of %d instants reached no executor", none, count)
 		}
@@ -110,7 +110,7 @@ func (c *seconds) hold(t *testing.T, s *stack, app string, from, to time.Time, s
 	}
 	s.OK(t, "", "pause", app+"/each", "--reason", "proof is over")
 	// Before an audit of what the queue may still hold.
-	if err := rig.Eventually(settles, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
+	if err := rig.Eventually(endsWithin, func() error { return s.succeeded(t, app+"/each", from, to) }); err != nil {
 		t.Error(err)
 	}
 	if _, many := c.in(from, to); many > 0 {
@@ -131,7 +131,7 @@ func (s *stack) eachSecond(t *testing.T) {
 	c, from := s.fires(t, app)
 	to := from.Add(proof)
 	wait(t, time.Until(to))
-	c.hold(t, s, app, from, to, settles)
+	c.hold(t, s, app, from, to, endsWithin)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for run, n := range c.sent {
@@ -168,8 +168,8 @@ func (s *stack) byHand(t *testing.T) {
 		return nil
 	}, nil)
 	s.OK(t, "", "create", app+"/job", "--handler", "work")
-	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", settles)
-	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", settles); !strings.Contains(r.Message, `params "bad"`) {
+	s.WaitState(t, s.Trigger(t, app+"/job"), "succeeded", endsWithin)
+	if r := s.WaitState(t, s.Trigger(t, app+"/job", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message, `params "bad"`) {
 		t.Errorf("the failure says %q", r.Message)
 	}
 }
@@ -191,11 +191,11 @@ func (s *stack) call(t *testing.T) {
 	app := s.app(t, "calls", fmt.Sprintf(`, executors: ["call:%s"]`, srv.URL))
 	s.OK(t, "", "create", app+"/now", "--call", srv.URL+"/now", "--params", "it")
 	s.OK(t, "", "create", app+"/later", "--call", srv.URL+"/later")
-	if r := s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", settles); r.Message != "did it" {
+	if r := s.WaitState(t, s.Trigger(t, app+"/now"), "succeeded", endsWithin); r.Message != "did it" {
 		t.Errorf("the answer is %q", r.Message)
 	}
 	id := s.Trigger(t, app+"/later")
-	limit := time.NewTimer(settles)
+	limit := time.NewTimer(endsWithin)
 	defer limit.Stop()
 	select {
 	case url := <-reports:
@@ -216,7 +216,7 @@ func (s *stack) call(t *testing.T) {
 	case <-limit.C:
 		t.Fatal("the endpoint was not called")
 	}
-	if r := s.WaitState(t, id, "failed", settles); r.Message != "no paper" {
+	if r := s.WaitState(t, id, "failed", endsWithin); r.Message != "no paper" {
 		t.Errorf("the report says %q", r.Message)
 	}
 }

@@ -155,7 +155,7 @@ func (s *stack) executes(t *testing.T, app, handler string, h executor.Handler, 
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
 		if err := e.Stop(ctx); err != nil {
 			t.Errorf("executor of %s: %v", app, err)

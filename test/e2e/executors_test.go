@@ -59,7 +59,7 @@ func (s *stack) function(t *testing.T, name, source, pkg string, env map[string]
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
 		if err := remove(ctx); err != nil {
 			t.Error(err)
@@ -75,10 +75,10 @@ func (s *stack) lambdaSDK(t *testing.T) {
 	s.function(t, sdkFunction, filepath.Join("..", ".."), "./executor/examples/lambda", map[string]string{"TICKRING_APP": app})
 	s.OK(t, "", "create", app+"/hello", "--handler", "hello")
 	s.OK(t, "", "create", app+"/nobody", "--handler", "nobody")
-	if r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", settles); r.Address != "lambda:"+sdkFunction {
+	if r := s.WaitState(t, s.Trigger(t, app+"/hello", "--params", "world"), "succeeded", endsWithin); r.Address != "lambda:"+sdkFunction {
 		t.Errorf("it ran at %s", r.Address)
 	}
-	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", settles); !strings.Contains(r.Message, "nobody") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/nobody"), "failed", endsWithin); !strings.Contains(r.Message, "nobody") {
 		t.Errorf("the failure says %q", r.Message)
 	}
 }
@@ -104,11 +104,11 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	}
 	s.OK(t, "", "create", app+"/pay", "--handler", "pay")
 
-	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", settles); r.Reason != "handler" || !strings.Contains(r.Message, "no such account") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", endsWithin); r.Reason != "handler" || !strings.Contains(r.Message, "no such account") {
 		t.Errorf("the failure is %s: %q", r.Reason, r.Message)
 	}
 	id := s.Trigger(t, app+"/pay", "--params", "good")
-	limit := time.NewTimer(settles)
+	limit := time.NewTimer(endsWithin)
 	defer limit.Stop()
 	select {
 	case event := <-events:
@@ -121,7 +121,7 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	case <-limit.C:
 		t.Fatal("the function was not invoked")
 	}
-	if r := s.WaitState(t, id, "succeeded", settles); r.Message != `{"paid":3}` {
+	if r := s.WaitState(t, id, "succeeded", endsWithin); r.Message != `{"paid":3}` {
 		t.Errorf("the function returned %q", r.Message)
 	}
 }
@@ -153,7 +153,7 @@ func (s *stack) queue(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), settles)
+		ctx, cancel := context.WithTimeout(context.Background(), endsWithin)
 		defer cancel()
 		if _, err := cl.DeleteQueue(ctx, &sqs.DeleteQueueInput{QueueUrl: made.QueueUrl}); err != nil {
 			t.Error(err)
@@ -183,13 +183,13 @@ func (s *stack) queue(t *testing.T) {
 			t.Errorf("the executor that pulls: %v", err)
 		}
 	})
-	if r := s.WaitState(t, first, "succeeded", settles); r.Address != "queue:"+queueName {
+	if r := s.WaitState(t, first, "succeeded", endsWithin); r.Address != "queue:"+queueName {
 		t.Errorf("it ran at %s", r.Address)
 	}
 	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "at work on 3") {
 		t.Errorf("its log is %q", log)
 	}
-	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", settles); !strings.Contains(r.Message, "no such report") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message, "no such report") {
 		t.Errorf("the failure says %q", r.Message)
 	}
 }

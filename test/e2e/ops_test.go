@@ -43,7 +43,7 @@ func (s *stack) redrive(t *testing.T) {
 	if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue, MessageBody: aws.String(body)}); err != nil {
 		t.Fatal(err)
 	}
-	if err := rig.Eventually(settles, func() error {
+	if err := rig.Eventually(endsWithin, func() error {
 		out := s.OK(t, "", "redrive", "--dry-run")
 		if !strings.Contains(out, "try 1048577 is out of range") || !strings.Contains(out, app+"/yearly") {
 			return fmt.Errorf("the dead letters are %q", out)
@@ -69,7 +69,7 @@ func (s *stack) redrive(t *testing.T) {
 	if out := s.OK(t, "", "redrive"); !regexp.MustCompile(app + "/yearly .* sent again\n").MatchString(out) {
 		t.Errorf("redrive says %q", out)
 	}
-	if r := s.WaitState(t, fmt.Sprint(id), "succeeded", settles); r.Cause != "schedule" {
+	if r := s.WaitState(t, fmt.Sprint(id), "succeeded", endsWithin); r.Cause != "schedule" {
 		t.Errorf("%+v", r)
 	}
 	if out := s.OK(t, "", "redrive", "--dry-run"); strings.Contains(out, app) {
@@ -93,7 +93,7 @@ var unshown = []string{
 func (s *stack) doctor(t *testing.T) {
 	// For how long messages have been due it knows only once it has seen none due,
 	// and fires of jobs that were paused still come due each second.
-	if err := rig.Eventually(settles, func() error { return s.examined(t) }); err != nil {
+	if err := rig.Eventually(endsWithin, func() error { return s.examined(t) }); err != nil {
 		t.Error(err)
 	}
 }

@@ -193,7 +193,7 @@ func (s *stack) deploy(t *testing.T, code map[string][]byte) (hashes map[string]
 func (s *stack) active(t *testing.T, fn string) {
 	t.Helper()
 	cl := lambda.NewFromConfig(s.sdk)
-	if err := rig.Eventually(settles, func() error {
+	if err := rig.Eventually(endsWithin, func() error {
 		out, err := cl.GetFunctionConfiguration(t.Context(), &lambda.GetFunctionConfigurationInput{FunctionName: &fn})
 		if err != nil {
 			return err

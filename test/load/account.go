@@ -71,8 +71,8 @@ func cancel(w http.ResponseWriter, c *types.TransactionCanceledException) {
 		"Message": c.Message, "CancellationReasons": c.CancellationReasons}))
 }
 
-// cut ends a connection without an answer.
-func cut() { panic(http.ErrAbortHandler) }
+// hangUp ends a connection without an answer.
+func hangUp() { panic(http.ErrAbortHandler) }
 
 type document = map[string]json.RawMessage
 

@@ -151,12 +151,12 @@ func TestAccountRefuses(t *testing.T) {
 
 // What is throttled, or whose connection ends, is an error to the SDK of the kind that
 // it is in an account.
-func TestAccountThrottlesAndCuts(t *testing.T) {
+func TestAccountThrottlesAndDrops(t *testing.T) {
 	for _, c := range []struct {
 		has       fakeaws.Account
 		throttled bool
 		done      int
-	}{{fakeaws.Account{Throttled: 1}, true, 0}, {fakeaws.Account{Cut: 1}, false, 0}, {fakeaws.Account{Lost: 1}, false, 1}} {
+	}{{fakeaws.Account{Throttled: 1}, true, 0}, {fakeaws.Account{Dropped: 1}, false, 0}, {fakeaws.Account{Lost: 1}, false, 1}} {
 		done := 0
 		db, queues := through(t, c.has, &done).Clients()
 		once, name := aws.NopRetryer{}, "a"

@@ -93,7 +93,7 @@ func forward(to string, a *account, before func(op string, body []byte) []byte, 
 			cancel(w, canceled)
 			return
 		default:
-			cut()
+			hangUp()
 		}
 		if b != nil && f.Part != nil {
 			body = b.without(f.Part)
@@ -121,7 +121,7 @@ func forward(to string, a *account, before func(op string, body []byte) []byte, 
 		}
 		after(op, body, answered)
 		if !pause(r.Context(), f.Late) || f.After != nil {
-			cut()
+			hangUp()
 		}
 		maps.Copy(w.Header(), res.Header)
 		if b != nil && f.Part != nil && res.StatusCode == http.StatusOK {

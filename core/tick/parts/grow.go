@@ -19,9 +19,9 @@ type Rates struct {
 	BusyAfter time.Duration // 10 s
 	// ShrinkAfter is for how long none was needed before there are half as many.
 	ShrinkAfter time.Duration // 24 h
-	// SettleFor is how long a partition that is no longer in use is read all the
+	// StableFor is how long a partition that is no longer in use is read all the
 	// same: whoever read before that it was in use may put a job there until then.
-	SettleFor time.Duration // 1 h
+	StableFor time.Duration // 1 h
 }
 
 // Defaults fills in what is not set.
@@ -31,7 +31,7 @@ func (r Rates) Defaults() Rates {
 	r.GrowAfter = cmp.Or(r.GrowAfter, 30*time.Second)
 	r.BusyAfter = cmp.Or(r.BusyAfter, 10*time.Second)
 	r.ShrinkAfter = cmp.Or(r.ShrinkAfter, 24*time.Hour)
-	r.SettleFor = cmp.Or(r.SettleFor, time.Hour)
+	r.StableFor = cmp.Or(r.StableFor, time.Hour)
 	return r
 }
 
@@ -87,6 +87,6 @@ func (r Rates) Next(g core.Global, loads map[int]*Load, now time.Time) core.Glob
 	return g
 }
 
-// Settled reports that the number of partitions did not change of late, so that
+// Stable reports that the number of partitions did not change of late, so that
 // nobody puts a job where it belonged before.
-func (r Rates) Settled(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.SettleFor }
+func (r Rates) Stable(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.StableFor }

@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		name string
 		run  func(t *testing.T, h Harness)
 	}{
-		{"Shared", shared}, {"Failure", failure}, {"Long", long}, {"CutOff", cutOff}, {"KilledBefore", killedBefore}, {"KilledAtWork", killedAtWork}, {"Stop", stop},
+		{"Shared", shared}, {"Failure", failure}, {"Long", long}, {"Disconnected", disconnectedConsumer}, {"KilledBefore", killedBefore}, {"KilledAtWork", killedAtWork}, {"Stop", stop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -53,17 +53,17 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 	}
 }
 
-var errCut = errors.New("the line is cut")
+var errDisconnected = errors.New("disconnected")
 
-// line is a connection that can be cut.
+// line is a connection that can be disconnected.
 type line struct {
-	cut  atomic.Bool
-	next http.RoundTripper
+	disconnected atomic.Bool
+	next         http.RoundTripper
 }
 
 func (l *line) RoundTrip(r *http.Request) (*http.Response, error) {
-	if l.cut.Load() {
-		return nil, errCut
+	if l.disconnected.Load() {
+		return nil, errDisconnected
 	}
 	return l.next.RoundTrip(r)
 }
@@ -193,9 +193,9 @@ func long(t *testing.T, h Harness) {
 	}
 }
 
-// A consumer that is cut off loses its run to another once the visibility ends,
+// A consumer that is disconnected loses its run to another once the visibility ends,
 // ends its handler before that, and reports nothing.
-func cutOff(t *testing.T, h Harness) {
+func disconnectedConsumer(t *testing.T, h Harness) {
 	began, ended := make(chan struct{}), make(chan time.Time, 1)
 	one, two := executor.NewMux(), executor.NewMux()
 	one.Register("crash", func(ctx context.Context, r *executor.Run) error {
@@ -217,7 +217,7 @@ func cutOff(t *testing.T, h Harness) {
 	first := h.start(t, one, -1)
 	run := h.Send(t, "crash", "")
 	<-began
-	first.cut.Store(true)
+	first.disconnected.Store(true)
 	h.start(t, two, 0)
 	if got := h.Await(t, run, "succeeded"); !strings.HasPrefix(got, "by two, again true") {
 		t.Errorf("%q", got)

@@ -72,7 +72,7 @@ var Cases = []Case{
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Lanes", lanes}, {"Healths", healths}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},
-	{"CloseRuns", closeRuns}, {"SettleAndLate", settleAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
+	{"CloseRuns", closeRuns}, {"ClearOwedAndLate", clearOwedAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
 	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
 	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},

@@ -68,7 +68,7 @@ func keeping(t *testing.T, h Harness) {
 	owed := []core.Owed{{Run: number(4), Kind: core.CauseRetry, Slot: at(9)}}
 	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, Message: long, EndedAt: p.now, Owes: owed, Then: number(4)}}))
 	second := put(t, p.Engine, number(4), func(r *core.Run) { r.First, r.Attempt = first.ID, 2 })
-	allNil(t, p.Finish.Settle(ctx, []core.RunID{first.ID}))
+	allNil(t, p.Finish.ClearOwed(ctx, []core.RunID{first.ID}))
 	first = mustRun(t, p.Engine, first.ID)
 	given := put(t, p.Engine, number(5), unowned)
 

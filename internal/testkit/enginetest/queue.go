@@ -416,7 +416,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: slot}}
 	})
 	stay("it owes", first, owing)
-	allNil(t, e.Finish.Settle(ctx, []core.RunID{owing}))
+	allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{owing}))
 	gone("nothing is owed any more", first, owing)
 
 	// Attempts before an open one.
@@ -491,7 +491,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	stone(true, "a message waits")
 	allNil(t, e.Queue.Ack(ctx, got))
 	stone(true, "a retry is owed")
-	allNil(t, e.Finish.Settle(ctx, []core.RunID{id}))
+	allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{id}))
 	stone(false, "nothing asks for it")
 
 	// A journal of an open run.
@@ -614,7 +614,7 @@ func sweepJournals(t *testing.T, h Harness) {
 		owed := core.Owed{Run: core.NumberedRun(1, uint32(n)), Kind: core.CauseRetry, Slot: at(9)}
 		end(a.Run, owed)
 		there(name, true, "a retry is owed")
-		allNil(t, e.Finish.Settle(ctx, []core.RunID{a.Run}))
+		allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{a.Run}))
 		there(name, false, "all is closed, and nothing owed")
 	}
 
@@ -751,7 +751,7 @@ func empty(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	for _, errs := range [][]error{
 		e.Dispatch.Create(ctx, nil), e.Dispatch.TakeOver(ctx, nil), e.Dispatch.GiveBack(ctx, nil), e.Dispatch.SkipUnsent(ctx, nil),
-		e.Finish.CloseRuns(ctx, nil), e.Finish.Settle(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil), e.Tick.PutSkips(ctx, nil),
+		e.Finish.CloseRuns(ctx, nil), e.Finish.ClearOwed(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil), e.Tick.PutSkips(ctx, nil),
 		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil), e.Queue.Release(ctx, nil, base),
 	} {
 		if len(errs) != 0 {

@@ -376,7 +376,7 @@ func closeRuns(t *testing.T, h Harness) {
 	allNil(t, e.Finish.CloseRuns(ctx, closes))
 }
 
-func settleAndLate(t *testing.T, h Harness) {
+func clearOwedAndLate(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(4)
 	owes := []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(9)}}
@@ -385,7 +385,7 @@ func settleAndLate(t *testing.T, h Harness) {
 		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
 	})
 	done := put(t, e, id[2], closed)
-	answers(t, e.Finish.Settle(ctx, []core.RunID{open.ID, lost.ID, done.ID, id[3]}), "refused", "ok", "ok", "refused")
+	answers(t, e.Finish.ClearOwed(ctx, []core.RunID{open.ID, lost.ID, done.ID, id[3]}), "refused", "ok", "ok", "refused")
 	lost.Owes = nil
 	for _, r := range []core.Run{open, lost, done} {
 		sameRun(t, e, r)

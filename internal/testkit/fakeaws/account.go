@@ -21,10 +21,10 @@ type Account struct {
 	// (DynamoDB developer guide, "Error handling with DynamoDB"; SQS API reference,
 	// error RequestThrottled.)
 	Throttled float64
-	// Cut is a connection that ends before a request arrives; Lost one that ends when
+	// Dropped is a connection that ends before a request arrives; Lost one that ends when
 	// it was done: whoever asked cannot tell them apart. (AWS SDKs and tools reference
 	// guide, "Retry behavior": transient errors.)
-	Cut, Lost float64
+	Dropped, Lost float64
 	// Refused batches are answered 200 with entries that were refused: two of five, of
 	// which nothing happened. (API references: UnprocessedKeys of BatchGetItem,
 	// UnprocessedItems of BatchWriteItem, the Error ThrottlingError of a statement of
@@ -71,8 +71,8 @@ type Account struct {
 	Capacity float64
 }
 
-// errCut is the answer to a request whose connection ended.
-var errCut = errors.New("connection reset by peer")
+// errReset is the answer to a request whose connection ended.
+var errReset = errors.New("connection reset by peer")
 
 // Fault draws what becomes of one request.
 func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
@@ -90,12 +90,12 @@ func (a *Account) Fault(c Call, r *rand.Rand) (f Fault) {
 		}
 	}
 	switch {
-	case is(a.Cut):
-		f.Before = errCut
+	case is(a.Dropped):
+		f.Before = errReset
 	case is(a.Throttled):
 		f.Before = Throttled()
 	case is(a.Lost):
-		f.After = errCut
+		f.After = errReset
 	}
 	some := func(share float64) func(int) bool {
 		draws := rand.New(rand.NewPCG(r.Uint64(), r.Uint64()))

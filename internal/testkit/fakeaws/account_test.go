@@ -80,12 +80,12 @@ func (x *account) receive() []sqstypes.Message {
 	return out.Messages
 }
 
-func TestThrottledCutAndLost(t *testing.T) {
+func TestThrottledDroppedAndLost(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		a    fakeaws.Account
 		done bool
-	}{{"throttled", fakeaws.Account{Throttled: 1}, false}, {"cut", fakeaws.Account{Cut: 1}, false}, {"lost", fakeaws.Account{Lost: 1}, true}} {
+	}{{"throttled", fakeaws.Account{Throttled: 1}, false}, {"cut", fakeaws.Account{Dropped: 1}, false}, {"lost", fakeaws.Account{Lost: 1}, true}} {
 		with(t, c.a, func(x *account) {
 			if err := x.put("a", 1); err == nil {
 				t.Errorf("%s: answered well", c.name)

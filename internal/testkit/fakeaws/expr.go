@@ -56,7 +56,7 @@ func (e *unknown) Error() string { return e.text }
 
 func strange(format string, args ...any) error { return &unknown{fmt.Sprintf(format, args...)} }
 
-// lex cuts a text into tokens.
+// lex splits a text into tokens.
 func lex(text string) ([]string, error) {
 	var list []string
 	for i := 0; i < len(text); {

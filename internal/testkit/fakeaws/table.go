@@ -236,8 +236,8 @@ func (x *index) serves(f *Fault, t *table, was, is item) bool {
 	return (!had || f.served(&x.room, oldHash, true)) && (!has || f.served(&x.room, newHash, true))
 }
 
-// settle applies what has arrived.
-func (x *index) settle(now time.Time) {
+// catchUp applies what has arrived.
+func (x *index) catchUp(now time.Time) {
 	slices.SortStableFunc(x.pending, func(a, b change) int { return a.at.Compare(b.at) })
 	n := 0
 	for _, c := range x.pending {
@@ -267,7 +267,7 @@ func (x *index) settle(now time.Time) {
 // at is a part of the index as it was at a moment. What nobody can read any
 // more is forgotten.
 func (x *index) at(hash value, now, when time.Time) []placed {
-	x.settle(now)
+	x.catchUp(now)
 	list := slices.DeleteFunc(x.parts[hash], func(p placed) bool { return !p.until.IsZero() && now.Sub(p.until) > kept })
 	x.parts[hash] = list
 	seen := make([]placed, 0, len(list))

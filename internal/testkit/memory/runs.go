@@ -154,8 +154,8 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	})
 }
 
-// Settle implements finish.Store.
-func (s *Store) Settle(ctx context.Context, runs []core.RunID) []error {
+// ClearOwed implements finish.Store.
+func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
 	return each(ctx, s, runs, func(id *core.RunID) error {
 		rec := s.runs[*id]
 		if rec == nil || rec.run.State.Open() {
@@ -210,7 +210,7 @@ func (s *Store) RunSpan(ctx context.Context, first, last core.RunID, limit int) 
 	return list, err
 }
 
-// RecentRuns implements ask.Store. It never cuts a millisecond in two, so
+// RecentRuns implements ask.Store. It never splits a millisecond, so
 // the answer may be longer than limit; next is 0 when nothing older is stored.
 func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error) {
 	if before <= 0 {

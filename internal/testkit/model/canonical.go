@@ -78,8 +78,8 @@ func (d *invocation) forget(s *state) {
 		if e := entry(i.is); e >= accepted && i.stored == e {
 			i.is = done
 		}
-		settled := i.is == done || i.is == putBack || i.is == notDone || i.is == none
-		if settled && s.runs[f].owner != d.nonce && (s.late.what == lateNone || s.late.nonce != d.nonce) {
+		over := i.is == done || i.is == putBack || i.is == notDone || i.is == none
+		if over && s.runs[f].owner != d.nonce && (s.late.what == lateNone || s.late.nonce != d.nonce) {
 			i.stored = 0
 		}
 	}

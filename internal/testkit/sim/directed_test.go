@@ -187,7 +187,7 @@ func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 }
 
 func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
-	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "Settle"} { // F1 to F4
+	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "ClearOwed"} { // F1 to F4
 		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
 			t.Run(op+" "+f.String(), func(t *testing.T) {
 				job := byHand("alpha", "one")

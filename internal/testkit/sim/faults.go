@@ -691,8 +691,8 @@ func (p *port) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	return errs
 }
 
-func (p *port) Settle(ctx context.Context, runs []core.RunID) []error {
-	return writes(p, ctx, "Settle", runs, p.truth.Settle)
+func (p *port) ClearOwed(ctx context.Context, runs []core.RunID) []error {
+	return writes(p, ctx, "ClearOwed", runs, p.truth.ClearOwed)
 }
 
 func (p *port) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {

@@ -153,7 +153,7 @@ type asking struct {
 	op    string
 	read  bool // no lock is held: time may pass under it
 	mu    sync.Mutex
-	cut   bool // its process died: no request of it arrives any more
+	dead  bool // its process died: no request of it arrives any more
 	reads int
 	wrote chan struct{} // made by the first write, closed when it may go on
 	// yield lets others at the store, between what the call read and what it writes.
@@ -198,7 +198,7 @@ func (t *truth) yields(ctx context.Context, again func()) (done func()) {
 // an account has hundreds.
 func account(rate float64, d *dice) fakeaws.Account {
 	return fakeaws.Account{
-		Throttled: 0.003 * rate, Cut: 0.003 * rate, Lost: 0.004 * rate, Refused: 0.02 * rate, Conflict: 0.03 * rate, Slow: 0.005 * rate,
+		Throttled: 0.003 * rate, Dropped: 0.003 * rate, Lost: 0.004 * rate, Refused: 0.02 * rate, Conflict: 0.03 * rate, Slow: 0.005 * rate,
 		Torn: 0.05 * rate, Short: 0.1 * rate, Stale: 0.1 * rate, Twice: 0.02 * rate, Spent: 0.005 * rate,
 		Lag: time.Second, TTL: 48 * time.Hour, Capacity: []float64{1, 1, 0.02}[d.n(3)],
 	}
@@ -231,7 +231,7 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	d, _ := a.in.p.dice("request " + call.Op)
 	rate := c.w.cfg.Rate
 	a.mu.Lock()
-	cut := a.cut
+	dead := a.dead
 	var first, wait chan struct{}
 	if call.Write {
 		if wait = a.wrote; wait == nil {
@@ -255,13 +255,13 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 	} else if wait != nil {
 		<-wait
 	}
-	if cut {
+	if dead {
 		return fakeaws.Fault{Before: errUnknown}
 	}
 	switch {
 	case d.chance(0.0003 * rate):
 		a.mu.Lock()
-		a.cut = true
+		a.dead = true
 		a.mu.Unlock()
 		c.w.count("killed between requests", 1)
 		in := a.in

@@ -428,8 +428,8 @@ func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	return errs
 }
 
-// Settle asserts 7.5: what was owed exists, and is or was on its way.
-func (t *truth) Settle(ctx context.Context, runs []core.RunID) []error {
+// ClearOwed asserts 7.5: what was owed exists, and is or was on its way.
+func (t *truth) ClearOwed(ctx context.Context, runs []core.RunID) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, id := range runs {
@@ -442,9 +442,9 @@ func (t *truth) Settle(ctx context.Context, runs []core.RunID) []error {
 			}
 		}
 	}
-	errs := t.Store.Settle(ctx, runs)
+	errs := t.Store.ClearOwed(ctx, runs)
 	for i, err := range errs {
-		if t.took(runs[i], "a settlement", err, func() bool {
+		if t.took(runs[i], "a clearing of what it owed", err, func() bool {
 			_, owed := t.owes[runs[i]]
 			r, ok := t.run(runs[i])
 			return owed && ok && len(r.Owes) == 0
@@ -666,7 +666,7 @@ func (t *truth) Ack(ctx context.Context, done []engine.Delivery) []error {
 func (t *truth) went(ctx context.Context, id int64, m *ring.Message) {
 	t.off(ctx, id, m, "ack")
 	for _, f := range m.Fires {
-		if why := t.unsettled(f); why != "" {
+		if why := t.whyLost(f); why != "" {
 			t.fail(f.Run, "message of run %d (instant %s) was acked: %s", f.Run, f.At, why)
 		}
 	}
@@ -689,8 +689,8 @@ func (t *truth) off(ctx context.Context, id int64, m *ring.Message, what string)
 	}
 }
 
-// unsettled says why a fire without a message is lost; empty if it is not.
-func (t *truth) unsettled(f core.Fire) string {
+// whyLost says why a fire without a message is lost; empty if it is not.
+func (t *truth) whyLost(f core.Fire) string {
 	if t.fires[f.Run] > 0 || t.carried[f.Run] > 0 || t.settled[f.Run] {
 		return ""
 	}

@@ -687,7 +687,7 @@ func (w *World) disasters(d *dice) {
 			}
 		case 1, 2: // one kind of write is throttled for longer than an invocation
 			p := w.someProcess(d)
-			ops := []string{"PutJournal", "PutJournal", "CloseRuns", "Enqueue", "Advance", "Create", "Settle", "*", "*"}
+			ops := []string{"PutJournal", "PutJournal", "CloseRuns", "Enqueue", "Advance", "Create", "ClearOwed", "*", "*"}
 			p.mu.Lock()
 			p.storms[ops[d.n(len(ops))]] = time.Now().Add(d.between(3*time.Second, 25*time.Second))
 			p.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 const ms = time.Millisecond
 
 func TestCut(t *testing.T) {
-	aws := AWS().Cut
+	aws := AWS().LeadTime
 	for n, want := range map[int]time.Duration{
 		0: 0, 1: 50 * ms, 50: 50 * ms, 51: time.Second, 2500: time.Second, 2501: 2 * time.Second, 5000: 2 * time.Second, 25_000: 10 * time.Second,
 		50_000: 10 * time.Second, 1_000_000: 10 * time.Second,
@@ -20,30 +20,30 @@ func TestCut(t *testing.T) {
 		if got := aws.Of(0, n); got != want {
 			t.Errorf("%d fires: %s, want %s", n, got, want)
 		}
-		if got := Local().Cut.Of(0, n); got != 0 {
-			t.Errorf("on one machine %d fires have a cut of %s", n, got)
+		if got := Local().LeadTime.Of(0, n); got != 0 {
+			t.Errorf("on one machine %d fires have a lead of %s", n, got)
 		}
 	}
 }
 
 // A lonely message that goes to a queue of whole seconds 30 to 130 ms after the
 // beginning of a pass turns visible 50 to 150 ms before its slot.
-func TestLonelyIsCutByPhase(t *testing.T) {
+func TestLonelyLeadTimeIsMadeByPhase(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cut := AWS().Cut
-		phase := cut.Phase()
+		lead := AWS().LeadTime
+		phase := lead.Phase()
 		slot := core.InstantOf(begin) + core.Instant(rapid.Int64Range(240, 880).Draw(t, "ahead"))
-		way := cut.Way + time.Duration(rapid.Int64Range(0, int64((cut.Lonely-cut.LonelyMin)/ms)).Draw(t, "way"))*ms
+		way := lead.Way + time.Duration(rapid.Int64Range(0, int64((lead.Lonely-lead.LonelyMin)/ms)).Draw(t, "way"))*ms
 		sent := begin.Add(phase + way)
-		held := slot.Time().Add(-cut.Of(slot, 1)).Sub(sent).Truncate(time.Second)
-		if early := slot.Time().Sub(sent.Add(held)); early < cut.LonelyMin || early > cut.Lonely {
-			t.Fatalf("sent %s after the second it is visible %s before its slot; want %s to %s", phase+way, early, cut.LonelyMin, cut.Lonely)
+		held := slot.Time().Add(-lead.Of(slot, 1)).Sub(sent).Truncate(time.Second)
+		if early := slot.Time().Sub(sent.Add(held)); early < lead.LonelyMin || early > lead.Lonely {
+			t.Fatalf("sent %s after the second it is visible %s before its slot; want %s to %s", phase+way, early, lead.LonelyMin, lead.Lonely)
 		}
 	})
-	if p := AWS().Cut.Phase(); p != 820*ms {
+	if p := AWS().LeadTime.Phase(); p != 820*ms {
 		t.Errorf("the phase is %s", p)
 	}
-	if p := Local().Cut.Phase(); p != 0 {
+	if p := Local().LeadTime.Phase(); p != 0 {
 		t.Errorf("one machine has the phase %s", p)
 	}
 }
