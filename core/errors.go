@@ -47,8 +47,8 @@ func (u Unreadable) Err() error {
 	return u
 }
 
-// Told is each with its reason, in the order of the numbers.
-func (u Unreadable) Told() []string {
+// Reasons is each with its reason, in the order of the numbers.
+func (u Unreadable) Reasons() []string {
 	var list []string
 	for _, id := range slices.Sorted(maps.Keys(u)) {
 		list = append(list, fmt.Sprintf("job %d cannot be read: %v", id, u[id]))
@@ -57,11 +57,11 @@ func (u Unreadable) Told() []string {
 }
 
 func (u Unreadable) Error() string {
-	told := u.Told()
-	if more := len(told) - 10; more > 0 {
-		told = append(told[:10], fmt.Sprintf("and %d more", more))
+	reasons := u.Reasons()
+	if more := len(reasons) - 10; more > 0 {
+		reasons = append(reasons[:10], fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(told, "; ")
+	return strings.Join(reasons, "; ")
 }
 
 // Code is what kind of error reaches a caller. It maps to an HTTP status and a

@@ -197,9 +197,9 @@ type Skip struct {
 // Covers reports whether the record reaches over an instant.
 func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 
-// LateRetry reports whether a run is a retry after the second: what failed so often
+// RepeatedRetry reports whether a run is a retry after the second: what failed so often
 // keeps nothing else waiting.
-func (r *Run) LateRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
+func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
 // Fire is the fire of a run that is stored.
 func (r *Run) Fire() Fire {

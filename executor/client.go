@@ -180,7 +180,7 @@ type reporter struct {
 
 type pending struct {
 	item    wire.CallbackItem
-	durable *batch // of the journal; nil if it is stored already
+	durable *flush // of the journal; nil if it is stored already
 	sub     *Submitted
 }
 

@@ -40,7 +40,7 @@ type journal struct {
 
 	mu    sync.Mutex
 	buf   []byte
-	next  *batch
+	next  *flush
 	live  map[int64]*entry
 	unrep int   // results in live
 	bytes int64 // of these
@@ -66,8 +66,8 @@ type entry struct {
 	submitted bool
 }
 
-// A batch is what one write stores. err may be read once done is closed.
-type batch struct {
+// A flush is what one write stores. err may be read once done is closed.
+type flush struct {
 	done chan struct{}
 	err  error
 }
@@ -100,7 +100,7 @@ const (
 func openJournal(dir string, nosync bool, most int64, log *slog.Logger) (*journal, found, error) {
 	j := &journal{dir: dir, nosync: nosync, most: most, log: log,
 		kick: make(chan struct{}, 1), soon: make(chan struct{}, 1), quit: make(chan struct{}), done: make(chan struct{}),
-		next: &batch{done: make(chan struct{})}, live: map[int64]*entry{}, past: func() []remembered { return nil }}
+		next: &flush{done: make(chan struct{})}, live: map[int64]*entry{}, past: func() []remembered { return nil }}
 	var was found
 	if dir != "" {
 		if err := os.MkdirAll(dir, 0o700); err == nil {
@@ -151,9 +151,9 @@ func (j *journal) loop() {
 	defer close(j.done)
 	retry := time.NewTimer(time.Hour)
 	defer retry.Stop()
-	late := time.NewTimer(time.Hour)
-	late.Stop()
-	defer late.Stop()
+	linger := time.NewTimer(time.Hour)
+	linger.Stop()
+	defer linger.Stop()
 	waits := false
 	for {
 		if j.failed != nil {
@@ -162,14 +162,14 @@ func (j *journal) loop() {
 		select {
 		case <-j.kick:
 			j.write()
-			late.Stop()
+			linger.Stop()
 			waits = false
 		case <-j.soon:
 			if !waits {
-				late.Reset(gather)
+				linger.Reset(gather)
 				waits = true
 			}
-		case <-late.C:
+		case <-linger.C:
 			waits = false
 			j.write()
 		case <-retry.C:
@@ -197,7 +197,7 @@ func (j *journal) close() {
 func (j *journal) write() {
 	j.mu.Lock()
 	buf, b := j.buf, j.next
-	j.buf, j.next = j.spare[:0], &batch{done: make(chan struct{})}
+	j.buf, j.next = j.spare[:0], &flush{done: make(chan struct{})}
 	j.mu.Unlock()
 	if j.dir != "" {
 		b.err = j.store(buf)
@@ -362,8 +362,8 @@ func escapeGlob(dir string) string {
 	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
 }
 
-// accept records a run. The caller waits for the batch.
-func (j *journal) accept(run *incoming) *batch {
+// accept records a run. The caller waits for the flush.
+func (j *journal) accept(run *incoming) *flush {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.put(run)
@@ -416,7 +416,7 @@ func (j *journal) order() int64 {
 }
 
 // end records a result, which stays until taken.
-func (j *journal) end(it *wire.CallbackItem, at int64) *batch {
+func (j *journal) end(it *wire.CallbackItem, at int64) *flush {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.result(it, at)
@@ -493,7 +493,7 @@ func (j *journal) unreported() int {
 }
 
 // wake has the writer write. Call it with mu held.
-func (j *journal) wake() *batch {
+func (j *journal) wake() *flush {
 	select {
 	case j.kick <- struct{}{}:
 	default:
@@ -506,7 +506,7 @@ func (j *journal) wake() *batch {
 const gather = 2 * time.Millisecond
 
 // wakeSoon is wake for what others may go along with.
-func (j *journal) wakeSoon() *batch {
+func (j *journal) wakeSoon() *flush {
 	select {
 	case j.soon <- struct{}{}:
 	default:

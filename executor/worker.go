@@ -68,7 +68,7 @@ type task struct {
 	run     *Run
 	key     key
 	handler *registered
-	durable *batch // nil if it is in the journal already
+	durable *flush // nil if it is in the journal already
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -409,14 +409,14 @@ func (e *Executor) do(w *worker, t *task) {
 	}
 
 	returned := make(chan struct{})
-	late := false
+	timedOut := false
 	err = errGoexit
 	strays := w.strays
 	strays.Add(1)
 	go func() {
 		defer strays.Done()
 		defer func() {
-			late = errors.Is(context.Cause(ctx), errTimeout)
+			timedOut = errors.Is(context.Cause(ctx), errTimeout)
 			e.mu.Lock()
 			gone := t.ended
 			t.ended, t.returned = true, !gone
@@ -459,7 +459,7 @@ func (e *Executor) do(w *worker, t *task) {
 	switch {
 	case kill != "":
 		code, msg, data = wire.CodeFailure, kill+suffixRunning, ""
-	case late:
+	case timedOut:
 		code, msg, data = wire.CodeTimeout, msgTimeout, ""
 	}
 	e.complete(t, code, msg, data)

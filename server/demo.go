@@ -41,9 +41,9 @@ type demoLine struct {
 }
 
 type sentRun struct {
-	at   time.Time
-	late string
-	told bool
+	at      time.Time
+	late    string
+	printed bool
 }
 
 // NewDemo prints to out. Its hooks go into the Options of the server.
@@ -270,8 +270,8 @@ func (d *Demo) tellRunning() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for id, s := range d.sent {
-		if !s.told && time.Since(s.at) > 500*time.Millisecond {
-			s.told = true
+		if !s.printed && time.Since(s.at) > 500*time.Millisecond {
+			s.printed = true
 			d.sent[id] = s
 			d.line(s.at, id.Job(), s.late, "running")
 		}

@@ -72,7 +72,7 @@ type Options struct {
 	// still taken.
 	Opened  func(ctx context.Context, s *Server) error
 	Closing func()
-	// Closed and Sent are told of runs as they go; they must not block. Notice
+	// Closed and Sent are called with runs as they go; they must not block. Notice
 	// takes lines for people.
 	Closed func(r *core.Run)
 	Sent   func(r *core.Run, at time.Time)

@@ -43,7 +43,7 @@ func (o *outage) count() (n int64, worst time.Duration) {
 	return o.n, o.worst
 }
 
-// awake is asked before each act that judges by what executors did of late. A
+// awake is asked before each act that judges by what executors did recently. A
 // machine that slept, a process that was stopped and a clock that was set are an
 // outage too: executors could not beat, or seem not to have. It is noted before
 // anything is judged; with an error nothing may be.

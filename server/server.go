@@ -205,11 +205,11 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	if err == nil {
 		telling, stop := context.WithCancel(ctx)
-		var told sync.WaitGroup
-		told.Go(func() { s.tellOutage(telling, p) })
+		var notes sync.WaitGroup
+		notes.Go(func() { s.tellOutage(telling, p) })
 		err = s.work(ctx, serveErr)
 		stop()
-		told.Wait()
+		notes.Wait()
 	}
 	p.sender.Close()
 	if cerr := eng.Close(); err == nil {

@@ -60,7 +60,7 @@ func (c *auditCmd) Run(e *conn) error {
 			return e.Audit(e.Ctx, params)
 		},
 		Add: func(page *api.Audit) string { return parts.AddAudit(&a, page) },
-		Told: func() string {
+		Progress: func() string {
 			return fmt.Sprintf("%s audited, %d unaccounted for", plural(a.Jobs, "job"), a.Unaccounted)
 		},
 	})

@@ -40,7 +40,7 @@ func (c *descCmd) Run(e *conn) error {
 			waiting = append(waiting, page.Runs...)
 			return page.Next
 		},
-		Told: func() string { return plural(len(waiting), "run") + " that wait read" },
+		Progress: func() string { return plural(len(waiting), "run") + " that wait read" },
 	})
 	if err != nil {
 		return err

@@ -36,17 +36,17 @@ func (c *killCmd) Run(e *conn) error {
 		}
 	}
 	res := api.StopResult{Cancelled: []string{}, Killed: []string{}}
-	told := func() string {
+	progress := func() string {
 		return fmt.Sprintf("%s marked, %d addresses told", plural(len(res.Killed), "run"), len(res.Sent))
 	}
 	_, err := pages(e, "", parts.Pages[api.StopResult]{
-		Ask:  ask,
-		Add:  func(page *api.StopResult) string { return parts.AddStop(&res, page) },
-		Told: told,
+		Ask:      ask,
+		Add:      func(page *api.StopResult) string { return parts.AddStop(&res, page) },
+		Progress: progress,
 	})
 	if err != nil {
 		if res.Changed {
-			err = e.interrupted(err, told()+", and there are more", "tickring", "kill", c.What)
+			err = e.interrupted(err, progress()+", and there are more", "tickring", "kill", c.What)
 		}
 		return err
 	}

@@ -17,8 +17,8 @@ type progress struct {
 	line bool // there is one on the terminal
 }
 
-// toldEvery is how often a program that reads stderr is told.
-const toldEvery = 10 * time.Second
+// sayEvery is how often a program that reads stderr is given a line.
+const sayEvery = 10 * time.Second
 
 func (e *Env) progress() *progress {
 	return &progress{e: e, last: time.Now()}
@@ -31,7 +31,7 @@ func (p *progress) say(format string, args ...any) {
 		p.line = true
 		return
 	}
-	if now := time.Now(); now.Sub(p.last) >= toldEvery {
+	if now := time.Now(); now.Sub(p.last) >= sayEvery {
 		p.e.notef("%s\n", text)
 		p.last = now
 	}
@@ -77,7 +77,7 @@ func (e *conn) runPage(params api.ListRunsParams, limit int) (api.RunPage, error
 			}
 			return page.Next
 		},
-		Told: func() string { return plural(len(sum.Runs), "run") + " found" },
+		Progress: func() string { return plural(len(sum.Runs), "run") + " found" },
 	})
 	return sum, err
 }

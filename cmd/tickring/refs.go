@@ -126,7 +126,7 @@ func (e *conn) jobs(app string, last bool) (jobs []api.Job, failed []api.Unreada
 			jobs, failed, params.After = append(jobs, page.Jobs...), append(failed, page.Failed...), page.Next
 			return behind(page.Next)
 		},
-		Told: func() string { return plural(len(jobs), "job") + " read" },
+		Progress: func() string { return plural(len(jobs), "job") + " read" },
 	})
 	return jobs, failed, err
 }

@@ -77,8 +77,8 @@ func (e *conn) replanAll(body api.ReplanRequest) (sum api.ReplanResult, err erro
 			body.After = after
 			return e.Replan(e.Ctx, body)
 		},
-		Add:  func(page *api.ReplanResult) string { return parts.AddReplan(&sum, page) },
-		Told: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
+		Add:      func(page *api.ReplanResult) string { return parts.AddReplan(&sum, page) },
+		Progress: func() string { return fmt.Sprintf("%s looked at, %d sent again", plural(sum.Jobs, "job"), sum.Sent) },
 	})
 	return sum, err
 }

@@ -26,7 +26,7 @@ func (c *upcomeCmd) Run(e *conn) error {
 			params.After = page.Next
 			return behind(page.Next)
 		},
-		Told: func() string { return fmt.Sprintf("looked at the jobs up to number %d", params.After) },
+		Progress: func() string { return fmt.Sprintf("looked at the jobs up to number %d", params.After) },
 	})
 	if err == nil && len(res.Upcoming) == 0 && c.App != "" {
 		_, err = e.app(c.App) // nothing comes of what is not there

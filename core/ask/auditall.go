@@ -175,7 +175,7 @@ type subject struct {
 	bad       error // it cannot be read
 }
 
-// auditPage audits what comes after ask.After, until the page is over; each is told of
+// auditPage audits what comes after ask.After, until the page is over; each is called with
 // the reports in the order of the jobs. What an error left undone is left to the next
 // page, unless this one came to nothing.
 func (q *Ask) auditPage(ctx context.Context, a *auditing, ask *AuditAsk, each func([]AuditReport) error) (next string, err error) {

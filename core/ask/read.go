@@ -579,7 +579,7 @@ func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (stri
 		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " + job.Name(), nil
 	}
 	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
-		return "the job " + q.told(pauseAt(h.revs, i)), nil
+		return "the job " + q.describePause(pauseAt(h.revs, i)), nil
 	}
 	if why, err := q.fell(ctx, job.Def.App, at); err != nil || why != "" {
 		return why, err
@@ -649,7 +649,7 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (string, e
 		past      core.Past
 	}{{"everything", "", g.Pause, g.Past}, {"app " + name, name, app.Pause, app.Past}} {
 		if of.last.Covers(at.Time()) {
-			return of.what + " " + q.told(of.last), nil
+			return of.what + " " + q.describePause(of.last), nil
 		}
 		if !of.past.Covers(at.Time()) && !of.past.From.After(at.Time()) && !of.last.From.After(at.Time()) {
 			continue
@@ -660,15 +660,15 @@ func (q *Ask) fell(ctx context.Context, name string, at core.Instant) (string, e
 		}
 		for _, p := range append(list, of.past.Pauses...) {
 			if p.Covers(at.Time()) {
-				return of.what + " " + q.told(p), nil
+				return of.what + " " + q.describePause(p), nil
 			}
 		}
 	}
 	return "", nil
 }
 
-// told says of something that was, or is, paused by whom, when and why.
-func (q *Ask) told(p core.Pause) string {
+// describePause says of something that was, or is, paused by whom, when and why.
+func (q *Ask) describePause(p core.Pause) string {
 	var b strings.Builder
 	b.WriteString("is paused")
 	if !p.To.IsZero() && !p.To.After(q.o.Now()) {

@@ -24,7 +24,7 @@ type item struct {
 	reason   core.Reason // why it falls
 	phase    phase
 	run      *core.Run // once claimed or looked at; before, an empty one that all share
-	named    bool      // the watchdog will come to a journal that names it: stored in time, or told of
+	named    bool      // the watchdog will come to a journal that names it: stored in time, or announced
 	held     bool      // it counts among the fires in hand
 	order    []string  // addresses to try, the claimed one first
 	choice   choice    // of what was asked, where the route asks

@@ -63,7 +63,7 @@ type Options struct {
 	SlowWithin   time.Duration // 60 s
 	SlowTimeouts int           // 3
 	ProbeEvery   time.Duration // 60 s
-	// HealthEvery is how often it is read and told at most.
+	// HealthEvery is how often it is read and published at most.
 	HealthEvery time.Duration // 5 s
 	// SendsMin and SendsMax bound the sends under way to one address of an app. An
 	// awaited call counts for its address for GateFor; what waits for its turn longer
@@ -81,7 +81,7 @@ type Options struct {
 	// for a place among them, for GateWait. Of each an app may have as many as are free.
 	SendsAll, InHand, InLine int // 2048, 8192, 131072
 	Log                      *slog.Logger
-	// Sent is told of each send that has an answer; it must not block.
+	// Sent is called with each send that has an answer; it must not block.
 	Sent func(r *core.Run, at time.Time, a AnswerKind)
 }
 

@@ -45,7 +45,7 @@ type gate struct {
 	second   int64         // the second that offered counts
 	offered  float64       // sends asked for in that second
 	rate     float64       // per second, decaying
-	best     time.Duration // shortest answer of late: what the executor takes when it is not waited for
+	best     time.Duration // shortest recent answer: what the executor takes when it is not waited for
 	bestAt   int64
 	lastUsed int64
 }

@@ -25,19 +25,19 @@ type healths struct {
 	of map[string]*pulse
 }
 
-// pulse is how one job or address answered of late.
+// pulse is how one job or address answered recently.
 type pulse struct {
-	slow     bool
-	at       time.Time   // when it was found slow, or probed, or found well again
-	late     []time.Time // late answers of the last SlowWithin
-	timeouts int         // in a row
-	used     time.Time
-	told     bool // the others know
+	slow        bool
+	at          time.Time   // when it was found slow, or probed, or found well again
+	slowAnswers []time.Time // of the last SlowWithin
+	timeouts    int         // in a row
+	used        time.Time
+	published   bool // the others can read it
 }
 
 const (
-	maxPulses = 20_000 // addresses come from outside
-	maxTold   = 100    // at a time
+	maxPulses  = 20_000 // addresses come from outside
+	maxPublish = 100    // at a time
 	// forgetSlow is how long what others found counts if nobody finds it again:
 	// where nothing is sent nothing can be probed.
 	forgetSlow = 10 * time.Minute
@@ -69,9 +69,9 @@ func (h *healths) note(a *Answer, now time.Time, names ...string) {
 	if !h.on() {
 		return
 	}
-	late := a.TimedOut || a.Took > h.o.SlowAfter
-	well := !late && a.Kind != AnswerRefused && a.Kind != AnswerUnconfirmed
-	if !late && !well {
+	slow := a.TimedOut || a.Took > h.o.SlowAfter
+	well := !slow && a.Kind != AnswerRefused && a.Kind != AnswerUnconfirmed
+	if !slow && !well {
 		return
 	}
 	h.mu.Lock()
@@ -83,7 +83,7 @@ func (h *healths) note(a *Answer, now time.Time, names ...string) {
 				continue // most are never slow
 			}
 			h.room(now)
-			p = &pulse{told: true}
+			p = &pulse{published: true}
 			h.of[of] = p
 		}
 		p.used = now
@@ -96,8 +96,8 @@ func (p *pulse) answered(o *Options, well, timedOut bool, now time.Time) {
 		if now.Sub(p.at).Abs() < o.ProbeEvery {
 			return
 		}
-		p.slow, p.at, p.told = !well, now, false
-		p.late, p.timeouts = nil, 0
+		p.slow, p.at, p.published = !well, now, false
+		p.slowAnswers, p.timeouts = nil, 0
 		return
 	}
 	if !timedOut {
@@ -109,10 +109,10 @@ func (p *pulse) answered(o *Options, well, timedOut bool, now time.Time) {
 	if timedOut {
 		p.timeouts++
 	}
-	p.late = append(slices.DeleteFunc(p.late, func(t time.Time) bool { return now.Sub(t).Abs() > o.SlowWithin }), now)
-	if len(p.late) > o.SlowCount || p.timeouts >= o.SlowTimeouts {
-		p.slow, p.at, p.told = true, now, false
-		p.late, p.timeouts = nil, 0
+	p.slowAnswers = append(slices.DeleteFunc(p.slowAnswers, func(t time.Time) bool { return now.Sub(t).Abs() > o.SlowWithin }), now)
+	if len(p.slowAnswers) > o.SlowCount || p.timeouts >= o.SlowTimeouts {
+		p.slow, p.at, p.published = true, now, false
+		p.slowAnswers, p.timeouts = nil, 0
 	}
 }
 
@@ -128,7 +128,7 @@ func (h *healths) room(now time.Time) {
 	}
 }
 
-// sync reads what others found and tells them what was found here, each once in
+// sync reads what others found and publishes what was found here, each once in
 // HealthEvery at most. It is for economy: an error leaves it to the next time.
 func (h *healths) sync(ctx context.Context, now time.Time) {
 	if !h.on() || !h.asking.TryLock() {
@@ -136,14 +136,14 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 	}
 	defer h.asking.Unlock()
 	if now.Sub(h.wrote).Abs() >= h.o.HealthEvery {
-		if list := h.untold(); len(list) > 0 {
+		if list := h.unpublished(); len(list) > 0 {
 			h.wrote = now
 			for i, err := range h.port.PutHealths(ctx, list) {
 				switch {
 				case answerOf(err) <= refused: // refused: another found something later, and it is read
-					h.told(&list[i])
+					h.published(&list[i])
 				default:
-					h.o.Log.Warn("that something is slow, or no longer, was not told", "of", list[i].Of, "slow", list[i].Slow, "err", err)
+					h.o.Log.Warn("what is slow, or no longer, could not be published", "of", list[i].Of, "slow", list[i].Slow, "err", err)
 				}
 			}
 		}
@@ -159,22 +159,22 @@ func (h *healths) sync(ctx context.Context, now time.Time) {
 	}
 }
 
-func (h *healths) untold() (list []core.Health) {
+func (h *healths) unpublished() (list []core.Health) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for of, p := range h.of {
-		if !p.told && len(list) < maxTold {
+		if !p.published && len(list) < maxPublish {
 			list = append(list, core.Health{Of: of, Slow: p.slow, At: p.at})
 		}
 	}
 	return list
 }
 
-func (h *healths) told(x *core.Health) {
+func (h *healths) published(x *core.Health) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.of[x.Of]; p != nil && p.slow == x.Slow && p.at.Equal(x.At) {
-		p.told = true
+		p.published = true
 	}
 }
 
@@ -193,8 +193,8 @@ func (h *healths) adopt(list []core.Health, now time.Time) {
 			h.of[x.Of] = p
 		}
 		if p.slow != x.Slow {
-			p.late, p.timeouts = nil, 0
+			p.slowAnswers, p.timeouts = nil, 0
 		}
-		p.slow, p.at, p.used, p.told = x.Slow, x.At, now, true
+		p.slow, p.at, p.used, p.published = x.Slow, x.At, now, true
 	}
 }

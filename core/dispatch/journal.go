@@ -55,7 +55,7 @@ func (b *batch) finalJournal(ctx context.Context) {
 }
 
 // writeJournal stores the journal once. Only one caller at a time.
-// One that names a run late is told of before: who finds it stored concludes from it,
+// One that names a run too late is announced before: who finds it stored concludes from it,
 // and the watchdog may have been done with what was stored before it.
 func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
@@ -63,10 +63,10 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 	j, unnamed := b.journal()
 	b.mu.Unlock()
 	var err error
-	told := false
-	if len(unnamed) > 0 && b.late() {
+	announced := false
+	if len(unnamed) > 0 && b.tooLate() {
 		err = b.tell(ctx, j)
-		told = err == nil
+		announced = err == nil
 	}
 	if err == nil {
 		err = b.d.store.PutJournal(ctx, j)
@@ -74,12 +74,12 @@ func (b *batch) writeJournal(ctx context.Context) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.stored = journalled(err)
-	if told || b.stored && !b.late() {
+	if announced || b.stored && !b.tooLate() {
 		for _, it := range unnamed {
 			it.named = true
 		}
 	} else if len(unnamed) > 0 {
-		b.stored = false // it took so long: again, and told of
+		b.stored = false // it took so long: again, and announced
 	}
 	b.blocked.Store(!b.stored)
 	b.dirty = b.dirty || !b.stored
@@ -118,9 +118,9 @@ func (b *batch) unnamed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return !it.named && entry(it.phase) != 0 })
 }
 
-// late reports that the watchdog may have walked over the minute of the claims,
+// tooLate reports that the watchdog may have walked over the minute of the claims,
 // or be about to: a journal that is stored now for the first time is not read.
-func (b *batch) late() bool { return b.since() > b.d.o.Behind/2 }
+func (b *batch) tooLate() bool { return b.since() > b.d.o.Behind/2 }
 
 // since is how long after the claims it is at least for the watchdog, which goes by
 // the wall: that shows where the machine slept, but not where it was set back.

@@ -84,7 +84,7 @@ type SkipUnsent struct {
 
 // Healths are what dispatchers tell each other of slow jobs and addresses.
 type Healths interface {
-	// Healths reads those that were put of late; it may be a little behind.
+	// Healths reads those that were put recently; it may be a little behind.
 	Healths(ctx context.Context) ([]core.Health, error)
 	// PutHealths stores them; condition of each: none of the same Of is stored, or
 	// its At is earlier.

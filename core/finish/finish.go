@@ -24,7 +24,7 @@ type Options struct {
 	// RetryDelay is the delay before a retry whose job is gone.
 	RetryDelay time.Duration
 	Log        *slog.Logger
-	// Closed is told of each run that this process closed; it must not block.
+	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }
 
@@ -376,7 +376,7 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		}
 		return nil
 	}
-	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.Plan.SlowLane && run.LateRetry()}}
+	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.Plan.SlowLane && run.RepeatedRetry()}}
 	for try := 0; ; try++ {
 		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {

@@ -670,9 +670,9 @@ func TestSeenSavesARead(t *testing.T) {
 	}
 }
 
-// TestLateRetryWaitsInTheSlowLane: a retry after the second does, where there is a
+// TestRepeatedRetryWaitsInTheSlowLane: a retry after the second does, where there is a
 // slow lane; what failed so often keeps nothing else waiting.
-func TestLateRetryWaitsInTheSlowLane(t *testing.T) {
+func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 	for _, lane := range []bool{true, false} {
 		for attempt := 1; attempt <= 5; attempt++ {
 			r := newRig(t)

@@ -225,16 +225,16 @@ func (m *Manage) resumeOf(last core.Pause, now time.Time) (core.Pause, string) {
 	return last, core.VerbResumed
 }
 
-// late reports that the end of a pause was stored so near to it that a dispatch,
+// tooNear reports that the end of a pause was stored so near to it that a dispatch,
 // by a clock of its own, may have judged an instant after it before: it has to be
 // written again, further ahead.
-func (m *Manage) late(verb string, p core.Pause) bool {
+func (m *Manage) tooNear(verb string, p core.Pause) bool {
 	return verb == core.VerbResumed && m.ask.Now().After(p.To.Add(-m.o.ResumeAhead*4/5))
 }
 
-// reopened takes the end from a pause if it is one that was written too late.
-func reopened(p, late core.Pause) core.Pause {
-	if !late.To.IsZero() && samePause(p, late) {
+// reopened takes the end from a pause if it is one that was written too near.
+func reopened(p, near core.Pause) core.Pause {
+	if !near.To.IsZero() && samePause(p, near) {
 		p.To = time.Time{}
 	}
 	return p
@@ -297,10 +297,10 @@ func (m *Manage) editPause(
 		c     core.Change
 	}
 	var attempts []attempt
-	var late core.Pause
+	var near core.Pause
 	stands := func(a *attempt) bool {
-		if m.late(a.c.Verb, a.pause) {
-			late = a.pause
+		if m.tooNear(a.c.Verb, a.pause) {
+			near = a.pause
 			return false
 		}
 		for try := 0; a.c.App == "" && try < bound.Tries && m.store.PutChanges(ctx, []core.Change{a.c}) != nil && ctx.Err() == nil; {
@@ -322,7 +322,7 @@ func (m *Manage) editPause(
 		}
 		now := m.ask.Stamp()
 		a := attempt{c: c}
-		if a.pause, a.c.Verb = change(reopened(old.pause, late), now); a.c.Verb == "" {
+		if a.pause, a.c.Verb = change(reopened(old.pause, near), now); a.c.Verb == "" {
 			res = pauseResult(old.pause, now, old.rev, "")
 			return true, nil
 		}

@@ -29,7 +29,7 @@ const killPlace = "+"
 // cancelled instead; one that has ended is left alone. After is Next of the page
 // before, or empty.
 func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef, after string) (StopResult, error) {
-	p, told, err := op.killing(actor, after)
+	p, behind, err := op.killing(actor, after)
 	if err != nil {
 		return StopResult{}, err
 	}
@@ -38,7 +38,7 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 		return StopResult{}, err
 	}
 	if after != "" { // others where it is or was are marked and not told yet
-		return op.killAt(ctx, actor, &run, told, p)
+		return op.killAt(ctx, actor, &run, behind, p)
 	}
 	if !run.State.Open() {
 		return StopResult{Job: run.ID.Job()}, nil
@@ -58,11 +58,11 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 	if !ok || !run.State.Open() {
 		return StopResult{Job: job}, nil
 	}
-	return op.killAt(ctx, actor, &run, told, p)
+	return op.killAt(ctx, actor, &run, behind, p)
 }
 
 // killAt ends a run, and with it all others of its job where it is.
-func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, told string, p *bound.Page) (StopResult, error) {
+func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, behind string, p *bound.Page) (StopResult, error) {
 	open, err := op.store.OpenRuns(ctx, run.ID.Job(), maxKilled)
 	if err != nil {
 		return StopResult{}, core.Passing(err)
@@ -72,25 +72,25 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 	if run.State.Open() && !slices.ContainsFunc(open, func(r core.Run) bool { return r.ID == run.ID }) {
 		open = append(open, *run)
 	}
-	return op.kill(ctx, actor, open, told, p, StopResult{Job: run.ID.Job(), Partial: partial})
+	return op.kill(ctx, actor, open, behind, p, StopResult{Job: run.ID.Job(), Partial: partial})
 }
 
-// killing begins a page of a kill: told is the last address that was told before it.
-func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, told string, err error) {
+// killing begins a page of a kill: behind is the last address that was told before it.
+func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, behind string, err error) {
 	if err := actor.Validate(); err != nil {
 		return nil, "", err
 	}
-	told, ok := strings.CutPrefix(after, killPlace)
+	behind, ok := strings.CutPrefix(after, killPlace)
 	if !ok && after != "" {
 		return nil, "", core.Invalid("after", after, "not the next of a page of this kill")
 	}
-	return op.ask.Page(), told, nil
+	return op.ask.Page(), behind, nil
 }
 
 // KillJob ends all runs of a job, and the retries of it that are to come; its
 // schedule goes on, and triggers that wait stay. After is as of KillRun.
 func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after string) (StopResult, error) {
-	p, told, err := op.killing(actor, after)
+	p, behind, err := op.killing(actor, after)
 	if err != nil {
 		return StopResult{}, err
 	}
@@ -119,7 +119,7 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		}
 	}
 	if n < len(recent) {
-		res.Changed, res.Next = len(res.Cancelled) > 0, killPlace+told
+		res.Changed, res.Next = len(res.Cancelled) > 0, killPlace+behind
 		op.noteRuns(ctx, actor, core.VerbCancelled, id, res.Cancelled, nil)
 		return res, nil
 	}
@@ -128,17 +128,17 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		return res, core.Passing(err)
 	}
 	res.Partial = len(open) == maxKilled
-	return op.kill(ctx, actor, open, told, p, res)
+	return op.kill(ctx, actor, open, behind, p, res)
 }
 
 // kill marks runs, and only then tells their executors: some addresses at a time, each
-// once all runs there are marked, in their order and behind told. However long the
+// once all runs there are marked, in their order and behind the last address told. However long the
 // reading took, half a page is left for it.
-func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, told string, p *bound.Page, res StopResult) (StopResult, error) {
+func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (StopResult, error) {
 	if least := time.Now().Add(op.ask.PageFor() / 2); p.Until.Before(least) {
 		p.Until = least
 	}
-	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.Address != "" && r.Address <= told })
+	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.Address != "" && r.Address <= behind })
 	slices.SortStableFunc(open, func(a, b core.Run) int { return cmp.Compare(a.Address, b.Address) })
 	at := core.Millis(op.ask.Stamp())
 	for len(open) > 0 && res.Next == "" {
@@ -165,10 +165,10 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 			if err := op.sendKills(ctx, some[0].App, slices.Compact(addresses), &res); err != nil {
 				return res, err
 			}
-			told, open = some[n-1].Address, open[n:]
+			behind, open = some[n-1].Address, open[n:]
 		}
 		if n < len(some) || len(open) > 0 && p.Over() {
-			res.Next = killPlace + told
+			res.Next = killPlace + behind
 		}
 	}
 	res.Changed = len(res.Killed)+len(res.Cancelled) > 0

@@ -437,7 +437,7 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 			}
 		}
 		page, err := m.Jobs(ctx, ask.JobFilter{})
-		if named("the list", page.Failed.Told(), err); len(page.Jobs) != whole {
+		if named("the list", page.Failed.Reasons(), err); len(page.Jobs) != whole {
 			t.Errorf("listed: %+v", page.Jobs)
 		}
 		sum, err := m.AuditAll(ctx, at, at+100)

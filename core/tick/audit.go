@@ -180,7 +180,7 @@ func (t *Ticker) compare(ctx context.Context, s *core.Sched, paused pauses, unti
 		t.o.Log.Warn("instants have neither a run nor a record, and may lie in a pause that is not known any more", "job", s.ID, "instants", unclear)
 	}
 	c.upTo = upTo
-	if err := t.told(ctx, s.ID, &c); err != nil {
+	if err := t.leaveOutRecorded(ctx, s.ID, &c); err != nil {
 		return comparison{}, err
 	}
 	return c, nil
@@ -204,9 +204,9 @@ func (t *Ticker) runs(ctx context.Context, job core.JobID, from, upTo core.Insta
 	return have, upTo, nil
 }
 
-// told takes out of what is lost what records tell of, and holds the comparison
+// leaveOutRecorded takes out of what is lost what records tell of, and holds the comparison
 // before the first of the rest, for as long as that is looked at again.
-func (t *Ticker) told(ctx context.Context, job core.JobID, c *comparison) error {
+func (t *Ticker) leaveOutRecorded(ctx context.Context, job core.JobID, c *comparison) error {
 	if len(c.lost) == 0 {
 		return nil
 	}

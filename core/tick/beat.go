@@ -24,7 +24,7 @@ type Wake struct {
 	Skip  int       // how many of the partitions that are free are left to others
 }
 
-// Invocation is what one invocation is told. The zero value of a field means its
+// Invocation is what one invocation is given. The zero value of a field means its
 // default.
 type Invocation struct {
 	Wake Wake
@@ -37,7 +37,7 @@ type Invocation struct {
 	Minutely []Task
 	Every    time.Duration // between passes: 1 s
 	Reserve  time.Duration // how long before its deadline it ends: 10 s
-	// Tell is told what a pass found that is not as it should be, and zeros; it
+	// Tell is called with what a pass found that is not as it should be, and zeros; it
 	// may be nil, and must not block.
 	Tell func(lag time.Duration, recovered int)
 }
@@ -126,7 +126,7 @@ func (b *Beats) passes(ctx context.Context) error {
 		}
 		before = err
 		if err == nil || res.Lag > 0 {
-			b.told(res) // what could not be read is late too
+			b.report(res) // what could not be read counts as lag too
 		}
 		if err != nil {
 			b.log.Error("pass failed", "pass", n, "err", err)
@@ -178,15 +178,15 @@ func (b *Beats) wake(ctx context.Context, res Result) {
 	all.Wait()
 }
 
-// lagFrom is the lag that is told: two wake-ups can be 119 s apart, and what was
+// lagFrom is the lag that is reported: two wake-ups can be 119 s apart, and what was
 // due just after the first is planned by the second.
 const lagFrom = 2 * time.Minute
 
-// uncomparedFrom is the wait for a comparison that is told as a lag too: one of some
+// uncomparedFrom is the wait for a comparison that is reported as a lag too: one of some
 // minutes is that of a message which failed once.
 const uncomparedFrom = 30 * time.Minute
 
-func (b *Beats) told(res Result) {
+func (b *Beats) report(res Result) {
 	if b.o.Tell == nil {
 		return
 	}

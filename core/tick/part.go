@@ -27,7 +27,7 @@ func (t *Ticker) grouped(o plan.Options, p int, s core.Sched) {
 	}
 }
 
-// wanted is how many groups the largest one seen of late asks for: partitions
+// wanted is how many groups the largest one seen recently asks for: partitions
 // and groups have equal shares of the jobs.
 func (t *Ticker) wanted(o plan.Options, partitions int) int {
 	now := core.InstantOf(t.o.Now())

@@ -58,7 +58,7 @@ type Options struct {
 	// PlanBackoff is when a job that could not be planned, or read, is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
-	// Planned is told how many fires a pass put on the ring; it must not block.
+	// Planned is called with how many fires a pass put on the ring; it must not block.
 	Planned func(fires int, at time.Time)
 }
 
@@ -671,7 +671,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			// may be behind. That of its new time is.
 		default:
 			fire := run.Fire()
-			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.LateRetry()}})
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.RepeatedRetry()}})
 			outOf = append(outOf, e)
 		}
 	}

@@ -627,8 +627,8 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 	})
 }
 
-// TestLateRetryComesOnTheSlowLane, also from the due index, where it waited.
-func TestLateRetryComesOnTheSlowLane(t *testing.T) {
+// TestRepeatedRetryComesOnTheSlowLane, also from the due index, where it waited.
+func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, lane := range []bool{true, false} {
 			w := newWorld(t, 1)

@@ -417,15 +417,15 @@ func (s *Store) transact(ctx context.Context, actions []types.TransactWriteItem)
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	var told error
+	var answered error
 	s.insist(ctx, func() bool {
 		_, err := s.db.TransactWriteItems(ctx, &dynamodb.TransactWriteItemsInput{TransactItems: actions})
-		if told = err; err != nil {
-			told = answer("table "+strings.Join(tablesOf(actions), " or "), err)
+		if answered = err; err != nil {
+			answered = answer("table "+strings.Join(tablesOf(actions), " or "), err)
 		}
-		return met(err) && errors.Is(told, core.ErrThrottled)
+		return met(err) && errors.Is(answered, core.ErrThrottled)
 	})
-	return told
+	return answered
 }
 
 // met reports that a write met a transaction, or was one and met something.

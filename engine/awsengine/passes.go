@@ -126,13 +126,13 @@ func (s *Store) unmark(ctx context.Context, app string, until int64) error {
 }
 
 func (s *Store) updateApp(ctx context.Context, app string, e *expr) error {
-	var told error
+	var answered error
 	s.insist(ctx, func() bool {
 		_, err := s.db.UpdateItem(ctx, e.alone(s.o.Names.State, stateKey("app", app)))
-		told = answer("table "+s.o.Names.State, err)
+		answered = answer("table "+s.o.Names.State, err)
 		return met(err)
 	})
-	return told
+	return answered
 }
 
 // DeleteApp implements manage.Store. Its executors go with it.

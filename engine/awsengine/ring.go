@@ -112,7 +112,7 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			if err != nil {
 				return nil, err
 			}
-			return append(answered.Failed, untold(in.Entries, answered)...), nil
+			return append(answered.Failed, unanswered(in.Entries, answered)...), nil
 		}) {
 			errs[b.entries[n].i] = err
 		}
@@ -120,19 +120,19 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 	return errs
 }
 
-// untold are the entries of which an answer says nothing: they count as refused, for
+// unanswered are the entries of which an answer says nothing: they count as refused, for
 // a message that is sent twice is harmless, and one that is not sent is lost.
-func untold(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.SendMessageBatchOutput) []sqstypes.BatchResultErrorEntry {
-	told := map[string]bool{}
+func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.SendMessageBatchOutput) []sqstypes.BatchResultErrorEntry {
+	named := map[string]bool{}
 	for _, e := range answered.Successful {
-		told[aws.ToString(e.Id)] = true
+		named[aws.ToString(e.Id)] = true
 	}
 	for _, e := range answered.Failed {
-		told[aws.ToString(e.Id)] = true
+		named[aws.ToString(e.Id)] = true
 	}
 	var list []sqstypes.BatchResultErrorEntry
 	for _, e := range entries {
-		if !told[aws.ToString(e.Id)] {
+		if !named[aws.ToString(e.Id)] {
 			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"), Message: aws.String("it did not say that it took a message")})
 		}
 	}

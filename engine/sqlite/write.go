@@ -93,13 +93,13 @@ func batch[T any](ctx context.Context, s *Store, urgent bool, items []T, do func
 	answers := make([]error, len(items))
 	for lo := 0; lo < len(items); lo += maxRows {
 		hi := min(lo+maxRows, len(items))
-		part, told := items[lo:hi], answers[lo:hi]
+		part, gave := items[lo:hi], answers[lo:hi]
 		if err := s.write(ctx, urgent, len(part), func(tx *tx) error {
-			clear(told)
-			return do(tx, part, told)
+			clear(gave)
+			return do(tx, part, gave)
 		}); err != nil {
-			for i := range told {
-				told[i] = err
+			for i := range gave {
+				gave[i] = err
 			}
 		}
 	}

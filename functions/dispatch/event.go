@@ -27,7 +27,7 @@ type handler struct {
 	check func(context.Context, *ring.Check) error
 	bury  func(ctx context.Context, body, reason string) error
 	slow  string // the name of the queue of the slow lane
-	// returned is told of messages that were received before; may be nil.
+	// returned is called with messages that were received before; may be nil.
 	returned func(context.Context, []ring.Message)
 	// again has messages of a queue come again, each at its moment; nil: when their
 	// visibility ends, which is what they would wait for at most.
@@ -40,7 +40,7 @@ type handler struct {
 	letter func(context.Context, core.Letter) error
 	dead   string
 	log    *slog.Logger
-	told   func() // at the end of a batch; may be nil
+	ended  func() // at the end of a batch; may be nil
 }
 
 // queueName is the last part of the URL of a queue, and of its ARN.
@@ -71,8 +71,8 @@ func (h *handler) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	if h.dead != "" && queueName(e.Records[0].EventSourceARN) == h.dead {
 		return h.letters(ctx, e.Records)
 	}
-	if h.told != nil {
-		defer h.told()
+	if h.ended != nil {
+		defer h.ended()
 	}
 	if h.look != nil {
 		if err := h.look(ctx); err != nil {

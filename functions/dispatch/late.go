@@ -9,7 +9,7 @@ import (
 	"github.com/tickring/tickring/internal/boot"
 )
 
-// lateFrom is the lateness that is told: a second is what a queue takes by itself.
+// lateFrom is the lateness that is reported: a second is what a queue takes by itself.
 const lateFrom = time.Second
 
 // late collects how late the sends of an invocation were.
@@ -19,7 +19,7 @@ type late struct {
 	fires int
 }
 
-// sent is told of each send.
+// sent is called with each send.
 func (l *late) sent(r *core.Run, at time.Time, _ dispatch.AnswerKind) {
 	if r.Slot == 0 || r.Cause == core.CauseManual || r.Cause == core.CauseAPI {
 		return

@@ -45,5 +45,5 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		_, err := dead.Record(ctx, &l)
 		return err
 	}
-	return &handler{told: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Behind, TimeoutGrace time.Duration
 	// AllowNoToken lets executors of an app without a token register and call back.
 	AllowNoToken bool
-	// Closed is told of each run that this process closed; it must not block.
+	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }
 

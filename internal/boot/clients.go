@@ -119,6 +119,6 @@ func attempt(r *http.Request) int {
 
 // noAnswer reports that the time of an attempt was over.
 func noAnswer(err error) bool {
-	var late net.Error
-	return errors.As(err, &late) && late.Timeout()
+	var netErr net.Error
+	return errors.As(err, &netErr) && netErr.Timeout()
 }

@@ -136,7 +136,7 @@ func (p *Pulse) Beat(ctx context.Context) error {
 
 // Minutely is what a tick does beside its passes: the watchdog, which judges by
 // heartbeats, so that an outage is noted first; and what the queues lost is sent
-// again. healed is told how many fires those were.
+// again. healed is called with how many fires those were.
 func Minutely(pulse *Pulse, watch *finish.Watchdog, healer *operate.Operate, healed func(fires int64)) []tick.Task {
 	return []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
 		if err := pulse.Beat(ctx); err != nil {

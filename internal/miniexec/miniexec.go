@@ -30,7 +30,7 @@ type Options struct {
 	Listen string // 127.0.0.1:0 if empty
 	// Handle works on a run, in a goroutine of its own; nil succeeds at once.
 	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
-	// Received is told of each accepted run before it is answered; it must be quick.
+	// Received is called with each accepted run before it is answered; it must be quick.
 	Received func(r *wire.Run, at time.Time)
 	// Hang accepts connections and never answers.
 	Hang bool

@@ -47,9 +47,9 @@ func passes(err error) bool {
 
 // Pages keeps the pages of an answer apart from what is summed of them.
 type Pages[T any] struct {
-	Ask  func(after string) (T, error)
-	Add  func(page *T) (next string)
-	Told func() string // how far it has come
+	Ask      func(after string) (T, error)
+	Add      func(page *T) (next string)
+	Progress func() string // how far it has come
 }
 
 // From asks for one page after another, from after on. Where that fails next is where
@@ -63,7 +63,7 @@ func (p Pages[T]) From(ctx context.Context, after string, say func(text string))
 		if after = p.Add(&page); after == "" {
 			return "", nil
 		}
-		say(p.Told())
+		say(p.Progress())
 	}
 }
 

@@ -229,7 +229,7 @@ func (p *proof) probeBurst(ctx context.Context) {
 		}
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	p.report.says(what, failed == 0, "%d failed, the last answered after %s%s", failed, took, told(errors.Join(errs...)))
+	p.report.says(what, failed == 0, "%d failed, the last answered after %s%s", failed, took, because(errors.Join(errs...)))
 }
 
 // burst makes all functions of the API new; it answers how many may start at once:
@@ -258,7 +258,7 @@ func (p *proof) probeHops(ctx context.Context) {
 	err := p.comes(ctx, "hops/hops", "failed", hops+1, fmt.Sprintf("version: 1\napps:\n"+
 		"  - {name: hops, executors: [\"call:https://proof.invalid/\"]}\njobs:\n"+
 		"  - {app: hops, name: hops, handler: \"POST /x\", retry: {max: %d, delay: 1s}}\n", hops), "trigger", "hops/hops")
-	p.report.says(what, err == nil, "%d attempts%s", hops+1, told(err))
+	p.report.says(what, err == nil, "%d attempts%s", hops+1, because(err))
 }
 
 // probeChain has the end of a run begin the next as often: the executor's own
@@ -270,7 +270,7 @@ func (p *proof) probeChain(ctx context.Context) {
 		"  - {app: %s, name: chain, handler: work, schedule: {fixedDelay: 1s}}\n", p.apps[1].name), "get", name)
 	_, paused := p.cli(ctx, "pause", name, "--reason", "it is proven")
 	err = errors.Join(err, paused)
-	p.report.says(what, err == nil, "%d runs%s", hops+1, told(err))
+	p.report.says(what, err == nil, "%d runs%s", hops+1, because(err))
 }
 
 // comes applies a file, says one more command, and waits until a job has so many
@@ -344,14 +344,14 @@ func (p *proof) roles(ctx context.Context, from, to time.Time) {
 			errs = append(errs, fmt.Errorf("%s: %.300s", fn, first))
 		}
 	}
-	p.report.says(allowed, errors.Join(errs...) == nil, "%d lines say so%s", denied, told(errors.Join(errs...)))
+	p.report.says(allowed, errors.Join(errs...) == nil, "%d lines say so%s", denied, because(errors.Join(errs...)))
 	token := p.arn("ssm", "parameter"+p.outputs["TokenParameter"])
 	err := errors.Join(
 		p.mayNot(ctx, p.outputs["DispatchFunction"], "dynamodb:DeleteTable", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
 		p.mayNot(ctx, p.outputs["DispatchFunction"], "ssm:GetParameter", token),
 		p.mayNot(ctx, p.outputs["RegistryFunction"], "dynamodb:PutItem", p.arn("dynamodb", "table/"+p.outputs["RunsTable"])),
 	)
-	p.report.says(refused, err == nil, "as IAM says%s", told(err))
+	p.report.says(refused, err == nil, "as IAM says%s", because(err))
 }
 
 func (p *proof) timeToLive(ctx context.Context) {
@@ -366,7 +366,7 @@ func (p *proof) timeToLive(ctx context.Context) {
 		}
 		errs = append(errs, err)
 	}
-	p.report.says("time to live is on, in all tables", errors.Join(errs...) == nil, "as described%s", told(errors.Join(errs...)))
+	p.report.says("time to live is on, in all tables", errors.Join(errs...) == nil, "as described%s", because(errors.Join(errs...)))
 }
 
 // wakeUps reads, of the lines that the tick writes at debug, how far apart its
@@ -398,7 +398,7 @@ func (p *proof) killed(ctx context.Context) {
 		}
 		from, to := w.from.Truncate(time.Minute), w.to.Add(2*time.Minute)
 		n, err := p.metric(ctx, "AWS/Lambda", "Errors", from, to, "FunctionName", p.outputs["DispatchFunction"])
-		p.report.says(what, err == nil && n >= kills, "%.0f batches died%s", n, told(err))
+		p.report.says(what, err == nil && n >= kills, "%.0f batches died%s", n, because(err))
 	}
 }
 
@@ -416,7 +416,7 @@ func (p *proof) loops(ctx context.Context, from time.Time) {
 	}
 	n, err := p.functionsSum(ctx, "RecursiveInvocationsDropped", from, time.Now())
 	err = errors.Join(append(errs, err)...)
-	p.report.says(what, err == nil && n == 0, "%.0f invocations were dropped%s", n, told(err))
+	p.report.says(what, err == nil && n == 0, "%.0f invocations were dropped%s", n, because(err))
 }
 
 // price compares what was used before the first fault with what is foreseen.

@@ -32,8 +32,8 @@ func (r *report) says(promise string, held bool, format string, args ...any) {
 // fails is a verdict that could not be reached.
 func (r *report) fails(promise string, err error) { r.says(promise, false, "%s", oneLine(err.Error())) }
 
-// told is an error behind what was found.
-func told(err error) string {
+// because is an error behind what was found.
+func because(err error) string {
 	if err == nil {
 		return ""
 	}

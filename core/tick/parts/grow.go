@@ -35,7 +35,7 @@ func (r Rates) Defaults() Rates {
 	return r
 }
 
-// Load is how busy a partition was of late.
+// Load is how busy a partition was recently.
 type Load struct {
 	second   int64
 	advances int
@@ -87,6 +87,6 @@ func (r Rates) Next(g core.Global, loads map[int]*Load, now time.Time) core.Glob
 	return g
 }
 
-// Stable reports that the number of partitions did not change of late, so that
+// Stable reports that the number of partitions did not change recently, so that
 // nobody puts a job where it belonged before.
 func (r Rates) Stable(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.StableFor }

@@ -33,7 +33,7 @@ type SQS struct {
 	Faults Faults
 	// Allow is asked for each request.
 	Allow Allow
-	// Observe is told of each message that came and each that went, in order
+	// Observe is called with each message that came and each that went, in order
 	// and under the lock: it may not call back.
 	Observe func(queue string, m Message, gone bool)
 	// Shuffle makes the order in which messages are received; rand.Shuffle if nil.
