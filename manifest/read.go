@@ -34,7 +34,6 @@ var (
 	lineBreaks = strings.NewReplacer("\r\n", "\n", "\r", "\n")
 	marks      = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)`)
 	marksJSON  = regexp.MustCompile(`(?m)^(---|\.\.\.)( |$)|^\{`)
-	content    = regexp.MustCompile(`(?m)^[ \t]*[^\s#%]|^[ \t]+%`) // no comment, no directive
 )
 
 // documents splits a file at its lines ---, and where its first line is JSON by
@@ -47,17 +46,29 @@ func documents(data []byte) []piece {
 	}
 	var docs []piece
 	start, lines := 0, 0
-	for _, at := range append(mark.FindAllStringIndex(text, -1), []int{len(text)}) {
+	for i, at := range append(mark.FindAllStringIndex(text, -1), []int{len(text)}) {
 		part := text[start:at[0]]
-		if marks.MatchString(part[:min(len(part), 4)]) { // what stands behind is of the document
+		if i > 0 && part[0] != '{' { // what stands behind is of the document
 			part = "   " + part[3:]
 		}
-		if content.MatchString(part) {
+		if hasContent(part) {
 			docs = append(docs, piece{part, lines})
 		}
 		start, lines = at[0], lines+strings.Count(part, "\n")
 	}
 	return docs
+}
+
+// hasContent reports whether a line is no comment, no directive and not blank.
+func hasContent(part string) bool {
+	for line := range strings.Lines(part) {
+		switch text := strings.TrimLeft(line, " \t"); {
+		case text == "" || strings.ContainsRune("\n\f\r#", rune(text[0])):
+		case text[0] != '%' || len(text) < len(line): // a directive begins its line
+			return true
+		}
+	}
+	return false
 }
 
 // parse has the library read one document, with the lines of the file.

@@ -11,8 +11,6 @@ type fixture struct{ *peopletest.Fixture }
 
 func newFixture(t testing.TB) *fixture { return &fixture{peopletest.New(t)} }
 
-type faults = peopletest.Faults
-
 var (
 	ctx, ann, start   = peopletest.Ctx, peopletest.Ann, peopletest.Start
 	every, spec, code = peopletest.Every, peopletest.Spec, peopletest.Code

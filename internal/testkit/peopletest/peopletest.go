@@ -211,19 +211,35 @@ type Faults struct {
 	Early bool   // items were written by a version that kept the last pause alone
 }
 
+// counting guards N, Dead and Last of all Faults, which are copied: writes go side by side.
+var counting sync.Mutex
+
 var ErrLost = errors.New("connection cut")
 
-// do runs a write, or lets it go wrong.
-func (f *Faults) do(name string, write func() error) error {
+// next counts a write, and says whether it is the one that goes wrong.
+func (f *Faults) next(name string) (wrong, dead bool) {
+	counting.Lock()
+	defer counting.Unlock()
 	if f.Dead {
-		return ErrLost
+		return false, true
 	}
 	f.N++
 	if f.N != f.At {
+		return false, false
+	}
+	f.Last, f.Dead = name, f.Kill
+	return true, false
+}
+
+// do runs a write, or lets it go wrong.
+func (f *Faults) do(name string, write func() error) error {
+	wrong, dead := f.next(name)
+	switch {
+	case dead:
+		return ErrLost
+	case !wrong:
 		return write()
 	}
-	f.Last = name
-	f.Dead = f.Kill
 	if f.After {
 		_ = write()
 	}
