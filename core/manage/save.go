@@ -208,10 +208,17 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 	if err != nil {
 		return later(part, err)
 	}
-	stored, err := m.stored(ctx, part)
+	stored, bad, err := m.stored(ctx, part)
 	if err != nil {
 		return later(part, err)
 	}
+	part = slices.DeleteFunc(part, func(s *saving) bool {
+		if why := bad[s.job.Name()]; why != nil {
+			s.refuse(core.Passing(why))
+			return true
+		}
+		return false
+	})
 	if write {
 		var jobs []*core.Job
 		for _, s := range part {
@@ -307,27 +314,34 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 	return left
 }
 
-// stored reads the jobs that the specs name, by app and name.
-func (m *Manage) stored(ctx context.Context, part []*saving) (map[string]map[string]*core.Job, error) {
+// stored reads the jobs that the specs name, by app and name, and names those that
+// cannot be read: only they are refused.
+func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]map[string]*core.Job, bad map[string]error, err error) {
 	byApp := map[string][]string{}
 	for _, s := range part {
 		byApp[s.job.Def.App] = append(byApp[s.job.Def.App], s.job.Def.Name)
 	}
 	var ids []core.JobID
-	for app, names := range byApp {
-		found, err := m.store.JobIDs(ctx, app, names)
+	names := map[core.JobID]string{}
+	for app, of := range byApp {
+		found, err := m.store.JobIDs(ctx, app, of)
 		if err != nil {
-			return nil, core.Passing(err)
+			return nil, nil, core.Passing(err)
 		}
-		for _, id := range found {
+		for name, id := range found {
 			ids = append(ids, id)
+			names[id] = (&core.Job{Def: core.Def{App: app, Name: name}}).Name()
 		}
 	}
-	stored := make(map[string]map[string]*core.Job, len(byApp))
+	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
 	for some := range bound.Chunks(ids, bound.Batch) {
 		found, left, err := m.store.Jobs(ctx, some)
+		worse, err := core.Besides(err)
 		if err := core.Unread(left, err); err != nil {
-			return nil, err
+			return nil, nil, err
+		}
+		for id, why := range worse {
+			bad[names[id]] = core.Unreadable{id: why}
 		}
 		for _, j := range found {
 			if stored[j.Def.App] == nil {
@@ -336,7 +350,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (map[string]map[str
 			stored[j.Def.App][j.Def.Name] = j
 		}
 	}
-	return stored, nil
+	return stored, bad, nil
 }
 
 // expect judges what the owner expected of the job as it is.

@@ -77,7 +77,7 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 				}
 				return op.way(ctx, stored, g, true), nil
 			}
-			// Bound and never stored: who first it stopped there.
+			// Bound and never stored: who bound it stopped there.
 			run.ID, run.First = first, first
 		}
 	}
