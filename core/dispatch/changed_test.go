@@ -195,3 +195,37 @@ func changedGivenBack(t *testing.T, twice bool) {
 		}
 	})
 }
+
+// TestTakenWithItsAddress: between a look at a lost owner's run and its take-over a late
+// write of that owner moves it. It is sent to where it is then, and not to where it was.
+func TestTakenWithItsAddress(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, to := &before{Store: memory.New(memory.Options{})}, &noted{}
+		log := slog.New(slog.DiscardHandler)
+		d := dispatch.New(s, s, to, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
+		ctx, now, params := t.Context(), core.InstantOf(time.Now()), "p"
+		j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Running, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
+			First: core.NumberedRun(7, 1), Params: &params, Owner: "lost", Until: time.Now().Add(-time.Second), Address: firstAddress}
+		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}),
+			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.Create(ctx, []core.Run{run})[0]} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.do = func() {
+			if err := s.Readdress(ctx, dispatch.Readdress{Run: run.ID, Owner: "lost", Address: firstAddress, To: secondAddress}); err != nil {
+				t.Error(err)
+			}
+		}
+		m := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		if v := d.Handle(ctx, m)[0]; !v.Ack {
+			t.Errorf("not acked: %v", v.Err)
+		}
+		if want := "[p to " + secondAddress + "]"; fmt.Sprint(to.sent) != want {
+			t.Errorf("sent %q, want %s", to.sent, want)
+		}
+	})
+}

@@ -142,7 +142,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 			t := b.take(it.run, now)
 			t.Tries = it.choice.tries
 			if len(it.order) > 0 {
-				t.Address = it.order[0]
+				t.To = it.order[0]
 			}
 			w.takes, w.takeOf = append(w.takes, t), append(w.takeOf, it)
 		}
@@ -220,22 +220,23 @@ func (b *batch) take(run *core.Run, now time.Time) TakeOver {
 	if !until.After(run.Until) {
 		until = run.Until.Add(time.Millisecond)
 	}
-	return TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, NewOwner: b.nonce, NewUntil: until, Journal: b.key,
-		Address: run.Address, SentAt: now}
+	t := TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: b.nonce, NewUntil: until, Journal: b.key,
+		SentAt: run.SentAt}
+	if t.SentAt.IsZero() {
+		t.SentAt = now
+	}
+	return t
 }
 
 // apply is what a take-over made of a run.
 func (t *TakeOver) apply(r *core.Run) {
-	r.State, r.Owner, r.Until, r.Journal = core.Running, t.NewOwner, t.NewUntil, t.Journal
+	r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, t.NewOwner, t.NewUntil, t.Journal, t.SentAt
 	r.MaybeSent = r.MaybeSent || t.Owner != ""
 	if len(t.Tries) > 0 {
 		r.Tries = t.Tries
 	}
 	if r.Address == "" {
-		r.Address = t.Address
-	}
-	if r.SentAt.IsZero() {
-		r.SentAt = t.SentAt
+		r.Address = t.To
 	}
 }
 

@@ -40,18 +40,19 @@ type Store interface {
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
 }
 
-// TakeOver: condition: open, owner and until as read. Sets owner, a later until,
-// journal and state running; maybeSent if the old owner was not empty; address
-// only if it was empty; SentAt only if it was zero.
+// TakeOver: condition: open, owner, until and address as read. Sets owner, a later
+// until, journal, SentAt and state running; maybeSent if the old owner was not empty;
+// address only if it was empty.
 type TakeOver struct {
 	Run      core.RunID
 	Owner    string // as read
 	Until    time.Time
+	Address  string
 	NewOwner string
 	NewUntil time.Time
 	Journal  core.JournalKey
-	Address  string
-	SentAt   time.Time
+	To       string     // the address of one that had none
+	SentAt   time.Time  // as read, or now where that was zero: no write changes it under one until
 	Tries    []core.Try // replaces those of the run if not empty
 }
 

@@ -146,7 +146,7 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
 			run := r.stored(id)
-			r.must(r.s.Store.TakeOver(t.Context(), []dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, NewOwner: "taker", NewUntil: begin.Add(time.Hour)}})[0])
+			r.must(r.s.Store.TakeOver(t.Context(), []dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: "taker", NewUntil: begin.Add(time.Hour)}})[0])
 		}
 	}
 	for _, c := range []struct {

@@ -124,7 +124,7 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	if err := f.E.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), Address: "http://a:1"}})[0]; err != nil {
+	if err := f.E.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), To: "http://a:1"}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {

@@ -201,6 +201,14 @@ func (w *writer) ownerIs(owner string) {
 	}
 }
 
+func (w *writer) addressIs(address string) {
+	if address == "" {
+		w.where(`"address" IS MISSING`)
+	} else {
+		w.where(`"address" = ?`, text(address))
+	}
+}
+
 func (w *writer) untilIs(until time.Time) {
 	if until.IsZero() {
 		w.where(`"until" IS MISSING`)
@@ -217,44 +225,22 @@ func (w *writer) setTime(name string, t time.Time) {
 	}
 }
 
-// TakeOver implements dispatch.Store. Where it depends on what the run holds
-// (an address, a time it was sent), the run is read first, and the write is
-// conditioned on what was read.
+// TakeOver implements dispatch.Store.
 func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	errs := make([]error, len(takes))
-	ids := make([]core.RunID, len(takes))
+	list := make([]statement, len(takes))
 	for i := range takes {
-		ids[i] = takes[i].Run
+		list[i] = s.takeOver(&takes[i])
 	}
-	found, unread, err := s.Runs(ctx, ids)
-	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
-	}
-	var list []statement
-	var of []int
-	for i := range takes {
-		r, is := found[ids[i]]
-		if !is {
-			errs[i] = core.ErrRefused
-			if slices.Contains(unread, ids[i]) {
-				errs[i] = core.ErrThrottled
-			}
-			continue
-		}
-		list, of = append(list, s.takeOver(&takes[i], &r)), append(of, i)
-	}
-	for k, err := range s.execute(ctx, list) {
-		if errs[of[k]] = err; err == nil {
-			s.putLongTries(ctx, takes[of[k]].Run, takes[of[k]].Tries)
+	errs := s.execute(ctx, list)
+	for i, err := range errs {
+		if err == nil {
+			s.putLongTries(ctx, takes[i].Run, takes[i].Tries)
 		}
 	}
 	return errs
 }
 
-func (s *Store) takeOver(t *dispatch.TakeOver, r *core.Run) statement {
+func (s *Store) takeOver(t *dispatch.TakeOver) statement {
 	w := s.edit(t.Run)
 	w.where(openTest)
 	w.ownerIs(t.Owner)
@@ -270,18 +256,11 @@ func (s *Store) takeOver(t *dispatch.TakeOver, r *core.Run) statement {
 	if t.Owner != "" {
 		w.set("maybeSent", yes)
 	}
-	if r.Address == "" {
-		w.where(`"address" IS MISSING`)
-		if t.Address != "" {
-			w.set("address", text(t.Address))
-		}
-	} else {
-		w.where(`"address" = ?`, text(r.Address))
+	w.addressIs(t.Address)
+	if t.Address == "" && t.To != "" {
+		w.set("address", text(t.To))
 	}
-	if r.SentAt.IsZero() {
-		w.where(`"sentAt" IS MISSING`)
-		w.setTime("sentAt", t.SentAt)
-	}
+	w.setTime("sentAt", t.SentAt)
 	w.setTries(t.Tries)
 	return w.statement(t.Run.String())
 }
@@ -315,11 +294,7 @@ func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 	w := s.edit(m.Run)
 	w.where(openTest)
 	w.ownerIs(m.Owner)
-	if m.Address == "" {
-		w.where(`"address" IS MISSING`)
-	} else {
-		w.where(`"address" = ?`, text(m.Address))
-	}
+	w.addressIs(m.Address)
 	if m.To == "" {
 		w.remove("address")
 	} else {

@@ -383,16 +383,17 @@ WHERE key = ?5 AND state = 1 AND owner IS NULL AND maybe = 0 AND until = ?6`, []
 func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
 	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
 		return eachRow(tx, `UPDATE runs SET maybe = maybe OR owner IS NOT NULL, owner = ?1, until = ?2, jkey = ?3, jnonce = ?4, state = 3,
-address = coalesce(address, ?5), sent = CASE sent WHEN 0 THEN ?6 ELSE sent END, tries = coalesce(?7, tries)
-WHERE key = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
+address = coalesce(address, ?5), sent = ?6, tries = coalesce(?7, tries)
+WHERE key = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10 AND address IS ?11`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
 			bindText(st, 1, t.NewOwner)
 			st.BindInt64(2, core.Millis(t.NewUntil))
 			bindJournal(st, 3, t.Journal, t.NewOwner)
-			bindText(st, 5, t.Address)
+			bindText(st, 5, t.To)
 			st.BindInt64(6, core.Millis(t.SentAt))
 			st.BindInt64(8, key(t.Run))
 			bindText(st, 9, t.Owner)
 			st.BindInt64(10, core.Millis(t.Until))
+			bindText(st, 11, t.Address)
 			return bindJSON(st, 7, t.Tries, len(t.Tries) == 0)
 		})
 	})

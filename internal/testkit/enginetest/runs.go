@@ -140,7 +140,7 @@ func claims(t *testing.T, h Harness) {
 					continue
 				}
 				r := found[id]
-				wins[owner][i] = e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, NewOwner: fmt.Sprint("taker-", owner), NewUntil: base}})[0]
+				wins[owner][i] = e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: fmt.Sprint("taker-", owner), NewUntil: base}})[0]
 			}
 		})
 	}
@@ -192,18 +192,20 @@ func takeOver(t *testing.T, h Harness) {
 	})
 	shut := put(t, e, id[4], closed)
 	take := func(r core.Run) dispatch.TakeOver {
-		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, NewOwner: "nonce-9", NewUntil: base.Add(time.Minute),
-			Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, Address: "http://new/", SentAt: base.Add(time.Hour)}
+		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: "nonce-9", NewUntil: base.Add(time.Minute),
+			Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, To: "http://new/", SentAt: base.Add(time.Hour)}
 	}
-	otherOwner, otherUntil := take(foreign), take(foreign)
+	otherOwner, otherUntil, otherAddress, noAddress, anAddress := take(foreign), take(foreign), take(foreign), take(foreign), take(free)
 	otherOwner.Owner = "nonce-x"
 	otherUntil.Until = foreign.Until.Add(time.Millisecond)
+	otherAddress.Address, noAddress.Address, anAddress.Address = "http://other/", "", "http://new/"
 	none := take(foreign)
 	none.Owner, none.Until = "", time.Time{}
-	for _, bad := range []dispatch.TakeOver{otherOwner, otherUntil, none, take(shut), take(run(id[7]))} {
+	for _, bad := range []dispatch.TakeOver{otherOwner, otherUntil, otherAddress, noAddress, anAddress, none, take(shut), take(run(id[7]))} {
 		refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{bad})[0])
 	}
 	sameRun(t, e, foreign)
+	sameRun(t, e, free)
 	sameRun(t, e, shut)
 
 	tried := take(fresh)
@@ -211,19 +213,19 @@ func takeOver(t *testing.T, h Harness) {
 	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok", "refused")
 	for _, r := range []core.Run{foreign, free, kept, fresh} {
 		r.MaybeSent = r.MaybeSent || r.Owner != ""
-		r.State, r.Owner, r.Until, r.Journal = core.Running, "nonce-9", base.Add(time.Minute), take(r).Journal
+		if r.ID == fresh.ID {
+			r.Tries = tried.Tries
+		}
+		r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, "nonce-9", base.Add(time.Minute), take(r).Journal, base.Add(time.Hour)
 		if r.Address == "" {
 			r.Address = "http://new/"
-		}
-		if r.SentAt.IsZero() {
-			r.SentAt, r.Tries = base.Add(time.Hour), tried.Tries
 		}
 		sameRun(t, e, r)
 	}
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign)})[0]) // a write that comes late
 
 	// Tries stay when none are given.
-	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
+	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), Address: mustRun(t, e, fresh.ID).Address, NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
 	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{again}), "ok")
 	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
@@ -471,7 +473,7 @@ func changed(t *testing.T, h Harness) {
 	changes(7)
 
 	// What was read before a change neither claims nor skips; what was read after it does.
-	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, Address: "http://10.0.0.1:9999", SentAt: base}
+	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, To: "http://10.0.0.1:9999", SentAt: base}
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
 	take.Until = time.Time{}
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
@@ -501,9 +503,9 @@ func changed(t *testing.T, h Harness) {
 	ok(t, e.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{skip})[0])
 
 	maybe, d2 := waits(2, nil)
-	take = dispatch.TakeOver{Run: maybe.ID, NewOwner: "a", NewUntil: base.Add(time.Minute), Address: "http://10.0.0.1:9999", SentAt: base}
+	take = dispatch.TakeOver{Run: maybe.ID, NewOwner: "a", NewUntil: base.Add(time.Minute), To: "http://10.0.0.1:9999", SentAt: base}
 	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
-	take.Owner, take.Until, take.NewOwner = "a", take.NewUntil, "b"
+	take.Owner, take.Until, take.Address, take.NewOwner = "a", take.NewUntil, take.To, "b"
 	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
 	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: maybe.ID, Owner: "b", KeepAddress: true}})[0])
 	gone := maybe

@@ -79,16 +79,13 @@ func (s *Store) open(id core.RunID) *core.Run {
 func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
 	return each(ctx, s, takes, func(t *dispatch.TakeOver) error {
 		r := s.open(t.Run)
-		if r == nil || r.Owner != t.Owner || core.Millis(r.Until) != core.Millis(t.Until) {
+		if r == nil || r.Owner != t.Owner || core.Millis(r.Until) != core.Millis(t.Until) || r.Address != t.Address {
 			return core.ErrRefused
 		}
 		r.MaybeSent = r.MaybeSent || r.Owner != ""
-		r.Owner, r.Until, r.Journal, r.State = t.NewOwner, milli(t.NewUntil), t.Journal, core.Running
+		r.Owner, r.Until, r.Journal, r.SentAt, r.State = t.NewOwner, milli(t.NewUntil), t.Journal, milli(t.SentAt), core.Running
 		if r.Address == "" {
-			r.Address = t.Address
-		}
-		if r.SentAt.IsZero() {
-			r.SentAt = milli(t.SentAt)
+			r.Address = t.To
 		}
 		if len(t.Tries) > 0 {
 			r.Tries = slices.Clone(t.Tries)
