@@ -69,7 +69,7 @@ func (d *invocation) forget(s *state) {
 		case toClaim, toRecord, toLook:
 			i.falls = was.falls
 		case judged, readPast, readLive, toTake:
-			i.falls, i.owner, i.until, i.slot, i.params = was.falls, was.owner, was.until, was.slot, was.params
+			i.falls, i.owner, i.until, i.address, i.slot, i.params = was.falls, was.owner, was.until, was.address, was.slot, was.params
 		case mine, checked:
 			i.address, i.maybeSent, i.params = was.address, was.maybeSent, was.params
 		case refused, movedUnknown:

@@ -205,7 +205,7 @@ func (g *gen) lookAtRun(s state, k, f int) {
 	case r.owner == 0:
 		g.noOwner(s, k, f)
 	default:
-		i.owner, i.until, i.slot, i.params = r.owner, r.until, r.slot, r.params
+		i.owner, i.until, i.address, i.slot, i.params = r.owner, r.until, r.address, r.slot, r.params
 		g.foreign(s, k, f)
 	}
 }
@@ -222,7 +222,7 @@ func (g *gen) noItem(s state, k, f int) {
 // noOwner is a run that was given back, or that nobody has claimed yet.
 func (g *gen) noOwner(s state, k, f int) {
 	i, r, who := &s.disp[k].of[f], s.runs[f], dispName(k)
-	i.owner, i.until, i.slot, i.params = 0, r.until, r.slot, r.params
+	i.owner, i.until, i.address, i.slot, i.params = 0, r.until, r.address, r.slot, r.params
 	switch {
 	case i.falls == sends:
 		i.is = toTake
@@ -336,34 +336,37 @@ func (g *gen) takeOver(s state, k, f int) {
 		g.skipUnsent(s, k, f)
 		return
 	}
-	a := firstAddress(&s, f)
+	to := i.address
+	if to == 0 {
+		to = firstAddress(&s, f)
+	}
+	put := g.putTake(f, i.owner, i.until, i.address, d.nonce, to)
 	if read := s.disp[1-k].of[f].until; g.w.UntilComesTwice && read != 0 {
 		t := s
-		if g.putTake(f, i.owner, i.until, d.nonce, a)(&t) {
+		if put(&t) {
 			t.runs[f].until = read
 			i := &t.disp[k].of[f]
-			i.is, i.address, i.maybeSent = mine, t.runs[f].address, t.runs[f].maybeSent
+			i.is, i.address, i.maybeSent = mine, to, t.runs[f].maybeSent
 			g.emit(&t, false, "%s takes %s over, with an until that %s has read", dispName(k), fireName(f), dispName(1-k))
 		}
 	}
-	g.write(s, dispName(k)+" takes "+fireName(f)+" over", g.putTake(f, i.owner, i.until, d.nonce, a), func(t *state, ans answer) {
+	g.write(s, dispName(k)+" takes "+fireName(f)+" over", put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
 		if ans != ok {
 			i.is = toLook
 			return
 		}
-		r := &t.runs[f]
-		i.is, i.address, i.maybeSent = mine, r.address, r.maybeSent
+		i.is, i.address, i.maybeSent = mine, to, t.runs[f].maybeSent
 		if i.falls != sends { // V5
 			i.is = isUnconfirmed
 		}
-	}, late{what: lateTake, fire: uint8(f), nonce: d.nonce, owner: i.owner, until: i.until, address: a})
+	}, late{what: lateTake, fire: uint8(f), nonce: d.nonce, owner: i.owner, until: i.until, seen: i.address, address: to})
 }
 
-func (g *gen) putTake(f int, owner, until, nonce, address uint8) func(*state) bool {
+func (g *gen) putTake(f int, owner, until, seen, nonce, to uint8) func(*state) bool {
 	return func(s *state) bool {
 		r := &s.runs[f]
-		if r.is != open || r.owner != owner || r.until != until {
+		if r.is != open || r.owner != owner || r.until != until || r.address != seen && !g.w.TakeIgnoresAddress {
 			return false
 		}
 		if owner != 0 {
@@ -371,7 +374,7 @@ func (g *gen) putTake(f int, owner, until, nonce, address uint8) func(*state) bo
 		}
 		r.owner, r.until, r.past, r.journal = nonce, nonce, 0, nothing
 		if r.address == 0 {
-			r.address = address
+			r.address = to
 		}
 		return true
 	}

@@ -160,6 +160,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			17, oldTrigger},
 		{"until kept at change", Rules{ChangeKeepsUntil: true}, with(trigger, World{Changes: 1}), 10, oldTrigger},
 		{"an until twice", Rules{UntilComesTwice: true}, with(trigger, World{Changes: 1, Busy: 2, All: 2}), 25, oldTrigger},
+		{"taken address", Rules{TakeIgnoresAddress: true}, one(World{Crashes: 2, Writes: 1, All: 3, Late: true}),
+			29, "3: two addresses"},
 		{"skip", Rules{SkipIgnoresUntil: true}, with(trigger, World{Changes: 2, AppPauses: true}),
 			9, "a trigger is skipped by what it was before its change"},
 		{"record", Rules{RecordBeforeWrite: true}, one(World{Changes: 2, EndsBy: true, Allowed: pause | resume, Few: true}),

@@ -218,8 +218,8 @@ type check struct {
 
 // late is a write that is still on its way to the store.
 type late struct {
-	what, fire, nonce, until, owner, address, rev uint8
-	says                                          [maxFires]uint8
+	what, fire, nonce, until, owner, seen, address, rev uint8
+	says                                                [maxFires]uint8
 }
 
 // Writes that may arrive late.

@@ -60,6 +60,7 @@ type Rules struct {
 	GiveBackEmptiesUntil bool // before decision 016
 	ChangeKeepsUntil     bool // of a trigger: decision 010
 	UntilComesTwice      bool // a take-over may write one that another has read
+	TakeIgnoresAddress   bool
 	SkipIgnoresUntil     bool
 	RecordBeforeWrite    bool // of a change
 	ResumePlansAll       bool // also what lay in the pause
@@ -271,7 +272,7 @@ func (g *gen) arriveLate(s state) {
 		g.putMove(f, l.nonce, l.address)(&s)
 	case lateTake:
 		what = "take-over"
-		g.putTake(f, l.owner, l.until, l.nonce, l.address)(&s)
+		g.putTake(f, l.owner, l.until, l.seen, l.nonce, l.address)(&s)
 	case lateJournal:
 		what = "journal"
 		g.putJournal(l.nonce, l.says)(&s)
