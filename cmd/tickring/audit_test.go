@@ -181,7 +181,7 @@ func TestUnreadableJobIsTold(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}}, "/v1/apps/shop": api.App{Name: "shop"},
-			"/v1/status": api.Status{}}[r.URL.Path])
+			"/v1/status": api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
 	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
@@ -194,5 +194,13 @@ func TestUnreadableJobIsTold(t *testing.T) {
 		if in := strings.Contains(out.String(), "no JSON"); in != slices.Contains(args, "json") {
 			t.Errorf("%q: %s", args, out.String())
 		}
+	}
+	// Nobody knows whether a prune is to delete it.
+	file := "version: 1\nset: fleet\napps: [{name: shop}]\n"
+	var out, errs bytes.Buffer
+	code := Main(t.Context(), []string{"apply", "-f", "-", "--prune", "--dry-run"}, strings.NewReader(file), &out, &errs,
+		func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	if said := out.String() + errs.String(); code == 0 || !strings.Contains(said, "job 7 cannot be read: no JSON") {
+		t.Errorf("apply --prune: exit code %d: %s", code, said)
 	}
 }

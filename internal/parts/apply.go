@@ -59,6 +59,7 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
 	}
 	err := a.do()
+	a.res.Jobs = append(a.res.Jobs, a.unread...)
 	return a.res, err
 }
 
@@ -72,6 +73,9 @@ type applying struct {
 	jobs []api.JobSpec
 	at   map[string]int // of an app in apps
 	res  api.ApplyResult
+	// unread are jobs that cannot be read, so that nobody knows whether a prune is to
+	// delete them.
+	unread []api.JobResult
 }
 
 func (a *applying) do() error {
@@ -207,6 +211,10 @@ func (a *applying) left() error {
 			if j := &page.Jobs[i]; !named[j.App+"/"+j.Name] {
 				a.res.Jobs = append(a.res.Jobs, api.JobResult{App: j.App, Name: j.Name, ID: j.ID, Rev: j.Rev, Change: "deleted"})
 			}
+		}
+		for _, bad := range page.Failed {
+			a.unread = append(a.unread, api.JobResult{ID: bad.Number, Change: "refused",
+				Error: &api.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("job %d cannot be read: %s", bad.Number, bad.Message)}})
 		}
 		if params.After = page.Next; params.After == 0 {
 			break
