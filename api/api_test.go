@@ -117,7 +117,8 @@ func (f *fixture) shop() {
 	f.t.Helper()
 	f.must("PUT", "/v1/apps/shop", `{"title":"Shop","token":"secret-token","allow":["10.0.0.0/8"]}`)
 	f.must("PUT", "/v1/apps/web", `{"executors":["call:https://example.com"]}`)
-	f.must("PUT", "/v1/jobs/shop/report", `{"handler":"report","schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"retry":{"max":2}}`)
+	f.must("PUT", "/v1/jobs/shop/report",
+		`{"handler":"report","schedule":{"cron":"0 30 2 * * ?","timezone":"Europe/Berlin"},"retry":{"max":2}}`)
 }
 
 // state is all that there is, to see that nothing was changed.
@@ -148,11 +149,14 @@ func TestBadInput(t *testing.T) {
 		{"a list", putJob, `[]`, 400, core.CodeInvalid, "", "an object is expected"},
 		{"wrong type", putJob, `{"handler":5}`, 400, core.CodeInvalid, "handler", "a text is expected, not a number"},
 		{"wrong type below", putJob, job(`"retry":{"max":"three"}`), 400, core.CodeInvalid, "retry.max", "a whole number is expected"},
-		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid, "jobs[1].schedule.any[0].every", "a text"},
+		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid,
+			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
 		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are app, block"},
-		{"field of later", putJob, job(`"keep":{"days":7,"log":"always"}`), 400, core.CodeInvalid, "keep.log", "not yet: keeping logs of runs comes with a later version; leave it out"},
-		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum", "backoff, delay, max, maxDelay, on"},
+		{"field of later", putJob, job(`"keep":{"days":7,"log":"always"}`), 400, core.CodeInvalid, "keep.log",
+			"not yet: keeping logs of runs comes with a later version; leave it out"},
+		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",
+			"backoff, delay, max, maxDelay, on"},
 		{"a field of later", putJob, job(`"overlap":{"limit":1}`), 400, core.CodeInvalid, "overlap", "no such field"},
 		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
 		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, core.CodeTooLarge, "", "8 MiB"},
@@ -172,13 +176,16 @@ func TestBadInput(t *testing.T) {
 		{"five fields in cron", putJob, job(`"schedule":{"cron":"30 2 * * *"}`), 400, core.CodeInvalid, "schedule.cron", "crontab"},
 		{"six fields in crontab", putJob, job(`"schedule":{"crontab":"0 30 2 * * ?"}`), 400, core.CodeInvalid, "schedule.crontab", ""},
 		{"two kinds", putJob, job(`"schedule":{"crontab":"30 2 * * *","every":"5s"}`), 400, core.CodeInvalid, "schedule", "exactly one of"},
-		{"unknown zone", putJob, job(`"schedule":{"every":"10s","timezone":"Mars/Olympus"}`), 400, core.CodeInvalid, "schedule.timezone", "Europe/Berlin"},
-		{"start after its end", putJob, job(`"schedule":{"every":"10s","from":"2027-02-01","until":"2027-01-01"}`), 400, core.CodeInvalid, "schedule.from", "after its end"},
+		{"unknown zone", putJob, job(`"schedule":{"every":"10s","timezone":"Mars/Olympus"}`), 400, core.CodeInvalid, "schedule.timezone",
+			"Europe/Berlin"},
+		{"start after its end", putJob, job(`"schedule":{"every":"10s","from":"2027-02-01","until":"2027-01-01"}`), 400, core.CodeInvalid,
+			"schedule.from", "after its end"},
 		{"negative timeout", putJob, job(`"timeout":"-5s"`), 400, core.CodeInvalid, "timeout", "10s, 5m"},
 		{"timeout without a unit", putJob, job(`"timeout":"600"`), 400, core.CodeInvalid, "timeout", "say 600s"},
 		{"timeout of a month", putJob, job(`"timeout":"30d"`), 400, core.CodeInvalid, "timeout", "allowed are"},
 		{"params over 64 KB", putJob, job(`"params":"` + strings.Repeat("x", 64<<10+1) + `"`), 413, core.CodeTooLarge, "params", "64 KB"},
-		{"params over 64 KB in a trigger", trigger, `{"params":"` + strings.Repeat("x", 64<<10+1) + `"}`, 413, core.CodeTooLarge, "params", "64 KB"},
+		{"params over 64 KB in a trigger", trigger, `{"params":"` + strings.Repeat("x", 64<<10+1) + `"}`, 413, core.CodeTooLarge, "params",
+			"64 KB"},
 		{"no handler", putJob, `{"schedule":{"every":"10s"}}`, 400, core.CodeInvalid, "handler", "needed"},
 		{"handler that is no path", "PUT /v1/jobs/web/fresh", job(`"schedule":{"every":"10s"}`), 400, core.CodeInvalid, "handler", "POST /path"},
 		{"unknown route", putJob, job(`"route":"nearest"`), 400, core.CodeInvalid, "route", "failover"},
@@ -186,8 +193,10 @@ func TestBadInput(t *testing.T) {
 		{"an old revision", "PUT /v1/jobs/shop/report", job(`"ifRev":7`), 409, core.CodeConflict, "", "changed meanwhile"},
 		{"deleted under an old revision", "DELETE /v1/jobs/shop/report?ifRev=7", "", 409, core.CodeConflict, "", "changed meanwhile"},
 		{"app with jobs deleted", "DELETE /v1/apps/shop", "", 409, core.CodeRefused, "", "delete them first"},
-		{"executor that is no URL", "PUT /v1/apps/shop", `{"executors":["10.0.0.1:9999"]}`, 400, core.CodeInvalid, "executors[0]", "http://HOST:PORT"},
-		{"function that is none", "PUT /v1/apps/shop", `{"executors":["lambda:pay roll"]}`, 400, core.CodeInvalid, "executors[0]", "arn:aws:lambda:"},
+		{"executor that is no URL", "PUT /v1/apps/shop", `{"executors":["10.0.0.1:9999"]}`, 400, core.CodeInvalid, "executors[0]",
+			"http://HOST:PORT"},
+		{"function that is none", "PUT /v1/apps/shop", `{"executors":["lambda:pay roll"]}`, 400, core.CodeInvalid, "executors[0]",
+			"arn:aws:lambda:"},
 		{"FIFO queue", "PUT /v1/apps/shop", `{"executors":["queue:pay.fifo"]}`, 400, core.CodeInvalid, "executors[0]", "standard queue"},
 		{"range that is none", "PUT /v1/apps/shop", `{"allow":["10.0.0.0/99"]}`, 400, core.CodeInvalid, "allow[0]", "10.0.0.0/8"},
 		{"prune without a set", "POST /v1/apply", `{"prune":true}`, 400, core.CodeInvalid, "set", "needed"},
@@ -196,10 +205,12 @@ func TestBadInput(t *testing.T) {
 		{"unknown state", "GET /v1/runs?state=done", "", 400, core.CodeInvalid, "state", "succeeded"},
 		{"from that is no time", "GET /v1/runs?from=yesterday", "", 400, core.CodeInvalid, "from", "2026-11-20T02:30:00Z"},
 		{"log from a line before the first", "GET /v1/runs/4294967297/log?from=-1", "", 400, core.CodeInvalid, "from", "lines count from 1"},
-		{"log from a line that executors cannot count", "GET /v1/runs/4294967297/log?from=2147483648", "", 400, core.CodeInvalid, "from", "to 2147483647"},
+		{"log from a line that executors cannot count", "GET /v1/runs/4294967297/log?from=2147483648", "", 400, core.CodeInvalid, "from",
+			"to 2147483647"},
 		{"log from a line that nobody can count", "GET /v1/runs/4294967297/log?from=18446744073709551617", "", 400, core.CodeInvalid, "from", ""},
 		{"audit without a span", "GET /v1/audit", "", 400, core.CodeInvalid, "from", "needed"},
-		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from", "after its end"},
+		{"audit backwards", "GET /v1/audit?from=2026-11-20T00:00:00Z&to=2026-11-19T00:00:00Z", "", 400, core.CodeInvalid, "from",
+			"after its end"},
 		{"span without a unit", "GET /v1/upcoming?for=5", "", 400, core.CodeInvalid, "for", "say 5s"},
 		{"cause of a schedule", trigger, `{"cause":"schedule"}`, 400, core.CodeInvalid, "cause", "manual, api"},
 		{"trigger of the past", trigger, `{"at":"2020-01-01T00:00:00Z"}`, 400, core.CodeInvalid, "at", "past"},
@@ -237,13 +248,15 @@ func TestBadInput(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	f := newFixture(t)
-	for name, header := range map[string]string{"none": "", "wrong": "Bearer sesam", "no scheme": token, "another scheme": "Basic " + token, "empty": "Bearer "} {
+	for name, header := range map[string]string{"none": "", "wrong": "Bearer sesam", "no scheme": token, "another scheme": "Basic " + token,
+		"empty": "Bearer "} {
 		for _, path := range []string{"/v1/apps", "/v1/nothing", "/v1/openapi.yaml"} {
 			r := httptest.NewRequest("GET", path, nil)
 			r.Header.Set("Authorization", header)
 			w := httptest.NewRecorder()
 			f.h.ServeHTTP(w, r)
-			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"unauthorized"`) || w.Header().Get("WWW-Authenticate") == "" {
+			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"unauthorized"`) ||
+				w.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)
 			}
 		}
@@ -334,8 +347,9 @@ func TestJobs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := api.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt, CreatedAt: job.CreatedAt,
-		Schedule: api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
+	want := api.Job{App: "shop", Name: "report", ID: job.ID, Handler: "report", State: "started", Rev: job.Rev, RevAt: job.RevAt,
+		CreatedAt: job.CreatedAt,
+		Schedule:  api.Schedule{Cron: "0 30 2 * * ?", Timezone: "Europe/Berlin"}, Words: job.Words, Next: job.Next, Traps: job.Traps,
 		Misfire: "latest", Grace: "1m", Route: "first", Block: "serial", LostAfter: "10m",
 		Retry: api.Retry{Max: 2, Delay: "30s", Backoff: "constant", On: []string{"failed", "timed-out"}}, Keep: api.Keep{Days: 30}}
 	if d := cmp.Diff(want, job); d != "" {
@@ -350,7 +364,8 @@ func TestJobs(t *testing.T) {
 	}
 	// Who asked stands in the change records; a token stands nowhere.
 	f.must("PUT", "/v1/apps/shop", `{"token":"another-token"}`)
-	if all := f.must("GET", "/v1/changes", "") + f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/apps/shop", ""); strings.Contains(all, "-token") {
+	if all := f.must("GET", "/v1/changes", "") + f.must("GET", "/v1/apps", "") + f.must("GET", "/v1/apps/shop", ""); strings.Contains(all,
+		"-token") {
 		t.Errorf("a token is shown: %s", all)
 	}
 	res, err := f.c.PauseJob(ctx, "shop", "report", api.PauseRequest{Reason: "db upgrade", Until: time.Now().Add(time.Hour)})
@@ -358,11 +373,13 @@ func TestJobs(t *testing.T) {
 		t.Errorf("pause: %+v, %v", res, err)
 	}
 	changes, err := f.c.ListChanges(ctx, api.ListChangesParams{Job: "shop/report", Limit: 1})
-	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].Reason != "db upgrade" || changes.Changes[0].Job != "shop/report" {
+	if err != nil || len(changes.Changes) != 1 || changes.Changes[0].By != "ann" || changes.Changes[0].Reason != "db upgrade" ||
+		changes.Changes[0].Job != "shop/report" {
 		t.Errorf("changes: %+v, %v", changes, err)
 	}
 	page, err := f.c.ListJobs(ctx, api.ListJobsParams{State: []string{"paused"}, Last: true})
-	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) == 0 || !page.Jobs[0].Next[0].After(page.Jobs[0].Pause.Until) {
+	if err != nil || len(page.Jobs) != 1 || page.Jobs[0].Pause == nil || len(page.Jobs[0].Next) == 0 ||
+		!page.Jobs[0].Next[0].After(page.Jobs[0].Pause.Until) {
 		t.Errorf("paused: %+v, %v", page, err)
 	}
 	if res, err := f.c.ResumeJob(ctx, "shop", "report", api.ResumeRequest{}); err != nil || res.State != "started" {
@@ -412,7 +429,8 @@ func TestDeclared(t *testing.T) {
 	const path, theirs = "/v1/jobs/shop/clean", `{"handler":"clean","params":"theirs"}`
 	declare := func(params string, want int, text string) {
 		t.Helper()
-		if status, answer := f.ask("PUT", path, `{"handler":"clean","declared":true,"params":"`+params+`"}`); status != want || !strings.Contains(answer, text) {
+		if status, answer := f.ask("PUT", path, `{"handler":"clean","declared":true,"params":"`+params+`"}`); status != want ||
+			!strings.Contains(answer, text) {
 			t.Errorf("declared with %s: %d %s", params, status, answer)
 		}
 	}
@@ -447,7 +465,8 @@ func TestRuns(t *testing.T) {
 	at := time.Now().Add(2 * time.Hour).UTC().Truncate(time.Second)
 	empty := ""
 	res, err := f.c.TriggerJob(ctx, "shop", "report", api.TriggerRequest{Key: "k1", At: at, Params: &empty, Cause: "manual"})
-	if err != nil || !res.Waiting || res.Existing || res.Run.Params == nil || res.Run.Cause != "manual" || res.Run.By != "ann" || res.Run.Job != "shop/report" {
+	if err != nil || !res.Waiting || res.Existing || res.Run.Params == nil || res.Run.Cause != "manual" || res.Run.By != "ann" ||
+		res.Run.Job != "shop/report" {
 		t.Fatalf("trigger: %+v, %v", res, err)
 	}
 	if !res.Run.ScheduledAt.Equal(at) || res.Run.LatenessMs != nil || fmt.Sprint(res.Run.LogID) != res.Run.ID {
@@ -470,8 +489,10 @@ func TestRuns(t *testing.T) {
 		t.Errorf("waiting: %+v, %v", waiting, err)
 	}
 	later, other := at.Add(time.Hour), "other"
-	change, err := f.c.ChangeByKey(ctx, "shop", "report", "k1", api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}})
-	if err != nil || change.Run.ID != res.Run.ID || !change.Run.ScheduledAt.Equal(later) || *change.Run.Params != other || !change.Waiting || len(change.Run.Addresses) != 1 {
+	change, err := f.c.ChangeByKey(ctx, "shop", "report", "k1",
+		api.TriggerChange{At: later, Params: &other, Addresses: &[]string{"http://10.0.0.9:9999"}})
+	if err != nil || change.Run.ID != res.Run.ID || !change.Run.ScheduledAt.Equal(later) || *change.Run.Params != other || !change.Waiting ||
+		len(change.Run.Addresses) != 1 {
 		t.Errorf("change: %+v, %v", change, err)
 	}
 	change, err = f.c.ChangeRun(ctx, res.Run.ID, api.TriggerChange{At: at, Addresses: &[]string{}})
@@ -502,11 +523,13 @@ func TestRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.finish.End(ctx, []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
+	if err := f.finish.End(ctx,
+		[]finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "no"}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	runs, err := f.c.ListRuns(ctx, api.ListRunsParams{Job: "shop/report", State: []string{"failed", "lost"}})
-	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" || runs.Runs[0].Timezone != "Europe/Berlin" {
+	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].Reason != "handler" || runs.Runs[0].Then == "" ||
+		runs.Runs[0].Timezone != "Europe/Berlin" {
 		t.Errorf("runs: %+v, %v", runs, err)
 	}
 	log, err := f.c.GetLog(ctx, second.Run.ID, api.GetLogParams{From: 2})
@@ -547,7 +570,8 @@ func TestApply(t *testing.T) {
 		}
 		return fmt.Sprint(text, res.Applied)
 	}
-	spec := api.JobSpec{App: "pay", Name: "salaries", Handler: "POST /run", Schedule: api.Schedule{Any: []api.Rule{{Every: "10s"}, {Crontab: "30 2 28 * *"}}}}
+	spec := api.JobSpec{App: "pay", Name: "salaries", Handler: "POST /run",
+		Schedule: api.Schedule{Any: []api.Rule{{Every: "10s"}, {Crontab: "30 2 28 * *"}}}}
 	body := api.ApplyRequest{Set: "prod", DryRun: true,
 		Apps: []api.AppSpec{{Name: "pay", Executors: []string{"call:https://pay.example"}}},
 		Jobs: []api.JobSpec{spec, {App: "shop", Name: "audit", Handler: "audit"}}}
@@ -596,7 +620,8 @@ func TestApply(t *testing.T) {
 		t.Errorf("dry run with prune: %s", got)
 	}
 	j := res.Jobs[0]
-	if j.Old == nil || j.New == nil || len(j.Old.Schedule.Any) != 2 || j.New.Schedule.Cron != "0 45 2 * * ?" || j.New.ID != j.ID || len(j.New.Next) != 1 {
+	if j.Old == nil || j.New == nil || len(j.Old.Schedule.Any) != 2 || j.New.Schedule.Cron != "0 45 2 * * ?" || j.New.ID != j.ID ||
+		len(j.New.Next) != 1 {
 		t.Errorf("old and new: %+v", j)
 	}
 	if a := res.Apps[0]; a.Old == nil || a.New == nil || a.New.Title != "Pay" || a.New.Set != "prod" {
@@ -641,7 +666,8 @@ func TestRoundTrip(t *testing.T) {
 		j := core.Job{
 			Def: core.Def{ID: 7, App: "a", Name: "b", Title: "t", Labels: map[string]string{"k": "v"}, Set: "s", Handler: "h", Params: "p",
 				Route: core.RouteHash, Block: core.BlockCoverEarly, Timeout: 10 * time.Minute,
-				Retry:     core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute, On: []core.State{core.Failed, core.Lost}},
+				Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
+					On: []core.State{core.Failed, core.Lost}},
 				LostAfter: 20 * time.Minute, Keep: core.Keep{Days: 90}, Created: at.Time()},
 			Sched: core.Sched{State: core.Paused, Rev: 5, RevAt: at.Time(), PauseBy: "ann", PauseWhy: "why", PauseUntil: at,
 				Schedule: core.Schedule{Any: any, Timezone: "Europe/Berlin", From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
@@ -754,7 +780,8 @@ func TestNoServer(t *testing.T) {
 func BenchmarkApply(b *testing.B) {
 	body := api.ApplyRequest{Apps: []api.AppSpec{{Name: "shop"}}}
 	for i := range api.MaxApplyJobs {
-		body.Jobs = append(body.Jobs, api.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h", Schedule: api.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
+		body.Jobs = append(body.Jobs, api.JobSpec{App: "shop", Name: fmt.Sprintf("job-%d", i), Handler: "h",
+			Schedule: api.Schedule{Crontab: "*/5 8-18 * * 1-5"}})
 	}
 	raw, err := json.Marshal(body)
 	if err != nil {

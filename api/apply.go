@@ -30,7 +30,8 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
-		s.fail(w, r, core.Errorf(core.CodeTooLarge, "%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
+		s.fail(w, r, core.Errorf(core.CodeTooLarge,
+			"%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",
 			len(body.Jobs), len(body.Apps), MaxApplyJobs, MaxApplyApps))
 		return
 	}
@@ -38,7 +39,8 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, core.Invalid("set", "", "needed for prune: only what a set made is pruned"))
 		return
 	}
-	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)), Jobs: make([]JobResult, len(body.Jobs))}}
+	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
+		Jobs: make([]JobResult, len(body.Jobs))}}
 	err := a.read(&body)
 	if err == nil {
 		err = a.check()

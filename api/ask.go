@@ -29,7 +29,8 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 	}
 	out := Upcoming{Upcoming: make([]Coming, len(res.Coming)), Partial: res.Partial, Next: int32(res.Next)}
 	for i, c := range res.Coming {
-		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone, Cause: string(c.Cause)}
+		out.Upcoming[i] = Coming{ScheduledAt: c.At.Time(), Job: c.App + "/" + c.Name, JobID: int32(c.Job), Timezone: c.Timezone,
+			Cause: string(c.Cause)}
 		if c.Run != 0 {
 			out.Upcoming[i].Run = c.Run.String()
 		}
@@ -69,8 +70,10 @@ func (s *server) ListChanges(w http.ResponseWriter, r *http.Request, params List
 
 // Audit says what was demanded and what became of it.
 func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParams) {
-	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To), After: params.After})
-	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind, Next: sum.Next, Skipped: map[string]int64{}}
+	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To),
+		After: params.After})
+	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
+		Next: sum.Next, Skipped: map[string]int64{}}
 	addAudit(&out, sum.AuditCount)
 	for _, m := range sum.Missing {
 		out.Missing = append(out.Missing, jobAudit(m))
@@ -90,7 +93,8 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 		of.To = core.InstantOf(body.To)
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
-	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing, Sent: res.Sent,
+	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
+		Sent:       res.Sent,
 		OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
 }
 
@@ -110,7 +114,8 @@ func addAudit(a *Audit, c ask.AuditCount) {
 }
 
 func jobAudit(r ask.AuditReport) JobAudit {
-	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing), Waiting: timesOf(r.Waiting),
+	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
+		Waiting:  timesOf(r.Waiting),
 		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), NotSent: r.NotSent(), Pending: r.Pending,
 		Overdue: r.Overdue, OutOfReach: r.OutOfReach, Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range r.Skipped {

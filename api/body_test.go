@@ -15,7 +15,8 @@ import (
 func FuzzBody(f *testing.F) {
 	for _, seed := range []string{
 		`{"jobs":[{"app":"a","name":"b","retry":{"max":1,"on":["failed"]},"schedule":{"any":[{"every":"5s","at":"2026-11-20T02:30:00Z"}]},"labels":{"k":"v"}}],"set":"s","dryRun":true}`,
-		`{"jobs":[{"retry":{"max":1e400}}]}`, `{"jobs":{}}`, `{"apps":[null,{"token":5}]}`, `{"JOBS":[]}`, `[`, `{"a"`, `nul`, "\xff", `{"jobs":[{"ifRev":9223372036854775808}]}`, `{} {}`, ``,
+		`{"jobs":[{"retry":{"max":1e400}}]}`, `{"jobs":{}}`, `{"apps":[null,{"token":5}]}`, `{"JOBS":[]}`, `[`, `{"a"`, `nul`, "\xff",
+		`{"jobs":[{"ifRev":9223372036854775808}]}`, `{} {}`, ``,
 		`{"jobs":[{"schedule":{"at":"2026-11-20T25:00:00Z"}}]}`, `{"jobs":[{"labels":{"a":1}}]}`,
 	} {
 		f.Add(seed)

@@ -17,7 +17,8 @@ import (
 func JobOf(j *core.Job) Job {
 	d, s := &j.Def, &j.Sched
 	job := Job{
-		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared), Problem: s.PlanError,
+		ID: int32(d.ID), State: string(s.State), Rev: s.Rev, RevAt: s.RevAt, CreatedAt: d.Created, Declared: string(d.Declared),
+		Problem: s.PlanError,
 	}
 	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
 	if s.State == core.Paused {
@@ -47,8 +48,9 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
 		Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
-		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay), On: on},
-		Keep:  Keep{Days: d.Keep.Days},
+		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
+			On: on},
+		Keep: Keep{Days: d.Keep.Days},
 	}
 }
 

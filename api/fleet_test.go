@@ -153,7 +153,8 @@ func newFleet(t *testing.T, n int, every, takes time.Duration) *fleet {
 	}
 	time.Sleep(90 * time.Minute)
 	f.slow = &slow{Store: f.e.Manage, takes: takes}
-	m := people.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f, people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now}})
+	m := people.New(f.slow, f.ring, finish.New(f.e.Finish, f.e.Ring, finish.Options{Plan: plan.Local()}), f,
+		people.Options{Plan: plan.Local(), Ask: ask.Options{Now: now}})
 	h := api.NewHandler(m, nil, api.Options{Token: token})
 	f.h = func(method, path, body string, into any) {
 		t.Helper()
@@ -223,14 +224,16 @@ func TestFleetInPages(t *testing.T) {
 						break
 					}
 				}
-				if each := int64(89 * time.Minute / c.every); jobs != n || demanded < int64(n)*each || demanded > int64(n)*(each+1) || unaccounted != demanded {
+				if each := int64(89 * time.Minute / c.every); jobs != n || demanded < int64(n)*each || demanded > int64(n)*(each+1) ||
+					unaccounted != demanded {
 					t.Errorf("%d jobs, %d demanded, %d unaccounted for", jobs, demanded, unaccounted)
 				}
 				f.held(n > 1)
 				sent := int64(0)
 				for after := ""; ; {
 					var page api.ReplanResult
-					f.h("POST", "/v1/replan", fmt.Sprintf(`{"from":%q,"to":%q,"after":%q}`, f.from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339), after), &page)
+					f.h("POST", "/v1/replan", fmt.Sprintf(`{"from":%q,"to":%q,"after":%q}`, f.from.Time().Format(time.RFC3339),
+						to.Time().Format(time.RFC3339), after), &page)
 					sent += page.Sent
 					if after = page.Next; after == "" {
 						break

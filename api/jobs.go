@@ -19,7 +19,8 @@ const nextShown = 5
 
 // ListJobs lists jobs.
 func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJobsParams) {
-	f := ask.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit, Last: params.Last}
+	f := ask.JobFilter{App: params.App, Set: params.Set, Text: params.Text, After: core.JobID(params.After), Limit: params.Limit,
+		Last: params.Last}
 	for _, state := range params.State {
 		f.States = append(f.States, core.JobState(state))
 	}

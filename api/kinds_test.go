@@ -28,7 +28,8 @@ func TestEveryKindIsConverted(t *testing.T) {
 			t.Errorf("no example of the kind %s in this test", kind)
 		}
 		rule.Kind = kind
-		for _, want := range []core.Schedule{{Any: []core.When{rule}}, {Any: []core.When{rule, rule}, Timezone: "Europe/Berlin", Jitter: time.Second}} {
+		for _, want := range []core.Schedule{{Any: []core.When{rule}}, {Any: []core.When{rule, rule}, Timezone: "Europe/Berlin",
+			Jitter: time.Second}} {
 			b, err := json.Marshal(scheduleOf(want))
 			if err != nil {
 				t.Fatal(err)
@@ -65,7 +66,8 @@ func TestDocumentNamesThePolicies(t *testing.T) {
 		t.Fatal(err)
 	}
 	for field, want := range map[string]string{
-		"route": core.Words(core.Routes), "misfire": core.Words(core.Misfires), "block": core.Words(core.Blocks), "backoff": core.Words(core.Backoffs),
+		"route": core.Words(core.Routes), "misfire": core.Words(core.Misfires), "block": core.Words(core.Blocks),
+		"backoff": core.Words(core.Backoffs),
 	} {
 		found := regexp.MustCompile(`(?m)^ +`+field+`: \{type: string, enum: \[([^]]*)\]`).FindAllSubmatch(doc, -1)
 		if len(found) == 0 {

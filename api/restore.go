@@ -37,7 +37,8 @@ func (s *server) open(r *http.Request) error {
 	return err
 }
 
-var errOneMachine = core.Errorf(core.CodeRefused, "on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: tickring serve --restored")
+var errOneMachine = core.Errorf(core.CodeRefused,
+	"on one machine nothing is fenced: stop the server, put the copy in its place, and start it once with: tickring serve --restored")
 
 // Fence shuts everybody out.
 func (s *server) Fence(w http.ResponseWriter, r *http.Request) {
@@ -60,8 +61,10 @@ func (s *server) Restore(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns, After: core.JobID(q.After), Again: q.Again})
-	out := RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs, Leases: res.Leases,
+	res, err := s.o.Restore.Do(r.Context(), restore.Request{By: actor(r).Name, From: q.From, LiftJobs: q.LiftJobs, LiftRuns: q.LiftRuns,
+		After: core.JobID(q.After), Again: q.Again})
+	out := RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: res.Jobs,
+		Leases:  res.Leases,
 		Waiting: res.Waiting, Watched: res.Watched, Owing: res.Owing, Next: int32(res.Next)}
 	for _, id := range res.Full {
 		out.Full = append(out.Full, int32(id))

@@ -134,7 +134,8 @@ func (g Global) Admits(deployment string) error {
 	case g.Holder == Nobody:
 		return Errorf(CodeRefused, "generation %d was fenced: nothing works until a restore or take-over", g.Generation)
 	}
-	return Errorf(CodeRefused, "these tables are those of %s (generation %d), and this is %s: restore or take over first", g.Holder, g.Generation, deployment)
+	return Errorf(CodeRefused, "these tables are those of %s (generation %d), and this is %s: restore or take over first", g.Holder,
+		g.Generation, deployment)
 }
 
 // Health is whether a job or an address is slow, as one dispatcher found it and

@@ -50,7 +50,8 @@ const (
 // The lists of what is allowed, in the order in which messages name them.
 var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
-	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover, RouteBroadcast}
+	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
+		RouteBroadcast}
 	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
 	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteFailover}
 	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}

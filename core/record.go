@@ -67,7 +67,8 @@ type AppRecord struct {
 // AppRecordOf is the record of an app.
 func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
-	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow, a.Withheld
+	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
+		a.Withheld
 	return r
 }
 

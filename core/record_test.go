@@ -7,8 +7,9 @@ import (
 
 // Records of changes are read for years: their JSON only grows.
 func TestRecordsAreStable(t *testing.T) {
-	s := Sched{ID: 7, State: Paused, Rev: 1700000000001, RevAt: time.UnixMilli(1700000000000), Schedule: Schedule{Any: []When{{Kind: KindEvery, Every: time.Minute}}, Timezone: "Asia/Shanghai"},
-		Misfire: MisfireLatest, Grace: time.Minute, PauseUntil: 1700000600, PauseBy: "ann", PauseWhy: "db"}
+	s := Sched{ID: 7, State: Paused, Rev: 1700000000001, RevAt: time.UnixMilli(1700000000000),
+		Schedule: Schedule{Any: []When{{Kind: KindEvery, Every: time.Minute}}, Timezone: "Asia/Shanghai"},
+		Misfire:  MisfireLatest, Grace: time.Minute, PauseUntil: 1700000600, PauseBy: "ann", PauseWhy: "db"}
 	const job = `{"rev":1700000000001,"revAt":1700000000000,"state":"paused","schedule":{"any":[{"kind":"every","every":60000000000}],"timezone":"Asia/Shanghai"},"misfire":"latest","grace":60000000000,"pauseUntil":1700000600,"pauseBy":"ann","pauseWhy":"db"}`
 	if got := RecordOf(&s, nil).String(); got != job {
 		t.Errorf("got  %s\nwant %s", got, job)

@@ -154,7 +154,8 @@ func (d *Def) validateTexts() error {
 	}
 	for key, value := range d.Labels {
 		if key == "" || len(key) > MaxLabelKey || !printable(key) || strings.ContainsAny(key, "=, ") {
-			return Invalid("labels", key, fmt.Sprintf("the name of a label is 1 to %d printable ASCII characters without space, comma and =", MaxLabelKey))
+			return Invalid("labels", key, fmt.Sprintf("the name of a label is 1 to %d printable ASCII characters without space, comma and =",
+				MaxLabelKey))
 		}
 		if err := text("labels."+key, value, MaxLabel); err != nil {
 			return err
@@ -356,7 +357,9 @@ func (a *App) CheckRoute(route Route) error {
 	}
 	for _, address := range a.Executors {
 		if scheme, _, err := ParseAddress(address); err == nil && (scheme == SchemeLambda || scheme == SchemeQueue) {
-			return Invalid("route", string(route), fmt.Sprintf("it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next one when a run is refused, or %s", address, RouteFailover, RouteRound))
+			return Invalid("route", string(route),
+				fmt.Sprintf("it asks each executor whether it is busy, and %s cannot be asked: take %s, which moves on to the next one when a run "+
+					"is refused, or %s", address, RouteFailover, RouteRound))
 		}
 	}
 	return nil
@@ -372,11 +375,14 @@ func ParseCallHandler(handler string) (method, path string, err error) {
 		method, path = "POST", handler
 	}
 	if !slices.Contains(callMethods, method) {
-		return "", "", Invalid("handler", handler, `the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
+		return "", "", Invalid("handler", handler,
+			`the app's executors are call: addresses, whose handler is "POST /path" or "/path"; methods are `+strings.Join(callMethods, ", "))
 	}
 	u, perr := url.ParseRequestURI(path)
-	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") || !printable(path) || u.Host != "" {
-		return "", "", Invalid("handler", handler, `the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
+	if perr != nil || !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") || strings.ContainsAny(path, " #\\") ||
+		!printable(path) || u.Host != "" {
+		return "", "", Invalid("handler", handler,
+			`the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`)
 	}
 	return method, path, nil
 }
@@ -395,7 +401,8 @@ const (
 // sent to: the base URL of wire and call, the name or ARN of lambda and queue.
 // It does not resolve or judge the host: that is done when it is dialled.
 func ParseAddress(raw string) (scheme Scheme, target string, err error) {
-	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)"
+	const allowed = "allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or " +
+		"lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)"
 	if raw == "" || len(raw) > MaxAddress {
 		return "", "", Invalid("address", raw, fmt.Sprintf("an address has 1 to %d bytes; %s", MaxAddress, allowed))
 	}
@@ -452,7 +459,8 @@ func nameOrARN(s Scheme, target string) string {
 	switch {
 	case s == SchemeLambda && (functionName.MatchString(target) || functionARN.MatchString(target)):
 	case s == SchemeLambda:
-		return "a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may end with :ALIAS or :VERSION"
+		return "a function is named by 1 to 64 letters, digits, - and _, or by its ARN, arn:aws:lambda:REGION:ACCOUNT:function:NAME; both may " +
+			"end with :ALIAS or :VERSION"
 	case queueName.MatchString(target) || queueARN.MatchString(target):
 	case strings.HasSuffix(target, ".fifo"):
 		return "a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"

@@ -18,7 +18,8 @@ func goodJob() Job {
 func TestNormalize(t *testing.T) {
 	j := goodJob()
 	want := "latest 1m0s 0s first serial 0s {0 30s constant 0s [failed timed-out]} 10m0s {30} started "
-	got := fmt.Sprintln(j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline, j.Def.Route, j.Def.Block, j.Def.Timeout, j.Def.Retry, j.Def.LostAfter, j.Def.Keep, j.Sched.State, j.Sched.Schedule.Timezone)
+	got := fmt.Sprintln(j.Sched.Misfire, j.Sched.Grace, j.Sched.Deadline, j.Def.Route, j.Def.Block, j.Def.Timeout, j.Def.Retry,
+		j.Def.LostAfter, j.Def.Keep, j.Sched.State, j.Sched.Schedule.Timezone)
 	if strings.TrimSpace(got) != strings.TrimSpace(want) {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -109,11 +110,15 @@ func TestParseAddress(t *testing.T) {
 			t.Errorf("%s: %s %s %v", raw, scheme, target, err)
 		}
 	}
-	for _, raw := range []string{"", "10.0.0.1:9999", "ftp://x", "http://", "http://u:p@x", "http://x/#f", "http://x?a=b", "http://x:0", "http://x:", "http://x:99999",
-		"http://x y", "http://x\\y", "call:x", "call:", "call:call:http://x", "lambda:", "queue:a b", "lambda:a b", "lambda:" + strings.Repeat("x", 65), "lambda:a:b:c",
-		"lambda:arn:aws:sqs:eu-central-1:123456789012:mail", "lambda:arn:aws:lambda:eu-central-1:1234:function:pay", "lambda:123456789012:function:pay",
+	for _, raw := range []string{"", "10.0.0.1:9999", "ftp://x", "http://", "http://u:p@x", "http://x/#f", "http://x?a=b", "http://x:0",
+		"http://x:", "http://x:99999",
+		"http://x y", "http://x\\y", "call:x", "call:", "call:call:http://x", "lambda:", "queue:a b", "lambda:a b",
+		"lambda:" + strings.Repeat("x", 65), "lambda:a:b:c",
+		"lambda:arn:aws:sqs:eu-central-1:123456789012:mail", "lambda:arn:aws:lambda:eu-central-1:1234:function:pay",
+		"lambda:123456789012:function:pay",
 		"queue:mail.fifo", "queue:https://sqs.eu-central-1.amazonaws.com/123456789012/mail", "queue:" + strings.Repeat("x", 81),
-		"queue:arn:aws:lambda:eu-central-1:123456789012:function:pay", "http://" + strings.Repeat("x", 512), "javascript:alert(1)", "http://é.example"} {
+		"queue:arn:aws:lambda:eu-central-1:123456789012:function:pay", "http://" + strings.Repeat("x", 512), "javascript:alert(1)",
+		"http://é.example"} {
 		if scheme, target, err := ParseAddress(raw); err == nil || CodeOf(err) != CodeInvalid {
 			t.Errorf("%q: %s %s %v", raw, scheme, target, err)
 		}
@@ -128,7 +133,8 @@ func TestCheckHandler(t *testing.T) {
 			t.Errorf("%s: %s %s %v", handler, method, path, err)
 		}
 	}
-	for _, handler := range []string{"sweep", "POST run", "post /run", "POST  /run", "POST /a b", "POST //host/x", "/x#f", "CONNECT /x", "POST /\\x"} {
+	for _, handler := range []string{"sweep", "POST run", "post /run", "POST  /run", "POST /a b", "POST //host/x", "/x#f", "CONNECT /x",
+		"POST /\\x"} {
 		if call.CheckHandler(handler) == nil {
 			t.Errorf("%q is taken", handler)
 		}
@@ -149,7 +155,8 @@ func TestCheckRoute(t *testing.T) {
 				t.Errorf("%s %s: %v", address, r, err)
 			}
 			var e *Error
-			if err != nil && (!errors.As(err, &e) || e.Field != "route" || !strings.Contains(e.Reason, address) || !strings.Contains(e.Reason, "failover")) {
+			if err != nil && (!errors.As(err, &e) || e.Field != "route" || !strings.Contains(e.Reason, address) ||
+				!strings.Contains(e.Reason, "failover")) {
 				t.Errorf("%s: %v", address, err)
 			}
 		}
@@ -202,7 +209,8 @@ func TestLive(t *testing.T) {
 	ago := func(s int) time.Time { return now.Add(-time.Duration(s) * time.Second) }
 	all := []Executor{
 		{Address: "d", Beat: ago(91)}, {Address: "c", Beat: ago(90)}, {Address: "b", Beat: ago(0)}, {Address: "b", Beat: ago(5)},
-		{Address: "z", Fixed: true}, {Address: "y", Fixed: true}, {Address: "z", Fixed: true}, {Address: "e", Beat: ago(200)}, {Address: "f", Beat: ago(700)},
+		{Address: "z", Fixed: true}, {Address: "y", Fixed: true}, {Address: "z", Fixed: true}, {Address: "e", Beat: ago(200)},
+		{Address: "f", Beat: ago(700)},
 	}
 	for _, c := range []struct {
 		name string

@@ -76,7 +76,8 @@ func TestFenced(t *testing.T) {
 func TestFencedDispatch(t *testing.T) {
 	ctx := t.Context()
 	data := memory.Open(memory.Options{})
-	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2, Rev: 1}); err != nil {
+	if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
+		Rev: 1}); err != nil {
 		t.Fatal(err)
 	}
 	if err := data.Manage.PutApp(ctx, 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
@@ -99,7 +100,8 @@ func TestFencedDispatch(t *testing.T) {
 		v := dispatch.New(e.Dispatch, e.Ring, nil, end, dispatch.Options{MaxAhead: plan.AWS().MaxAhead}).Handle(ctx, []ring.Message{m})
 		due, waiting, _, err := data.Queue.Depth(ctx, ring.KindFires)
 		runs, _, rerr := data.Dispatch.Runs(ctx, []core.RunID{id})
-		if err != nil || rerr != nil || v[0].Ack != acks || !acks && (due+waiting > 0 || len(runs) > 0 || core.CodeOf(v[0].Err) != core.CodeRefused) {
+		if err != nil || rerr != nil || v[0].Ack != acks || !acks &&
+			(due+waiting > 0 || len(runs) > 0 || core.CodeOf(v[0].Err) != core.CodeRefused) {
 			t.Errorf("%s: %+v, %d and %d messages, %d runs, %v", who, v[0], due, waiting, len(runs), err)
 		}
 	}
@@ -116,14 +118,16 @@ func TestFencedLeavesNothingBehind(t *testing.T) {
 	}{{"eu-central-1/state", false}, {"eu-west-1/state", true}} {
 		now := time.Now()
 		data := memory.Open(memory.Options{})
-		if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2, Rev: 1}); err != nil {
+		if err := data.Manage.PutGlobal(ctx, 0, core.Global{Partitions: 1, Readable: 1, Holder: "eu-west-1/state", Generation: 2,
+			Rev: 1}); err != nil {
 			t.Fatal(err)
 		}
 		e := engine.Fenced(data, c.who)
 		end := finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.AWS()})
 		retry := core.NumberedRun(1, 7)
-		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Attempt: 1, EndedAt: now,
-			Then: retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
+		first := core.Run{ID: core.PlannedRun(1, core.InstantOf(now)), App: "shop", State: core.Failed, Reason: core.ReasonHandler, Attempt: 1,
+			EndedAt: now,
+			Then:    retry, Owes: []core.Owed{{Run: retry, Kind: core.CauseRetry, Slot: core.InstantOf(now)}}}
 		if err := data.Finish.Create(ctx, []core.Run{first})[0]; err != nil {
 			t.Fatal(err)
 		}

@@ -68,7 +68,8 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		s := memory.New(memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		h := &hung{over: make(chan struct{}), deep: map[core.RunID]int{}, late: map[core.Instant]time.Duration{}}
-		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
+		d := dispatch.New(s, s, h, finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log}),
+			dispatch.Options{MaxAhead: plan.Local().MaxAhead, SendsAll: most, Log: log})
 		in := &engine.Intake{Queue: s, Kind: ring.KindFires, Messages: 3, Places: 4, Log: log,
 			Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
 				return d.HandleFreeing(ctx, engine.Messages(got), free)
@@ -76,7 +77,8 @@ func TestHungCallsCostOthersNothing(t *testing.T) {
 		now := core.InstantOf(time.Now())
 		fire := func(id core.JobID, at core.Instant) {
 			f := core.Fire{Run: core.PlannedRun(id, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-			ok(s.Enqueue(t.Context(), []ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}}})[0])
+			ok(s.Enqueue(t.Context(),
+				[]ring.Out{{NotBefore: at.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}}})[0])
 		}
 		for _, app := range []string{"deep", "fine"} {
 			ok(s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{"call:http://h"}, Rev: 1}, core.Change{ID: 1, App: app}))

@@ -90,9 +90,11 @@ func (s *sender) send(first, n int64) (ok int64, err error) {
 	s.buf = s.buf[:0]
 	var body []byte
 	for id := first; id < first+n; id++ {
-		run := wire.Run{JobID: int32(id%64) + 1, Handler: "empty", BlockStrategy: wire.BlockSerial, LogID: id, LogTime: 1_700_000_000_000, GlueType: wire.GlueBean, BroadcastTotal: 1}
+		run := wire.Run{JobID: int32(id%64) + 1, Handler: "empty", BlockStrategy: wire.BlockSerial, LogID: id, LogTime: 1_700_000_000_000,
+			GlueType: wire.GlueBean, BroadcastTotal: 1}
 		body = wire.AppendRun(body[:0], &run)
-		s.buf = fmt.Appendf(s.buf, "POST /run HTTP/1.1\r\nHost: x\r\nXXL-JOB-ACCESS-TOKEN: secret\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		s.buf = fmt.Appendf(s.buf, "POST /run HTTP/1.1\r\nHost: x\r\nXXL-JOB-ACCESS-TOKEN: secret\r\nContent-Length: %d\r\n\r\n%s",
+			len(body), body)
 	}
 	if _, err := s.c.Write(s.buf); err != nil {
 		return 0, err
@@ -130,7 +132,8 @@ func load(tb testing.TB, change func(*Options)) (e *Executor, c *counter, send f
 	c = &counter{}
 	server := httptest.NewServer(c)
 	tb.Cleanup(server.Close)
-	o := Options{App: "demo", Servers: []string{server.URL}, Token: "secret", Address: "http://here", Dir: tb.TempDir(), LogMax: -1, Log: quiet, QueueSize: 100_000}
+	o := Options{App: "demo", Servers: []string{server.URL}, Token: "secret", Address: "http://here", Dir: tb.TempDir(), LogMax: -1,
+		Log: quiet, QueueSize: 100_000}
 	change(&o)
 	e, err := New(mux, o)
 	if err != nil {

@@ -37,7 +37,8 @@ func TestRegistration(t *testing.T) {
 		})
 		pass(10 * time.Second)
 		f.mu.Lock()
-		if len(f.regs) != 0 || len(f.calls) < 6 || f.calls[0] != "one/xxl-job-admin/api/registry" || f.calls[1] != "two/api/registry" || f.tokens[0] != "secret/demo" {
+		if len(f.regs) != 0 || len(f.calls) < 6 || f.calls[0] != "one/xxl-job-admin/api/registry" || f.calls[1] != "two/api/registry" ||
+			f.tokens[0] != "secret/demo" {
 			t.Errorf("while both are down: %v %v", f.calls, f.tokens)
 		}
 		up = true
@@ -260,13 +261,16 @@ func TestNewRefuses(t *testing.T) {
 	mux.Register("twice", h)
 	mux.Register("twice", h)
 	mux.Register("nil", nil)
-	_, err := New(mux, Options{Servers: []string{"ftp://x", "%"}, Address: ":", Token: "a\nb", Scripts: &Scripts{Kinds: []string{"GLUE_GROOVY"}}})
-	for _, want := range []string{`name "" is empty`, `name " x"`, `"twice" is registered twice`, `"nil" is nil`, "option App", `"ftp://x"`, `"%"`, "option Address", "control characters", "GLUE_GROOVY"} {
+	_, err := New(mux, Options{Servers: []string{"ftp://x", "%"}, Address: ":", Token: "a\nb",
+		Scripts: &Scripts{Kinds: []string{"GLUE_GROOVY"}}})
+	for _, want := range []string{`name "" is empty`, `name " x"`, `"twice" is registered twice`, `"nil" is nil`, "option App", `"ftp://x"`,
+		`"%"`, "option Address", "control characters", "GLUE_GROOVY"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
 	}
-	if _, err := New(NewMux(), Options{App: "a", Scripts: &Scripts{Kinds: []string{Shell}}}); err == nil || !strings.Contains(err.Error(), "needs a Token") {
+	if _, err := New(NewMux(), Options{App: "a", Scripts: &Scripts{Kinds: []string{Shell}}}); err == nil ||
+		!strings.Contains(err.Error(), "needs a Token") {
 		t.Errorf("scripts without token: %v", err)
 	}
 	e, err := New(NewMux(), Options{App: "a", Servers: []string{"http://one"}})

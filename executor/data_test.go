@@ -46,7 +46,8 @@ func TestData(t *testing.T) {
 			code    int
 			data    string
 		}{
-			{"succeeds", 200, full}, {"fails", 500, `{"day":1}`}, {"says", 502, "d"}, {"times out", 502, ""}, {"is killed", 500, ""}, {"unset", 200, ""},
+			{"succeeds", 200, full}, {"fails", 500, `{"day":1}`}, {"says", 502, "d"}, {"times out", 502, ""}, {"is killed", 500, ""},
+			{"unset", 200, ""},
 		} {
 			run := order(int32(i+1), int64(i+1), c.handler)
 			if c.handler == "times out" {

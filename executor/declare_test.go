@@ -98,7 +98,8 @@ func declared(t *testing.T, a *fakeAPI, jobs ...Job) string {
 func TestDeclaredJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &fakeAPI{jobs: map[string]map[string]any{}}
-		nightly := Job{Name: "nightly", Handler: "ok", Schedule: Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "p", Timeout: time.Minute, Retries: 2, RetryDelay: time.Second}
+		nightly := Job{Name: "nightly", Handler: "ok", Schedule: Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "p", Timeout: time.Minute,
+			Retries: 2, RetryDelay: time.Second}
 		other := Job{Name: "ok", Schedule: Every(time.Hour)}
 		declared(t, a, nightly, other)
 		b, _ := json.Marshal(a.jobs["demo/nightly"])
@@ -122,7 +123,8 @@ func TestDeclaredJobs(t *testing.T) {
 		a.theirs = map[string]bool{"demo/nightly": true}
 		nightly.Params, other.Params = "r", "s"
 		log := declared(t, a, nightly, other)
-		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" || strings.Count(log, "tickring give-back lets code have it.") != 1 || strings.Count(log, "HTTP 409: anna has changed it") != 1 {
+		if a.jobs["demo/nightly"]["params"] != "q" || a.jobs["demo/ok"]["params"] != "s" ||
+			strings.Count(log, "tickring give-back lets code have it.") != 1 || strings.Count(log, "HTTP 409: anna has changed it") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
 		}
 	})
@@ -159,7 +161,8 @@ func TestDeclareRefuses(t *testing.T) {
 		mux.Declare(j)
 	}
 	_, err := New(mux, Options{App: "a", Address: "http://here"})
-	for _, want := range []string{"has no name", `"ok" is declared twice`, `handler "nobody", which is not`, "needs the options Servers and APIToken"} {
+	for _, want := range []string{"has no name", `"ok" is declared twice`, `handler "nobody", which is not`,
+		"needs the options Servers and APIToken"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

@@ -48,7 +48,8 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/xxl-job-admin/api/registry", "/xxl-job-admin/api/registryRemove":
 		var reg struct{ RegistryGroup, RegistryKey, RegistryValue string }
-		if err := json.Unmarshal(body, &reg); err != nil || reg.RegistryGroup != "EXECUTOR" || reg.RegistryKey != "demo" || reg.RegistryValue == "" {
+		if err := json.Unmarshal(body, &reg); err != nil || reg.RegistryGroup != "EXECUTOR" || reg.RegistryKey != "demo" ||
+			reg.RegistryValue == "" {
 			fail("Illegal Argument.")
 			return
 		}
@@ -122,7 +123,8 @@ func TestDialects(t *testing.T) {
 				r.SetResult(Success, "said "+r.Params)
 				return nil
 			})
-			e, err := New(mux, Options{App: "demo", Servers: []string{server.URL + "/xxl-job-admin/"}, Token: "secret", Listen: "127.0.0.1:0", Dir: t.TempDir(), NoSync: true, Log: quiet})
+			e, err := New(mux, Options{App: "demo", Servers: []string{server.URL + "/xxl-job-admin/"}, Token: "secret", Listen: "127.0.0.1:0",
+				Dir: t.TempDir(), NoSync: true, Log: quiet})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,7 +179,8 @@ func TestDialects(t *testing.T) {
 			}
 			m := ask("/log", `{"logId":7,"`+timeKey+`":1586629003729,"fromLineNum":1}`)
 			log, _ := m[payload].(map[string]any)
-			if content, _ := log["logContent"].(string); m["code"] != 200.0 || log["fromLineNum"] != 1.0 || log["toLineNum"] != 3.0 || !strings.Contains(content, "hello p\n") {
+			if content, _ := log["logContent"].(string); m["code"] != 200.0 || log["fromLineNum"] != 1.0 || log["toLineNum"] != 3.0 ||
+				!strings.Contains(content, "hello p\n") {
 				t.Errorf("log: %v", m)
 			}
 			m = ask(path, `{"jobId":1,"executorHandler":"nobody","logId":8,"glueType":"BEAN"}`)

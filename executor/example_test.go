@@ -86,7 +86,8 @@ func ExampleExecutor_ServeHTTP() {
 	defer server.Close()
 
 	// What a scheduler sends.
-	req, _ := http.NewRequest(http.MethodPost, server.URL+"/jobs/run", strings.NewReader(`{"jobId":1,"logId":7,"executorHandler":"hello","executorParams":"world","glueType":"BEAN"}`))
+	req, _ := http.NewRequest(http.MethodPost, server.URL+"/jobs/run",
+		strings.NewReader(`{"jobId":1,"logId":7,"executorHandler":"hello","executorParams":"world","glueType":"BEAN"}`))
 	req.Header.Set(wire.HeaderToken, "secret")
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -124,8 +125,10 @@ func ExampleRun_SetData() {
 func ExampleMux_Declare() {
 	mux := executor.NewMux()
 	mux.Register("nightly", func(context.Context, *executor.Run) error { return nil })
-	mux.Declare(executor.Job{Name: "nightly", Schedule: executor.Cron("0 30 2 * * ?", "Europe/Berlin"), Timeout: time.Hour, Retries: 2, RetryDelay: time.Minute})
-	_, err := executor.New(mux, executor.Options{App: "reports", Servers: []string{"http://127.0.0.1:7700"}, Address: "http://127.0.0.1:9999", APIToken: "admin"})
+	mux.Declare(executor.Job{Name: "nightly", Schedule: executor.Cron("0 30 2 * * ?", "Europe/Berlin"), Timeout: time.Hour, Retries: 2,
+		RetryDelay: time.Minute})
+	_, err := executor.New(mux, executor.Options{App: "reports", Servers: []string{"http://127.0.0.1:7700"}, Address: "http://127.0.0.1:9999",
+		APIToken: "admin"})
 	fmt.Println(err)
 	// Output: <nil>
 }

@@ -161,7 +161,8 @@ func start(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
 
 func prepare(tb testing.TB, mux *Mux, f *fake, change func(*Options)) *Executor {
 	tb.Helper()
-	o := Options{App: "demo", Servers: []string{"http://one"}, Address: "http://here:1/", Dir: tb.TempDir(), NoSync: true, Log: quiet, Client: &http.Client{Transport: f}}
+	o := Options{App: "demo", Servers: []string{"http://one"}, Address: "http://here:1/", Dir: tb.TempDir(), NoSync: true, Log: quiet,
+		Client: &http.Client{Transport: f}}
 	if change != nil {
 		change(&o)
 	}
@@ -189,7 +190,8 @@ func post(e *Executor, path string, body []byte, header ...string) wire.Reply {
 }
 
 func order(job int32, id int64, handler string) wire.Run {
-	return wire.Run{JobID: job, LogID: id, LogTime: time.Now().UnixMilli(), Handler: handler, GlueType: wire.GlueBean, BlockStrategy: wire.BlockSerial, BroadcastTotal: 1}
+	return wire.Run{JobID: job, LogID: id, LogTime: time.Now().UnixMilli(), Handler: handler, GlueType: wire.GlueBean,
+		BlockStrategy: wire.BlockSerial, BroadcastTotal: 1}
 }
 
 func send(e *Executor, run wire.Run) wire.Reply {

@@ -212,7 +212,8 @@ func killRun(id int64) wire.Run {
 // sent again for want of an answer.
 func TestKilled(t *testing.T) {
 	dir := t.TempDir()
-	k := &killWorld{changed: make(chan struct{}), results: map[int64]wire.CallbackItem{}, accepted: map[int64]bool{}, refused: map[int64]bool{}, unknown: map[int64]wire.Run{}}
+	k := &killWorld{changed: make(chan struct{}), results: map[int64]wire.CallbackItem{}, accepted: map[int64]bool{},
+		refused: map[int64]bool{}, unknown: map[int64]wire.Run{}}
 	server := httptest.NewServer(k)
 	defer server.Close()
 	seed := *killSeed
@@ -346,5 +347,6 @@ func TestKilled(t *testing.T) {
 			t.Errorf("run %d has a result and was never begun", id)
 		}
 	}
-	t.Logf("%d kills: %d runs accepted, all with one result; %d reported as failed by the crash, %d run again, %d refused", *kills, len(k.accepted), crashed, twice, len(k.refused))
+	t.Logf("%d kills: %d runs accepted, all with one result; %d reported as failed by the crash, %d run again, %d refused", *kills,
+		len(k.accepted), crashed, twice, len(k.refused))
 }

@@ -34,7 +34,8 @@ func TestResults(t *testing.T) {
 		msg     string
 	}{
 		{"ok", 200, ""}, {"says", 200, "7 rows"}, {"fails", 500, "no luck"}, {"sets", 500, "set"}, {"times", 502, "my own"},
-		{"beats", 500, "error"}, {"panics", 500, "panic: oh"}, {"exits", 500, "the handler ended its goroutine"}, {"long", 500, strings.Repeat("é", 50_000)},
+		{"beats", 500, "error"}, {"panics", 500, "panic: oh"}, {"exits", 500, "the handler ended its goroutine"},
+		{"long", 500, strings.Repeat("é", 50_000)},
 	} {
 		run := order(int32(i+1), int64(i+1), c.handler)
 		run.Params = "a\nb"
@@ -57,7 +58,8 @@ func TestRunFields(t *testing.T) {
 	var got Run
 	mux := NewMux()
 	mux.Register("h", func(ctx context.Context, r *Run) error {
-		got = Run{ID: r.ID, JobID: r.JobID, Handler: r.Handler, Params: r.Params, ScheduledAt: r.ScheduledAt, TriggeredAt: r.TriggeredAt, ShardIndex: r.ShardIndex, ShardTotal: r.ShardTotal, Timeout: r.Timeout}
+		got = Run{ID: r.ID, JobID: r.JobID, Handler: r.Handler, Params: r.Params, ScheduledAt: r.ScheduledAt, TriggeredAt: r.TriggeredAt,
+			ShardIndex: r.ShardIndex, ShardTotal: r.ShardTotal, Timeout: r.Timeout}
 		d, ok := ctx.Deadline()
 		if !ok || time.Until(d) > time.Minute {
 			t.Error("no deadline")
@@ -69,10 +71,12 @@ func TestRunFields(t *testing.T) {
 	f := newFake()
 	e := start(t, mux, f, nil)
 	run := order(5, 5<<32|200_000_000, "h")
-	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, time.Now().Add(-time.Hour).UnixMilli() // not so long ago that the log is swept
+	// not so long ago that the log is swept
+	run.Params, run.BroadcastIndex, run.BroadcastTotal, run.Timeout, run.LogTime = "p", 2, 3, 60, time.Now().Add(-time.Hour).UnixMilli()
 	mustSend(t, e, run)
 	f.want(t, run.LogID, 200, "")
-	if got.ID != run.LogID || got.JobID != 5 || got.Handler != "h" || got.Params != "p" || got.ShardIndex != 2 || got.ShardTotal != 3 || got.Timeout != time.Minute ||
+	if got.ID != run.LogID || got.JobID != 5 || got.Handler != "h" || got.Params != "p" || got.ShardIndex != 2 || got.ShardTotal != 3 ||
+		got.Timeout != time.Minute ||
 		!got.TriggeredAt.Equal(time.UnixMilli(run.LogTime)) || !got.ScheduledAt.Equal(time.Date(2020, 1, 1, 0, 0, 200_000_000, 0, time.UTC)) {
 		t.Errorf("the handler saw %+v", &got)
 	}

@@ -55,8 +55,10 @@ func TestScripts(t *testing.T) {
 	tried := 0
 	for i, c := range []struct{ kind, command, source string }{
 		{Shell, "bash", `echo "out $1 $2 $3 [$MY_SECRET]"; echo problem >&2; exit ${1#*=}`},
-		{Python, "python3", "import sys, os\nprint('out', *sys.argv[1:], [os.getenv('MY_SECRET') or ''], flush=True)\nprint('problem', file=sys.stderr)\nsys.exit(int(sys.argv[1].split('=')[1]))"},
-		{NodeJS, "node", "const a = process.argv.slice(2); console.log('out', ...a, [process.env.MY_SECRET || '']); console.error('problem'); process.exitCode = +a[0].split('=')[1]"},
+		{Python, "python3", "import sys, os\nprint('out', *sys.argv[1:], [os.getenv('MY_SECRET') or ''], flush=True)\nprint('problem', " +
+			"file=sys.stderr)\nsys.exit(int(sys.argv[1].split('=')[1]))"},
+		{NodeJS, "node", "const a = process.argv.slice(2); console.log('out', ...a, [process.env.MY_SECRET || '']); console.error('problem'); " +
+			"process.exitCode = +a[0].split('=')[1]"},
 		{PHP, "php", `<?php echo "out $argv[1] $argv[2] $argv[3] [" . getenv('MY_SECRET') . "]\n"; fwrite(STDERR, "problem\n"); exit((int)explode('=', $argv[1])[1]);`},
 		{PowerShell, "pwsh", `Write-Output "out $($args[0]) $($args[1]) $($args[2]) [$($env:MY_SECRET)]"; [Console]::Error.WriteLine("problem"); exit [int]$args[0].Split("=")[1]`},
 	} {
@@ -73,7 +75,8 @@ func TestScripts(t *testing.T) {
 			run.Params, run.BroadcastIndex, run.BroadcastTotal = []string{"a=0", "a=3"}[j], 1, 4
 			sendScript(t, e, run)
 			f.want(t, run.LogID, want.code, want.msg)
-			if log := scriptLog(t, e, run); !strings.Contains(log, "out "+run.Params+" 1 4") || !strings.Contains(log, "problem\n") || strings.Contains(log, "hidden") {
+			if log := scriptLog(t, e, run); !strings.Contains(log, "out "+run.Params+" 1 4") || !strings.Contains(log, "problem\n") ||
+				strings.Contains(log, "hidden") {
 				t.Errorf("%s: log:\n%s", c.kind, log)
 			}
 		}
@@ -183,7 +186,9 @@ func TestScriptCannotBeRun(t *testing.T) {
 func TestProgram(t *testing.T) {
 	needBash(t)
 	mux := NewMux()
-	mux.Register("p", Program{Path: "bash", Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN)'; exit "${CODE:-0}"`, "name"}, Dir: t.TempDir(), Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
+	mux.Register("p", Program{Path: "bash",
+		Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN)'; exit "${CODE:-0}"`, "name"}, Dir: t.TempDir(),
+		Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
 	mux.Register("fails", Program{Path: "bash", Args: []string{"-c", "exit 7"}}.Handle)
 	mux.Register("dies", Program{Path: "bash", Args: []string{"-c", "kill -9 $$"}}.Handle)
 	mux.Register("none", Program{Path: "there-is-no-such-program"}.Handle)
@@ -210,7 +215,8 @@ TICKRING_TIMEOUT=60
 	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
 		t.Errorf("log:\n%s", log)
 	}
-	for i, c := range []struct{ handler, msg string }{{"fails", "exit code 7"}, {"dies", "run bash: signal: killed"}, {"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`}} {
+	for i, c := range []struct{ handler, msg string }{{"fails", "exit code 7"}, {"dies", "run bash: signal: killed"},
+		{"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`}} {
 		mustSend(t, e, order(int32(10+i), int64(10+i), c.handler))
 		if it := f.result(t, int64(10+i)); it.Code != 500 || !strings.HasPrefix(it.Msg, c.msg) {
 			t.Errorf("%s: %d %q", c.handler, it.Code, it.Msg)

@@ -81,7 +81,8 @@ func TestServe(t *testing.T) {
 				t.Fatalf("run: %q", r.Msg)
 			}
 			<-w.began
-			if r := overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)); r.Code != 500 || !strings.HasPrefix(r.Msg, "The body is larger") {
+			if r := overNet(t, client, address+"/run", make([]byte, wire.MaxBody+1)); r.Code != 500 ||
+				!strings.HasPrefix(r.Msg, "The body is larger") {
 				t.Errorf("a body too large of unknown length: %d %q", r.Code, r.Msg)
 			}
 			cancel()
@@ -197,8 +198,9 @@ func TestSilentServer(t *testing.T) {
 // next one gets it.
 func TestGarbageServers(t *testing.T) {
 	for name, garbage := range map[string]string{
-		"html": "<html>", "empty object": "{}", "an array": "[1]", "null": "null", "deep": strings.Repeat("[", 60_000), "wrong types": `{"code":"yes"}`,
-		"long": `{"code":200,"msg":"` + strings.Repeat("x", 1<<20), "zero": `{"code":0}`,
+		"html": "<html>", "empty object": "{}", "an array": "[1]", "null": "null", "deep": strings.Repeat("[", 60_000),
+		"wrong types": `{"code":"yes"}`,
+		"long":        `{"code":200,"msg":"` + strings.Repeat("x", 1<<20), "zero": `{"code":0}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -88,7 +88,8 @@ func (e *Executor) resolve(run *incoming) (*registered, key, string) {
 		if h := e.mux.handlers[run.Handler]; h != nil {
 			return h, k, ""
 		}
-		e.log.Warn("A run names a handler that is not there.", "job", run.JobID, "run", run.LogID, "handler", oneLine(run.Handler, 200), "known", e.mux.Names())
+		e.log.Warn("A run names a handler that is not there.", "job", run.JobID, "run", run.LogID, "handler", oneLine(run.Handler, 200), "known",
+			e.mux.Names())
 		return nil, k, fmt.Sprintf("job handler [%s] not found.", oneLine(run.Handler, 200))
 	}
 	k.updated = run.GlueUpdated
@@ -470,7 +471,8 @@ var errGoexit = errors.New("the handler ended its goroutine")
 // abandon completes a run whose handler does not heed the end of its context.
 func (e *Executor) abandon(t *task, kill string) {
 	e.strays.Add(1)
-	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause", context.Cause(t.ctx))
+	e.log.Warn("A handler goes on though its run was ended.", "handler", t.handler.name, "job", t.run.JobID, "run", t.run.ID, "cause",
+		context.Cause(t.ctx))
 	const note = "(the handler has not returned and goes on)"
 	if kill != "" {
 		e.complete(t, wire.CodeFailure, kill+suffixRunning+" "+note, "")

@@ -23,7 +23,8 @@ func (s *Scheduler) own(name, statistic string) awscloudwatch.IMetric {
 }
 
 func metric(namespace, name, statistic string, dimensions map[string]*string) awscloudwatch.IMetric {
-	p := &awscloudwatch.MetricProps{Namespace: &namespace, MetricName: &name, Statistic: &statistic, Period: awscdk.Duration_Minutes(jsii.Number(5))}
+	p := &awscloudwatch.MetricProps{Namespace: &namespace, MetricName: &name, Statistic: &statistic,
+		Period: awscdk.Duration_Minutes(jsii.Number(5))}
 	if len(dimensions) > 0 {
 		p.DimensionsMap = &dimensions
 	}
@@ -39,7 +40,8 @@ func (s *Scheduler) name() *string {
 // sum adds metrics up. CloudWatch charges an alarm for each of them.
 func sum(list map[string]awscloudwatch.IMetric, label string) awscloudwatch.IMetric {
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression: jsii.String(strings.Join(slices.Sorted(maps.Keys(list)), " + ")), UsingMetrics: &list, Label: &label, Period: awscdk.Duration_Minutes(jsii.Number(5)),
+		Expression: jsii.String(strings.Join(slices.Sorted(maps.Keys(list)), " + ")), UsingMetrics: &list, Label: &label,
+		Period: awscdk.Duration_Minutes(jsii.Number(5)),
 	})
 }
 
@@ -90,7 +92,8 @@ func (s *Scheduler) alarms(p *Props) {
 		account = *p.AccountConcurrency
 	}
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))
-	alarm := func(id, about string, m awscloudwatch.IMetric, above float64, periods float64, missing awscloudwatch.TreatMissingData, compare awscloudwatch.ComparisonOperator) {
+	alarm := func(id, about string, m awscloudwatch.IMetric, above float64, periods float64, missing awscloudwatch.TreatMissingData,
+		compare awscloudwatch.ComparisonOperator) {
 		a := awscloudwatch.NewAlarm(scope, &id, &awscloudwatch.AlarmProps{
 			AlarmDescription: jsii.String("tickring: " + about), Metric: m, Threshold: &above, ComparisonOperator: compare,
 			EvaluationPeriods: &periods, DatapointsToAlarm: &periods, TreatMissingData: missing,
@@ -108,19 +111,24 @@ func (s *Scheduler) alarms(p *Props) {
 		alarm(id, about, m, 1, 2, awscloudwatch.TreatMissingData_BREACHING, awscloudwatch.ComparisonOperator_LESS_THAN_THRESHOLD)
 	}
 	// A fire waits on the ring for 15 minutes at most.
-	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails", queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
+	over("OldestMessage", "fires wait longer than they should: dispatch cannot keep up, or fails",
+		queueMetric(s.Fires, "ApproximateAgeOfOldestMessage", "Maximum"), 20*60, 2)
 	// They are taken at once and kept where people find them: what came is counted.
-	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"), 0, 1)
-	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour", s.own(boot.DueLag, "Maximum"), 180, 2)
+	over("DeadLetters", "messages could not be handled: tickring doctor, tickring redrive", queueMetric(s.Dead, "NumberOfMessagesReceived",
+		"Sum"), 0, 1)
+	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
+		s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
-	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"), "errors"), 2, 2)
+	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"),
+		"errors"), 2, 2)
 	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.throttledFunctions(p), "throttles"), 0, 2)
 	over("TableThrottles", "DynamoDB throttles reads or writes", sum(s.throttledTables(), "throttled requests"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)
 	silent("NoTick", "the tick was not woken for ten minutes: nothing is planned", s.of("Invocations", "tick")["tick"])
 	if !p.NoCanary {
-		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent", s.of("Invocations", "canary")["canary"])
+		silent("Canary", "the job that the deployment runs each minute did not arrive for ten minutes: nothing is sent",
+			s.of("Invocations", "canary")["canary"])
 	}
 }
 
@@ -134,7 +142,8 @@ func (s *Scheduler) dashboard() {
 				left = append(left, l[name])
 			}
 		}
-		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: &title, Left: &left, Width: jsii.Number(8), Height: jsii.Number(6)})
+		return awscloudwatch.NewGraphWidget(&awscloudwatch.GraphWidgetProps{Title: &title, Left: &left, Width: jsii.Number(8),
+			Height: jsii.Number(6)})
 	}
 	heading := func(text string) awscloudwatch.IWidget {
 		return awscloudwatch.NewTextWidget(&awscloudwatch.TextWidgetProps{Markdown: &text, Width: jsii.Number(24), Height: jsii.Number(1)})
@@ -159,13 +168,17 @@ func (s *Scheduler) dashboard() {
 	all := slices.Sorted(maps.Keys(s.Functions))
 	awscloudwatch.NewDashboard(s.Construct, jsii.String("Dashboard"), &awscloudwatch.DashboardProps{Widgets: &[]*[]awscloudwatch.IWidget{
 		{heading("## Is it on time")},
-		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(boot.Lateness, "Maximum"))), graph("Fires sent more than a second late", one(s.own(boot.LateFires, "Sum"))),
+		{graph("Latest send after its time, s (nothing: within a second)", one(s.own(boot.Lateness, "Maximum"))),
+			graph("Fires sent more than a second late", one(s.own(boot.LateFires, "Sum"))),
 			graph("Planned after its time, s (nothing: within two minutes)", one(s.own(boot.DueLag, "Maximum")))},
 		{heading("## Is it keeping up")},
-		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")), graph("Dead letters", one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"))),
+		{graph("Age of the oldest message, s", queues("ApproximateAgeOfOldestMessage", "Maximum")),
+			graph("Dead letters", one(queueMetric(s.Dead, "NumberOfMessagesReceived", "Sum"))),
 			graph("Errors and throttles", s.of("Errors", all...), s.of("Throttles", all...))},
 		{heading("## What does it cost")},
-		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")), graph("Milliseconds of functions", s.of("Duration", all...))},
-		{graph("Invocations", s.of("Invocations", all...)), graph("Messages sent", queues("NumberOfMessagesSent", "Sum")), graph("Empty receives", queues("NumberOfEmptyReceives", "Sum"))},
+		{graph("Write units", units("ConsumedWriteCapacityUnits")), graph("Read units", units("ConsumedReadCapacityUnits")),
+			graph("Milliseconds of functions", s.of("Duration", all...))},
+		{graph("Invocations", s.of("Invocations", all...)), graph("Messages sent", queues("NumberOfMessagesSent", "Sum")),
+			graph("Empty receives", queues("NumberOfEmptyReceives", "Sum"))},
 	}})
 }

@@ -54,7 +54,8 @@ var ours = []string{
 	"TICKRING_TABLE_JOBS", "TICKRING_TABLE_RUNS", "TICKRING_TABLE_STATE",
 	"TICKRING_QUEUE_FIRES", "TICKRING_QUEUE_SLOW", "TICKRING_QUEUE_CHECKS", "TICKRING_QUEUE_RESULTS", "TICKRING_QUEUE_DEAD",
 	"TICKRING_ADMIN_TOKEN", "TICKRING_ADMIN_TOKEN_PARAM", "TICKRING_REPORT_KEY_PARAM", "TICKRING_REPORT_URL",
-	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS", "TICKRING_METRICS",
+	"TICKRING_ALLOW", "TICKRING_ALLOW_NO_TOKEN", "TICKRING_VISIBILITY", "TICKRING_MAX_PARTITIONS", "TICKRING_LOG_LEVEL", "TICKRING_DOORS",
+	"TICKRING_METRICS",
 }
 
 // statements are the permissions that a role comes to.
@@ -82,7 +83,8 @@ func (s *Scheduler) statements(r roles.Role) []awsiam.PolicyStatement {
 
 // arns are those of queues by their names in roles.
 func (s *Scheduler) arns(queues []string) []*string {
-	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Results: s.Results, roles.Dead: s.Dead}
+	of := map[string]awssqs.IQueue{roles.Fires: s.Fires, roles.Slow: s.Slow, roles.Checks: s.Checks, roles.Results: s.Results,
+		roles.Dead: s.Dead}
 	var list []*string
 	for _, q := range queues {
 		list = append(list, of[q].QueueArn())
@@ -120,7 +122,8 @@ func portions(actions []string, condition *map[string]any, resources []string) [
 	size := 0
 	flush := func() {
 		if len(some) > 0 {
-			list = append(list, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...), Resources: jsii.Strings(some...), Conditions: condition}))
+			list = append(list, awsiam.NewPolicyStatement(&awsiam.PolicyStatementProps{Actions: jsii.Strings(actions...),
+				Resources: jsii.Strings(some...), Conditions: condition}))
 		}
 		some, size = nil, 0
 	}
@@ -161,7 +164,8 @@ func inRole(list []awsiam.PolicyStatement) (in []awsiam.PolicyStatement, beside 
 func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.PolicyStatement) awslambda.Function {
 	title := strings.ToUpper(f.name[:1]) + f.name[1:]
 	scope := constructs.NewConstruct(s.Construct, &title)
-	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	logs := awslogs.NewLogGroup(scope, jsii.String("Log"), &awslogs.LogGroupProps{Retention: p.retention(),
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
 	more, beside := inRole(more)
 	statements := append(s.statements(f.role), more...)
 	statements = append(statements, allow([]string{"logs:CreateLogStream", "logs:PutLogEvents"}, logs.LogGroupArn()))
@@ -184,7 +188,8 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	})
 	if inVpc || f.calls && p.InvokeTag != nil {
 		excuse(role.Node().DefaultChild().(awscdk.CfnResource), "AwsSolutions-IAM5",
-			"Lambda checks the permissions on network interfaces before it makes them, for all; functions that are allowed by a tag are told by the condition on it, not by name.")
+			"Lambda checks the permissions on network interfaces before it makes them, for all; functions that are allowed by a tag are told by "+
+				"the condition on it, not by name.")
 	}
 	env := map[string]*string{}
 	if !f.plain {
@@ -277,8 +282,10 @@ func (s *Scheduler) executors(p *Props, sends bool) []awsiam.PolicyStatement {
 		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, []string{*canary.FunctionArn()})
 	}
 	if t := p.InvokeTag; t != nil {
-		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", &map[string]any{"StringEquals": map[string]string{"aws:ResourceTag/" + t.Key: t.Value}},
-			[]string{*awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("lambda"), Resource: jsii.String("function"), ResourceName: jsii.String("*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME})})
+		add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction",
+			&map[string]any{"StringEquals": map[string]string{"aws:ResourceTag/" + t.Key: t.Value}},
+			[]string{*awscdk.Stack_Of(s.Construct).FormatArn(&awscdk.ArnComponents{Service: jsii.String("lambda"), Resource: jsii.String("function"),
+				ResourceName: jsii.String("*"), ArnFormat: awscdk.ArnFormat_COLON_RESOURCE_NAME})})
 	}
 	add([]string{"lambda:GetFunctionConfiguration"}, "lambda:InvokeFunction", nil, p.Invoke)
 	add([]string{"sqs:GetQueueUrl", "sqs:GetQueueAttributes"}, "sqs:SendMessage", nil, p.Queues)
@@ -301,7 +308,8 @@ func (s *Scheduler) logs(p *Props) []awsiam.PolicyStatement {
 			groups = append(groups, group)
 		}
 	}
-	return append(portions([]string{"logs:FilterLogEvents"}, nil, groups), portions([]string{"lambda:GetFunctionConfiguration"}, nil, named)...)
+	return append(portions([]string{"logs:FilterLogEvents"}, nil, groups), portions([]string{"lambda:GetFunctionConfiguration"}, nil,
+		named)...)
 }
 
 // retention of logs.
@@ -311,11 +319,15 @@ func (p *Props) retention() awslogs.RetentionDays {
 		days = *p.LogRetentionDays
 	}
 	return map[float64]awslogs.RetentionDays{
-		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS, 7: awslogs.RetentionDays_ONE_WEEK,
-		14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH, 60: awslogs.RetentionDays_TWO_MONTHS, 90: awslogs.RetentionDays_THREE_MONTHS,
-		120: awslogs.RetentionDays_FOUR_MONTHS, 150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS, 365: awslogs.RetentionDays_ONE_YEAR,
+		1: awslogs.RetentionDays_ONE_DAY, 3: awslogs.RetentionDays_THREE_DAYS, 5: awslogs.RetentionDays_FIVE_DAYS,
+		7:  awslogs.RetentionDays_ONE_WEEK,
+		14: awslogs.RetentionDays_TWO_WEEKS, 30: awslogs.RetentionDays_ONE_MONTH, 60: awslogs.RetentionDays_TWO_MONTHS,
+		90:  awslogs.RetentionDays_THREE_MONTHS,
+		120: awslogs.RetentionDays_FOUR_MONTHS, 150: awslogs.RetentionDays_FIVE_MONTHS, 180: awslogs.RetentionDays_SIX_MONTHS,
+		365: awslogs.RetentionDays_ONE_YEAR,
 		400: awslogs.RetentionDays_THIRTEEN_MONTHS, 545: awslogs.RetentionDays_EIGHTEEN_MONTHS, 731: awslogs.RetentionDays_TWO_YEARS,
-		1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS, 2557: awslogs.RetentionDays_SEVEN_YEARS,
+		1096: awslogs.RetentionDays_THREE_YEARS, 1827: awslogs.RetentionDays_FIVE_YEARS, 2192: awslogs.RetentionDays_SIX_YEARS,
+		2557: awslogs.RetentionDays_SEVEN_YEARS,
 		2922: awslogs.RetentionDays_EIGHT_YEARS, 3288: awslogs.RetentionDays_NINE_YEARS, 3653: awslogs.RetentionDays_TEN_YEARS,
 	}[days]
 }

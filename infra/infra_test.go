@@ -151,10 +151,12 @@ func refers(v any) string {
 // goes, and has no property whose change would replace it.
 func TestDataStays(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
-	if got, want := tmpl.of(t, "AWS::DynamoDB::GlobalTable"), []string{"TickringJobs", "TickringRuns", "TickringState"}; !slices.Equal(got, want) {
+	if got, want := tmpl.of(t, "AWS::DynamoDB::GlobalTable"), []string{"TickringJobs", "TickringRuns", "TickringState"}; !slices.Equal(got,
+		want) {
 		t.Errorf("tables %q, want %q", got, want)
 	}
-	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires", "TickringResults", "TickringSlow"}; !slices.Equal(got, want) {
+	if got, want := tmpl.of(t, "AWS::SQS::Queue"), []string{"TickringChecks", "TickringDead", "TickringFires", "TickringResults",
+		"TickringSlow"}; !slices.Equal(got, want) {
 		t.Errorf("queues %q, want %q", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::DynamoDB::GlobalTable") {
@@ -186,10 +188,12 @@ func TestDataStays(t *testing.T) {
 			}
 		}
 	}
-	other := synth(t, infra.Props{RecoverRuns: true, RemovalPolicy: awscdk.RemovalPolicy_DESTROY, Provisioned: &infra.Provisioned{MinRead: 5, MaxRead: 50, MinWrite: 5, MaxWrite: 50}})
+	other := synth(t, infra.Props{RecoverRuns: true, RemovalPolicy: awscdk.RemovalPolicy_DESTROY,
+		Provisioned: &infra.Provisioned{MinRead: 5, MaxRead: 50, MinWrite: 5, MaxWrite: 50}})
 	for _, id := range other.of(t, "AWS::DynamoDB::GlobalTable") {
 		r := other.Resources[id]
-		if r.DeletionPolicy != "Delete" || at(r.Properties, "Replicas.0.DeletionProtectionEnabled") != false || r.Properties["BillingMode"] != "PROVISIONED" {
+		if r.DeletionPolicy != "Delete" || at(r.Properties, "Replicas.0.DeletionProtectionEnabled") != false ||
+			r.Properties["BillingMode"] != "PROVISIONED" {
 			t.Errorf("%s with RemovalPolicy DESTROY: %s, %v", id, r.DeletionPolicy, r.Properties)
 		}
 		if at(r.Properties, "Replicas.0.PointInTimeRecoverySpecification.PointInTimeRecoveryEnabled") != true {
@@ -210,7 +214,8 @@ func TestDataStays(t *testing.T) {
 // The tables and the index are those that the engine asks for.
 func TestKeys(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
-	for id, want := range map[string][2]string{"TickringJobs": {"id S", "part S"}, "TickringRuns": {"job N", "run N"}, "TickringState": {"of S", "key S"}} {
+	for id, want := range map[string][2]string{"TickringJobs": {"id S", "part S"}, "TickringRuns": {"job N", "run N"},
+		"TickringState": {"of S", "key S"}} {
 		p := tmpl.Resources[id].Properties
 		kinds := map[any]any{}
 		for _, a := range p["AttributeDefinitions"].([]any) {
@@ -225,7 +230,8 @@ func TestKeys(t *testing.T) {
 		}
 		if id == "TickringJobs" {
 			index := at(p, "GlobalSecondaryIndexes.0")
-			if at(index, "IndexName") != "due" || key(index, 0) != "partition N" || key(index, 1) != "planAt S" || at(index, "Projection.ProjectionType") != "KEYS_ONLY" {
+			if at(index, "IndexName") != "due" || key(index, 0) != "partition N" || key(index, 1) != "planAt S" ||
+				at(index, "Projection.ProjectionType") != "KEYS_ONLY" {
 				t.Errorf("the index is %v", index)
 			}
 		}
@@ -269,7 +275,8 @@ func TestQueues(t *testing.T) {
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {
 		p := tmpl.Resources[id].Properties
-		if id != "TickringDead" && (refers(at(p, "RedrivePolicy.deadLetterTargetArn")) != "TickringDead" || at(p, "RedrivePolicy.maxReceiveCount").(float64)*at(p, "VisibilityTimeout").(float64) < 90*60) {
+		if id != "TickringDead" && (refers(at(p, "RedrivePolicy.deadLetterTargetArn")) != "TickringDead" ||
+			at(p, "RedrivePolicy.maxReceiveCount").(float64)*at(p, "VisibilityTimeout").(float64) < 90*60) {
 			t.Errorf("%s: dead letters go by %v", id, p["RedrivePolicy"])
 		}
 		if p["SqsManagedSseEnabled"] != true || p["MessageRetentionPeriod"] != 1209600.0 {
@@ -277,7 +284,8 @@ func TestQueues(t *testing.T) {
 		}
 		if !slices.ContainsFunc(tmpl.of(t, "AWS::SQS::QueuePolicy"), func(pol string) bool {
 			q := tmpl.Resources[pol].Properties
-			return refers(at(q, "Queues.0")) == id && at(q, "PolicyDocument.Statement.0.Effect") == "Deny" && at(q, "PolicyDocument.Statement.0.Condition.Bool.aws:SecureTransport") == "false"
+			return refers(at(q, "Queues.0")) == id && at(q, "PolicyDocument.Statement.0.Effect") == "Deny" &&
+				at(q, "PolicyDocument.Statement.0.Condition.Bool.aws:SecureTransport") == "false"
 		}) {
 			t.Errorf("%s may be asked without encryption", id)
 		}
@@ -355,7 +363,8 @@ func TestFunctions(t *testing.T) {
 		t.Error("a tick that fails is tried again, beside the next one")
 	}
 	wake := tmpl.Resources[tmpl.of(t, "AWS::Scheduler::Schedule")[0]].Properties
-	if wake["ScheduleExpression"] != "rate(1 minute)" || refers(at(wake, "Target.Arn")) != tick || at(wake, "Target.RetryPolicy.MaximumRetryAttempts") != 0.0 {
+	if wake["ScheduleExpression"] != "rate(1 minute)" || refers(at(wake, "Target.Arn")) != tick ||
+		at(wake, "Target.RetryPolicy.MaximumRetryAttempts") != 0.0 {
 		t.Errorf("tick is woken by %v", wake)
 	}
 }
@@ -363,7 +372,8 @@ func TestFunctions(t *testing.T) {
 // Every function starts with the environment that it is given, and no
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
-	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
+	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, LogLevel: "warn",
+		MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -393,14 +403,16 @@ func TestEnvironment(t *testing.T) {
 				t.Errorf("%s: %s could not start: %v", form, id, err)
 			}
 			if c.Names.Jobs != "TickringJobs" || c.Names.Runs != "TickringRuns" || c.Names.State != "TickringState" ||
-				!strings.HasSuffix(c.Names.Fires, "/TickringFires") || !strings.HasSuffix(c.Names.Checks, "/TickringChecks") || !strings.HasSuffix(c.Names.Dead, "/TickringDead") ||
+				!strings.HasSuffix(c.Names.Fires, "/TickringFires") || !strings.HasSuffix(c.Names.Checks, "/TickringChecks") ||
+				!strings.HasSuffix(c.Names.Dead, "/TickringDead") ||
 				!strings.HasSuffix(c.Names.Slow, "/TickringSlow") || !strings.HasSuffix(c.Results, "/TickringResults") {
 				t.Errorf("%s: %s works on %+v", form, id, c.Names)
 			}
 			if c.AdminToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)
 			}
-			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || len(c.Policy.Allow) != 1 || c.Policy.Check(netip.MustParseAddr("10.0.3.17")) != nil) {
+			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || len(c.Policy.Allow) != 1 ||
+				c.Policy.Check(netip.MustParseAddr("10.0.3.17")) != nil) {
 				t.Errorf("%s is told %d partitions, %v: an executor at 10.0.3.17 could not register, or not be called", id, c.Partitions, c.Policy)
 			}
 			if strings.HasPrefix(id, "TickringDispatch") && (c.ReportURL == "" || c.Params.ReportKey == "" || c.Params.AdminToken != "") {
@@ -416,7 +428,8 @@ func TestSize(t *testing.T) {
 		tmpl := synth(t, p)
 		t.Logf("%s: %d bytes, %d resources", form, tmpl.bytes, len(tmpl.Resources))
 		if tmpl.bytes > 200_000 || len(tmpl.Resources) > 150 {
-			t.Errorf("%s: the template has %d bytes and %d resources: a fifth of what CloudFormation takes is meant for others", form, tmpl.bytes, len(tmpl.Resources))
+			t.Errorf("%s: the template has %d bytes and %d resources: a fifth of what CloudFormation takes is meant for others", form, tmpl.bytes,
+				len(tmpl.Resources))
 		}
 	}
 }
@@ -529,7 +542,8 @@ func TestAlarms(t *testing.T) {
 	topic := awssns.NewTopic(stack, jsii.String("Topic"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
-	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true, "TableThrottles": true,
+	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
+		"TableThrottles":     true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
@@ -544,7 +558,8 @@ func TestAlarms(t *testing.T) {
 			t.Errorf("%s is not among the alarms", id)
 		}
 		delete(want, name)
-		if about, _ := p["AlarmDescription"].(string); len(about) < 20 || len(list(p["AlarmActions"])) != 1 || p["AlarmActions"] == nil || p["OKActions"] == nil {
+		if about, _ := p["AlarmDescription"].(string); len(about) < 20 || len(list(p["AlarmActions"])) != 1 || p["AlarmActions"] == nil ||
+			p["OKActions"] == nil {
 			t.Errorf("%s: %v", id, p)
 		}
 		silent := name == "NoTick" || name == "Canary"
@@ -631,7 +646,8 @@ func TestAlarms(t *testing.T) {
 func TestCanary(t *testing.T) {
 	tmpl := synth(t, infra.Props{})
 	job := tmpl.Resources[tmpl.of(t, "Custom::TickringCanary")[0]].Properties
-	if refers(job["ServiceToken"]) != tmpl.function(t, "setup") || refers(job["Api"]) != tmpl.function(t, "api") || !strings.Contains(fmt.Sprint(job["Address"]), tmpl.function(t, "canary")) {
+	if refers(job["ServiceToken"]) != tmpl.function(t, "setup") || refers(job["Api"]) != tmpl.function(t, "api") ||
+		!strings.Contains(fmt.Sprint(job["Address"]), tmpl.function(t, "canary")) {
 		t.Errorf("%v", job)
 	}
 }
@@ -643,11 +659,15 @@ func TestForms(t *testing.T) {
 	vpc := awsec2.NewVpc(stack, jsii.String("Vpc"), &awsec2.VpcProps{MaxAzs: jsii.Number(2)})
 	key := awskms.NewKey(stack, jsii.String("Key"), nil)
 	infra.NewScheduler(stack, "Tickring", &infra.Props{
-		Functions: functions, Vpc: vpc, VpcEndpoints: true, EncryptionKey: key, AccessLogs: true, Invoke: []string{"arn:aws:lambda:eu-central-1:123456789012:function:payroll"},
+		Functions: functions, Vpc: vpc, VpcEndpoints: true, EncryptionKey: key, AccessLogs: true,
+		Invoke: []string{"arn:aws:lambda:eu-central-1:123456789012:function:payroll"},
 		Domain: &infra.Domain{Name: "jobs.example.com",
-			Certificate: awscertificatemanager.Certificate_FromCertificateArn(stack, jsii.String("Certificate"), jsii.String("arn:aws:acm:eu-central-1:123456789012:certificate/1")),
-			Zone:        awsroute53.HostedZone_FromHostedZoneAttributes(stack, jsii.String("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: jsii.String("Z1"), ZoneName: jsii.String("example.com")})},
-		PermissionsBoundary: awsiam.ManagedPolicy_FromManagedPolicyArn(stack, jsii.String("Boundary"), jsii.String("arn:aws:iam::123456789012:policy/boundary")),
+			Certificate: awscertificatemanager.Certificate_FromCertificateArn(stack, jsii.String("Certificate"),
+				jsii.String("arn:aws:acm:eu-central-1:123456789012:certificate/1")),
+			Zone: awsroute53.HostedZone_FromHostedZoneAttributes(stack, jsii.String("Zone"),
+				&awsroute53.HostedZoneAttributes{HostedZoneId: jsii.String("Z1"), ZoneName: jsii.String("example.com")})},
+		PermissionsBoundary: awsiam.ManagedPolicy_FromManagedPolicyArn(stack, jsii.String("Boundary"),
+			jsii.String("arn:aws:iam::123456789012:policy/boundary")),
 	})
 	tmpl := read(t, stack)
 	for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
@@ -655,7 +675,8 @@ func TestForms(t *testing.T) {
 			continue // of the CDK's own
 		}
 		p := tmpl.Resources[id].Properties
-		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"), tmpl.function(t, "api")}, id)
+		dials := slices.Contains([]string{tmpl.function(t, "tick"), tmpl.function(t, "dispatch"), tmpl.function(t, "slow"),
+			tmpl.function(t, "api")}, id)
 		if (p["VpcConfig"] != nil) != dials {
 			t.Errorf("%s in the VPC: %v, want %t", id, p["VpcConfig"], dials)
 		}
@@ -670,7 +691,8 @@ func TestForms(t *testing.T) {
 			t.Errorf("calls report to %v", at(p, "Environment.Variables.TICKRING_REPORT_URL"))
 		}
 	}
-	if got, want := tmpl.endpoints(t), "dynamodb; lambda: Api Dispatch Slow Tick; logs: Api; sqs: Api Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
+	if got, want := tmpl.endpoints(t),
+		"dynamodb; lambda: Api Dispatch Slow Tick; logs: Api; sqs: Api Dispatch Slow Tick; ssm: Api Dispatch Slow"; got != want {
 		t.Errorf("endpoints %s; want %s", got, want)
 	}
 	for _, id := range tmpl.of(t, "AWS::SQS::Queue") {

@@ -25,7 +25,7 @@ func TestNag(t *testing.T) {
 		found := assertions.Annotations_FromStack(stack.Stack)
 		any := assertions.Match_StringLikeRegexp(jsii.String(".*"))
 		for _, m := range append(*found.FindError(jsii.String("*"), any), *found.FindWarning(jsii.String("*"), any)...) {
-			t.Errorf("%s: %s: %v", form, *m.Id, m.Entry.Data)
+			t.Errorf("%s: %s: %v", form, *m.Id, m.Entry.Data) //nolint:staticcheck // that is what FindError answers
 		}
 		for id, r := range read(t, stack.Stack).Resources {
 			for _, rule := range list(at(r.Metadata, "cdk_nag.rules_to_suppress")) {

@@ -17,7 +17,8 @@ import (
 // executors.
 func (s *Scheduler) endpoints(p *Props) {
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Endpoint"))
-	awsec2.NewGatewayVpcEndpoint(scope, jsii.String("DynamoDB"), &awsec2.GatewayVpcEndpointProps{Vpc: p.Vpc, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB()})
+	awsec2.NewGatewayVpcEndpoint(scope, jsii.String("DynamoDB"),
+		&awsec2.GatewayVpcEndpointProps{Vpc: p.Vpc, Service: awsec2.GatewayVpcEndpointAwsService_DYNAMODB()})
 	type endpoint struct {
 		id      string
 		service awsec2.InterfaceVpcEndpointAwsService
@@ -32,7 +33,8 @@ func (s *Scheduler) endpoints(p *Props) {
 		list = append(list, endpoint{"Logs", awsec2.InterfaceVpcEndpointAwsService_CLOUDWATCH_LOGS(), []string{"api"}})
 	}
 	for _, of := range list {
-		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets, Open: jsii.Bool(false)})
+		e := awsec2.NewInterfaceVpcEndpoint(scope, &of.id, &awsec2.InterfaceVpcEndpointProps{Vpc: p.Vpc, Service: of.service, Subnets: p.Subnets,
+			Open: jsii.Bool(false)})
 		for _, name := range of.callers {
 			e.Connections().AllowDefaultPortFrom(s.Functions[name], jsii.String("tickring's "+name))
 		}
@@ -45,11 +47,15 @@ func (s *Scheduler) domainName(d *Domain) {
 	name := awsapigatewayv2.NewDomainName(scope, jsii.String("Name"), &awsapigatewayv2.DomainNameProps{
 		DomainName: &d.Name, Certificate: d.Certificate, SecurityPolicy: awsapigatewayv2.SecurityPolicy_TLS_1_2,
 	})
-	awsapigatewayv2.NewApiMapping(scope, jsii.String("Mapping"), &awsapigatewayv2.ApiMappingProps{Api: s.api, DomainName: name, Stage: s.api.DefaultStage()})
+	awsapigatewayv2.NewApiMapping(scope, jsii.String("Mapping"), &awsapigatewayv2.ApiMappingProps{Api: s.api, DomainName: name,
+		Stage: s.api.DefaultStage()})
 	if d.Zone != nil {
-		target := awsroute53.RecordTarget_FromAlias(awsroute53targets.NewApiGatewayv2DomainProperties(name.RegionalDomainName(), name.RegionalHostedZoneId()))
-		awsroute53.NewARecord(scope, jsii.String("Ipv4"), &awsroute53.ARecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."), Target: target})
-		awsroute53.NewAaaaRecord(scope, jsii.String("Ipv6"), &awsroute53.AaaaRecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."), Target: target})
+		target := awsroute53.RecordTarget_FromAlias(awsroute53targets.NewApiGatewayv2DomainProperties(name.RegionalDomainName(),
+			name.RegionalHostedZoneId()))
+		awsroute53.NewARecord(scope, jsii.String("Ipv4"), &awsroute53.ARecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."),
+			Target: target})
+		awsroute53.NewAaaaRecord(scope, jsii.String("Ipv6"), &awsroute53.AaaaRecordProps{Zone: d.Zone, RecordName: jsii.String(d.Name + "."),
+			Target: target})
 	}
 	s.Url = jsii.String("https://" + d.Name)
 }
@@ -59,10 +65,12 @@ func (s *Scheduler) domainName(d *Domain) {
 func (s *Scheduler) accessLogs(p *Props) {
 	stage := s.api.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
 	if !p.AccessLogs {
-		excuse(stage, "AwsSolutions-APIG1", "Off by default, for a line for each callback would cost more than the callback; the prop AccessLogs turns it on.")
+		excuse(stage, "AwsSolutions-APIG1",
+			"Off by default, for a line for each callback would cost more than the callback; the prop AccessLogs turns it on.")
 		return
 	}
-	logs := awslogs.NewLogGroup(s.Construct, jsii.String("AccessLog"), &awslogs.LogGroupProps{Retention: p.retention(), RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
+	logs := awslogs.NewLogGroup(s.Construct, jsii.String("AccessLog"), &awslogs.LogGroupProps{Retention: p.retention(),
+		RemovalPolicy: awscdk.RemovalPolicy_DESTROY})
 	stage.SetAccessLogSettings(&awsapigatewayv2.CfnStage_AccessLogSettingsProperty{
 		DestinationArn: logs.LogGroupArn(),
 		Format: jsii.String(`{"time":"$context.requestTime","ip":"$context.identity.sourceIp","request":"$context.requestId","method":"$context.httpMethod",` +

@@ -75,7 +75,8 @@ var wildcards = []struct {
 }{
 	{is("logs:CreateLogStream", "logs:PutLogEvents"), "the log group of the function", "streams are named by Lambda when it starts a process"},
 	{is("logs:FilterLogEvents"), "the log group of an executor", "streams are named by Lambda when it starts a process"},
-	{is("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets", "ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
+	{is("ec2:CreateNetworkInterface", "ec2:DeleteNetworkInterface", "ec2:DescribeNetworkInterfaces", "ec2:DescribeSubnets",
+		"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses"),
 		"*", "Lambda checks for just this, before it knows the interfaces that it makes"},
 	{is("lambda:InvokeFunction", "lambda:GetFunctionConfiguration"), "functions by tag", "the tag is in the condition"},
 }
@@ -145,8 +146,9 @@ func allForms() map[string]infra.Props {
 	return map[string]infra.Props{
 		"HTTP API":     {},
 		"function URL": {FunctionUrl: true},
-		"executors": {Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"}, InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"},
-			Queues: []string{"arn:aws:sqs:us-east-1:123456789012:nightly"}},
+		"executors": {Invoke: []string{"arn:aws:lambda:us-east-1:123456789012:function:payroll"},
+			InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"},
+			Queues:    []string{"arn:aws:sqs:us-east-1:123456789012:nightly"}},
 	}
 }
 
@@ -181,20 +183,23 @@ func TestSecretsOfRoles(t *testing.T) {
 		readers := map[string][]string{}
 		for _, s := range tmpl.statements(t) {
 			for _, a := range list(s.Action) {
-				if !strings.HasPrefix(a.(string), "ssm:") && !strings.HasPrefix(a.(string), "secretsmanager:") && !strings.HasPrefix(a.(string), "kms:") {
+				if !strings.HasPrefix(a.(string), "ssm:") && !strings.HasPrefix(a.(string), "secretsmanager:") &&
+					!strings.HasPrefix(a.(string), "kms:") {
 					continue
 				}
 				b, _ := json.Marshal(s.Resource)
 				for _, secret := range []string{"admin-token", "report-key"} {
 					if strings.Contains(string(b), "/"+secret) {
-						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring"))
+						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
+							"Tickring"))
 					}
 				}
 			}
 		}
 		want := map[string]string{
 			"admin-token ssm:GetParameter": "Api Setup", "report-key ssm:GetParameter": "Callback Dispatch Slow",
-			"admin-token ssm:PutParameter": "Setup", "report-key ssm:PutParameter": "Setup", "admin-token ssm:DeleteParameter": "Setup", "report-key ssm:DeleteParameter": "Setup",
+			"admin-token ssm:PutParameter": "Setup", "report-key ssm:PutParameter": "Setup", "admin-token ssm:DeleteParameter": "Setup",
+			"report-key ssm:DeleteParameter": "Setup",
 		}
 		if p.FunctionUrl {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
@@ -219,7 +224,8 @@ func TestExecutorsByName(t *testing.T) {
 		for _, a := range list(s.Action) {
 			for _, r := range list(s.Resource) {
 				if text, ok := r.(string); ok && (strings.HasSuffix(text, ":payroll") || strings.HasSuffix(text, ":nightly")) {
-					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+text[strings.LastIndex(text, ":")+1:]] = true
+					got[strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0], "Tickring")+" "+a.(string)+" "+
+						text[strings.LastIndex(text, ":")+1:]] = true
 				}
 			}
 		}
@@ -338,7 +344,8 @@ func TestRolesAreThoseOfTheSimulation(t *testing.T) {
 		}
 	}
 	want := map[string]bool{}
-	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane, "Callback": roles.Callback, "Registry": roles.Registry, "Api": roles.Api} {
+	for name, r := range map[string]roles.Role{"Tick": roles.Tick, "Dispatch": roles.Dispatch, "Slow": roles.SlowLane,
+		"Callback": roles.Callback, "Registry": roles.Registry, "Api": roles.Api} {
 		for on, actions := range map[string][]string{"jobs": r.Jobs, "jobs/due": r.Due, "runs": r.Runs, "state": r.State} {
 			for _, a := range actions {
 				want[name+" "+a+" "+on] = true
@@ -401,7 +408,8 @@ func rendered(v any) int {
 func TestPoliciesFit(t *testing.T) {
 	p := infra.Props{InvokeTag: &infra.Tag{Key: "tickring", Value: "yes"}}
 	for i := range 100 {
-		p.Invoke = append(p.Invoke, fmt.Sprintf("arn:aws-us-gov:lambda:ap-southeast-4:123456789012:function:%s%03d:%s", strings.Repeat("f", 61), i, strings.Repeat("a", 32)))
+		p.Invoke = append(p.Invoke, fmt.Sprintf("arn:aws-us-gov:lambda:ap-southeast-4:123456789012:function:%s%03d:%s", strings.Repeat("f", 61),
+			i, strings.Repeat("a", 32)))
 		p.Queues = append(p.Queues, fmt.Sprintf("arn:aws-us-gov:sqs:ap-southeast-4:123456789012:%s%03d", strings.Repeat("q", 77), i))
 	}
 	tmpl := synth(t, p)
@@ -443,8 +451,10 @@ func TestPoliciesFit(t *testing.T) {
 			}
 		}
 	}
-	for _, what := range []string{"Dispatch lambda:InvokeFunction", "Slow lambda:InvokeFunction", "Dispatch sqs:SendMessage", "Slow sqs:SendMessage",
-		"Tick lambda:GetFunctionConfiguration", "Tick sqs:GetQueueAttributes", "Api logs:FilterLogEvents", "Api lambda:GetFunctionConfiguration"} {
+	for _, what := range []string{"Dispatch lambda:InvokeFunction", "Slow lambda:InvokeFunction", "Dispatch sqs:SendMessage",
+		"Slow sqs:SendMessage",
+		"Tick lambda:GetFunctionConfiguration", "Tick sqs:GetQueueAttributes", "Api logs:FilterLogEvents",
+		"Api lambda:GetFunctionConfiguration"} {
 		if may[what] != 100 {
 			t.Errorf("%s: of %d, want 100", what, may[what])
 		}
@@ -502,7 +512,8 @@ func TestLoops(t *testing.T) {
 			fn := tmpl.Resources[id].Properties
 			puts := slices.ContainsFunc(tmpl.statements(t), func(s statement) bool {
 				b, _ := json.Marshal(s.Resource)
-				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) && strings.Contains(string(b), "TickringFires")
+				return s.role == refers(fn["Role"]) && slices.Contains(list(s.Action), any("sqs:SendMessage")) &&
+					strings.Contains(string(b), "TickringFires")
 			})
 			if allowed := fn["RecursiveLoop"] == "Allow"; allowed != puts {
 				t.Errorf("%s: %s puts on the ring: %t; may be in a loop: %t", form, id, puts, allowed)

@@ -89,7 +89,8 @@ func (s *Scheduler) arn(service, resource string) *string {
 func (s *Scheduler) secrets(p *Props, dir string) {
 	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
-	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60, plain: true},
+	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60,
+		plain: true},
 		allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, s.parameter(s.TokenParameter), s.parameter(s.reportKey)))
 	properties := map[string]any{"Secrets": []*string{s.TokenParameter, s.reportKey}}
 	if p.EncryptionKey != nil {
@@ -119,7 +120,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	if p.FunctionUrl {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
-		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout, calls: true, env: admin,
+		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
+			calls: true, env: admin,
 			role: roles.AllDoors}, append(s.logs(p), s.mayRead(s.TokenParameter, s.reportKey))...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
@@ -128,7 +130,8 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
 		role: roles.Api}, append(s.logs(p), s.mayRead(s.TokenParameter))...)
 	callback := s.callback(p, dir)
-	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout, role: roles.Registry})
+	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
+		role: roles.Registry})
 
 	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
 		Description:        jsii.String("tickring"),
@@ -137,14 +140,17 @@ func (s *Scheduler) doors(p *Props, dir string) {
 	route := func(id string, fn awslambda.Function, paths ...string) {
 		to := awsapigatewayv2integrations.NewHttpLambdaIntegration(&id, fn, nil)
 		for _, path := range paths {
-			s.api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{Path: &path, Methods: &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_POST}, Integration: to})
+			s.api.AddRoutes(&awsapigatewayv2.AddRoutesOptions{Path: &path, Methods: &[]awsapigatewayv2.HttpMethod{awsapigatewayv2.HttpMethod_POST},
+				Integration: to})
 		}
 	}
 	route("Registry", registry, "/api/registry", "/api/registryRemove", "/xxl-job-admin/api/registry", "/xxl-job-admin/api/registryRemove")
 	route("Callback", callback, "/api/callback", "/xxl-job-admin/api/callback", "/v1/report/{run}")
 	for _, c := range *s.api.Node().FindAll(constructs.ConstructOrder_PREORDER) {
 		if r, ok := c.(awsapigatewayv2.CfnRoute); ok {
-			excuse(r, "AwsSolutions-APIG4", "Executors send the token of their app, people that of the API, reports a key in their URL: the functions compare them, in constant time, and answer strangers nothing.")
+			excuse(r, "AwsSolutions-APIG4",
+				"Executors send the token of their app, people that of the API, reports a key in their URL: the functions compare them, in constant "+
+					"time, and answer strangers nothing.")
 		}
 	}
 	s.accessLogs(p)
@@ -169,7 +175,8 @@ func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
 	url := fn.AddFunctionUrl(&awslambda.FunctionUrlOptions{AuthType: awslambda.FunctionUrlAuthType_NONE}).Url()
 	// It ends with a slash, and is known only when it is deployed.
-	return awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
+	return awscdk.Fn_Join(jsii.String(""),
+		&[]*string{jsii.String("https://"), awscdk.Fn_Select(jsii.Number(2), awscdk.Fn_Split(jsii.String("/"), url, nil))})
 }
 
 // workers are the functions that plan and send.
@@ -181,7 +188,8 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		}
 		s.Url = jsii.String(strings.TrimSuffix(*s.Url, "/"))
 	}
-	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout, calls: true, once: true,
+	tick := s.function(p, dir, function{name: "tick", about: "plans what is due, woken each minute", memory: 256, timeout: tickTimeout,
+		calls: true, once: true,
 		role: roles.Tick}, s.executors(p, false)...)
 	// Not in its role: the function would wait for a role that waits for it.
 	awsiam.NewPolicy(s.Construct, jsii.String("TickAgain"), &awsiam.PolicyProps{
@@ -225,8 +233,10 @@ func (s *Scheduler) canaryJob() {
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, api.FunctionArn()), s.mayRead(s.TokenParameter)},
 	})
 	job := awscdk.NewCustomResource(s.Construct, jsii.String("CanaryJob"), &awscdk.CustomResourceProps{
-		ResourceType: jsii.String("Custom::TickringCanary"), ServiceToken: setup.FunctionArn(), ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
-		Properties: &map[string]any{"Api": api.FunctionName(), "TokenParameter": s.TokenParameter, "Address": awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})},
+		ResourceType: jsii.String("Custom::TickringCanary"), ServiceToken: setup.FunctionArn(),
+		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
+		Properties: &map[string]any{"Api": api.FunctionName(), "TokenParameter": s.TokenParameter,
+			"Address": awscdk.Fn_Join(jsii.String(""), &[]*string{jsii.String("lambda:"), canary.FunctionName()})},
 	})
 	job.Node().AddDependency(may, s.schedule)
 }
@@ -250,7 +260,8 @@ func (s *Scheduler) wake(tick awslambda.Function) {
 		FlexibleTimeWindow: &awsscheduler.CfnSchedule_FlexibleTimeWindowProperty{Mode: jsii.String("OFF")},
 		Target: &awsscheduler.CfnSchedule_TargetProperty{
 			Arn: tick.FunctionArn(), RoleArn: role.RoleArn(), Input: jsii.String("{}"),
-			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0), MaximumEventAgeInSeconds: jsii.Number(60)},
+			RetryPolicy: &awsscheduler.CfnSchedule_RetryPolicyProperty{MaximumRetryAttempts: jsii.Number(0),
+				MaximumEventAgeInSeconds: jsii.Number(60)},
 		},
 	})
 }

@@ -41,7 +41,8 @@ func (s *Scheduler) tables(id string, p *Props) {
 	if w := p.WarmThroughput; w != nil {
 		warm = &awsdynamodb.WarmThroughput{ReadUnitsPerSecond: &w.Read, WriteUnitsPerSecond: &w.Write}
 	}
-	table := func(name, hash, sort string, kind awsdynamodb.AttributeType, recover bool, warm *awsdynamodb.WarmThroughput, index ...*awsdynamodb.GlobalSecondaryIndexPropsV2) awsdynamodb.TableV2 {
+	table := func(name, hash, sort string, kind awsdynamodb.AttributeType, recover bool, warm *awsdynamodb.WarmThroughput,
+		index ...*awsdynamodb.GlobalSecondaryIndexPropsV2) awsdynamodb.TableV2 {
 		t := awsdynamodb.NewTableV2(s.Construct, &name, &awsdynamodb.TablePropsV2{
 			PartitionKey:                     &awsdynamodb.Attribute{Name: &hash, Type: kind},
 			SortKey:                          &awsdynamodb.Attribute{Name: &sort, Type: kind},
@@ -82,9 +83,11 @@ func billing(p *Props) awsdynamodb.Billing {
 		return awsdynamodb.Billing_OnDemand(nil)
 	}
 	capacity := func(min, max float64) awsdynamodb.Capacity {
-		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max, TargetUtilizationPercent: jsii.Number(100 * cost.UsedEvenly)})
+		return awsdynamodb.Capacity_Autoscaled(&awsdynamodb.AutoscaledCapacityOptions{MinCapacity: &min, MaxCapacity: &max,
+			TargetUtilizationPercent: jsii.Number(100 * cost.UsedEvenly)})
 	}
-	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: capacity(c.MinRead, c.MaxRead), WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
+	return awsdynamodb.Billing_Provisioned(&awsdynamodb.ThroughputProps{ReadCapacity: capacity(c.MinRead, c.MaxRead),
+		WriteCapacity: capacity(c.MinWrite, c.MaxWrite)})
 }
 
 func (s *Scheduler) queues(id string, p *Props) {

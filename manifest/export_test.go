@@ -69,7 +69,8 @@ func appOf(spec manage.AppSpec, old core.App) core.App {
 // fullJob says something of every field.
 func fullJob() core.Job {
 	return core.Job{
-		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"}, Set: "finance",
+		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"},
+			Set:     "finance",
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour},
@@ -80,14 +81,16 @@ func fullJob() core.Job {
 }
 
 func fullApp() core.App {
-	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example", "http://h:9999"},
+	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example",
+		"http://h:9999"},
 		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
 }
 
 func TestExport(t *testing.T) {
 	job, list, bare := fullJob(), fullJob(), core.Job{Def: core.Def{App: "reports", Name: "bare", Handler: "h", Set: "finance"}}
 	list.Def = core.Def{App: "reports", Name: "list", Handler: "h", Set: "finance"}
-	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"}, {Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
+	list.Sched = core.Sched{Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 0 2 * * ?"},
+		{Kind: core.KindAt, At: 1798761600}}, Timezone: "Europe/Berlin"}}
 	got, err := export([]core.App{fullApp()}, []core.Job{job, list, bare})
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +143,8 @@ jobs:
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	bare.Def.Set = "other"
-	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") || strings.Contains(string(got), "\nset:") {
+	if got, err = export(nil, []core.Job{job, bare}); err != nil || !strings.Contains(string(got), "    handler: h\n    # set: other\n") ||
+		strings.Contains(string(got), "\nset:") {
 		t.Errorf("%s%v", got, err)
 	}
 	if _, err := export(nil, []core.Job{{Def: core.Def{App: "a", Name: "b"}}}); err == nil {
@@ -314,7 +318,8 @@ func genSchedule(t *rapid.T) core.Schedule {
 
 func genJob(t *rapid.T, name string) core.Job {
 	text := rapid.OneOf(rapid.StringMatching(`[a-zA-Z0-9 :#,\[\]{}&*!|>'"%@\\~-]{0,12}`), rapid.String(),
-		rapid.SampledFrom([]string{"null", "~", "true", "1", "1.5", "0x1f", "2026-12-01", "-", "---", "a: b", "a #b", " a", "a ", "\n", "a\n", "\r\n", "\t", "<<", "= x", "é\u0085", "\ufeff", "\U0001F600"}))
+		rapid.SampledFrom([]string{"null", "~", "true", "1", "1.5", "0x1f", "2026-12-01", "-", "---", "a: b", "a #b", " a", "a ", "\n", "a\n",
+			"\r\n", "\t", "<<", "= x", "é\u0085", "\ufeff", "\U0001F600"}))
 	seconds := func(from, to int) time.Duration {
 		return time.Duration(rapid.IntRange(from, to).Draw(t, "seconds")) * time.Second
 	}
@@ -328,13 +333,16 @@ func genJob(t *rapid.T, name string) core.Job {
 	}
 	j := core.Job{
 		Def: core.Def{App: "app", Name: name, Title: line("title"), Set: "set", Handler: "h" + line("handler"), Params: text.Draw(t, "params"),
-			Route: rapid.SampledFrom([]core.Route{core.RouteFirst, core.RouteFailover, core.RouteHash}).Draw(t, "route"), Block: rapid.SampledFrom(core.Blocks).Draw(t, "block"),
+			Route:   rapid.SampledFrom([]core.Route{core.RouteFirst, core.RouteFailover, core.RouteHash}).Draw(t, "route"),
+			Block:   rapid.SampledFrom(core.Blocks).Draw(t, "block"),
 			Timeout: seconds(0, 600_000),
-			Retry: core.Retry{Max: rapid.IntRange(0, 100).Draw(t, "max"), Delay: seconds(1, 100), Backoff: rapid.SampledFrom(core.Backoffs).Draw(t, "backoff"),
+			Retry: core.Retry{Max: rapid.IntRange(0, 100).Draw(t, "max"), Delay: seconds(1, 100), Backoff: rapid.SampledFrom(core.Backoffs).Draw(t,
+				"backoff"),
 				MaxDelay: seconds(100, 86400), On: rapid.SliceOf(rapid.SampledFrom(core.RetryOns)).Draw(t, "on")},
 			Keep: core.Keep{Days: rapid.IntRange(1, 3650).Draw(t, "days")}, LostAfter: seconds(60, 2_000_000)},
-		Sched: core.Sched{State: rapid.SampledFrom([]core.JobState{core.Started, core.Paused}).Draw(t, "state"), Misfire: rapid.SampledFrom(core.Misfires).Draw(t, "misfire"),
-			Grace: seconds(1, 86400), Deadline: seconds(0, 100_000), Schedule: genSchedule(t)},
+		Sched: core.Sched{State: rapid.SampledFrom([]core.JobState{core.Started, core.Paused}).Draw(t, "state"),
+			Misfire: rapid.SampledFrom(core.Misfires).Draw(t, "misfire"),
+			Grace:   seconds(1, 86400), Deadline: seconds(0, 100_000), Schedule: genSchedule(t)},
 	}
 	for range rapid.IntRange(0, 3).Draw(t, "labels") {
 		if j.Def.Labels == nil {
@@ -423,7 +431,8 @@ func TestDiff(t *testing.T) {
 	}
 	a, b := fullApp(), fullApp()
 	b.Token, b.Executors = "", nil
-	if diff := cmp.Diff([]FieldChange{{"executors", `["call:https://x.example", "http://h:9999"]`, ""}, {"token", "(set)", ""}}, diffApp(&a, &b)); diff != "" {
+	if diff := cmp.Diff([]FieldChange{{"executors", `["call:https://x.example", "http://h:9999"]`, ""}, {"token", "(set)", ""}},
+		diffApp(&a, &b)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, c := range diffApp(nil, &a) {
@@ -543,7 +552,8 @@ func TestSchema(t *testing.T) {
 	if err := check(read(t, "example.yaml")); err == nil {
 		t.Error("the complete example is not yet valid")
 	}
-	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3", "misfire: lastest", "route: lru", "template: true",
+	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
+		"misfire: lastest", "route: lru", "template: true",
 		"notify: {}", "keep: {log: always}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {
@@ -559,8 +569,10 @@ func TestSchema(t *testing.T) {
 }
 
 func TestDuration(t *testing.T) {
-	for text, want := range map[string]time.Duration{"500ms": 500 * time.Millisecond, "10s": 10 * time.Second, "5m": 5 * time.Minute, "2h": 2 * time.Hour,
-		"30d": 720 * time.Hour, "1h30m": 90 * time.Minute, "1d2h3m4s5ms": 26*time.Hour + 3*time.Minute + 4*time.Second + 5*time.Millisecond, "0s": 0, "90m": 90 * time.Minute} {
+	for text, want := range map[string]time.Duration{"500ms": 500 * time.Millisecond, "10s": 10 * time.Second, "5m": 5 * time.Minute,
+		"2h":  2 * time.Hour,
+		"30d": 720 * time.Hour, "1h30m": 90 * time.Minute, "1d2h3m4s5ms": 26*time.Hour + 3*time.Minute + 4*time.Second + 5*time.Millisecond,
+		"0s": 0, "90m": 90 * time.Minute} {
 		if got, err := api.ParseDuration(text); err != nil || got != want {
 			t.Errorf("%s: %v, %v", text, got, err)
 		}
@@ -580,7 +592,8 @@ func TestDuration(t *testing.T) {
 			t.Errorf("%q: %v, want %s", text, err, want)
 		}
 	}
-	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "60s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s", 720 * time.Hour: "30d",
+	for d, want := range map[time.Duration]string{0: "0s", time.Minute: "60s", 2 * time.Minute: "2m", 90 * time.Second: "1m30s",
+		720 * time.Hour:         "30d",
 		1500 * time.Millisecond: "1s500ms", -time.Minute: "-1m0s", time.Microsecond: "1µs"} {
 		if got := FormatDuration(d); got != want {
 			t.Errorf("%v: %s, want %s", d, got, want)

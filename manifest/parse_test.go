@@ -96,12 +96,14 @@ func TestAccepted(t *testing.T) {
 				Def:      core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(37)},
 			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup", Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep},
+				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
+					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
 				Paused: &yes}, at(41)},
 			{manage.JobSpec{
-				Def:      core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n", Retry: retry, Keep: keep},
+				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
+					Retry: retry, Keep: keep},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(50)},
 			{manage.JobSpec{
 				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep},
@@ -133,75 +135,121 @@ func TestErrors(t *testing.T) {
 		{"duplicate key in flow", job("retry: {max: 1, max: 2}"), "m:6:19: jobs[0].retry.max: duplicate key; it stands at 6:11 already"},
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key; it stands at 1:1 already"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
-		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"), "m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, keep, paused\n" +
-			`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
+		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, " +
+				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, keep, paused\n" +
+				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},
-		{"bare number", job("timeout: 600"), "m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
-		{"bare number in quotes", job("timeout: \"600\""), "m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
-		{"negative", job("timeout: -5m"), "m:6:12: jobs[0].timeout: -5m: negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+		{"bare number", job("timeout: 600"),
+			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+		{"bare number in quotes", job("timeout: \"600\""),
+			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+		{"negative", job("timeout: -5m"),
+			"m:6:12: jobs[0].timeout: -5m: negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m; allowed are whole seconds from 0s to 7d, " +
+				"such as 10s 5m 2h 30d"},
 		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
-		{"half a second", job("timeout: 500ms"), "m:6:12: jobs[0].timeout: 500ms; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
-		{"zero that is not the default", job("grace: 0s"), "m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h 30d"},
-		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"), "m:6:10: jobs[0].retry: the number 3; a map with fields is needed: max, delay, backoff, maxDelay, on\n" +
-			"m:7:11: jobs[0].labels: a list; a map such as {team: finance} is needed\n" +
-			"m:8:11: jobs[0].paused: \"yes\"; allowed are true and false\n" +
-			"m:9:10: jobs[0].title: the number 5 is no text; write it in quotes: \"5\"\n" +
-			"m:10:10: jobs[0].params: empty; write a text, or leave the field out\n" +
-			"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 1 to 3650"},
+		{"half a second", job("timeout: 500ms"),
+			"m:6:12: jobs[0].timeout: 500ms; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
+		{"zero that is not the default", job("grace: 0s"),
+			"m:6:10: jobs[0].grace: 0s; allowed are whole seconds from 1s to 1d, such as 10s 5m 2h 30d"},
+		{"wrong types", job("retry: 3\n  labels: [a]\n  paused: yes\n  title: 5\n  params:\n  keep: {days: many}"),
+			"m:6:10: jobs[0].retry: the number 3; a map with fields is needed: max, delay, backoff, maxDelay, on\n" +
+				"m:7:11: jobs[0].labels: a list; a map such as {team: finance} is needed\n" +
+				"m:8:11: jobs[0].paused: \"yes\"; allowed are true and false\n" +
+				"m:9:10: jobs[0].title: the number 5 is no text; write it in quotes: \"5\"\n" +
+				"m:10:10: jobs[0].params: empty; write a text, or leave the field out\n" +
+				"m:11:16: jobs[0].keep.days: \"many\"; allowed are whole numbers from 1 to 3650"},
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; a list such as [{…}] is needed"},
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed are latest, all, skip`},
-		{"later word", job("route: lru"), "m:6:10: jobs[0].route: not yet: lru comes with a later version; allowed are first, last, round, random, hash, failover"},
+		{"later word", job("route: lru"),
+			"m:6:10: jobs[0].route: not yet: lru comes with a later version; allowed are first, last, round, random, hash, failover"},
 		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: an empty list; a list such as [failed, timed-out, lost] is needed"},
 		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), `m:6:32: jobs[0].retry.maxDelay: "30s": shorter than retry.delay, 1m0s`},
-		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"), `m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
+		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),
+			`m:6:20: jobs[0].schedule.cron: "30 2 * * *": 5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
 		{"never", job("schedule: {cron: \"0 0 0 31 2 ?\"}"), `m:6:20: jobs[0].schedule.cron: "0 0 0 31 2 ?": it never fires`},
-		{"unknown zone", job("schedule: {every: 5m, timezone: Europe/Brelin}"), `m:6:35: jobs[0].schedule.timezone: "Europe/Brelin": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
-		{"unknown zone in defaults", "version: 1\ndefaults: {timezone: Mars}\njobs: [{app: a, name: b, handler: c}, {app: a, name: d, handler: c}]\n", `m:2:22: defaults.timezone: "Mars": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
-		{"until before from", job("schedule: {every: 5m, from: 2027-01-02, until: 2027-01-01}"), `m:6:31: jobs[0].schedule.from: "2027-01-02": a start after its end (2027-01-01)`},
-		{"no date", job("schedule: {every: 5m, from: tomorrow}"), `m:6:31: jobs[0].schedule.from: "tomorrow"; a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed`},
-		{"at without zone", job("schedule: {at: 2027-01-01T00:00:00}"), `m:6:18: jobs[0].schedule.at: "2027-01-01T00:00:00"; a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed`},
-		{"second in a list", job("schedule: [{every: 5m}, {crontab: \"61 * * * *\"}]"), `m:6:37: jobs[0].schedule[1].crontab: "61 * * * *": minutes: 61 is out of range; allowed: 0-59`},
-		{"zones that differ", job("schedule: [{every: 5m, timezone: UTC}, {every: 7m, timezone: Asia/Tokyo}]"), "m:6:64: jobs[0].schedule[1].timezone: not as at 6:36; the schedules of a job share one timezone: write it once, or the same in each"},
-		{"two kinds", job("schedule: {every: 5m, crontab: \"0 4 * * *\"}"), "m:6:21: jobs[0].schedule.every: crontab and every in one schedule; one of cron, crontab, every, fixedDelay, at is allowed, a list has several"},
-		{"no kind in a list", job("schedule: [{timezone: UTC}]"), "m:6:14: jobs[0].schedule[0]: no schedule; one of cron, crontab, every, fixedDelay, at is needed"},
+		{"unknown zone", job("schedule: {every: 5m, timezone: Europe/Brelin}"),
+			`m:6:35: jobs[0].schedule.timezone: "Europe/Brelin": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
+		{"unknown zone in defaults",
+			"version: 1\ndefaults: {timezone: Mars}\njobs: [{app: a, name: b, handler: c}, {app: a, name: d, handler: c}]\n",
+			`m:2:22: defaults.timezone: "Mars": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC`},
+		{"until before from", job("schedule: {every: 5m, from: 2027-01-02, until: 2027-01-01}"),
+			`m:6:31: jobs[0].schedule.from: "2027-01-02": a start after its end (2027-01-01)`},
+		{"no date", job("schedule: {every: 5m, from: tomorrow}"),
+			`m:6:31: jobs[0].schedule.from: "tomorrow"; a date such as 2026-12-01, or a time such as 2026-12-01T09:00:00+01:00, is needed`},
+		{"at without zone", job("schedule: {at: 2027-01-01T00:00:00}"),
+			`m:6:18: jobs[0].schedule.at: "2027-01-01T00:00:00"; a time in whole seconds such as 2027-01-01T00:00:00Z or 2027-01-01T01:00:00+01:00 is needed`},
+		{"second in a list", job("schedule: [{every: 5m}, {crontab: \"61 * * * *\"}]"),
+			`m:6:37: jobs[0].schedule[1].crontab: "61 * * * *": minutes: 61 is out of range; allowed: 0-59`},
+		{"zones that differ", job("schedule: [{every: 5m, timezone: UTC}, {every: 7m, timezone: Asia/Tokyo}]"),
+			"m:6:64: jobs[0].schedule[1].timezone: not as at 6:36; the schedules of a job share one timezone: write it once, or the same in each"},
+		{"two kinds", job("schedule: {every: 5m, crontab: \"0 4 * * *\"}"),
+			"m:6:21: jobs[0].schedule.every: crontab and every in one schedule; one of cron, crontab, every, fixedDelay, at is allowed, a list " +
+				"has several"},
+		{"no kind in a list", job("schedule: [{timezone: UTC}]"),
+			"m:6:14: jobs[0].schedule[0]: no schedule; one of cron, crontab, every, fixedDelay, at is needed"},
 		{"offset of cron", job("schedule: {crontab: \"0 4 * * *\", offset: 5s}"), "m:6:44: jobs[0].schedule.offset: only every has an offset"},
-		{"offset too large", job("schedule: {every: 5m, offset: 5m}"), `m:6:33: jobs[0].schedule.offset: "5m0s": an offset is 0s or more, less than the period (5m0s), and whole seconds`},
-		{"fixed delay in a list", job("schedule: [{every: 5m}, {fixedDelay: 5m}]"), `m:6:40: jobs[0].schedule[1].fixedDelay: "5m0s": a fixed delay stands alone, not in a list`},
-		{"params too large", job("params: " + strings.Repeat("x", core.MaxParams+1)), "m:6:11: jobs[0].params: 65537 bytes, at most 65536 (64 KB) are allowed"},
+		{"offset too large", job("schedule: {every: 5m, offset: 5m}"),
+			`m:6:33: jobs[0].schedule.offset: "5m0s": an offset is 0s or more, less than the period (5m0s), and whole seconds`},
+		{"fixed delay in a list", job("schedule: [{every: 5m}, {fixedDelay: 5m}]"),
+			`m:6:40: jobs[0].schedule[1].fixedDelay: "5m0s": a fixed delay stands alone, not in a list`},
+		{"params too large", job("params: " + strings.Repeat("x", core.MaxParams+1)),
+			"m:6:11: jobs[0].params: 65537 bytes, at most 65536 (64 KB) are allowed"},
 		{"name twice", head + "- app: a\n  name: j\n  handler: h\n", `m:7:9: jobs[1].name: job "a/j" is there already, at m:3:3`},
 		{"app twice", app("title: x\n- name: a"), `m:5:9: apps[1].name: app "a" is there already, at m:3:3`},
-		{"name without a letter", "version: 1\njobs:\n- {app: a, name: \"12\", handler: h}\n", `m:3:18: jobs[0].name: "12": a name needs a letter, so that it is not taken for a number`},
-		{"name as a number", "version: 1\njobs:\n- {app: a, name: 12, handler: h}\n", `m:3:18: jobs[0].name: the number 12 is no text; write it in quotes: "12"`},
-		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n", `m:3:18: jobs[0].name: "Nightly": a name is 1 to 128 of a-z 0-9 . _ - and begins and ends with a letter or digit`},
-		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n", "m:3:3: jobs[0].app: needed: The app that runs it.\nm:3:3: jobs[0].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.\nm:3:3: jobs[0].handler: needed: What the executor is to run; of call: executors \"POST /path\".\n" +
-			"m:4:3: jobs[1].app: needed: The app that runs it.\nm:4:3: jobs[1].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.\nm:4:3: jobs[1].handler: needed: What the executor is to run; of call: executors \"POST /path\"."},
-		{"labels", job("labels: {\"a b\": x, c: 5}"), "m:6:19: jobs[0].labels.a b: \"a b\": the name of a label is 1 to 63 printable ASCII characters without space, comma and =\n" +
-			"m:6:25: jobs[0].labels.c: the number 5 is no text; write it in quotes: \"5\""},
-		{"several of one job", job("title: \"\\e\"\n  schedule: {cron: nope, timezone: Mars}\n  deadline: 31d"), "m:6:10: jobs[0].title: \"\\\"\\\\x1b\\\"\": control characters are not allowed\n" +
-			"m:7:20: jobs[0].schedule.cron: \"nope\": at offset 4: has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]\n" +
-			"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
-			"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h 30d"},
-		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n", `m:6:12: jobs[0].handler: "run": the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
-		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"), "m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors pull from)\n" +
-			"m:4:35: apps[0].executors[2]: \"http://h:1\" is named twice\n" +
-			"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": a FIFO queue is not served: it holds back what belongs together, and a run belongs to nothing; make a standard queue"},
-		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"), `m:4:23: apps[0].allow[1]: "10.0.0"; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
+		{"name without a letter", "version: 1\njobs:\n- {app: a, name: \"12\", handler: h}\n",
+			`m:3:18: jobs[0].name: "12": a name needs a letter, so that it is not taken for a number`},
+		{"name as a number", "version: 1\njobs:\n- {app: a, name: 12, handler: h}\n",
+			`m:3:18: jobs[0].name: the number 12 is no text; write it in quotes: "12"`},
+		{"name with capitals", "version: 1\njobs:\n- {app: a, name: Nightly, handler: h}\n",
+			`m:3:18: jobs[0].name: "Nightly": a name is 1 to 128 of a-z 0-9 . _ - and begins and ends with a letter or digit`},
+		{"nothing of a job", "version: 1\njobs:\n- {}\n- title: x\n",
+			"m:3:3: jobs[0].app: needed: The app that runs it.\nm:3:3: jobs[0].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in " +
+				"its app.\nm:3:3: jobs[0].handler: needed: What the executor is to run; of call: executors \"POST /path\".\n" +
+				"m:4:3: jobs[1].app: needed: The app that runs it.\nm:4:3: jobs[1].name: needed: 1 to 128 of a-z 0-9 . _ - with a letter; unique in " +
+				"its app.\nm:4:3: jobs[1].handler: needed: What the executor is to run; of call: executors \"POST /path\"."},
+		{"labels", job("labels: {\"a b\": x, c: 5}"),
+			"m:6:19: jobs[0].labels.a b: \"a b\": the name of a label is 1 to 63 printable ASCII characters without space, comma and =\n" +
+				"m:6:25: jobs[0].labels.c: the number 5 is no text; write it in quotes: \"5\""},
+		{"several of one job", job("title: \"\\e\"\n  schedule: {cron: nope, timezone: Mars}\n  deadline: 31d"),
+			"m:6:10: jobs[0].title: \"\\\"\\\\x1b\\\"\": control characters are not allowed\n" +
+				"m:7:20: jobs[0].schedule.cron: \"nope\": at offset 4: has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month " +
+				"day-of-week [year]\n" +
+				"m:7:36: jobs[0].schedule.timezone: \"Mars\": not an IANA time zone; write one such as Europe/Berlin, or leave it out for UTC\n" +
+				"m:8:13: jobs[0].deadline: 31d; allowed are whole seconds from 0s to 30d, such as 10s 5m 2h 30d"},
+		{"handler of a call", "version: 1\napps: [{name: a, executors: [\"call:http://x\"]}]\njobs:\n- app: a\n  name: j\n  handler: run\n",
+			`m:6:12: jobs[0].handler: "run": the app's executors are call: addresses, whose handler is "POST /path" or "/path": the path begins with one slash, is escaped, and has no fragment`},
+		{"executors", app("executors: [nope, \"http://h:1\", \"http://h:1\", \"queue:x.fifo\"]"),
+			"m:4:15: apps[0].executors[0]: \"nope\": not an http or https URL; allowed: http://HOST:PORT or https://… (an xxl-job executor), " +
+				"call:https://… (a plain HTTP endpoint), lambda:NAME or lambda:ARN (a function), queue:NAME or queue:ARN (a queue that executors " +
+				"pull from)\n" +
+				"m:4:35: apps[0].executors[2]: \"http://h:1\" is named twice\n" +
+				"m:4:49: apps[0].executors[3]: \"queue:x.fifo\": a FIFO queue is not served: it holds back what belongs together, and a run belongs " +
+				"to nothing; make a standard queue"},
+		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"),
+			`m:4:23: apps[0].allow[1]: "10.0.0"; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
 		{"secret without environment", app("token: {env: NOPE}"), "m:4:16: apps[0].token.env: the environment has no NOPE"},
-		{"secret of later", app("token: {ssm: /x}"), "m:4:11: apps[0].token.ssm: not yet: secrets from the SSM parameter store come with the deployment on AWS; leave it out"},
+		{"secret of later", app("token: {ssm: /x}"),
+			"m:4:11: apps[0].token.ssm: not yet: secrets from the SSM parameter store come with the deployment on AWS; leave it out"},
 		{"secret of nothing", app("token: {}"), "m:4:10: apps[0].token: one of env and file is needed; allowed are {env: NAME} and {file: PATH}"},
 		{"secret that is a number", app("token: 8734587345"), "m:4:10: apps[0].token: a number; allowed are {env: NAME} and {file: PATH}"},
-		{"secret with a space", app("token: \" x\""), "m:4:10: apps[0].token: a token is at most 256 printable ASCII characters, no space around"},
-		{"missing comma", job("labels: {a: b c: d}"), "m:6:15: jobs[0].labels.a: a text with a colon and a space needs quotes; or a comma is missing before it"},
+		{"secret with a space", app("token: \" x\""),
+			"m:4:10: apps[0].token: a token is at most 256 printable ASCII characters, no space around"},
+		{"missing comma", job("labels: {a: b c: d}"),
+			"m:6:15: jobs[0].labels.a: a text with a colon and a space needs quotes; or a comma is missing before it"},
 		{"tag", job("title: !!str 5"), "m:6:10: jobs[0].title: tags are not supported; leave out !!str"},
-		{"merge key", "version: 1\ndefaults: &d {grace: 5s}\njobs:\n- {<<: *d, app: a, name: b, handler: c}\n", "m:4:4: jobs[0]: merge keys (<<) are not supported; use defaults, or an alias in place of a whole value"},
+		{"merge key", "version: 1\ndefaults: &d {grace: 5s}\njobs:\n- {<<: *d, app: a, name: b, handler: c}\n",
+			"m:4:4: jobs[0]: merge keys (<<) are not supported; use defaults, or an alias in place of a whole value"},
 		{"unknown alias", job("title: *x"), "m:6:10: jobs[0].title: no anchor &x stands before this"},
 		{"alias of itself", job("labels: &x {a: *x}"), "m:6:14: jobs[0].labels.a: a map; a text is needed"},
-		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n", "m:2:70: nested too deep; a manifest is at most 6 deep"},
+		{"deep", "version: 1\nset: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "\n",
+			"m:2:70: nested too deep; a manifest is at most 6 deep"},
 		{"many keys", "version: 1\n" + strings.Repeat("a:\n", 1001), "m:1001:2: more than 1000 keys in a row; a map of a manifest has a few"},
 		{"second document", "version: 1\n---\nversion: 1\nset: [\n", "m:4:6: no YAML: sequence end token ']' not found"},
-		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n", `m:5:6: set: "b", but "a" at m:2:6; files that are applied together have one set`},
+		{"sets that differ", "version: 1\nset: a\n---\nversion: 1\nset: b\n",
+			`m:5:6: set: "b", but "a" at m:2:6; files that are applied together have one set`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			doc, err := Parse("m", []byte(c.in), env())
@@ -246,8 +294,10 @@ func many(n int, last string) []byte {
 	var b bytes.Buffer
 	b.WriteString("version: 1\nset: x\n\napps:\n  - {name: a}\n\njobs: # all of them\n")
 	for i := range n {
-		fmt.Fprintf(&b, "  # number %d\n  - app: a\n    name: job-%d\n    title: Job number %d\n    labels: {team: finance, n: \"%d\"}\n    handler: doIt\n    params: |\n      - x=%d\n      - y\n"+
-			"    schedule:\n      cron: \"0 %d 2 * * ?\"\n      timezone: Europe/Berlin\n    misfire: latest\n    grace: 60s\n    route: failover\n    timeout: 10m\n"+
+		fmt.Fprintf(&b, "  # number %d\n  - app: a\n    name: job-%d\n    title: Job number %d\n    labels: {team: finance, n: \"%d\"}\n    "+
+			"handler: doIt\n    params: |\n      - x=%d\n      - y\n"+
+			"    schedule:\n      cron: \"0 %d 2 * * ?\"\n      timezone: Europe/Berlin\n    misfire: latest\n    grace: 60s\n    route: "+
+			"failover\n    timeout: 10m\n"+
 			"    retry: {max: 3, delay: 30s, backoff: exponential, maxDelay: 10m, on: [failed, timed-out]}\n", i, i, i, i, i, i%60)
 		if i == n-1 {
 			b.WriteString(last)
@@ -268,7 +318,8 @@ func TestPieces(t *testing.T) {
 	}
 	for i, j := range doc.Jobs {
 		d := j.Spec.Def
-		if d.Name != fmt.Sprintf("job-%d", i) || j.Pos != (Pos{"m", 9 + 17*i, 5}) || d.Params != fmt.Sprintf("- x=%d\n- y\n", i) || d.Keep.Days != 7 || d.Set != "x" {
+		if d.Name != fmt.Sprintf("job-%d", i) || j.Pos != (Pos{"m", 9 + 17*i, 5}) || d.Params != fmt.Sprintf("- x=%d\n- y\n", i) ||
+			d.Keep.Days != 7 || d.Set != "x" {
 			t.Fatalf("job %d: %+v", i, j)
 		}
 	}
@@ -278,7 +329,8 @@ func TestPieces(t *testing.T) {
 		{"    keep: {\n", "no YAML: "},
 		{"\tkeep: {}\n", "no YAML: a tab; YAML is indented with spaces"},
 		{"jobs: []\n", "jobs: duplicate key; it stands at 7:1 already"},
-		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n", `jobs[0].name: job "a/job-7" is there already, at m:128:5`},
+		{"---\nversion: 1\njobs: [{app: a, name: job-7, handler: h}]\n---\nversion: 1\n",
+			`jobs[0].name: job "a/job-7" is there already, at m:128:5`},
 	} {
 		_, err := Parse("m", many(n, c.last), Options{})
 		errs, ok := errors.AsType[Errors](err)
@@ -289,7 +341,8 @@ func TestPieces(t *testing.T) {
 }
 
 func TestAliases(t *testing.T) {
-	doc, err := Parse("m", []byte("version: 1\njobs:\n- app: &a app\n  name: one\n  handler: h\n  schedule: &s {every: 5m}\n- {app: *a, name: two, handler: h, schedule: *s}\n- {app: *a, name: three, handler: h, schedule: [*s, {every: 7m}]}\n"), Options{})
+	doc, err := Parse("m", []byte("version: 1\njobs:\n- app: &a app\n  name: one\n  handler: h\n  schedule: &s {every: 5m}\n- {app: *a, "+
+		"name: two, handler: h, schedule: *s}\n- {app: *a, name: three, handler: h, schedule: [*s, {every: 7m}]}\n"), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +378,8 @@ func TestSecrets(t *testing.T) {
 	if err != nil || *doc.Apps[0].Spec.Token != secret {
 		t.Fatal(doc, err)
 	}
-	if len(doc.Warnings) != 1 || doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME} or {file: PATH} keeps it out of the file" {
+	if len(doc.Warnings) != 1 ||
+		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME} or {file: PATH} keeps it out of the file" {
 		t.Error(doc.Warnings)
 	}
 	for _, in := range []string{
@@ -378,7 +432,8 @@ func TestLoad(t *testing.T) {
 	for _, j := range doc.Jobs {
 		names = append(names, j.Spec.Def.Name+" "+j.Spec.Def.Set+" "+j.Spec.Grace.String())
 	}
-	if want := []string{"b s 5s", "c s 0s", "d s 0s"}; !cmp.Equal(names, want) || doc.Set != "s" || *doc.Apps[0].Spec.Token != "s3cret" || doc.Apps[0].Spec.Set != "s" {
+	if want := []string{"b s 5s", "c s 0s", "d s 0s"}; !cmp.Equal(names, want) || doc.Set != "s" || *doc.Apps[0].Spec.Token != "s3cret" ||
+		doc.Apps[0].Spec.Set != "s" {
 		t.Errorf("%v, %+v", names, doc)
 	}
 
@@ -441,7 +496,8 @@ func TestDocuments(t *testing.T) {
 }
 
 func TestTooLarge(t *testing.T) {
-	if _, err := Parse("m", make([]byte, MaxFile+1), Options{}); err == nil || err.Error() != "m: 33554433 bytes; at most 33554432 (32 MB) are allowed: use several files" {
+	if _, err := Parse("m", make([]byte, MaxFile+1), Options{}); err == nil ||
+		err.Error() != "m: 33554433 bytes; at most 33554432 (32 MB) are allowed: use several files" {
 		t.Error(err)
 	}
 }
@@ -450,7 +506,8 @@ func TestTooLarge(t *testing.T) {
 // the reader's bounds this test does not end within its time. What it measures
 // is memory, which does not depend on how busy the machine is.
 func TestHostile(t *testing.T) {
-	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ", "---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {
+	for _, unit := range []string{"[", "{", "- ", "? ", "a: ", "\"", "'", " ", "\n", "&a ", "*a ", "!!x ", "{a: ", "- - ", "| ", "#", "a:\n ",
+		"---\n", "%\n", "<<: ", "\t", ", ", "[a, ", "é", "a: 1\n", "a: 1, ", "{a: 1, ", "- a: 1\n", "? a\n"} {
 		in := "version: 1\nset: " + strings.Repeat(unit, 100_000/len(unit))
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

@@ -51,7 +51,8 @@ func newCaller(o Options) *caller {
 	d := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second, ControlContext: o.Policy.ControlContext}
 	return &caller{o: o, client: &http.Client{
 		Transport: &http.Transport{
-			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32, // connections are bounded by the gates of dispatch, apart for each app
+			// connections are bounded by the gates of dispatch, apart for each app
+			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32,
 			IdleConnTimeout: idleConn, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

@@ -38,7 +38,8 @@ type Note struct {
 // and a Note.
 func (s *Sender) payload(sh dispatch.Shipment, key []byte) ([]byte, error) {
 	r := order(sh)
-	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt, Cause: string(sh.Run.Cause)}
+	n := Note{Job: sh.Job.Name(), App: sh.App.Name, Run: sh.Run.ID.String(), ScheduledAt: sh.Run.At.Time(), Attempt: sh.Run.Attempt,
+		Cause: string(sh.Run.Cause)}
 	if len(key) > 0 {
 		n.Key = ReportSignature(key, sh.Run.ID)
 		if s.o.ReportURL != "" {
@@ -86,7 +87,8 @@ func (s *Sender) queuesOf(target string) Queues {
 }
 
 // errNoAWS is why a server does not take an address.
-var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
+var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or " +
+	"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
 
 // Reachable says why nothing here can send to an address.
 func (s *Sender) Reachable(address string) error {

@@ -287,9 +287,11 @@ func (s *Sender) Kill(ctx context.Context, app *core.App, address string, job co
 	case core.SchemeQueue:
 		return nil // who pulls looks at the record before it starts a run, and while it works
 	case core.SchemeLambda:
-		return core.Errorf(core.CodeRefused, "a Lambda invocation cannot be ended from outside: the kill is recorded, and counts when the function fails or its time is over")
+		return core.Errorf(core.CodeRefused,
+			"a Lambda invocation cannot be ended from outside: the kill is recorded, and counts when the function fails or its time is over")
 	default:
-		return core.Errorf(core.CodeRefused, "%s: executors cannot be told to end a run; the kill is recorded, and counts when the run fails", scheme)
+		return core.Errorf(core.CodeRefused, "%s: executors cannot be told to end a run; the kill is recorded, and counts when the run fails",
+			scheme)
 	}
 	return errOf(s.wire.Kill(allowing(ctx, app), target, auth(app), int32(job)))
 }
@@ -319,7 +321,8 @@ func (s *Sender) Log(ctx context.Context, app *core.App, run *core.Run, from int
 	if from > math.MaxInt32 { // executors count to there, and no log is so long
 		return "", from, !run.State.Open(), nil
 	}
-	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt), FromLine: int32(max(from, 1))})
+	res, o := s.wire.Log(allowing(ctx, app), target, auth(app), wire.LogRequest{LogID: int64(run.ID), LogTime: core.Millis(run.SentAt),
+		FromLine: int32(max(from, 1))})
 	if o.Kind != wirehttp.Accepted {
 		return "", from, false, core.Errorf(core.CodeUnavailable, "the executor at %s did not answer with the log: %v", run.Address, errOf(o))
 	}

@@ -24,7 +24,8 @@ var local = safedial.Policy{AllowLoopback: true}
 func shipment(address, handler string) dispatch.Shipment {
 	job := core.Job{Def: core.Def{ID: 7, App: "web", Name: "warm", Handler: handler, Params: `{"depth":2}`}}
 	at := core.Instant(1800000000)
-	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2, Cause: core.CauseRetry}
+	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2,
+		Cause: core.CauseRetry}
 	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address}
 }
 
@@ -164,7 +165,8 @@ func TestCallOnce(t *testing.T) {
 				t.Fatalf("two sends brought %d requests on %d connections", len(requests), len(conns))
 			}
 			head, _, _ := strings.Cut(<-requests, "\r\n\r\n")
-			if strings.Contains(head, "Transfer-Encoding") || c.want == "" && strings.Contains(head, "Content-Length") || !strings.Contains(head, c.want) {
+			if strings.Contains(head, "Transfer-Encoding") || c.want == "" && strings.Contains(head, "Content-Length") ||
+				!strings.Contains(head, c.want) {
 				t.Errorf("the request is\n%s\nwant %q", head, c.want)
 			}
 		})
@@ -192,15 +194,17 @@ func TestCallHeaders(t *testing.T) {
 	}))
 	defer srv.Close()
 	now := time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
-	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: known([]byte("key")), Now: func() time.Time { return now }})
+	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: known([]byte("key")),
+		Now: func() time.Time { return now }})
 	sh := shipment("call:"+srv.URL+"/in/", "PUT /warm?x=1")
 	s.Send(t.Context(), sh)
 	r, b := <-got, <-body
 	run := sh.Run.ID.String()
 	want := map[string]string{
-		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", wire.HeaderInstant: "2027-01-15T08:00:00Z", wire.HeaderAttempt: "2", wire.HeaderCause: "retry",
-		HeaderCallback: "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
-		HeaderTime:     "2027-01-15T08:00:00Z", "Content-Type": "application/json",
+		HeaderRun: run, "Idempotency-Key": run, HeaderJob: "web/warm", wire.HeaderInstant: "2027-01-15T08:00:00Z", wire.HeaderAttempt: "2",
+		wire.HeaderCause: "retry",
+		HeaderCallback:   "http://tickring.example:7700/v1/report/" + run + "?key=" + ReportSignature([]byte("key"), sh.Run.ID),
+		HeaderTime:       "2027-01-15T08:00:00Z", "Content-Type": "application/json",
 		HeaderSignature: Signature("web-token", "2027-01-15T08:00:00Z", "PUT", "/in/warm?x=1", run, b),
 	}
 	for name, value := range want {
@@ -211,7 +215,8 @@ func TestCallHeaders(t *testing.T) {
 	if r.Method != "PUT" || r.URL.RequestURI() != "/in/warm?x=1" || b != `{"depth":2}` {
 		t.Errorf("%s %s %s", r.Method, r.URL, b)
 	}
-	if ReportSignature([]byte("key"), sh.Run.ID) == ReportSignature([]byte("key"), sh.Run.ID+1) || Signature("a", "t", "m", "p", "r", "b") == Signature("b", "t", "m", "p", "r", "b") {
+	if ReportSignature([]byte("key"), sh.Run.ID) == ReportSignature([]byte("key"), sh.Run.ID+1) ||
+		Signature("a", "t", "m", "p", "r", "b") == Signature("b", "t", "m", "p", "r", "b") {
 		t.Error("signatures do not tell keys and runs apart")
 	}
 }
@@ -298,7 +303,8 @@ func TestWire(t *testing.T) {
 func TestKillWithoutConnection(t *testing.T) {
 	s := newSender(t, Options{})
 	app := &core.App{Name: "pay"}
-	if err := s.Kill(t.Context(), app, "lambda:payroll", 7); core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "cannot be ended from outside: the kill is recorded") {
+	if err := s.Kill(t.Context(), app, "lambda:payroll", 7); core.CodeOf(err) != core.CodeRefused ||
+		!strings.Contains(err.Error(), "cannot be ended from outside: the kill is recorded") {
 		t.Errorf("%v", err)
 	}
 	if err := s.Kill(t.Context(), app, "queue:mail", 7); err != nil {
@@ -312,7 +318,8 @@ func TestKillWithoutConnection(t *testing.T) {
 	}
 	// Without anybody to send with, an address is refused before anything is sent.
 	for _, address := range []string{"lambda:payroll", "queue:mail"} {
-		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "no AWS credentials") {
+		if a := s.Send(t.Context(), shipment(address, "h")); a.Kind != dispatch.AnswerRefused ||
+			!strings.Contains(a.Message, "no AWS credentials") {
 			t.Errorf("%s: %+v", address, a)
 		}
 		if err := s.Beat(t.Context(), app, address); err == nil {
@@ -332,7 +339,8 @@ func TestLogFromFar(t *testing.T) {
 			t.Errorf("asked %s after line %d, %v", body, last, err)
 		}
 		last = q.FromLine
-		w.Write(wire.AppendLogReply(nil, wire.DialectD, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: math.MaxInt32, Content: "a line\n"}))
+		w.Write(wire.AppendLogReply(nil, wire.DialectD, 200, "", wire.LogResult{FromLine: q.FromLine, ToLine: math.MaxInt32,
+			Content: "a line\n"}))
 	}))
 	defer srv.Close()
 	s := newSender(t, Options{})

@@ -28,12 +28,15 @@ func TestChecksWaitForNobody(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := core.PlannedRun(j.Def.ID, at)
-		run := core.Run{ID: id, App: app, State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before", Until: at.Time().Add(30 * time.Second),
-			Address: address, SentAt: at.Time(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before " + id.String()}}
+		run := core.Run{ID: id, App: app, State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before",
+			Until:   at.Time().Add(30 * time.Second),
+			Address: address, SentAt: at.Time(), Attempt: 1, First: id, Journal: core.JournalKey{Minute: at.Time().Unix() / 60,
+				Nonce: "before " + id.String()}}
 		if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
 			t.Fatal(err)
 		}
-		if err := p.engine.Dispatch.PutJournal(t.Context(), core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}); err != nil {
+		if err := p.engine.Dispatch.PutJournal(t.Context(),
+			core.Journal{Key: run.Journal, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}); err != nil {
 			t.Fatal(err)
 		}
 		check := ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(now), Check: &ring.Check{Runs: []core.RunID{id}, Idle: idle}}
@@ -50,7 +53,8 @@ func TestChecksWaitForNobody(t *testing.T) {
 		}
 		t.Cleanup(x.Close)
 		save(t, s, app, manage.JobSpec{Def: core.Def{App: app, Name: "work", Handler: "work"}})
-		if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now, Since: now.Add(-time.Hour)}); err != nil {
+		if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: app, Address: x.URL(), Beat: now,
+			Since: now.Add(-time.Hour)}); err != nil {
 			t.Fatal(err)
 		}
 		return x.URL()

@@ -61,15 +61,18 @@ const demoApp, demoToken, demoActor = "demo", "demo-executors", "demo"
 // demoJobs are made on the first start and then left as people change them.
 func demoJobs() []manage.JobSpec {
 	job := func(name, title, handler, params string, when ...core.When) manage.JobSpec {
-		return manage.JobSpec{Def: core.Def{App: demoApp, Name: name, Title: title, Handler: handler, Params: params, Set: demoApp}, Schedule: core.Schedule{Any: when}}
+		return manage.JobSpec{Def: core.Def{App: demoApp, Name: name, Title: title, Handler: handler, Params: params, Set: demoApp},
+			Schedule: core.Schedule{Any: when}}
 	}
-	flaky := job("flaky", "fails now and then, and is tried again", "flaky", "", core.When{Kind: core.KindEvery, Every: 20 * time.Second, Aligned: true})
+	flaky := job("flaky", "fails now and then, and is tried again", "flaky", "", core.When{Kind: core.KindEvery, Every: 20 * time.Second,
+		Aligned: true})
 	flaky.Def.Retry = core.Retry{Max: 2, Delay: 2 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed, core.TimedOut}}
 	nightly := job("nightly", "at night, in another zone", "report", "day", core.When{Kind: core.KindCrontab, Expr: "30 2 * * *"})
 	nightly.Schedule.Timezone = "Europe/Berlin"
 	return []manage.JobSpec{
 		job("heartbeat", "every second", "heartbeat", "", core.When{Kind: core.KindEvery, Every: time.Second, Aligned: true}),
-		job("report", "takes three seconds and writes a log", "report", "hour", core.When{Kind: core.KindEvery, Every: 30 * time.Second, Aligned: true}),
+		job("report", "takes three seconds and writes a log", "report", "hour", core.When{Kind: core.KindEvery, Every: 30 * time.Second,
+			Aligned: true}),
 		flaky,
 		nightly,
 	}
@@ -165,7 +168,8 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m := s.Manage()
 	token := demoToken
-	if _, err := m.SaveApp(ctx, core.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp, Token: &token}); err != nil {
+	if _, err := m.SaveApp(ctx, core.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp,
+		Token: &token}); err != nil {
 		return fmt.Errorf("make the demo's app: %w", err)
 	}
 	if err := d.startExecutor(ctx, s); err != nil {

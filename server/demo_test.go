@@ -123,10 +123,13 @@ func TestDemoLines(t *testing.T) {
 		r    core.Run
 		want string
 	}{
-		{core.Run{State: core.Skipped, Reason: core.ReasonCancelled, Cause: core.CauseManual, EndedAt: at}, "02:30:00.000  demo/report              -   skipped: cancelled\n"},
-		{core.Run{State: core.TimedOut, Reason: core.ReasonTimeout, Cause: core.CauseSchedule, SentAt: at.Add(3 * time.Millisecond), EndedAt: at.Add(4003 * time.Millisecond)},
+		{core.Run{State: core.Skipped, Reason: core.ReasonCancelled, Cause: core.CauseManual, EndedAt: at},
+			"02:30:00.000  demo/report              -   skipped: cancelled\n"},
+		{core.Run{State: core.TimedOut, Reason: core.ReasonTimeout, Cause: core.CauseSchedule, SentAt: at.Add(3 * time.Millisecond),
+			EndedAt: at.Add(4003 * time.Millisecond)},
 			"02:30:00.003  demo/report          +3 ms   timed-out in 4.0 s\n"},
-		{core.Run{State: core.Succeeded, Cause: core.CauseManual, SentAt: at.Add(700 * time.Millisecond), EndedAt: at.Add(800 * time.Millisecond), Attempt: 2},
+		{core.Run{State: core.Succeeded, Cause: core.CauseManual, SentAt: at.Add(700 * time.Millisecond), EndedAt: at.Add(800 * time.Millisecond),
+			Attempt: 2},
 			"02:30:00.700  demo/report              -   succeeded in 100 ms (attempt 2)\n"},
 	} {
 		var out bytes.Buffer
@@ -148,10 +151,12 @@ func TestOutageReport(t *testing.T) {
 		{OutageReport{Down: 3 * time.Hour}, "down for 3 h: nothing was due"},
 		{OutageReport{Down: 7300 * time.Millisecond, Sent: 35, Worst: 7900 * time.Millisecond, UnderWay: 2, Open: 1,
 			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 36, OnTime: 10, Late: 26}}},
-			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before the stop, 0 skipped, 0 unaccounted for; 2 runs were under way, 1 of them still is: tickring runs --state running"},
+			"down for 7.3 s: 36 instants were due, 35 sent after the restart (worst 7.9 s late), 1 sent just before the stop, 0 skipped, 0 " +
+				"unaccounted for; 2 runs were under way, 1 of them still is: tickring runs --state running"},
 		{OutageReport{Down: 5 * time.Minute, UnderWay: 1,
 			Audit: ask.AuditSum{AuditCount: ask.AuditCount{Demanded: 5, Skipped: map[core.Reason]int64{core.ReasonMisfire: 3}, Pending: 1}}},
-			"down for 5 min: 5 instants were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 unaccounted for; 1 run was under way and has ended since"},
+			"down for 5 min: 5 instants were due, 0 sent after the restart, 3 skipped, 1 not sent (no executor), 1 still on their way, 0 " +
+				"unaccounted for; 1 run was under way and has ended since"},
 	} {
 		if got := c.r.String(); got != c.want {
 			t.Errorf("got  %s\nwant %s", got, c.want)
@@ -168,7 +173,8 @@ func TestReachable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer s.ln.Close()
-	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") || strings.Contains(s.ReportURL(), "//0.0.0.0") {
+	if !s.OnAllNetworks() || !strings.HasPrefix(s.URL(), "http://127.0.0.1:") || strings.Contains(s.ReportURL(), "::]") ||
+		strings.Contains(s.ReportURL(), "//0.0.0.0") {
 		t.Errorf("%s, reports to %s", s.URL(), s.ReportURL())
 	}
 	for _, bad := range []string{"nonsense", "ftp://host", "http://", "http://host?x=1"} {

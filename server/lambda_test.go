@@ -66,10 +66,12 @@ func TestLambda(t *testing.T) {
 		},
 	}
 	token := "pay-token"
-	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll"}}); err != nil {
+	if _, err := s.Manage().SaveApp(t.Context(), actor,
+		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll"}}); err != nil {
 		t.Fatal(err)
 	}
-	if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries"}}})[0]; res.Err != nil {
+	if res := s.Manage().Save(t.Context(), actor,
+		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries"}}})[0]; res.Err != nil {
 		t.Fatal(res.Err)
 	}
 	for _, c := range []struct {
@@ -101,7 +103,8 @@ func TestNoAWS(t *testing.T) {
 	s := start(t, Options{})
 	for _, address := range []string{"lambda:payroll", "queue:arn:aws:sqs:eu-central-1:123456789012:mail"} {
 		_, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Executors: []string{address}})
-		if core.CodeOf(err) != core.CodeRefused || !strings.Contains(fmt.Sprint(err), "this server has no AWS credentials") || !strings.Contains(fmt.Sprint(err), "executors[0]") {
+		if core.CodeOf(err) != core.CodeRefused || !strings.Contains(fmt.Sprint(err), "this server has no AWS credentials") ||
+			!strings.Contains(fmt.Sprint(err), "executors[0]") {
 			t.Errorf("%s: %v", address, err)
 		}
 	}

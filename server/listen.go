@@ -26,7 +26,8 @@ func listen(address string) (net.Listener, error) {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil {
-		return nil, core.Invalid("listen", address, "an address is HOST:PORT: 127.0.0.1:7700 for this machine only, 0.0.0.0:7700 for all of its networks, port 0 for a free one")
+		return nil, core.Invalid("listen", address,
+			"an address is HOST:PORT: 127.0.0.1:7700 for this machine only, 0.0.0.0:7700 for all of its networks, port 0 for a free one")
 	}
 	ln, err := net.Listen("tcp", address)
 	switch {
@@ -42,9 +43,11 @@ func listen(address string) (net.Listener, error) {
 		host = "127.0.0.1"
 	}
 	if who, ok := whoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
-		return nil, core.Invalid("listen", address, fmt.Sprintf("%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID))
+		return nil, core.Invalid("listen", address,
+			fmt.Sprintf("%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID))
 	}
-	return nil, core.Invalid("listen", address, "another program listens there already; choose another address with --listen, such as 127.0.0.1:7701")
+	return nil, core.Invalid("listen", address,
+		"another program listens there already; choose another address with --listen, such as 127.0.0.1:7701")
 }
 
 // The headers of /healthz by which a server of ours is told from others.

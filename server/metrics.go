@@ -41,21 +41,27 @@ type appMetrics struct {
 const maxApps = 1000
 
 var answerNames = [...]string{
-	dispatch.AnswerUnconfirmed: "unconfirmed", dispatch.AnswerAccepted: "accepted", dispatch.AnswerRepeat: "repeat", dispatch.AnswerRefused: "refused",
+	dispatch.AnswerUnconfirmed: "unconfirmed", dispatch.AnswerAccepted: "accepted", dispatch.AnswerRepeat: "repeat",
+	dispatch.AnswerRefused: "refused",
 	dispatch.AnswerBlocked: "blocked", dispatch.AnswerBusy: "busy", dispatch.AnswerEnded: "ended",
 }
 
 func newMetrics() *metrics {
 	m := &metrics{
 		reg: prometheus.NewRegistry(),
-		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_lateness_seconds", Help: "Time from a fire's slot to its send.",
+		lateness: prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: "tickring_lateness_seconds",
+			Help:    "Time from a fire's slot to its send.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300, 3600}}, []string{"app"}),
-		sends:    prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_sends_total", Help: "Sends to executors by answer."}, []string{"app", "answer"}),
-		runs:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_runs_closed_total", Help: "Runs that ended, by state."}, []string{"app", "state"}),
-		fires:    prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Fires put on the ring by the tick."}),
-		skipped:  prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_instants_skipped_total", Help: "Instants that the tick recorded as skipped."}),
-		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds", Help: "When the tick last finished a pass."}),
-		apps:     map[string]*appMetrics{},
+		sends: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_sends_total", Help: "Sends to executors by answer."},
+			[]string{"app", "answer"}),
+		runs: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_runs_closed_total", Help: "Runs that ended, by state."},
+			[]string{"app", "state"}),
+		fires: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_fires_planned_total", Help: "Fires put on the ring by the tick."}),
+		skipped: prometheus.NewCounter(prometheus.CounterOpts{Name: "tickring_instants_skipped_total",
+			Help: "Instants that the tick recorded as skipped."}),
+		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds",
+			Help: "When the tick last finished a pass."}),
+		apps: map[string]*appMetrics{},
 	}
 	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick)
 	return m

@@ -92,10 +92,12 @@ func (o *Options) defaults() {
 	o.Listen = cmp.Or(o.Listen, "127.0.0.1:7700")
 	o.Version = cmp.Or(o.Version, "dev")
 	for d, to := range map[*time.Duration]time.Duration{
-		&o.Beat: time.Second, &o.ResumeAhead: time.Second, &o.LeaseFor: 45 * time.Second, &o.Expiry: core.BeatExpiry, &o.BeatWrite: 40 * time.Second,
+		&o.Beat: time.Second, &o.ResumeAhead: time.Second, &o.LeaseFor: 45 * time.Second, &o.Expiry: core.BeatExpiry,
+		&o.BeatWrite:  40 * time.Second,
 		&o.Invocation: 30 * time.Second, &o.JournalEvery: 250 * time.Millisecond, &o.SendTimeout: 3 * time.Second, &o.CallTimeout: time.Minute,
 		&o.BackoffMin: time.Second, &o.BackoffMax: time.Minute,
-		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second, &o.LostAfter: 10 * time.Minute,
+		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second,
+		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
 		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Grace: 15 * time.Second,
 	} {

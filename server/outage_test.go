@@ -21,7 +21,8 @@ import (
 func TestSleep(t *testing.T) {
 	s := start(t, Options{AliveEvery: time.Hour, OutageAfter: 20 * time.Second, WatchEvery: 50 * time.Millisecond})
 	received := make(chan core.RunID, 100)
-	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web", Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Token: "executors-of-web",
+		Received: func(r *wire.Run, _ time.Time) { received <- core.RunID(r.LogID) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -30,7 +31,8 @@ func TestSleep(t *testing.T) {
 	p := s.parts
 	slept := time.Now().Add(-2 * time.Hour)
 	// As it was before: a beat, and a run that was accepted.
-	if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second), Since: slept.Add(-time.Hour)}); err != nil {
+	if err := p.engine.Registry.PutExecutor(t.Context(), core.Executor{App: "web", Address: exec.URL(), Beat: slept.Add(-10 * time.Second),
+		Since: slept.Add(-time.Hour)}); err != nil {
 		t.Fatal(err)
 	}
 	p.alive.Store(slept.UnixMilli())
@@ -41,7 +43,8 @@ func TestSleep(t *testing.T) {
 		t.Fatal(err)
 	}
 	at := core.InstantOf(slept) - 60
-	run := core.Run{ID: core.PlannedRun(long.Def.ID, at), App: "web", State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at, Owner: "before", Until: at.Time().Add(30 * time.Second),
+	run := core.Run{ID: core.PlannedRun(long.Def.ID, at), App: "web", State: core.Running, Cause: core.CauseSchedule, At: at, Slot: at,
+		Owner: "before", Until: at.Time().Add(30 * time.Second),
 		Address: exec.URL(), SentAt: at.Time(), Attempt: 1, Journal: core.JournalKey{Minute: at.Time().Unix() / 60, Nonce: "before"}}
 	if err := p.engine.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
 		t.Fatal(err)

@@ -106,22 +106,24 @@ func TestQueueDoor(t *testing.T) {
 		status            int
 		says              string
 	}{
-		"nothing there":         {receive, "reports-token", good, 200, `{"runs":[]}`},
-		"no token":              {receive, "", good, 401, "not that of app reports"},
-		"another app's token":   {receive, "billing-token", good, 401, "not that of app reports"},
-		"no app":                {receive, "reports-token", strings.Replace(good, "reports", "nobody", 1), 404, "does not exist"},
-		"not its queue":         {receive, "reports-token", strings.Replace(good, "nightly", "mail", 1), 404, `executors: [\"queue:mail\"]`},
-		"no queue":              {receive, "reports-token", strings.Replace(good, "nightly", "a b", 1), 400, "a queue is named"},
-		"too many":              {receive, "reports-token", strings.Replace(good, `"max":1`, `"max":11`, 1), 400, "allowed are 1 to 10"},
-		"too long a wait":       {receive, "reports-token", strings.Replace(good, `"waitSeconds":0`, `"waitSeconds":9223372036854775807`, 1), 400, "0 to 20 seconds"},
+		"nothing there":       {receive, "reports-token", good, 200, `{"runs":[]}`},
+		"no token":            {receive, "", good, 401, "not that of app reports"},
+		"another app's token": {receive, "billing-token", good, 401, "not that of app reports"},
+		"no app":              {receive, "reports-token", strings.Replace(good, "reports", "nobody", 1), 404, "does not exist"},
+		"not its queue":       {receive, "reports-token", strings.Replace(good, "nightly", "mail", 1), 404, `executors: [\"queue:mail\"]`},
+		"no queue":            {receive, "reports-token", strings.Replace(good, "nightly", "a b", 1), 400, "a queue is named"},
+		"too many":            {receive, "reports-token", strings.Replace(good, `"max":1`, `"max":11`, 1), 400, "allowed are 1 to 10"},
+		"too long a wait": {receive, "reports-token", strings.Replace(good, `"waitSeconds":0`, `"waitSeconds":9223372036854775807`, 1), 400,
+			"0 to 20 seconds"},
 		"too long a visibility": {receive, "reports-token", strings.Replace(good, ":60", ":43201", 1), 400, "5 seconds to 12 hours"},
 		"no JSON":               {receive, "reports-token", "hello", 400, "is no JSON"},
 		"too large":             {receive, "reports-token", `{"app":"` + strings.Repeat("x", 70<<10) + `"}`, 413, "at most 65536 bytes"},
 		"no receipts":           {ack, "reports-token", good, 400, "1 to 100 are allowed"},
-		"bad receipt":           {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["7"],`, 1), 400, "a receipt as it came with the run"},
-		"foreign receipt":       {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["30282209332.1"],`, 1), 200, `"lost"`},
-		"bad run":               {runs, "reports-token", `{"app":"reports","runs":["x"]}`, 400, "run"},
-		"a run that is gone":    {runs, "reports-token", `{"app":"reports","runs":["30282209332"]}`, 200, `{"30282209332":"ended"}`},
+		"bad receipt": {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["7"],`, 1), 400,
+			"a receipt as it came with the run"},
+		"foreign receipt":    {extend, "reports-token", strings.Replace(good, "{", `{"receipts":["30282209332.1"],`, 1), 200, `"lost"`},
+		"bad run":            {runs, "reports-token", `{"app":"reports","runs":["x"]}`, 400, "run"},
+		"a run that is gone": {runs, "reports-token", `{"app":"reports","runs":["30282209332"]}`, 200, `{"30282209332":"ended"}`},
 	} {
 		if status, body := ask(c.path, c.token, c.body); status != c.status || !strings.Contains(body, c.says) {
 			t.Errorf("%s: %d %s", name, status, body)
@@ -156,14 +158,16 @@ func TestQueueDoor(t *testing.T) {
 	if _, body := ask(receive, "billing-token", strings.Replace(good, "reports", "billing", 1)); body != "{\"runs\":[]}\n" {
 		t.Errorf("another app was handed %s", body)
 	}
-	if _, body := ask(ack, "billing-token", fmt.Sprintf(`{"app":"billing","queue":"nightly","receipts":[%q]}`, out.Runs[0].Receipt)); !strings.Contains(body, "lost") {
+	if _, body := ask(ack, "billing-token", fmt.Sprintf(`{"app":"billing","queue":"nightly","receipts":[%q]}`,
+		out.Runs[0].Receipt)); !strings.Contains(body, "lost") {
 		t.Errorf("another app removed it: %s", body)
 	}
 	if _, body := ask(runs, "billing-token", fmt.Sprintf(`{"app":"billing","runs":["%d"]}`, r.Run.ID)); !strings.Contains(body, `"unknown"`) {
 		t.Errorf("another app was told %s", body)
 	}
 	// A consumer without the SDK reports at the URL that it was handed.
-	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json", strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
+	resp, err := http.Post(out.Runs[0].Run.Tickring.ReportURL, "application/json",
+		strings.NewReader(`{"state":"succeeded","message":"42 pages"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -81,7 +81,8 @@ func TestRestored(t *testing.T) {
 		return err
 	})
 	f := factsOf(t, s)
-	if f.Generation != 1 || f.Data == nil || f.Data.Folder != copied || f.Data.Bytes < 4096 || f.Data.Free <= 0 || time.Since(f.LastTick) > 5*time.Second || f.Fires == nil || len(f.Unread) > 0 {
+	if f.Generation != 1 || f.Data == nil || f.Data.Folder != copied || f.Data.Bytes < 4096 || f.Data.Free <= 0 ||
+		time.Since(f.LastTick) > 5*time.Second || f.Fires == nil || len(f.Unread) > 0 {
 		t.Errorf("facts %+v, data %+v", f, f.Data)
 	}
 }
@@ -157,7 +158,8 @@ func TestRestoredOpensAfterwards(t *testing.T) {
 }
 
 func ran(s *running, n int) error {
-	page, err := s.Manage().Runs(context.Background(), ask.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
+	page, err := s.Manage().Runs(context.Background(),
+		ask.RunFilter{Job: "web/beat", Causes: []core.Cause{core.CauseSchedule, core.CauseMisfire}})
 	if err == nil && len(page.Runs) < n {
 		err = core.Errorf(core.CodeNotFound, "%d runs of %d", len(page.Runs), n)
 	}

@@ -23,9 +23,10 @@ func (s *Server) routes(p *parts) http.Handler {
 	executorhttp.Wire(mux, p.reg, p.call, s.log)
 	(&executorhttp.Queues{Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull, Log: s.log}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(p.finish, s.reportKey, s.log))
-	mux.Handle("/", api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, Log: s.log, Dead: p.engine.Dead, Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
-		return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
-	}}))
+	mux.Handle("/", api.NewHandler(p.manage, p.sender, api.Options{Token: s.token, Log: s.log, Dead: p.engine.Dead,
+		Facts: func(ctx context.Context) api.Facts { return s.facts(ctx, p) }, Status: func() api.Status {
+			return api.Status{Now: time.Now().UTC(), Version: s.o.Version, UpSince: p.upAt, LastTick: core.FromMillis(p.lastPass.Load())}
+		}}))
 	return mux
 }
 

@@ -92,7 +92,8 @@ func New(o Options) (_ *Server, err error) {
 		return nil, core.Invalid("data", "", "the data folder needs a name")
 	}
 	if o.ReportURL != "" && !isBase(o.ReportURL) {
-		return nil, core.Invalid("report-url", o.ReportURL, "a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
+		return nil, core.Invalid("report-url", o.ReportURL,
+			"a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
 	}
 	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
 	if s.ln, err = listen(o.Listen); err != nil {
@@ -104,7 +105,8 @@ func New(o Options) (_ *Server, err error) {
 		}
 	}()
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: "+reason(err)+"; name one that can be written, with --data or TICKRING_DATA")
+		return nil, core.Invalid("data", o.Dir, "the folder cannot be made: "+reason(err)+
+			"; name one that can be written, with --data or TICKRING_DATA")
 	}
 	if s.token, err = adminToken(o.Dir, o.Token); err != nil {
 		return nil, err
@@ -233,7 +235,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 			}
 		}})
 	p.finish, p.pull = a.Finish, a.Puller(pull.Options{})
-	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout, ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
+	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout,
+		ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.tick = a.Ticker(tick.Options{
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.

@@ -85,7 +85,8 @@ func save(t *testing.T, s *running, app string, specs ...manage.JobSpec) {
 }
 
 func secondly(app, name string) manage.JobSpec {
-	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "work"}, Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
+	return manage.JobSpec{Def: core.Def{App: app, Name: name, Handler: "work"},
+		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}}}
 }
 
 // eventually asks again and again; for what another goroutine brings about.
@@ -114,14 +115,15 @@ func TestFire(t *testing.T) {
 	s := start(t, Options{})
 	var mu sync.Mutex
 	got := map[core.RunID]time.Time{}
-	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web", Received: func(r *wire.Run, at time.Time) {
-		mu.Lock()
-		defer mu.Unlock()
-		if _, twice := got[core.RunID(r.LogID)]; twice {
-			t.Errorf("run %d came twice", r.LogID)
-		}
-		got[core.RunID(r.LogID)] = at
-	}})
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Received: func(r *wire.Run, at time.Time) {
+			mu.Lock()
+			defer mu.Unlock()
+			if _, twice := got[core.RunID(r.LogID)]; twice {
+				t.Errorf("run %d came twice", r.LogID)
+			}
+			got[core.RunID(r.LogID)] = at
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +159,8 @@ func TestFire(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	text, _ := io.ReadAll(resp.Body)
-	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket", `tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
+	for _, want := range []string{`tickring_runs_closed_total{app="web",state="succeeded"}`, "tickring_lateness_seconds_bucket",
+		`tickring_ring_messages{kind="fires"`, "tickring_last_tick_timestamp_seconds"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("/metrics has no %s", want)
 		}

@@ -12,7 +12,8 @@ import (
 // Tune sets one duration by its name, for suites that need short ones.
 func (o *Options) Tune(name, value string) error {
 	fields := map[string]*time.Duration{
-		"beat": &o.Beat, "leaseFor": &o.LeaseFor, "expiry": &o.Expiry, "resumeAhead": &o.ResumeAhead, "beatWrite": &o.BeatWrite, "invocation": &o.Invocation,
+		"beat": &o.Beat, "leaseFor": &o.LeaseFor, "expiry": &o.Expiry, "resumeAhead": &o.ResumeAhead, "beatWrite": &o.BeatWrite,
+		"invocation":   &o.Invocation,
 		"journalEvery": &o.JournalEvery, "sendTimeout": &o.SendTimeout, "callTimeout": &o.CallTimeout, "backoffMin": &o.BackoffMin,
 		"backoffMax": &o.BackoffMax, "watchEvery": &o.WatchEvery, "behind": &o.Behind, "idleGap": &o.IdleGap, "timeoutGrace": &o.TimeoutGrace,
 		"lostAfter": &o.LostAfter, "keepRuns": &o.KeepRuns, "keepJournals": &o.KeepJournals, "sweepEvery": &o.SweepEvery,

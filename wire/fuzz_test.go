@@ -86,7 +86,8 @@ func FuzzDecodeRegistration(f *testing.F) {
 
 func FuzzDecodeReply(f *testing.F) {
 	for _, s := range []string{
-		`{"code":200,"msg":null,"content":null,"data":null}`, `{"code":500,"msg":["x"],"data":{"fromLineNum":1,"toLineNum":0,"logContent":"","isEnd":false}}`,
+		`{"code":200,"msg":null,"content":null,"data":null}`,
+		`{"code":500,"msg":["x"],"data":{"fromLineNum":1,"toLineNum":0,"logContent":"","isEnd":false}}`,
 		`[{"logId":7,"executeResult":{"code":500,"msg":"Task not registered"}}]`, `<html>`,
 	} {
 		f.Add([]byte(s))

@@ -33,7 +33,8 @@ type runJSON struct {
 func hostile() *rapid.Generator[string] {
 	piece := rapid.OneOf(
 		rapid.String(),
-		rapid.SampledFrom([]string{"\x00", "\x1f", "\x7f", "\"", "\\", "/", "\u2028", "\u2029", "\ufffd", "\U0001f600", "</script>", "\xff", "\xed\xa0\x80", "\xc0\xaf", "\xe2\x80", "\n\r\t\b\f"}),
+		rapid.SampledFrom([]string{"\x00", "\x1f", "\x7f", "\"", "\\", "/", "\u2028", "\u2029", "\ufffd", "\U0001f600", "</script>", "\xff",
+			"\xed\xa0\x80", "\xc0\xaf", "\xe2\x80", "\n\r\t\b\f"}),
 		rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) }),
 	)
 	return rapid.Map(rapid.SliceOfN(piece, 0, 6), func(p []string) string { return strings.Join(p, "") })
@@ -106,7 +107,8 @@ func TestAppendRunIsWhatEncodingJSONReads(t *testing.T) {
 }
 
 func TestAppendRunBytes(t *testing.T) {
-	r := Run{JobID: 1, Handler: "demo", BlockStrategy: BlockSerial, LogID: 7, LogTime: 1586629003729, GlueType: GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	r := Run{JobID: 1, Handler: "demo", BlockStrategy: BlockSerial, LogID: 7, LogTime: 1586629003729, GlueType: GlueBean,
+		GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	want := `{"jobId":1,"executorHandler":"demo","executorParams":"","executorBlockStrategy":"SERIAL_EXECUTION","executorTimeout":0,"logId":7,"logDateTime":1586629003729,"glueType":"BEAN","glueSource":"","glueUpdatetime":1586629003727,"broadcastIndex":0,"broadcastTotal":1}`
 	if got := string(AppendRun(nil, &r)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
@@ -128,7 +130,8 @@ func TestSmallRequests(t *testing.T) {
 	if got := string(AppendIdleBeat(nil, IdleBeatRequest{math.MaxInt32})); got != `{"jobId":2147483647}` {
 		t.Error(got)
 	}
-	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})), `{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
+	if got, want := string(AppendLogRequest(nil, LogRequest{LogID: 7, LogTime: 9, FromLine: 1})),
+		`{"logId":7,"logDateTim":9,"logDateTime":9,"fromLineNum":1}`; got != want {
 		t.Error(got)
 	}
 	for _, spelling := range []string{"logDateTim", "logDateTime"} {
@@ -160,26 +163,38 @@ func TestDecodeCallback(t *testing.T) {
 		dialect    Dialect
 		bad        []int
 	}{
-		{"A", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":null}}]`, []CallbackItem{item(7, 200, "")}, DialectA, nil},
-		{"B and C", `[{"logId":7,"logDateTim":1586629003729,"handleCode":500,"handleMsg":"no"}]`, []CallbackItem{item(7, 500, "no")}, DialectB, nil},
-		{"D", `{"callbackList":[{"logId":7,"logDateTime":1586629003729,"handleCode":502,"handleMsg":"job execute timeout "}]}`, []CallbackItem{item(7, 502, "job execute timeout ")}, DialectD, nil},
-		{"Go", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":"a"},"handleCode":200,"handleMsg":"b"}]`, []CallbackItem{item(7, 200, "b")}, DialectGo, nil},
-		{"handleCode 0", `[{"logId":7,"logDateTim":1586629003729,"handleCode":0,"handleMsg":"b","executeResult":{"code":500,"msg":"a"}}]`, []CallbackItem{item(7, 500, "a")}, DialectGo, nil},
-		{"null result beside handleCode", `[{"logId":7,"logDateTim":1586629003729,"executeResult":null,"handleCode":200}]`, []CallbackItem{item(7, 200, "")}, DialectB, nil},
-		{"msg an object", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":{"a": [1]}}}]`, []CallbackItem{item(7, 200, `{"a": [1]}`)}, DialectA, nil},
-		{"msg a number", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200,"handleMsg":1.5}]`, []CallbackItem{item(7, 200, `1.5`)}, DialectB, nil},
-		{"twice the same", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200},{"logId":7,"logDateTim":1586629003729,"handleCode":200}]`, []CallbackItem{item(7, 200, ""), item(7, 200, "")}, DialectB, nil},
-		{"numbers as Gson reads them", ` [ {"logId" : "7", "logDateTim":1586629003729.0,"handleCode":2e2} ] `, []CallbackItem{item(7, 200, "")}, DialectB, nil},
+		{"A", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":null}}]`, []CallbackItem{item(7, 200, "")},
+			DialectA, nil},
+		{"B and C", `[{"logId":7,"logDateTim":1586629003729,"handleCode":500,"handleMsg":"no"}]`, []CallbackItem{item(7, 500, "no")},
+			DialectB, nil},
+		{"D", `{"callbackList":[{"logId":7,"logDateTime":1586629003729,"handleCode":502,"handleMsg":"job execute timeout "}]}`,
+			[]CallbackItem{item(7, 502, "job execute timeout ")}, DialectD, nil},
+		{"Go", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":"a"},"handleCode":200,"handleMsg":"b"}]`,
+			[]CallbackItem{item(7, 200, "b")}, DialectGo, nil},
+		{"handleCode 0", `[{"logId":7,"logDateTim":1586629003729,"handleCode":0,"handleMsg":"b","executeResult":{"code":500,"msg":"a"}}]`,
+			[]CallbackItem{item(7, 500, "a")}, DialectGo, nil},
+		{"null result beside handleCode", `[{"logId":7,"logDateTim":1586629003729,"executeResult":null,"handleCode":200}]`,
+			[]CallbackItem{item(7, 200, "")}, DialectB, nil},
+		{"msg an object", `[{"logId":7,"logDateTim":1586629003729,"executeResult":{"code":200,"msg":{"a": [1]}}}]`,
+			[]CallbackItem{item(7, 200, `{"a": [1]}`)}, DialectA, nil},
+		{"msg a number", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200,"handleMsg":1.5}]`, []CallbackItem{item(7, 200, `1.5`)},
+			DialectB, nil},
+		{"twice the same", `[{"logId":7,"logDateTim":1586629003729,"handleCode":200},{"logId":7,"logDateTim":1586629003729,"handleCode":200}]`,
+			[]CallbackItem{item(7, 200, ""), item(7, 200, "")}, DialectB, nil},
+		{"numbers as Gson reads them", ` [ {"logId" : "7", "logDateTim":1586629003729.0,"handleCode":2e2} ] `, []CallbackItem{item(7, 200, "")},
+			DialectB, nil},
 		{"time unreadable", `[{"logId":7,"logDateTime":"yesterday","handleCode":200}]`, []CallbackItem{{LogID: 7, Code: 200}}, DialectB, nil},
 		{"largest id", `[{"logId":9223372036854775807,"handleCode":200}]`, []CallbackItem{{LogID: math.MaxInt64, Code: 200}}, DialectB, nil},
-		{"escaped key and text", `[{"log\u0049d":7,"handleCode":200,"handleMsg":"\ud83d\ude00\ud800\u2028\/"}]`, []CallbackItem{{LogID: 7, Code: 200, Msg: "\U0001f600\ufffd\u2028/"}}, DialectB, nil},
+		{"escaped key and text", `[{"log\u0049d":7,"handleCode":200,"handleMsg":"\ud83d\ude00\ud800\u2028\/"}]`,
+			[]CallbackItem{{LogID: 7, Code: 200, Msg: "\U0001f600\ufffd\u2028/"}}, DialectB, nil},
 		{"some unusable", `[{"handleCode":200},{"logId":0,"handleCode":200},{"logId":-3,"handleCode":200},{"logId":1.5,"handleCode":200},{"logId":9223372036854775808,"handleCode":200},{"logId":null,"handleCode":200},{"logId":8,"handleCode":200},null,[],{"logId":9},{"logId":9,"executeResult":{"code":"x"}}]`,
 			[]CallbackItem{{LogID: 8, Code: 200}}, DialectB, []int{0, 1, 2, 3, 4, 5, 7, 8, 9, 10}},
 		{"data", `[{"logId":7,"handleCode":200,"tickringData":"d\u00e9"},{"logId":8,"handleCode":200,"tickringData":null},{"logId":9,"handleCode":200,"tickringData":{"a":1}}]`,
 			[]CallbackItem{{LogID: 7, Code: 200, Data: "dé"}, {LogID: 8, Code: 200}, {LogID: 9, Code: 200, Data: `{"a":1}`}}, DialectB, nil},
 		{"empty array", `[]`, nil, DialectUnknown, nil},
 		{"empty D", `{"callbackList":[]}`, nil, DialectD, nil},
-		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, []CallbackItem{{LogID: 7, Code: 200}}, DialectD, nil},
+		{"D with more", `{"x":{"callbackList":[]},"callbackList":[{"logId":7,"handleCode":200}],"y":null}`, []CallbackItem{{LogID: 7, Code: 200}},
+			DialectD, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := DecodeCallback([]byte(c.body), 0)
@@ -204,7 +219,8 @@ func TestDecodeCallback(t *testing.T) {
 }
 
 func TestDecodeCallbackRefuses(t *testing.T) {
-	for _, body := range []string{``, ` `, `null`, `7`, `"x"`, `{}`, `{"callbackList":{}}`, `{"callbackList":null}`, `[`, `[{]`, `[{"logId":7,}]`, `[{"logId":7}] x`,
+	for _, body := range []string{``, ` `, `null`, `7`, `"x"`, `{}`, `{"callbackList":{}}`, `{"callbackList":null}`, `[`, `[{]`,
+		`[{"logId":7,}]`, `[{"logId":7}] x`,
 		`[{"logId":07}]`, "[{\"a\":\"\n\"}]", `[{"a":"\x"}]`, `[{"a":"\u12"}]`, `{"callbackList":[]`, strings.Repeat("[", 5000)} {
 		if got, err := DecodeCallback([]byte(body), 0); err == nil {
 			t.Errorf("%.40q was taken: %+v", body, got)
@@ -382,7 +398,8 @@ func batch(n int) []CallbackItem {
 }
 
 func BenchmarkAppendRun(b *testing.B) {
-	r := Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: BlockSerial, LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	r := Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: BlockSerial, LogID: 1<<32 | 7,
+		LogTime: 1586629003729, GlueType: GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {

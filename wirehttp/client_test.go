@@ -77,8 +77,10 @@ var certificate = func() func(t testing.TB) (tls.Certificate, *x509.CertPool) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"}, DNSNames: []string{"executor.test"},
-				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
+			tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "executor.test"},
+				DNSNames:  []string{"executor.test"},
+				NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+				KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 			der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
 			if err != nil {
 				t.Fatal(err)
@@ -197,7 +199,8 @@ func http11(status, body string) string {
 
 const yes = `{"code":200,"msg":"","content":null}`
 
-var aRun = wire.Run{JobID: 3, Handler: "demo", Params: "p\n\u2028", BlockStrategy: wire.BlockSerial, LogID: 3<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, BroadcastTotal: 1}
+var aRun = wire.Run{JobID: 3, Handler: "demo", Params: "p\n\u2028", BlockStrategy: wire.BlockSerial, LogID: 3<<32 | 7,
+	LogTime: 1586629003729, GlueType: wire.GlueBean, BroadcastTotal: 1}
 
 // Every answer leads to the kind that the claim protocol needs, whatever
 // carries it.
@@ -219,14 +222,18 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"accepted", answering(http11("200 OK", yes)), Accepted, 200, 200, "", false},
 		{"accepted, status without reason", answering(strings.Replace(http11("200 OK", yes), " OK", "", 1)), Accepted, 200, 200, "", false},
-		{"accepted, chunked", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cod\r\n8;x=y\r\ne\": 200}\r\n0\r\nX: y\r\n\r\n"), Accepted, 200, 200, "", false},
+		{"accepted, chunked", answering("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n{\"cod\r\n8;x=y\r\ne\": 200}\r\n0\r\nX: " +
+			"y\r\n\r\n"), Accepted, 200, 200, "", false},
 		{"accepted, body until the end", once("HTTP/1.1 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
 		{"accepted, HTTP/1.0", once("HTTP/1.0 200 OK\r\n\r\n" + yes), Accepted, 200, 200, "", false},
 		{"accepted after 103", answering("HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" + http11("200 OK", yes)), Accepted, 200, 200, "", false},
 		{"accepted with 201", answering(http11("201 Created", yes)), Accepted, 201, 200, "", false},
-		{"repeat", answering(http11("200 OK", `{"code":500,"msg":"repeate trigger job, logId:7"}`)), Repeat, 200, 500, "repeate trigger job, logId:7", false},
-		{"refused", answering(http11("200 OK", `{"code":500,"msg":"job handler [x] not found."}`)), Refused, 200, 500, "job handler [x] not found.", false},
-		{"blocked", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)), Refused, 200, 500, "block strategy effect：Discard Later", false},
+		{"repeat", answering(http11("200 OK", `{"code":500,"msg":"repeate trigger job, logId:7"}`)), Repeat, 200, 500,
+			"repeate trigger job, logId:7", false},
+		{"refused", answering(http11("200 OK", `{"code":500,"msg":"job handler [x] not found."}`)), Refused, 200, 500,
+			"job handler [x] not found.", false},
+		{"blocked", answering(http11("200 OK", `{"code":500,"msg":"block strategy effect：Discard Later"}`)), Refused, 200, 500,
+			"block strategy effect：Discard Later", false},
 		{"refused by Go", answering(http11("200 OK", goRefusal)), Refused, 200, 500, "Task not registered", false},
 		{"queue full", answering(http11("200 OK", `{"code":429,"msg":"queue full"}`)), RefusedPassing, 200, 429, "queue full", false},
 		{"HTTP 429", answering(http11("429 Too Many Requests", "slow down")), RefusedPassing, 429, 0, "", true},
@@ -234,19 +241,22 @@ func TestOutcomes(t *testing.T) {
 		{"HTTP 401 with envelope", answering(http11("401 Unauthorized", `{"code":401,"msg":"no"}`)), Refused, 401, 401, "no", true},
 		{"HTTP 400 with envelope of success", answering(http11("400 Bad Request", yes)), Unknown, 400, 200, "", true},
 		{"HTTP 404 of 1 MB", once(http11("404 Not Found", strings.Repeat("x", 1<<20))), Refused, 404, 0, "", true},
-		{"redirect", answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"), Refused, 307, 0, "", true},
+		{"redirect", answering("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://169.254.169.254/\r\nContent-Length: 0\r\n\r\n"), Refused, 307,
+			0, "", true},
 		{"see other", answering("HTTP/1.1 303 See Other\r\nLocation: /done\r\nContent-Length: 0\r\n\r\n"), Unknown, 303, 0, "", true},
 		{"HTTP 500 with envelope", answering(http11("500 Internal Server Error", `{"code":500,"msg":"no"}`)), Refused, 500, 500, "no", false},
 		{"HTTP 500 with HTML", answering(http11("500 Internal Server Error", "<html>")), Unknown, 500, 0, "", true},
 		{"HTTP 500 of Spring", answering(http11("500 Internal Server Error", `{"timestamp":1,"status":500}`)), Unknown, 500, 0, "", true},
-		{"HTTP 504 of a gateway", answering(http11("504 Gateway Timeout", `{"code":504,"msg":"upstream timed out"}`)), Unknown, 504, 504, "upstream timed out", true},
+		{"HTTP 504 of a gateway", answering(http11("504 Gateway Timeout", `{"code":504,"msg":"upstream timed out"}`)), Unknown, 504, 504,
+			"upstream timed out", true},
 		{"HTTP 204", answering("HTTP/1.1 204 No Content\r\n\r\n"), Unknown, 204, 0, "", true},
 		{"HTML", answering(http11("200 OK", "<html>ok</html>")), Unknown, 200, 0, "", true},
 		{"empty", answering(http11("200 OK", "")), Unknown, 200, 0, "", true},
 		{"cut envelope", once("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + yes), Unknown, 200, 0, "", true},
 		{"cut chunk", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n50\r\n" + yes), Unknown, 200, 0, "", true},
 		{"too large", once(http11("200 OK", `{"code":200,"msg":"`+strings.Repeat("x", maxReply)+`"}`)), Unknown, 200, 0, "", true},
-		{"too large, chunked", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("1000\r\n"+strings.Repeat(" ", 0x1000)+"\r\n", 17)), Unknown, 200, 0, "", true},
+		{"too large, chunked", once("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
+			strings.Repeat("1000\r\n"+strings.Repeat(" ", 0x1000)+"\r\n", 17)), Unknown, 200, 0, "", true},
 		{"head without end", once("HTTP/1.1 200 OK\r\n" + strings.Repeat("X: y\r\n", 20_000)), Unknown, 0, 0, "", true},
 		{"not HTTP", once("SSH-2.0-OpenSSH_9.6\r\n\r\n"), Unknown, 0, 0, "", true},
 		{"cut after reading", once(""), Unknown, 0, 0, "", true},
@@ -293,7 +303,8 @@ func TestVerdictTellsABlock(t *testing.T) {
 func TestRequests(t *testing.T) {
 	for _, f := range flavours(t) {
 		t.Run(f.name, func(t *testing.T) {
-			s, base := serve(t, f.scheme, answering(http11("200 OK", `{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
+			s, base := serve(t, f.scheme,
+				answering(http11("200 OK", `{"code":200,"content":{"fromLineNum":1,"toLineNum":2,"logContent":"a\nb","isEnd":true}}`)))
 			c := f.client(ClientOptions{Policy: local})
 			defer c.Close()
 			auth := Auth{Token: "secret", App: "demo"}
@@ -309,11 +320,14 @@ func TestRequests(t *testing.T) {
 				if call.out.Kind != Accepted || r.URL.Path != call.path || string(b) != call.body {
 					t.Errorf("%s: %+v, got %s %q", call.path, call.out, r.URL.Path, b)
 				}
-				if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" || r.Header.Get("Content-Type") != wire.ContentType ||
-					r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(call.body)) || r.Header.Get("Accept-Encoding") != "" {
+				if r.Method != "POST" || r.Header.Get(wire.HeaderToken) != "secret" || r.Header.Get(wire.HeaderApp) != "demo" ||
+					r.Header.Get("Content-Type") != wire.ContentType ||
+					r.Host != strings.Trim(strings.SplitN(base, "://", 2)[1], "/") || r.ContentLength != int64(len(call.body)) ||
+					r.Header.Get("Accept-Encoding") != "" {
 					t.Errorf("%s: %v %v %d", call.path, r.Host, r.Header, r.ContentLength)
 				}
-				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Instant"), r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
+				if got := [...]string{r.Header.Get("Tickring-Attempt"), r.Header.Get("Tickring-Instant"),
+					r.Header.Get("Tickring-Cause")}; got != [...]string{"2", "2026-01-02T02:04:05Z", "retry"} {
 					t.Errorf("the headers of the run say %v", got)
 				}
 			}
@@ -325,7 +339,8 @@ func TestRequests(t *testing.T) {
 				}
 			}
 			out := c.Run(t.Context(), base, auth, &aRun)
-			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Instant"] != nil || r.Header["Tickring-Cause"] != nil {
+			if r, _ := s.request(); out.Kind != Accepted || r.Header["Tickring-Attempt"] != nil || r.Header["Tickring-Instant"] != nil ||
+				r.Header["Tickring-Cause"] != nil {
 				t.Errorf("what is not known was sent: %v", r.Header)
 			}
 			check(c.Beat(t.Context(), base, auth), "/beat", "")
@@ -348,7 +363,8 @@ func TestRequests(t *testing.T) {
 
 func TestLogIsLargerThanAReply(t *testing.T) {
 	line := strings.Repeat("x", 1<<20)
-	_, base := serve(t, "http", answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
+	_, base := serve(t, "http",
+		answering(http11("200 OK", `{"code":200,"data":{"fromLineNum":1,"toLineNum":1,"logContent":"`+line+`","isEnd":false}}`)))
 	c := New(ClientOptions{Policy: local})
 	defer c.Close()
 	res, out := c.Log(t.Context(), base, Auth{}, wire.LogRequest{LogID: 7, FromLine: 1})
@@ -899,8 +915,10 @@ func TestConcurrentCalls(t *testing.T) {
 // read alike.
 func FuzzReadResponse(f *testing.F) {
 	for _, s := range []string{
-		http11("200 OK", yes), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200\r\n\r\nx", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
-		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 204 No Content\nX: y\n\n", "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		http11("200 OK", yes), "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n", "HTTP/1.0 200\r\n\r\nx",
+		"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc", "HTTP/1.1 204 No Content\nX: y\n\n",
+		"HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 	} {
 		f.Add([]byte(s))
 	}
@@ -968,7 +986,8 @@ func bare(b *testing.B) string {
 func benchmarkRun(b *testing.B, c *Client) {
 	defer c.Close()
 	base := bare(b)
-	r := wire.Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: wire.BlockSerial, LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
+	r := wire.Run{JobID: 1, Handler: "demoJobHandler", Params: `{"day":"2026-01-01","shard":"a"}`, BlockStrategy: wire.BlockSerial,
+		LogID: 1<<32 | 7, LogTime: 1586629003729, GlueType: wire.GlueBean, GlueUpdated: 1586629003727, BroadcastTotal: 1}
 	auth := Auth{Token: "secret-token-of-demo", App: "demo"}
 	ctx, cancel := context.WithTimeout(b.Context(), time.Hour) // as a dispatcher's
 	defer cancel()

@@ -23,7 +23,8 @@ type viaNetHTTP struct {
 	check guard
 }
 
-func newViaNetHTTP(dial func(ctx context.Context, network, address string) (net.Conn, error), check guard, conf *tls.Config, perHost int, timeout time.Duration) *viaNetHTTP {
+func newViaNetHTTP(dial func(ctx context.Context, network, address string) (net.Conn, error), check guard, conf *tls.Config, perHost int,
+	timeout time.Duration) *viaNetHTTP {
 	t := &viaNetHTTP{check: check}
 	t.rt = &http.Transport{
 		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {

@@ -77,7 +77,8 @@ func readHead(br *bufio.Reader) (h head, err error) {
 		return h, err
 	}
 	// HTTP/1.1 200 OK; the reason may be missing with its space.
-	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' || len(line) > 12 && line[12] != ' ' {
+	if len(line) < 12 || string(line[:7]) != "HTTP/1." || line[7] != '0' && line[7] != '1' || line[8] != ' ' || len(line) > 12 &&
+		line[12] != ' ' {
 		return h, malformed("the status line is not HTTP/1")
 	}
 	old := line[7] == '0'

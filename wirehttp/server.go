@@ -140,7 +140,8 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case wire.PathCallback:
 		serve = h.callback
 	default:
-		h.reply(w, "", Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove, wire.PathCallback))
+		h.reply(w, "", Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove,
+			wire.PathCallback))
 		return
 	}
 	if r.Method != http.MethodPost {
@@ -232,7 +233,8 @@ func (h *handler) callback(ctx context.Context, c Caller, body []byte) (string, 
 		if n > 1 {
 			msg += ", and more"
 		}
-		h.opts.Log.Warn("callback with unusable items", "app", c.App, "remote", c.Remote, "unusable", n, "usable", len(cb.Items), "first", cb.Bad[0].Error())
+		h.opts.Log.Warn("callback with unusable items", "app", c.App, "remote", c.Remote, "unusable", n, "usable", len(cb.Items), "first",
+			cb.Bad[0].Error())
 		if len(cb.Items) == 0 {
 			return "", Refuse("%s", msg)
 		}

@@ -93,10 +93,12 @@ func TestRegistration(t *testing.T) {
 func TestRegistrationOfD(t *testing.T) {
 	p := &ports{}
 	h := NewHandler(Ports{p, p}, Options{})
-	if code, _ := ask(t, h, "POST", "/api/registry", demo, wire.HeaderToken, "s", wire.HeaderApp, "demo"); code != 200 || p.caller.Dialect != wire.DialectD || p.caller.App != "demo" {
+	if code, _ := ask(t, h, "POST", "/api/registry", demo, wire.HeaderToken, "s", wire.HeaderApp, "demo"); code != 200 ||
+		p.caller.Dialect != wire.DialectD || p.caller.App != "demo" {
 		t.Errorf("%d, caller %+v", code, p.caller)
 	}
-	if code, msg := ask(t, h, "POST", "/api/registry", demo, wire.HeaderApp, "other"); code != 500 || !strings.Contains(msg, wire.HeaderApp) || len(p.added) != 1 {
+	if code, msg := ask(t, h, "POST", "/api/registry", demo, wire.HeaderApp, "other"); code != 500 || !strings.Contains(msg, wire.HeaderApp) ||
+		len(p.added) != 1 {
 		t.Errorf("an app that the header does not name: %d %q", code, msg)
 	}
 }
@@ -111,7 +113,8 @@ func TestHandlerRefuses(t *testing.T) {
 		{"not JSON", "POST", "/api/registry", "<html>", "byte 0"},
 		{"blank key", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":" ","registryValue":"http://h"}`, "registryKey"},
 		{"group", "POST", "/api/registry", `{"registryGroup":"ADMIN","registryKey":"a","registryValue":"http://h"}`, `"EXECUTOR"`},
-		{"address", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"a","registryValue":"file:///etc/passwd"}`, "allowed: http://"},
+		{"address", "POST", "/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"a","registryValue":"file:///etc/passwd"}`,
+			"allowed: http://"},
 		{"callback not JSON", "POST", "/api/callback", `[{"logId":`, "byte 10"},
 		{"callback of nothing", "POST", "/api/callback", ``, "empty"},
 		{"callback without list", "POST", "/api/callback", `{}`, "callbackList"},
@@ -206,7 +209,8 @@ func TestPortErrors(t *testing.T) {
 		p := &ports{err: c.err, perItem: func(n int) []error { e := make([]error, n); e[n-1] = c.err; return e }}
 		var log bytes.Buffer
 		h := NewHandler(Ports{p, p}, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		for path, body := range map[string]string{"/api/registry": demo, "/api/registryRemove": demo, "/api/callback": `[{"logId":7,"handleCode":200},{"logId":8,"handleCode":200}]`} {
+		for path, body := range map[string]string{"/api/registry": demo, "/api/registryRemove": demo,
+			"/api/callback": `[{"logId":7,"handleCode":200},{"logId":8,"handleCode":200}]`} {
 			code, msg := ask(t, h, "POST", path, body)
 			if code != 500 || !strings.Contains(msg, c.says) || strings.Contains(msg, "dynamodb") || strings.Contains(msg, "item") {
 				t.Errorf("%s with %v: %d %q", path, c.err, code, msg)

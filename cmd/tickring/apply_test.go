@@ -32,7 +32,8 @@ type parted struct {
 
 func newParted(t *testing.T) *parted {
 	p := &parted{t: t, e: memory.Open(memory.Options{})}
-	h := api.NewHandler(assembly.New(p.e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil, api.Options{Token: "sesame"})
+	h := api.NewHandler(assembly.New(p.e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil,
+		api.Options{Token: "sesame"})
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)
@@ -78,7 +79,8 @@ func (p *parted) apply(n int, last string, flags ...string) (code int, out, errs
 	}
 	var o, e bytes.Buffer
 	env := map[string]string{"TICKRING_ENDPOINT": p.url, "TICKRING_TOKEN": "sesame"}
-	code = Main(p.t.Context(), append([]string{"apply", "-f", file}, flags...), strings.NewReader(""), &o, &e, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+	code = Main(p.t.Context(), append([]string{"apply", "-f", file}, flags...), strings.NewReader(""), &o, &e,
+		func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 	return code, o.String(), e.String()
 }
 

@@ -127,7 +127,8 @@ func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
 		}
 	}
 	if !a.Behind.IsZero() {
-		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be on its way too, "+
+		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be "+
+			"on its way too, "+
 			"or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {

@@ -24,11 +24,15 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 		says []string
 	}{
 		"well": {api.Audit{Demanded: 3, OnTime: 3, Jobs: 1}, exitDone, []string{"0 pending, 0 unaccounted for\n"}},
-		"overdue": {api.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1, Missing: []api.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
-			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep", "tickring run shop/sweep@2026-11-20T12:10:00Z"}},
-		"behind a message": {api.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at, Missing: []api.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
+		"overdue": {api.Audit{Demanded: 3, OnTime: 2, Overdue: 1, Jobs: 1,
+			Missing: []api.JobAudit{{Job: "shop/sweep", Overdue: 1, Waiting: []time.Time{at}}}},
+			exitFailed, []string{"0 pending, 1 overdue, 0 unaccounted for\n", "overdue: shop/sweep",
+				"tickring run shop/sweep@2026-11-20T12:10:00Z"}},
+		"behind a message": {api.Audit{Demanded: 3, OnTime: 2, Unaccounted: 1, Jobs: 1, Behind: at,
+			Missing: []api.JobAudit{{Job: "shop/sweep", Unaccounted: 1, Missing: []time.Time{at}}}},
 			exitFailed, []string{"1 unaccounted for\n", "unaccounted for: shop/sweep", "12:10:00", "a message that is still on its way"}},
-		"out of reach": {api.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone, []string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
+		"out of reach": {api.Audit{Demanded: 3, OnTime: 2, OutOfReach: 1, Jobs: 1}, exitDone,
+			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -39,7 +43,8 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 			defer s.Close()
 			var out, errs bytes.Buffer
 			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
-			code := Main(t.Context(), []string{"audit"}, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+			code := Main(t.Context(), []string{"audit"}, strings.NewReader(""), &out, &errs,
+				func(k string) (string, bool) { v, ok := env[k]; return v, ok })
 			if code != c.code {
 				t.Errorf("exit code %d, want %d: %s", code, c.code, errs.String())
 			}
@@ -64,10 +69,14 @@ func TestPagesAreSummed(t *testing.T) {
 		says   []string
 		errors []string
 	}{
-		"audit":         {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs", "90 instants were due: 87 sent on time", "3 unaccounted for"}, nil},
-		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 instants were due"}, []string{"go on with: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
-		"audit goes on": {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed, []string{"10 jobs", "1 unaccounted for"}, nil},
-		"replan":        {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to what is planned ahead", "3 sent again"}, nil},
+		"audit": {[]string{"audit", "--from", from, "--to", to}, false, exitFailed,
+			[]string{"30 jobs", "90 instants were due: 87 sent on time", "3 unaccounted for"}, nil},
+		"audit cut off": {[]string{"audit", "--from", from, "--to", to}, true, exitRefused, []string{"20 jobs", "60 instants were due"},
+			[]string{"go on with: tickring audit --from " + from + " --to " + to + " --after p2\n"}},
+		"audit goes on": {[]string{"audit", "--from", from, "--to", to, "--after", "p2"}, false, exitFailed,
+			[]string{"10 jobs", "1 unaccounted for"}, nil},
+		"replan": {[]string{"replan", "--from", from}, false, exitDone, []string{"30 jobs", "up to what is planned ahead",
+			"3 sent again"}, nil},
 		"replan cut off": {[]string{"replan", "--from", from}, true, exitRefused, []string{"20 jobs", "2 sent again"},
 			[]string{"20 jobs are done", "go on with: tickring replan --from " + from + " --after p2\n"}},
 		"audit, not of all":  {[]string{"audit", "--from", from, "--to", to}, false, exitFailed, []string{"30 jobs"}, nil},
@@ -135,12 +144,15 @@ func TestPagesAreFollowed(t *testing.T) {
 		return api.Run{ID: id, Job: "shop/sweep", App: "shop", State: "succeeded", Cause: "api"}
 	}
 	pages := map[string][]any{
-		"GET /v1/runs":                  {api.RunPage{Next: "p1"}, api.RunPage{Runs: []api.Run{run("17179869185")}, Next: "p2"}, api.RunPage{Runs: []api.Run{run("17179869186")}}},
-		"GET /v1/jobs":                  {api.JobPage{Next: 1}, api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep"}}}},
-		"GET /v1/apps":                  {api.AppList{}},
-		"GET /v1/status":                {api.Status{}},
-		"POST /v1/jobs/shop/sweep/kill": {api.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"}, api.StopResult{Changed: true, Killed: []string{"11", "12"}}},
-		"GET /v1/upcoming":              {api.Upcoming{Upcoming: []api.Coming{{Job: "shop/late", ScheduledAt: at(9)}, {Job: "shop/cut", ScheduledAt: at(10)}}, Next: 7}, api.Upcoming{Upcoming: []api.Coming{{Job: "shop/early", ScheduledAt: at(1)}}}},
+		"GET /v1/runs": {api.RunPage{Next: "p1"}, api.RunPage{Runs: []api.Run{run("17179869185")}, Next: "p2"},
+			api.RunPage{Runs: []api.Run{run("17179869186")}}},
+		"GET /v1/jobs":   {api.JobPage{Next: 1}, api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep"}}}},
+		"GET /v1/apps":   {api.AppList{}},
+		"GET /v1/status": {api.Status{}},
+		"POST /v1/jobs/shop/sweep/kill": {api.StopResult{Changed: true, Killed: []string{"11"}, Next: "+"},
+			api.StopResult{Changed: true, Killed: []string{"11", "12"}}},
+		"GET /v1/upcoming": {api.Upcoming{Upcoming: []api.Coming{{Job: "shop/late", ScheduledAt: at(9)},
+			{Job: "shop/cut", ScheduledAt: at(10)}}, Next: 7}, api.Upcoming{Upcoming: []api.Coming{{Job: "shop/early", ScheduledAt: at(1)}}}},
 	}
 	for name, c := range map[string]struct {
 		args []string
@@ -168,7 +180,8 @@ func TestPagesAreFollowed(t *testing.T) {
 			var out, errs bytes.Buffer
 			env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
 			code := Main(t.Context(), c.args, strings.NewReader(""), &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
-			if code != exitDone || !strings.Contains(out.String(), c.says) || strings.Count(out.String(), c.once) != 1 || strings.Contains(out.String(), "shop/cut") {
+			if code != exitDone || !strings.Contains(out.String(), c.says) || strings.Count(out.String(), c.once) != 1 ||
+				strings.Contains(out.String(), "shop/cut") {
 				t.Errorf("exit code %d: %s%s", code, out.String(), errs.String())
 			}
 		})
@@ -177,11 +190,13 @@ func TestPagesAreFollowed(t *testing.T) {
 
 // TestUnreadableJobIsTold: get shows the others, names that one with the reason, and fails.
 func TestUnreadableJobIsTold(t *testing.T) {
-	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}}, Failed: []api.UnreadableJob{{Number: 7, Message: "no JSON"}}}
+	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}},
+		Failed: []api.UnreadableJob{{Number: 7, Message: "no JSON"}}}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}}, "/v1/apps/shop": api.App{Name: "shop"},
-			"/v1/status": api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
+		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}},
+			"/v1/apps/shop": api.App{Name: "shop"},
+			"/v1/status":    api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
 	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}

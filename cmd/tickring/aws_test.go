@@ -52,7 +52,8 @@ func testAWS(api string) *httptest.Server {
 			case "other":
 			default:
 				w.WriteHeader(400)
-				fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id %s does not exist</Message></Error></ErrorResponse>", name)
+				fmt.Fprintf(w, "<ErrorResponse><Error><Type>Sender</Type><Code>ValidationError</Code><Message>Stack with id %s does not "+
+					"exist</Message></Error></ErrorResponse>", name)
 				return
 			}
 			fmt.Fprint(w, "<DescribeStacksResponse><DescribeStacksResult><Stacks><member><StackStatus>CREATE_COMPLETE</StackStatus><Outputs>")
@@ -77,11 +78,13 @@ func testAWS(api string) *httptest.Server {
 				refuse(w, 400, "com.amazonaws.dynamodb.v20120810#ResourceNotFoundException", "Requested resource not found")
 				return
 			}
-			answer(w, map[string]any{"Table": map[string]any{"TableStatus": "ACTIVE", "DeletionProtectionEnabled": !broken, "GlobalSecondaryIndexes": []any{map[string]any{"IndexName": "due", "IndexStatus": "ACTIVE"}}}})
+			answer(w, map[string]any{"Table": map[string]any{"TableStatus": "ACTIVE", "DeletionProtectionEnabled": !broken,
+				"GlobalSecondaryIndexes": []any{map[string]any{"IndexName": "due", "IndexStatus": "ACTIVE"}}}})
 		case "dynamodb DescribeTimeToLive":
 			answer(w, map[string]any{"TimeToLiveDescription": map[string]any{"TimeToLiveStatus": "ENABLED", "AttributeName": "expires"}})
 		case "dynamodb DescribeContinuousBackups":
-			answer(w, map[string]any{"ContinuousBackupsDescription": map[string]any{"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": "ENABLED"}}})
+			answer(w, map[string]any{"ContinuousBackupsDescription": map[string]any{
+				"PointInTimeRecoveryDescription": map[string]any{"PointInTimeRecoveryStatus": "ENABLED"}}})
 		case "dynamodb DescribeLimits":
 			if denied.Load() {
 				refuse(w, 400, "AccessDeniedException", "User ann is not authorized to perform dynamodb:DescribeLimits")
@@ -89,7 +92,8 @@ func testAWS(api string) *httptest.Server {
 			}
 			answer(w, map[string]any{"TableMaxReadCapacityUnits": 40000, "TableMaxWriteCapacityUnits": 40000})
 		case "sqs GetQueueAttributes":
-			a := map[string]string{"VisibilityTimeout": "60", "MessageRetentionPeriod": "1209600", "ApproximateNumberOfMessages": "0", "ApproximateNumberOfMessagesDelayed": "3", "ApproximateNumberOfMessagesNotVisible": "0"}
+			a := map[string]string{"VisibilityTimeout": "60", "MessageRetentionPeriod": "1209600", "ApproximateNumberOfMessages": "0",
+				"ApproximateNumberOfMessagesDelayed": "3", "ApproximateNumberOfMessagesNotVisible": "0"}
 			if !strings.Contains(string(body), "deadqueue") {
 				a["RedrivePolicy"] = `{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:1:prod-deadqueue","maxReceiveCount":100}`
 				if broken {
@@ -100,7 +104,8 @@ func testAWS(api string) *httptest.Server {
 			}
 			answer(w, map[string]any{"Attributes": a})
 		case "monitoring GetMetricStatistics":
-			fmt.Fprint(w, "<GetMetricStatisticsResponse><GetMetricStatisticsResult><Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>")
+			fmt.Fprint(w, "<GetMetricStatisticsResponse><GetMetricStatisticsResult>"+
+				"<Datapoints><member><Sum>0.0</Sum></member></Datapoints></GetMetricStatisticsResult></GetMetricStatisticsResponse>")
 		case "scheduler ":
 			state := "ENABLED"
 			if broken {
@@ -110,7 +115,8 @@ func testAWS(api string) *httptest.Server {
 		case "lambda ":
 			switch path := r.URL.Path; {
 			case strings.HasSuffix(path, "/configuration"):
-				answer(w, map[string]any{"State": "Active", "LastUpdateStatus": "Successful", "Timeout": 30, "Environment": map[string]any{"Variables": map[string]string{"TICKRING_ADMIN_TOKEN": "sesame"}}})
+				answer(w, map[string]any{"State": "Active", "LastUpdateStatus": "Successful", "Timeout": 30,
+					"Environment": map[string]any{"Variables": map[string]string{"TICKRING_ADMIN_TOKEN": "sesame"}}})
 			case strings.HasSuffix(path, "/concurrency"):
 				answer(w, map[string]any{})
 			case strings.HasSuffix(path, "/recursion-config"):

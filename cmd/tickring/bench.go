@@ -32,7 +32,8 @@ func (c *BenchServeCmd) Run(e *Env) error {
 	if e.json() {
 		out = e.Stderr
 	}
-	rows, err := bench.Run(e.Ctx, bench.Options{Scenarios: c.Scenario, For: c.For, SoakFor: c.SoakFor, SoakKeep: c.SoakKeep, Dir: c.Dir, Out: out, Apply: applyBench})
+	rows, err := bench.Run(e.Ctx, bench.Options{Scenarios: c.Scenario, For: c.For, SoakFor: c.SoakFor, SoakKeep: c.SoakKeep, Dir: c.Dir,
+		Out: out, Apply: applyBench})
 	if err != nil {
 		return err
 	}

@@ -181,7 +181,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 			panic(p)
 		}
 	}()
-	parser, err := kong.New(&g, kong.Name("tickring"), kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
+	parser, err := kong.New(&g, kong.Name("tickring"),
+		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes)},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
@@ -226,7 +227,8 @@ func (e *Env) errorText(err error) string {
 		return err.Error() + "\nis it running? start one here with: tickring serve"
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
-		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine", e.endpoint, e.tokenFrom)
+		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a "+
+			"server on this machine", e.endpoint, e.tokenFrom)
 	}
 	return err.Error() + e.nameHint(err)
 }

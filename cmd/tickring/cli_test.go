@@ -150,8 +150,12 @@ func testServer() *httptest.Server {
 		}
 		if r.URL.Path == "/test/bury" {
 			at := core.InstantOf(time.Now()) - 10
-			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}, "it was received too often")
-			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}}, "unreadable message: of no kind that there is")
+			data.Ring.Bury(r.Context(),
+				ring.Message{Kind: ring.KindFires, Slot: at,
+					Fires: []core.Fire{{Run: core.PlannedRun(1, at), Rev: time.Now().UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}},
+				"it was received too often")
+			data.Ring.Bury(r.Context(), ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{7}}},
+				"unreadable message: of no kind that there is")
 			return
 		}
 		if r.URL.Path == "/healthz" {

@@ -89,9 +89,11 @@ func (c *costCmd) Run(e *Env) error {
 			}
 			table(e.Stdout, rows)
 			e.printf("-c tickring:provisioned=%s\n", res.Provisioned)
-			e.printf("Of fires that come anywhere in the minute (jitter: 59s where they all come at its beginning), evenly all day, with %.0f %% used.\n", 100*cost.UsedEvenly)
+			e.printf("Of fires that come anywhere in the minute (jitter: 59s where they all come at its beginning), evenly all day, with %.0f "+
+				"%% used.\n", 100*cost.UsedEvenly)
 		}
-		e.printf("Prices of us-east-1, %s; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n", map[bool]string{false: "on demand", true: "provisioned tables"}[c.Provision])
+		e.printf("Prices of us-east-1, %s; no free tier, no discount, no tax. Retries and triggers by hand come on top.\n",
+			map[bool]string{false: "on demand", true: "provisioned tables"}[c.Provision])
 	})
 }
 

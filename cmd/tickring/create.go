@@ -108,7 +108,8 @@ func (c *createCmd) Run(env *Env) error {
 			return err
 		}
 		if !fresh && !slices.Contains(known.Executors, base) {
-			return core.Invalid("call", c.Call, fmt.Sprintf("app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors), app, name))
+			return core.Invalid("call", c.Call, fmt.Sprintf("app %s %s: name another app, such as %s-call/%s", app, reaches(known.Executors),
+				app, name))
 		}
 		executors = append(executors, base)
 	} else if !fresh && len(c.Executor) > 0 {
@@ -181,7 +182,9 @@ func neverCalled(text, base string) error {
 		return nil // a name: judged when it is dialled
 	}
 	if err := server.LocalPolicy().Check(ip); err != nil {
-		return core.Invalid("call", text, err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and reserved ranges")
+		return core.Invalid("call", text,
+			err.Error()+". Never allowed are link-local addresses and metadata services (169.254.0.0/16, fe80::/10), 0.0.0.0, multicast and "+
+				"reserved ranges")
 	}
 	return nil
 }
@@ -202,7 +205,8 @@ func callOf(text string, known []string) (executor, handler string, err error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.Fragment != "" {
-		return "", "", core.Invalid("call", text, "a URL such as https://example.com/warm is expected, or with a method: 'GET https://example.com/warm'")
+		return "", "", core.Invalid("call", text,
+			"a URL such as https://example.com/warm is expected, or with a method: 'GET https://example.com/warm'")
 	}
 	executor = "call:" + u.Scheme + "://" + u.Host
 	for _, address := range known {

@@ -86,7 +86,8 @@ func TestExecSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := command(t, "tickring-main", "exec", "--app", "demo", "--handler", "h", "--server", server.URL, "--listen", "127.0.0.1:0",
-		"--dir", t.TempDir(), "--grace", "1h", "--", "sh", "-c", `exec 9>"$1"; trap '' INT TERM; echo started >&9; while :; do sleep 1000; done`, "sh")
+		"--dir", t.TempDir(), "--grace", "1h", "--", "sh", "-c",
+		`exec 9>"$1"; trap '' INT TERM; echo started >&9; while :; do sleep 1000; done`, "sh")
 	var says bytes.Buffer
 	cmd.Stderr = &says
 	if err := cmd.Start(); err != nil {

@@ -96,7 +96,8 @@ func findServer(ctx context.Context, g *Globals, getenv func(string) (string, bo
 	if readLine(filepath.Join(dir, endpointFile)) == "" && readLine(filepath.Join(dir, demoFolder, endpointFile)) != "" {
 		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
 	}
-	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor set TICKRING_ENDPOINT and TICKRING_TOKEN for one elsewhere", dir, start)
+	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor set TICKRING_ENDPOINT and "+
+		"TICKRING_TOKEN for one elsewhere", dir, start)
 }
 
 // secret is a token and where it was found.

@@ -86,7 +86,8 @@ func (e *conn) zoneOf(job string) (string, error) {
 func (e *conn) run(text string) (api.Run, error) {
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
-	how := core.Invalid("run", text, "a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
+	how := core.Invalid("run", text,
+		"a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
 	if byInstant && at == "" || byKey && key == "" {
 		return api.Run{}, how
 	}
@@ -111,7 +112,8 @@ func (e *conn) run(text string) (api.Run, error) {
 func notRun(err error, text string) error {
 	r, ok := errors.AsType[*client.Error](err)
 	if _, nerr := strconv.ParseInt(text, 10, 64); ok && nerr == nil && r.Code == string(core.CodeNotFound) {
-		r.Message += "; a run is written as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs lists them"
+		r.Message += "; a run is written as its ID, ten digits or more such as 17179869185, or as app/name@2026-11-20T02:30: tickring runs " +
+			"lists them"
 	}
 	return err
 }

@@ -41,7 +41,8 @@ func (c *replanCmd) Run(e *conn) error {
 		c.tell(e.Env, &res, zone)
 	}
 	if err != nil {
-		return e.interrupted(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From, body.To)...)
+		return e.interrupted(err, plural(res.Jobs, "job")+" are done, and there are more", c.command("replan", c.Job, res.Next, body.From,
+			body.To)...)
 	}
 	if len(res.Failed) > 0 {
 		return exitWith(exitFailed)

@@ -15,7 +15,8 @@ func (c *fenceCmd) Run(e *conn) error {
 		return err
 	}
 	return e.show(res, func() {
-		e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
+		e.printf("generation %d is fenced: nothing is planned or sent any more, and what was begun ends within 30 s\ngo on with: tickring "+
+			"restore, or tickring takeover, on the deployment that is to work\n", res.Generation)
 	})
 }
 
@@ -58,8 +59,10 @@ func (c *restoreFlags) run(e *conn, done string) error {
 			}
 			return err
 		}
-		sum = api.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns, Jobs: sum.Jobs + res.Jobs, Leases: sum.Leases + res.Leases,
-			Waiting: sum.Waiting + res.Waiting, Watched: sum.Watched + res.Watched, Owing: sum.Owing + res.Owing, Full: append(sum.Full, res.Full...)}
+		sum = api.RestoreResult{Generation: res.Generation, From: res.From, LiftJobs: res.LiftJobs, LiftRuns: res.LiftRuns,
+			Jobs: sum.Jobs + res.Jobs, Leases: sum.Leases + res.Leases,
+			Waiting: sum.Waiting + res.Waiting, Watched: sum.Watched + res.Watched, Owing: sum.Owing + res.Owing,
+			Full: append(sum.Full, res.Full...)}
 		if res.Next == 0 {
 			break
 		}
@@ -67,7 +70,8 @@ func (c *restoreFlags) run(e *conn, done string) error {
 	}
 	plan, err := e.replanAll(api.ReplanRequest{From: sum.From.Add(-beforeCopy)})
 	if err != nil {
-		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation, err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
+		return fmt.Errorf("generation %d works, but what has no run could not be sent: %w\ngo on with: tickring replan --from %s", sum.Generation,
+			err, sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339))
 	}
 	if e.json() {
 		return e.printJSON(struct {
@@ -77,11 +81,13 @@ func (c *restoreFlags) run(e *conn, done string) error {
 	}
 	e.printf("%s: generation %d, of %s; %s\n", done, sum.Generation, e.full(sum.From, ""), plural(sum.Jobs, "job"))
 	e.printf("numbers of new jobs begin %d higher, those of runs %d higher\n", sum.LiftJobs, sum.LiftRuns)
-	e.printf("%d runs that waited are sent, %d that may be with an executor are asked after, %d owed follow-ups\n", sum.Waiting, sum.Watched, sum.Owing)
+	e.printf("%d runs that waited are sent, %d that may be with an executor are asked after, %d owed follow-ups\n", sum.Waiting, sum.Watched,
+		sum.Owing)
 	for _, id := range sum.Full {
 		e.printf("job %d has no run numbers left: make it anew before it is triggered\n", id)
 	}
 	from := sum.From.Add(-beforeCopy).UTC().Format(time.RFC3339)
-	e.printf("%d instants had no run, %d sent again\nin a few minutes, until nothing is unaccounted for: tickring replan --from %s   and: tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
+	e.printf("%d instants had no run, %d sent again\nin a few minutes, until nothing is unaccounted for: tickring replan --from %s   and: "+
+		"tickring audit --from %s\n", plan.Missing, plan.Sent, from, from)
 	return nil
 }

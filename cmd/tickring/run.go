@@ -85,7 +85,8 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("%s\n", strings.TrimRight(plain(r.Message), "\n"))
 		}
 		if r.Late != nil {
-			e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code, e.firstLine(plain(r.Late.Message)))
+			e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
+				e.firstLine(plain(r.Late.Message)))
 		}
 		switch {
 		case r.State == string(core.Planned):

@@ -44,8 +44,9 @@ func (c *ServeCmd) Run(e *Env) error {
 		return usagef("--log-level: %w", err)
 	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
-	o := server.Options{Dir: dir, Listen: c.Listen, Token: adminToken(e.Getenv), Policy: server.LocalPolicy(), ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version: version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout, Restored: c.Restored}
+	o := server.Options{Dir: dir, Listen: c.Listen, Token: adminToken(e.Getenv), Policy: server.LocalPolicy(),
+		ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
+		Version:   version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout, Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -87,7 +88,8 @@ func (c *ServeCmd) Run(e *Env) error {
 			fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
 		}
 		if !o.AllowNoToken {
-			fmt.Fprintln(out, "executors that register need the token of their app: apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
+			fmt.Fprintln(out, "executors that register need the token of their app: "+
+				"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
 		}
 	}
 	ctx, stop := context.WithCancel(e.Ctx)
@@ -105,7 +107,8 @@ func (c *ServeCmd) Run(e *Env) error {
 			defer t.Stop()
 			select {
 			case <-t.C:
-				fmt.Fprintf(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 %d, then start me again\n", os.Getpid())
+				fmt.Fprintf(out, "try, in another terminal:  tickring get  ·  tickring upcoming --for 1m  ·  tickring logs demo/report  ·  kill -9 "+
+					"%d, then start me again\n", os.Getpid())
 			case <-ctx.Done():
 			}
 		})

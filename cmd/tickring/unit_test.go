@@ -166,7 +166,8 @@ func TestVersion(t *testing.T) {
 	}{
 		{build("(devel)"), "0.1"},
 		{build(""), "0.1"},
-		{build("v0.0.0-20261121140000-0123456789ab+dirty", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}), "0.1 (0123456789ab, changed)"},
+		{build("v0.0.0-20261121140000-0123456789ab+dirty", revision, debug.BuildSetting{Key: "vcs.modified", Value: "true"}),
+			"0.1 (0123456789ab, changed)"},
 		{build("v0.0.0-20261121140000-0123456789ab", revision, debug.BuildSetting{Key: "vcs.modified", Value: "false"}), "0.1 (0123456789ab)"},
 		{build("v0.0.0-20261121140000-0123456789ab"), "0.1 (0123456789ab)"},
 	} {

@@ -557,7 +557,8 @@ func (w *walk) without(at core.Instant) {
 // fire is that of an instant which is sent again.
 func (w *walk) fire(at core.Instant) core.Fire {
 	next, _ := w.sch.Next(at)
-	f := core.Fire{Run: core.PlannedRun(w.rep.Job, at), Rev: w.rev.Rev, At: at, Slot: w.sch.Slot(w.rep.Job, at, next, false), Cause: core.CauseMisfire}
+	f := core.Fire{Run: core.PlannedRun(w.rep.Job, at), Rev: w.rev.Rev, At: at, Slot: w.sch.Slot(w.rep.Job, at, next, false),
+		Cause: core.CauseMisfire}
 	if f.Slot.Time().After(w.a.now) {
 		f.Cause = core.CauseSchedule
 	}

@@ -230,12 +230,14 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 	j := f.Create(jittered)
 	f.Fires() // the queue loses all that was planned
 	id := core.PlannedRun(j.Def.ID, begin)
-	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id, SentAt: begin.Time()}
+	given := core.Run{ID: id, App: "shop", State: core.Planned, Cause: core.CauseSchedule, At: begin, Slot: begin + 1, Attempt: 1, First: id,
+		SentAt: begin.Time()}
 	if err := f.E.Finish.Create(ctx, []core.Run{given})[0]; err != nil { // its executor is busy
 		t.Fatal(err)
 	}
 	f.PushNext(j.Def.ID, begin+5*600)
-	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60, Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
+	busy := ring.Message{Kind: ring.KindFires, Slot: begin, Try: 60,
+		Fires: []core.Fire{{Run: id, Rev: 1, At: begin, Slot: begin, Cause: core.CauseSchedule}}}
 	if err := f.E.Ring.Enqueue(ctx, []ring.Out{{NotBefore: begin.Time(), Message: busy}})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -247,18 +249,23 @@ func TestAuditOfWhatIsOverdue(t *testing.T) {
 		waiting []core.Instant
 	}{
 		{14 * time.Minute, "demanded 2, on time 0, late 0 (0s), skipped map[], pending 2, unaccounted 0", false, 0, nil},
-		{16 * time.Minute, "demanded 2, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 0, overdue 1", false, 0, []core.Instant{begin}},
-		{26 * time.Minute, "demanded 3, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 1, overdue 1", true, 1, []core.Instant{begin}},
-		{67 * time.Minute, "demanded 7, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 4, overdue 2", true, 4, []core.Instant{begin, begin + 5*600}},
+		{16 * time.Minute, "demanded 2, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 0, overdue 1", false, 0,
+			[]core.Instant{begin}},
+		{26 * time.Minute, "demanded 3, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 1, overdue 1", true, 1,
+			[]core.Instant{begin}},
+		{67 * time.Minute, "demanded 7, on time 0, late 0 (0s), skipped map[], pending 1, unaccounted 4, overdue 2", true, 4,
+			[]core.Instant{begin, begin + 5*600}},
 	} {
 		f.Clock = begin.Time().Add(c.after)
 		r, err := f.M.Audit(ctx, "shop/sweep", begin-1, core.InstantOf(f.Clock))
 		if err != nil || sum(r.AuditCount) != c.want || r.Behind.Equal(begin.Time()) != c.behind || len(r.Missing) != c.missing ||
 			len(r.Waiting) != len(c.waiting) || len(c.waiting) > 0 && r.Waiting[len(c.waiting)-1] != c.waiting[len(c.waiting)-1] {
-			t.Errorf("after %s: %s (%v), behind %s, missing %v, waiting %v\nwant %s", c.after, sum(r.AuditCount), err, r.Behind, r.Missing, r.Waiting, c.want)
+			t.Errorf("after %s: %s (%v), behind %s, missing %v, waiting %v\nwant %s", c.after, sum(r.AuditCount), err, r.Behind, r.Missing,
+				r.Waiting, c.want)
 		}
 		all, err := f.M.AuditAll(ctx, begin-1, core.InstantOf(f.Clock))
-		if err != nil || sum(all.AuditCount) != c.want || all.Behind != r.Behind || all.Well() != (len(c.waiting) == 0) || len(all.Missing) == 0 != all.Well() {
+		if err != nil || sum(all.AuditCount) != c.want || all.Behind != r.Behind || all.Well() != (len(c.waiting) == 0) ||
+			len(all.Missing) == 0 != all.Well() {
 			t.Errorf("after %s, all: %s (%v), behind %s, missing %v", c.after, sum(all.AuditCount), err, all.Behind, all.Missing)
 		}
 	}

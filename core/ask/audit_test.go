@@ -128,7 +128,8 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	base := core.InstantOf(start)
 	chain := func(at core.Instant, took time.Duration) core.Instant {
 		id := core.PlannedRun(j.Def.ID, at)
-		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(), EndedAt: at.Time().Add(took)}
+		r := core.Run{ID: id, App: "shop", State: core.Succeeded, At: at, Slot: at, Attempt: 1, First: id, FixedDelay: true, SentAt: at.Time(),
+			EndedAt: at.Time().Add(took)}
 		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +213,8 @@ func TestAuditAgainstAModel(t *testing.T) {
 			if state.gone {
 				continue
 			}
-			switch rapid.SampledFrom([]string{"edit", "pause", "resume", "pause app", "resume app", "pause all", "resume all", "delete"}).Draw(rt, "op") {
+			switch rapid.SampledFrom([]string{"edit", "pause", "resume", "pause app", "resume app", "pause all", "resume all", "delete"}).Draw(rt,
+				"op") {
 			case "edit":
 				state.schedule = period()
 				check(f.Save(spec("sweep", every(state.schedule)))[0].Err)
@@ -310,7 +312,8 @@ func TestAuditAgainstAModel(t *testing.T) {
 		}
 		r, err := f.M.Audit(ctx, j.Def.ID.String(), from, to)
 		if err != nil || sum(r.AuditCount) != sum(want) || r.Partial || !maps.Equal(r.Skipped, want.Skipped) {
-			rt.Fatalf("%s (%v, partial %t)\nwant %s\nmissing %v, want %v\nfrom %s to %s, story %+v\nskips %+v", sum(r.AuditCount), err, r.Partial, sum(want),
+			rt.Fatalf("%s (%v, partial %t)\nwant %s\nmissing %v, want %v\nfrom %s to %s, story %+v\nskips %+v", sum(r.AuditCount), err, r.Partial,
+				sum(want),
 				r.Missing, missing, from, to, story, skips)
 		}
 	})

@@ -343,7 +343,8 @@ func (q *Ask) auditSome(ctx context.Context, a *auditing, list []subject, ask *A
 }
 
 // auditWhole is the reports of one job up to the end of the span, or of the page.
-func (q *Ask) auditWhole(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (list []AuditReport, err error) {
+func (q *Ask) auditWhole(ctx context.Context, a *auditing, s *subject, paused pauses, from, to core.Instant) (list []AuditReport,
+	err error) {
 	for {
 		r, err := q.audit(ctx, a, s, paused, from, to)
 		if err != nil {

@@ -576,7 +576,8 @@ func (q *Ask) whyNone(ctx context.Context, job *core.Job, at core.Instant) (stri
 	case !names && r.last:
 		return "its schedule as it stands does not name that instant", nil
 	case !names:
-		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " + job.Name(), nil
+		return "its schedule of then did not name that instant; it was changed later, at " + text(s.RevAt) + ": tickring changes " +
+			job.Name(), nil
 	}
 	if r.State == core.Paused && (r.PauseUntil == 0 || at <= r.PauseUntil) {
 		return "the job " + q.describePause(pauseAt(h.revs, i)), nil
@@ -691,7 +692,8 @@ func (q *Ask) describePause(p core.Pause) string {
 // instantsOf reads a time as people write it: with an offset, or in the zone;
 // a time that the zone's clock shows twice is both.
 func instantsOf(text, zone string) ([]core.Instant, error) {
-	bad := core.Invalid("run", text, "an instant is written 2026-11-20T02:30 or 2026-11-20T02:30:05 in the job's zone, or with an offset such as +01:00 or Z")
+	bad := core.Invalid("run", text,
+		"an instant is written 2026-11-20T02:30 or 2026-11-20T02:30:05 in the job's zone, or with an offset such as +01:00 or Z")
 	var t time.Time
 	var err error
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04Z07:00"} {
@@ -952,7 +954,8 @@ func (q *Ask) recent(ctx context.Context, f *RunFilter, limit int, p *bound.Page
 
 // recentThatFit reads as many recent runs as the page takes; fits is false where they
 // are not all that were to be read.
-func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *bound.Page) (runs []core.Run, next int64, fits bool, err error) {
+func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n int, p *bound.Page) (runs []core.Run, next int64, fits bool,
+	err error) {
 	for fits = true; ; {
 		runs, next, err := q.store.RecentRuns(ctx, f.App, before, n)
 		if err != nil {

@@ -69,7 +69,8 @@ func TestRuns(t *testing.T) {
 			t.Errorf("app %q: %d %v", app, len(page.Runs), err)
 		}
 	}
-	for _, bad := range []ask.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"}, {After: "x"},
+	for _, bad := range []ask.RunFilter{{Job: "x"}, {Limit: 1001}, {States: []core.State{"odd"}}, {Job: "shop/sweep", After: "9"},
+		{After: "x"},
 		{From: start, To: start.Add(-1)}} {
 		if _, err := f.M.Runs(ctx, bad); code(err) != core.CodeInvalid {
 			t.Errorf("%+v: %v", bad, err)
@@ -130,8 +131,10 @@ func TestJobsAndUpcoming(t *testing.T) {
 	for _, c := range []struct {
 		f    ask.JobFilter
 		want int
-	}{{ask.JobFilter{}, 10}, {ask.JobFilter{Limit: 3}, 10}, {ask.JobFilter{App: "pay"}, 5}, {ask.JobFilter{Labels: map[string]string{"team": ""}}, 5},
-		{ask.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {ask.JobFilter{States: []core.JobState{core.Paused}}, 1}, {ask.JobFilter{Text: "JOB-7"}, 1}} {
+	}{{ask.JobFilter{}, 10}, {ask.JobFilter{Limit: 3}, 10}, {ask.JobFilter{App: "pay"}, 5},
+		{ask.JobFilter{Labels: map[string]string{"team": ""}}, 5},
+		{ask.JobFilter{Labels: map[string]string{"team": "x"}}, 0}, {ask.JobFilter{States: []core.JobState{core.Paused}}, 1},
+		{ask.JobFilter{Text: "JOB-7"}, 1}} {
 		n := 0
 		for {
 			page, err := f.M.Jobs(ctx, c.f)

@@ -110,7 +110,8 @@ func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Resu
 // known, and whose caller has its token. It answers the others, and what was
 // refused: why, reading tells. That a job's runs are of the app is a condition of
 // the write, for a job may have moved since.
-func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int, errs []error) (others []core.RunID) {
+func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int,
+	errs []error) (others []core.RunID) {
 	may := c.proves(ctx, from, ids, c.o.Now())
 	var ends []finish.Result
 	for _, id := range ids {
@@ -136,7 +137,8 @@ func (c *Callback) blind(ctx context.Context, from Caller, results []finish.Resu
 }
 
 // judge reads the runs of results, and ends those that their caller may end.
-func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int, errs []error) {
+func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Result, ids []core.RunID, first map[core.RunID]int,
+	errs []error) {
 	if len(ids) == 0 {
 		return
 	}
@@ -240,7 +242,8 @@ func Translate(run core.RunID, code int, message, data string, now time.Time) fi
 	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""
-		end.Message = truncate(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data), core.DataMax, message))
+		end.Message = truncate(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data),
+			core.DataMax, message))
 	}
 	switch code {
 	case CodeSuccess:

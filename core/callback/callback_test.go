@@ -40,23 +40,27 @@ func TestTranslate(t *testing.T) {
 		{500, "reason [job running, killed]", core.Killed, core.ReasonPerson, true},
 		{500, "block strategy effect：Cover Early [job running, killed]", core.Killed, core.ReasonReplaced, true},
 		{500, "block strategy effect：Cover Early [job not executed, in the job queue, killed.]", core.Killed, core.ReasonReplaced, true},
-		{500, "change jobhandler or glue type, and terminate the old job thread. [job not executed, in the job queue, killed.]", core.Killed, core.ReasonReplaced, true},
+		{500, "change jobhandler or glue type, and terminate the old job thread. [job not executed, in the job queue, killed.]", core.Killed,
+			core.ReasonReplaced, true},
 		{500, "web container destroy and kill the job. [job running, killed]", core.Failed, core.ReasonCrashed, false},
 		{500, "excutor idel times over limit. [job not executed, in the job queue, killed.]", core.Failed, core.ReasonCrashed, false},
 	} {
 		got := callback.Translate(1<<33, c.code, c.message, "", now)
-		if got.State != c.state || got.Reason != c.reason || got.Killed != c.killed || got.Code != c.code || got.Run != 1<<33 || !got.At.Equal(now) {
+		if got.State != c.state || got.Reason != c.reason || got.Killed != c.killed || got.Code != c.code || got.Run != 1<<33 ||
+			!got.At.Equal(now) {
 			t.Errorf("%d %q: %+v", c.code, c.message, got)
 		}
 	}
 	for _, n := range []int{0, 1, core.DataMax, core.DataMax + 1} {
 		got := callback.Translate(1, 200, "done", strings.Repeat("d", n), now)
 		dropped := n > core.DataMax
-		if len(got.Data) != n && !dropped || dropped && got.Data != "" || strings.Contains(got.Message, "4097 bytes of data") != dropped || !strings.HasSuffix(got.Message, "done") {
+		if len(got.Data) != n && !dropped || dropped && got.Data != "" || strings.Contains(got.Message, "4097 bytes of data") != dropped ||
+			!strings.HasSuffix(got.Message, "done") {
 			t.Errorf("data of %d bytes: %d are kept, and the message is %q", n, len(got.Data), got.Message)
 		}
 	}
-	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax, "a\xffb": 3} {
+	for text, want := range map[string]int{strings.Repeat("报", 20000): core.MessageMax, strings.Repeat("x", 15001): core.MessageMax,
+		"a\xffb": 3} {
 		got := callback.Translate(1, 500, text, "", now).Message
 		if utf8.RuneCountInString(got) != want || !utf8.ValidString(got) {
 			t.Errorf("%d characters of %.10q, want %d", utf8.RuneCountInString(got), text, want)
@@ -123,7 +127,8 @@ func TestCallback(t *testing.T) {
 		t.Errorf("%+v %v", found, err)
 	}
 	for name, from := range map[string]callback.Caller{"wrong token": {Token: "x"}, "none": {}, "of another app": {Token: "other"},
-		"of another app, named": {App: "pay", Token: "other"}, "named wrong": {App: "pay", Token: "secret"}, "proven for another": {App: "pay", Proven: true}} {
+		"of another app, named": {App: "pay", Token: "other"}, "named wrong": {App: "pay", Token: "secret"},
+		"proven for another": {App: "pay", Proven: true}} {
 		if err := c.Callback(ctx, from, []finish.Result{ended(ids[2], 200)})[0]; code(err) != core.CodeUnauthorized {
 			t.Errorf("%s: %v", name, err)
 		}

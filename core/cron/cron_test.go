@@ -117,7 +117,8 @@ func TestErrors(t *testing.T) {
 		{"hello", `at offset 5 of "hello": has only 1 field; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
 		{"0 0 12 * * ? * x", `at offset 15 of "0 0 12 * * ? * x": has 8 fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]`},
 		{"0 60 * * * ?", `minutes at offset 2 of "0 60 * * * ?": 60 is out of range; allowed: 0-59`},
-		{"0 1,2,99999999999999999999 * * * ?", `minutes at offset 6 of "0 1,2,99999999999999999999 * * * ?": "99999999999999999999" is out of range; allowed: 0-59`},
+		{"0 1,2,99999999999999999999 * * * ?",
+			`minutes at offset 6 of "0 1,2,99999999999999999999 * * * ?": "99999999999999999999" is out of range; allowed: 0-59`},
 		{"0 0/60 * * * ?", `minutes at offset 4 of "0 0/60 * * * ?": step 60 is out of range 1-59; allowed: 0-59`},
 		{"0 */0 * * * ?", `minutes at offset 4 of "0 */0 * * * ?": step 0 is out of range 1-59; allowed: 0-59`},
 		{"0 */ * * * ?", `minutes at offset 4 of "0 */ * * * ?": a number is missing; allowed: 0-59`},
@@ -134,7 +135,8 @@ func TestErrors(t *testing.T) {
 		{"0 0 0 ? * MON-6", `day-of-week at offset 14 of "0 0 0 ? * MON-6": a range goes from number to number or from name to name; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
 		{"0 0 0 ? * MON-FRI/2", `day-of-week at offset 17 of "0 0 0 ? * MON-FRI/2": a step after names is ignored by Quartz: write numbers; allowed: 1-7 (1 is Sunday), SUN-SAT, n#1 to n#5, nL, L or ?`},
 		{"0 0 0 1 JA ?", `month at offset 8 of "0 0 0 1 JA ?": "JA" is not a name of a month; allowed: 1-12 or JAN-DEC`},
-		{"0 0 0 1 1 ? 2030-2020", `year at offset 17 of "0 0 0 1 1 ? 2030-2020": a range of years does not end before it begins; allowed: 1970-9999`},
+		{"0 0 0 1 1 ? 2030-2020",
+			`year at offset 17 of "0 0 0 1 1 ? 2030-2020": a range of years does not end before it begins; allowed: 1970-9999`},
 		{"0 0 0 1 1 ? 1969", `year at offset 12 of "0 0 0 1 1 ? 1969": 1969 is out of range; allowed: 1970-9999`},
 		{"0 0 0\n0 * * ?", `hours at offset 5 of "0 0 0\n0 * * ?": "\n0" is not understood after "0"; allowed: 0-23`},
 		{"0 0 ０ * * ?", `hours at offset 4 of "0 0 ０ * * ?": "０" is not a number; allowed: 0-23`},
@@ -179,7 +181,8 @@ func TestMaxText(t *testing.T) {
 		all = append(all, fmt.Sprint(i))
 	}
 	values := func(from, to int) string { return strings.Join(all[from:to+1], ",") }
-	long := strings.Join([]string{values(0, 59), values(0, 59), values(0, 23), values(1, 31), "JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC", "?"}, " ")
+	long := strings.Join([]string{values(0, 59), values(0, 59), values(0, 23), values(1, 31),
+		"JAN,FEB,MAR,APR,MAY,JUN,JUL,AUG,SEP,OCT,NOV,DEC", "?"}, " ")
 	e := mustQuartz(t, long)
 	if e.schedule != mustQuartz(t, "* * * * * ?").schedule {
 		t.Error("a text with every value is not every second")

@@ -141,11 +141,14 @@ func readQuartz(text string) ([][]item, error) {
 	case strings.HasPrefix(words[0].text, "@"):
 		return nil, &ParseError{text, words[0].pos, "", "cron has no @ names: use the kind crontab"}
 	case n == 5:
-		return nil, &ParseError{text, words[0].pos, "", "5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"}
+		return nil, &ParseError{text, words[0].pos, "",
+			"5 fields are a Unix crontab: use the kind crontab; cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"}
 	case n < 6:
-		return nil, &ParseError{text, len(text), "", fmt.Sprintf("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", count(n, "field"))}
+		return nil, &ParseError{text, len(text), "",
+			fmt.Sprintf("has only %s; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", count(n, "field"))}
 	case n > 7:
-		return nil, &ParseError{text, words[7].pos, "", fmt.Sprintf("has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
+		return nil, &ParseError{text, words[7].pos, "",
+			fmt.Sprintf("has %d fields; allowed: 6 or 7: seconds minutes hours day-of-month month day-of-week [year]", n)}
 	}
 	fields, err := readFields(text, words, quartzFields, false)
 	if err != nil {
@@ -170,15 +173,18 @@ func readCrontab(text string) ([][]item, error) {
 	if strings.HasPrefix(first.text, "@") {
 		expansion, ok := nicknames[strings.ToLower(first.text)]
 		if !ok || len(words) > 1 {
-			return nil, &ParseError{text, first.pos, "", "not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields"}
+			return nil, &ParseError{text, first.pos, "",
+				"not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields"}
 		}
 		words, _ = split(expansion)
 	}
 	switch n := len(words); {
 	case n == 6 || n == 7:
-		return nil, &ParseError{text, first.pos, "", fmt.Sprintf("%d fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
+		return nil, &ParseError{text, first.pos, "",
+			fmt.Sprintf("%d fields are Quartz: use the kind cron; crontab has 5: minutes hours day-of-month month day-of-week", n)}
 	case n < 5:
-		return nil, &ParseError{text, len(text), "", fmt.Sprintf("has only %s; allowed: 5: minutes hours day-of-month month day-of-week", count(n, "field"))}
+		return nil, &ParseError{text, len(text), "", fmt.Sprintf("has only %s; allowed: 5: minutes hours day-of-month month day-of-week",
+			count(n, "field"))}
 	case n > 5:
 		return nil, &ParseError{text, words[5].pos, "", fmt.Sprintf("has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
 	}
@@ -435,7 +441,8 @@ func (r *reader) value() (n int, named bool, err error) {
 	if letters > 0 && (r.field.kind == months || r.field.kind == daysOfWeek) {
 		n, used := r.name(r.rest[:letters])
 		if used == 0 {
-			return 0, true, r.fail("%s is not a name of a %s", quote(r.rest[:letters]), map[kind]string{months: "month", daysOfWeek: "day"}[r.field.kind])
+			return 0, true, r.fail("%s is not a name of a %s", quote(r.rest[:letters]),
+				map[kind]string{months: "month", daysOfWeek: "day"}[r.field.kind])
 		}
 		r.skip(used)
 		return n, true, nil

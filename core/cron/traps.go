@@ -77,7 +77,8 @@ func trapStep(k kind, it item) []string {
 		return nil
 	}
 	if k == daysOfMonth {
-		return []string{fmt.Sprintf("%s in day-of-month restarts each month at %d: the gap around the end of the month is not always %d days", it.text, it.lo, it.step)}
+		return []string{fmt.Sprintf("%s in day-of-month restarts each month at %d: the gap around the end of the month is not always %d days",
+			it.text, it.lo, it.step)}
 	}
 	period, unit := 60, map[kind]string{seconds: "minute", minutes: "hour", hours: "day"}[k]
 	if k == hours {
@@ -101,7 +102,8 @@ func (e *Expr) trapAfterMidnight(list []item) []string {
 	}
 	for _, it := range list {
 		if it.form == formRange && it.hi < it.lo && e.hour != all24 {
-			return []string{fmt.Sprintf("%s in hours wraps around: the hours after midnight belong to the same date, not to the night before", it.text)}
+			return []string{fmt.Sprintf("%s in hours wraps around: the hours after midnight belong to the same date, not to the night before",
+				it.text)}
 		}
 	}
 	return nil

@@ -83,9 +83,11 @@ func TestChangedTrigger(t *testing.T) {
 				j := core.Job{Def: core.Def{ID: 7, App: "one", Name: "j", Handler: "h"}}
 				j.Normalize()
 				j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
-				run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
-					First: core.NumberedRun(7, 1), Params: &was, Addresses: []string{firstAddress}}
-				for _, err := range []error{s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "one"}), s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0],
+				run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now,
+					Attempt: 1,
+					First:   core.NumberedRun(7, 1), Params: &was, Addresses: []string{firstAddress}}
+				for _, err := range []error{s.PutApp(ctx, 0, app, core.Change{ID: 1, App: "one"}),
+					s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0],
 					s.PutTriggered(ctx, run, core.DueItem{PlanAt: now, Job: 7, Run: run.ID})} {
 					if err != nil {
 						t.Fatal(err)
@@ -95,7 +97,8 @@ func TestChangedTrigger(t *testing.T) {
 				next.At = now.Add(c.by)
 				next.Slot, next.Params, next.Addresses, next.Until = next.At, &is, []string{secondAddress}, time.Now()
 				change := func() {
-					if err := s.ChangeTriggered(ctx, operate.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
+					if err := s.ChangeTriggered(ctx,
+						operate.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -155,13 +158,15 @@ func changedGivenBack(t *testing.T, twice bool) {
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
 			First: core.NumberedRun(7, 1), Params: &was}
 		entry := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
-		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}),
+		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
+			core.Change{ID: 1, App: "one"}),
 			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.PutTriggered(ctx, run, entry)} {
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		m := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
+			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
 		sent := "[new]"
 		if twice {
 			if v := other.Handle(ctx, m)[0]; !v.Ack {
@@ -209,7 +214,8 @@ func TestTakenWithItsAddress(t *testing.T) {
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
 		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Running, Cause: core.CauseAPI, Rev: 1, At: now, Slot: now, Attempt: 1,
 			First: core.NumberedRun(7, 1), Params: &params, Owner: "lost", Until: time.Now().Add(-time.Second), Address: firstAddress}
-		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1}, core.Change{ID: 1, App: "one"}),
+		for _, err := range []error{s.PutApp(ctx, 0, core.App{Name: "one", Executors: []string{firstAddress}, Rev: 1},
+			core.Change{ID: 1, App: "one"}),
 			s.CreateJobs(ctx, []core.Job{j}, []core.Change{{ID: 1, App: "one", Job: 7}})[0], s.Create(ctx, []core.Run{run})[0]} {
 			if err != nil {
 				t.Fatal(err)
@@ -220,7 +226,8 @@ func TestTakenWithItsAddress(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		m := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
+		m := []ring.Message{{Kind: ring.KindFires, Slot: now,
+			Fires: []core.Fire{{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}}}}
 		if v := d.Handle(ctx, m)[0]; !v.Ack {
 			t.Errorf("not acked: %v", v.Err)
 		}

@@ -58,7 +58,8 @@ func newClocked(t *testing.T) *clocked {
 	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
 	c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
 	c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
-	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}))
+	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
+		core.Change{ID: 1, App: "calls"}))
 	return c
 }
 
@@ -88,7 +89,8 @@ func (c *clocked) job(id core.JobID, change func(*core.Job)) (core.RunID, core.F
 func (c *clocked) enqueue(fires ...core.Fire) {
 	c.t.Helper()
 	slot := fires[0].Slot
-	c.must(c.s.Enqueue(c.t.Context(), []ring.Out{{NotBefore: slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: fires}}})[0])
+	c.must(c.s.Enqueue(c.t.Context(),
+		[]ring.Out{{NotBefore: slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: fires}}})[0])
 }
 
 // deliver handles what is visible, and answers how much of it was acked.

@@ -48,7 +48,8 @@ func TestCallIsLetGoInTime(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		f := finish.New(s, s, finish.Options{Plan: plan.Local(), Log: log})
 		d := dispatch.New(s, s, endless{}, f, dispatch.Options{MaxAhead: plan.Local().MaxAhead, Log: log})
-		if err := s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}); err != nil {
+		if err := s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
+			core.Change{ID: 1, App: "calls"}); err != nil {
 			t.Fatal(err)
 		}
 		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: time.Hour}}
@@ -61,7 +62,8 @@ func TestCallIsLetGoInTime(t *testing.T) {
 		deadline := time.Now().Add(28 * time.Second)
 		ctx, cancel := context.WithDeadline(t.Context(), deadline)
 		defer cancel()
-		v := d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+		v := d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now,
+			Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 		if !v[0].Ack {
 			t.Errorf("the message comes again: %v", v[0].Err)
 		}
@@ -78,7 +80,8 @@ func TestCallsCutOffAreSlow(t *testing.T) {
 		s := memory.New(memory.Options{})
 		log := slog.New(slog.DiscardHandler)
 		d := dispatch.New(s, s, endless{}, finish.New(s, s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Health: s, Log: log})
-		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1}, core.Change{ID: 1, App: "calls"}))
+		must(t, s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
+			core.Change{ID: 1, App: "calls"}))
 		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h"}} // no timeout: 60 s
 		j.Normalize()
 		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
@@ -86,7 +89,8 @@ func TestCallsCutOffAreSlow(t *testing.T) {
 		for n := range 4 {
 			now := core.InstantOf(time.Now())
 			ctx, cancel := context.WithTimeout(t.Context(), 28*time.Second)
-			d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+			d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now,
+				Fires: []core.Fire{{Run: core.PlannedRun(7, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 			cancel()
 			due, waiting, _, err := s.Depth(t.Context(), ring.KindSlow)
 			if err != nil || (due+waiting == 1) != (n == 3) {

@@ -82,9 +82,11 @@ const firstAddress, secondAddress = "http://10.0.0.1:1", "http://10.0.0.2:1"
 
 func newGated(t *testing.T, o dispatch.Options) *gated {
 	g := &gated{t: t, s: memory.New(memory.Options{}),
-		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{}, down: map[string]bool{}}}
+		sender: &slow{takes: map[string]time.Duration{}, now: map[string]int{}, most: map[string]int{}, total: map[string]int{},
+			down: map[string]bool{}}}
 	for app, address := range map[string]string{"one": firstAddress, "two": secondAddress} {
-		if err := g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1}, core.Change{ID: 1, App: app}); err != nil {
+		if err := g.s.PutApp(t.Context(), 0, core.App{Name: app, Executors: []string{address}, Rev: 1},
+			core.Change{ID: 1, App: app}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -286,7 +288,8 @@ func TestFiresInLineComeAgain(t *testing.T) {
 		var all sync.WaitGroup
 		all.Go(func() { g.handle(msgs) })
 		got, err := g.s.Receive(t.Context(), ring.KindFires, 10)
-		if took := time.Since(began); err != nil || took < 10*time.Second || took > 13*time.Second || len(got) != 1 || len(got[0].Message.Fires) != 6 {
+		if took := time.Since(began); err != nil || took < 10*time.Second || took > 13*time.Second || len(got) != 1 ||
+			len(got[0].Message.Fires) != 6 {
 			t.Fatalf("after %s: %+v, %v", took, got, err)
 		}
 		runs, _, err := g.s.Runs(t.Context(), []core.RunID{got[0].Message.Fires[0].Run})

@@ -74,7 +74,8 @@ func newLaned(t *testing.T) *laned {
 	l := &laned{gated: newGated(t, dispatch.Options{})}
 	for _, d := range []**dispatch.Dispatcher{&l.a, &l.b} {
 		log := slog.New(slog.DiscardHandler)
-		*d = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Health: l, Log: log})
+		*d = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local(), Log: log}),
+			dispatch.Options{Health: l, Log: log})
 	}
 	l.quick()
 	return l

@@ -22,7 +22,8 @@ func TestLongCallIsWatched(t *testing.T) {
 			g := newGated(t, dispatch.Options{})
 			const address = "call:https://h"
 			g.sender.takes[address] = took
-			if err := g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1}, core.Change{ID: 1, App: "calls"}); err != nil {
+			if err := g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1},
+				core.Change{ID: 1, App: "calls"}); err != nil {
 				t.Fatal(err)
 			}
 			j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}}
@@ -38,7 +39,8 @@ func TestLongCallIsWatched(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
+					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 			}()
 			for range 24 * 60 {
 				if _, err := w.Pass(t.Context()); err != nil {

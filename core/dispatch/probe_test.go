@@ -37,7 +37,8 @@ type prober struct {
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
-	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{}, most: map[string]int{},
+	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
+		most: map[string]int{},
 		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
 	o.Log = slog.New(slog.DiscardHandler)
 	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)

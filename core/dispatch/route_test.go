@@ -38,7 +38,8 @@ func TestReadyRoutesAreDone(t *testing.T) {
 				}
 				now := core.InstantOf(time.Now())
 				id := core.PlannedRun(7, now)
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
+					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
 				if err != nil {
 					t.Fatal(err)
@@ -124,7 +125,8 @@ func TestFailoverWithoutBeats(t *testing.T) {
 				}
 				now := core.InstantOf(time.Now())
 				id := core.PlannedRun(7, now)
-				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
+				g.handle([]ring.Message{{Kind: ring.KindFires, Slot: now,
+					Fires: []core.Fire{{Run: id, Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}}}})
 				found, _, err := g.s.Runs(t.Context(), []core.RunID{id})
 				if run := found[id]; err != nil || run.Address != c.want || len(run.Tries) == 0 || len(g.sender.beats) != c.asked {
 					t.Errorf("sent to %s, asked %v, noted %+v, %v", run.Address, g.sender.beats, run.Tries, err)

@@ -86,7 +86,8 @@ func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
 	}
 	first := len(steps)
 	for at, t := range found.talks {
-		s := step{turn: turn(found.minute, at.app+" "+at.address), do: func(ctx context.Context) []core.JournalKey { return w.talk(ctx, t, found.minute, walked) }}
+		s := step{turn: turn(found.minute, at.app+" "+at.address),
+			do: func(ctx context.Context) []core.JournalKey { return w.talk(ctx, t, found.minute, walked) }}
 		for i := range t.asks {
 			s.keys = append(s.keys, t.asks[i].key)
 		}
@@ -139,7 +140,8 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	at := w.f.o.Now().Add(w.o.IdleGap)
 	var out []ring.Out
 	for some := range slices.Chunk(distinct(c.idle), endsAtOnce) {
-		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at), Check: &ring.Check{Runs: some, Idle: true}}})
+		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at),
+			Check: &ring.Check{Runs: some, Idle: true}}})
 	}
 	for _, err := range w.f.ring.Enqueue(ctx, out) {
 		if err != nil {

@@ -21,7 +21,8 @@ func (r *watchRig) minutely(job core.JobID, minutes int, change func(minute int,
 			x.SentAt, x.Journal, x.Retries = at, k, 0
 			change(m, x)
 		})
-		r.must(r.s.PutJournal(r.t.Context(), core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
+		r.must(r.s.PutJournal(r.t.Context(),
+			core.Journal{Key: k, V: 1, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}}}))
 		ids = append(ids, id)
 	}
 	return ids

@@ -134,7 +134,8 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (
 
 // done does what follows of a close that is stored; run is as it was before.
 func (f *Finish) done(ctx context.Context, run core.Run, c *Close) error {
-	run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
+	run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data,
+		c.EndedAt, c.Owes, c.Then
 	if f.o.Closed != nil {
 		f.o.Closed(&run)
 	}
@@ -143,7 +144,8 @@ func (f *Finish) done(ctx context.Context, run core.Run, c *Close) error {
 
 // endOnce reads and closes the results named by todo, and answers those whose
 // close has no clear answer yet.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, first bool) (again []int, againIDs []core.RunID) {
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, first bool) (again []int,
+	againIDs []core.RunID) {
 	found, unread, err := f.read(ctx, results, todo, ids, first)
 	if err != nil {
 		for _, i := range todo {
@@ -223,7 +225,8 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 }
 
 // read reads the runs of results; at first those that were seen are not read again.
-func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (map[core.RunID]core.Run, []core.RunID, error) {
+func (f *Finish) read(ctx context.Context, results []Result, todo []int, ids []core.RunID, first bool) (map[core.RunID]core.Run,
+	[]core.RunID, error) {
 	if first {
 		seen := make(map[core.RunID]core.Run, len(todo))
 		for _, i := range todo {
@@ -370,13 +373,15 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		if err != nil {
 			return fmt.Errorf("read global item: %w", err)
 		}
-		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
+		entry := core.DueItem{PlanAt: run.Slot.Add(-f.o.Plan.PlanAhead), Job: run.ID.Job(), Run: run.ID,
+			Partition: core.PartitionOf(run.ID.Job(), g.Partitions)}
 		if err := f.store.PutEntries(ctx, []core.DueItem{entry})[0]; err != nil {
 			return fmt.Errorf("put entry of run %d: %w", run.ID, err)
 		}
 		return nil
 	}
-	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: f.o.Plan.SlowLane && run.RepeatedRetry()}}
+	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire},
+		Slow: f.o.Plan.SlowLane && run.RepeatedRetry()}}
 	for try := 0; ; try++ {
 		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {

@@ -43,7 +43,8 @@ func TestEndClosesOnce(t *testing.T) {
 	at := begin.Add(-100 * time.Millisecond)
 	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Code: 200, Message: "fine", At: at}))
 	got := r.stored(id)
-	if got.State != core.Succeeded || got.Code != 200 || got.Message != "fine" || !got.EndedAt.Equal(at) || got.Then != 0 || len(got.Owes) != 0 {
+	if got.State != core.Succeeded || got.Code != 200 || got.Message != "fine" || !got.EndedAt.Equal(at) || got.Then != 0 ||
+		len(got.Owes) != 0 {
 		t.Errorf("closed as %+v", got)
 	}
 	// A second report, whatever it says, is taken and changes nothing.
@@ -107,13 +108,18 @@ func TestWhoMayEnd(t *testing.T) {
 		{"anybody", nil, fail, core.Failed, core.ReasonHandler, nil},
 		{"its owner", nil, with(fail, func(r *finish.Result) { r.Owner = "nonce" }), core.Failed, core.ReasonHandler, nil},
 		{"an owner who lost it", nil, with(fail, func(r *finish.Result) { r.Owner = "other" }), "", "", core.ErrRefused},
-		{"a cancellation of what waits", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped, core.ReasonCancelled, nil},
-		{"a cancellation of what is owned", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
-		{"a cancellation of what may be sent", func(x *core.Run) { unsent(x); twice(x) }, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+		{"a cancellation of what waits", unsent, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, core.Skipped,
+			core.ReasonCancelled, nil},
+		{"a cancellation of what is owned", nil, finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "",
+			core.ErrRefused},
+		{"a cancellation of what may be sent", func(x *core.Run) { unsent(x); twice(x) },
+			finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
 		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
-		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonReplaced, nil},
+		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed,
+			core.ReasonReplaced, nil},
 		{"a killed report of a run sent twice", twice, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, "", "", nil},
-		{"a killed report after a kill of a run sent twice", func(x *core.Run) { twice(x); killed(x) }, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonPerson, nil},
+		{"a killed report after a kill of a run sent twice", func(x *core.Run) { twice(x); killed(x) },
+			finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed, core.ReasonPerson, nil},
 		{"a failure after a kill", killed, fail, core.Killed, core.ReasonPerson, nil},
 		{"a loss after a kill", killed, finish.Result{State: core.Lost, Reason: core.ReasonGone}, core.Killed, core.ReasonPerson, nil},
 		{"a success after a kill", killed, finish.Result{State: core.Succeeded}, core.Succeeded, "", nil},
@@ -146,7 +152,9 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
 			run := r.stored(id)
-			r.must(r.s.Store.TakeOver(t.Context(), []dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: "taker", NewUntil: begin.Add(time.Hour)}})[0])
+			r.must(r.s.Store.TakeOver(t.Context(),
+				[]dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: "taker",
+					NewUntil: begin.Add(time.Hour)}})[0])
 		}
 	}
 	for _, c := range []struct {
@@ -225,7 +233,8 @@ func TestRetry(t *testing.T) {
 	}
 	retry := list[0]
 	slot := core.InstantOf(begin) + 6 // 5 s after, and never before
-	want := core.Run{ID: retry.ID, App: "orders", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: first.At, Slot: slot, Seq: first.Seq,
+	want := core.Run{ID: retry.ID, App: "orders", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: first.At, Slot: slot,
+		Seq:     first.Seq,
 		Attempt: 3, First: first.First, Retries: 2, Params: &params, Addresses: []string{"http://a:1"}, By: "ann"}
 	if !reflect.DeepEqual(retry, want) {
 		t.Errorf("the retry is\n%+v, want\n%+v", retry, want)
@@ -678,7 +687,8 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 			r := newRig(t)
 			o := plan.Local()
 			o.SlowLane = lane
-			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o, RetryDelay: 5 * time.Second, Log: slog.New(slog.DiscardHandler)})
+			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o, RetryDelay: 5 * time.Second,
+				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })
 			r.must(f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0])

@@ -89,7 +89,8 @@ const atOnce = 5000
 // of the journal that brought the run says what is known of it, otherwise the
 // journal that the run names; read are runs that were just read. It answers how it ended for each of the journals,
 // and adds to found what is to be done.
-func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]core.Run, found *findings) (map[core.JournalKey]look, error) {
+func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.RunID]core.Run, found *findings) (map[core.JournalKey]look,
+	error) {
 	looks := map[core.JournalKey]look{}
 	for some := range slices.Chunk(subjects, atOnce) {
 		runs, left, err := w.runs(ctx, some, read)
@@ -116,7 +117,8 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 }
 
 // runs are those of subjects, as they were just read or are read now.
-func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) (runs map[core.RunID]core.Run, unread []core.RunID, err error) {
+func (w *Watchdog) runs(ctx context.Context, subjects []subject, read map[core.RunID]core.Run) (runs map[core.RunID]core.Run,
+	unread []core.RunID, err error) {
 	runs = make(map[core.RunID]core.Run, len(subjects))
 	var ids []core.RunID
 	for i := range subjects {

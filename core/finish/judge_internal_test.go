@@ -25,7 +25,8 @@ func TestPageWatchdog(t *testing.T) {
 		says       []core.Outcome
 		awaited    []bool
 	}{
-		{"no item; closed and owes nothing", "any", []core.Run{{}, {State: core.Failed}, {State: core.Skipped, Owner: "o"}}, all, []bool{false, true}},
+		{"no item; closed and owes nothing", "any", []core.Run{{}, {State: core.Failed}, {State: core.Skipped, Owner: "o"}}, all,
+			[]bool{false, true}},
 		{"closed and owes", "any", []core.Run{{State: core.Failed, Owes: []core.Owed{{}}}}, all, []bool{false, true}},
 		{"open", "accepted, unconfirmed", []core.Run{{State: core.Running, Owner: "o"}, {State: core.Planned}},
 			[]core.Outcome{core.Accepted, core.Unconfirmed}, []bool{false, true}},

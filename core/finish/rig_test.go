@@ -173,7 +173,8 @@ func (r *rig) run(id core.RunID, change func(*core.Run)) core.Run {
 	r.t.Helper()
 	at := core.InstantOf(begin) - 1
 	run := core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, Seq: 4,
-		Owner: "nonce", Until: begin.Add(30 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: begin.Add(-time.Second), Attempt: 1, First: id, Retries: 2}
+		Owner: "nonce", Until: begin.Add(30 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: begin.Add(-time.Second), Attempt: 1,
+		First: id, Retries: 2}
 	if change != nil {
 		change(&run)
 	}

@@ -117,7 +117,8 @@ const walked = "orders" // the app
 
 func newWalkRig(t *testing.T, o finish.WatchOptions) *walkRig {
 	time.Sleep(time.Until(begin))
-	r := &walkRig{t: t, s: &slowStore{Store: memory.New(memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{}, closed: map[core.RunID]time.Time{}}
+	r := &walkRig{t: t, s: &slowStore{Store: memory.New(memory.Options{})}, x: &executors{}, claims: map[core.RunID]time.Time{},
+		closed: map[core.RunID]time.Time{}}
 	f := finish.New(r.s, r.s, finish.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler),
 		Closed: func(run *core.Run) {
 			r.x.mu.Lock()
@@ -157,7 +158,8 @@ func (r *walkRig) sent(runs map[core.JobID]string) (ids []core.RunID) {
 		at := core.InstantOf(now)
 		id := core.PlannedRun(job, at)
 		r.claims[id] = now
-		list = append(list, core.Run{ID: id, App: walked, State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at, Owner: key.Nonce,
+		list = append(list, core.Run{ID: id, App: walked, State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: at, Slot: at,
+			Owner: key.Nonce,
 			Until: now.Add(30 * time.Second), Address: address, SentAt: now, Attempt: 1, First: id, Journal: key})
 		j.Entries = append(j.Entries, core.Entry{Run: id, Address: address, Outcome: core.Accepted})
 		ids = append(ids, id)

@@ -117,35 +117,46 @@ func TestLost(t *testing.T) {
 		{"lostAfter of the job", time.Hour - time.Millisecond, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, open, false, false},
 		{"lostAfter of the job over", time.Hour, func(j *core.Job) { j.Def.LostAfter = time.Hour }, nil, nil, gone, false, false},
 		{"busy is merely long", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0) }, open, true, false},
-		{"nobody knows", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle, r.p.idleErr = true, errUnknown }, open, true, false},
+		{"nobody knows", 20 * time.Hour, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle, r.p.idleErr = true, errUnknown }, open, true,
+			false},
 		{"idle once", 10 * time.Minute, nil, nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, true, true},
 		{"fixed and silent", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, gone, true, false},
 		{"fixed and there", 10 * time.Minute, nil, nil, func(r *watchRig) { r.fixed(address) }, open, true, false},
 		{"given by the trigger and there", 10 * time.Minute, nil, func(x *core.Run) { x.Addresses = []string{address} }, nil, open, true, false},
-		{"timeout to come", 35*time.Second - time.Millisecond, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, false, false},
-		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true }, open, true, true},
+		{"timeout to come", 35*time.Second - time.Millisecond, timeout(30 * time.Second), nil,
+			func(r *watchRig) { r.registered(0); r.p.idle = true }, open, false, false},
+		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true },
+			open, true, true},
 		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0) }, open, true, false},
 		{"timeout over, gone only now", 35 * time.Second, timeout(30 * time.Second), nil, nil, open, false, false},
-		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, open, true, false},
-		{"call unreported", 10 * time.Minute, nil, func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
+		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil,
+			func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, open, true, false},
+		{"call unreported", 10 * time.Minute, nil, func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport},
+			false, false},
 		{"call within its timeout", time.Hour, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, open, false, false},
-		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil, is{core.Lost, core.ReasonNoReport}, false, false},
+		{"call over its timeout", time.Hour + 5*time.Second, timeout(time.Hour), func(x *core.Run) { x.Address = "call:https://h" }, nil,
+			is{core.Lost, core.ReasonNoReport}, false, false},
 		{"function within its timeout", 14*time.Minute + 59*time.Second, nil, function, limited(14 * time.Minute), open, false, false},
-		{"function over its timeout", 15 * time.Minute, nil, function, limited(14 * time.Minute), is{core.Lost, core.ReasonNoReport}, false, false},
+		{"function over its timeout", 15 * time.Minute, nil, function, limited(14 * time.Minute), is{core.Lost, core.ReasonNoReport}, false,
+			false},
 		{"function of a moment", 10*time.Minute - time.Millisecond, nil, function, limited(3 * time.Second), open, false, false},
-		{"function of a moment, lost", 10 * time.Minute, nil, function, limited(3 * time.Second), is{core.Lost, core.ReasonNoReport}, false, false},
+		{"function of a moment, lost", 10 * time.Minute, nil, function, limited(3 * time.Second), is{core.Lost, core.ReasonNoReport}, false,
+			false},
 		{"function of unknown timeout", 20 * time.Hour, nil, function, func(r *watchRig) { r.p.limitErr = errUnknown }, open, false, false},
 		{"function over the job's timeout only", 35 * time.Second, timeout(30 * time.Second), function, limited(time.Minute), open, false, false},
-		{"function over both timeouts", 2 * time.Minute, timeout(30 * time.Second), function, limited(time.Minute), is{core.TimedOut, core.ReasonTimeout}, false, false},
+		{"function over both timeouts", 2 * time.Minute, timeout(30 * time.Second), function, limited(time.Minute),
+			is{core.TimedOut, core.ReasonTimeout}, false, false},
 		{"queue that is polled", 20 * time.Hour, nil, queued, polled(90 * time.Second), open, true, false},
 		{"queue that nobody polls any more", 10 * time.Minute, nil, queued, polled(91 * time.Second), gone, false, false},
-		{"queue that nobody polls any more, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false, false},
+		{"queue that nobody polls any more, young", 35 * time.Second, timeout(30 * time.Second), queued, polled(91 * time.Second), open, false,
+			false},
 		{"queue that was polled before our outage", 10 * time.Minute, nil, queued, func(r *watchRig) {
 			polled(100 * time.Second)(r)
 			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, DownAt: r.now.Add(-99 * time.Second), UpSince: r.now.Add(-10 * time.Second)}))
 		}, open, true, false},
 		{"queue of which nothing is known", 20 * time.Hour, nil, queued, func(r *watchRig) { r.fixed("queue:q") }, open, true, false},
-		{"queue that nobody ever polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone, true, false},
+		{"queue that nobody ever polled", 10 * time.Minute, nil, queued, func(r *watchRig) { r.fixed("queue:q"); r.p.beat = errUnknown }, gone,
+			true, false},
 		{"queue without the run, once", 10 * time.Minute, nil, queued, func(r *watchRig) { polled(0)(r); r.p.idle = true }, open, true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -167,7 +178,8 @@ func TestLost(t *testing.T) {
 			if c.again != (len(m) == 1) || len(m) > 1 {
 				t.Fatalf("checks: %+v", m)
 			}
-			if c.again && (!m[0].Check.Idle || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Slot != core.Ceil(r.now.Add(time.Minute))) {
+			if c.again && (!m[0].Check.Idle || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id ||
+				m[0].Slot != core.Ceil(r.now.Add(time.Minute))) {
 				t.Errorf("the second look is %+v", m[0])
 			}
 		})
@@ -185,7 +197,8 @@ func TestGivenAddressOfARegisteredExecutor(t *testing.T) {
 	r.run(given, func(x *core.Run) {
 		x.SentAt, x.Journal, x.Retries, x.Addresses = begin, key, 0, []string{address}
 	})
-	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, V: 2, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted}, {Run: given, Address: address, Outcome: core.Accepted}}}))
+	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, V: 2, Entries: []core.Entry{{Run: id, Address: address, Outcome: core.Accepted},
+		{Run: given, Address: address, Outcome: core.Accepted}}}))
 	r.now = begin.Add(20 * time.Minute)
 	r.registered(0)
 	r.p.beat, r.p.idle = errUnknown, true
@@ -278,7 +291,9 @@ func TestLeft(t *testing.T) {
 	// known to be empty of messages older than what was left.
 	waiting := func(r *watchRig, since time.Time) {
 		slot := core.InstantOf(since)
-		r.must(r.s.Store.Enqueue(r.t.Context(), []ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
+		r.must(r.s.Store.Enqueue(r.t.Context(),
+			[]ring.Out{{NotBefore: since, Message: ring.Message{Kind: ring.KindFires, Slot: slot,
+				Fires: []core.Fire{{Run: core.PlannedRun(2, slot)}}}}})[0])
 	}
 	old := func(r *watchRig) { waiting(r, begin.Add(time.Minute)) } // as old as the claim may be
 	// Another is put back since hours, and a third of a slot at or after this instant.
@@ -304,13 +319,16 @@ func TestLeft(t *testing.T) {
 		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
 		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
 		{"an older message on the ring", nil, false, unsent, old, core.Planned, ""},
-		{"others are put back for hours", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at-1, at+1) }, core.Skipped, core.ReasonChanged},
+		{"others are put back for hours", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at-1, at+1) }, core.Skipped,
+			core.ReasonChanged},
 		{"one of its slot is put back", nil, false, unsent, func(r *watchRig) { back(r, at-7200, at) }, core.Planned, ""},
 		{"one of a slot that it may have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+60) }, core.Planned, ""},
-		{"one of a slot that it cannot have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+61) }, core.Skipped, core.ReasonChanged},
+		{"one of a slot that it cannot have is put back", jitter, false, unsent, func(r *watchRig) { back(r, at+61) }, core.Skipped,
+			core.ReasonChanged},
 		{"the job plans it again", func(j *core.Job) { j.Sched.Next = at }, false, unsent, nil, core.Planned, ""},
 		{"the job is past it", func(j *core.Job) { j.Sched.Next = at + 1 }, false, unsent, nil, core.Skipped, core.ReasonChanged},
-		{"given back after a send", nil, false, func(x *core.Run) { unsent(x); x.MaybeSent, x.Address = true, address }, func(r *watchRig) { r.registered(0) }, core.Planned, ""},
+		{"given back after a send", nil, false, func(x *core.Run) { unsent(x); x.MaybeSent, x.Address = true, address },
+			func(r *watchRig) { r.registered(0) }, core.Planned, ""},
 		{"owned", nil, false, func(x *core.Run) { x.Until = begin.Add(time.Hour) }, nil, core.Running, ""},
 		{"owned once, its executor gone", nil, false, nil, nil, core.Lost, core.ReasonGone},
 	} {
@@ -416,7 +434,8 @@ func TestClockSetBack(t *testing.T) {
 // to be read again is read when the age of its journal allows by a right clock, also
 // where the way back takes several passes.
 func TestRevisitsOfAClockThatWasAhead(t *testing.T) {
-	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute, 31 * time.Hour: time.Nanosecond} {
+	for ahead, long := range map[time.Duration]time.Duration{90 * time.Minute: time.Minute, 30 * time.Hour: time.Minute,
+		31 * time.Hour: time.Nanosecond} {
 		r := newWatchRig(t)
 		r.w = finish.NewWatchdog(r.f, r.s, r.p, finish.WatchOptions{WalkFor: long, PageJournals: 1})
 		r.job(1, nil)
@@ -565,7 +584,8 @@ func TestTwoWatchdogs(t *testing.T) {
 	r := newWatchRig(t)
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.now = begin.Add(20 * time.Minute)
-	other := finish.NewWatchdog(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p, finish.WatchOptions{})
+	other := finish.NewWatchdog(r.f, meanwhile{r.s, func() { r.must(r.s.MoveCursor(t.Context(), key.Minute-1, key.Minute+3)) }}, r.p,
+		finish.WatchOptions{})
 	if _, err := other.Pass(t.Context()); err != nil {
 		t.Error(err)
 	}
@@ -664,7 +684,8 @@ func TestLaterRuns(t *testing.T) {
 		{"elsewhere", planned(2 * time.Minute), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" }, nil, core.Running},
 		{"it came with it", planned(2 * time.Minute), func(x *core.Run) { x.SentAt = x.SentAt.Add(-time.Millisecond) }, nil, core.Running},
 		{"another job's", core.PlannedRun(2, at(2*time.Minute)), nil, nil, core.Running},
-		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} }, core.Running},
+		{"they cannot be read", planned(2 * time.Minute), nil, func(r *watchRig) { r.s.faults["span"] = []fault{{err: errUnknown}} },
+			core.Running},
 		{"at a fixed address", planned(2 * time.Minute), nil, func(r *watchRig) { r.fixed(address) }, core.Running},
 		{"nobody knows what it does", planned(2 * time.Minute), nil, func(r *watchRig) { r.p.idleErr = errUnknown }, core.Running},
 	} {

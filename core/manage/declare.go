@@ -37,7 +37,8 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 	return slices.DeleteFunc(fresh, func(s *saving) bool {
 		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)
 		if is {
-			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code does not make it until it is given back", s.job.Name()))
+			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code does not make it until it is given back",
+				s.job.Name()))
 		}
 		return is
 	})

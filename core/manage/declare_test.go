@@ -58,7 +58,8 @@ func TestDeclared(t *testing.T) {
 	}
 	left := func(params, why string) {
 		t.Helper()
-		if r := f.declare(params); r.Change != manage.Refused || core.CodeOf(r.Err) != core.CodeConflict || !strings.Contains(r.Err.Error(), why) {
+		if r := f.declare(params); r.Change != manage.Refused || core.CodeOf(r.Err) != core.CodeConflict ||
+			!strings.Contains(r.Err.Error(), why) {
 			t.Errorf("declared with %s: %+v, want a conflict: %s", params, r, why)
 		}
 	}

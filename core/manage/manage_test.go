@@ -19,7 +19,8 @@ import (
 func TestSave(t *testing.T) {
 	f := newFixture(t)
 	j := f.Create(spec("sweep", every(10*time.Second)))
-	if j.Sched.State != core.Started || j.Sched.Rev != core.Millis(start) || j.Def.Retry.Delay != 30*time.Second || j.Sched.Grace != time.Minute {
+	if j.Sched.State != core.Started || j.Sched.Rev != core.Millis(start) || j.Def.Retry.Delay != 30*time.Second ||
+		j.Sched.Grace != time.Minute {
 		t.Errorf("created: %+v", j)
 	}
 	if r := f.Save(spec("sweep", every(10*time.Second)))[0]; r.Change != manage.Unchanged || r.ID != j.Def.ID || r.Rev != j.Sched.Rev {
@@ -94,13 +95,17 @@ func TestSaveRefuses(t *testing.T) {
 		code  core.Code
 		field string
 	}{
-		"no app":           {with(func(s *manage.JobSpec) { s.Def.App = "none" }), core.CodeNotFound, "app"},
-		"name":             {with(func(s *manage.JobSpec) { s.Def.Name = "12" }), core.CodeInvalid, "name"},
-		"five fields":      {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 2 * * *"} }), core.CodeInvalid, "schedule.cron"},
-		"never":            {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 31 2 ?"} }), core.CodeInvalid, "schedule"},
-		"past":             {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindAt, At: 1600000000} }), core.CodeInvalid, "schedule"},
-		"zone":             {with(func(s *manage.JobSpec) { s.Schedule.Timezone = "Mars/X" }), core.CodeInvalid, "schedule.timezone"},
-		"start after end":  {with(func(s *manage.JobSpec) { s.Schedule.From, s.Schedule.Until = "2027-02-01", "2027-01-01" }), core.CodeInvalid, "schedule.from"},
+		"no app": {with(func(s *manage.JobSpec) { s.Def.App = "none" }), core.CodeNotFound, "app"},
+		"name":   {with(func(s *manage.JobSpec) { s.Def.Name = "12" }), core.CodeInvalid, "name"},
+		"five fields": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 2 * * *"} }),
+			core.CodeInvalid, "schedule.cron"},
+		"never": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindCron, Expr: "0 0 0 31 2 ?"} }),
+			core.CodeInvalid, "schedule"},
+		"past": {with(func(s *manage.JobSpec) { s.Schedule.Any[0] = core.When{Kind: core.KindAt, At: 1600000000} }), core.CodeInvalid,
+			"schedule"},
+		"zone": {with(func(s *manage.JobSpec) { s.Schedule.Timezone = "Mars/X" }), core.CodeInvalid, "schedule.timezone"},
+		"start after end": {with(func(s *manage.JobSpec) { s.Schedule.From, s.Schedule.Until = "2027-02-01", "2027-01-01" }), core.CodeInvalid,
+			"schedule.from"},
 		"negative timeout": {with(func(s *manage.JobSpec) { s.Def.Timeout = -time.Second }), core.CodeInvalid, "timeout"},
 		"params":           {with(func(s *manage.JobSpec) { s.Def.Params = strings.Repeat("x", 64<<10+1) }), core.CodeTooLarge, "params"},
 		"route":            {with(func(s *manage.JobSpec) { s.Def.Route = core.RouteBroadcast }), core.CodeInvalid, "route"},
@@ -112,7 +117,8 @@ func TestSaveRefuses(t *testing.T) {
 		"fixed in a list": {with(func(s *manage.JobSpec) {
 			s.Schedule.Any = append(s.Schedule.Any, core.When{Kind: core.KindFixedDelay, Every: time.Second})
 		}), core.CodeInvalid, "schedule[1].fixedDelay"},
-		"half a second":     {with(func(s *manage.JobSpec) { s.Schedule.Any[0].Every = 1500 * time.Millisecond }), core.CodeInvalid, "schedule.every"},
+		"half a second": {with(func(s *manage.JobSpec) { s.Schedule.Any[0].Every = 1500 * time.Millisecond }), core.CodeInvalid,
+			"schedule.every"},
 		"retry on success":  {with(func(s *manage.JobSpec) { s.Def.Retry.On = []core.State{core.Succeeded} }), core.CodeInvalid, "retry.on"},
 		"deadline too long": {with(func(s *manage.JobSpec) { s.Deadline = 31 * 24 * time.Hour }), core.CodeInvalid, "deadline"},
 	} {
@@ -122,7 +128,8 @@ func TestSaveRefuses(t *testing.T) {
 			t.Errorf("%s: %+v (%#v)", name, r, r.Err)
 		}
 	}
-	if r := f.Save(spec("a", every(time.Minute)), spec("a", every(time.Hour))); r[0].Change != manage.Created || code(r[1].Err) != core.CodeInvalid {
+	if r := f.Save(spec("a", every(time.Minute)), spec("a", every(time.Hour))); r[0].Change != manage.Created ||
+		code(r[1].Err) != core.CodeInvalid {
 		t.Errorf("a name used twice: %+v", r)
 	}
 	if r := f.M.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
@@ -214,7 +221,8 @@ func TestFaults(t *testing.T) {
 				if made && o.reason != "" {
 					skips := f.Skips(j.Def.ID)
 					end := core.InstantOf(f.Clock)
-					if len(skips) != 1 || skips[0].First != j.Sched.Next || skips[0].Last != end || skips[0].Count != int64(end-j.Sched.Next+1) || skips[0].Reason != o.reason {
+					if len(skips) != 1 || skips[0].First != j.Sched.Next || skips[0].Last != end || skips[0].Count != int64(end-j.Sched.Next+1) ||
+						skips[0].Reason != o.reason {
 						t.Errorf("%s: made, and the record of what was due is %+v", what, skips)
 					}
 				}
@@ -261,7 +269,8 @@ func TestPauseOfAJob(t *testing.T) {
 		t.Fatalf("%+v %v", r, err)
 	}
 	s := f.Job("shop/sweep").Sched
-	if s.PlanAt != core.Ceil(until) || s.PauseUntil != s.PlanAt || s.Next != 0 || s.PauseWhy != "db" || s.PauseBy != "ann" || s.Rev <= j.Sched.Rev {
+	if s.PlanAt != core.Ceil(until) || s.PauseUntil != s.PlanAt || s.Next != 0 || s.PauseWhy != "db" || s.PauseBy != "ann" ||
+		s.Rev <= j.Sched.Rev {
 		t.Errorf("paused: %+v", s)
 	}
 	if r, err := f.M.Pause(ctx, ann, job, manage.PauseRequest{Why: "db", Until: &until}); err != nil || r.Changed {
@@ -326,7 +335,8 @@ func TestPauseOfAppAndEverything(t *testing.T) {
 		if r, err := f.M.Pause(ctx, ann, target, manage.PauseRequest{Until: &until}); err != nil || !r.Changed || !last().From.Equal(from) {
 			t.Errorf("with an end: %+v %v %+v", r, err, last())
 		}
-		if r, err := f.M.Resume(ctx, ann, target, "done"); err != nil || !r.Changed || r.State != core.Started || !last().To.Equal(f.Clock.Add(5*time.Second)) || !r.Until.Equal(last().To) {
+		if r, err := f.M.Resume(ctx, ann, target, "done"); err != nil || !r.Changed || r.State != core.Started ||
+			!last().To.Equal(f.Clock.Add(5*time.Second)) || !r.Until.Equal(last().To) {
 			t.Errorf("resume: %+v %v %+v", r, err, last())
 		}
 		if r, err := f.M.Resume(ctx, ann, target, ""); err != nil || r.Changed {
@@ -379,7 +389,8 @@ func TestFixedDelayKeepsItsTail(t *testing.T) {
 		t.Errorf("%d records", n)
 	}
 	// On its way: it is not sent once more.
-	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1, FixedDelay: true, SentAt: f.Clock}
+	run := core.Run{ID: tail, App: "shop", State: core.Running, Owner: "me", At: first[0].At, Slot: first[0].Slot, First: tail, Attempt: 1,
+		FixedDelay: true, SentAt: f.Clock}
 	if err := f.E.Finish.Create(ctx, []core.Run{run})[0]; err != nil {
 		t.Fatal(err)
 	}
@@ -491,7 +502,8 @@ func TestSaveMany(t *testing.T) {
 	f := newFixture(t)
 	specs := make([]manage.JobSpec, 10_000)
 	for i := range specs {
-		specs[i] = spec(fmt.Sprintf("job-%d", i), core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Europe/Berlin"})
+		specs[i] = spec(fmt.Sprintf("job-%d", i), core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}},
+			Timezone: "Europe/Berlin"})
 	}
 	began := time.Now()
 	for _, want := range []string{manage.Created, manage.Unchanged} {
@@ -539,7 +551,8 @@ func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 		if code(res[0].Err) != core.CodeRefused || !strings.Contains(res[0].Err.Error(), "no JSON") {
 			t.Errorf("the bad one: %+v", res[0])
 		}
-		if res[1].Change != manage.Updated || res[1].Err != nil || res[1].ID != good.Def.ID || res[2].Change != manage.Created || res[2].Err != nil {
+		if res[1].Change != manage.Updated || res[1].Err != nil || res[1].ID != good.Def.ID || res[2].Change != manage.Created ||
+			res[2].Err != nil {
 			t.Errorf("the others: %+v", res[1:])
 		}
 	}

@@ -31,8 +31,9 @@ func TestPauseEndedThenChanged(t *testing.T) {
 		"apply":       {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{started})) }, ""},
 		"edit":        {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{changed})) }, core.ReasonChanged},
 		"edit params": {func(m *people.People) error { return one(m.Save(ctx, ann, []manage.JobSpec{stays})) }, core.ReasonChanged},
-		"pause anew":  {func(m *people.People) error { _, err := m.Pause(ctx, ann, target, manage.PauseRequest{}); return err }, core.ReasonPaused},
-		"delete":      {func(m *people.People) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
+		"pause anew": {func(m *people.People) error { _, err := m.Pause(ctx, ann, target, manage.PauseRequest{}); return err },
+			core.ReasonPaused},
+		"delete": {func(m *people.People) error { _, err := m.Delete(ctx, ann, "shop/sweep", nil); return err }, core.ReasonDeleted},
 	} {
 		for _, mode := range []struct {
 			name  string

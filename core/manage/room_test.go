@@ -87,7 +87,8 @@ func TestSaveWaitsForRoom(t *testing.T) {
 	for name, at := range map[string]struct {
 		perCall int
 		from    time.Duration
-	}{"a few at a time": {perCall: 7}, "none for a while": {perCall: 100, from: 8 * time.Second}, "none for a while, then few": {perCall: 7, from: 8 * time.Second}} {
+	}{"a few at a time": {perCall: 7}, "none for a while": {perCall: 100, from: 8 * time.Second},
+		"none for a while, then few": {perCall: 7, from: 8 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c, m := newCrowded(t)
@@ -108,7 +109,8 @@ func TestSaveWaitsForRoom(t *testing.T) {
 // TestSaveWithoutRoom: a save ends when the store has room for nothing of it any
 // more, or its caller waits no longer; what was not made is not there, and says so.
 func TestSaveWithoutRoom(t *testing.T) {
-	for name, c := range map[string]struct{ waits, most time.Duration }{"for long": {time.Hour, 15 * time.Second}, "longer than the caller waits": {3 * time.Second, 3 * time.Second}} {
+	for name, c := range map[string]struct{ waits, most time.Duration }{"for long": {time.Hour, 15 * time.Second},
+		"longer than the caller waits": {3 * time.Second, 3 * time.Second}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				store, m := newCrowded(t)
@@ -121,7 +123,8 @@ func TestSaveWithoutRoom(t *testing.T) {
 					t.Errorf("it took %s", took)
 				}
 				for _, r := range results {
-					if core.CodeOf(r.Err) != core.CodeUnavailable || !errors.Is(r.Err, core.ErrThrottled) || !strings.Contains(r.Err.Error(), "not changed") {
+					if core.CodeOf(r.Err) != core.CodeUnavailable || !errors.Is(r.Err, core.ErrThrottled) ||
+						!strings.Contains(r.Err.Error(), "not changed") {
 						t.Errorf("%s: %v", r.Name, r.Err)
 					}
 				}

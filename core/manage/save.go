@@ -415,7 +415,8 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		return nil, nil
 	case same, to == giveBack: // a pause is no change of what code declares
 	case s.spec.Declared && old.Def.Declared != core.DeclaredCode:
-		return nil, core.Errorf(core.CodeConflict, "job %s was made or changed by somebody else: code does not change it until it is given back", old.Name())
+		return nil, core.Errorf(core.CodeConflict, "job %s was made or changed by somebody else: code does not change it until it is given back",
+			old.Name())
 	case !s.spec.Declared && old.Def.Declared != "":
 		want.Def.Declared = core.DeclaredTaken
 	}

@@ -134,7 +134,8 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 // kill marks runs, and only then tells their executors: some addresses at a time, each
 // once all runs there are marked, in their order and behind the last address told. However long the
 // reading took, half a page is left for it.
-func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (StopResult, error) {
+func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (StopResult,
+	error) {
 	if least := time.Now().Add(op.ask.PageFor() / 2); p.Until.Before(least) {
 		p.Until = least
 	}

@@ -47,7 +47,8 @@ func TestRedrive(t *testing.T) {
 	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
 		t.Fatal(err)
 	}
-	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o", Until: f.Clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
+	owned := core.Run{ID: core.PlannedRun(ids["mixed"], at), State: core.Running, Cause: core.CauseSchedule, Owner: "o",
+		Until: f.Clock.Add(time.Minute), Address: "http://10.0.0.1:9999/"}
 	number := core.NumberedRun(ids["mixed"], 1000)
 	want := []struct {
 		what  string
@@ -58,14 +59,18 @@ func TestRedrive(t *testing.T) {
 		{what: "fine", fires: []core.Fire{fire(ids["fine"], at), fire(ids["fine"], at)}, why: []string{""}},
 		{what: "mixed", fires: []core.Fire{fire(ids["mixed"], at+20), put(owned)}, why: []string{"", "its run is under way"}},
 		{what: "late", fires: []core.Fire{fire(ids["late"], at)}, why: []string{"it is too late: misfire"}, final: true},
-		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.Clock.UnixMilli() + 1, At: at, Slot: at, Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
+		{what: "paused", fires: []core.Fire{{Run: core.PlannedRun(ids["paused"], at), Rev: f.Clock.UnixMilli() + 1, At: at, Slot: at,
+			Cause: core.CauseSchedule}}, why: []string{"its job is paused"}},
 		{what: "changed", fires: []core.Fire{fire(ids["changed"], at)}, why: []string{"its job was changed since"}, final: true},
 		{what: "gone", fires: []core.Fire{fire(ids["gone"], at)}, why: []string{"its job was deleted"}, final: true},
 		{what: "unknown", fires: []core.Fire{fire(999, at)}, why: []string{"there is no job 999, and none was deleted"}},
 		{what: "by hand", fires: []core.Fire{put(core.Run{ID: number, State: core.Planned, Cause: core.CauseManual})}, why: []string{""}},
-		{what: "ended", fires: []core.Fire{put(core.Run{ID: number + 1, State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseManual})}, why: []string{"its run ended: failed"}, final: true},
-		{what: "recorded", fires: []core.Fire{put(core.Run{ID: number + 2, State: core.Skipped, Reason: core.ReasonUndeliverable, Cause: core.CauseAPI})}, why: []string{"it was recorded as skipped: undeliverable; trigger the job again"}, final: true},
-		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}}, why: []string{"its record is gone"}, final: true},
+		{what: "ended", fires: []core.Fire{put(core.Run{ID: number + 1, State: core.Failed, Reason: core.ReasonHandler,
+			Cause: core.CauseManual})}, why: []string{"its run ended: failed"}, final: true},
+		{what: "recorded", fires: []core.Fire{put(core.Run{ID: number + 2, State: core.Skipped, Reason: core.ReasonUndeliverable,
+			Cause: core.CauseAPI})}, why: []string{"it was recorded as skipped: undeliverable; trigger the job again"}, final: true},
+		{what: "without a record", fires: []core.Fire{{Run: number + 3, Rev: 1, At: at, Slot: at, Cause: core.CauseRetry}},
+			why: []string{"its record is gone"}, final: true},
 		{what: "of another kind"},
 	}
 	for _, w := range want {
@@ -131,7 +136,8 @@ func TestRedrive(t *testing.T) {
 		if err != nil || len(page.Letters) > 5 {
 			t.Fatalf("%+v, %v", page, err)
 		}
-		all.Letters, all.Sent, all.Left, all.Dropped = append(all.Letters, page.Letters...), all.Sent+page.Sent, all.Left+page.Left, all.Dropped+page.Dropped
+		all.Letters, all.Sent, all.Left, all.Dropped = append(all.Letters, page.Letters...), all.Sent+page.Sent, all.Left+page.Left,
+			all.Dropped+page.Dropped
 		after = page.Next
 	}
 	judge(all)
@@ -198,15 +204,19 @@ func TestRedriveOfOpenRuns(t *testing.T) {
 		run  core.Run // as it is stored; none without a state
 		why  string   // empty: sent
 	}{
-		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead, Address: "http://10.0.0.1:9999/"}, ""},
-		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)}, "its run is under way"},
+		{"its owner was killed", core.Run{ID: planned("fine"), State: core.Running, Owner: "o", Until: dead,
+			Address: "http://10.0.0.1:9999/"}, ""},
+		{"its owner lives", core.Run{ID: core.PlannedRun(ids["fine"], at+10), State: core.Running, Owner: "o", Until: f.Clock.Add(time.Minute)},
+			"its run is under way"},
 		{"given back, late", core.Run{ID: planned("late"), State: core.Planned}, ""},
 		{"given back, paused", core.Run{ID: planned("paused"), State: core.Planned}, ""},
 		{"given back, changed", core.Run{ID: planned("changed"), State: core.Planned}, ""},
-		{"perhaps sent, changed", core.Run{ID: core.PlannedRun(ids["changed"], at+10), State: core.Planned, MaybeSent: true, Address: "http://10.0.0.1:9999/"}, ""},
+		{"perhaps sent, changed", core.Run{ID: core.PlannedRun(ids["changed"], at+10), State: core.Planned, MaybeSent: true,
+			Address: "http://10.0.0.1:9999/"}, ""},
 		{"given back, deleted", core.Run{ID: planned("gone"), State: core.Planned}, ""},
 		{"by hand, deleted", core.Run{ID: number, State: core.Planned, Cause: core.CauseManual}, ""},
-		{"forgotten", core.Run{ID: core.PlannedRun(ids["monthly"], at-86400)}, "it is older than runs of its job are kept (1 days): whether it ran is not known any more"},
+		{"forgotten", core.Run{ID: core.PlannedRun(ids["monthly"], at-86400)},
+			"it is older than runs of its job are kept (1 days): whether it ran is not known any more"},
 	}
 	for _, w := range want {
 		r := w.run
@@ -269,7 +279,8 @@ func TestRedriveKeepsWhatIsUnread(t *testing.T) {
 	f.Fires()
 	f.Clock = f.Clock.Add(time.Minute)
 	at := core.InstantOf(f.Clock)
-	m := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
+	m := ring.Message{Kind: ring.KindFires, Slot: at,
+		Fires: []core.Fire{{Run: core.PlannedRun(job, at), Rev: start.UnixMilli(), At: at, Slot: at, Cause: core.CauseSchedule}}}
 	if err := f.E.Ring.Bury(ctx, m, "fire 0: a cause that is none"); err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,8 @@ func TestReplan(t *testing.T) {
 			}
 		}
 	}
-	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)), core.PlannedRun(j.Def.ID, at(80))}
+	lost := []core.RunID{core.PlannedRun(j.Def.ID, at(20)), core.PlannedRun(j.Def.ID, at(30)), core.PlannedRun(j.Def.ID, at(70)),
+		core.PlannedRun(j.Def.ID, at(80))}
 	want("shop/sweep", 4, lost...)
 	want("shop/sweep", 4, lost...) // nobody took them yet
 	for _, id := range lost {
@@ -185,7 +186,8 @@ func TestHealGoesOn(t *testing.T) {
 				}
 				c.want = 0
 			}
-			if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again || (g.Loss.At.IsZero() != (c.loss.From == 0)) {
+			if g, err := f.E.Manage.Global(ctx); err != nil || g.Loss.From != 0 || g.Loss.Again != c.loss.Again ||
+				(g.Loss.At.IsZero() != (c.loss.From == 0)) {
 				t.Errorf("noted is %+v: %v", g.Loss, err)
 			}
 			late, cancel := context.WithTimeout(ctx, 0)
@@ -209,7 +211,8 @@ func TestReplanOfRetriesAsFarAheadAsTheRingHoldsThem(t *testing.T) {
 	for i, d := range []time.Duration{0, plan.AWS().PlanAhead + time.Second, ahead, ahead + time.Second} {
 		ids = append(ids, f.numbered(j.Def.ID, i+1, core.Planned, core.InstantOf(f.Clock.Add(d))))
 	}
-	m := people.New(f.E.Manage, f.E.Ring, nil, nil, people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
+	m := people.New(f.E.Manage, f.E.Ring, nil, nil,
+		people.Options{Plan: plan.AWS(), Ask: ask.Options{Now: func() time.Time { return f.Clock }}})
 	if res, err := m.Replan(ctx, ann, "", core.InstantOf(f.Clock.Add(-ahead)), 0); err != nil || res.Sent != 3 {
 		t.Errorf("%+v %v, want 3 sent", res, err)
 	}
@@ -432,7 +435,8 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 		whole := 2 - len(d.jobs)
 		named := func(what string, failed []string, err error) {
 			t.Helper()
-			if err != nil || len(failed) != len(d.jobs) || !strings.HasPrefix(failed[0], "job "+bad.Def.ID.String()) || !strings.Contains(failed[0], "no JSON") {
+			if err != nil || len(failed) != len(d.jobs) || !strings.HasPrefix(failed[0], "job "+bad.Def.ID.String()) ||
+				!strings.Contains(failed[0], "no JSON") {
 				t.Errorf("%s passed over %q: %v", what, failed, err)
 			}
 		}

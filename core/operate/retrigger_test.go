@@ -63,7 +63,8 @@ func TestChangeTrigger(t *testing.T) {
 	if json.Unmarshal([]byte(changes[0].Old), &old) != nil || json.Unmarshal([]byte(changes[0].New), &is) != nil {
 		t.Fatalf("%+v", changes[0])
 	}
-	if old.At != run.At.String() || old.Params != nil || is.At != r.Run.At.String() || *is.Params != "other" || len(is.Addresses) != 1 || is.Run != run.ID.String() {
+	if old.At != run.At.String() || old.Params != nil || is.At != r.Run.At.String() || *is.Params != "other" || len(is.Addresses) != 1 ||
+		is.Run != run.ID.String() {
 		t.Errorf("old %+v, new %+v", old, is)
 	}
 
@@ -73,16 +74,19 @@ func TestChangeTrigger(t *testing.T) {
 	}
 	f.Clock = f.Clock.Add(time.Second)
 	none, long := []string{}, strings.Repeat("ä", 2000)
-	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{Addresses: &none, Params: &long}); err != nil || len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{Addresses: &none, Params: &long}); err != nil ||
+		len(r.Run.Addresses) != 0 || r.Run.Slot != core.Ceil(sooner) {
 		t.Errorf("%+v %v", r, err)
 	}
-	if changes, err = f.M.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 || changes[0].ID <= changes[1].ID {
+	if changes, err = f.M.Changes(ctx, "", "shop/sweep", 10); err != nil || len(changes) != 4 || len(changes[0].New) > 1500 ||
+		changes[0].ID <= changes[1].ID {
 		t.Errorf("%d changes, %+v %v", len(changes), changes[0], err)
 	}
 
 	// To now: it is sent, and its entry goes.
 	soon := f.Clock
-	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting || r.Run.Slot != core.InstantOf(f.Clock)+1 {
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &soon}); err != nil || r.Waiting ||
+		r.Run.Slot != core.InstantOf(f.Clock)+1 {
 		t.Errorf("%+v %v", r, err)
 	}
 	if e, fires := f.entries(j.Def.ID), f.Fires(); len(e) != 0 || len(fires) != 1 || fires[0].Slot != r.Run.Slot {
@@ -90,7 +94,8 @@ func TestChangeTrigger(t *testing.T) {
 	}
 	// On the ring already, it may still be put off.
 	later := start.Add(48 * time.Hour)
-	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting || len(f.entries(j.Def.ID)) != 1 {
+	if r, err = f.M.ChangeTrigger(ctx, bob, run.ID.String(), operate.TriggerChange{At: &later}); err != nil || !r.Waiting ||
+		len(f.entries(j.Def.ID)) != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -124,7 +129,8 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	if err := f.E.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), To: "http://a:1"}})[0]; err != nil {
+	if err := f.E.Dispatch.TakeOver(ctx,
+		[]dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), To: "http://a:1"}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {
@@ -135,8 +141,10 @@ func TestChangeTriggerRefuses(t *testing.T) {
 	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}
-	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID, "sent already": planned.ID} {
-		if _, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused || !strings.Contains(err.Error(), what) {
+	for what, id := range map[string]core.RunID{"was sent already": claimed.ID, "has ended": ended.ID, "its cause is retry": retry.ID,
+		"sent already": planned.ID} {
+		if _, err := f.M.ChangeTrigger(ctx, ann, id.String(), operate.TriggerChange{Params: &p}); code(err) != core.CodeRefused ||
+			!strings.Contains(err.Error(), what) {
 			t.Errorf("%s: %v", what, err)
 		}
 	}
@@ -155,7 +163,8 @@ func TestChangeTriggerRefuses(t *testing.T) {
 // or as it was to be, with what sends it then; asked again it is as it was to be.
 func TestChangeTriggerCrashPoints(t *testing.T) {
 	for _, ahead := range []time.Duration{time.Second, 2 * time.Hour} {
-		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled}, {Err: core.ErrRefused, After: true}} {
+		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled},
+			{Err: core.ErrRefused, After: true}} {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.Create(spec("sweep", core.Schedule{}))
@@ -177,7 +186,10 @@ func TestChangeTriggerCrashPoints(t *testing.T) {
 					if was == is {
 						t.Errorf("%s: half of it: %+v", what, v.Run)
 					}
-					entry := slices.ContainsFunc(f.entries(j.Def.ID), func(d core.DueItem) bool { return d.PlanAt < v.Run.Slot && d.PlanAt > v.Run.Slot-60 })
+					entry := slices.ContainsFunc(f.entries(j.Def.ID), func(d core.DueItem) bool {
+						return d.PlanAt < v.Run.Slot &&
+							d.PlanAt > v.Run.Slot-60
+					})
 					onRing := slices.ContainsFunc(f.Fires(), func(x core.Fire) bool { return x.Run == run.ID && x.Slot == v.Run.Slot })
 					if !entry && !onRing {
 						t.Errorf("%s: nothing sends it at %s; entries %+v", what, v.Run.Slot, f.entries(j.Def.ID))

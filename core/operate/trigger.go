@@ -92,7 +92,8 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	}
 	result := op.way(ctx, stored, g, existing)
 	if run.Cause == core.CauseManual && !existing {
-		op.note(ctx, core.Change{At: now, By: actor.Name, Verb: core.VerbTriggered, New: runNote{Run: run.ID.String(), At: slot.String(), Key: r.Key}.String()}, &job)
+		op.note(ctx, core.Change{At: now, By: actor.Name, Verb: core.VerbTriggered, New: runNote{Run: run.ID.String(), At: slot.String(),
+			Key: r.Key}.String()}, &job)
 	}
 	return result, nil
 }

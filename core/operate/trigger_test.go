@@ -83,7 +83,8 @@ func TestNotesOfOneMillisecond(t *testing.T) {
 	for _, c := range changes {
 		count[c.Verb]++
 	}
-	if want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}; !maps.Equal(count, want) {
+	if want := map[string]int{core.VerbCreated: 1, core.VerbTriggered: 2, core.VerbCancelled: 2, core.VerbPaused: 1}; !maps.Equal(count,
+		want) {
 		t.Errorf("recorded are %v, want %v", count, want)
 	}
 }
@@ -159,7 +160,8 @@ func TestTriggerRefuses(t *testing.T) {
 // the ring or waits in the due index.
 func TestTriggerWithAKeyIsOneRun(t *testing.T) {
 	for _, ahead := range []time.Duration{0, time.Hour} {
-		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled}, {Err: core.ErrRefused, After: true}} {
+		for _, mode := range []faults{{Kill: true}, {Kill: true, After: true}, {}, {After: true}, {Err: core.ErrThrottled},
+			{Err: core.ErrRefused, After: true}} {
 			for at := 1; ; at++ {
 				f := newFixture(t)
 				j := f.Create(spec("sweep", core.Schedule{}))
@@ -234,13 +236,15 @@ func TestKeyOfAnotherTrigger(t *testing.T) {
 		t.Fatal(err)
 	}
 	// One whose params are the job's has none of its own.
-	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain", Params: &a}); core.CodeOf(err) != core.CodeConflict {
+	if _, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Key: "plain",
+		Params: &a}); core.CodeOf(err) != core.CodeConflict {
 		t.Errorf("params where the job's are used: %v", err)
 	}
 }
 
 func running(f *fixture, id core.RunID, address string) core.Run {
-	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock), Slot: core.InstantOf(f.Clock),
+	r := core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseManual, At: core.InstantOf(f.Clock),
+		Slot:  core.InstantOf(f.Clock),
 		Owner: "me", Until: f.Clock.Add(time.Minute), Address: address, SentAt: f.Clock, Attempt: 1, First: id}
 	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
 		f.T.Fatal(err)
@@ -254,7 +258,8 @@ func TestKill(t *testing.T) {
 	n := func(i int) core.RunID { return core.NumberedRun(j.Def.ID, uint32(1000+i)) }
 	a, b, c := running(f, n(1), "http://a"), running(f, n(2), "http://a"), running(f, n(3), "http://deaf")
 	res, err := f.M.KillRun(ctx, ann, a.ID.String(), "")
-	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 || res.Sent[0].Address != "http://a" {
+	if err != nil || !res.Changed || !slices.Equal(res.Killed, []core.RunID{a.ID, b.ID}) || len(res.Sent) != 1 ||
+		res.Sent[0].Address != "http://a" {
 		t.Fatalf("%+v %v", res, err)
 	}
 	for _, id := range []core.RunID{a.ID, b.ID, c.ID} {
@@ -264,7 +269,8 @@ func TestKill(t *testing.T) {
 		}
 	}
 	// A retry to come and a trigger that waits.
-	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID, Slot: core.InstantOf(f.Clock) + 30}
+	retry := core.Run{ID: n(4), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
+		Slot: core.InstantOf(f.Clock) + 30}
 	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
 		t.Fatal(err)
 	}

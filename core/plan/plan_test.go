@@ -75,7 +75,8 @@ func TestEveryInstantOnce(t *testing.T) {
 		ids := map[core.RunID]bool{}
 		now := s.RevAt
 		for range rapid.IntRange(1, 40).Draw(t, "passes") {
-			now = now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(0, 3e9), rapid.Int64Range(-60e9, 900e9), rapid.Int64Range(0, 3000e9)).Draw(t, "step")))
+			now = now.Add(time.Duration(rapid.OneOf(rapid.Int64Range(0, 3e9), rapid.Int64Range(-60e9, 900e9), rapid.Int64Range(0, 3000e9)).Draw(t,
+				"step")))
 			o.Groups = rapid.SampledFrom([]int{o.Groups, o.Groups, 1, 2, 7, 600}).Draw(t, "groups now")
 			r := Job(s, sch, now, o)
 			checkResult(t, s, sch, now, o, r)
@@ -125,7 +126,8 @@ func checkResult(t *rapid.T, s core.Sched, sch *schedule.Schedule, now time.Time
 		if f.Slot.Time().After(now.Add(o.MaxAhead)) {
 			t.Fatalf("slot %s is too far ahead of %s", f.Slot, now)
 		}
-		if f.Run != core.PlannedRun(s.ID, f.At) || f.Rev != s.Rev || f.Slot < f.At || i > 0 && (f.At <= r.Fires[i-1].At || f.Slot <= r.Fires[i-1].Slot) {
+		if f.Run != core.PlannedRun(s.ID, f.At) || f.Rev != s.Rev || f.Slot < f.At || i > 0 &&
+			(f.At <= r.Fires[i-1].At || f.Slot <= r.Fires[i-1].Slot) {
 			t.Fatalf("fire %d is %+v", i, f)
 		}
 		if wantLate := now.After(f.Slot.Time().Add(s.Grace)); wantLate != (f.Cause == core.CauseMisfire) {
@@ -417,7 +419,8 @@ func TestPack(t *testing.T) {
 		}
 		var got []core.Fire
 		for i, m := range out {
-			if m.Message.Kind != ring.KindFires || len(m.Message.Fires) == 0 || len(m.Message.Fires) > ring.MaxFires || limit > 0 && len(m.Message.Fires) > limit {
+			if m.Message.Kind != ring.KindFires || len(m.Message.Fires) == 0 || len(m.Message.Fires) > ring.MaxFires || limit > 0 &&
+				len(m.Message.Fires) > limit {
 				t.Fatalf("message %d has %d fires", i, len(m.Message.Fires))
 			}
 			if want := m.Message.Slot.Time().Add(-lead(of[m.Message.Slot])); !m.NotBefore.Equal(want) {

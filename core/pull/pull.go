@@ -81,7 +81,8 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), wake: map[Queue]chan struct{}{}, polled: map[Queue]time.Time{}}
+	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), wake: map[Queue]chan struct{}{},
+		polled: map[Queue]time.Time{}}
 }
 
 // Close ends the polls that wait, with no run.
@@ -287,7 +288,8 @@ func (p *Puller) weed(ctx context.Context, q Queue, taken []Held) ([]Held, error
 				end.Message = "killed; the executor that had it before said nothing"
 			}
 		case h.Receipt.N > p.o.Deliveries:
-			end.State, end.Reason, end.Message = core.Lost, core.ReasonNoReport, fmt.Sprintf("it was handed out %d times, and nobody reported it", p.o.Deliveries)
+			end.State, end.Reason, end.Message = core.Lost, core.ReasonNoReport, fmt.Sprintf("it was handed out %d times, and nobody reported it",
+				p.o.Deliveries)
 		default:
 			good = append(good, h)
 			continue

@@ -38,7 +38,8 @@ func (r *rig) run() core.RunID {
 	r.Helper()
 	r.n++
 	id := core.NumberedRun(7, r.n)
-	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1, First: id, SentAt: time.Now()}
+	x := core.Run{ID: id, App: queue.App, State: core.Running, Owner: "o", Address: queue.Address(), Cause: core.CauseManual, Attempt: 1,
+		First: id, SentAt: time.Now()}
 	if err := r.e.Dispatch.Create(r.Context(), []core.Run{x})[0]; err != nil {
 		r.Fatal(err)
 	}
@@ -114,7 +115,8 @@ func TestLongPoll(t *testing.T) {
 		if len(third) != 1 || time.Since(began) != 3*time.Second {
 			t.Errorf("after %s: %v", time.Since(began), third)
 		}
-		if s, err := r.p.Ack(t.Context(), queue, []pull.Receipt{third[0].Receipt, again[0].Receipt}); err != nil || !slices.Equal(s, []pull.State{pull.StateEnded, pull.StateLost}) {
+		if s, err := r.p.Ack(t.Context(), queue, []pull.Receipt{third[0].Receipt, again[0].Receipt}); err != nil ||
+			!slices.Equal(s, []pull.State{pull.StateEnded, pull.StateLost}) {
 			t.Errorf("%v %v", s, err)
 		}
 		if idle, err := r.p.Idle(t.Context(), queue, 7); !idle || err != nil {
@@ -195,7 +197,8 @@ func TestEnded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, pull.Options{Deliveries: 3})
 		end := func(id core.RunID) {
-			if err := finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(), []finish.Result{{Run: id, State: core.Succeeded}})[0]; err != nil {
+			if err := finish.New(r.e.Finish, r.e.Ring, finish.Options{}).End(t.Context(),
+				[]finish.Result{{Run: id, State: core.Succeeded}})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -282,7 +285,8 @@ func TestBounds(t *testing.T) {
 				t.Errorf("%q: %v", text, got)
 			}
 		}
-		if got, err := pull.ParseReceipt(fmt.Sprintf("%d.3", core.NumberedRun(7, 1))); err != nil || got.N != 3 || got.Run != core.NumberedRun(7, 1) {
+		if got, err := pull.ParseReceipt(fmt.Sprintf("%d.3", core.NumberedRun(7, 1))); err != nil || got.N != 3 ||
+			got.Run != core.NumberedRun(7, 1) {
 			t.Errorf("%v %v", got, err)
 		}
 		go func() {

@@ -67,7 +67,8 @@ func (r *Registry) Register(ctx context.Context, g Registration) error {
 		return err
 	}
 	if scheme != core.SchemeWire {
-		return core.Invalid("address", g.Address, "an executor registers its base URL, http://HOST:PORT or https://…; other kinds are written into the app")
+		return core.Invalid("address", g.Address,
+			"an executor registers its base URL, http://HOST:PORT or https://…; other kinds are written into the app")
 	}
 	if r.o.Allowed != nil {
 		if err := r.o.Allowed(&app, g.Address); err != nil {
@@ -86,7 +87,8 @@ func (r *Registry) Polled(ctx context.Context, app *core.App, address string) er
 		return core.Invalid("queue", address, "the name of a queue is expected")
 	}
 	if !slices.Contains(app.Executors, address) {
-		return core.Errorf(core.CodeNotFound, "%s is no executor of app %s: write executors: [%q] to the app in a file for tickring apply", address, app.Name, address)
+		return core.Errorf(core.CodeNotFound, "%s is no executor of app %s: write executors: [%q] to the app in a file for tickring apply",
+			address, app.Name, address)
 	}
 	return r.beat(ctx, Registration{App: app.Name, Address: address})
 }
@@ -199,7 +201,9 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		if r.o.AllowNoToken {
 			return app, nil
 		}
-		return core.App{}, noToken("app %s has no token, and this server takes executors with a token only: write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token; or start the server with --allow-no-token", g.App)
+		return core.App{}, noToken("app %s has no token, and this server takes executors with a token only: write token: {env: APP_TOKEN} to "+
+			"the app in a file for tickring apply, and give the executor the same as its access token; "+
+			"or start the server with --allow-no-token", g.App)
 	}
 	if !sameToken(app.Token, g.Token) {
 		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)

@@ -69,7 +69,8 @@ func TestRegister(t *testing.T) {
 		wait    time.Duration
 		dialect string
 		puts    int
-	}{{0, "B", 1}, {30 * time.Second, "B", 1}, {30 * time.Second, "", 2}, {time.Second, "Go", 3}, {40 * time.Second, "Go", 3}, {time.Second, "", 4}} {
+	}{{0, "B", 1}, {30 * time.Second, "B", 1}, {30 * time.Second, "", 2}, {time.Second, "Go", 3}, {40 * time.Second, "Go", 3},
+		{time.Second, "", 4}} {
 		clock = clock.Add(c.wait)
 		g := good
 		g.Dialect = c.dialect
@@ -77,7 +78,8 @@ func TestRegister(t *testing.T) {
 			t.Errorf("beat %d: %v, %d writes, want %d", i, err, store.puts, c.puts)
 		}
 	}
-	if got := stored(); len(got) != 1 || got[0].Address != good.Address || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) || !got[0].Since.Equal(clock.Add(-102*time.Second)) {
+	if got := stored(); len(got) != 1 || got[0].Address != good.Address || got[0].Dialect != "Go" || !got[0].Beat.Equal(clock) ||
+		!got[0].Since.Equal(clock.Add(-102*time.Second)) {
 		t.Errorf("stored %+v", got)
 	}
 	for name, c := range map[string]struct {
@@ -131,7 +133,8 @@ func TestRegister(t *testing.T) {
 		t.Errorf("no token needed: %v", err)
 	}
 	for i := range registry.MaxExecutors {
-		if err := e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250), Beat: clock}); err != nil {
+		if err := e.Registry.PutExecutor(ctx, core.Executor{App: "shop", Address: fmt.Sprintf("http://10.1.%d.%d", i/250, i%250),
+			Beat: clock}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -250,7 +253,8 @@ func TestBeatBesideMakingRoom(t *testing.T) {
 		is[x.Address] = true
 	}
 	if len(is) != registry.MaxExecutors || !is[address(0)] || is[address(1)] || !is[address(5000)] {
-		t.Errorf("%d are stored; the one that beat: %t, the dead one: %t, the new one: %t", len(is), is[address(0)], is[address(1)], is[address(5000)])
+		t.Errorf("%d are stored; the one that beat: %t, the dead one: %t, the new one: %t", len(is), is[address(0)], is[address(1)],
+			is[address(5000)])
 	}
 }
 
@@ -275,7 +279,8 @@ func TestPolled(t *testing.T) {
 	if got := all["shop"]; err != nil || len(got) != 1 || got[0].Address != "queue:mail" || !got[0].Beat.Equal(clock) {
 		t.Errorf("%+v %v", got, err)
 	}
-	for address, want := range map[string]core.Code{"queue:other": core.CodeNotFound, "http://x": core.CodeInvalid, "queue:a b": core.CodeInvalid} {
+	for address, want := range map[string]core.Code{"queue:other": core.CodeNotFound, "http://x": core.CodeInvalid,
+		"queue:a b": core.CodeInvalid} {
 		if err := r.Polled(ctx, app, address); code(err) != want {
 			t.Errorf("%s: %v", address, err)
 		}

@@ -185,7 +185,8 @@ func (r *Restorer) edit(ctx context.Context, by, verb, why string, change func(g
 		if err != nil {
 			return want, fmt.Errorf("write global item: %w", err)
 		}
-		c := core.Change{ID: want.Rev, At: now, By: by, Verb: verb, Why: why, Old: core.GlobalRecordOf(&old).String(), New: core.GlobalRecordOf(&want).String()}
+		c := core.Change{ID: want.Rev, At: now, By: by, Verb: verb, Why: why, Old: core.GlobalRecordOf(&old).String(),
+			New: core.GlobalRecordOf(&want).String()}
 		if err := r.p.Global.PutChanges(ctx, []core.Change{c}); err != nil {
 			return want, fmt.Errorf("write change record: %w", err)
 		}
@@ -273,15 +274,16 @@ func (r *Restorer) Do(ctx context.Context, req Request) (Result, error) {
 		}
 		req.After = next
 	}
-	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)), func(g *core.Global) (bool, error) {
-		if g.Holder != r.o.Deployment {
-			return false, core.Errorf(core.CodeConflict, "%s has taken over meanwhile", g.Holder)
-		}
-		changed := g.Opening
-		// Executors could not beat: they have time to, before one counts as gone.
-		g.Opening, g.DownAt, g.UpSince = false, res.From.UTC(), r.o.Now().UTC().Truncate(time.Millisecond)
-		return changed, nil
-	})
+	_, err = r.edit(ctx, req.By, core.VerbRestored, fmt.Sprintf("generation %d, of %s", g.Generation, res.From.UTC().Format(time.RFC3339)),
+		func(g *core.Global) (bool, error) {
+			if g.Holder != r.o.Deployment {
+				return false, core.Errorf(core.CodeConflict, "%s has taken over meanwhile", g.Holder)
+			}
+			changed := g.Opening
+			// Executors could not beat: they have time to, before one counts as gone.
+			g.Opening, g.DownAt, g.UpSince = false, res.From.UTC(), r.o.Now().UTC().Truncate(time.Millisecond)
+			return changed, nil
+		})
 	return res, err
 }
 
@@ -386,7 +388,8 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, res
 		case run.State.Open() && run.Owner == "":
 			// Where a message or an entry still has it, this is a copy: its ID decides once.
 			at := max(core.InstantOf(now), run.Slot.Add(-planAhead))
-			entries = append(entries, core.DueItem{PlanAt: at, Job: run.ID.Job(), Run: run.ID, Partition: core.PartitionOf(run.ID.Job(), g.Partitions)})
+			entries = append(entries, core.DueItem{PlanAt: at, Job: run.ID.Job(), Run: run.ID,
+				Partition: core.PartitionOf(run.ID.Job(), g.Partitions)})
 			res.Waiting++
 		case run.State.Open():
 			seen = append(seen, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Unconfirmed})

@@ -47,7 +47,8 @@ func newFixture(t testing.TB, jobs int) *fixture {
 	list := make([]core.Job, jobs)
 	for i := range list {
 		id := first + core.JobID(i)
-		list[i] = core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)}, Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: made}}
+		list[i] = core.Job{Def: core.Def{ID: id, App: "shop", Name: fmt.Sprintf("job-%d", id)},
+			Sched: core.Sched{ID: id, App: "shop", State: core.Started, Rev: 1, RevAt: made}}
 	}
 	for _, err := range f.e.Manage.CreateJobs(ctx, list, nil) {
 		f.ok(err)
@@ -64,7 +65,8 @@ func (f *fixture) ok(err error) {
 
 func (f *fixture) restorer() *restore.Restorer {
 	e := f.e
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, f.o)
+	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
+		Alive: e.Upkeep}, f.o)
 }
 
 func (f *fixture) do(req restore.Request) restore.Result {
@@ -88,7 +90,8 @@ func TestLifts(t *testing.T) {
 	_, err := f.e.Manage.Numbers(ctx, 1, 7)
 	f.ok(err)
 	res := f.do(restore.Request{})
-	if want := made.Add(-30 * time.Second); !res.From.Equal(want) || res.LiftJobs != 100_000+100*3630 || res.LiftRuns != 10_000+1000*3630 || res.Next != 0 || res.Generation != 2 {
+	if want := made.Add(-30 * time.Second); !res.From.Equal(want) || res.LiftJobs != 100_000+100*3630 || res.LiftRuns != 10_000+1000*3630 ||
+		res.Next != 0 || res.Generation != 2 {
 		t.Errorf("%+v; from %s", res, want)
 	}
 	if id, err := f.e.Manage.NewJobIDs(ctx, 1); err != nil || int(id) != 1+res.LiftJobs+1 {
@@ -126,7 +129,8 @@ func TestUsedUp(t *testing.T) {
 	}
 	_, err = f.e.Manage.NewJobIDs(ctx, 1<<31-700_000)
 	f.ok(err)
-	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann", Again: true}); !strings.Contains(fmt.Sprint(err), "numbers of jobs are used up") {
+	if _, err := f.restorer().Do(ctx, restore.Request{By: "ann", Again: true}); !strings.Contains(fmt.Sprint(err),
+		"numbers of jobs are used up") {
 		t.Error(err)
 	}
 	if f.admitted(here) == nil {
@@ -182,7 +186,8 @@ func TestGenerations(t *testing.T) {
 func TestRuns(t *testing.T) {
 	f := newFixture(t, 1)
 	run := func(n uint32, state core.State, change func(*core.Run)) core.RunID {
-		r := core.Run{ID: core.NumberedRun(1, n), App: "shop", State: state, Cause: core.CauseManual, At: core.InstantOf(made), Slot: core.InstantOf(made), Attempt: 1, First: core.NumberedRun(1, n)}
+		r := core.Run{ID: core.NumberedRun(1, n), App: "shop", State: state, Cause: core.CauseManual, At: core.InstantOf(made),
+			Slot: core.InstantOf(made), Attempt: 1, First: core.NumberedRun(1, n)}
 		if change != nil {
 			change(&r)
 		}
@@ -200,7 +205,8 @@ func TestRuns(t *testing.T) {
 	})
 	planned := func(before time.Duration, state core.State) core.RunID {
 		at := core.InstantOf(made.Add(-before))
-		r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: core.PlannedRun(1, at)}
+		r := core.Run{ID: core.PlannedRun(1, at), App: "shop", State: state, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
+			First: core.PlannedRun(1, at)}
 		f.ok(f.e.Finish.Create(ctx, []core.Run{r})[0])
 		return r.ID
 	}
@@ -376,7 +382,9 @@ func TestEveryFault(t *testing.T) {
 			f := newFixture(t, 2)
 			f.ok(f.e.Leases.PutLease(ctx, core.Lease{}, core.Lease{Name: "partition/0", Owner: "old", Epoch: 4, Until: f.now}))
 			id := core.NumberedRun(2, 1)
-			f.ok(f.e.Finish.Create(ctx, []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, At: 1, Slot: core.InstantOf(made), Attempt: 1, First: id}})[0])
+			f.ok(f.e.Finish.Create(ctx,
+				[]core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, At: 1, Slot: core.InstantOf(made), Attempt: 1,
+					First: id}})[0])
 			x := &failing{f.e, n, after}
 			r := restore.New(restore.Ports{Global: x, Jobs: x, Entries: x, Journals: x, Leases: leases{x}, Alive: x}, f.o)
 			res, err := r.Do(ctx, restore.Request{By: "ann"})
@@ -416,7 +424,8 @@ func TestOldTriggerBehindMany(t *testing.T) {
 	f := newFixture(t, 1)
 	run := func(n uint32, state core.State, slot time.Time) core.Run {
 		id := core.NumberedRun(1, n)
-		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseAPI, At: core.InstantOf(slot), Slot: core.InstantOf(slot), Attempt: 1, First: id, EndedAt: slot}
+		return core.Run{ID: id, App: "shop", State: state, Cause: core.CauseAPI, At: core.InstantOf(slot), Slot: core.InstantOf(slot), Attempt: 1,
+			First: id, EndedAt: slot}
 	}
 	list := []core.Run{run(1, core.Planned, made.Add(time.Minute))}
 	for n := range 2500 {

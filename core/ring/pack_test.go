@@ -13,10 +13,12 @@ import (
 // over the ring whole, and in as few messages as may be.
 func TestPackedIsReadable(t *testing.T) {
 	const slot = core.Instant(1_800_000_000)
-	for _, c := range []struct{ fires, messages int }{{1, 1}, {ring.MaxFires - 1, 1}, {ring.MaxFires, 1}, {ring.MaxFires + 1, 2}, {2 * ring.MaxFires, 2}, {2*ring.MaxFires + 1, 3}} {
+	for _, c := range []struct{ fires, messages int }{{1, 1}, {ring.MaxFires - 1, 1}, {ring.MaxFires, 1}, {ring.MaxFires + 1, 2},
+		{2 * ring.MaxFires, 2}, {2*ring.MaxFires + 1, 3}} {
 		var given, got []core.Fire
 		for i := range c.fires {
-			given = append(given, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: int64(i)})
+			given = append(given, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule,
+				Seq: int64(i)})
 		}
 		out := plan.Pack(given, ring.MaxFires, nil)
 		for _, o := range out {

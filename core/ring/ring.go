@@ -212,7 +212,8 @@ func Decode(b []byte) (Message, error) {
 		}
 		m.Fires = make([]core.Fire, len(w.Fires))
 		for i, f := range w.Fires {
-			fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause, Seq: f.Seq}
+			fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
+				Seq: f.Seq}
 			if err := check(fire); err != nil {
 				return Message{}, poison("fire %d: %v", i, err)
 			}
@@ -304,7 +305,8 @@ func Salvage(b []byte) (fires []core.Fire, unread int) {
 			unread++
 			continue
 		}
-		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause, Seq: f.Seq}
+		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
+			Seq: f.Seq}
 		switch {
 		case check(fire) != nil:
 			unread++

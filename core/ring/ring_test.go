@@ -20,7 +20,8 @@ const slot = core.Instant(1_800_000_000)
 func fires(n int) Message {
 	m := Message{Kind: KindFires, Slot: slot}
 	for i := range n {
-		m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 7, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: 3})
+		m.Fires = append(m.Fires, core.Fire{Run: core.PlannedRun(core.JobID(i+1), slot), Rev: 7, At: slot, Slot: slot, Cause: core.CauseSchedule,
+			Seq: 3})
 	}
 	return m
 }
@@ -34,7 +35,8 @@ func someMessage(t *rapid.T) Message {
 		}
 		return core.PlannedRun(job.Draw(t, "job"), core.Instant(rapid.Int64Range(1577836800, int64(core.Horizon)).Draw(t, "at")))
 	})
-	m := Message{Slot: core.Instant(rapid.Int64Range(1, int64(core.Horizon)+86400).Draw(t, "slot")), Try: rapid.IntRange(0, 1<<20).Draw(t, "try")}
+	m := Message{Slot: core.Instant(rapid.Int64Range(1, int64(core.Horizon)+86400).Draw(t, "slot")),
+		Try: rapid.IntRange(0, 1<<20).Draw(t, "try")}
 	if rapid.Bool().Draw(t, "fires") {
 		m.Kind = KindFires
 		for range rapid.IntRange(1, MaxFires).Draw(t, "count") {
@@ -116,7 +118,8 @@ func TestBounds(t *testing.T) {
 	// The longest fires there are: a full message of them is well below what fits.
 	full := Message{Kind: KindFires, Slot: core.Horizon, Try: 1 << 20}
 	for range MaxFires {
-		full.Fires = append(full.Fires, core.Fire{Run: core.NumberedRun(math.MaxInt32, core.MaxNumber), Rev: math.MinInt64, At: 1, Slot: core.Horizon,
+		full.Fires = append(full.Fires, core.Fire{Run: core.NumberedRun(math.MaxInt32, core.MaxNumber), Rev: math.MinInt64, At: 1,
+			Slot:  core.Horizon,
 			Cause: core.CauseSchedule, Seq: math.MinInt64})
 	}
 	if n := len(Encode(full)); n > MaxBytes/8 {
@@ -168,9 +171,12 @@ func TestBounds(t *testing.T) {
 		{"journal without a nonce", check(`{"journal":{"minute":1,"suffix":0,"v":1,"entries":[]}}`), "no usable key"},
 		{"journal of no suffix", check(`{"journal":{"minute":1,"suffix":16,"nonce":"n","v":1,"entries":[]}}`), "no usable key"},
 		{"journal suffix below", check(`{"journal":{"minute":1,"suffix":-1,"nonce":"n","v":1,"entries":[]}}`), "no usable key"},
-		{"journal of no run", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":0,"outcome":1}]}}`), "journal entry of run 0"},
-		{"journal without an outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run + `,"outcome":0}]}}`), "with outcome 0"},
-		{"journal of an unknown outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run + `,"outcome":5}]}}`), "with outcome 5"},
+		{"journal of no run", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":0,"outcome":1}]}}`),
+			"journal entry of run 0"},
+		{"journal without an outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run + `,"outcome":0}]}}`),
+			"with outcome 0"},
+		{"journal of an unknown outcome", check(`{"journal":{"minute":1,"suffix":0,"nonce":"n","v":1,"entries":[{"run":` + run +
+			`,"outcome":5}]}}`), "with outcome 5"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			m, err := Decode([]byte(c.text))
@@ -202,7 +208,8 @@ func TestNewerIsReturned(t *testing.T) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(Encode(fires(2)))
-	f.Add(Encode(Message{Kind: KindFires, Slot: slot, Try: 3, Fires: []core.Fire{{Run: core.NumberedRun(1, 2), At: slot - 5, Slot: slot, Cause: core.CauseManual}}}))
+	f.Add(Encode(Message{Kind: KindFires, Slot: slot, Try: 3,
+		Fires: []core.Fire{{Run: core.NumberedRun(1, 2), At: slot - 5, Slot: slot, Cause: core.CauseManual}}}))
 	f.Add(Encode(Message{Kind: KindCheck, Slot: slot, Check: &Check{Idle: true, Runs: []core.RunID{core.PlannedRun(3, slot)}}}))
 	f.Add(Encode(Message{Kind: KindCheck, Slot: slot, Check: &Check{Journal: &core.Journal{Key: core.JournalKey{Minute: 5, Nonce: "n"}, V: 1,
 		Entries: []core.Entry{{Run: core.PlannedRun(3, slot), Address: "http://a", Outcome: core.Begun}}}}}))

@@ -93,9 +93,12 @@ func transitions(t testing.TB, name string) []int64 {
 // someCron draws an expression that matches often enough near a change.
 func someCron(t *rapid.T, second string) string {
 	num := func(name string, n int) string { return fmt.Sprint(rapid.IntRange(0, n-1).Draw(t, name)) }
-	minute := rapid.SampledFrom([]string{"0", "30", "*", "*/15", "0/7", "59", "1,31", num("minute", 60), num("minute", 60) + "," + num("other", 60)}).Draw(t, "minutes")
-	hour := rapid.SampledFrom([]string{"*", "*/2", "0", "1", "2", "3", "23", "0-3", "22-2", "1,2", "1/2", "*/3", "0,12", num("hour", 24), "0-23"}).Draw(t, "hours")
-	days := rapid.SampledFrom([]string{"* * ?", "* * ?", "* * ?", "? * SUN", "? * MON-FRI", "L * ?", "1 * ?", "1-15 * ?", "30 * ?"}).Draw(t, "days")
+	minute := rapid.SampledFrom([]string{"0", "30", "*", "*/15", "0/7", "59", "1,31", num("minute", 60), num("minute", 60) + "," +
+		num("other", 60)}).Draw(t, "minutes")
+	hour := rapid.SampledFrom([]string{"*", "*/2", "0", "1", "2", "3", "23", "0-3", "22-2", "1,2", "1/2", "*/3", "0,12", num("hour", 24),
+		"0-23"}).Draw(t, "hours")
+	days := rapid.SampledFrom([]string{"* * ?", "* * ?", "* * ?", "? * SUN", "? * MON-FRI", "L * ?", "1 * ?", "1-15 * ?", "30 * ?"}).Draw(t,
+		"days")
 	return second + " " + minute + " " + hour + " " + days
 }
 

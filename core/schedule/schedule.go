@@ -117,7 +117,8 @@ func compileRule(w core.When, job core.JobID, path string) (rule, error) {
 			break
 		}
 		if w.Offset < 0 || w.Offset >= w.Every || w.Offset%time.Second != 0 {
-			return r, core.Invalid(path+".offset", w.Offset.String(), "an offset is 0s or more, less than the period ("+w.Every.String()+"), and whole seconds")
+			return r, core.Invalid(path+".offset", w.Offset.String(), "an offset is 0s or more, less than the period ("+w.Every.String()+
+				"), and whole seconds")
 		}
 		r.offset = int64(w.Offset / time.Second)
 		if !w.Aligned && w.Offset == 0 {
@@ -164,7 +165,8 @@ func (s *Schedule) bound(field, text string) (first, last core.Instant, err erro
 	}
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil || t.Unix() <= 0 {
-		return 0, 0, core.Invalid(field, text, "a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00 is needed")
+		return 0, 0, core.Invalid(field, text,
+			"a date such as 2026-12-01 (that day in the schedule's zone) or a time such as 2026-12-01T09:00:00+01:00 is needed")
 	}
 	return core.Ceil(t), core.InstantOf(t), nil
 }

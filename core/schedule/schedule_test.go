@@ -110,19 +110,23 @@ func TestNext(t *testing.T) {
 		{"window of dates", windowed, "2026-01-01T00:00:00Z", "2026-12-01T04:00:00Z 2026-12-02T04:00:00Z none"},
 		{"window of times", exact, "2026-01-01T00:00:00Z", "2026-12-01T10:00:00Z 2026-12-01T11:00:00Z 2026-12-01T12:00:00Z none"},
 		{"list: equal instants are one", list, "2026-12-01T10:00:00Z", "2026-12-01T10:15:00Z 2026-12-01T10:30:00Z 2026-12-01T11:30:00Z"},
-		{"at the horizon", core.Schedule{Any: []core.When{every(time.Second)}}, "2088-01-19T03:14:05Z", "2088-01-19T03:14:06Z 2088-01-19T03:14:07Z none"},
+		{"at the horizon", core.Schedule{Any: []core.When{every(time.Second)}}, "2088-01-19T03:14:05Z",
+			"2088-01-19T03:14:06Z 2088-01-19T03:14:07Z none"},
 		{"fixed delay", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, "2026-12-01T10:00:00Z", "none"},
 		{"by hand", core.Schedule{}, "2026-12-01T10:00:00Z", "none"},
 		{"gap", cronIn("Europe/Berlin", "0 30 2 * * ?"), "2027-03-27T12:00:00Z", "2027-03-28T01:00:00Z 2027-03-29T00:30:00Z"},
-		{"many in the gap are one", cronIn("Europe/Berlin", "0 0/10 2,3 28 3 ?"), "2027-03-27T12:00:00Z", "2027-03-28T01:00:00Z 2027-03-28T01:10:00Z"},
+		{"many in the gap are one", cronIn("Europe/Berlin", "0 0/10 2,3 28 3 ?"), "2027-03-27T12:00:00Z",
+			"2027-03-28T01:00:00Z 2027-03-28T01:10:00Z"},
 		{"twice", cronIn("Europe/Berlin", "0 30 2 * * ?"), "2027-10-30T12:00:00Z", "2027-10-31T00:30:00Z 2027-11-01T01:30:00Z"},
 		{"from inside the second pass", cronIn("Europe/Berlin", "0 0,30,59 2,3 * * ?"), "2027-10-31T01:10:00Z", "2027-10-31T02:00:00Z"},
 		{"rhythm through the gap", cronIn("Europe/Berlin", "0 30 * * * ?"), "2027-03-28T00:00:00Z", "2027-03-28T00:30:00Z 2027-03-28T01:30:00Z"},
-		{"rhythm through both passes", cronIn("Europe/Berlin", "0 30 * * * ?"), "2027-10-31T00:00:00Z", "2027-10-31T00:30:00Z 2027-10-31T01:30:00Z 2027-10-31T02:30:00Z"},
+		{"rhythm through both passes", cronIn("Europe/Berlin", "0 30 * * * ?"), "2027-10-31T00:00:00Z",
+			"2027-10-31T00:30:00Z 2027-10-31T01:30:00Z 2027-10-31T02:30:00Z"},
 		{"rhythm of two hours", cronIn("Europe/Berlin", "0 0 */2 * * ?"), "2027-03-27T23:00:00Z", "2027-03-28T02:00:00Z 2027-03-28T04:00:00Z"},
 		{"half an hour", cronIn("Australia/Lord_Howe", "0 15 2 * * ?"), "2026-10-03T12:00:00Z", "2026-10-03T15:30:00Z 2026-10-04T15:15:00Z"},
 		{"gap at midnight", cronIn("America/Sao_Paulo", "0 0 0 * * ?"), "2018-11-03T12:00:00Z", "2018-11-04T03:00:00Z 2018-11-05T02:00:00Z"},
-		{"the day that was not", cronIn("Pacific/Apia", "0 0 9,12 * * ?"), "2011-12-29T20:00:00Z", "2011-12-29T22:00:00Z 2011-12-30T10:00:00Z 2011-12-30T19:00:00Z"},
+		{"the day that was not", cronIn("Pacific/Apia", "0 0 9,12 * * ?"), "2011-12-29T20:00:00Z",
+			"2011-12-29T22:00:00Z 2011-12-30T10:00:00Z 2011-12-30T19:00:00Z"},
 		{"leap day far away", cronIn("Europe/Berlin", "0 0 * 29 2 ?"), "2028-03-01T00:00:00Z", "2032-02-28T23:00:00Z"},
 		{"a year far away", cronIn("Europe/Berlin", "0 0 * 1 1 ? 2080"), "2028-03-01T00:00:00Z", "2079-12-31T23:00:00Z"},
 		{"never", cronIn("Europe/Berlin", "0 0 * 30 2 ?"), "2028-03-01T00:00:00Z", "none"},
@@ -178,7 +182,8 @@ func TestEverySpreads(t *testing.T) {
 func TestEveryStrictlyGrows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		period := rapid.Int64Range(1, 366*day).Draw(t, "period")
-		s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(period) * time.Second}}}, core.JobID(rapid.Int32Min(1).Draw(t, "job")))
+		s, err := Compile(core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Duration(period) * time.Second}}},
+			core.JobID(rapid.Int32Min(1).Draw(t, "job")))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -225,7 +230,8 @@ func TestSlot(t *testing.T) {
 }
 
 func TestClamp(t *testing.T) {
-	s := mustCompile(t, core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Hour}}, From: "2026-12-01", Until: "2026-12-01"})
+	s := mustCompile(t, core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Hour}}, From: "2026-12-01",
+		Until: "2026-12-01"})
 	from, until := at(t, "2026-12-01T00:00:00Z"), at(t, "2026-12-01T23:59:59Z")
 	for _, c := range []struct {
 		at, want core.Instant
@@ -255,7 +261,8 @@ func TestDescribe(t *testing.T) {
 		{one(every(time.Hour)), "every hour"},
 		{one(core.When{Kind: core.KindEvery, Every: 15 * time.Minute, Offset: 30 * time.Second}), "every 15 min, 30 s later"},
 		{one(core.When{Kind: core.KindFixedDelay, Every: time.Minute}), "1 min after the end of the last run"},
-		{core.Schedule{Any: []core.When{{Kind: core.KindAt, At: 1796115600}}, Timezone: "Europe/Berlin"}, "once at 2026-12-01 10:00:00, Europe/Berlin"},
+		{core.Schedule{Any: []core.When{{Kind: core.KindAt, At: 1796115600}}, Timezone: "Europe/Berlin"},
+			"once at 2026-12-01 10:00:00, Europe/Berlin"},
 		{cronIn("", "* * * * * ?"), "every second"},
 		{cronIn("", "0 30 2 * * ?"), "at 02:30, UTC"},
 		{cronIn("Europe/Berlin", "0 30 2 * * ?"), "at 02:30, Europe/Berlin"},
@@ -303,7 +310,8 @@ func TestTraps(t *testing.T) {
 }
 
 func TestNextDoesNotAllocate(t *testing.T) {
-	for _, s := range []core.Schedule{cronIn("", "0 30 2 * * ?"), cronIn("Europe/Berlin", "0 30 2 * * ?"), cronIn("Europe/Berlin", "0 30 * * * ?"), {Any: []core.When{every(time.Second)}}} {
+	for _, s := range []core.Schedule{cronIn("", "0 30 2 * * ?"), cronIn("Europe/Berlin", "0 30 2 * * ?"),
+		cronIn("Europe/Berlin", "0 30 * * * ?"), {Any: []core.When{every(time.Second)}}} {
 		c := mustCompile(t, s)
 		next := core.Instant(1800000000)
 		if n := testing.AllocsPerRun(100, func() { next, _ = c.Next(next) }); n != 0 {

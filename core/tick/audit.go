@@ -174,10 +174,12 @@ func (t *Ticker) compare(ctx context.Context, s *core.Sched, paused pauses, unti
 		}
 		next, more := sch.Next(at)
 		frequent := more && next-at < core.Instant(t.o.Plan.Window/time.Second)
-		c.lost = append(c.lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire, Seq: s.Seq})
+		c.lost = append(c.lost, core.Fire{Run: id, Rev: s.Rev, At: at, Slot: sch.Slot(s.ID, at, next, frequent), Cause: core.CauseMisfire,
+			Seq: s.Seq})
 	}
 	if unclear > 0 {
-		t.o.Log.Warn("instants have neither a run nor a record, and may lie in a pause that is not known any more", "job", s.ID, "instants", unclear)
+		t.o.Log.Warn("instants have neither a run nor a record, and may lie in a pause that is not known any more", "job", s.ID, "instants",
+			unclear)
 	}
 	c.upTo = upTo
 	if err := t.leaveOutRecorded(ctx, s.ID, &c); err != nil {

@@ -51,7 +51,8 @@ func (a aged) OldestMessage(context.Context) (ring.Oldest, error) {
 
 // purged lets hours go by with a tick as on AWS; messages that come while lose
 // says so are acked and make no run, as if the queue had been purged.
-func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine, recovered, lost int) {
+func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, lose func(time.Duration) bool) (eng *engine.Engine,
+	recovered, lost int) {
 	t.Helper()
 	eng = memory.Open(memory.Options{})
 	began := time.Now()
@@ -114,7 +115,8 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 							lost++
 							continue
 						}
-						eng.Dispatch.Create(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At, Slot: fire.Slot, SentAt: time.Now()}})
+						eng.Dispatch.Create(t.Context(), []core.Run{{ID: fire.Run, App: "shop", State: core.Succeeded, Cause: fire.Cause, At: fire.At,
+							Slot: fire.Slot, SentAt: time.Now()}})
 					}
 				}
 				eng.Queue.Ack(t.Context(), got)
@@ -166,7 +168,8 @@ func TestPausedIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		from := time.Now().Add(35 * time.Minute)
 		pause := core.Pause{From: from, To: from.Add(20 * time.Minute)}
-		_, recovered, lost := purged(t, flow{}, 2, []core.Job{every(time.Minute)}, pause, func(d time.Duration) bool { return d >= 35*time.Minute && d < 55*time.Minute })
+		_, recovered, lost := purged(t, flow{}, 2, []core.Job{every(time.Minute)}, pause,
+			func(d time.Duration) bool { return d >= 35*time.Minute && d < 55*time.Minute })
 		if lost == 0 || recovered != 0 {
 			t.Errorf("%d fell, %d sent again", lost, recovered)
 		}
@@ -179,9 +182,10 @@ func TestLossIsFoundWhileMessagesAreInFlight(t *testing.T) {
 	for name, age := range map[string]time.Duration{"in flight": 3 * time.Minute, "due for long": 25 * time.Minute} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				_, recovered, lost := purged(t, flow{age: age}, 4, []core.Job{every(time.Minute), every(7 * time.Second)}, core.Pause{}, func(d time.Duration) bool {
-					return d > 38*time.Minute && d <= 53*time.Minute
-				})
+				_, recovered, lost := purged(t, flow{age: age}, 4, []core.Job{every(time.Minute), every(7 * time.Second)}, core.Pause{},
+					func(d time.Duration) bool {
+						return d > 38*time.Minute && d <= 53*time.Minute
+					})
 				if lost < 140 || recovered < lost {
 					t.Errorf("%d lost, %d sent again", lost, recovered)
 				}
@@ -213,7 +217,8 @@ func TestComparisonNeverJumps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began := core.InstantOf(time.Now())
-				eng, recovered, lost := purged(t, f.flow, 5, []core.Job{every(time.Minute), every(time.Second), every(40 * time.Minute)}, core.Pause{}, f.lose)
+				eng, recovered, lost := purged(t, f.flow, 5, []core.Job{every(time.Minute), every(time.Second), every(40 * time.Minute)}, core.Pause{},
+					f.lose)
 				if lost < 32*60 || recovered < lost {
 					t.Errorf("%d lost, %d sent again", lost, recovered)
 				}
@@ -267,7 +272,8 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 		}
 		j := every(time.Minute)
 		j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now().Add(-time.Hour)
+		j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
+			time.Now().Add(-time.Hour)
 		j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
 		for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
 			if err != nil {
@@ -300,7 +306,8 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 			}
 			j := every(time.Minute)
 			j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
-			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(), time.Now().Add(-since)
+			j.Sched.ID, j.Sched.App, j.Sched.State, j.Sched.Rev, j.Sched.RevAt = 1, "shop", core.Started, time.Now().UnixMilli(),
+				time.Now().Add(-since)
 			j.Sched.Next, j.Sched.PlanAt = core.InstantOf(time.Now()), core.InstantOf(time.Now())
 			for _, err := range eng.Manage.CreateJobs(t.Context(), []core.Job{j}, nil) {
 				if err != nil {

@@ -71,7 +71,8 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(), log: t.o.Log}
+	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(),
+		log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {
 		b.o.Wake.Round = t.o.Now().UTC().Truncate(time.Millisecond)

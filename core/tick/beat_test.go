@@ -243,10 +243,11 @@ func TestBeatsWakeOthers(t *testing.T) {
 		want   []Wake
 		at     []time.Duration
 	}{
-		"all looked at":    {passes: []pass{{due: 1, held: 4}, {held: 4}}, at: seconds(0, 1)},
-		"one for each":     {passes: []pass{{due: 1, held: 1, unseen: 3}, {due: 1, held: 1}, {}}, want: skips(1, 2, 3), at: seconds(0, 1, 2)},
-		"one for some":     {passes: []pass{{due: 1, held: 4, unseen: 9}, {due: 1, held: 4}, {}}, want: skips(4, 8, 12), at: seconds(0, 1, 2)},
-		"they do not come": {passes: []pass{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {}}, want: skips(2, 2), at: seconds(0, 1, 2, 3, 4, 5, 6)},
+		"all looked at": {passes: []pass{{due: 1, held: 4}, {held: 4}}, at: seconds(0, 1)},
+		"one for each":  {passes: []pass{{due: 1, held: 1, unseen: 3}, {due: 1, held: 1}, {}}, want: skips(1, 2, 3), at: seconds(0, 1, 2)},
+		"one for some":  {passes: []pass{{due: 1, held: 4, unseen: 9}, {due: 1, held: 4}, {}}, want: skips(4, 8, 12), at: seconds(0, 1, 2)},
+		"they do not come": {passes: []pass{{1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {1, 2, 2}, {}}, want: skips(2, 2),
+			at: seconds(0, 1, 2, 3, 4, 5, 6)},
 		"nothing to plan":  {passes: []pass{{held: 8, unseen: 8}, {held: 8}}, want: skips(8), at: seconds(0, 0)},
 		"none to be had":   {passes: []pass{{unseen: 1}, {}}, want: skips(1), at: seconds(0, 1)},
 		"the pass failed":  {passes: []pass{{due: 1, held: 1, unseen: 1}, {}}, bad: 1, want: skips(1), at: seconds(0, 1)},
@@ -354,7 +355,8 @@ func TestPhase(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // of the bubble
 		var at []time.Duration
-		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, now: time.Now, log: slog.New(slog.DiscardHandler),
+		b := &Beats{o: Invocation{Every: time.Second, Reserve: 10 * time.Second}, phase: 820 * time.Millisecond, now: time.Now,
+			log: slog.New(slog.DiscardHandler),
 			pass: func(context.Context) (Result, error) {
 				now := time.Now()
 				at = append(at, now.Sub(now.Truncate(time.Second)))

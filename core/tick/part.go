@@ -66,7 +66,8 @@ func (t *Ticker) part(ctx context.Context, g core.Global, held []int) error {
 		next.Groups = want
 	}
 	next.Loss = t.noted(g.Loss, 0)
-	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups && next.Loss == g.Loss {
+	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups &&
+		next.Loss == g.Loss {
 		return nil
 	}
 	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())

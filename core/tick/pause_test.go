@@ -158,9 +158,11 @@ func TestFiresAfterAPauseAreOnTime(t *testing.T) {
 		"of ten minutes":                           {when: every(time.Minute), pause: 10 * time.Minute},
 		"that ends just before a window":           {when: every(7 * time.Second), pause: 19*time.Minute + 58*time.Second},
 		"of hours, the next instant in its minute": {when: every(time.Hour), pause: 2*time.Hour + 59*time.Minute + 30*time.Second},
-		"put off at the last moment":               {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 2 * time.Second, another: 10 * time.Minute},
-		"shortened":                                {when: every(5 * time.Second), pause: 40 * time.Minute, putOff: 30 * time.Minute, another: -25 * time.Minute},
-		"edited meanwhile":                         {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 30 * time.Second, edit: true},
+		"put off at the last moment": {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 2 * time.Second,
+			another: 10 * time.Minute},
+		"shortened": {when: every(5 * time.Second), pause: 40 * time.Minute, putOff: 30 * time.Minute,
+			another: -25 * time.Minute},
+		"edited meanwhile": {when: every(5 * time.Second), pause: 15 * time.Minute, putOff: 30 * time.Second, edit: true},
 	} {
 		for _, phase := range []int{0, 1, 60, 118} {
 			t.Run(fmt.Sprint(name, ", tick at ", phase), func(t *testing.T) {

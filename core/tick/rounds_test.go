@@ -152,14 +152,18 @@ func TestEveryPartitionInEveryRound(t *testing.T) {
 		leases func(tick.Leases) tick.Leases
 		within func(partition int) time.Duration
 	}{
-		"as on a good day":               {takes: 15 * time.Millisecond, wakes: true, within: every},
-		"slow":                           {takes: 700 * time.Millisecond, wakes: true, within: every},
-		"slow and alone":                 {takes: 700 * time.Millisecond, within: every},
-		"one partition cannot be read":   {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return refuses(3) }, within: butOf(3, every)},
-		"one partition takes all time":   {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return hangs(0) }, within: butOf(0, every)},
-		"in a hurry":                     {takes: 15 * time.Millisecond, lives: 11500 * time.Millisecond, within: every},
-		"every fifth read is throttled":  {takes: 15 * time.Millisecond, wakes: true, meet: throttles, within: every},
-		"each dies of its seventh lease": {takes: 15 * time.Millisecond, leases: func(l tick.Leases) tick.Leases { return &dying{locks: l, dead: map[string]bool{}, each: 7} }, within: func(int) time.Duration { return 4 * minute }},
+		"as on a good day": {takes: 15 * time.Millisecond, wakes: true, within: every},
+		"slow":             {takes: 700 * time.Millisecond, wakes: true, within: every},
+		"slow and alone":   {takes: 700 * time.Millisecond, within: every},
+		"one partition cannot be read": {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return refuses(3) },
+			within: butOf(3, every)},
+		"one partition takes all time": {takes: 15 * time.Millisecond, meet: func(*int) func(int) error { return hangs(0) },
+			within: butOf(0, every)},
+		"in a hurry":                    {takes: 15 * time.Millisecond, lives: 11500 * time.Millisecond, within: every},
+		"every fifth read is throttled": {takes: 15 * time.Millisecond, wakes: true, meet: throttles, within: every},
+		"each dies of its seventh lease": {takes: 15 * time.Millisecond,
+			leases: func(l tick.Leases) tick.Leases { return &dying{locks: l, dead: map[string]bool{}, each: 7} },
+			within: func(int) time.Duration { return 4 * minute }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

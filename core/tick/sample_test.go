@@ -44,7 +44,8 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 					}
 				}
 				must(eng.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}))
-				must(eng.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was, Rev: 1}))
+				must(eng.Manage.PutGlobal(t.Context(), 0, core.Global{Partitions: 1, Readable: 1, Groups: 1, Busy: time.Now().UTC(), Loss: c.was,
+					Rev: 1}))
 				j := every(time.Minute)
 				j.Def.ID, j.Def.App, j.Def.Name = 1, "shop", "a"
 				s := &j.Sched
@@ -56,7 +57,9 @@ func TestLossIsFoundBeforeThePlanning(t *testing.T) {
 				}
 				for _, at := range c.back {
 					f := core.Fire{Run: core.PlannedRun(1, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}
-					must(eng.Ring.Enqueue(t.Context(), []ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{f}}}})...)
+					must(eng.Ring.Enqueue(t.Context(),
+						[]ring.Out{{NotBefore: time.Now().Add(time.Minute), Message: ring.Message{Kind: ring.KindFires, Slot: at,
+							Fires: []core.Fire{f}}}})...)
 				}
 				tk := tick.New(eng.Tick, eng.Leases, eng.Ring, tick.Invoked(tick.Options{ID: "t", Plan: plan.AWS()}))
 				must(tk.Beats(tick.Invocation{}).Run(t.Context()))

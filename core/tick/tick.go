@@ -112,7 +112,8 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 // join makes the ticker one of those of a round; with a zero round it lives on,
 // and holds what partitions it can get.
 func (t *Ticker) join(round time.Time, skip int) {
-	t.hold = parts.New(t.leases, parts.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round, Skip: skip})
+	t.hold = parts.New(t.leases, parts.Options{Now: t.o.Now, ID: t.o.ID, LeaseFor: t.o.LeaseFor, RenewEvery: t.o.RenewEvery, Round: round,
+		Skip: skip})
 }
 
 // Release gives all leases back, so that others need not wait for them to run out.
@@ -671,7 +672,8 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 			// may be behind. That of its new time is.
 		default:
 			fire := run.Fire()
-			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.RepeatedRetry()}})
+			out = append(out, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
+				Fires: []core.Fire{fire}, Slow: t.o.Plan.SlowLane && run.RepeatedRetry()}})
 			outOf = append(outOf, e)
 		}
 	}

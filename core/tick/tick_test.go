@@ -598,7 +598,8 @@ func TestEntryOfATriggerPutOff(t *testing.T) {
 			t.Fatal(err)
 		}
 		lead := -plan.Local().PlanAhead
-		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute), Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
+		run := core.Run{ID: core.NumberedRun(7, 1), App: "one", State: core.Planned, Cause: core.CauseManual, At: now.Add(time.Minute),
+			Slot: now.Add(time.Minute), Attempt: 1, First: core.NumberedRun(7, 1)}
 		old := core.DueItem{PlanAt: now, Job: 7, Run: run.ID}
 		if err := w.eng.Manage.PutTriggered(t.Context(), run, core.DueItem{PlanAt: run.Slot.Add(lead), Job: 7, Run: run.ID}); err != nil {
 			t.Fatal(err)
@@ -637,7 +638,8 @@ func TestRepeatedRetryComesOnTheSlowLane(t *testing.T) {
 			var runs []core.Run
 			var entries []core.DueItem
 			for attempt := 2; attempt <= 5; attempt++ {
-				r := core.Run{ID: core.NumberedRun(1, uint32(attempt)), App: "app", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: now, Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
+				r := core.Run{ID: core.NumberedRun(1, uint32(attempt)), App: "app", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: now,
+					Slot: now, Attempt: attempt, First: core.PlannedRun(1, now)}
 				runs, entries = append(runs, r), append(entries, core.DueItem{PlanAt: now, Job: 1, Run: r.ID})
 			}
 			for _, err := range append(w.eng.Dispatch.Create(t.Context(), runs), w.eng.Finish.PutEntries(t.Context(), entries)...) {

@@ -27,7 +27,8 @@ func (f *fakes) receiveOne(t *testing.T) engine.Delivery {
 
 func (f *fakes) enqueueAt(t *testing.T, slot core.Instant, n uint32) {
 	t.Helper()
-	m := ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.NumberedRun(1, n), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}
+	m := ring.Message{Kind: ring.KindFires, Slot: slot,
+		Fires: []core.Fire{{Run: core.NumberedRun(1, n), Rev: 1, At: slot, Slot: slot, Cause: core.CauseManual}}}
 	for _, err := range f.store.Enqueue(t.Context(), []ring.Out{{NotBefore: slot.Time(), Message: m}}) {
 		ok(t, err)
 	}
@@ -56,7 +57,8 @@ func TestAMessageThatIsNeverDoneIsOnTheRing(t *testing.T) {
 			o, err := f.store.OldestMessage(t.Context()) // a tick, meanwhile
 			ok(t, err)
 			if !onRing(o, slot) {
-				t.Fatalf("a message of %s ago is on the ring, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()), time.Since(o.Due), o.Back)
+				t.Fatalf("a message of %s ago is on the ring, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()),
+					time.Since(o.Due), o.Back)
 			}
 			if age := time.Since(o.Due); age > 10*time.Minute {
 				t.Fatalf("nothing of the last %s is compared, for one message that fails", age)
@@ -90,7 +92,8 @@ func TestAMessageThatWaitsInFlight(t *testing.T) {
 			o, err := f.store.OldestMessage(t.Context())
 			ok(t, err)
 			if !onRing(o, slot) || time.Since(o.Due) > 10*time.Minute {
-				t.Fatalf("a message of %s ago waits, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()), time.Since(o.Due), o.Back)
+				t.Fatalf("a message of %s ago waits, the oldest is said to be of %s ago, and put back are %v", time.Since(slot.Time()),
+					time.Since(o.Due), o.Back)
 			}
 		}
 	})

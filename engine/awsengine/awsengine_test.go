@@ -68,16 +68,17 @@ func TestEngine(t *testing.T) {
 		damage := func(t *testing.T, e *engine.Engine, job core.JobID) {
 			of[e].damage(t, job)
 		}
-		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second, Damage: damage, Open: func(t *testing.T) *engine.Engine {
-			// 2,500 runs of one job fill its partition for three seconds.
-			f := newFakes(t, awsengine.Options{Insist: time.Minute})
-			if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
-				f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
-			}
-			e := f.store.Engine()
-			of[e] = f
-			return e
-		}}
+		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second,
+			Damage: damage, Open: func(t *testing.T) *engine.Engine {
+				// 2,500 runs of one job fill its partition for three seconds.
+				f := newFakes(t, awsengine.Options{Insist: time.Minute})
+				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
+					f.db.TTL = func() time.Duration { return 0 } // nothing lives a second longer than it says
+				}
+				e := f.store.Engine()
+				of[e] = f
+				return e
+			}}
 		t.Run(a.name, func(t *testing.T) {
 			for _, c := range enginetest.Cases {
 				t.Run(c.Name, func(t *testing.T) {

@@ -29,7 +29,8 @@ var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 func oneJob(id core.JobID) core.Job {
 	return core.Job{
 		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Handler: "demo", Created: base},
-		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base, Next: core.InstantOf(base) + 60, PlanAt: core.InstantOf(base) + 55,
+		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base, Next: core.InstantOf(base) + 60,
+			PlanAt:   core.InstantOf(base) + 55,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}}},
 	}
 }
@@ -37,14 +38,16 @@ func oneJob(id core.JobID) core.Job {
 // create makes jobs, and their app if need be.
 func (f *fakes) create(t *testing.T, jobs ...core.Job) {
 	t.Helper()
-	if err := f.store.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}); !errors.Is(err, core.ErrRefused) {
+	if err := f.store.PutApp(t.Context(), 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}); !errors.Is(err,
+		core.ErrRefused) {
 		ok(t, err)
 	}
 	ok(t, f.store.CreateJobs(t.Context(), jobs, nil)...)
 }
 
 func oneRun(id core.RunID) core.Run {
-	return core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 100, At: core.InstantOf(base), Slot: core.InstantOf(base),
+	return core.Run{ID: id, App: "orders", State: core.Running, Cause: core.CauseSchedule, Rev: 100, At: core.InstantOf(base),
+		Slot:  core.InstantOf(base),
 		Owner: "nonce-1", Until: base.Add(31 * time.Second), Address: "http://10.0.0.1:9999/", SentAt: base, Attempt: 1, First: id,
 		Journal: core.JournalKey{Minute: base.Unix() / 60, Suffix: 5, Nonce: "nonce-1"}}
 }
@@ -161,11 +164,13 @@ func TestNewerMessageStays(t *testing.T) {
 // table or the queue.
 func TestWhatDoesNotExistIsNamed(t *testing.T) {
 	n := fakeaws.Names
-	n.Jobs, n.Runs, n.State, n.Fires, n.Slow, n.Checks, n.Dead = "no-jobs", "no-runs", "no-state", "https://sqs/no-fires", "https://sqs/no-slow", "https://sqs/no-checks", "https://sqs/no-dead"
+	n.Jobs, n.Runs, n.State, n.Fires, n.Slow, n.Checks, n.Dead = "no-jobs", "no-runs", "no-state", "https://sqs/no-fires",
+		"https://sqs/no-slow", "https://sqs/no-checks", "https://sqs/no-dead"
 	s := newFakes(t, awsengine.Options{Names: n}).store
 	ctx := t.Context()
 	run := oneRun(core.PlannedRun(1, core.InstantOf(base)))
-	fires := ring.Message{Kind: ring.KindFires, Slot: 1772600767, Fires: []core.Fire{{Run: run.ID, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
+	fires := ring.Message{Kind: ring.KindFires, Slot: 1772600767,
+		Fires: []core.Fire{{Run: run.ID, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
 	check := ring.Message{Kind: ring.KindCheck, Slot: 1772600767, Check: &ring.Check{Runs: []core.RunID{run.ID}}}
 	for _, c := range []struct {
 		name, what string
@@ -208,7 +213,8 @@ func TestItemTooLarge(t *testing.T) {
 	global := core.Global{Rev: 1, Pause: core.Pause{Why: long}}
 	f.create(t)
 	for name, err := range map[string]error{
-		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0], "a run": s.Create(ctx, []core.Run{wide})[0],
+		"a job": s.CreateJobs(ctx, []core.Job{j}, nil)[0], "a run's params": s.Create(ctx, []core.Run{run})[0],
+		"a run":  s.Create(ctx, []core.Run{wide})[0],
 		"an app": s.PutApp(ctx, 1, app, core.Change{ID: 1, App: "orders"}), "the global item": s.PutGlobal(ctx, 0, global),
 	} {
 		if core.CodeOf(err) != core.CodeTooLarge || !strings.Contains(err.Error(), "400 KB") {
@@ -232,7 +238,8 @@ func TestPartOfABatchIsTriedAgain(t *testing.T) {
 	for i := range n {
 		ids[i] = core.NumberedRun(1, uint32(i))
 		runs[i], entries[i] = oneRun(ids[i]), core.DueItem{PlanAt: began, Job: 1, Run: ids[i]}
-		out[i] = ring.Out{Message: ring.Message{Kind: ring.KindFires, Slot: began, Fires: []core.Fire{{Run: ids[i], Rev: 1, At: began, Slot: began, Cause: core.CauseManual}}}}
+		out[i] = ring.Out{Message: ring.Message{Kind: ring.KindFires, Slot: began,
+			Fires: []core.Fire{{Run: ids[i], Rev: 1, At: began, Slot: began, Cause: core.CauseManual}}}}
 	}
 	received := func(t *testing.T, s *awsengine.Store) (got []engine.Delivery) {
 		ok(t, s.Enqueue(t.Context(), out)...)
@@ -312,7 +319,8 @@ func TestTriedAgainInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFakes(t, awsengine.Options{})
 		f.sqs.Faults = always(fakeaws.Fault{Part: func(int) bool { return true }}, "SendMessageBatch")
-		one := []ring.Out{{Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(base), Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}}}
+		one := []ring.Out{{Message: ring.Message{Kind: ring.KindCheck, Slot: core.InstantOf(base),
+			Check: &ring.Check{Runs: []core.RunID{core.NumberedRun(1, 1)}}}}}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
 		began := time.Now()
@@ -349,7 +357,8 @@ func TestComeAgain(t *testing.T) {
 		}
 		var list []awsengine.Again
 		for len(list) < 12 {
-			out, err := f.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10, VisibilityTimeout: 25})
+			out, err := f.sqs.ReceiveMessage(t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10,
+				VisibilityTimeout: 25})
 			ok(t, err)
 			for _, m := range out.Messages {
 				list = append(list, awsengine.Again{Receipt: *m.ReceiptHandle, At: time.Now().Add(time.Duration(len(list)) * 700 * time.Millisecond)})
@@ -361,7 +370,8 @@ func TestComeAgain(t *testing.T) {
 		for _, m := range f.sqs.Messages(fakeaws.Names.Fires) {
 			hidden[m.Hidden.Sub(now)]++
 		}
-		if want := map[time.Duration]int{0: 1, 1 * time.Second: 1, 2 * time.Second: 1, 3 * time.Second: 2, 4 * time.Second: 1, 5 * time.Second: 2, 6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked != 2 {
+		if want := map[time.Duration]int{0: 1, 1 * time.Second: 1, 2 * time.Second: 1, 3 * time.Second: 2, 4 * time.Second: 1, 5 * time.Second: 2,
+			6 * time.Second: 1, 7 * time.Second: 2, 8 * time.Second: 1}; !maps.Equal(hidden, want) || asked != 2 {
 			t.Errorf("by %d requests they come again after %v, want %v", asked, hidden, want)
 		}
 		var receipts []string
@@ -386,18 +396,21 @@ func TestThrottledAndUnknown(t *testing.T) {
 		name      string
 		fault     fakeaws.Fault
 		throttled bool
-	}{{"throttled", fakeaws.Fault{Before: fakeaws.Throttled()}, true}, {"lost", fakeaws.Fault{After: reset}, false}, {"cut", fakeaws.Fault{Before: reset}, false}} {
+	}{{"throttled", fakeaws.Fault{Before: fakeaws.Throttled()}, true}, {"lost", fakeaws.Fault{After: reset}, false},
+		{"cut", fakeaws.Fault{Before: reset}, false}} {
 		f := newFakes(t, awsengine.Options{})
 		fault := func(context.Context, fakeaws.Call) fakeaws.Fault { return c.fault }
 		f.db.Faults, f.sqs.Faults = fault, fault
 		s, ctx := f.store, t.Context()
 		id := core.PlannedRun(1, core.InstantOf(base))
-		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767, Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
+		msg := ring.Message{Kind: ring.KindFires, Slot: 1772600767,
+			Fires: []core.Fire{{Run: id, Rev: 1, At: 1772600767, Slot: 1772600767, Cause: core.CauseSchedule}}}
 		for name, err := range map[string]error{
 			"Create": s.Create(ctx, []core.Run{oneRun(id)})[0], "CreateJobs": s.CreateJobs(ctx, []core.Job{oneJob(1)}, nil)[0],
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
-			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0], "PutLease": s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a"}),
-			"CloseRuns": s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)}})[0],
+			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
+			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a"}),
+			"CloseRuns":  s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)}})[0],
 		} {
 			if err == nil || errors.Is(err, core.ErrRefused) || errors.Is(err, core.ErrThrottled) != c.throttled {
 				t.Errorf("%s, %s: got %v", c.name, name, err)

@@ -32,7 +32,8 @@ const (
 
 // throttles are the codes that mean that nothing happened and may later.
 var throttles = []string{
-	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling", "RequestThrottled", "TooManyRequestsException",
+	"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded", "Throttling", "RequestThrottled",
+	"TooManyRequestsException",
 	"ProvisionedThroughputExceeded", "ThrottlingError", "TransactionConflict", "TransactionConflictException", "LimitExceededException",
 	"OverLimit", "KmsThrottled",
 }

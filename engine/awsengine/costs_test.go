@@ -50,7 +50,8 @@ func TestCosts(t *testing.T) {
 	for i := range jobs {
 		jobs[i] = oneJob(core.JobID(i + 1))
 		ids[i] = jobs[i].Def.ID
-		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i], New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
+		changes[i] = core.Change{ID: 100, At: base, By: "ann", Verb: core.VerbCreated, App: "orders", Job: ids[i],
+			New: core.RecordOf(&jobs[i].Sched, &jobs[i].Def).String()}
 	}
 	ok(t, s.PutApp(ctx, 0, core.App{Name: "orders", Rev: 1}, core.Change{ID: 1, At: base, App: "orders"}))
 	row("CreateJobs", "14 jobs with their change records", func() { first(s.CreateJobs(ctx, jobs, changes)) })
@@ -90,7 +91,8 @@ func TestCosts(t *testing.T) {
 		}
 	})
 	row("TakeOver", "one run", func() {
-		first(s.TakeOver(ctx, []dispatch.TakeOver{{Run: runs[0].ID, Owner: "nonce-1", Until: runs[0].Until, NewOwner: "nonce-2", NewUntil: base.Add(time.Minute), Journal: runs[0].Journal, Address: runs[0].Address, SentAt: base}}))
+		first(s.TakeOver(ctx, []dispatch.TakeOver{{Run: runs[0].ID, Owner: "nonce-1", Until: runs[0].Until, NewOwner: "nonce-2",
+			NewUntil: base.Add(time.Minute), Journal: runs[0].Journal, Address: runs[0].Address, SentAt: base}}))
 	})
 	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
 	row("Runs", "50 runs", func() {
@@ -110,7 +112,8 @@ func TestCosts(t *testing.T) {
 	long := oneRun(core.NumberedRun(1, 7))
 	first(s.Create(ctx, []core.Run{long}))
 	row("CloseRuns", "one end with a message of 15 KB", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax), EndedAt: base, Seen: &long}}))
+		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500,
+			Message: strings.Repeat("m", core.MessageMax), EndedAt: base, Seen: &long}}))
 	})
 	params := strings.Repeat("p", 2000)
 	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
@@ -125,17 +128,20 @@ func TestCosts(t *testing.T) {
 	row("CloseRuns", "one end of a second attempt", func() {
 		first(s.CloseRuns(ctx, []finish.Close{{Run: retry.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &retry}}))
 	})
-	row("JournalsAt", "a minute with one journal", func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
+	row("JournalsAt", "a minute with one journal",
+		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
 	row("RunSpan", "50 runs", func() {
 		_, err := s.RunSpan(ctx, runs[0].ID, runs[49].ID, 100)
 		ok(t, err)
 	})
-	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000, Slot: 1_800_000_000, Attempt: 1}
+	triggered := core.Run{ID: core.NumberedRun(1, 8), App: "orders", State: core.Planned, Cause: core.CauseManual, At: 1_800_000_000,
+		Slot: 1_800_000_000, Attempt: 1}
 	row("PutTriggered", "one run with its entry", func() {
 		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
 	})
 	row("ChangeTriggered", "one run to another time", func() {
-		c := operate.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}}, Entry: core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
+		c := operate.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+			Entry:  core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
 			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
 		c.Run.Slot, c.Run.Until = 1_800_000_100, base
 		ok(t, s.ChangeTriggered(ctx, c))
@@ -162,7 +168,8 @@ func TestCosts(t *testing.T) {
 		var out []ring.Out
 		for i := range 20 {
 			out = append(out, ring.Out{NotBefore: time.Now(), Message: ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now()),
-				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Cause: core.CauseAPI}}}})
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()),
+					Cause: core.CauseAPI}}}})
 		}
 		first(s.Enqueue(ctx, out))
 	})

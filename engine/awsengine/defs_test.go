@@ -95,7 +95,8 @@ func TestDefinitionOfTheRevision(t *testing.T) {
 	if got := read("it was paused", 1); got.Sched.State != core.Paused || got.Sched.Rev != 102 || got.Def.Params != "another" {
 		t.Errorf("%s with revision %d and params %q", got.Sched.State, got.Sched.Rev, got.Def.Params)
 	}
-	ok(t, another.DeleteJob(ctx, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base}, core.Change{ID: 103, App: "orders", Job: 1}))
+	ok(t, another.DeleteJob(ctx, 102, core.Tombstone{Job: 1, App: "orders", Name: j.Def.Name, Rev: 103, RevAt: base},
+		core.Change{ID: 103, App: "orders", Job: 1}))
 	found, unread, err := f.store.Jobs(ctx, []core.JobID{1})
 	if ok(t, err); len(found) > 0 || len(unread) > 0 {
 		t.Errorf("of a job that was deleted: %v, unread %v", found, unread)

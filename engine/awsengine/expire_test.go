@@ -41,7 +41,8 @@ func TestFakeExpires(t *testing.T) {
 		}
 		there := func(k string, want bool) {
 			t.Helper()
-			out, err := f.db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &fakeaws.Names.State, Key: key(k), ConsistentRead: aws.Bool(true)})
+			out, err := f.db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &fakeaws.Names.State, Key: key(k),
+				ConsistentRead: aws.Bool(true)})
 			ok(t, err)
 			if is := len(out.Item) > 0; is != want {
 				t.Errorf("%s after %s: %t, want %t", k, time.Since(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)), is, want)
@@ -71,7 +72,8 @@ func TestFakeExpires(t *testing.T) {
 // items are those of a table under one hash key.
 func (f *fakes) items(t *testing.T, table, hash string, v types.AttributeValue) []map[string]types.AttributeValue {
 	t.Helper()
-	out, err := f.db.Query(t.Context(), &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true), KeyConditionExpression: aws.String("#h = :v"),
+	out, err := f.db.Query(t.Context(), &dynamodb.QueryInput{TableName: &table, ConsistentRead: aws.Bool(true),
+		KeyConditionExpression:   aws.String("#h = :v"),
 		ExpressionAttributeNames: map[string]string{"#h": hash}, ExpressionAttributeValues: map[string]types.AttributeValue{":v": v}})
 	ok(t, err)
 	return out.Items
@@ -99,7 +101,8 @@ func TestNothingStays(t *testing.T) {
 		_, err := s.PutKey(ctx, 1, "k", first.ID)
 		ok(t, err)
 		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
-		ok(t, s.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID,
+		ok(t, s.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(),
+			Then: second.ID,
 			Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}, Seen: &first}})...)
 		ok(t, s.Create(ctx, []core.Run{second})...)
 		ok(t, s.ClearOwed(ctx, []core.RunID{first.ID})...)
@@ -166,7 +169,8 @@ func TestLongRunIsWatched(t *testing.T) {
 		r.Addresses = []string{r.Address} // given with the trigger: it is asked whether it is there
 		r.Journal.Minute = time.Now().Unix() / 60
 		ok(t, s.Create(ctx, []core.Run{r})...)
-		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1, Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
+		ok(t, s.PutJournal(ctx, core.Journal{Key: r.Journal, V: 1,
+			Entries: []core.Entry{{Run: r.ID, Address: r.Address, Outcome: core.Accepted}}}))
 		state := func() core.State {
 			found, _, err := s.Runs(ctx, []core.RunID{r.ID})
 			ok(t, err)
@@ -201,7 +205,8 @@ func TestPutBackThroughAnOutage(t *testing.T) {
 			}
 		}
 		for i, wait := range []time.Duration{30 * time.Minute, time.Minute} {
-			m := ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i+1)), Slot: slot, Cause: core.CauseRetry}}}
+			m := ring.Message{Kind: ring.KindFires, Slot: slot,
+				Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i+1)), Slot: slot, Cause: core.CauseRetry}}}
 			for _, err := range f.store.Enqueue(ctx, []ring.Out{{NotBefore: time.Now().Add(wait), Message: m}}) {
 				ok(t, err)
 			}

@@ -92,8 +92,9 @@ type schedItem struct {
 func encodeSched(s *core.Sched, defRev int64) (item, error) {
 	it := schedItem{ID: "job#" + s.ID.String(), Part: "sched", App: s.App, State: string(s.State), Rev: s.Rev, RevAt: millis(s.RevAt),
 		Schedule: jsonText(s.Schedule), Misfire: string(s.Misfire), Grace: int64(s.Grace), Deadline: int64(s.Deadline), Next: int64(s.Next),
-		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, PlanError: s.PlanError,
-		Compared: int64(s.Compared), DefRev: defRev}
+		Partition: s.Partition, Seq: s.Seq, Tail: int64(s.Tail), PauseUntil: int64(s.PauseUntil), PauseBy: s.PauseBy, PauseWhy: s.PauseWhy,
+		PlanError: s.PlanError,
+		Compared:  int64(s.Compared), DefRev: defRev}
 	if s.PlanAt != 0 {
 		it.PlanAt = planKey(core.DueItem{PlanAt: s.PlanAt, Job: s.ID})
 	}
@@ -109,8 +110,9 @@ func decodeSched(it item) (core.Sched, error) {
 	if err != nil {
 		return core.Sched{}, err
 	}
-	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: fromMillis(v.RevAt), Misfire: core.Misfire(v.Misfire),
-		Grace: time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
+	s := core.Sched{ID: id, App: v.App, State: core.JobState(v.State), Rev: v.Rev, RevAt: fromMillis(v.RevAt),
+		Misfire: core.Misfire(v.Misfire),
+		Grace:   time.Duration(v.Grace), Deadline: time.Duration(v.Deadline), Next: core.Instant(v.Next), Partition: v.Partition, Seq: v.Seq,
 		Tail: core.RunID(v.Tail), PauseUntil: core.Instant(v.PauseUntil), PauseBy: v.PauseBy, PauseWhy: v.PauseWhy, PlanError: v.PlanError,
 		Compared: core.Instant(v.Compared)}
 	if v.PlanAt != "" {
@@ -225,10 +227,12 @@ func hasRest(r *core.Run) bool {
 
 // encodeRun makes the items of a run; rest is nil if nothing of it is long.
 func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
-	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev, At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
+	v := runItem{Job: int64(r.ID.Job()), Run: int64(r.ID), App: r.App, State: string(r.State), Cause: string(r.Cause), Rev: r.Rev,
+		At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
 		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
 		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
-		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then), Expires: expires}
+		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
+		Expires: expires}
 	if !r.Journal.IsZero() {
 		v.Journal = journalText(r.Journal)
 	}
@@ -267,10 +271,13 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 		return r, false, fmt.Errorf("read a run: %w", err)
 	}
-	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At), Slot: core.Instant(v.Slot), Seq: v.Seq,
+	r = core.Run{ID: core.RunID(v.Run), App: v.App, State: core.State(v.State), Cause: core.Cause(v.Cause), Rev: v.Rev, At: core.Instant(v.At),
+		Slot: core.Instant(v.Slot), Seq: v.Seq,
 		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
-		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses, Key: v.Key, By: v.By,
-		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code, Message: v.Message, Data: v.Data, Then: core.RunID(v.Then)}
+		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses,
+		Key: v.Key, By: v.By,
+		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
+		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then)}
 	if v.Journal != "" {
 		if r.Journal, err = parseJournalText(v.Journal); err != nil {
 			return r, false, err

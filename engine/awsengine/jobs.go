@@ -27,8 +27,10 @@ func (s *Store) Jobs(ctx context.Context, jobs []core.JobID) (map[core.JobID]*co
 // each time, and names the revision of its definition; one that is remembered
 // under that revision is not read again. A job whose items are not of one moment
 // is unread.
-func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64, unread []core.JobID, err error) {
-	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{}, unread: map[core.JobID]bool{}}
+func (s *Store) jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, defRevs map[core.JobID]int64,
+	unread []core.JobID, err error) {
+	read := parts{scheds: map[core.JobID]core.Sched{}, named: map[core.JobID]int64{}, defs: map[core.JobID]known{},
+		unread: map[core.JobID]bool{}}
 	keys := make([]item, 0, len(jobs))
 	for _, id := range jobs {
 		keys = append(keys, schedKey(id))
@@ -354,7 +356,8 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		name["job"] = number(j.Def.ID)
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
-		actions = append(actions, none("id").put(t.Jobs, encodeDef(&j.Def, j.Sched.Rev)), none("id").put(t.Jobs, sched), none("of").put(t.State, name), putAction(t.State, listed),
+		actions = append(actions, none("id").put(t.Jobs, encodeDef(&j.Def, j.Sched.Rev)), none("id").put(t.Jobs, sched),
+			none("of").put(t.State, name), putAction(t.State, listed),
 			none("of").check(t.State, stateKey("tomb", listKey(j.Def.ID))))
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
@@ -447,7 +450,8 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 		name["job"] = number(j.Def.ID)
 		listed := stateKey("jobs", listKey(j.Def.ID))
 		listed["app"] = text(j.Def.App)
-		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), none("of").put(t.State, name), putAction(t.State, listed))
+		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), none("of").put(t.State, name),
+			putAction(t.State, listed))
 	}
 	actions = append(actions, s.changeActions(&u.Change)...)
 	s.defs.forget(j.Def.ID)

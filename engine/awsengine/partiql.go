@@ -33,7 +33,8 @@ func (w *writer) where(cond string, args ...types.AttributeValue) {
 }
 
 func (w *writer) statement(key string) statement {
-	return statement{table: w.table, key: key, text: `UPDATE "` + w.table + `"` + w.does.String() + " WHERE " + w.conds.String(), args: append(w.args, w.tests...)}
+	return statement{table: w.table, key: key, text: `UPDATE "` + w.table + `"` + w.does.String() + " WHERE " + w.conds.String(),
+		args: append(w.args, w.tests...)}
 }
 
 // insert is a put on condition that there is no such item.

@@ -10,7 +10,8 @@ import (
 )
 
 // recent makes the fakes of a moment, and a journal of a minute and the runs it names.
-func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...core.RunID), store func(minute int64, app string, id core.RunID)) {
+func recent(t *testing.T) (f *fakes, name func(minute int64, suffix int, ids ...core.RunID),
+	store func(minute int64, app string, id core.RunID)) {
 	f = newFakes(t, awsengine.Options{Now: func() time.Time { return base }})
 	name = func(minute int64, suffix int, ids ...core.RunID) {
 		j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: suffix, Nonce: "nonce-1"}, V: 1}

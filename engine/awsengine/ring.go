@@ -73,7 +73,8 @@ func (s *Store) Enqueue(ctx context.Context, out []ring.Out) []error {
 			continue
 		}
 		queues[q] = append(queues[q], entry{i, string(body)})
-		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) && out[i].NotBefore.After(behind[m.Slot]) {
+		if m := &out[i].Message; m.Kind == ring.KindFires && m.Slot.Time().Add(ring.PutBackAfter).Before(now) &&
+			out[i].NotBefore.After(behind[m.Slot]) {
 			behind[m.Slot] = out[i].NotBefore
 		}
 	}
@@ -133,7 +134,8 @@ func unanswered(entries []sqstypes.SendMessageBatchRequestEntry, answered *sqs.S
 	var list []sqstypes.BatchResultErrorEntry
 	for _, e := range entries {
 		if !named[aws.ToString(e.Id)] {
-			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"), Message: aws.String("it did not say that it took a message")})
+			list = append(list, sqstypes.BatchResultErrorEntry{Id: e.Id, Code: aws.String("NoAnswer"),
+				Message: aws.String("it did not say that it took a message")})
 		}
 	}
 	return list
@@ -166,7 +168,8 @@ func (s *Store) BuryRaw(ctx context.Context, body, reason string) error {
 		body = strings.ToValidUTF8(body[:maxDead], "")
 	}
 	_, err := s.sqs.SendMessage(ctx, &sqs.SendMessageInput{QueueUrl: &s.o.Names.Dead, MessageBody: &body,
-		MessageAttributes: map[string]sqstypes.MessageAttributeValue{reasonAttribute: {DataType: aws.String("String"), StringValue: aws.String(printable(reason))}}})
+		MessageAttributes: map[string]sqstypes.MessageAttributeValue{reasonAttribute: {DataType: aws.String("String"),
+			StringValue: aws.String(printable(reason))}}})
 	return answer("queue "+s.o.Names.Dead, err)
 }
 
@@ -193,14 +196,16 @@ func (s *Store) KeepLetter(ctx context.Context, l core.Letter) error {
 		l.Body = strings.ToValidUTF8(l.Body[:maxLetter], "")
 	}
 	it := stateKey(lettersOf, l.ID)
-	it["at"], it["reason"], it["body"], it["expires"] = number(millis(l.At)), text(l.Reason), text(l.Body), number(l.At.Add(keepLetters).Unix())
+	it["at"], it["reason"], it["body"], it["expires"] = number(millis(l.At)), text(l.Reason), text(l.Body),
+		number(l.At.Add(keepLetters).Unix())
 	return s.putIf(ctx, it, nil)
 }
 
 // TakeLetters keeps what is on the queue of dead letters, for what drives it
 // outside Lambda, and answers how many it were.
 func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err error) {
-	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch, WaitTimeSeconds: int32(wait / time.Second),
+	out, err := s.sqs.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &s.o.Names.Dead, MaxNumberOfMessages: entriesPerBatch,
+		WaitTimeSeconds:   int32(wait / time.Second),
 		VisibilityTimeout: int32(s.o.Visibility / time.Second), MessageAttributeNames: []string{reasonAttribute},
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameSentTimestamp}})
 	if err != nil {
@@ -209,10 +214,12 @@ func (s *Store) TakeLetters(ctx context.Context, wait time.Duration) (n int, err
 	for _, m := range out.Messages {
 		ms, _ := strconv.ParseInt(m.Attributes[string(sqstypes.MessageSystemAttributeNameSentTimestamp)], 10, 64)
 		at := time.UnixMilli(ms).UTC()
-		if err := s.KeepLetter(ctx, core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at, Reason: aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Body: aws.ToString(m.Body)}); err != nil {
+		if err := s.KeepLetter(ctx, core.Letter{ID: LetterID(at, aws.ToString(m.MessageId)), At: at,
+			Reason: aws.ToString(m.MessageAttributes[reasonAttribute].StringValue), Body: aws.ToString(m.Body)}); err != nil {
 			return n, err
 		}
-		in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead, Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
+		in := &sqs.DeleteMessageBatchInput{QueueUrl: &s.o.Names.Dead,
+			Entries: []sqstypes.DeleteMessageBatchRequestEntry{{Id: aws.String("0"), ReceiptHandle: m.ReceiptHandle}}}
 		if _, err := s.sqs.DeleteMessageBatch(ctx, in); err != nil {
 			return n, answer("queue "+s.o.Names.Dead, err)
 		}
@@ -475,7 +482,8 @@ func (s *Store) hide(ctx context.Context, queue string, handles []string, at fun
 		in := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &queue}
 		for _, k := range of {
 			d := min(max(at(k).Sub(s.o.Now()), 0), maxVisibility)
-			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)), ReceiptHandle: &handles[k],
+			in.Entries = append(in.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(strconv.Itoa(k)),
+				ReceiptHandle:     &handles[k],
 				VisibilityTimeout: int32((d + time.Second - 1) / time.Second)})
 		}
 		out, err := s.sqs.ChangeMessageVisibilityBatch(ctx, in)
@@ -496,7 +504,8 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 		return 0, 0, 0, err
 	}
 	out, err := s.sqs.GetQueueAttributes(ctx, &sqs.GetQueueAttributesInput{QueueUrl: &q, AttributeNames: []sqstypes.QueueAttributeName{
-		sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed, sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}})
+		sqstypes.QueueAttributeNameApproximateNumberOfMessages, sqstypes.QueueAttributeNameApproximateNumberOfMessagesDelayed,
+		sqstypes.QueueAttributeNameApproximateNumberOfMessagesNotVisible}})
 	if err != nil {
 		return 0, 0, 0, answer("queue "+q, err)
 	}

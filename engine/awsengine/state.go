@@ -111,8 +111,9 @@ func (p *storedPast) decode() (past core.Past) {
 func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
-	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, Withheld: a.Withheld,
-		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
+	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
+		Withheld: a.Withheld,
+		Pause:    encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
 
@@ -122,7 +123,8 @@ func decodeApp(it item) (core.App, error) {
 		return core.App{}, fmt.Errorf("read app %q: %w", stringOf(it, "key"), err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow, Withheld: v.Withheld, Rev: rev,
+	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
+		Withheld: v.Withheld, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 
@@ -195,7 +197,8 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 			if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 				return fmt.Errorf("read an executor of %s: %w", apps[i], err)
 			}
-			lists[i] = append(lists[i], core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since), Fixed: v.Fixed, Dialect: v.Dialect})
+			lists[i] = append(lists[i], core.Executor{App: apps[i], Address: v.Key, Beat: fromMillis(v.Beat), Since: fromMillis(v.Since),
+				Fixed: v.Fixed, Dialect: v.Dialect})
 			return nil
 		})
 	})
@@ -211,7 +214,8 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 
 // PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
-	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since), Fixed: e.Fixed, Dialect: e.Dialect,
+	it, err := attributevalue.MarshalMap(executorItem{Of: "executors#" + e.App, Key: e.Address, Beat: millis(e.Beat), Since: millis(e.Since),
+		Fixed: e.Fixed, Dialect: e.Dialect,
 		Expires: s.o.Now().Add(s.o.KeepJournals).Unix()})
 	if err != nil {
 		return fmt.Errorf("write an executor: %w", err)
@@ -239,7 +243,8 @@ func (s *Store) Global(ctx context.Context) (core.Global, error) {
 		return core.Global{}, fmt.Errorf("read the global item: %w", err)
 	}
 	rev, err := intOf(it, "rev")
-	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable, Busy: fromMillis(v.Busy), Groups: v.Groups,
+	return core.Global{Pause: v.Pause.decode(), Past: v.Past.decode(), Partitions: v.Partitions, Readable: v.Readable,
+		Busy: fromMillis(v.Busy), Groups: v.Groups,
 		UpSince: fromMillis(v.UpSince), DownAt: fromMillis(v.DownAt), Holder: v.Holder, Generation: v.Generation, Opening: v.Opening,
 		Loss: v.Loss.decode(), Rev: rev}, err
 }
@@ -253,7 +258,8 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 	g.Past = old.Past.After(old.Pause, g.Pause)
 	it := stateKey("global", "-")
 	it["rev"] = number(g.Rev)
-	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions, Readable: g.Readable, Busy: millis(g.Busy),
+	it["body"] = text(jsonText(storedGlobal{Pause: encodePause(g.Pause), Past: encodePast(g.Past), Partitions: g.Partitions,
+		Readable: g.Readable, Busy: millis(g.Busy),
 		Groups: g.Groups, UpSince: millis(g.UpSince), DownAt: millis(g.DownAt), Holder: g.Holder, Generation: g.Generation, Opening: g.Opening,
 		Loss: encodeLoss(g.Loss)}))
 	return s.putIf(ctx, it, was("rev", seen))
@@ -355,9 +361,11 @@ func (s *Store) PutSkips(ctx context.Context, skips []core.Skip) []error {
 		_, err := s.db.UpdateItem(ctx, &dynamodb.UpdateItemInput{TableName: &s.o.Names.State, Key: stateKey("skip#"+k.Job.String(), skipKey(k)),
 			UpdateExpression: aws.String("SET #last = :last, #count = :count, #expires = :expires, #first = if_not_exists(#first, :first), " +
 				"#reason = if_not_exists(#reason, :reason), #rev = if_not_exists(#rev, :rev), #made = :made"),
-			ConditionExpression:      aws.String("attribute_not_exists(#last) OR #last < :last"),
-			ExpressionAttributeNames: map[string]string{"#last": "last", "#count": "count", "#expires": "expires", "#first": "first", "#reason": "reason", "#rev": "rev", "#made": "made"},
-			ExpressionAttributeValues: item{":last": number(k.Last), ":count": number(k.Count), ":expires": number(s.expiry(ctx, k.Job)), ":first": number(k.First),
+			ConditionExpression: aws.String("attribute_not_exists(#last) OR #last < :last"),
+			ExpressionAttributeNames: map[string]string{"#last": "last", "#count": "count", "#expires": "expires", "#first": "first",
+				"#reason": "reason", "#rev": "rev", "#made": "made"},
+			ExpressionAttributeValues: item{":last": number(k.Last), ":count": number(k.Count), ":expires": number(s.expiry(ctx, k.Job)),
+				":first":  number(k.First),
 				":reason": text(string(k.Reason)), ":rev": number(k.Rev), ":made": number(millis(k.Made))}})
 		if errs[i] = answer("table "+s.o.Names.State, err); errors.Is(errs[i], core.ErrRefused) {
 			errs[i] = nil
@@ -476,7 +484,8 @@ func changesOfApp(app string) string     { return "changes#app#" + app }
 // changeItems are the records of a change: one in the history of its job, one
 // in that of its app (or of everything).
 func (s *Store) changeItems(c *core.Change) []item {
-	v := changeItem{ID: c.ID, At: millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: int64(c.Job), Name: c.Name, Why: c.Why, Old: c.Old, New: c.New,
+	v := changeItem{ID: c.ID, At: millis(c.At), By: c.By, Verb: c.Verb, App: c.App, Job: int64(c.Job), Name: c.Name, Why: c.Why, Old: c.Old,
+		New:     c.New,
 		Expires: s.o.Now().Add(s.o.KeepRuns).Unix()}
 	ofs := []string{changesOfApp(c.App)}
 	if c.Job != 0 {
@@ -547,7 +556,8 @@ func (s *Store) changesOf(ctx context.Context, of string, limit int) ([]core.Cha
 		if err := attributevalue.UnmarshalMap(it, &v); err != nil {
 			return false, fmt.Errorf("read a change record: %w", err)
 		}
-		list = append(list, core.Change{ID: v.ID, At: fromMillis(v.At), By: v.By, Verb: v.Verb, App: v.App, Job: core.JobID(v.Job), Name: v.Name, Why: v.Why, Old: v.Old, New: v.New})
+		list = append(list, core.Change{ID: v.ID, At: fromMillis(v.At), By: v.By, Verb: v.Verb, App: v.App, Job: core.JobID(v.Job), Name: v.Name,
+			Why: v.Why, Old: v.Old, New: v.New})
 		return len(list) < limit, nil
 	})
 	return list, err

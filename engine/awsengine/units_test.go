@@ -53,11 +53,13 @@ func TestUnits(t *testing.T) {
 			r := oneRun(id)
 			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
 			f.cost(t, "an end", 1, 0, func() {
-				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base, Seen: &r}})...)
+				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base,
+					Seen: &r}})...)
 			})
 			journal := core.Journal{Key: r.Journal, V: 1}
 			for i := range 50 {
-				journal.Entries = append(journal.Entries, core.Entry{Run: core.PlannedRun(core.JobID(i+1), 1_000_000), Address: fmt.Sprintf("http://10.0.0.%d:9999/", i%5), Outcome: core.Accepted})
+				journal.Entries = append(journal.Entries, core.Entry{Run: core.PlannedRun(core.JobID(i+1), 1_000_000),
+					Address: fmt.Sprintf("http://10.0.0.%d:9999/", i%5), Outcome: core.Accepted})
 			}
 			f.cost(t, "a journal of 50", 1, 0, func() { ok(t, s.PutJournal(ctx, journal)) })
 		})

@@ -99,7 +99,8 @@ func TestKey(t *testing.T) {
 func TestEntriesBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOf(rapid.Custom(func(t *rapid.T) core.Entry {
-			return core.Entry{Run: core.RunID(rapid.Int64().Draw(t, "run")), Address: rapid.SampledFrom([]string{"", "a", "http://b/"}).Draw(t, "address"), Outcome: core.Outcome(rapid.Uint8().Draw(t, "outcome"))}
+			return core.Entry{Run: core.RunID(rapid.Int64().Draw(t, "run")), Address: rapid.SampledFrom([]string{"", "a", "http://b/"}).Draw(t,
+				"address"), Outcome: core.Outcome(rapid.Uint8().Draw(t, "outcome"))}
 		})).Draw(t, "entries")
 		got, err := decodeEntries(encodeEntries(list))
 		if err != nil || !slices.Equal(got, list) {
@@ -118,11 +119,13 @@ func FuzzDecodeEntries(f *testing.F) {
 func TestOlderFile(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})
-	r := core.Run{ID: core.NumberedRun(1, 1), App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1, First: core.NumberedRun(1, 1)}
+	r := core.Run{ID: core.NumberedRun(1, 1), App: "shop", State: core.Running, Cause: core.CauseManual, Attempt: 1,
+		First: core.NumberedRun(1, 1)}
 	if err := s.Create(t.Context(), []core.Run{r})[0]; err != nil {
 		t.Fatal(err)
 	}
-	m := ring.Message{Kind: ring.KindFires, Slot: 1_800_000_000, Fires: []core.Fire{{Run: r.ID, Rev: 1, At: 1_800_000_000, Slot: 1_800_000_000, Cause: core.CauseManual}}}
+	m := ring.Message{Kind: ring.KindFires, Slot: 1_800_000_000,
+		Fires: []core.Fire{{Run: r.ID, Rev: 1, At: 1_800_000_000, Slot: 1_800_000_000, Cause: core.CauseManual}}}
 	if err := s.Bury(t.Context(), m, "why"); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +148,8 @@ func TestOlderFile(t *testing.T) {
 	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
 		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
 	}
-	if err := s.CloseRuns(t.Context(), []finish.Close{{Run: r.ID, State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)}})[0]; err != nil {
+	if err := s.CloseRuns(t.Context(),
+		[]finish.Close{{Run: r.ID, State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
@@ -171,7 +175,8 @@ func TestNewerFile(t *testing.T) {
 	defer lock.Release()
 	_, err = Open(t.Context(), Options{Lock: lock})
 	var e *core.Error
-	if !errors.As(err, &e) || e.Code != core.CodeRefused || !strings.Contains(e.Error(), "99") || !strings.Contains(e.Reason, fmt.Sprint(len(migrations))) {
+	if !errors.As(err, &e) || e.Code != core.CodeRefused || !strings.Contains(e.Error(), "99") ||
+		!strings.Contains(e.Reason, fmt.Sprint(len(migrations))) {
 		t.Fatalf("got %v", err)
 	}
 	if !lock.Held() {
@@ -213,7 +218,8 @@ func TestUnwritable(t *testing.T) {
 
 func claim(i int) core.Run {
 	id := core.NumberedRun(core.JobID(i%7+1), uint32(i/7))
-	return core.Run{ID: id, First: id, App: "a", State: core.Running, Cause: core.CauseManual, Owner: "o", Address: "http://a/", SentAt: time.UnixMilli(int64(1000 + i)).UTC()}
+	return core.Run{ID: id, First: id, App: "a", State: core.Running, Cause: core.CauseManual, Owner: "o", Address: "http://a/",
+		SentAt: time.UnixMilli(int64(1000 + i)).UTC()}
 }
 
 // A full disk throttles what does not fit, and nothing else.
@@ -321,7 +327,8 @@ func TestManyMessages(t *testing.T) {
 	start := time.Now().Add(-time.Hour).Truncate(time.Second)
 	const n = 200
 	put := func(at time.Time, slot core.Instant, i int) {
-		m := ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI}}}
+		m := ring.Message{Kind: ring.KindFires, Slot: slot,
+			Fires: []core.Fire{{Run: core.NumberedRun(1, uint32(i)), At: slot, Slot: slot, Cause: core.CauseAPI}}}
 		if err := s.Enqueue(t.Context(), []ring.Out{{NotBefore: at, Message: m}})[0]; err != nil {
 			t.Fatal(err)
 		}
@@ -551,7 +558,8 @@ func TestHistory(t *testing.T) {
 	check()
 	// Close those that linger.
 	for i := 0; i < next; i += 10 {
-		if err := s.CloseRuns(t.Context(), []finish.Close{{Run: claim(i).ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)}})[0]; err != nil {
+		if err := s.CloseRuns(t.Context(),
+			[]finish.Close{{Run: claim(i).ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)}})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -585,7 +593,8 @@ func TestJobCache(t *testing.T) {
 		t.Fatal(err)
 	}
 	for id := core.JobID(1); id <= 8; id++ {
-		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
+			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
 		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
 			t.Fatal(err)
 		}
@@ -662,7 +671,8 @@ func TestPlannedJobsAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, id := range ids {
-		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)}, Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: fmt.Sprint("j", id)},
+			Sched: core.Sched{ID: id, App: "a", Rev: 1, State: core.Started}}
 		if err := s.CreateJobs(t.Context(), []core.Job{j}, nil)[0]; err != nil {
 			t.Fatal(err)
 		}

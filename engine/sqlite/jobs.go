@@ -126,10 +126,12 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	found := map[core.JobID]core.Tombstone{}
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range ids {
-			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
-				found[id] = core.Tombstone{Job: id, App: st.ColumnText(0), Name: st.ColumnText(1), Rev: st.ColumnInt64(2), RevAt: core.FromMillis(st.ColumnInt64(3))}
-				return nil
-			}); err != nil {
+			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) },
+				func(st *sqlite.Stmt) error {
+					found[id] = core.Tombstone{Job: id, App: st.ColumnText(0), Name: st.ColumnText(1), Rev: st.ColumnInt64(2),
+						RevAt: core.FromMillis(st.ColumnInt64(3))}
+					return nil
+				}); err != nil {
 				return err
 			}
 		}
@@ -223,13 +225,14 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 // Numbers implements the ports. The first number of a job is 1.
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.write(ctx, true, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(job))
-			st.BindInt64(2, int64(n))
-		}, func(st *sqlite.Stmt) error {
-			first = uint32(st.ColumnInt64(0) - int64(n) + 1)
-			return nil
-		})
+		return query(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
+			func(st *sqlite.Stmt) {
+				st.BindInt64(1, int64(job))
+				st.BindInt64(2, int64(n))
+			}, func(st *sqlite.Stmt) error {
+				first = uint32(st.ColumnInt64(0) - int64(n) + 1)
+				return nil
+			})
 	})
 	return first, err
 }
@@ -464,7 +467,8 @@ ORDER BY plan_at, job, run LIMIT ?6`, func(st *sqlite.Stmt) {
 			st.BindInt64(5, int64(after.Run))
 			st.BindInt64(6, int64(limit))
 		}, func(st *sqlite.Stmt) error {
-			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
+			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
+				Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
 			return nil
 		})
 	})
@@ -521,7 +525,8 @@ func bindEntry(st *sqlite.Stmt, d *core.DueItem) error {
 }
 
 func putEntries(tx *tx, entries []core.DueItem, answers []error) error {
-	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers, bindEntry)
+	err := eachRow(tx, "INSERT INTO entries (partition, plan_at, job, run) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", entries, answers,
+		bindEntry)
 	clear(answers) // one that is there is well
 	return err
 }
@@ -540,7 +545,8 @@ func removeEntries(tx *tx, entries []core.DueItem, answers []error) error {
 // Entries implements ask.Store, in the order of the due index.
 func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueItem, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, run, partition",
+		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
+			"run, partition",
 			func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)<<32) }, func(st *sqlite.Stmt) error {
 				list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
 					Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
@@ -572,12 +578,14 @@ ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = exc
 // Skips implements ask.Store, in the order of First.
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY first, reason", func(st *sqlite.Stmt) {
+		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
+			"first, reason", func(st *sqlite.Stmt) {
 			st.BindInt64(1, int64(job))
 			st.BindInt64(2, int64(to))
 			st.BindInt64(3, int64(from))
 		}, func(st *sqlite.Stmt) error {
-			list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)), Count: st.ColumnInt64(2),
+			list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)),
+				Count:  st.ColumnInt64(2),
 				Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
 			return nil
 		})
@@ -623,18 +631,21 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 		where = "WHERE app = ?3"
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(limit))
-			if job != 0 {
-				st.BindInt64(2, int64(job))
-			} else if app != "" {
-				st.BindText(3, app)
-			}
-		}, func(st *sqlite.Stmt) error {
-			list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2), Verb: st.ColumnText(3),
-				App: st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8), New: st.ColumnText(9)})
-			return nil
-		})
+		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1",
+			func(st *sqlite.Stmt) {
+				st.BindInt64(1, int64(limit))
+				if job != 0 {
+					st.BindInt64(2, int64(job))
+				} else if app != "" {
+					st.BindText(3, app)
+				}
+			}, func(st *sqlite.Stmt) error {
+				list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
+					Verb: st.ColumnText(3),
+					App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
+					New: st.ColumnText(9)})
+				return nil
+			})
 	})
 	return list, err
 }
@@ -684,9 +695,10 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	}
 	err := s.write(ctx, false, 2, func(tx *tx) error {
 		var old core.App
-		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, a.Name) }, func(st *sqlite.Stmt) error {
-			return json.Unmarshal(columnBytes(st, 0), &old)
-		}); err != nil {
+		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, a.Name) },
+			func(st *sqlite.Stmt) error {
+				return json.Unmarshal(columnBytes(st, 0), &old)
+			}); err != nil {
 			return err
 		}
 		a := a // of each try
@@ -717,10 +729,11 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
 	var answer error
 	err := s.write(ctx, false, 3, func(tx *tx) error {
-		if err := query(tx.Conn, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)", func(st *sqlite.Stmt) {
-			st.BindText(1, name)
-			st.BindInt64(2, seen)
-		}, nil); err != nil {
+		if err := query(tx.Conn, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
+			func(st *sqlite.Stmt) {
+				st.BindText(1, name)
+				st.BindInt64(2, seen)
+			}, nil); err != nil {
 			return err
 		}
 		if answer = judged(tx.Conn); answer != nil {
@@ -740,11 +753,12 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, app := range apps {
 			var list []core.Executor
-			if err := query(c, "SELECT address, beat, since, fixed, dialect FROM executors WHERE app = ? ORDER BY address", func(st *sqlite.Stmt) { st.BindText(1, app) }, func(st *sqlite.Stmt) error {
-				list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
-					Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4)})
-				return nil
-			}); err != nil {
+			if err := query(c, "SELECT address, beat, since, fixed, dialect FROM executors WHERE app = ? ORDER BY address",
+				func(st *sqlite.Stmt) { st.BindText(1, app) }, func(st *sqlite.Stmt) error {
+					list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
+						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4)})
+					return nil
+				}); err != nil {
 				return err
 			}
 			if len(list) > 0 {
@@ -759,14 +773,15 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 // PutExecutor implements registry.Store.
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect) VALUES (?, ?, ?, ?, ?, ?)", func(st *sqlite.Stmt) {
-			st.BindText(1, e.App)
-			st.BindText(2, e.Address)
-			st.BindInt64(3, core.Millis(e.Beat))
-			st.BindInt64(4, core.Millis(e.Since))
-			st.BindBool(5, e.Fixed)
-			st.BindText(6, e.Dialect)
-		}, nil)
+		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect) VALUES (?, ?, ?, ?, ?, ?)",
+			func(st *sqlite.Stmt) {
+				st.BindText(1, e.App)
+				st.BindText(2, e.Address)
+				st.BindInt64(3, core.Millis(e.Beat))
+				st.BindInt64(4, core.Millis(e.Since))
+				st.BindBool(5, e.Fixed)
+				st.BindText(6, e.Dialect)
+			}, nil)
 	})
 }
 
@@ -829,7 +844,8 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 		if err != nil {
 			return err
 		}
-		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)", func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
+		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)",
+			func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
 	})
 	return cmp.Or(err, answer)
 }
@@ -857,9 +873,10 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			h := list[i]
 			h.At = milli(h.At)
 			var old core.Health
-			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, healthOf+h.Of) }, func(st *sqlite.Stmt) error {
-				return json.Unmarshal(columnBytes(st, 0), &old)
-			}); err != nil {
+			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, healthOf+h.Of) },
+				func(st *sqlite.Stmt) error {
+					return json.Unmarshal(columnBytes(st, 0), &old)
+				}); err != nil {
 				return err
 			}
 			if !h.At.After(old.At) {
@@ -885,7 +902,8 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT name, owner, epoch, until FROM leases ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2), Until: core.FromMillis(st.ColumnInt64(3))})
+			list = append(list, core.Lease{Name: st.ColumnText(0), Owner: st.ColumnText(1), Epoch: st.ColumnInt64(2),
+				Until: core.FromMillis(st.ColumnInt64(3))})
 			return nil
 		})
 	})
@@ -937,7 +955,8 @@ func (s *Store) judge(ctx context.Context, q string, bind func(*sqlite.Stmt)) er
 func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core.RunID) (bound core.RunID, err error) {
 	at := core.Millis(s.now())
 	err = s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run RETURNING run", func(st *sqlite.Stmt) {
+		return query(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
+			"RETURNING run", func(st *sqlite.Stmt) {
 			st.BindInt64(1, int64(job))
 			st.BindText(2, key)
 			st.BindInt64(3, int64(run))

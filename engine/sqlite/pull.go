@@ -23,10 +23,11 @@ func (t *tx) inQueue(q pull.Queue) (n int, err error) {
 	if n, known := t.s.pulled[q]; known {
 		return n + t.pulled[q], nil
 	}
-	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) { bindQueue(st, q) }, func(st *sqlite.Stmt) error {
-		n = st.ColumnInt(0)
-		return nil
-	})
+	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) { bindQueue(st, q) },
+		func(st *sqlite.Stmt) error {
+			n = st.ColumnInt(0)
+			return nil
+		})
 	if err == nil {
 		t.s.pulled[q] = n - t.pulled[q]
 	}
@@ -76,12 +77,13 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 			return nil
 		}
 		tx.moreInQueue(it.Queue, 1)
-		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)", func(st *sqlite.Stmt) {
-			bindQueue(st, it.Queue)
-			st.BindInt64(3, int64(it.Run))
-			st.BindInt64(4, s.now().UnixMilli())
-			st.BindBytes(5, it.Body)
-		}, nil)
+		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)",
+			func(st *sqlite.Stmt) {
+				bindQueue(st, it.Queue)
+				st.BindInt64(3, int64(it.Run))
+				st.BindInt64(4, s.now().UnixMilli())
+				st.BindBytes(5, it.Body)
+			}, nil)
 	})
 	if err != nil {
 		return err
@@ -90,27 +92,30 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 }
 
 // TakePulled implements pull.Store. A look that finds nothing writes nothing.
-func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time, err error) {
+func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time,
+	err error) {
 	type row struct {
 		id, visible int64
 		held        pull.Held
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
-		err = query(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3", func(st *sqlite.Stmt) {
-			bindQueue(st, q)
-			st.BindInt64(3, int64(limit)+1)
-		}, func(st *sqlite.Stmt) error {
-			r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2), held: pull.Held{Receipt: pull.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
-			switch {
-			case !next.IsZero():
-			case r.visible > now.UnixMilli() || len(rows) == limit:
-				next = core.FromMillis(r.visible)
-			default:
-				r.held.Body = columnBytes(st, 4)
-				rows = append(rows, r)
-			}
-			return nil
-		})
+		err = query(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
+			func(st *sqlite.Stmt) {
+				bindQueue(st, q)
+				st.BindInt64(3, int64(limit)+1)
+			}, func(st *sqlite.Stmt) error {
+				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
+					held: pull.Held{Receipt: pull.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
+				switch {
+				case !next.IsZero():
+				case r.visible > now.UnixMilli() || len(rows) == limit:
+					next = core.FromMillis(r.visible)
+				default:
+					r.held.Body = columnBytes(st, 4)
+					rows = append(rows, r)
+				}
+				return nil
+			})
 		return rows, next, err
 	}
 	var rows []row
@@ -145,7 +150,8 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 }
 
 // byReceipt runs a statement on the row of a receipt; ErrRefused if there is none.
-func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, bind func(*sqlite.Stmt), changes func(tx *tx, n int)) error {
+func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, bind func(*sqlite.Stmt),
+	changes func(tx *tx, n int)) error {
 	changed := 0
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4", func(st *sqlite.Stmt) {
@@ -181,10 +187,11 @@ func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) er
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", func(st *sqlite.Stmt) { st.BindInt64(1, id) }, func(st *sqlite.Stmt) error {
-				tx.moreInQueue(pull.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
-				return nil
-			}); err != nil {
+			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", func(st *sqlite.Stmt) { st.BindInt64(1, id) },
+				func(st *sqlite.Stmt) error {
+					tx.moreInQueue(pull.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
+					return nil
+				}); err != nil {
 				return err
 			}
 		}
@@ -214,7 +221,8 @@ func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []
 			st.BindInt64(1, after)
 			st.BindInt64(2, int64(limit))
 		}, func(st *sqlite.Stmt) error {
-			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)}, Run: core.RunID(st.ColumnInt64(3))})
+			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
+				Run: core.RunID(st.ColumnInt64(3))})
 			return nil
 		})
 	})

@@ -33,7 +33,8 @@ INSERT INTO pulled (app, queue, run, visible, receives, body) SELECT 'a', 'long'
 		return best
 	}
 	first := quickest("short", 0, nil)
-	for what, took := range map[string]time.Duration{"the last of 10,000": quickest("long", 0, nil), "one for which there is no room": quickest("long", 1000, pull.ErrFull)} {
+	for what, took := range map[string]time.Duration{"the last of 10,000": quickest("long", 0, nil),
+		"one for which there is no room": quickest("long", 1000, pull.ErrFull)} {
 		if took > 4*first {
 			t.Errorf("%s takes %s, the first %s", what, took, first)
 		}
@@ -113,7 +114,8 @@ func TestQueueIsCounted(t *testing.T) {
 	}
 	_ = s.write(t.Context(), false, 1, func(*tx) error { return errors.New("no") })
 	if err := s.write(t.Context(), false, 1, func(tx *tx) error {
-		if err := query(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) }, nil); err != nil {
+		if err := query(tx.Conn, "DELETE FROM pulled WHERE run = ?1", func(st *sqlite.Stmt) { st.BindInt64(1, int64(core.NumberedRun(1, 2))) },
+			nil); err != nil {
 			return err
 		}
 		tx.moreInQueue(q, -1)

@@ -211,7 +211,8 @@ func (s *Store) refill(tx *tx, q *queue) error {
 		body []byte
 	}
 	var read []row
-	if err := query(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, id LIMIT ?4", func(st *sqlite.Stmt) {
+	if err := query(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, "+
+		"id LIMIT ?4", func(st *sqlite.Stmt) {
 		st.BindInt64(1, int64(q.kind))
 		st.BindInt64(2, from.ms)
 		st.BindInt64(3, from.id)
@@ -302,7 +303,8 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 			st.BindInt64(1, before)
 			st.BindInt64(2, int64(limit))
 		}, func(st *sqlite.Stmt) error {
-			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)), Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
+			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)),
+				Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
 			return nil
 		})
 	})
@@ -563,15 +565,16 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	q.mu.Unlock()
 	if far != nil && far.ms <= now.UnixMilli() {
 		err = s.read(ctx, func(c *sqlite.Conn) error {
-			return query(c, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4", func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(k))
-				st.BindInt64(2, far.ms)
-				st.BindInt64(3, far.id)
-				st.BindInt64(4, now.UnixMilli())
-			}, func(st *sqlite.Stmt) error {
-				due += st.ColumnInt(0)
-				return nil
-			})
+			return query(c, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4",
+				func(st *sqlite.Stmt) {
+					st.BindInt64(1, int64(k))
+					st.BindInt64(2, far.ms)
+					st.BindInt64(3, far.id)
+					st.BindInt64(4, now.UnixMilli())
+				}, func(st *sqlite.Stmt) error {
+					due += st.ColumnInt(0)
+					return nil
+				})
 		})
 	}
 	return due, max(total-due-inFlight, 0), inFlight, err

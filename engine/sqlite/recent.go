@@ -83,14 +83,15 @@ func (o *recent) load(c *sqlite.Conn) (mark int64, err error) {
 	for _, id := range o.ended {
 		delete(o.open, id)
 	}
-	return mark, query(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) }, func(st *sqlite.Stmt) error {
-		r := madeRow{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnInt64(2) <= running}
-		o.rows = append(o.rows, r)
-		if _, listed := o.open[r.id]; r.open && !listed {
-			o.open[r.id] = false
-		}
-		return nil
-	})
+	return mark, query(c, "SELECT n, key, state FROM runs WHERE n > ? ORDER BY n", func(st *sqlite.Stmt) { st.BindInt64(1, mark) },
+		func(st *sqlite.Stmt) error {
+			r := madeRow{st.ColumnInt64(0), runOf(st.ColumnInt64(1)), st.ColumnInt64(2) <= running}
+			o.rows = append(o.rows, r)
+			if _, listed := o.open[r.id]; r.open && !listed {
+				o.open[r.id] = false
+			}
+			return nil
+		})
 }
 
 // apply notes what a committed transaction made and closed.

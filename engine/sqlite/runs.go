@@ -24,8 +24,10 @@ import (
 // The words of runs are stored as their place in these lists, from 1: they are
 // only ever appended to. An open state is at most 3.
 var (
-	states  = []core.State{core.Planned, core.Queued, core.Running, core.Succeeded, core.Failed, core.TimedOut, core.Killed, core.Lost, core.Skipped}
-	causes  = []core.Cause{core.CauseSchedule, core.CauseMisfire, core.CauseManual, core.CauseAPI, core.CauseParent, core.CauseRetry, core.CauseBackfill}
+	states = []core.State{core.Planned, core.Queued, core.Running, core.Succeeded, core.Failed, core.TimedOut, core.Killed, core.Lost,
+		core.Skipped}
+	causes = []core.Cause{core.CauseSchedule, core.CauseMisfire, core.CauseManual, core.CauseAPI, core.CauseParent, core.CauseRetry,
+		core.CauseBackfill}
 	reasons = []core.Reason{core.ReasonNotAccepted, core.ReasonNoExecutor, core.ReasonHandler, core.ReasonCrashed, core.ReasonTimeout,
 		core.ReasonPerson, core.ReasonReplaced, core.ReasonGone, core.ReasonForgotten, core.ReasonNoReport, core.ReasonMisfire,
 		core.ReasonDeadline, core.ReasonOverlap, core.ReasonQueueFull, core.ReasonPaused, core.ReasonChanged, core.ReasonDeleted,
@@ -128,7 +130,8 @@ ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, giv
 
 // isPlain reports whether a run has nothing but what a claim has.
 func isPlain(r *core.Run) bool {
-	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 && r.Then == 0 && r.Late == nil &&
+	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
+		r.Then == 0 && r.Late == nil &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""
 }
 
@@ -402,7 +405,8 @@ WHERE key = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10 AND address IS ?11
 // Readdress implements dispatch.Store.
 func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
 	return batch(ctx, s, true, []dispatch.Readdress{m}, func(tx *tx, ms []dispatch.Readdress, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE key = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms, answers,
+		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE key = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms,
+			answers,
 			func(st *sqlite.Stmt, m *dispatch.Readdress) error {
 				bindText(st, 1, m.To)
 				st.BindInt64(3, key(m.Run))
@@ -436,7 +440,8 @@ func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []e
 				}
 			}
 		}()
-		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND maybe = 0 AND until = ?4", skips, answers,
+		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND "+
+			"maybe = 0 AND until = ?4", skips, answers,
 			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
 				bindWord(st, 1, k.Reason, reasons)
 				st.BindInt64(2, core.Millis(k.EndedAt))
@@ -520,7 +525,8 @@ func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
 func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
 	late.At = milli(late.At)
 	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE key = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs, answers,
+		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE key = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs,
+			answers,
 			func(st *sqlite.Stmt, id *core.RunID) error {
 				st.BindInt64(2, key(*id))
 				return bindJSON(st, 1, late, false)
@@ -531,12 +537,13 @@ func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResu
 // MarkKilled implements operate.Store.
 func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
 	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE key = ?3 AND state <= 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
-			bindText(st, 1, by)
-			bindInt(st, 2, atMillis)
-			st.BindInt64(3, key(*id))
-			return nil
-		})
+		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE key = ?3 AND state <= 3", runs, answers,
+			func(st *sqlite.Stmt, id *core.RunID) error {
+				bindText(st, 1, by)
+				bindInt(st, 2, atMillis)
+				st.BindInt64(3, key(*id))
+				return nil
+			})
 	})[0]
 }
 
@@ -627,18 +634,19 @@ func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit 
 		}
 		errEnough := errors.New("enough")
 		seen := 0
-		err = query(c, "SELECT "+runColumns+" FROM runs WHERE n <= ? ORDER BY n DESC", func(st *sqlite.Stmt) { st.BindInt64(1, row) }, func(st *sqlite.Stmt) error {
-			made := st.ColumnInt64(30)
-			if seen++; (len(list) >= limit || seen > recentScan) && made < next {
-				return errEnough
-			}
-			next = made
-			if app != "" && st.ColumnInt64(2) != number {
-				return nil
-			}
-			list = append(list, core.Run{})
-			return s.scanRun(st, &list[len(list)-1])
-		})
+		err = query(c, "SELECT "+runColumns+" FROM runs WHERE n <= ? ORDER BY n DESC", func(st *sqlite.Stmt) { st.BindInt64(1, row) },
+			func(st *sqlite.Stmt) error {
+				made := st.ColumnInt64(30)
+				if seen++; (len(list) >= limit || seen > recentScan) && made < next {
+					return errEnough
+				}
+				next = made
+				if app != "" && st.ColumnInt64(2) != number {
+					return nil
+				}
+				list = append(list, core.Run{})
+				return s.scanRun(st, &list[len(list)-1])
+			})
 		if errors.Is(err, errEnough) {
 			return nil
 		}
@@ -668,10 +676,11 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 	for lo < hi { // the answer lies in lo … hi
 		mid := lo + (hi-lo+1)/2
 		made, at := int64(math.MinInt64), mid
-		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? ORDER BY n DESC LIMIT 1", func(st *sqlite.Stmt) { st.BindInt64(1, mid) }, func(st *sqlite.Stmt) error {
-			at, made = st.ColumnInt64(0), st.ColumnInt64(1)
-			return nil
-		}); err != nil {
+		if err := query(c, "SELECT n, made FROM runs WHERE n <= ? ORDER BY n DESC LIMIT 1", func(st *sqlite.Stmt) { st.BindInt64(1, mid) },
+			func(st *sqlite.Stmt) error {
+				at, made = st.ColumnInt64(0), st.ColumnInt64(1)
+				return nil
+			}); err != nil {
 			return 0, err
 		}
 		if made < before {
@@ -842,7 +851,8 @@ func (s *Store) Journals(ctx context.Context, keys []core.JournalKey) (map[core.
 // JournalsAt implements finish.Watch.
 func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.JournalKey, limit int) (list []core.Journal, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER BY suffix, nonce LIMIT ?",
+		return query(c, "SELECT minute, suffix, nonce, v, body FROM journals WHERE minute = ? AND (minute, suffix, nonce) > (?, ?, ?) ORDER "+
+			"BY suffix, nonce LIMIT ?",
 			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
 				j, err := columnJournal(st)
 				list = append(list, j)
@@ -855,7 +865,8 @@ func (s *Store) JournalsAt(ctx context.Context, minute int64, after core.Journal
 // PutRevisits implements finish.Watch.
 func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
 	return s.write(ctx, false, len(keys), func(tx *tx) error {
-		return eachRow(tx, "INSERT INTO revisits (minute, claimed, suffix, nonce) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", keys, make([]error, len(keys)),
+		return eachRow(tx, "INSERT INTO revisits (minute, claimed, suffix, nonce) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", keys,
+			make([]error, len(keys)),
 			func(st *sqlite.Stmt, k *core.JournalKey) error {
 				st.BindInt64(1, minute)
 				bindKey(st, 2, *k)
@@ -867,7 +878,8 @@ func (s *Store) PutRevisits(ctx context.Context, minute int64, keys []core.Journ
 // Revisits implements finish.Watch.
 func (s *Store) Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) (keys []core.JournalKey, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY claimed, suffix, nonce LIMIT ?",
+		return query(c, "SELECT claimed, suffix, nonce FROM revisits WHERE minute = ? AND (claimed, suffix, nonce) > (?, ?, ?) ORDER BY "+
+			"claimed, suffix, nonce LIMIT ?",
 			func(st *sqlite.Stmt) { bindPage(st, minute, after, limit) }, func(st *sqlite.Stmt) error {
 				keys = append(keys, columnKey(st, 0))
 				return nil
@@ -922,7 +934,8 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 		if runs > 0 {
 			return column + " < ?1", core.Millis(now.Add(-runs))
 		}
-		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = job), %d)", column, keepDays), core.Millis(now)
+		return fmt.Sprintf("%s < ?1 - 86400000 * coalesce((SELECT nullif(keep, 0) FROM sched WHERE sched.id = job), %d)", column, keepDays),
+			core.Millis(now)
 	}
 	old := core.Millis(now.Add(-journals))
 	skips, madeBefore := kept("made")
@@ -933,8 +946,10 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 	}{
 		{"skips", skips, madeBefore}, {"changes", changes, atBefore},
 		{"revisits", "minute < ?3", 0}, // at the cursor they may just be read
-		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE minute > ?3)", old / 60000},
-		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
+		{"journals", "minute < ?1 AND minute <= ?3 AND (minute, suffix, nonce) NOT IN (SELECT claimed, suffix, nonce FROM revisits WHERE " +
+			"minute > ?3)", old / 60000},
+		{"keys", "at < ?1 AND NOT EXISTS (SELECT 1 FROM runs WHERE key = (((run & 4294967295) << 31) | (run >> 32)) AND (state <= 3 OR " +
+			"ended >= ?1))", core.Millis(now.Add(-24 * time.Hour))},
 		{"executors", "beat < ?1", old},
 		{"dead", fmt.Sprintf("at < ?1 OR id <= (SELECT max(id) - %d FROM dead)", engine.KeepDead), old},
 	} {
@@ -942,13 +957,14 @@ func (s *Store) Sweep(ctx context.Context, now time.Time, runs, journals time.Du
 			break
 		}
 		err = s.write(ctx, false, sweepSlice, func(tx *tx) error {
-			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)", func(st *sqlite.Stmt) {
-				st.BindInt64(1, d.before)
-				st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
-				if strings.Contains(d.where, "?3") {
-					st.BindInt64(3, cursor)
-				}
-			}, nil); err != nil {
+			if err := query(tx.Conn, "DELETE FROM "+d.table+" WHERE rowid IN (SELECT rowid FROM "+d.table+" WHERE "+d.where+" LIMIT ?2)",
+				func(st *sqlite.Stmt) {
+					st.BindInt64(1, d.before)
+					st.BindInt64(2, int64(min(limit-removed, sweepSlice)))
+					if strings.Contains(d.where, "?3") {
+						st.BindInt64(3, cursor)
+					}
+				}, nil); err != nil {
 				return err
 			}
 			n := tx.Changes()
@@ -986,13 +1002,14 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 			return o, nil
 		}
 		o := of{keep: keepDays * 24 * time.Hour}
-		err := query(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) }, func(st *sqlite.Stmt) error {
-			if d := st.ColumnInt64(0); d > 0 {
-				o.keep = time.Duration(d) * 24 * time.Hour
-			}
-			o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
-			return nil
-		})
+		err := query(tx.Conn, "SELECT keep, next, tail FROM sched WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)) },
+			func(st *sqlite.Stmt) error {
+				if d := st.ColumnInt64(0); d > 0 {
+					o.keep = time.Duration(d) * 24 * time.Hour
+				}
+				o.next, o.tail = core.Instant(st.ColumnInt64(1)), core.RunID(st.ColumnInt64(2))
+				return nil
+			})
 		if keep > 0 {
 			o.keep = keep
 		}
@@ -1006,36 +1023,37 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL, ended FROM runs WHERE n > ? ORDER BY n LIMIT ?", func(st *sqlite.Stmt) {
-		st.BindInt64(1, from)
-		st.BindInt64(2, sweepSlice)
-	}, func(st *sqlite.Stmt) error {
-		if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
-			return errEnough // made after all those that may go
-		}
-		if len(gone) >= limit {
-			more = true
-			return errEnough
-		}
-		next = st.ColumnInt64(0)
-		if seen++; seen == sweepSlice {
-			more = true
-		}
-		if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 || core.Instant(st.ColumnInt64(4)) >= oldest {
-			return nil
-		}
-		id := runOf(st.ColumnInt64(1))
-		o, err := jobOf(id.Job())
-		age := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8))))
-		if err != nil || age <= o.keep || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
+	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL, ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
+		func(st *sqlite.Stmt) {
+			st.BindInt64(1, from)
+			st.BindInt64(2, sweepSlice)
+		}, func(st *sqlite.Stmt) error {
+			if now.Sub(core.FromMillis(st.ColumnInt64(2))) <= shortest {
+				return errEnough // made after all those that may go
+			}
+			if len(gone) >= limit {
+				more = true
+				return errEnough
+			}
+			next = st.ColumnInt64(0)
+			if seen++; seen == sweepSlice {
+				more = true
+			}
+			if st.ColumnInt64(3) <= running || st.ColumnInt64(7) != 0 || core.Instant(st.ColumnInt64(4)) >= oldest {
+				return nil
+			}
+			id := runOf(st.ColumnInt64(1))
+			o, err := jobOf(id.Job())
+			age := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8))))
+			if err != nil || age <= o.keep || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
+				return err
+			}
+			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
+			if err == nil && !goesOn {
+				gone = append(gone, next)
+			}
 			return err
-		}
-		goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
-		if err == nil && !goesOn {
-			gone = append(gone, next)
-		}
-		return err
-	})
+		})
 	if err != nil && !errors.Is(err, errEnough) {
 		return 0, false, err
 	}
@@ -1060,10 +1078,11 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	for id != 0 && !goesOn && err == nil {
 		then := core.RunID(0)
-		err = query(tx.Conn, "SELECT state <= 3 OR owes IS NOT NULL, followed FROM runs WHERE key = ?", func(st *sqlite.Stmt) { st.BindInt64(1, key(id)) }, func(st *sqlite.Stmt) error {
-			goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
-			return nil
-		})
+		err = query(tx.Conn, "SELECT state <= 3 OR owes IS NOT NULL, followed FROM runs WHERE key = ?",
+			func(st *sqlite.Stmt) { st.BindInt64(1, key(id)) }, func(st *sqlite.Stmt) error {
+				goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
+				return nil
+			})
 		id = then
 	}
 	return goesOn, err
@@ -1188,10 +1207,11 @@ NOT EXISTS (SELECT 1 FROM entries WHERE run BETWEEN (tombs.job << 32) AND ((tomb
 	}
 	return len(gone), s.write(ctx, false, len(gone), func(tx *tx) error {
 		for _, table := range []string{"tombs", "counters"} { // nothing of it is numbered any more
-			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)), func(st *sqlite.Stmt, job *core.JobID) error {
-				st.BindInt64(1, int64(*job))
-				return nil
-			}); err != nil {
+			if err := eachRow(tx, "DELETE FROM "+table+" WHERE job = ?", gone, make([]error, len(gone)),
+				func(st *sqlite.Stmt, job *core.JobID) error {
+					st.BindInt64(1, int64(*job))
+					return nil
+				}); err != nil {
 				return err
 			}
 		}
@@ -1209,10 +1229,11 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 		return nil
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND owes IS NOT NULL LIMIT 1", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(lo))
-			st.BindInt64(2, int64(hi))
-		}, found)
+		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND owes IS NOT NULL LIMIT 1",
+			func(st *sqlite.Stmt) {
+				st.BindInt64(1, int64(lo))
+				st.BindInt64(2, int64(hi))
+			}, found)
 		for i := 0; i < len(young) && !owes && err == nil; i++ {
 			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND owes IS NOT NULL", func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
 		}
@@ -1226,18 +1247,19 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 func (s *Store) sweepHistory(tx *tx) error {
 	from, next, n := s.sweepID, int64(0), 0
 	var gone []int64
-	if err := query(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?", func(st *sqlite.Stmt) {
-		st.BindInt64(1, from)
-		st.BindInt64(2, 10*sweepSlice)
-	}, func(st *sqlite.Stmt) error {
-		if n++; n == 10*sweepSlice {
-			next = st.ColumnInt64(0)
-		}
-		if st.ColumnInt64(1) == 0 {
-			gone = append(gone, st.ColumnInt64(0))
-		}
-		return nil
-	}); err != nil {
+	if err := query(tx.Conn, "SELECT id, EXISTS (SELECT 1 FROM runs WHERE runs.n = history.n) FROM history WHERE id > ? ORDER BY id LIMIT ?",
+		func(st *sqlite.Stmt) {
+			st.BindInt64(1, from)
+			st.BindInt64(2, 10*sweepSlice)
+		}, func(st *sqlite.Stmt) error {
+			if n++; n == 10*sweepSlice {
+				next = st.ColumnInt64(0)
+			}
+			if st.ColumnInt64(1) == 0 {
+				gone = append(gone, st.ColumnInt64(0))
+			}
+			return nil
+		}); err != nil {
 		return err
 	}
 	st, err := tx.Prepare("DELETE FROM history WHERE id = ?")
@@ -1313,8 +1335,9 @@ func getState(c *sqlite.Conn, name string) (v int64, err error) {
 }
 
 func setState(c *sqlite.Conn, name string, v int64) error {
-	return query(c, "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value", func(st *sqlite.Stmt) {
-		st.BindText(1, name)
-		st.BindInt64(2, v)
-	}, nil)
+	return query(c, "INSERT INTO state (name, value) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+		func(st *sqlite.Stmt) {
+			st.BindText(1, name)
+			st.BindInt64(2, v)
+		}, nil)
 }

@@ -121,7 +121,8 @@ func migrate(c *sqlite.Conn) (err error) {
 	newest := len(migrations)
 	if version > int64(newest) {
 		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db, version " + strconv.FormatInt(version, 10),
-			Reason: fmt.Sprintf("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or restore a copy made before the update", newest)}
+			Reason: fmt.Sprintf("the file was written by a newer tickring; this one reads versions up to %d: run the newer one, or restore a "+
+				"copy made before the update", newest)}
 	}
 	if version == int64(newest) {
 		return nil

@@ -267,10 +267,11 @@ func (s *Store) load(c *sqlite.Conn) error {
 		return err
 	}
 	for _, q := range s.queues {
-		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(q.kind)) }, func(st *sqlite.Stmt) error {
-			q.total = st.ColumnInt(0)
-			return nil
-		}); err != nil {
+		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(q.kind)) },
+			func(st *sqlite.Stmt) error {
+				q.total = st.ColumnInt(0)
+				return nil
+			}); err != nil {
 			return err
 		}
 		tx := &tx{s: s, Conn: c}

@@ -20,7 +20,8 @@ import (
 
 func TestExamples(t *testing.T) {
 	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./http", "./mounted", "./lambda", "./queue").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", bin+string(filepath.Separator), "./http", "./mounted", "./lambda",
+		"./queue").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, name := range []string{"http", "mounted"} {
@@ -51,7 +52,8 @@ func TestExamples(t *testing.T) {
 			ln.Close()
 			var said bytes.Buffer
 			cmd := exec.Command(filepath.Join(bin, name))
-			cmd.Env = append(os.Environ(), "APP=reports", "SERVER="+server.URL, "TOKEN=secret", "LISTEN="+listen, "ADDRESS=http://"+listen+"/jobs", "DIR="+t.TempDir())
+			cmd.Env = append(os.Environ(), "APP=reports", "SERVER="+server.URL, "TOKEN=secret", "LISTEN="+listen, "ADDRESS=http://"+listen+"/jobs",
+				"DIR="+t.TempDir())
 			cmd.Stdout, cmd.Stderr = &said, &said
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)

@@ -98,7 +98,8 @@ func instance(t *testing.T, f *fake, out io.Writer, o Options) func(context.Cont
 }
 
 func event(id int64, handler, params string) json.RawMessage {
-	return wire.AppendRun(nil, &wire.Run{JobID: 1, LogID: id, LogTime: 1_700_000_000_000, Handler: handler, Params: params, GlueType: wire.GlueBean, BroadcastTotal: 1})
+	return wire.AppendRun(nil, &wire.Run{JobID: 1, LogID: id, LogTime: 1_700_000_000_000, Handler: handler, Params: params,
+		GlueType: wire.GlueBean, BroadcastTotal: 1})
 }
 
 func TestInvoke(t *testing.T) {
@@ -113,7 +114,8 @@ func TestInvoke(t *testing.T) {
 		if err != nil || res != (executor.Result{RunID: 7, Outcome: 200, Message: "said p"}) {
 			t.Errorf("%+v %v", res, err)
 		}
-		if len(f.items) != 1 || f.items[0].LogID != 7 || f.items[0].Code != 200 || f.items[0].Msg != "said p" || f.items[0].LogTime != 1_700_000_000_000 {
+		if len(f.items) != 1 || f.items[0].LogID != 7 || f.items[0].Code != 200 || f.items[0].Msg != "said p" ||
+			f.items[0].LogTime != 1_700_000_000_000 {
 			t.Errorf("it was reported before the return: %+v", f.items)
 		}
 		for _, p := range f.paths {
@@ -138,7 +140,8 @@ func TestInvoke(t *testing.T) {
 		if res, err := invoke(ctx, event(8, "fails", "")); err != nil || res.Outcome != executor.Failure || res.Message != "no luck" {
 			t.Errorf("%+v %v", res, err)
 		}
-		if res, err := invoke(ctx, event(9, "nobody", "")); err != nil || res.Outcome != executor.Failure || res.Message != "job handler [nobody] not found." {
+		if res, err := invoke(ctx, event(9, "nobody", "")); err != nil || res.Outcome != executor.Failure ||
+			res.Message != "job handler [nobody] not found." {
 			t.Errorf("%+v %v", res, err)
 		}
 		if len(f.items) != 3 {
@@ -160,7 +163,8 @@ func TestDeadline(t *testing.T) {
 			defer cancel()
 			began := time.Now()
 			res, err := invoke(ctx, event(1, handler, ""))
-			if d := time.Since(began); err != nil || res.Outcome != executor.Timeout || d < want || d > want+10*time.Millisecond || len(f.items) != 1 || f.items[0].Code != 502 {
+			if d := time.Since(began); err != nil || res.Outcome != executor.Timeout || d < want || d > want+10*time.Millisecond ||
+				len(f.items) != 1 || f.items[0].Code != 502 {
 				t.Errorf("%s: %+v %v after %v, reported %+v", handler, res, err, d, f.items)
 			}
 			<-time.After(2 * time.Hour) // the deaf one returns, in the bubble's time
@@ -201,7 +205,8 @@ func TestWithoutServers(t *testing.T) {
 }
 
 func TestOptionsAreChecked(t *testing.T) {
-	if _, err := HandlerWith(handlers(), Options{Servers: []string{"nonsense"}})(t.Context(), event(1, "says", "")); err == nil || !strings.Contains(err.Error(), "option App") || !strings.Contains(err.Error(), "nonsense") {
+	if _, err := HandlerWith(handlers(), Options{Servers: []string{"nonsense"}})(t.Context(), event(1, "says", "")); err == nil ||
+		!strings.Contains(err.Error(), "option App") || !strings.Contains(err.Error(), "nonsense") {
 		t.Errorf("%v", err)
 	}
 }
@@ -246,14 +251,16 @@ func TestRuntime(t *testing.T) {
 	cmd := exec.Command(os.Args[0])
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL, "TICKRING_ACCESS_TOKEN=secret")
+	cmd.Env = append(os.Environ(), "AWS_LAMBDA_RUNTIME_API=127.0.0.1:"+port, "TICKRING_APP=demo", "TICKRING_SERVERS="+server.URL,
+		"TICKRING_ACCESS_TOKEN=secret")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	first, second := <-steps, <-steps
 	cmd.Process.Kill()
 	cmd.Wait()
-	if first.what != "callback" || !strings.Contains(first.body, `"logId":5,`) || second != (step{"response", `{"logId":"5","code":200,"msg":"said real"}`}) {
+	if first.what != "callback" || !strings.Contains(first.body, `"logId":5,`) ||
+		second != (step{"response", `{"logId":"5","code":200,"msg":"said real"}`}) {
 		t.Errorf("%+v, then %+v", first, second)
 	}
 	if !strings.Contains(said.String(), "run 5: ") || !strings.Contains(said.String(), "request req-1") {
@@ -337,7 +344,8 @@ func TestReportURL(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		began := time.Now()
-		if res, err := invoke(ctx, told("says", to)); err != nil || res.Message != "said p" || time.Since(began) > time.Minute || len(f.got) < 10 {
+		if res, err := invoke(ctx, told("says", to)); err != nil || res.Message != "said p" || time.Since(began) > time.Minute ||
+			len(f.got) < 10 {
 			t.Errorf("after %s: %+v %v, %d tries", time.Since(began), res, err, len(f.got))
 		}
 	})

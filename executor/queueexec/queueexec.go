@@ -58,7 +58,8 @@ import (
 type Client interface {
 	ReceiveMessage(context.Context, *sqs.ReceiveMessageInput, ...func(*sqs.Options)) (*sqs.ReceiveMessageOutput, error)
 	DeleteMessage(context.Context, *sqs.DeleteMessageInput, ...func(*sqs.Options)) (*sqs.DeleteMessageOutput, error)
-	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput, ...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
+	ChangeMessageVisibility(context.Context, *sqs.ChangeMessageVisibilityInput,
+		...func(*sqs.Options)) (*sqs.ChangeMessageVisibilityOutput, error)
 }
 
 // Options of Run. Queue and App are needed, and one of Client and Servers.
@@ -143,7 +144,8 @@ func Run(ctx context.Context, mux *executor.Mux, o Options) error {
 	}
 	door := &door{servers: eo.Servers, app: eo.App, token: eo.Token, queue: o.Address, http: eo.Client}
 	if door.http == nil {
-		door.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		door.http = &http.Client{Transport: http.DefaultTransport.(*http.Transport).Clone(),
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 		defer door.http.CloseIdleConnections()
 	}
 	e, err := executor.New(mux, eo)

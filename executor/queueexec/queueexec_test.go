@@ -42,7 +42,8 @@ func TestMain(m *testing.M) {
 			fmt.Println("began")
 			select {}
 		})
-		err := Run(context.Background(), mux, Options{Queue: url + "/queue", Client: client(url, http.DefaultClient), App: "demo", Servers: []string{url}, Log: quiet})
+		err := Run(context.Background(), mux, Options{Queue: url + "/queue", Client: client(url, http.DefaultClient), App: "demo",
+			Servers: []string{url}, Log: quiet})
 		panic(err)
 	}
 	goleak.VerifyTestMain(m)
@@ -235,7 +236,8 @@ func (l line) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
 	}
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}}, Body: io.NopCloser(strings.NewReader(reply)), Request: r}, nil
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/x-amz-json-1.0"}},
+		Body: io.NopCloser(strings.NewReader(reply)), Request: r}, nil
 }
 
 // consume runs a consumer; the function that it gives stops it.
@@ -406,7 +408,8 @@ func TestStop(t *testing.T) {
 		began = time.Now()
 		consume(t, q, "two", two, nil)
 		q.until(t, q.empty)
-		if time.Since(began) > time.Second || len(q.items) != 3 || !strings.HasPrefix(q.items[1].Msg, "again true") || !strings.HasPrefix(q.items[2].Msg, "again true") {
+		if time.Since(began) > time.Second || len(q.items) != 3 || !strings.HasPrefix(q.items[1].Msg, "again true") ||
+			!strings.HasPrefix(q.items[2].Msg, "again true") {
 			t.Errorf("after %v: %v", time.Since(began), q.items)
 		}
 	})
@@ -431,7 +434,8 @@ func TestQueueAway(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	mux := executor.NewMux()
-	for _, o := range []Options{{App: "a"}, {App: "a", Queue: "q", Client: &sqs.Client{}, Visibility: time.Second}, {Queue: "q", Client: &sqs.Client{}}} {
+	for _, o := range []Options{{App: "a"}, {App: "a", Queue: "q", Client: &sqs.Client{}, Visibility: time.Second},
+		{Queue: "q", Client: &sqs.Client{}}} {
 		if err := Run(t.Context(), mux, o); err == nil {
 			t.Errorf("%+v is taken", o)
 		}

@@ -73,7 +73,8 @@ func (q *queued) receive(ctx context.Context, most int) ([]delivery, error) {
 	runs := make([]string, len(out.Messages))
 	for i, m := range out.Messages {
 		n, _ := strconv.Atoi(m.Attributes[string(types.MessageSystemAttributeNameApproximateReceiveCount)])
-		list[i] = delivery{id: aws.ToString(m.MessageId), handle: aws.ToString(m.ReceiptHandle), body: []byte(aws.ToString(m.Body)), receives: n, state: stateHeld, got: got}
+		list[i] = delivery{id: aws.ToString(m.MessageId), handle: aws.ToString(m.ReceiptHandle), body: []byte(aws.ToString(m.Body)), receives: n,
+			state: stateHeld, got: got}
 		if r, err := wire.DecodeRun(list[i].body); err == nil {
 			runs[i] = strconv.FormatInt(r.LogID, 10)
 		}
@@ -93,7 +94,8 @@ func (q *queued) receive(ctx context.Context, most int) ([]delivery, error) {
 }
 
 func (q *queued) hide(ctx context.Context, m delivery, d time.Duration) (state, error) {
-	_, err := q.o.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.o.Queue, ReceiptHandle: &m.handle, VisibilityTimeout: seconds(d)})
+	_, err := q.o.Client.ChangeMessageVisibility(ctx, &sqs.ChangeMessageVisibilityInput{QueueUrl: &q.o.Queue, ReceiptHandle: &m.handle,
+		VisibilityTimeout: seconds(d)})
 	var gone *types.ReceiptHandleIsInvalid
 	var visible *types.MessageNotInflight
 	switch {

@@ -16,10 +16,11 @@ import (
 func TestTokenThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	made := 0
-	h := guarded(func(context.Context) (string, error) { return "token", err }, slog.New(slog.DiscardHandler), func(token string) http.Handler {
-		made++
-		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, token) })
-	})
+	h := guarded(func(context.Context) (string, error) { return "token", err }, slog.New(slog.DiscardHandler),
+		func(token string) http.Handler {
+			made++
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, token) })
+		})
 	ask := func() (int, string) {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/v1/apps", nil))

@@ -74,7 +74,8 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}), a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	executorhttp.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
+		a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
 	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(a.Finish, c.ReportKey, log))
 	mux.Handle("/", api)
 	return mux

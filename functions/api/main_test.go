@@ -17,7 +17,8 @@ import (
 
 func TestAPI(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	h := awslambda.NewHandler(boot.HTTP(wire(&boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{}), log), log))
+	h := awslambda.NewHandler(boot.HTTP(wire(&boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{}),
+		log), log))
 	for _, c := range []struct {
 		what, doc string
 		replace   []string
@@ -28,7 +29,8 @@ func TestAPI(t *testing.T) {
 		{"another token", "url.json", []string{"function-admin-token", "function-admin-tokem"}, 401, ""},
 		{"an app", "httpapi.json", nil, 200, "billing"},
 		{"the apps", "url.json", nil, 200, "billing"},
-		{"a job", "httpapi.json", []string{"/v1/apps/billing", "/v1/jobs/billing/close", `{\"token\":\"executor-token\"}`, `{\"handler\":\"close\",\"schedule\":{\"every\":\"1m\"}}`}, 200, "close"},
+		{"a job", "httpapi.json", []string{"/v1/apps/billing", "/v1/jobs/billing/close", `{\"token\":\"executor-token\"}`,
+			`{\"handler\":\"close\",\"schedule\":{\"every\":\"1m\"}}`}, 200, "close"},
 		{"the job", "url.json", []string{"/v1/apps", "/v1/jobs/billing/close"}, 200, "close"},
 		{"no such path", "url.json", []string{"/v1/apps", "/v1/nothing"}, 404, ""},
 		{"another method", "url.json", []string{`"method": "GET"`, `"method": "POST"`}, 405, ""},

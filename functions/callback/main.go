@@ -30,7 +30,8 @@ func main() {
 }
 
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
+func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
 	executorhttp.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)

@@ -25,11 +25,14 @@ const run = core.RunID(30282209332) // of the documents
 func open(t *testing.T) *engine.Engine {
 	t.Helper()
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{ID: 1, App: "billing"}); err != nil {
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+		core.Change{ID: 1, App: "billing"}); err != nil {
 		t.Fatal(err)
 	}
 	at, _ := run.Planned()
-	if err := e.Dispatch.Create(t.Context(), []core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
+	if err := e.Dispatch.Create(t.Context(),
+		[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999", Cause: core.CauseSchedule, At: at,
+			Slot: at, Attempt: 1, First: run}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -75,11 +78,13 @@ func ask(t *testing.T, c *boot.Config, e *engine.Engine, name string, replace ..
 func TestCallbacks(t *testing.T) {
 	for _, doc := range []string{"httpapi.json", "url.json"} {
 		e := open(t)
-		if _, body := ask(t, &boot.Config{}, e, doc, "executor-token", "wrong-token"); !strings.Contains(body, `"code":500`) || state(t, e) != core.Running {
+		if _, body := ask(t, &boot.Config{}, e, doc, "executor-token", "wrong-token"); !strings.Contains(body, `"code":500`) ||
+			state(t, e) != core.Running {
 			t.Errorf("%s with another's token: %s, the run is %s", doc, body, state(t, e))
 		}
 		for range 2 { // a second report of a closed run is well
-			if status, body := ask(t, &boot.Config{}, e, doc); status != 200 || !strings.Contains(body, `"code":200`) || state(t, e) != core.Succeeded {
+			if status, body := ask(t, &boot.Config{}, e, doc); status != 200 || !strings.Contains(body, `"code":200`) ||
+				state(t, e) != core.Succeeded {
 				t.Errorf("%s: %d %s, the run is %s", doc, status, body, state(t, e))
 			}
 		}
@@ -118,7 +123,8 @@ func TestReports(t *testing.T) {
 	c := &boot.Config{AdminToken: "function-admin-token"}
 	e := open(t)
 	report := func(key, body string) (int, string) {
-		return ask(t, c, e, "httpapi.json", "/prod/api/callback", fmt.Sprintf("/prod/v1/report/%d", run), `"rawQueryString": ""`, `"rawQueryString": "key=`+key+`"`,
+		return ask(t, c, e, "httpapi.json", "/prod/api/callback", fmt.Sprintf("/prod/v1/report/%d", run), `"rawQueryString": ""`,
+			`"rawQueryString": "key=`+key+`"`,
 			`"body": "[{`, `"body": "`+body+`", "was": "[{`)
 	}
 	if status, body := report("forged", ""); status != 401 || state(t, e) != core.Running {
@@ -128,10 +134,12 @@ func TestReports(t *testing.T) {
 	if status, body := report(key, `{\"state\":\"boredom\"}`); status != 400 || state(t, e) != core.Running {
 		t.Errorf("no such state: %d %s, the run is %s", status, body, state(t, e))
 	}
-	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 || !strings.Contains(body, "at most 4096 are allowed") || state(t, e) != core.Running {
+	if status, body := report(key, `{\"data\":\"`+strings.Repeat("d", core.DataMax+1)+`\"}`); status != 413 ||
+		!strings.Contains(body, "at most 4096 are allowed") || state(t, e) != core.Running {
 		t.Errorf("too much data: %d %s, the run is %s", status, body, state(t, e))
 	}
-	if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\",\"data\":\"sda1\"}`); status != 200 || state(t, e) != core.Failed {
+	if status, body := report(key, `{\"state\":\"failed\",\"message\":\"no disk\",\"data\":\"sda1\"}`); status != 200 ||
+		state(t, e) != core.Failed {
 		t.Errorf("a report: %d %s, the run is %s", status, body, state(t, e))
 	}
 	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "sda1" {

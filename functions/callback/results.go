@@ -170,7 +170,8 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	n := r.RequestContext.Invocations
 	if r.ResponseContext.FunctionError == "" && len(r.ResponsePayload) == 0 {
 		// Lambda could not give it to the function: throttled, or its own errors.
-		end.Message = "Lambda gave the invocation up: " + r.RequestContext.Condition + "; the function is throttled (reserved or account concurrency), or Lambda failed"
+		end.Message = "Lambda gave the invocation up: " + r.RequestContext.Condition +
+			"; the function is throttled (reserved or account concurrency), or Lambda failed"
 		end.Reason = core.ReasonNotAccepted
 		if n > 0 {
 			end.State, end.Reason = core.Lost, core.ReasonNoReport // it may have begun
@@ -185,7 +186,8 @@ func (r *record) failed(id core.RunID, now time.Time) finish.Result {
 	switch {
 	case timedOut.MatchString(e.Message):
 		end.State, end.Reason = core.TimedOut, core.ReasonTimeout
-	case e.Type == "Runtime.ExitError", strings.HasPrefix(e.Type, "Extension."), strings.Contains(e.Message, "Process exited before completing request"):
+	case e.Type == "Runtime.ExitError", strings.HasPrefix(e.Type, "Extension."),
+		strings.Contains(e.Message, "Process exited before completing request"):
 		end.Reason = core.ReasonCrashed
 	}
 	switch {

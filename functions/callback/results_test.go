@@ -100,7 +100,8 @@ func TestRecords(t *testing.T) {
 			}
 			found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run})
 			r := found[run]
-			if err != nil || r.State != want.state || r.Reason != want.reason || !strings.Contains(r.Message, want.message) || want.message == "" && r.Message != "" {
+			if err != nil || r.State != want.state || r.Reason != want.reason || !strings.Contains(r.Message, want.message) || want.message == "" &&
+				r.Message != "" {
 				t.Errorf("%s: %s %q %v", r.State, r.Reason, r.Message, err)
 			}
 		})
@@ -113,10 +114,12 @@ func TestRecords(t *testing.T) {
 // What a handler of the SDK hands on comes with what its function returns.
 func TestRecordsData(t *testing.T) {
 	e, g := open(t), &graveyard{}
-	if again, err := records(t, config, e, g, document(t, config, "sdk-failed", `"no money left"`, `"no money left", "tickringData": "17"`)); err != nil || len(again) > 0 {
+	if again, err := records(t, config, e, g, document(t, config, "sdk-failed", `"no money left"`,
+		`"no money left", "tickringData": "17"`)); err != nil || len(again) > 0 {
 		t.Fatalf("%v %v", again, err)
 	}
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "17" || found[run].State != core.Failed {
+	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run}); err != nil || found[run].Data != "17" ||
+		found[run].State != core.Failed {
 		t.Errorf("%+v, %v", found[run], err)
 	}
 }
@@ -134,11 +137,13 @@ func TestForeignRecords(t *testing.T) {
 	} {
 		e, g := open(t), &graveyard{}
 		again, err := records(t, config, e, g, body)
-		if err != nil || len(again) > 0 || len(g.bodies) != 1 || g.bodies[0] != body || !strings.Contains(g.reasons[0], says) || state(t, e) != core.Running {
+		if err != nil || len(again) > 0 || len(g.bodies) != 1 || g.bodies[0] != body || !strings.Contains(g.reasons[0], says) ||
+			state(t, e) != core.Running {
 			t.Errorf("%.80s: %v %v %q, the run is %s", body, again, err, g.reasons, state(t, e))
 		}
 		g.err = errors.New("throttled")
-		if again, err := records(t, config, e, g, body, document(t, config, "success")); err != nil || len(again) != 1 || again[0] != "a" || state(t, e) != core.Succeeded {
+		if again, err := records(t, config, e, g, body, document(t, config, "success")); err != nil || len(again) != 1 || again[0] != "a" ||
+			state(t, e) != core.Succeeded {
 			t.Errorf("%.80s: %v %v, the run is %s", body, again, err, state(t, e))
 		}
 	}

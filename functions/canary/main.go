@@ -39,7 +39,8 @@ func wire(client *http.Client) func(context.Context, json.RawMessage) error {
 		if run.Tickring.ReportURL == "" {
 			return errors.New("the event is no run that can be reported: it has no tickring.reportUrl")
 		}
-		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL, bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, run.Tickring.ReportURL,
+			bytes.NewReader([]byte(`{"state":"succeeded","message":"alive"}`)))
 		if err != nil {
 			return fmt.Errorf("report a run of %s: the URL is unusable", run.Tickring.Job)
 		}

@@ -114,7 +114,8 @@ func batch(bodies ...string) []byte {
 const slot = core.Instant(1795275060)
 
 func fires(job core.JobID) string {
-	return string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: slot, Fires: []core.Fire{{Run: core.PlannedRun(job, slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule}}}))
+	return string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: slot,
+		Fires: []core.Fire{{Run: core.PlannedRun(job, slot), Rev: 1, At: slot, Slot: slot, Cause: core.CauseSchedule}}}))
 }
 
 func TestBatch(t *testing.T) {
@@ -127,7 +128,8 @@ func TestBatch(t *testing.T) {
 		t.Fatalf("%d messages of fires and %d checks; want 3 and 1", len(c.fires), len(c.checks))
 	}
 	// What came twice is handed on twice, in one call: dispatch tells copies by their runs.
-	if f := c.fires[0].Fires; len(f) != 2 || f[0] != (core.Fire{Run: core.PlannedRun(7, slot), Rev: 1795000000000, At: slot, Slot: slot, Cause: core.CauseSchedule, Seq: 12}) {
+	if f := c.fires[0].Fires; len(f) != 2 || f[0] != (core.Fire{Run: core.PlannedRun(7, slot), Rev: 1795000000000, At: slot, Slot: slot,
+		Cause: core.CauseSchedule, Seq: 12}) {
 		t.Errorf("fires %+v", f)
 	}
 	if c.fires[1].Try != 2 || c.fires[1].Fires[0].Cause != core.CauseMisfire || !slices.Equal(c.fires[2].Fires, c.fires[0].Fires) {
@@ -223,7 +225,8 @@ func TestChecksSideBySide(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var bodies []string
 		for i := range 10 {
-			bodies = append(bodies, string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot+core.Instant(i))}}})))
+			bodies = append(bodies, string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot,
+				Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot+core.Instant(i))}}})))
 		}
 		var c calls
 		h := c.handler()
@@ -333,7 +336,8 @@ func TestBadEvents(t *testing.T) {
 
 func TestLargestBatch(t *testing.T) {
 	var c calls
-	if back, err := invoke(t, c.handler(), batch(slices.Repeat([]string{fires(7)}, 10_000)...)); err != nil || len(back) > 0 || len(c.fires) != 10_000 {
+	if back, err := invoke(t, c.handler(), batch(slices.Repeat([]string{fires(7)}, 10_000)...)); err != nil || len(back) > 0 ||
+		len(c.fires) != 10_000 {
 		t.Errorf("%d dispatched, %d come again, %v", len(c.fires), len(back), err)
 	}
 }
@@ -350,7 +354,8 @@ func failing(bad func(i int) bool, err error) func(i int) dispatch.Verdict {
 
 func TestFailures(t *testing.T) {
 	newer := `{"v":2}`
-	check := string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot)}}}))
+	check := string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: slot,
+		Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, slot)}}}))
 	first := func(n int) func(int) bool { return func(i int) bool { return i < n } }
 	for name, c := range map[string]struct {
 		bodies []string
@@ -358,18 +363,26 @@ func TestFailures(t *testing.T) {
 		back   []string
 		fails  bool
 	}{
-		"one of three":                {bodies: []string{fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(func(i int) bool { return i == 1 }, core.ErrThrottled)}, back: []string{id(2)}},
-		"half":                        {bodies: []string{fires(1), fires(2), fires(3), fires(4)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, back: []string{id(1), id(2)}},
-		"more than half":              {bodies: []string{fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, fails: true},
-		"the only one":                {bodies: []string{fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)}, back: []string{id(1)}},
-		"newer ones are no weather":   {bodies: []string{newer, newer, fires(1)}, back: []string{id(1), id(2)}},
-		"newer ones and weather":      {bodies: []string{newer, fires(1), fires(2), fires(3)}, calls: calls{verdict: failing(first(3), core.ErrThrottled)}, fails: true},
-		"newer ones and some weather": {bodies: []string{newer, newer, fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)}, back: []string{id(1), id(2), id(3)}},
-		"a check":                     {bodies: []string{check, fires(1)}, calls: calls{failing: core.ErrThrottled}, back: []string{id(1)}},
-		"cannot be buried":            {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, back: []string{id(1)}},
-		"none can be buried":          {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
+		"one of three": {bodies: []string{fires(1), fires(2), fires(3)},
+			calls: calls{verdict: failing(func(i int) bool { return i == 1 }, core.ErrThrottled)}, back: []string{id(2)}},
+		"half": {bodies: []string{fires(1), fires(2), fires(3), fires(4)},
+			calls: calls{verdict: failing(first(2), core.ErrThrottled)}, back: []string{id(1), id(2)}},
+		"more than half": {bodies: []string{fires(1), fires(2), fires(3)},
+			calls: calls{verdict: failing(first(2), core.ErrThrottled)}, fails: true},
+		"the only one": {bodies: []string{fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)},
+			back: []string{id(1)}},
+		"newer ones are no weather": {bodies: []string{newer, newer, fires(1)}, back: []string{id(1), id(2)}},
+		"newer ones and weather": {bodies: []string{newer, fires(1), fires(2), fires(3)},
+			calls: calls{verdict: failing(first(3), core.ErrThrottled)}, fails: true},
+		"newer ones and some weather": {bodies: []string{newer, newer, fires(1)}, calls: calls{verdict: failing(first(1), core.ErrThrottled)},
+			back: []string{id(1), id(2), id(3)}},
+		"a check": {bodies: []string{check, fires(1)}, calls: calls{failing: core.ErrThrottled}, back: []string{id(1)}},
+		"cannot be buried": {bodies: []string{"x", fires(1)}, calls: calls{refuse: errors.New("no such queue")},
+			back: []string{id(1)}},
+		"none can be buried": {bodies: []string{"x", "y", fires(1)}, calls: calls{refuse: errors.New("no such queue")}, fails: true},
 		// A batch that fails comes again as a whole, and would be buried once more.
-		"weather beside poison": {bodies: []string{"x", fires(1), fires(2)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)}, back: []string{id(2), id(3)}},
+		"weather beside poison": {bodies: []string{"x", fires(1), fires(2)}, calls: calls{verdict: failing(first(2), core.ErrThrottled)},
+			back: []string{id(2), id(3)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			back, err := invoke(t, c.calls.handler(), batch(c.bodies...))
@@ -389,7 +402,8 @@ func TestWhatIsNotDoneComesAgainSoon(t *testing.T) {
 		defer cancel()
 		now := time.Now()
 		claimed := now.Add(7 * time.Second)
-		verdicts := []dispatch.Verdict{{Ack: true}, {Err: core.ErrThrottled}, {RetryAt: claimed, Err: core.ErrRefused}, {Err: core.ErrThrottled}, {RetryAt: now.Add(-time.Minute), Err: core.ErrThrottled}}
+		verdicts := []dispatch.Verdict{{Ack: true}, {Err: core.ErrThrottled}, {RetryAt: claimed, Err: core.ErrRefused}, {Err: core.ErrThrottled},
+			{RetryAt: now.Add(-time.Minute), Err: core.ErrThrottled}}
 		within := map[string][2]time.Duration{ // what the queue is told, after so long
 			id(3): {time.Second, 1250 * time.Millisecond}, id(4): {7 * time.Second, 7 * time.Second},
 			id(5): {8 * time.Second, 10 * time.Second}, id(6): {25 * time.Second, 25 * time.Second},
@@ -497,7 +511,8 @@ func TestWired(t *testing.T) {
 		h := wire(&c, store.Engine(), k.handler().bury, func(context.Context, core.Letter) error { return nil }, slog.New(slog.DiscardHandler))
 		<-time.After(time.Until(slot.Time())) // a bubble begins before there were runs
 		at := core.InstantOf(time.Now()) + 9
-		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: core.PlannedRun(7, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})),
+		doc := batch("{", string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
+			Fires: []core.Fire{{Run: core.PlannedRun(7, at), Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}})),
 			string(ring.Encode(ring.Message{Kind: ring.KindCheck, Slot: at, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(7, at)}}})))
 		began := time.Now()
 		back, err := invoke(t, h, doc)
@@ -515,5 +530,6 @@ func TestWired(t *testing.T) {
 
 var environment = map[string]string{
 	"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
-	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_SLOW": "http://127.0.0.1/slow", "TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
+	"TICKRING_QUEUE_FIRES": "http://127.0.0.1/fires", "TICKRING_QUEUE_SLOW": "http://127.0.0.1/slow",
+	"TICKRING_QUEUE_CHECKS": "http://127.0.0.1/checks", "TICKRING_QUEUE_DEAD": "http://127.0.0.1/dead",
 }

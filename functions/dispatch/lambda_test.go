@@ -74,7 +74,8 @@ func dispatched(t *testing.T, route core.Route, v *invocations, receipts int) (*
 	}
 	at := core.InstantOf(time.Now())
 	id := core.PlannedRun(saved.ID, at)
-	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{{Run: id, Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}})))
+	doc := batch(string(ring.Encode(ring.Message{Kind: ring.KindFires, Slot: at,
+		Fires: []core.Fire{{Run: id, Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}}})))
 	h := wire(&c, e, (&calls{}).handler().bury, func(context.Context, core.Letter) error { return nil }, log)
 	for range receipts {
 		if back, err := invoke(t, h, doc); err != nil || len(back) > 0 {
@@ -134,11 +135,13 @@ func TestRefusedMovesOn(t *testing.T) {
 		t.Errorf("%s at %s, invoked were %v", r.State, r.Address, v.invoked())
 	} else if len(r.Tries) == 0 || !strings.Contains(r.Tries[0].Message, "not asked") {
 		t.Errorf("failover does not say what it did instead of asking: %+v", r.Tries)
-	} else if last := r.Tries[len(r.Tries)-1]; last.Address != "lambda:two" || last.Request != "8476a536-e9f4-11e8-9739-2dfe598c3fcd" || last.Log != "/aws/lambda/two" {
+	} else if last := r.Tries[len(r.Tries)-1]; last.Address != "lambda:two" || last.Request != "8476a536-e9f4-11e8-9739-2dfe598c3fcd" ||
+		last.Log != "/aws/lambda/two" {
 		t.Errorf("where the run writes is not kept: %+v", r.Tries)
 	}
 	v = &invocations{answer: func(w http.ResponseWriter, _ string) { refuse(w) }}
-	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted || !strings.Contains(r.Message, "there is no function two") {
+	if _, r := dispatched(t, core.RouteFirst, v, 2); r.State != core.Failed || r.Reason != core.ReasonNotAccepted ||
+		!strings.Contains(r.Message, "there is no function two") {
 		t.Errorf("%s: %s %q", r.State, r.Reason, r.Message)
 	}
 }

@@ -31,7 +31,8 @@ func main() {
 }
 
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error, keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
+func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body, reason string) error,
+	keep func(context.Context, core.Letter) error, log *slog.Logger) *handler {
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
 	late := &late{}
@@ -45,5 +46,6 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 		_, err := dead.Record(ctx, &l)
 		return err
 	}
-	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead), look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
+	return &handler{ended: func() { c.Metrics.Put(time.Now(), late.take()) }, letter: letter, dead: queueName(c.Names.Dead),
+		look: boot.NewPulse(a.Engine, log).Look, slow: queueName(c.Names.Slow), fires: d.Handle, check: watch.Check, bury: bury, log: log}
 }

@@ -19,7 +19,8 @@ import (
 
 func TestRegistrations(t *testing.T) {
 	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1}, core.Change{ID: 1, App: "billing"}); err != nil {
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "billing", Token: "executor-token", Rev: 1},
+		core.Change{ID: 1, App: "billing"}); err != nil {
 		t.Fatal(err)
 	}
 	door := func(p safedial.Policy) awslambda.Handler {

@@ -48,7 +48,8 @@ func setCanary(ctx context.Context, params parameters, functions functions, e *c
 		return id, err
 	}
 	status, body, err := a.ask(ctx, http.MethodPost, "/v1/apply", client.ApplyRequest{
-		Apps: []client.AppSpec{{Name: stack.CanaryApp, Title: "The deployment's own: it shows that fires arrive and results come back", Executors: []string{p.Address}}},
+		Apps: []client.AppSpec{{Name: stack.CanaryApp, Title: "The deployment's own: it shows that fires arrive and results come back",
+			Executors: []string{p.Address}}},
 		Jobs: []client.JobSpec{{App: stack.CanaryApp, Name: stack.CanaryJob, Handler: "alive", Schedule: client.Schedule{Every: "1m"}}},
 	})
 	if err != nil {
@@ -70,7 +71,8 @@ type asking struct {
 // ask sends one request, in the form in which it would come over HTTP.
 func (a *asking) ask(ctx context.Context, method, path string, in any) (status int, body string, err error) {
 	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: path,
-		Headers: map[string]string{"authorization": "Bearer " + a.token, "content-type": "application/json", strings.ToLower(client.ActorHeader): "deployment"}}
+		Headers: map[string]string{"authorization": "Bearer " + a.token, "content-type": "application/json",
+			strings.ToLower(client.ActorHeader): "deployment"}}
 	e.RequestContext.HTTP.Method, e.RequestContext.HTTP.SourceIP = method, "127.0.0.1"
 	if in != nil {
 		b, err := json.Marshal(in)

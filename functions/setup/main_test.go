@@ -47,7 +47,8 @@ func (s *store) GetParameter(_ context.Context, in *ssm.GetParameterInput, _ ...
 	return &ssm.GetParameterOutput{Parameter: &types.Parameter{Name: in.Name, Value: &v}}, nil
 }
 
-func (s *store) DeleteParameter(_ context.Context, in *ssm.DeleteParameterInput, _ ...func(*ssm.Options)) (*ssm.DeleteParameterOutput, error) {
+func (s *store) DeleteParameter(_ context.Context, in *ssm.DeleteParameterInput, _ ...func(*ssm.Options)) (*ssm.DeleteParameterOutput,
+	error) {
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -73,7 +74,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("the secrets are %q", s.values)
 	}
 	properties["KeyId"], properties["Secrets"] = "key", append(properties["Secrets"].([]any), "/tickring/x/new")
-	again, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestUpdate, PhysicalResourceID: id, ResourceProperties: properties})
+	again, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestUpdate, PhysicalResourceID: id,
+		ResourceProperties: properties})
 	if err != nil || again != id {
 		t.Errorf("%q after %q, %v", again, id, err)
 	}
@@ -84,7 +86,8 @@ func TestLife(t *testing.T) {
 		t.Errorf("the new secret is encrypted by %q", s.keys["/tickring/x/new"])
 	}
 	for range 2 { // the answer to the first may be lost
-		if _, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestDelete, PhysicalResourceID: id, ResourceProperties: properties}); err != nil {
+		if _, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestDelete, PhysicalResourceID: id,
+			ResourceProperties: properties}); err != nil {
 			t.Error(err)
 		}
 	}
@@ -123,11 +126,13 @@ func TestCanary(t *testing.T) {
 		t.Fatalf("%q, %v, %d requests", id, err, len(a.events))
 	}
 	ask := a.events[0]
-	if ask.Headers["authorization"] != "Bearer the-admin-token" || ask.RawPath != "/v1/apply" || !strings.Contains(ask.Body, `"lambda:the-canary"`) || !strings.Contains(ask.Body, `"every":"1m"`) {
+	if ask.Headers["authorization"] != "Bearer the-admin-token" || ask.RawPath != "/v1/apply" ||
+		!strings.Contains(ask.Body, `"lambda:the-canary"`) || !strings.Contains(ask.Body, `"every":"1m"`) {
 		t.Errorf("%+v", ask)
 	}
 	e.RequestType = cfn.RequestDelete
-	if _, _, err := h(t.Context(), e); err != nil || a.events[1].RequestContext.HTTP.Method != "DELETE" || a.events[1].RawPath != "/v1/jobs/tickring-canary/alive" {
+	if _, _, err := h(t.Context(), e); err != nil || a.events[1].RequestContext.HTTP.Method != "DELETE" ||
+		a.events[1].RawPath != "/v1/jobs/tickring-canary/alive" {
 		t.Errorf("%v, %+v", err, a.events[1:])
 	}
 	a.status = 404 // it was deleted by hand
@@ -176,7 +181,8 @@ func TestFails(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := wire(&store{values: map[string]string{}, err: c.err}, nil, slog.New(slog.DiscardHandler))
-			_, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestCreate, ResourceProperties: map[string]any{"Secrets": c.list}})
+			_, _, err := h(t.Context(), cfn.Event{ResourceType: kindSecrets, RequestType: cfn.RequestCreate,
+				ResourceProperties: map[string]any{"Secrets": c.list}})
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v; want %s", err, c.want)
 			}

@@ -40,10 +40,12 @@ func main() {
 const healPage = 5 * time.Second
 
 // wire makes the handler on an engine; invoke invokes this function once more.
-func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context, json.RawMessage) error {
+func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, payload []byte) error, log *slog.Logger) func(context.Context,
+	json.RawMessage) error {
 	a := c.Assemble(e, log)
 	minutely := boot.Minutely(boot.NewPulse(a.Engine, log), a.Watchdog(send.New(c.Send()), finish.WatchOptions{}),
-		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate, func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
+		a.People(nil, people.Options{Ask: ask.Options{PageFor: healPage}}).Operate,
+		func(fires int64) { log.Warn("what the queues lost is on them again", "fires", fires) })
 	return func(ctx context.Context, raw json.RawMessage) error {
 		ev, err := readEvent(raw)
 		if err != nil {

@@ -61,12 +61,13 @@ func TestWired(t *testing.T) {
 				}
 				var mu sync.Mutex
 				var woken []string
-				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e, func(_ context.Context, payload []byte) error {
-					mu.Lock()
-					defer mu.Unlock()
-					woken = append(woken, string(payload))
-					return nil
-				}, slog.New(slog.DiscardHandler)))
+				h := awslambda.NewHandler(wire(&boot.Config{Plan: plan.AWS(), Partitions: 16, Function: c.function}, e,
+					func(_ context.Context, payload []byte) error {
+						mu.Lock()
+						defer mu.Unlock()
+						woken = append(woken, string(payload))
+						return nil
+					}, slog.New(slog.DiscardHandler)))
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				began := time.Now()
@@ -77,7 +78,8 @@ func TestWired(t *testing.T) {
 					t.Errorf("woken %q, want %d", woken, c.woken)
 				}
 				leases, err := e.Leases.Leases(ctx)
-				if err != nil || len(leases) != c.partitions || slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
+				if err != nil || len(leases) != c.partitions ||
+					slices.ContainsFunc(leases, func(l core.Lease) bool { return l.Until.After(time.Now()) }) {
 					t.Errorf("leases of partitions that were looked at, and that nobody holds: %+v, %v", leases, err)
 				}
 				before, err := e.Upkeep.Alive(ctx, time.Now())

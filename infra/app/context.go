@@ -124,7 +124,8 @@ var all = []setting{
 		s.props.Tables = &infra.Tables{Jobs: names[0], Runs: names[1], State: names[2]}
 		return nil
 	}},
-	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (`tickring cost --provisioned`)", func(s *settings, v string) error {
+	{"provisioned", "least and most read units, least and most write units, of each table and of the index: 1,110,7,200 (`tickring cost " +
+		"--provisioned`)", func(s *settings, v string) error {
 		n, err := numbers(v, 4)
 		if err == nil {
 			s.props.Provisioned = &infra.Provisioned{MinRead: n[0], MaxRead: n[1], MinWrite: n[2], MaxWrite: n[3]}
@@ -235,7 +236,8 @@ func readContext(context any) (*settings, error) {
 		}
 	}
 	for _, pair := range []struct{ has, wants, key string }{
-		{s.subnets + s.groups, s.vpc, "vpc"}, {s.certificate + s.zone, s.domain, "domain"}, {s.zone, s.zoneName, "zoneName"}, {s.zoneName, s.zone, "zone"},
+		{s.subnets + s.groups, s.vpc, "vpc"}, {s.certificate + s.zone, s.domain, "domain"}, {s.zone, s.zoneName, "zoneName"},
+		{s.zoneName, s.zone, "zone"},
 	} {
 		if pair.has != "" && pair.wants == "" {
 			errs = append(errs, fmt.Errorf("%s%s is missing: %s says more of it", prefix, pair.key, pair.has))
@@ -247,7 +249,8 @@ func readContext(context any) (*settings, error) {
 
 // stackProps are those of the stack, in the account and Region that cdk works for.
 func (s *settings) stackProps() *infra.StackProps {
-	p := &infra.StackProps{StackProps: awscdk.StackProps{Description: jsii.String("tickring, a job scheduler")}, Props: s.props, Refer: s.refer}
+	p := &infra.StackProps{StackProps: awscdk.StackProps{Description: jsii.String("tickring, a job scheduler")}, Props: s.props,
+		Refer: s.refer}
 	if s.emulator {
 		// It knows no conditions of the roles that cdk bootstrap makes.
 		p.Synthesizer = awscdk.NewCliCredentialsStackSynthesizer(nil)
@@ -289,7 +292,8 @@ func (s *settings) refer(stack awscdk.Stack, p *infra.Props) {
 			p.Domain.Certificate = awscertificatemanager.Certificate_FromCertificateArn(stack, id("Certificate"), &s.certificate)
 		}
 		if s.zone != "" {
-			p.Domain.Zone = awsroute53.HostedZone_FromHostedZoneAttributes(stack, id("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: &s.zone, ZoneName: &s.zoneName})
+			p.Domain.Zone = awsroute53.HostedZone_FromHostedZoneAttributes(stack, id("Zone"), &awsroute53.HostedZoneAttributes{HostedZoneId: &s.zone,
+				ZoneName: &s.zoneName})
 		}
 	}
 }

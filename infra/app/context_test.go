@@ -10,16 +10,21 @@ import (
 // Each setting is read, and one that is not known is told with those that are.
 func TestContext(t *testing.T) {
 	s, err := readContext(map[string]any{
-		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256", "tickring:provisioned": "5,100,5,400",
-		"tickring:alarms": "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes", "tickring:removalPolicy": "destroy",
-		"tickring:environment": "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state", "@aws-cdk/core:target-partitions": []any{"aws"},
+		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256",
+		"tickring:provisioned": "5,100,5,400",
+		"tickring:alarms":      "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
+		"tickring:removalPolicy": "destroy",
+		"tickring:environment":   "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
+		"@aws-cdk/core:target-partitions": []any{"aws"},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := s.props
-	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary || !p.Dashboard || *p.MaxConcurrency != 50 ||
-		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection || p.Tables.State != "a-state" {
+	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary ||
+		!p.Dashboard || *p.MaxConcurrency != 50 ||
+		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection ||
+		p.Tables.State != "a-state" {
 		t.Errorf("%+v", p)
 	}
 	for key, c := range map[string]struct{ value, want string }{

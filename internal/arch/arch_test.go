@@ -229,7 +229,8 @@ func sources(t *testing.T, dir string) map[string]*ast.File {
 
 // TestListsAreComplete: every constant of a closed list stands in that list.
 func TestListsAreComplete(t *testing.T) {
-	lists := map[string]string{"State": "States", "Cause": "Causes", "Misfire": "Misfires", "Route": "Routes", "Block": "Blocks", "Backoff": "Backoffs",
+	lists := map[string]string{"State": "States", "Cause": "Causes", "Misfire": "Misfires", "Route": "Routes", "Block": "Blocks",
+		"Backoff":  "Backoffs",
 		"JobState": "JobStates", "Declared": "Declareds", "Kind": "Kinds", "Reason": "Reasons"}
 	constants := map[string][]string{}
 	members := map[string]map[string]bool{}
@@ -279,8 +280,10 @@ func TestListsAreComplete(t *testing.T) {
 
 // TestDocNamesWhatExists: what core/doc.go leads a reader to is there.
 func TestDocNamesWhatExists(t *testing.T) {
-	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp", "assembly": "internal/assembly"}
-	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "ask", "finish"} {
+	dirs := map[string]string{"server": "server", "engine": "engine", "send": "send", "wire": "wire", "wirehttp": "wirehttp",
+		"assembly": "internal/assembly"}
+	for _, p := range []string{"cron", "schedule", "plan", "ring", "route", "tick", "dispatch", "callback", "registry", "manage", "ask",
+		"finish"} {
 		dirs[p] = "core/" + p
 	}
 	doc := sources(t, "../../core")["doc.go"].Doc.Text()

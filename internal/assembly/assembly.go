@@ -125,5 +125,6 @@ func (a *Assembly) Puller(o pull.Options) *pull.Puller {
 func (a *Assembly) Restorer(o restore.Options) *restore.Restorer {
 	o.Now, o.Deployment = a.o.Now, a.o.Deployment
 	e := a.data
-	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases, Alive: e.Upkeep}, o)
+	return restore.New(restore.Ports{Global: e.Manage, Jobs: e.Manage, Entries: e.Finish, Journals: e.Watch, Leases: e.Leases,
+		Alive: e.Upkeep}, o)
 }

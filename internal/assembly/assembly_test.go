@@ -43,9 +43,12 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 // told. Else two parts may not agree, which no test of one of them sees.
 func TestEachPartIsTold(t *testing.T) {
 	parts := map[string]reflect.Type{
-		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](), "finish.Options": reflect.TypeFor[finish.Options](),
-		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "people.Options": reflect.TypeFor[people.Options](), "ask.Options": reflect.TypeFor[ask.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
-		"callback.Options": reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](), "restore.Options": reflect.TypeFor[restore.Options](),
+		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](),
+		"finish.Options":      reflect.TypeFor[finish.Options](),
+		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "people.Options": reflect.TypeFor[people.Options](),
+		"ask.Options": reflect.TypeFor[ask.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
+		"callback.Options": reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](),
+		"restore.Options": reflect.TypeFor[restore.Options](),
 	}
 	name := func(x ast.Expr) string {
 		if s, ok := x.(*ast.SelectorExpr); ok {

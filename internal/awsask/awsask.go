@@ -71,7 +71,8 @@ func New(ctx context.Context, o Options) (*Client, error) {
 		o.Getenv = func(string) string { return "" }
 	}
 	if o.HTTP == nil {
-		o.HTTP = &http.Client{Timeout: 10 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		o.HTTP = &http.Client{Timeout: 10 * time.Second,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
 		return nil, fmt.Errorf("no AWS credentials: sign in, or set AWS_PROFILE (%w)", err)
@@ -99,7 +100,8 @@ func (e *Error) Reason() string { return e.Message }
 // NotFound reports whether err is the answer that a thing does not exist.
 func NotFound(err error) bool {
 	e, ok := errors.AsType[*Error](err)
-	return ok && (strings.Contains(e.Code, "NotFound") || strings.Contains(e.Code, "NonExistent") || strings.Contains(e.Code, "DoesNotExist") ||
+	return ok && (strings.Contains(e.Code, "NotFound") || strings.Contains(e.Code, "NonExistent") ||
+		strings.Contains(e.Code, "DoesNotExist") ||
 		e.Code == "ValidationError" && strings.Contains(e.Message, "does not exist"))
 }
 
@@ -116,7 +118,8 @@ func (c *Client) JSON(ctx context.Context, service, version, target string, in, 
 	if err != nil {
 		return fmt.Errorf("ask %s: %w", service, err)
 	}
-	return c.ask(ctx, service, http.MethodPost, "/", body, http.Header{"Content-Type": {"application/x-amz-json-" + version}, "X-Amz-Target": {target}}, func(b []byte) error { return json.Unmarshal(b, out) })
+	return c.ask(ctx, service, http.MethodPost, "/", body, http.Header{"Content-Type": {"application/x-amz-json-" + version},
+		"X-Amz-Target": {target}}, func(b []byte) error { return json.Unmarshal(b, out) })
 }
 
 // Get asks a service of the protocol restJson; path is escaped, and may have a query.
@@ -128,7 +131,8 @@ func (c *Client) Get(ctx context.Context, service, path string, out any) error {
 func (c *Client) Query(ctx context.Context, service, version, action string, params url.Values, out any) error {
 	params.Set("Action", action)
 	params.Set("Version", version)
-	return c.ask(ctx, service, http.MethodPost, "/", []byte(params.Encode()), http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, func(b []byte) error { return xml.Unmarshal(b, out) })
+	return c.ask(ctx, service, http.MethodPost, "/", []byte(params.Encode()),
+		http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, func(b []byte) error { return xml.Unmarshal(b, out) })
 }
 
 // endpoint is where a service is.

@@ -38,7 +38,8 @@ func TestEndpoints(t *testing.T) {
 		{"eu-central-1", "ssm", nil, "https://ssm.eu-central-1.amazonaws.com"},
 		{"cn-north-1", "sqs", nil, "https://sqs.cn-north-1.amazonaws.com.cn"},
 		{"eu-central-1", "monitoring", map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1/"}, "http://127.0.0.1:1"},
-		{"eu-central-1", "monitoring", map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ENDPOINT_URL_CLOUDWATCH": "http://127.0.0.1:2"}, "http://127.0.0.1:2"},
+		{"eu-central-1", "monitoring", map[string]string{"AWS_ENDPOINT_URL": "http://127.0.0.1:1",
+			"AWS_ENDPOINT_URL_CLOUDWATCH": "http://127.0.0.1:2"}, "http://127.0.0.1:2"},
 		{"eu-central-1", "dynamodb", map[string]string{"AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:3"}, "http://127.0.0.1:3"},
 	} {
 		if got := client(t, c.region, c.env).endpoint(c.service); got != c.want {
@@ -60,10 +61,12 @@ func TestRefusals(t *testing.T) {
 		code             string
 		missing, refused bool
 	}{
-		{400, "", `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"no table"}`, "ResourceNotFoundException", true, false},
+		{400, "", `{"__type":"com.amazonaws.dynamodb.v20120810#ResourceNotFoundException","message":"no table"}`, "ResourceNotFoundException",
+			true, false},
 		{400, "", `{"__type":"com.amazonaws.sqs#QueueDoesNotExist","message":"no queue"}`, "QueueDoesNotExist", true, false},
 		{404, "ResourceNotFoundException:http://internal.amazon.com/", `{"Message":"no function"}`, "ResourceNotFoundException", true, false},
-		{400, "", `<ErrorResponse><Error><Code>ValidationError</Code><Message>Stack with id x does not exist</Message></Error></ErrorResponse>`, "ValidationError", true, false},
+		{400, "", `<ErrorResponse><Error><Code>ValidationError</Code><Message>Stack with id x does not exist</Message></Error></ErrorResponse>`,
+			"ValidationError", true, false},
 		{403, "", `<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>`, "AccessDenied", false, true},
 		{400, "", `{"__type":"AccessDeniedException","Message":"no"}`, "AccessDeniedException", false, true},
 		{400, "", `a proxy`, "", false, false},
@@ -78,7 +81,8 @@ func TestRefusals(t *testing.T) {
 		err := client(t, "eu-central-1", map[string]string{"AWS_ENDPOINT_URL": s.URL}).Get(t.Context(), "lambda", "/x", &struct{}{})
 		s.Close()
 		e, ok := err.(*Error)
-		if !ok || e.Code != c.code || e.Status != c.status || NotFound(err) != c.missing || Denied(err) != c.refused || strings.Contains(err.Error(), "secret") {
+		if !ok || e.Code != c.code || e.Status != c.status || NotFound(err) != c.missing || Denied(err) != c.refused ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", c.body, err)
 		}
 	}

@@ -41,7 +41,8 @@ func (c *Client) Secret(ctx context.Context, name string) (string, error) {
 	err := c.JSON(ctx, "ssm", "1.1", "AmazonSSM.GetParameter", map[string]any{"Name": name, "WithDecryption": true}, &out)
 	switch {
 	case Denied(err):
-		return "", fmt.Errorf("these AWS credentials may not read the token in the parameter %s: they need ssm:GetParameter, and kms:Decrypt for its key: %w", name, err)
+		return "", fmt.Errorf("these AWS credentials may not read the token in the parameter %s: they need ssm:GetParameter, and kms:Decrypt "+
+			"for its key: %w", name, err)
 	case err != nil:
 		return "", fmt.Errorf("read the parameter %s: %w", name, err)
 	}

@@ -113,7 +113,8 @@ func Table(w io.Writer, rows []Row) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "SCENARIO\tDEMANDED\tLOST\tTWICE\tEARLY\tP50\tP99\tMAX\tCPU s/10,000\tPEAK MB\tNOTE")
 	for _, r := range rows {
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.2f\t%d\t%s\n", r.Scenario, r.Demanded, r.Lost, r.Twice, r.Early, ms(r.P50), ms(r.P99), ms(r.Max), r.CPU, r.Resident>>20, r.Note)
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\t%.2f\t%d\t%s\n", r.Scenario, r.Demanded, r.Lost, r.Twice, r.Early, ms(r.P50), ms(r.P99),
+			ms(r.Max), r.CPU, r.Resident>>20, r.Note)
 	}
 	t.Flush()
 }
@@ -221,7 +222,8 @@ func (b *bench) measure(ctx context.Context, r *rig, name string, perSecond int6
 }
 
 func rowOf(name string, demanded int64, rep Report) Row {
-	return Row{Scenario: name, Demanded: demanded, Lost: demanded - rep.Distinct, Twice: rep.Twice, Early: rep.Early, P50: rep.P50, P99: rep.P99, Max: rep.Max}
+	return Row{Scenario: name, Demanded: demanded, Lost: demanded - rep.Distinct, Twice: rep.Twice, Early: rep.Early, P50: rep.P50,
+		P99: rep.P99, Max: rep.Max}
 }
 
 // second is n jobs, each every second on the second.
@@ -383,7 +385,8 @@ func (b *bench) soak(ctx context.Context) ([]Row, error) {
 	if err := b.seed(ctx, dir, secondly(benchApp, 2000)); err != nil {
 		return nil, err
 	}
-	r, err := newRig(ctx, dir, false, "--tune", "keepRuns="+b.o.SoakKeep.String(), "--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
+	r, err := newRig(ctx, dir, false, "--tune", "keepRuns="+b.o.SoakKeep.String(), "--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune",
+		"sweepEvery=1s")
 	if err != nil {
 		return nil, err
 	}

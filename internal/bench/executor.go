@@ -49,21 +49,22 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
 	seen := map[int64]bool{}
 	twice := map[core.Instant]int64{}
-	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, Hang: o.Hang, Received: func(r *wire.Run, at time.Time) {
-		instant, planned := core.RunID(r.LogID).Planned()
-		if !planned {
-			return
-		}
-		us := int32(min(at.Sub(instant.Time()).Microseconds(), 1<<31-1))
-		mu.Lock()
-		defer mu.Unlock()
-		if seen[r.LogID] {
-			twice[instant]++
-			return
-		}
-		seen[r.LogID] = true
-		late[instant] = append(late[instant], us)
-	}})
+	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, Hang: o.Hang,
+		Received: func(r *wire.Run, at time.Time) {
+			instant, planned := core.RunID(r.LogID).Planned()
+			if !planned {
+				return
+			}
+			us := int32(min(at.Sub(instant.Time()).Microseconds(), 1<<31-1))
+			mu.Lock()
+			defer mu.Unlock()
+			if seen[r.LogID] {
+				twice[instant]++
+				return
+			}
+			seen[r.LogID] = true
+			late[instant] = append(late[instant], us)
+		}})
 	if err != nil {
 		return err
 	}

@@ -129,7 +129,8 @@ func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*r
 		r.stop()
 		return nil, err
 	}
-	if r.exec, err = start(ctx, nil, filepath.Join(dir, "executor.log"), "bench-executor", "--app", benchApp, "--admin", r.url, "--token", benchToken); err != nil {
+	if r.exec, err = start(ctx, nil, filepath.Join(dir, "executor.log"), "bench-executor", "--app", benchApp, "--admin", r.url, "--token",
+		benchToken); err != nil {
 		r.stop()
 		return nil, err
 	}
@@ -138,7 +139,8 @@ func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*r
 		return nil, fmt.Errorf("executor did not start: %w", err)
 	}
 	if hang {
-		if r.hang, err = start(ctx, nil, filepath.Join(dir, "hanging.log"), "bench-executor", "--app", hangApp, "--admin", r.url, "--token", benchToken, "--hang"); err != nil {
+		if r.hang, err = start(ctx, nil, filepath.Join(dir, "hanging.log"), "bench-executor", "--app", hangApp, "--admin", r.url, "--token",
+			benchToken, "--hang"); err != nil {
 			r.stop()
 			return nil, err
 		}

@@ -36,18 +36,20 @@ import (
 
 // Config is what a function is told by its environment.
 type Config struct {
-	Names      awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
-	AdminToken string          // TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
-	Params     Params          // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
-	ReportURL  string          // TICKRING_REPORT_URL: where calls report; empty: they cannot
-	Policy     safedial.Policy // TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
-	NoToken    bool            // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
-	Visibility time.Duration   // TICKRING_VISIBILITY: of the queues of fires and checks; 25s
-	Partitions int             // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
-	Level      slog.Level      // TICKRING_LOG_LEVEL
-	Function   string          // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
-	Deployment string          // whose data the tables are: Region and state table, so that a copy and a replica are another's
-	Results    string          // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
+	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
+	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
+	AdminToken string
+	Params     Params // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
+	ReportURL  string // TICKRING_REPORT_URL: where calls report; empty: they cannot
+	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
+	Policy     safedial.Policy
+	NoToken    bool          // TICKRING_ALLOW_NO_TOKEN=1: apps without a token take executors without one
+	Visibility time.Duration // TICKRING_VISIBILITY: of the queues of fires and checks; 25s
+	Partitions int           // TICKRING_MAX_PARTITIONS: how far the due index is parted under load; 16
+	Level      slog.Level    // TICKRING_LOG_LEVEL
+	Function   string        // AWS_LAMBDA_FUNCTION_NAME: to invoke another of itself
+	Deployment string        // whose data the tables are: Region and state table, so that a copy and a replica are another's
+	Results    string        // TICKRING_QUEUE_RESULTS: where Lambda puts how functions ended; empty: they report by themselves
 
 	// Metrics of TICKRING_METRICS, the name of the deployment; without it there are none.
 	Metrics *Metrics
@@ -135,11 +137,13 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, errors.New("TICKRING_ALLOW_LOOPBACK: only with a DynamoDB on loopback (AWS_ENDPOINT_URL)"))
 	}
 	var err error
-	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second || c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
+	if c.Visibility, err = time.ParseDuration(cmp.Or(getenv("TICKRING_VISIBILITY"), "25s")); err != nil || c.Visibility < time.Second ||
+		c.Visibility > 12*time.Hour || c.Visibility%time.Second != 0 {
 		errs = append(errs, fmt.Errorf("TICKRING_VISIBILITY: %q; whole seconds from 1s to 12h", getenv("TICKRING_VISIBILITY")))
 	}
 	text := cmp.Or(getenv("TICKRING_MAX_PARTITIONS"), "16")
-	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 || fmt.Sprint(c.Partitions) != text {
+	if _, err := fmt.Sscanf(text, "%d", &c.Partitions); err != nil || c.Partitions < 1 || c.Partitions > 256 ||
+		fmt.Sprint(c.Partitions) != text {
 		errs = append(errs, fmt.Errorf("TICKRING_MAX_PARTITIONS: %q; 1 to 256", text))
 	}
 	if v := getenv("TICKRING_LOG_LEVEL"); v != "" {
@@ -253,8 +257,10 @@ func Open(ctx context.Context, needs Needs) (Config, aws.Config, *awsengine.Stor
 		c.secrets(ssm.NewFromConfig(sdk))
 	}
 	c.Deployment = sdk.Region + "/" + c.Names.State
-	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)), awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
-	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored), awsengine.Options{Names: c.Names, Visibility: c.Visibility})
+	c.Functions, c.SQS = awssend.NewFunctions(lambda.NewFromConfig(sdk), cloudwatchlogs.NewFromConfig(sdk)),
+		awssend.NewQueues(sqs.NewFromConfig(sdk), sdk.Region)
+	s, err := awsengine.New(dynamodb.NewFromConfig(stored), sqs.NewFromConfig(stored),
+		awsengine.Options{Names: c.Names, Visibility: c.Visibility})
 	return c, sdk, s, log, err
 }
 

@@ -14,7 +14,10 @@ import (
 func whole() map[string]string {
 	return map[string]string{
 		"TICKRING_TABLE_JOBS": "jobs", "TICKRING_TABLE_RUNS": "runs", "TICKRING_TABLE_STATE": "state",
-		"TICKRING_QUEUE_FIRES": "https://sqs.us-east-1.amazonaws.com/1/fires", "TICKRING_QUEUE_SLOW": "https://sqs.us-east-1.amazonaws.com/1/slow", "TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks", "TICKRING_QUEUE_DEAD": "https://sqs.us-east-1.amazonaws.com/1/dead",
+		"TICKRING_QUEUE_FIRES":  "https://sqs.us-east-1.amazonaws.com/1/fires",
+		"TICKRING_QUEUE_SLOW":   "https://sqs.us-east-1.amazonaws.com/1/slow",
+		"TICKRING_QUEUE_CHECKS": "https://sqs.us-east-1.amazonaws.com/1/checks",
+		"TICKRING_QUEUE_DEAD":   "https://sqs.us-east-1.amazonaws.com/1/dead",
 	}
 }
 
@@ -31,19 +34,23 @@ func TestReadDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != 25*time.Second || c.Partitions != 16 || c.NoToken || len(c.Policy.Allow) > 0 ||
+	if c.Names.Runs != "runs" || !strings.HasSuffix(c.Names.Dead, "/dead") || c.Visibility != 25*time.Second || c.Partitions != 16 ||
+		c.NoToken || len(c.Policy.Allow) > 0 ||
 		c.Level != slog.LevelInfo || c.Report() != "" || c.Plan != plan.AWS() {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestReadAll(t *testing.T) {
-	c, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/", "TICKRING_ALLOW", "10.0.0.0/8, fd00::/8",
-		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn", "TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
+	c, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/", "TICKRING_ALLOW",
+		"10.0.0.0/8, fd00::/8",
+		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn",
+		"TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 || c.Level != slog.LevelWarn || c.Function != "tick" || !strings.HasSuffix(c.Results, "/results") {
+	if c.Report() != "https://jobs.example.com/prod" || !c.NoToken || c.Visibility != 2*time.Minute || c.Partitions != 256 ||
+		c.Level != slog.LevelWarn || c.Function != "tick" || !strings.HasSuffix(c.Results, "/results") {
 		t.Errorf("%+v", c)
 	}
 	if a := c.Policy.Allow; len(a) != 2 || a[0] != netip.MustParsePrefix("10.0.0.0/8") || a[1] != netip.MustParsePrefix("fd00::/8") {
@@ -53,10 +60,12 @@ func TestReadAll(t *testing.T) {
 
 // A token comes from one place.
 func TestReadTokenOnce(t *testing.T) {
-	if c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{AdminToken: true}); err != nil || c.Params.AdminToken != "/tickring/admin-token" {
+	if c, err := Read(with("TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{AdminToken: true}); err != nil ||
+		c.Params.AdminToken != "/tickring/admin-token" {
 		t.Errorf("%+v, %v", c.Params, err)
 	}
-	if _, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"), Needs{}); !strings.Contains(fmt.Sprint(err), "one of them") {
+	if _, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"),
+		Needs{}); !strings.Contains(fmt.Sprint(err), "one of them") {
 		t.Errorf("both: %v", err)
 	}
 }
@@ -84,7 +93,8 @@ func TestReadNamesAllThatIsMissing(t *testing.T) {
 
 func TestReadNamesAllThatIsWrong(t *testing.T) {
 	wrong := map[string]string{
-		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_SLOW": "slow", "TICKRING_QUEUE_CHECKS": "https://", "TICKRING_QUEUE_DEAD": "arn:aws:sqs:us-east-1:1:dead",
+		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_SLOW": "slow", "TICKRING_QUEUE_CHECKS": "https://",
+		"TICKRING_QUEUE_DEAD":  "arn:aws:sqs:us-east-1:1:dead",
 		"TICKRING_ADMIN_TOKEN": "short", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1", "TICKRING_ALLOW_NO_TOKEN": "yes",
 		"TICKRING_VISIBILITY": "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud", "TICKRING_QUEUE_RESULTS": "results",
 	}
@@ -115,7 +125,8 @@ func TestReadBounds(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, value string }{
-		{"TICKRING_VISIBILITY", "1s"}, {"TICKRING_VISIBILITY", "12h"}, {"TICKRING_MAX_PARTITIONS", "1"}, {"TICKRING_ALLOW_NO_TOKEN", "0"}, {"TICKRING_ALLOW", " , "},
+		{"TICKRING_VISIBILITY", "1s"}, {"TICKRING_VISIBILITY", "12h"}, {"TICKRING_MAX_PARTITIONS", "1"}, {"TICKRING_ALLOW_NO_TOKEN", "0"},
+		{"TICKRING_ALLOW", " , "},
 		{"TICKRING_ADMIN_TOKEN", "12345678"}, {"TICKRING_REPORT_URL", "http://127.0.0.1:8080"},
 	} {
 		if _, err := Read(with(c.name, c.value), Needs{}); err != nil {
@@ -138,7 +149,8 @@ func TestReadLoopback(t *testing.T) {
 		{nil, false},
 	} {
 		cfg, err := Read(with(append(c.endpoint, "TICKRING_ALLOW_LOOPBACK", "1")...), Needs{})
-		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok && !strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK: only with") {
+		if (err == nil) != c.ok || c.ok && !cfg.Policy.AllowLoopback || !c.ok &&
+			!strings.Contains(fmt.Sprint(err), "TICKRING_ALLOW_LOOPBACK: only with") {
 			t.Errorf("%v: %+v, %v; allowed: %t", c.endpoint, cfg.Policy, err, c.ok)
 		}
 	}
@@ -173,7 +185,8 @@ func TestOpen(t *testing.T) {
 		t.Errorf("%+v, %q, %v", c, sdk.Region, err)
 	}
 	t.Setenv("TICKRING_TABLE_RUNS", "")
-	if _, _, store, log, err := Open(t.Context(), Needs{}); !strings.Contains(fmt.Sprint(err), "configuration: TICKRING_TABLE_RUNS is missing") || store != nil || log == nil {
+	if _, _, store, log, err := Open(t.Context(), Needs{}); !strings.Contains(fmt.Sprint(err),
+		"configuration: TICKRING_TABLE_RUNS is missing") || store != nil || log == nil {
 		t.Error(err)
 	}
 }

@@ -50,15 +50,17 @@ func newCloud(t *testing.T) *cloud {
 }
 
 func (c *cloud) clients(o Clients) (*dynamodb.Client, *lambda.Client) {
-	sdk := aws.Config{Region: "us-east-1", BaseEndpoint: &c.URL, Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-		return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
-	})}
+	sdk := aws.Config{Region: "us-east-1", BaseEndpoint: &c.URL,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: "id", SecretAccessKey: "key"}, nil
+		})}
 	store, others := o.Of(sdk)
 	return dynamodb.NewFromConfig(store), lambda.NewFromConfig(others)
 }
 
 func get(ctx context.Context, db *dynamodb.Client) error {
-	_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("jobs"), Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "1"}}})
+	_, err := db.GetItem(ctx, &dynamodb.GetItemInput{TableName: aws.String("jobs"),
+		Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "1"}}})
 	return err
 }
 
@@ -106,7 +108,8 @@ func TestAttemptsEnd(t *testing.T) {
 	c.asked.Store(0)
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String("f")}); err == nil || ctx.Err() == nil || c.asked.Load() != 1 {
+	if _, err := functions.Invoke(ctx, &lambda.InvokeInput{FunctionName: aws.String("f")}); err == nil || ctx.Err() == nil ||
+		c.asked.Load() != 1 {
 		t.Errorf("invoked %d times: %v; its caller's time is over: %v", c.asked.Load(), err, ctx.Err())
 	}
 }

@@ -76,7 +76,8 @@ func seen(t *testing.T, doc []byte) (r *http.Request, body string) {
 
 func TestHTTPAPI(t *testing.T) {
 	r, body := seen(t, document(t, "httpapi.json"))
-	if r.Method != "POST" || r.URL.Path != "/v1/jobs/a/b/c d" || r.URL.EscapedPath() != "/v1/jobs/a%2Fb/c%20d" || r.RequestURI != "/v1/jobs/a%2Fb/c%20d?q=1&q=2" {
+	if r.Method != "POST" || r.URL.Path != "/v1/jobs/a/b/c d" || r.URL.EscapedPath() != "/v1/jobs/a%2Fb/c%20d" ||
+		r.RequestURI != "/v1/jobs/a%2Fb/c%20d?q=1&q=2" {
 		t.Errorf("%s %q, escaped %q, URI %q", r.Method, r.URL.Path, r.URL.EscapedPath(), r.RequestURI)
 	}
 	if q := r.URL.Query()["q"]; !reflect.DeepEqual(q, []string{"1", "2"}) {
@@ -98,7 +99,8 @@ func TestHTTPAPI(t *testing.T) {
 
 func TestFunctionURL(t *testing.T) {
 	r, body := seen(t, document(t, "url.json"))
-	if r.Method != "GET" || r.URL.Path != "/logs" || r.URL.Query().Get("from") != "7" || body != "" || r.Host != "abcdefghij.lambda-url.us-east-1.on.aws" {
+	if r.Method != "GET" || r.URL.Path != "/logs" || r.URL.Query().Get("from") != "7" || body != "" ||
+		r.Host != "abcdefghij.lambda-url.us-east-1.on.aws" {
 		t.Errorf("%s %s of %s, body %q", r.Method, r.URL, r.Host, body)
 	}
 }
@@ -123,7 +125,8 @@ func TestStage(t *testing.T) {
 
 func TestBodies(t *testing.T) {
 	binary := "\x00\xff\xfe"
-	if _, body := seen(t, document(t, "httpapi.json", set(base64.StdEncoding.EncodeToString([]byte(binary)), "body"), set(true, "isBase64Encoded"))); body != binary {
+	if _, body := seen(t, document(t, "httpapi.json", set(base64.StdEncoding.EncodeToString([]byte(binary)), "body"),
+		set(true, "isBase64Encoded"))); body != binary {
 		t.Errorf("body %q, want %q", body, binary)
 	}
 	if _, body := seen(t, document(t, "httpapi.json", set(strings.Repeat("x", maxEventBody), "body"))); len(body) != maxEventBody {
@@ -145,18 +148,20 @@ func TestBadEvents(t *testing.T) {
 		why    string
 		status int
 	}{
-		"not JSON":               {doc: []byte(`{"version":`), why: "unexpected EOF"},
-		"empty":                  {doc: []byte(`{}`), why: "no HTTP request of payload format 2.0"},
-		"payload 1.0":            {doc: document(t, "url.json", set("1.0", "version")), why: "no HTTP request of payload format 2.0"},
-		"no version":             {doc: document(t, "url.json", set("", "version")), why: "no HTTP request of payload format 2.0"},
-		"no method":              {doc: document(t, "url.json", set("", "requestContext", "http", "method")), why: "no HTTP request of payload format 2.0"},
-		"no path":                {doc: document(t, "url.json", set("", "rawPath")), why: "no HTTP request of payload format 2.0"},
-		"path without a slash":   {doc: document(t, "url.json", set("x", "rawPath")), why: "no HTTP request of payload format 2.0"},
-		"body that is no base64": {doc: document(t, "httpapi.json", set("%%%", "body"), set(true, "isBase64Encoded")), why: "the body is not base64"},
-		"bad escape":             {doc: document(t, "url.json", set("/v1/%zz", "rawPath")), status: 400},
-		"half an escape":         {doc: document(t, "url.json", set("/v1/%", "rawPath")), status: 400},
-		"bad method":             {doc: document(t, "url.json", set("G E T", "requestContext", "http", "method")), status: 400},
-		"huge body":              {doc: document(t, "httpapi.json", set(strings.Repeat("x", maxEventBody+1), "body")), status: 413},
+		"not JSON":    {doc: []byte(`{"version":`), why: "unexpected EOF"},
+		"empty":       {doc: []byte(`{}`), why: "no HTTP request of payload format 2.0"},
+		"payload 1.0": {doc: document(t, "url.json", set("1.0", "version")), why: "no HTTP request of payload format 2.0"},
+		"no version":  {doc: document(t, "url.json", set("", "version")), why: "no HTTP request of payload format 2.0"},
+		"no method": {doc: document(t, "url.json", set("", "requestContext", "http", "method")),
+			why: "no HTTP request of payload format 2.0"},
+		"no path":              {doc: document(t, "url.json", set("", "rawPath")), why: "no HTTP request of payload format 2.0"},
+		"path without a slash": {doc: document(t, "url.json", set("x", "rawPath")), why: "no HTTP request of payload format 2.0"},
+		"body that is no base64": {doc: document(t, "httpapi.json", set("%%%", "body"), set(true, "isBase64Encoded")),
+			why: "the body is not base64"},
+		"bad escape":     {doc: document(t, "url.json", set("/v1/%zz", "rawPath")), status: 400},
+		"half an escape": {doc: document(t, "url.json", set("/v1/%", "rawPath")), status: 400},
+		"bad method":     {doc: document(t, "url.json", set("G E T", "requestContext", "http", "method")), status: 400},
+		"huge body":      {doc: document(t, "httpapi.json", set(strings.Repeat("x", maxEventBody+1), "body")), status: 413},
 	} {
 		t.Run(name, func(t *testing.T) {
 			res, err := ask(t, c.doc, func(http.ResponseWriter, *http.Request) { t.Error("the handler was asked") })
@@ -179,7 +184,8 @@ func TestResponses(t *testing.T) {
 	}{
 		"nothing": {h: func(http.ResponseWriter, *http.Request) {}, want: events.APIGatewayV2HTTPResponse{StatusCode: 200}},
 		"text": {h: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
-			want: events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8"}, Body: "hello"}},
+			want: events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8"},
+				Body: "hello"}},
 		"status and headers": {h: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "application/json")
 			w.Header().Add("Vary", "Accept")
@@ -188,21 +194,24 @@ func TestResponses(t *testing.T) {
 			w.WriteHeader(404)
 			w.WriteHeader(200) // nor is what comes after it
 			io.WriteString(w, `{}`)
-		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 404, Headers: map[string]string{"Content-Type": "application/json", "Vary": "Accept, Cookie"}, Body: "{}"}},
+		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 404, Headers: map[string]string{"Content-Type": "application/json",
+			"Vary": "Accept, Cookie"}, Body: "{}"}},
 		"cookies": {h: func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: "1"})
 			http.SetCookie(w, &http.Cookie{Name: "b", Value: "2"})
 			w.WriteHeader(204)
 		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 204, Cookies: []string{"a=1", "b=2"}}},
 		"binary": {h: func(w http.ResponseWriter, _ *http.Request) { w.Write(png) },
-			want: events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/png"}, Body: base64.StdEncoding.EncodeToString(png), IsBase64Encoded: true}},
+			want: events.APIGatewayV2HTTPResponse{StatusCode: 200, Headers: map[string]string{"Content-Type": "image/png"},
+				Body: base64.StdEncoding.EncodeToString(png), IsBase64Encoded: true}},
 		"HEAD": {method: "HEAD", h: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
 			want: events.APIGatewayV2HTTPResponse{StatusCode: 200}},
 		"panic": {h: func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("X-Half", "done")
 			io.WriteString(w, "half")
 			panic("boom")
-		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 500, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"}, Body: "internal error\n"}},
+		}, want: events.APIGatewayV2HTTPResponse{StatusCode: 500, Headers: map[string]string{"Content-Type": "text/plain; charset=utf-8",
+			"X-Content-Type-Options": "nosniff"}, Body: "internal error\n"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			doc := document(t, "url.json")
@@ -227,7 +236,8 @@ func TestResponses(t *testing.T) {
 // A panic is told in the log with where it was.
 func TestPanicIsLogged(t *testing.T) {
 	var b bytes.Buffer
-	h := awslambda.NewHandler(HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }), slog.New(slog.NewJSONHandler(&b, nil))))
+	h := awslambda.NewHandler(HTTP(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("boom") }),
+		slog.New(slog.NewJSONHandler(&b, nil))))
 	if _, err := h.Invoke(t.Context(), document(t, "url.json")); err != nil {
 		t.Error(err)
 	}

@@ -17,7 +17,9 @@ type Metrics struct {
 
 // The metrics. Alarms and dashboards of infra name them.
 const (
-	DueLag    = "DueLag"    // seconds: how long after its time the oldest due job was planned, or for how long nobody came to a partition, from two minutes; or for how long what was due waits to be compared with its runs, from thirty
+	// seconds: how long after its time the oldest due job was planned, or for how long nobody came to a partition, from two minutes; or for
+	// how long what was due waits to be compared with its runs, from thirty
+	DueLag    = "DueLag"
 	Recovered = "Recovered" // fires that were lost and sent again
 	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its slot, from one
 	LateFires = "LateFires" // how many were later than that

@@ -34,7 +34,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatalf("%v: %s", err, out.String())
 	}
 	d := line.AWS.CloudWatchMetrics[0]
-	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" || line.Scheduler != "Tickring-Scheduler" ||
+	if line.AWS.Timestamp != now.UnixMilli() || d.Namespace != "Tickring" || d.Dimensions[0][0] != "Scheduler" ||
+		line.Scheduler != "Tickring-Scheduler" ||
 		len(d.Metrics) != 1 || d.Metrics[0].Name != "DueLag" || d.Metrics[0].Unit != "Seconds" || line.DueLag != 181.5 {
 		t.Errorf("%s", out.String())
 	}

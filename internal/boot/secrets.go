@@ -85,7 +85,8 @@ func (s *secret) get(ctx context.Context) (string, error) {
 func (s *secret) ask(ctx context.Context) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.o.Attempt)
 	defer cancel()
-	out, err := s.params.GetParameter(ctx, &ssm.GetParameterInput{Name: &s.name, WithDecryption: aws.Bool(true)}, func(o *ssm.Options) { o.Retryer = aws.NopRetryer{} })
+	out, err := s.params.GetParameter(ctx, &ssm.GetParameterInput{Name: &s.name, WithDecryption: aws.Bool(true)},
+		func(o *ssm.Options) { o.Retryer = aws.NopRetryer{} })
 	var missing *types.ParameterNotFound
 	switch {
 	case errors.As(err, &missing):
@@ -100,7 +101,8 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 
 // passing is an error after which the same question may be answered.
 func passing(err error) bool {
-	return errors.Is(err, context.DeadlineExceeded) || retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
+	return errors.Is(err, context.DeadlineExceeded) ||
+		retry.IsErrorRetryables(retry.DefaultRetryables).IsErrorRetryable(err) == aws.TrueTernary
 }
 
 func sleepUntil(ctx context.Context, at time.Time) bool {

@@ -144,7 +144,8 @@ func TestColdStarts(t *testing.T) {
 // is told so; the next asks again.
 func TestSecretIsAskedForByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"}, err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
+		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"},
+			err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
 		c := Config{Params: Params{ReportKey: "/t/report-key"}}
 		c.secrets(params)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -173,8 +174,9 @@ func TestSecretsMissing(t *testing.T) {
 		params *fakeParams
 		want   string
 	}{
-		"not there":   {&fakeParams{}, "the parameter /t/admin-token does not exist"},
-		"short":       {&fakeParams{values: map[string]string{"/t/admin-token": "x"}}, "the parameter /t/admin-token: a token is 8 to 512 characters"},
+		"not there": {&fakeParams{}, "the parameter /t/admin-token does not exist"},
+		"short": {&fakeParams{values: map[string]string{"/t/admin-token": "x"}},
+			"the parameter /t/admin-token: a token is 8 to 512 characters"},
 		"not allowed": {&fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -91,7 +91,8 @@ type Deployment struct {
 	Results   float64       // of a callback, on average; 0: one
 	Executors int           // that beat; those at fixed addresses do not
 	Alarms    int           // metrics that alarms look at
-	Pollers   int           // that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
+	// that ask queues for messages, each for 20 s at a time: two of a queue, five where a mapping has a maximum concurrency
+	Pollers int
 	// Provisioned are tables whose capacity follows their use, of fires that come
 	// evenly; the least that each table keeps is not in it.
 	Provisioned bool

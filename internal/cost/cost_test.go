@@ -99,7 +99,8 @@ func million(t *testing.T, name string, c Counts, d Deployment, most float64) {
 		bill[l.What] = l.Dollars
 	}
 	sum := Sum(Virginia.Bill(u))
-	holds(t, "cost.md", fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |", name, bill["table writes"], bill["table reads"], bill["history stored"],
+	holds(t, "cost.md", fmt.Sprintf("| %s | %.2f | %.2f | %.2f | %.2f | %.2f | **%.2f** | %.2f |", name, bill["table writes"],
+		bill["table reads"], bill["history stored"],
 		bill["queue requests"], bill["function invocations"]+bill["function time"], sum, Sum(Virginia.Bill(behindAPI))))
 	if sum > most {
 		t.Errorf("$%.3f a million fires; at most $%.3f", sum, most)
@@ -155,7 +156,8 @@ func TestIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := Sum(Virginia.Bill(Idle(d).Plus(canary)))
-	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") || all > 3.75 {
+	if doc, err := os.ReadFile("../../docs/cost.md"); err != nil || !strings.Contains(string(doc), "\n"+Dollars(all)+" a month.") ||
+		all > 3.75 {
 		t.Errorf("with the canary and all alarms: %s a month; %v", Dollars(all), err)
 	}
 }
@@ -176,7 +178,8 @@ func TestPlayMonth(t *testing.T) {
 		{"daily", []Job{{Name: "a", Schedule: cron("0 30 2 * * ?")}}, 30},
 		{"workdays", []Job{{Name: "a", Schedule: cron("0 0/5 8-17 ? * MON-FRI")}}, 120 * 30 * 5. / 7},
 		{"each second", []Job{{Name: "a", Schedule: cron("* * * * * ?")}}, 2_592_000},
-		{"fixed delay", []Job{{Name: "a", Took: time.Second, Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 29 * time.Second}}}}}, 86_400},
+		{"fixed delay", []Job{{Name: "a", Took: time.Second,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 29 * time.Second}}}}}, 86_400},
 		{"many", jobsOf(5000, together(time.Second)), 5000 * 2_592_000},
 	} {
 		c, err := PlayMonth(tt.jobs, begin.Add(9*time.Hour+time.Minute), plan.AWS())
@@ -187,10 +190,12 @@ func TestPlayMonth(t *testing.T) {
 			t.Errorf("%s: %.0f fires a month, want %.0f", tt.name, n, tt.fires)
 		}
 	}
-	if _, err := PlayMonth([]Job{{Name: "bad", Schedule: cron("* *")}}, begin, plan.AWS()); err == nil || !strings.Contains(err.Error(), "bad") {
+	if _, err := PlayMonth([]Job{{Name: "bad", Schedule: cron("* *")}}, begin, plan.AWS()); err == nil ||
+		!strings.Contains(err.Error(), "bad") {
 		t.Errorf("a schedule that is none: %v", err)
 	}
-	keep, err := Keep([]Job{{Schedule: cron("0 0 * * * ?"), Keep: 24 * time.Hour}, {Schedule: cron("0 0 0 * * ?"), Keep: 26 * 24 * time.Hour}}, begin)
+	keep, err := Keep([]Job{{Schedule: cron("0 0 * * * ?"), Keep: 24 * time.Hour},
+		{Schedule: cron("0 0 0 * * ?"), Keep: 26 * 24 * time.Hour}}, begin)
 	if err != nil || keep != 2*24*time.Hour {
 		t.Errorf("kept for %v; %v", keep, err)
 	}
@@ -206,7 +211,8 @@ func TestProvision(t *testing.T) {
 		t.Fatal(err)
 	}
 	takes, provisioned, least := Provision(c, d)
-	holds(t, "deploy.md", "| `provisioned` | least and most read units, least and most write units, of each table and of the index: "+provisioned+" (`tickring cost --provisioned`) |")
+	holds(t, "deploy.md", "| `provisioned` | least and most read units, least and most write units, of each table and of the index: "+
+		provisioned+" (`tickring cost --provisioned`) |")
 	hours := Usage{}
 	for _, of := range takes {
 		t.Logf("%s: %.1f written, %.1f read a second", of.Of, of.Write, of.Read)
@@ -216,7 +222,8 @@ func TestProvision(t *testing.T) {
 	// What is said to be kept is what is priced.
 	u := Jobs(c, d).Plus(least).Plus(Idle(d))
 	if math.Abs(u.WriteHours-hours.WriteHours) > 1 || math.Abs(u.ReadHours-hours.ReadHours) > 1 || u.WriteUnits+u.ReadUnits > 0 {
-		t.Errorf("it is priced as %.1f and %.1f unit-hours, and keeps %.1f and %.1f", u.WriteHours, u.ReadHours, hours.WriteHours, hours.ReadHours)
+		t.Errorf("it is priced as %.1f and %.1f unit-hours, and keeps %.1f and %.1f", u.WriteHours, u.ReadHours, hours.WriteHours,
+			hours.ReadHours)
 	}
 	// Of a window, 1,000 jobs move in the index at once: what was kept of five minutes.
 	const window = 1000 * movesOfAdvance

@@ -27,12 +27,14 @@ type Counts struct {
 }
 
 func (c Counts) plus(o Counts) Counts {
-	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Looks + o.Looks, c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
+	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Looks + o.Looks,
+		c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens), t(c.Sends), t(c.Takes), time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens), t(c.Sends), t(c.Takes),
+		time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -264,7 +266,8 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Held: time.Duration(n) * o.LeadTime.Lonely})
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n,
+				Held: time.Duration(n) * o.LeadTime.Lonely})
 			continue
 		}
 		if n := estimate(sch, begin, week); n >= oftenIs {

@@ -167,7 +167,8 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 	reg := d.a.Registry(registry.Options{})
 	beat := func() {
 		d.invoke("registry", func() {
-			if err := reg.Register(ctx, registry.Registration{App: "orders", Address: "http://10.0.0.1:9999/", Token: token}); err != nil && ctx.Err() == nil {
+			if err := reg.Register(ctx, registry.Registration{App: "orders", Address: "http://10.0.0.1:9999/", Token: token}); err != nil &&
+				ctx.Err() == nil {
 				t.Error(err)
 			}
 		})
@@ -222,7 +223,8 @@ func (d *deployment) wake(ctx context.Context) {
 // poll is one poller of an event source mapping.
 func (d *deployment) poll(ctx context.Context) {
 	for ctx.Err() == nil {
-		out, err := d.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10, WaitTimeSeconds: 20, VisibilityTimeout: 60})
+		out, err := d.q.ReceiveMessage(ctx, &sqs.ReceiveMessageInput{QueueUrl: &fakeaws.Names.Fires, MaxNumberOfMessages: 10, WaitTimeSeconds: 20,
+			VisibilityTimeout: 60})
 		if err != nil {
 			if ctx.Err() == nil {
 				d.t.Error(err)
@@ -272,7 +274,8 @@ func (d *deployment) take(span time.Duration) measured {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	u, q := d.db.Units(), d.q.Units()
-	m := measured{span: span, fires: d.to, read: u.Read, write: u.Write + u.Index, on: u.On, queue: maps.Clone(q.Requests), of: map[string]invoked{}}
+	m := measured{span: span, fires: d.to, read: u.Read, write: u.Write + u.Index, on: u.On, queue: maps.Clone(q.Requests),
+		of: map[string]invoked{}}
 	for name, i := range d.of {
 		m.of[name] = *i
 	}

@@ -47,7 +47,8 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 		Capacity{Write: movesOfAdvance * advances},
 		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances +
 			looksOfSample*minutes},
-		Capacity{Write: writesOfJournal*float64(c.Messages) + writesOfSample*minutes, Read: readsOfDispatch*float64(c.Takes) + agesOfSample*minutes +
+		Capacity{Write: writesOfJournal*float64(c.Messages) + writesOfSample*minutes, Read: readsOfDispatch*float64(c.Takes) +
+			agesOfSample*minutes +
 			readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
 }
 

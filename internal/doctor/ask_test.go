@@ -32,7 +32,8 @@ func TestAskOfAnAWSThatIsSilent(t *testing.T) {
 		o[key] = key
 	}
 	c := Ask(t.Context(), silent{}, o, now)
-	for _, what := range []string{"clock of AWS", "table jobs", "queue dead", "function tick", "mappings of function dispatch", "Errors of function tick",
+	for _, what := range []string{"clock of AWS", "table jobs", "queue dead", "function tick", "mappings of function dispatch",
+		"Errors of function tick",
 		"schedule", "account concurrency", "table quota"} {
 		if c.Unread[what] == "" {
 			t.Errorf("nothing of %s: %v", what, slices.Sorted(maps.Keys(c.Unread)))

@@ -25,12 +25,15 @@ func well() *Facts {
 	}
 	env := map[string]string{"TICKRING_TABLE_JOBS": "jobs-1", "TICKRING_TABLE_RUNS": "runs-1", "TICKRING_TABLE_STATE": "state-1"}
 	return &Facts{Now: now, Took: 20 * time.Millisecond, Endpoint: "https://jobs.example.com",
-		Own: &client.Facts{Now: now, Version: "0.1", LastTick: now.Add(-50 * time.Second), Generation: 1, Holder: "eu-central-1/state-1", Deployment: "eu-central-1/state-1",
-			Fires: &client.Depth{Due: 3, Waiting: 5}, Partitions: 1, Executors: []client.Executor{{App: "web", Address: "http://10.0.0.1:9999/", Live: true, BeatAt: now}}},
+		Own: &client.Facts{Now: now, Version: "0.1", LastTick: now.Add(-50 * time.Second), Generation: 1, Holder: "eu-central-1/state-1",
+			Deployment: "eu-central-1/state-1",
+			Fires:      &client.Depth{Due: 3, Waiting: 5}, Partitions: 1,
+			Executors: []client.Executor{{App: "web", Address: "http://10.0.0.1:9999/", Live: true, BeatAt: now}}},
 		Canary: &Canary{Ran: true, Came: true, At: now.Add(-time.Minute)},
 		Cloud: &Cloud{Clock: now,
 			Tables: map[string]*Table{
-				"jobs":  {Name: "jobs-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires", Indexes: map[string]string{"due": "ACTIVE"}},
+				"jobs": {Name: "jobs-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires",
+					Indexes: map[string]string{"due": "ACTIVE"}},
 				"runs":  {Name: "runs-1", Status: "ACTIVE", Protected: true, Recoverable: new(bool), TTL: "expires"},
 				"state": {Name: "state-1", Status: "ACTIVE", Protected: true, Recoverable: &on, TTL: "expires"},
 			},
@@ -78,7 +81,8 @@ func TestFindings(t *testing.T) {
 		level  Level
 		says   string
 	}{
-		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong, "there is no server: no answer"},
+		{"no server", here, func(f *Facts) { f.Own, f.OwnErr = nil, "no answer: connection refused" }, "server", Wrong,
+			"there is no server: no answer"},
 		{"no API", well, func(f *Facts) { f.Own, f.OwnErr = nil, "it answered 502" }, "server", Wrong, "the API does not answer"},
 		{"a wrong token", here, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "does not take the token"},
 		{"a stack's wrong token", well, func(f *Facts) { f.Own, f.Refused = nil, true }, "server", Wrong, "token of the stack"},
@@ -86,22 +90,30 @@ func TestFindings(t *testing.T) {
 		{"a standby", here, func(f *Facts) { f.Own = &client.Facts{Now: now, Standby: true} }, "server", Warning, "stands by"},
 		{"fenced", well, func(f *Facts) { f.Own.Fenced = "these tables are those of another" }, "generation", Wrong, "those of another"},
 		{"paused", well, func(f *Facts) { f.Own.Paused = true }, "pause", Warning, "everything is paused"},
-		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning, "differ by 5s"},
+		{"a clock that is off", well, func(f *Facts) { f.Own.Now = now.Add(-5 * time.Second); f.Own.LastTick = f.Own.Now }, "clock", Warning,
+			"differ by 5s"},
 		{"a clock that is far off", here, func(f *Facts) { f.Now = now.Add(time.Hour) }, "clock", Wrong, "differ by 1h0m"},
 		{"AWS's clock", well, func(f *Facts) { f.Cloud.Clock = now.Add(2 * time.Minute) }, "clock", Wrong, "the clock of AWS"},
-		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong, "nothing has been planned for 4m"},
+		{"no tick for long", well, func(f *Facts) { f.Own.LastTick = now.Add(-4 * time.Minute) }, "last tick", Wrong,
+			"nothing has been planned for 4m"},
 		{"no tick ever", well, func(f *Facts) { f.Own.LastTick = time.Time{} }, "last tick", Wrong, "nothing has ever been planned"},
 		{"a server that hangs", here, func(f *Facts) { f.Own.LastTick = now.Add(-11 * time.Second) }, "last tick", Wrong, "for 11s"},
 		{"planning behind", well, func(f *Facts) { f.Own.DueSince = now.Add(-211 * time.Second) }, "planning", Wrong, "waited 4m to be planned"},
 		{"planning behind here", here, func(f *Facts) { f.Own.DueSince = now.Add(-11 * time.Second) }, "planning", Wrong, "waited 11s"},
-		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-16*time.Minute) }, "messages", Warning, "up to 16m"},
-		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong, "due for up to 31s"},
-		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) }, "messages", Warning, "on their way for up to 1h"},
-		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning, "found 3m ago: what was on them is being sent again"},
-		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning, "(12m ago) is not compared with its runs yet"},
+		{"messages behind", well, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 21, now.Add(-16*time.Minute) }, "messages", Warning,
+			"up to 16m"},
+		{"messages behind here", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 1, now.Add(-31*time.Second) }, "messages", Wrong,
+			"due for up to 31s"},
+		{"a message that is put back again and again", here, func(f *Facts) { f.Own.Fires.Due, f.Own.OldestMessage = 0, now.Add(-time.Hour) },
+			"messages", Warning, "on their way for up to 1h"},
+		{"a loss", well, func(f *Facts) { f.Own.LossFound = now.Add(-3 * time.Minute) }, "losses", Warning,
+			"found 3m ago: what was on them is being sent again"},
+		{"nothing to be compared for long", well, func(f *Facts) { f.Own.UncomparedFrom = now.Add(-12 * time.Minute) }, "losses", Warning,
+			"(12m ago) is not compared with its runs yet"},
 		{"a canary that never came", well, func(f *Facts) { f.Canary = &Canary{} }, "canary", Wrong, "has no run that ended"},
 		{"a canary that came no more", well, func(f *Facts) { f.Canary.At = now.Add(-6 * time.Minute) }, "canary", Wrong, "did not fire for 6m"},
-		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong, "did not come back: no report"},
+		{"a canary whose result is lost", well, func(f *Facts) { f.Canary.Came, f.Canary.Message = false, "no report" }, "canary", Wrong,
+			"did not come back: no report"},
 		{"a mapping in the making", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Creating"
 		}, "function dispatch", Unknown, "takes nothing from fires yet"},
@@ -121,23 +133,29 @@ func TestFindings(t *testing.T) {
 		{"no index", well, func(f *Facts) { delete(f.Cloud.Tables["jobs"].Indexes, "due") }, "table jobs", Wrong, "no index due"},
 		{"an index in the making", well, func(f *Facts) { f.Cloud.Tables["jobs"].Indexes["due"] = "CREATING" }, "table jobs", Wrong, "CREATING"},
 		{"no queue", well, func(f *Facts) { f.Cloud.Queues["fires"].Missing = true }, "queue fires", Wrong, "there is no queue"},
-		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning, "4 days only"},
+		{"a short memory", well, func(f *Facts) { f.Cloud.Queues["checks"].Retention = 4 * 24 * time.Hour }, "queue checks", Warning,
+			"4 days only"},
 		{"no dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "" }, "queue fires", Wrong, "no queue for its dead letters"},
-		{"another's dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "arn:aws:sqs:eu-central-1:1:other" }, "queue fires", Warning, "other"},
+		{"another's dead letters", well, func(f *Facts) { f.Cloud.Queues["fires"].Dead = "arn:aws:sqs:eu-central-1:1:other" }, "queue fires",
+			Warning, "other"},
 		{"few receives", well, func(f *Facts) { f.Cloud.Queues["fires"].MaxReceives = 3 }, "queue fires", Warning, "after 3 receipts"},
 		{"visible too early", well, func(f *Facts) { f.Cloud.Queues["fires"].Visibility = 20 * time.Second }, "queue fires", Wrong, "sent twice"},
 		{"dead letters", well, func(f *Facts) { f.Cloud.Queues["dead"].Due = 7 }, "dead letters", Wrong, "7 messages"},
 		{"no function", well, func(f *Facts) { f.Cloud.Functions["tick"].Missing = true }, "function tick", Wrong, "there is no function t-tick"},
 		{"a function that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].State = "Failed" }, "function tick", Wrong, "is Failed"},
 		{"an update that failed", well, func(f *Facts) { f.Cloud.Functions["tick"].Update = "Failed" }, "function tick", Wrong, "code of before"},
-		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong, "counts as received"},
-		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong, "switched off: its reserved concurrency is 0"},
-		{"other tables", well, func(f *Facts) { f.Cloud.Functions["tick"].Env = map[string]string{"TICKRING_TABLE_RUNS": "runs-2"} }, "function tick", Wrong, "runs-2"},
+		{"switched off", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Reserved = new(int) }, "function dispatch", Wrong,
+			"counts as received"},
+		{"the tick switched off", well, func(f *Facts) { f.Cloud.Functions["tick"].Reserved = new(int) }, "function tick", Wrong,
+			"switched off: its reserved concurrency is 0"},
+		{"other tables", well, func(f *Facts) { f.Cloud.Functions["tick"].Env = map[string]string{"TICKRING_TABLE_RUNS": "runs-2"} },
+			"function tick", Wrong, "runs-2"},
 		{"a loop", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Loop = "Terminate" }, "function dispatch", Wrong, "runaway loop"},
 		{"a mapping off", well, func(f *Facts) {
 			f.Cloud.Functions["dispatch"].Mappings["arn:aws:sqs:eu-central-1:1:fires"] = "Disabled"
 		}, "function dispatch", Wrong, "takes nothing from fires"},
-		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") }, "queue checks", Wrong, "no event source mapping"},
+		{"no mapping", well, func(f *Facts) { delete(f.Cloud.Functions["dispatch"].Mappings, "arn:aws:sqs:eu-central-1:1:checks") },
+			"queue checks", Wrong, "no event source mapping"},
 		{"throttles", well, func(f *Facts) { f.Cloud.Functions["dispatch"].Throttles = 12 }, "function dispatch", Warning, "refused 12 times"},
 		{"errors", well, func(f *Facts) { f.Cloud.Functions["tick"].Errors = 2 }, "function tick", Warning, "failed 2 times"},
 		{"no schedule", well, func(f *Facts) { f.Cloud.Schedule.Missing = true }, "schedule", Wrong, "nothing wakes the tick"},
@@ -152,7 +170,8 @@ func TestFindings(t *testing.T) {
 		f := c.from()
 		c.change(f)
 		list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Level == Well })
-		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) || list[0].Do == "" && c.level != Unknown {
+		if len(list) != 1 || list[0].Check != c.check || list[0].Level != c.level || !strings.Contains(list[0].Says, c.says) ||
+			list[0].Do == "" && c.level != Unknown {
 			t.Errorf("%s: %+v; want %s %s %q", c.name, list, c.check, c.level, c.says)
 		}
 	}
@@ -239,7 +258,8 @@ func TestFencedIsNotLate(t *testing.T) {
 }
 
 func TestSpan(t *testing.T) {
-	for d, want := range map[time.Duration]string{-time.Second: "0s", 1500 * time.Microsecond: "2ms", 11 * time.Second: "11s", 3 * time.Minute: "3m", 90 * time.Minute: "1h30m", 72 * time.Hour: "3 days"} {
+	for d, want := range map[time.Duration]string{-time.Second: "0s", 1500 * time.Microsecond: "2ms", 11 * time.Second: "11s",
+		3 * time.Minute: "3m", 90 * time.Minute: "1h30m", 72 * time.Hour: "3 days"} {
 		if got := span(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
 		}

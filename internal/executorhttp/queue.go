@@ -69,7 +69,9 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 		return
 	}
 	if err := json.Unmarshal(b, &q); err != nil {
-		api.WriteError(w, r, d.Log, core.Errorf(core.CodeInvalid, `the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
+		api.WriteError(w, r, d.Log,
+			core.Errorf(core.CodeInvalid,
+				`the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
 		return
 	}
 	app, err := d.Registry.Admit(r.Context(), q.App, r.Header.Get(wire.HeaderToken))

@@ -35,7 +35,8 @@ func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWri
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
-		api.WriteError(w, r, log, core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
+		api.WriteError(w, r, log,
+			core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
 		return
 	}
 	var body struct {

@@ -25,7 +25,8 @@ func TestDataOfACallback(t *testing.T) {
 	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
 		t.Fatal(err)
 	}
-	if err := e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
+	if err := e.Finish.Create(t.Context(),
+		[]core.Run{{ID: id, App: "shop", State: core.Running, Owner: "me", Attempt: 1, First: id}})[0]; err != nil {
 		t.Fatal(err)
 	}
 	call := assembly.New(e, assembly.Options{Plan: plan.Local()}).Callback(callback.Options{})
@@ -35,7 +36,8 @@ func TestDataOfACallback(t *testing.T) {
 	r.Header.Set(wire.HeaderToken, "secret")
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" || found[id].State != core.Succeeded {
+	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" ||
+		found[id].State != core.Succeeded {
 		t.Errorf("%s: %+v, %v", w.Body, found[id], err)
 	}
 }

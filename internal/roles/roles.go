@@ -71,7 +71,8 @@ func (r Role) and(more ...Role) Role {
 		for _, of := range []struct {
 			list *[]string
 			more []string
-		}{{&r.Jobs, m.Jobs}, {&r.Due, m.Due}, {&r.Runs, m.Runs}, {&r.State, m.State}, {&r.Sends, m.Sends}, {&r.Takes, m.Takes}, {&r.Counts, m.Counts}} {
+		}{{&r.Jobs, m.Jobs}, {&r.Due, m.Due}, {&r.Runs, m.Runs}, {&r.State, m.State}, {&r.Sends, m.Sends}, {&r.Takes, m.Takes},
+			{&r.Counts, m.Counts}} {
 			*of.list = slices.Compact(slices.Sorted(slices.Values(slices.Concat(*of.list, of.more))))
 		}
 	}

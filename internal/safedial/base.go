@@ -44,7 +44,8 @@ func ParseBase(raw string) (Base, error) {
 		if len(raw) > 80 {
 			raw = raw[:80] + "…"
 		}
-		return Base{}, fmt.Errorf("address %q: %w; allowed: http:// or https://, a host, an optional port and path, at most %d bytes", raw, err, MaxBase)
+		return Base{}, fmt.Errorf("address %q: %w; allowed: http:// or https://, a host, an optional port and path, at most %d bytes", raw, err,
+			MaxBase)
 	}
 	return b, nil
 }

@@ -88,7 +88,8 @@ func TestCheck(t *testing.T) {
 				t.Errorf("%s of %s: %v, want allowed %v", p.name, c.ip, err, p.want)
 			}
 			var refusal *NotAllowedError
-			if err != nil && (!errors.Is(err, ErrNotAllowed) || !errors.As(err, &refusal) || !strings.Contains(err.Error(), ip.String()) || refusal.Allowed == "") {
+			if err != nil && (!errors.Is(err, ErrNotAllowed) || !errors.As(err, &refusal) || !strings.Contains(err.Error(), ip.String()) ||
+				refusal.Allowed == "") {
 				t.Errorf("%s of %s: the error does not tell: %v", p.name, c.ip, err)
 			}
 		}
@@ -166,7 +167,8 @@ func TestControl(t *testing.T) {
 		{"unix", "/run/docker.sock", false},
 		{"tcp4", "localhost:80", false},
 	} {
-		if err := p.ControlContext(t.Context(), c.network, c.address, nil); (err == nil) != c.want || err != nil && !errors.Is(err, ErrNotAllowed) {
+		if err := p.ControlContext(t.Context(), c.network, c.address, nil); (err == nil) != c.want || err != nil &&
+			!errors.Is(err, ErrNotAllowed) {
 			t.Errorf("%s %s: %v, want allowed %v", c.network, c.address, err, c.want)
 		}
 	}
@@ -216,9 +218,12 @@ func TestParseBase(t *testing.T) {
 	}
 	for _, raw := range []string{
 		"", "http://", "http://:80", "10.0.0.1:80", "ftp://h", "file:///etc/passwd", "gopher://h", "http:h", "//h",
-		"http://u:p@h", "http://u@h", "http://h#f", "http://h/#", "http://h?q", "http://h/?", "http://h:0", "http://h:65536", "http://h:-1", "http://h:", "http://h:80a",
-		"http://h h", "http://h/a b", "http://h\r\nX: y", "http://h/\x00", "http://h\\@x", "http://é", "http://a..b", "http://[fe80::1%25eth0]", "http://[::1", "http://h%41",
-		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.1", "http://1.2.3.4.5", "http://1.2.3.0x4", "http://127.0.0.1.",
+		"http://u:p@h", "http://u@h", "http://h#f", "http://h/#", "http://h?q", "http://h/?", "http://h:0", "http://h:65536", "http://h:-1",
+		"http://h:", "http://h:80a",
+		"http://h h", "http://h/a b", "http://h\r\nX: y", "http://h/\x00", "http://h\\@x", "http://é", "http://a..b", "http://[fe80::1%25eth0]",
+		"http://[::1", "http://h%41",
+		"http://2130706433", "http://0x7f000001", "http://0177.0.0.1", "http://127.1", "http://1.2.3.4.5", "http://1.2.3.0x4",
+		"http://127.0.0.1.",
 		"http://" + strings.Repeat("a", MaxBase),
 	} {
 		if b, err := ParseBase(raw); err == nil {
@@ -238,7 +243,8 @@ func FuzzParseBase(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if b.Raw != raw || strings.ContainsAny(b.Host+b.Authority+b.Path, " \r\n\t?#\\") || strings.Contains(b.Host+b.Authority, "@") || strings.HasSuffix(b.Path, "/") {
+		if b.Raw != raw || strings.ContainsAny(b.Host+b.Authority+b.Path, " \r\n\t?#\\") || strings.Contains(b.Host+b.Authority, "@") ||
+			strings.HasSuffix(b.Path, "/") {
 			t.Fatalf("%q became %+v", raw, b)
 		}
 		host, port, err := net.SplitHostPort(b.Host)

@@ -32,7 +32,8 @@ import (
 // FunctionsClient is what is needed of *lambda.Client.
 type FunctionsClient interface {
 	Invoke(context.Context, *lambda.InvokeInput, ...func(*lambda.Options)) (*lambda.InvokeOutput, error)
-	GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput, ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error)
+	GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput,
+		...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error)
 }
 
 // QueuesClient is what is needed of *sqs.Client.
@@ -68,7 +69,8 @@ func (a *attempt) judge(ctx context.Context, err error, denied, missing string) 
 	if !errors.As(err, &api) {
 		switch {
 		case a.wrote.Load():
-			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: status, Message: "no answer: " + plain(err), TimedOut: errors.Is(err, context.DeadlineExceeded)}
+			return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: status, Message: "no answer: " + plain(err),
+				TimedOut: errors.Is(err, context.DeadlineExceeded)}
 		case ctx.Err() != nil:
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "no connection before the deadline"}
 		}
@@ -80,7 +82,8 @@ func (a *attempt) judge(ctx context.Context, err error, denied, missing string) 
 	switch {
 	case status >= 500 || status == 0 || status == http.StatusRequestTimeout:
 		ans.Kind = dispatch.AnswerUnconfirmed // it may have begun
-	case status == http.StatusTooManyRequests, status == http.StatusConflict, strings.Contains(code, "Throttl"), code == "TooManyRequestsException",
+	case status == http.StatusTooManyRequests, status == http.StatusConflict, strings.Contains(code, "Throttl"),
+		code == "TooManyRequestsException",
 		code == "OverLimit", code == "ExpiredTokenException", code == "ExpiredToken", code == "RequestExpired":
 		ans.Kind = dispatch.AnswerBusy
 	case strings.Contains(code, "AccessDenied"):
@@ -122,10 +125,12 @@ func (f *Functions) Invoke(ctx context.Context, function string, payload []byte)
 		FunctionName: &function, InvocationType: lambdatypes.InvocationTypeEvent, Payload: payload,
 	}, once)
 	if err != nil {
-		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: allow it lambda:InvokeFunction", "there is no function "+function)
+		return a.judge(ctx, err, "the function "+function+" may not be invoked by this scheduler: allow it lambda:InvokeFunction",
+			"there is no function "+function)
 	}
 	if out.StatusCode != http.StatusAccepted {
-		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode), Message: fmt.Sprintf("Lambda answered an asynchronous invocation with %d, not 202", out.StatusCode)}
+		return dispatch.Answer{Kind: dispatch.AnswerUnconfirmed, Code: int(out.StatusCode),
+			Message: fmt.Sprintf("Lambda answered an asynchronous invocation with %d, not 202", out.StatusCode)}
 	}
 	id, _ := awsmiddleware.GetRequestIDMetadata(out.ResultMetadata)
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted, Code: int(out.StatusCode), Request: id, Log: logGroup(function)}
@@ -178,7 +183,8 @@ func (q *Queues) url(ctx context.Context, queue string) (string, *dispatch.Answe
 	in := &sqs.GetQueueUrlInput{QueueName: &queue}
 	if arn, ok := core.ParseARN(queue); ok {
 		if arn.Region != q.region {
-			return refuse(fmt.Sprintf("the queue is in %s and this scheduler in %s: it sends to queues of its own Region only", arn.Region, q.region))
+			return refuse(fmt.Sprintf("the queue is in %s and this scheduler in %s: it sends to queues of its own Region only", arn.Region,
+				q.region))
 		}
 		in.QueueName, in.QueueOwnerAWSAccountId = &arn.Name, &arn.Account
 	}

@@ -95,18 +95,27 @@ func TestInvoke(t *testing.T) {
 		kind   dispatch.AnswerKind
 		says   string
 	}{
-		"accepted":              {accepted, dispatch.AnswerAccepted, ""},
-		"no such function":      {lambdaError(404, "ResourceNotFoundException", "Function not found: arn:aws:lambda:…:function:pay"), dispatch.AnswerRefused, "there is no function pay"},
-		"may not be invoked":    {lambdaError(403, "AccessDeniedException", "User: … is not authorized to perform: lambda:InvokeFunction"), dispatch.AnswerRefused, "allow it lambda:InvokeFunction"},
-		"too large":             {lambdaError(413, "RequestEntityTooLargeException", "Request must be smaller than 1048576 bytes"), dispatch.AnswerRefused, "must be smaller"},
-		"no JSON":               {lambdaError(400, "InvalidRequestContentException", "Could not parse request body"), dispatch.AnswerRefused, "parse"},
-		"throttled":             {lambdaError(429, "TooManyRequestsException", "Rate Exceeded."), dispatch.AnswerBusy, "Rate"},
-		"being changed":         {lambdaError(409, "ResourceConflictException", "The function is currently in the following state: Pending"), dispatch.AnswerBusy, "Pending"},
-		"credentials ran out":   {lambdaError(403, "ExpiredTokenException", "The security token included in the request is expired"), dispatch.AnswerBusy, "expired"},
-		"its own error":         {lambdaError(500, "ServiceException", "internal"), dispatch.AnswerUnconfirmed, "ServiceException"},
-		"a gateway":             {func(w http.ResponseWriter, _ *http.Request, _ []byte) { http.Error(w, "<html>", http.StatusBadGateway) }, dispatch.AnswerUnconfirmed, ""},
-		"cut":                   {func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }, dispatch.AnswerUnconfirmed, "no answer"},
-		"another way to say it": {func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }, dispatch.AnswerUnconfirmed, "not 202"},
+		"accepted": {accepted, dispatch.AnswerAccepted, ""},
+		"no such function": {lambdaError(404, "ResourceNotFoundException", "Function not found: arn:aws:lambda:…:function:pay"),
+			dispatch.AnswerRefused, "there is no function pay"},
+		"may not be invoked": {lambdaError(403, "AccessDeniedException", "User: … is not authorized to perform: lambda:InvokeFunction"),
+			dispatch.AnswerRefused, "allow it lambda:InvokeFunction"},
+		"too large": {lambdaError(413, "RequestEntityTooLargeException", "Request must be smaller than 1048576 bytes"),
+			dispatch.AnswerRefused, "must be smaller"},
+		"no JSON": {lambdaError(400, "InvalidRequestContentException", "Could not parse request body"), dispatch.AnswerRefused,
+			"parse"},
+		"throttled": {lambdaError(429, "TooManyRequestsException", "Rate Exceeded."), dispatch.AnswerBusy, "Rate"},
+		"being changed": {lambdaError(409, "ResourceConflictException", "The function is currently in the following state: Pending"),
+			dispatch.AnswerBusy, "Pending"},
+		"credentials ran out": {lambdaError(403, "ExpiredTokenException", "The security token included in the request is expired"),
+			dispatch.AnswerBusy, "expired"},
+		"its own error": {lambdaError(500, "ServiceException", "internal"), dispatch.AnswerUnconfirmed, "ServiceException"},
+		"a gateway": {func(w http.ResponseWriter, _ *http.Request, _ []byte) { http.Error(w, "<html>", http.StatusBadGateway) },
+			dispatch.AnswerUnconfirmed, ""},
+		"cut": {func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }, dispatch.AnswerUnconfirmed,
+			"no answer"},
+		"another way to say it": {func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(200) }, dispatch.AnswerUnconfirmed,
+			"not 202"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := serve(t, c.answer)
@@ -144,7 +153,8 @@ func TestInvokeWithoutAnswer(t *testing.T) {
 	}
 	nobody := "http://" + l.Addr().String()
 	l.Close()
-	if a := functions(nobody).Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "nothing was sent") {
+	if a := functions(nobody).Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerRefused ||
+		!strings.Contains(a.Message, "nothing was sent") {
 		t.Errorf("%+v", a)
 	}
 	over, cancel2 := context.WithCancel(t.Context())
@@ -200,12 +210,15 @@ func TestPut(t *testing.T) {
 			got = in.MessageBody
 			io.WriteString(w, `{"MessageId":"m","MD5OfMessageBody":"`+md5Of(in.MessageBody)+`"}`)
 		}), dispatch.AnswerAccepted, "", 2},
-		"of another Region": {"arn:aws:sqs:us-east-1:123456789012:mail", nil, dispatch.AnswerRefused, "the queue is in us-east-1 and this scheduler in eu-central-1", 0},
-		"not there":         {"mail", sqsError(400, "QueueDoesNotExist", "The specified queue does not exist."), dispatch.AnswerRefused, "there is no queue mail in eu-central-1", 1},
-		"may not be sent":   {mine, put(sqsError(403, "AccessDeniedException", "no")), dispatch.AnswerRefused, "allow it sqs:SendMessage", 2},
-		"throttled":         {mine, put(sqsError(400, "RequestThrottled", "no")), dispatch.AnswerBusy, "", 2},
-		"its own error":     {mine, put(sqsError(500, "InternalError", "no")), dispatch.AnswerUnconfirmed, "", 2},
-		"cut":               {mine, put(func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }), dispatch.AnswerUnconfirmed, "no answer", 2},
+		"of another Region": {"arn:aws:sqs:us-east-1:123456789012:mail", nil, dispatch.AnswerRefused,
+			"the queue is in us-east-1 and this scheduler in eu-central-1", 0},
+		"not there": {"mail", sqsError(400, "QueueDoesNotExist", "The specified queue does not exist."), dispatch.AnswerRefused,
+			"there is no queue mail in eu-central-1", 1},
+		"may not be sent": {mine, put(sqsError(403, "AccessDeniedException", "no")), dispatch.AnswerRefused, "allow it sqs:SendMessage", 2},
+		"throttled":       {mine, put(sqsError(400, "RequestThrottled", "no")), dispatch.AnswerBusy, "", 2},
+		"its own error":   {mine, put(sqsError(500, "InternalError", "no")), dispatch.AnswerUnconfirmed, "", 2},
+		"cut": {mine, put(func(http.ResponseWriter, *http.Request, []byte) { panic(http.ErrAbortHandler) }),
+			dispatch.AnswerUnconfirmed, "no answer", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := serve(t, c.answer)
@@ -242,9 +255,11 @@ func TestIdle(t *testing.T) {
 		attributes string
 		idle       bool
 	}{
-		"empty":     {`{"ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesNotVisible":"0","ApproximateNumberOfMessagesDelayed":"0"}`, true},
-		"waiting":   {`{"ApproximateNumberOfMessages":"1","ApproximateNumberOfMessagesNotVisible":"0","ApproximateNumberOfMessagesDelayed":"0"}`, false},
-		"at work":   {`{"ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesNotVisible":"2","ApproximateNumberOfMessagesDelayed":"0"}`, false},
+		"empty": {`{"ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesNotVisible":"0","ApproximateNumberOfMessagesDelayed":"0"}`, true},
+		"waiting": {`{"ApproximateNumberOfMessages":"1","ApproximateNumberOfMessagesNotVisible":"0","ApproximateNumberOfMessagesDelayed":"0"}`,
+			false},
+		"at work": {`{"ApproximateNumberOfMessages":"0","ApproximateNumberOfMessagesNotVisible":"2","ApproximateNumberOfMessagesDelayed":"0"}`,
+			false},
 		"not known": {`{"ApproximateNumberOfMessages":"0"}`, false},
 	} {
 		f := serve(t, nil)
@@ -270,7 +285,8 @@ func TestPayload(t *testing.T) {
 		w.WriteHeader(http.StatusAccepted)
 	})
 	key := []byte("report key")
-	s := send.New(send.Options{Functions: functions(f.url), ReportURL: "https://jobs.example", ReportKey: func(context.Context) ([]byte, error) { return key, nil }})
+	s := send.New(send.Options{Functions: functions(f.url), ReportURL: "https://jobs.example",
+		ReportKey: func(context.Context) ([]byte, error) { return key, nil }})
 	defer s.Close()
 	at := core.Instant(1800000000)
 	job := core.Job{Def: core.Def{ID: 7, App: "pay", Name: "salaries", Handler: "salaries", Params: `{"month":"11"}`, Timeout: time.Minute}}

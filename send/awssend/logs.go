@@ -19,7 +19,8 @@ import (
 
 // LogsClient is what is needed of *cloudwatchlogs.Client.
 type LogsClient interface {
-	FilterLogEvents(context.Context, *cloudwatchlogs.FilterLogEventsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
+	FilterLogEvents(context.Context, *cloudwatchlogs.FilterLogEventsInput,
+		...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error)
 }
 
 // Bounds of one look at a log.
@@ -53,9 +54,11 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 		}
 	}
 	if f.logs == nil {
-		return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs, group %s, which is not read here", run.ID, group)
+		return "", from, true, core.Errorf(core.CodeUnavailable, "the log of run %d is in CloudWatch Logs, group %s, which is not read here",
+			run.ID, group)
 	}
-	if out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function}); err == nil && out.LoggingConfig != nil {
+	if out, err := f.client.GetFunctionConfiguration(ctx, &lambda.GetFunctionConfigurationInput{FunctionName: &function}); err == nil &&
+		out.LoggingConfig != nil {
 		known = true
 		if g := aws.ToString(out.LoggingConfig.LogGroup); g != "" {
 			group = g
@@ -67,7 +70,8 @@ func (f *Functions) Log(ctx context.Context, function string, run *core.Run, fro
 	}
 	over := whole || !run.State.Open() && time.Since(run.EndedAt) > wholeAfter
 	if len(lines) == 0 && over {
-		return "", from, true, core.Errorf(core.CodeNotFound, "there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
+		return "", from, true, core.Errorf(core.CodeNotFound,
+			"there is no line of run %d in the log group %s: its lines may have passed their retention, or the function writes none", run.ID, group)
 	}
 	if from > len(lines) {
 		return "", from, over, nil
@@ -81,7 +85,8 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 	if request != "" {
 		pattern += ` ?"` + request + `"`
 	}
-	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: &pattern, StartTime: aws.Int64(core.Millis(run.SentAt.Add(-5 * time.Second)))}
+	in := &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, FilterPattern: &pattern,
+		StartTime: aws.Int64(core.Millis(run.SentAt.Add(-5 * time.Second)))}
 	var first *logstypes.FilteredLogEvent
 	if err := f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
 		first = e
@@ -90,7 +95,8 @@ func (f *Functions) lines(ctx context.Context, group, request string, run *core.
 		return nil, false, err
 	}
 	size := 0
-	in = &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, LogStreamNames: []string{aws.ToString(first.LogStreamName)}, StartTime: first.Timestamp}
+	in = &cloudwatchlogs.FilterLogEventsInput{LogGroupName: &group, LogStreamNames: []string{aws.ToString(first.LogStreamName)},
+		StartTime: first.Timestamp}
 	begun := false
 	err = f.pages(ctx, in, func(e *logstypes.FilteredLogEvent) bool {
 		line := strings.TrimRight(aws.ToString(e.Message), "\r\n")

@@ -32,7 +32,8 @@ type group struct {
 	asked  []cloudwatchlogs.FilterLogEventsInput
 }
 
-func (g *group) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput, _ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
+func (g *group) FilterLogEvents(_ context.Context, in *cloudwatchlogs.FilterLogEventsInput,
+	_ ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.FilterLogEventsOutput, error) {
 	g.asked = append(g.asked, *in)
 	if g.err != nil {
 		return nil, g.err
@@ -78,7 +79,8 @@ func traced(state core.State, request string) *core.Run {
 	sent := time.UnixMilli(1_800_000_000_000).UTC()
 	r := &core.Run{ID: core.NumberedRun(7, 1), App: "pay", State: state, Address: "lambda:payroll:live", SentAt: sent}
 	if request != "" {
-		r.Tries = []core.Try{{Address: "lambda:other", Request: after}, {Address: r.Address, Code: 202, Request: request, Log: "/aws/lambda/payroll"}}
+		r.Tries = []core.Try{{Address: "lambda:other", Request: after}, {Address: r.Address, Code: 202, Request: request,
+			Log: "/aws/lambda/payroll"}}
 	}
 	if !state.Open() {
 		r.EndedAt = time.Now().Add(-time.Hour)
@@ -97,12 +99,17 @@ func TestLog(t *testing.T) {
 		end     bool
 	}{
 		"text": {[]string{"START RequestId: " + before + " Version: $LATEST", "another's", "REPORT RequestId: " + before + "\tDuration: 1 ms",
-			"START RequestId: " + mine + " Version: $LATEST", "paying", "paid", "END RequestId: " + mine, "REPORT RequestId: " + mine + "\tDuration: 1 ms",
+			"START RequestId: " + mine + " Version: $LATEST", "paying", "paid", "END RequestId: " + mine, "REPORT RequestId: " + mine +
+				"\tDuration: 1 ms",
 			"START RequestId: " + after + " Version: $LATEST", "another's again"}, mine, "START paying paid END REPORT", true},
 		"at work": {[]string{"START RequestId: " + mine + " Version: 1", "paying"}, mine, "START paying", false},
-		"JSON": {[]string{`{"type":"platform.start","record":{"requestId":"` + mine + `"}}`, `{"level":"INFO","message":"paying","requestId":"` + mine + `"}`, "plain",
-			`{"type":"platform.report","record":{"requestId":"` + mine + `"}}`, "after"}, mine, `{"type":"platform.start","record":{"requestId":"` + mine + `"}} {"level":"INFO","message":"paying","requestId":"` + mine + `"} plain {"type":"platform.report","record":{"requestId":"` + mine + `"}}`, true},
-		"JSON without the platform's": {[]string{`{"message":"paying","requestId":"` + mine + `"}`, `{"message":"next","requestId":"` + after + `"}`}, mine, `{"message":"paying","requestId":"` + mine + `"}`, true},
+		"JSON": {[]string{`{"type":"platform.start","record":{"requestId":"` + mine + `"}}`, `{"level":"INFO","message":"paying","requestId":"` +
+			mine + `"}`, "plain",
+			`{"type":"platform.report","record":{"requestId":"` + mine + `"}}`, "after"}, mine, `{"type":"platform.start","record":{"requestId":"` +
+			mine + `"}} {"level":"INFO","message":"paying","requestId":"` + mine + `"} plain {"type":"platform.report","record":{"requestId":"` +
+			mine + `"}}`, true},
+		"JSON without the platform's": {[]string{`{"message":"paying","requestId":"` + mine + `"}`, `{"message":"next","requestId":"` + after +
+			`"}`}, mine, `{"message":"paying","requestId":"` + mine + `"}`, true},
 		"by the run alone": {[]string{"START RequestId: " + before + " Version: $LATEST", "another's", "REPORT RequestId: " + before + "\t",
 			"run " + run.ID.String() + ": request " + mine, "run " + run.ID.String() + ": paying", "REPORT RequestId: " + mine + "\t"}, "",
 			"run " + run.ID.String() + ": request " + mine + " run " + run.ID.String() + ": paying REPORT", true},
@@ -128,7 +135,8 @@ func TestLog(t *testing.T) {
 			if err != nil || short(text) != c.want || end != c.end {
 				t.Fatalf("%q end %t %v; want %q end %t", short(text), end, err, c.want, c.end)
 			}
-			if again, n, _, err := f.Log(t.Context(), "payroll:live", traced(core.Running, c.request), next); again != "" || n != next || err != nil {
+			if again, n, _, err := f.Log(t.Context(), "payroll:live", traced(core.Running, c.request), next); again != "" || n != next ||
+				err != nil {
 				t.Errorf("read on: %q %d %v", again, n, err)
 			}
 		})
@@ -138,7 +146,8 @@ func TestLog(t *testing.T) {
 // noConfiguration is of a scheduler that may not read what functions are like.
 type noConfiguration struct{ FunctionsClient }
 
-func (noConfiguration) GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput, ...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error) {
+func (noConfiguration) GetFunctionConfiguration(context.Context, *lambda.GetFunctionConfigurationInput,
+	...func(*lambda.Options)) (*lambda.GetFunctionConfigurationOutput, error) {
 	return nil, &smithy.GenericAPIError{Code: "AccessDeniedException"}
 }
 
@@ -149,11 +158,12 @@ func TestLogRefused(t *testing.T) {
 		says string
 		code core.Code
 	}{
-		"no way":   {nil, "group /aws/lambda/payroll, which is not read here", core.CodeUnavailable},
-		"denied":   {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "allow it logs:FilterLogEvents", core.CodeRefused},
-		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine + "): there is no such group; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration", core.CodeNotFound},
-		"silent":   {&group{err: context.DeadlineExceeded}, "try again", core.CodeUnavailable},
-		"gone":     {&group{name: "/aws/lambda/payroll", page: 10}, "may have passed their retention", core.CodeNotFound},
+		"no way": {nil, "group /aws/lambda/payroll, which is not read here", core.CodeUnavailable},
+		"denied": {&group{err: &smithy.GenericAPIError{Code: "AccessDeniedException"}}, "allow it logs:FilterLogEvents", core.CodeRefused},
+		"no group": {&group{name: "x"}, "(log group /aws/lambda/payroll, request " + mine +
+			"): there is no such group; if the function writes to another, allow this scheduler lambda:GetFunctionConfiguration", core.CodeNotFound},
+		"silent": {&group{err: context.DeadlineExceeded}, "try again", core.CodeUnavailable},
+		"gone":   {&group{name: "/aws/lambda/payroll", page: 10}, "may have passed their retention", core.CodeNotFound},
 	} {
 		_, _, _, err := NewFunctions(noConfiguration{}, c.logs).Log(t.Context(), "payroll", traced(core.Succeeded, mine), 1)
 		if core.CodeOf(err) != c.code || !strings.Contains(fmt.Sprint(err), c.says) {
@@ -162,7 +172,8 @@ func TestLogRefused(t *testing.T) {
 	}
 	s := send.New(send.Options{})
 	defer s.Close()
-	if _, _, _, err := s.Log(t.Context(), &core.App{Name: "pay"}, traced(core.Running, mine), 1); core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), "no AWS credentials") {
+	if _, _, _, err := s.Log(t.Context(), &core.App{Name: "pay"}, traced(core.Running, mine), 1); core.CodeOf(err) != core.CodeUnavailable ||
+		!strings.Contains(err.Error(), "no AWS credentials") {
 		t.Errorf("a server without AWS: %v", err)
 	}
 }
@@ -175,7 +186,8 @@ func TestLogCut(t *testing.T) {
 		g.write("stream", strings.Repeat("x", 30_000))
 	}
 	text, _, end, err := NewFunctions(noConfiguration{}, g).Log(t.Context(), "payroll", traced(core.Running, mine), 1)
-	if err != nil || !end || len(text) > maxLogBytes+64<<10 || !strings.Contains(text, "---- cut: more is in the log group /aws/lambda/payroll, stream stream") {
+	if err != nil || !end || len(text) > maxLogBytes+64<<10 ||
+		!strings.Contains(text, "---- cut: more is in the log group /aws/lambda/payroll, stream stream") {
 		t.Errorf("%d bytes, end %t, %v", len(text), end, err)
 	}
 }

@@ -153,7 +153,8 @@ func TestCosts(t *testing.T) {
 func TestDownWaits(t *testing.T) {
 	state := t.TempDir()
 	kept := filepath.Join(state, "kept")
-	emulator := exec.CommandContext(t.Context(), "sh", "-c", `trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
+	emulator := exec.CommandContext(t.Context(), "sh", "-c",
+		`trap 'sleep 1; echo all >"$0"; exit' TERM; echo up; while :; do sleep 0.1; done`, kept)
 	out, err := emulator.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -88,14 +88,15 @@ func TestEngineInAnAccount(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(leave)
-	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second, Open: func(t *testing.T) *engine.Engine {
-		db, queues := in.Clients()
-		e, err := load.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return e
-	}}
+	h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Patience: 3 * time.Second,
+		Open: func(t *testing.T) *engine.Engine {
+			db, queues := in.Clients()
+			e, err := load.Open(db, queues, awsengine.Options{Names: fresh(t), Visibility: visibility, Insist: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return e
+		}}
 	for _, c := range enginetest.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			t.Parallel()

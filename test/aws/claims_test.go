@@ -42,7 +42,8 @@ func BenchmarkClaims(b *testing.B) {
 		number++
 		now := time.Now()
 		id := core.NumberedRun(job, number)
-		return core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: now.UnixMilli(), At: core.InstantOf(now), Slot: core.InstantOf(now),
+		return core.Run{ID: id, App: "shop", State: core.Running, Cause: core.CauseSchedule, Rev: now.UnixMilli(), At: core.InstantOf(now),
+			Slot:  core.InstantOf(now),
 			Owner: "ABCDEFGHIJKLMNOPQRSTUVWXYZ", Until: now.Add(time.Minute), Address: "http://10.0.0.1:9999/", SentAt: now, Attempt: 1, First: id,
 			Journal: core.JournalKey{Minute: now.Unix() / 60, Suffix: 3, Nonce: "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}}
 	}
@@ -67,14 +68,17 @@ func BenchmarkClaims(b *testing.B) {
 		for range b.N {
 			for range batch {
 				r := claim()
-				it, err := attributevalue.MarshalMap(map[string]any{"job": int64(job), "run": int64(r.ID), "app": r.App, "state": string(r.State), "cause": string(r.Cause), "rev": r.Rev,
-					"at": int64(r.At), "slot": int64(r.Slot), "owner": r.Owner, "until": r.Until.UnixMilli(), "address": r.Address, "sentAt": r.SentAt.UnixMilli(),
+				it, err := attributevalue.MarshalMap(map[string]any{"job": int64(job), "run": int64(r.ID), "app": r.App, "state": string(r.State),
+					"cause": string(r.Cause), "rev": r.Rev,
+					"at": int64(r.At), "slot": int64(r.Slot), "owner": r.Owner, "until": r.Until.UnixMilli(), "address": r.Address,
+					"sentAt":  r.SentAt.UnixMilli(),
 					"attempt": r.Attempt, "first": int64(r.First), "journal": r.Journal.String(), "expires": time.Now().Unix()})
 				if err != nil {
 					b.Fatal(err)
 				}
 				if _, err := db.PutItem(b.Context(), &dynamodb.PutItemInput{TableName: &names.Runs, Item: it,
-					ConditionExpression: aws.String("attribute_not_exists(#run)"), ExpressionAttributeNames: map[string]string{"#run": "run"}}); err != nil {
+					ConditionExpression:      aws.String("attribute_not_exists(#run)"),
+					ExpressionAttributeNames: map[string]string{"#run": "run"}}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -113,7 +113,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 		}()
 	}))
 	defer amazon.Close()
-	dispatch := newSandbox(t, "dispatch", n, "TICKRING_ADMIN_TOKEN="+adminToken, "TICKRING_REPORT_URL="+door.URL, "AWS_ENDPOINT_URL_LAMBDA="+amazon.URL)
+	dispatch := newSandbox(t, "dispatch", n, "TICKRING_ADMIN_TOKEN="+adminToken, "TICKRING_REPORT_URL="+door.URL, "AWS_ENDPOINT_URL_LAMBDA="+
+		amazon.URL)
 
 	name := fmt.Sprintf("pay%d-%d", os.Getpid(), made.Add(1))
 	queue, err := client.CreateQueue(t.Context(), &sqs.CreateQueueInput{QueueName: &name})
@@ -123,8 +124,9 @@ func TestExecutorsOfAWS(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	pulling := make(chan error, 1)
 	go func() {
-		pulling <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *queue.QueueUrl, Client: client, App: "pay", Servers: []string{door.URL}, Token: "pay-token",
-			Log: slog.New(slog.DiscardHandler)})
+		pulling <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *queue.QueueUrl, Client: client, App: "pay", Servers: []string{door.URL},
+			Token: "pay-token",
+			Log:   slog.New(slog.DiscardHandler)})
 	}()
 	defer func() {
 		stop()
@@ -135,7 +137,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
 	m := assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
-	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain", "queue:" + name}}); err != nil {
+	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain",
+		"queue:" + name}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0]; r.Err != nil {
@@ -153,7 +156,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 				return
 			}
 			for _, msg := range out.Messages {
-				b, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{MessageId: *msg.MessageId, Body: *msg.Body, EventSource: "aws:sqs"}}})
+				b, _ := json.Marshal(events.SQSEvent{Records: []events.SQSMessage{{MessageId: *msg.MessageId, Body: *msg.Body,
+					EventSource: "aws:sqs"}}})
 				if got := failed(t, dispatch.ok(t, b)); len(got) == 0 {
 					_, _ = client.DeleteMessage(fires, &sqs.DeleteMessageInput{QueueUrl: &n.Fires, ReceiptHandle: msg.ReceiptHandle})
 				}
@@ -175,7 +179,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 		{"queue:" + name, "november", core.Succeeded, "paid november\n---- log\n"},
 		{"queue:" + name, "fail", core.Failed, "no money left"},
 		{"queue:not-there", "november", core.Failed, "there is no queue not-there in us-east-1"},
-		{"queue:arn:aws:sqs:eu-central-1:000000000000:" + name, "november", core.Failed, "the queue is in eu-central-1 and this scheduler in us-east-1"},
+		{"queue:arn:aws:sqs:eu-central-1:000000000000:" + name, "november", core.Failed,
+			"the queue is in eu-central-1 and this scheduler in us-east-1"},
 	} {
 		r, err := m.Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
 		if err != nil {
@@ -211,7 +216,8 @@ func TestExecutorsOfAWS(t *testing.T) {
 // front asks a function over HTTP as an HTTP API does.
 func front(t *testing.T, s sandbox, w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
-	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: map[string]string{}, Body: string(body)}
+	e := events.APIGatewayV2HTTPRequest{Version: "2.0", RawPath: r.URL.Path, RawQueryString: r.URL.RawQuery, Headers: map[string]string{},
+		Body: string(body)}
 	for k := range r.Header {
 		e.Headers[strings.ToLower(k)] = r.Header.Get(k)
 	}

@@ -108,7 +108,8 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	}
 	update := func(k attrs, does, cond string, names map[string]string, values attrs) func(context.Context, target) string {
 		return func(ctx context.Context, g target) string {
-			in := &dynamodb.UpdateItemInput{TableName: &g.n.State, Key: k, UpdateExpression: &does, ExpressionAttributeNames: names, ExpressionAttributeValues: values, ReturnValues: types.ReturnValueUpdatedNew}
+			in := &dynamodb.UpdateItemInput{TableName: &g.n.State, Key: k, UpdateExpression: &does, ExpressionAttributeNames: names,
+				ExpressionAttributeValues: values, ReturnValues: types.ReturnValueUpdatedNew}
 			if cond != "" {
 				in.ConditionExpression = &cond
 			}
@@ -136,7 +137,8 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 		return func(ctx context.Context, g target) string {
 			in := &dynamodb.BatchExecuteStatementInput{}
 			for _, x := range list {
-				in.Statements = append(in.Statements, types.BatchStatementRequest{Statement: aws.String(strings.ReplaceAll(x.text, "STATE", g.n.State)), Parameters: x.args})
+				in.Statements = append(in.Statements, types.BatchStatementRequest{Statement: aws.String(strings.ReplaceAll(x.text, "STATE", g.n.State)),
+					Parameters: x.args})
 			}
 			out, err := g.db.BatchExecuteStatement(ctx, in)
 			if err != nil {
@@ -191,7 +193,8 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	}
 	read := func(keys ...attrs) func(context.Context, target) string {
 		return func(ctx context.Context, g target) string {
-			out, err := g.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{g.n.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+			out, err := g.db.BatchGetItem(ctx,
+				&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{g.n.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
 			if err != nil {
 				return said(err)
 			}
@@ -214,10 +217,12 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 	long := strings.Repeat("l", 450<<10)
 	a, v := map[string]string{"#a": "a"}, attrs{":a": n(1)}
 	upd := func(k string, cond string, args ...types.AttributeValue) st {
-		return st{`UPDATE "STATE" SET "b" = ? REMOVE "gone" WHERE "of" = ? AND "key" = ? AND ` + cond, append([]types.AttributeValue{n(9), s("x"), s(k)}, args...)}
+		return st{`UPDATE "STATE" SET "b" = ? REMOVE "gone" WHERE "of" = ? AND "key" = ? AND ` + cond,
+			append([]types.AttributeValue{n(9), s("x"), s(k)}, args...)}
 	}
 	ofX := func(more string, names map[string]string, values attrs) dynamodb.QueryInput {
-		in := dynamodb.QueryInput{KeyConditionExpression: aws.String("#of = :of" + more), ExpressionAttributeNames: map[string]string{"#of": "of"}, ExpressionAttributeValues: attrs{":of": s("x")}}
+		in := dynamodb.QueryInput{KeyConditionExpression: aws.String("#of = :of" + more),
+			ExpressionAttributeNames: map[string]string{"#of": "of"}, ExpressionAttributeValues: attrs{":of": s("x")}}
 		for k, n := range names {
 			in.ExpressionAttributeNames[k] = n
 		}
@@ -254,9 +259,12 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 		{"read by half a key", get(attrs{"of": s("x")})},
 		{"count from nothing", update(key("c"), "ADD #a :a", "", a, v)},
 		{"count on", update(key("c"), "ADD #a :a", "", a, v)},
-		{"set once", update(key("c"), "SET #b = if_not_exists(#b, :b), #a = :a", "", map[string]string{"#a": "a", "#b": "b"}, attrs{":a": n(7), ":b": n(1)})},
-		{"set once more", update(key("c"), "SET #b = if_not_exists(#b, :b), #a = :a", "", map[string]string{"#a": "a", "#b": "b"}, attrs{":a": n(8), ":b": n(2)})},
-		{"set and remove", update(key("c"), "SET #a = :a REMOVE #b", "#a = :old", map[string]string{"#a": "a", "#b": "b"}, attrs{":a": n(9), ":old": n(8)})},
+		{"set once", update(key("c"), "SET #b = if_not_exists(#b, :b), #a = :a", "", map[string]string{"#a": "a", "#b": "b"},
+			attrs{":a": n(7), ":b": n(1)})},
+		{"set once more", update(key("c"), "SET #b = if_not_exists(#b, :b), #a = :a", "", map[string]string{"#a": "a", "#b": "b"},
+			attrs{":a": n(8), ":b": n(2)})},
+		{"set and remove", update(key("c"), "SET #a = :a REMOVE #b", "#a = :old", map[string]string{"#a": "a", "#b": "b"},
+			attrs{":a": n(9), ":old": n(8)})},
 		{"update that is refused", update(key("c"), "REMOVE #a", "#a = :old", a, attrs{":old": n(8)})},
 		{"update of nothing on a condition", update(key("none"), "REMOVE #a", "#a = :old", a, attrs{":old": n(8)})},
 		{"one name twice", update(key("c"), "SET #a = :a REMOVE #a", "", a, v)},
@@ -270,7 +278,8 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 		{"a key twice", read(key("1"), key("1"))},
 		{"some that are there", read(key("1"), key("none"), key("c"))},
 		{"statements", run(upd("c", `"a" = ?`, n(9)), upd("1", `"a" = ?`, n(9)), upd("none", `"a" IS MISSING`))},
-		{"insert, and again", run(st{`INSERT INTO "STATE" VALUE {'of':?,'key':?,'a':?}`, []types.AttributeValue{s("x"), s("i"), n(1)}}, st{`INSERT INTO "STATE" VALUE {'of':?,'key':?}`, []types.AttributeValue{s("x"), s("1")}})},
+		{"insert, and again", run(st{`INSERT INTO "STATE" VALUE {'of':?,'key':?,'a':?}`, []types.AttributeValue{s("x"), s("i"), n(1)}},
+			st{`INSERT INTO "STATE" VALUE {'of':?,'key':?}`, []types.AttributeValue{s("x"), s("1")}})},
 		{"two statements of one item", run(upd("c", `"a" = ?`, n(9)), upd("c", `"b" = ?`, n(9)))},
 		{"25 statements", run(sts25...)},
 		{"26 statements", run(sts26...)},
@@ -281,24 +290,29 @@ func TestFakesAnswerAsDynamoDB(t *testing.T) {
 		{"after the statements", read(key("1"), key("c"), key("i"))},
 		{"a transaction", transact(func(g target) []types.TransactWriteItem {
 			return []types.TransactWriteItem{
-				{Put: &types.Put{TableName: &g.n.State, Item: with(key("t"), attrs{"a": n(1)}), ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}},
+				{Put: &types.Put{TableName: &g.n.State, Item: with(key("t"), attrs{"a": n(1)}),
+					ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}},
 				{Delete: &types.Delete{TableName: &g.n.State, Key: key("none")}},
-				{ConditionCheck: &types.ConditionCheck{TableName: &g.n.State, Key: key("gone"), ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}}}
+				{ConditionCheck: &types.ConditionCheck{TableName: &g.n.State, Key: key("gone"),
+					ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}}}
 		})},
 		{"a transaction that is refused", transact(func(g target) []types.TransactWriteItem {
 			return []types.TransactWriteItem{
 				{Put: &types.Put{TableName: &g.n.State, Item: with(key("u"), attrs{"a": n(1)})}},
-				{Put: &types.Put{TableName: &g.n.State, Item: with(key("t"), attrs{"a": n(1)}), ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}}}
+				{Put: &types.Put{TableName: &g.n.State, Item: with(key("t"), attrs{"a": n(1)}),
+					ConditionExpression: aws.String("attribute_not_exists(#a)"), ExpressionAttributeNames: a}}}
 		})},
 		{"an item twice in a transaction", transact(func(g target) []types.TransactWriteItem {
-			return []types.TransactWriteItem{{Put: &types.Put{TableName: &g.n.State, Item: key("u")}}, {Delete: &types.Delete{TableName: &g.n.State, Key: key("u")}}}
+			return []types.TransactWriteItem{{Put: &types.Put{TableName: &g.n.State, Item: key("u")}},
+				{Delete: &types.Delete{TableName: &g.n.State, Key: key("u")}}}
 		})},
 		{"after the transactions", read(key("t"), key("u"))},
 		{"pages", query(limited)},
 		{"downwards", query(down)},
 		{"filtered", query(filtered)},
 		{"bounds the wrong way round", query(ofX(" AND #k BETWEEN :p AND :q", k, attrs{":p": s("b"), ":q": s("a")}))},
-		{"no hash key", query(dynamodb.QueryInput{KeyConditionExpression: aws.String("#k = :p"), ExpressionAttributeNames: k, ExpressionAttributeValues: attrs{":p": s("a")}})},
+		{"no hash key", query(dynamodb.QueryInput{KeyConditionExpression: aws.String("#k = :p"), ExpressionAttributeNames: k,
+			ExpressionAttributeValues: attrs{":p": s("a")}})},
 		{"a query of another attribute", query(ofX(" AND #a = :a", a, v))},
 		{"a table that is not there", func(ctx context.Context, g target) string {
 			_, err := g.db.PutItem(ctx, &dynamodb.PutItemInput{TableName: aws.String("nothing"), Item: key("1")})
@@ -336,7 +350,8 @@ func TestFakesAnswerAsSQS(t *testing.T) {
 			return list
 		}()},
 		{"one name twice", []sqstypes.SendMessageBatchRequestEntry{entry("a", 0, "1"), entry("a", 0, "2")}},
-		{"more than 1 MiB in all", []sqstypes.SendMessageBatchRequestEntry{entry("a", 0, strings.Repeat("x", 600<<10)), entry("b", 0, strings.Repeat("x", 600<<10))}},
+		{"more than 1 MiB in all", []sqstypes.SendMessageBatchRequestEntry{entry("a", 0, strings.Repeat("x", 600<<10)),
+			entry("b", 0, strings.Repeat("x", 600<<10))}},
 	} {
 		ask := func(q awsengine.SQS, url string) string {
 			out, err := q.SendMessageBatch(t.Context(), &sqs.SendMessageBatchInput{QueueUrl: &url, Entries: c.entries})

@@ -53,7 +53,8 @@ func TestFunctions(t *testing.T) {
 	})
 	t.Run("registry", func(t *testing.T) {
 		s := newSandbox(t, "registry", n)
-		if got := s.ok(t, document(t, "registry/testdata/httpapi.json", "10.0.3.17:9999", "169.254.169.254:80")); !strings.Contains(got, `\"code\":500`) {
+		if got := s.ok(t, document(t, "registry/testdata/httpapi.json", "10.0.3.17:9999", "169.254.169.254:80")); !strings.Contains(got,
+			`\"code\":500`) {
 			t.Errorf("the metadata service: %s", got)
 		}
 		if got := s.ok(t, document(t, "registry/testdata/httpapi.json")); !strings.Contains(got, `\"code\":200`) {
@@ -69,7 +70,8 @@ func TestFunctions(t *testing.T) {
 		s := newSandbox(t, "tick", n)
 		s.ok(t, document(t, "tick/testdata/schedule.json"))
 		alive(t, e)
-		if body, fault, err := s.Invoke([]byte(`{"skip":999}`), 30*time.Second); err != nil || !fault || !strings.Contains(string(body), "skip is 999; 0 to 256") {
+		if body, fault, err := s.Invoke([]byte(`{"skip":999}`), 30*time.Second); err != nil || !fault ||
+			!strings.Contains(string(body), "skip is 999; 0 to 256") {
 			t.Errorf("a skip out of range: %s, %v", body, err)
 		}
 		s.reused(t)
@@ -102,7 +104,9 @@ func TestFunctions(t *testing.T) {
 	t.Run("callback", func(t *testing.T) {
 		run := core.RunID(30282209332) // of the document
 		at, _ := run.Planned()
-		if err := e.Dispatch.Create(t.Context(), []core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999/", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
+		if err := e.Dispatch.Create(t.Context(),
+			[]core.Run{{ID: run, App: "billing", State: core.Running, Owner: "o", Address: "http://10.0.3.17:9999/", Cause: core.CauseSchedule,
+				At: at, Slot: at, Attempt: 1, First: run}})[0]; err != nil {
 			t.Fatal(err)
 		}
 		s := newSandbox(t, "callback", n)
@@ -138,7 +142,8 @@ func TestFunctionsWithoutConfiguration(t *testing.T) {
 			t.Errorf("%s started", name)
 		}
 		var line struct{ Level, Msg, Err string }
-		if err := json.Unmarshal(out, &line); err != nil || line.Level != "ERROR" || !strings.Contains(line.Err, "TICKRING_TABLE_RUNS is missing") || !strings.Contains(line.Err, "TICKRING_QUEUE_DEAD is missing") {
+		if err := json.Unmarshal(out, &line); err != nil || line.Level != "ERROR" ||
+			!strings.Contains(line.Err, "TICKRING_TABLE_RUNS is missing") || !strings.Contains(line.Err, "TICKRING_QUEUE_DEAD is missing") {
 			t.Errorf("%s says %s", name, out)
 		}
 	}
@@ -184,7 +189,8 @@ func deadLetters(tb testing.TB, queues *sqs.Client, queue string, want int) map[
 	tb.Helper()
 	found := map[string]string{}
 	for end := time.Now().Add(20 * time.Second); len(found) < want && time.Now().Before(end); {
-		out, err := queues.ReceiveMessage(tb.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1, VisibilityTimeout: 1, MessageAttributeNames: []string{"All"}})
+		out, err := queues.ReceiveMessage(tb.Context(), &sqs.ReceiveMessageInput{QueueUrl: &queue, MaxNumberOfMessages: 10, WaitTimeSeconds: 1,
+			VisibilityTimeout: 1, MessageAttributeNames: []string{"All"}})
 		if err != nil {
 			tb.Fatal(err)
 		}

@@ -14,8 +14,9 @@ import (
 )
 
 var (
-	loadFires     = flag.Int("load.fires", 1000, "how many fires TestLoad asks for, about")
-	loadKills     = flag.Duration("load.kill", 1500*time.Millisecond, "how long between two kills of a dispatching process, on average; 0: none")
+	loadFires = flag.Int("load.fires", 1000, "how many fires TestLoad asks for, about")
+	loadKills = flag.Duration("load.kill", 1500*time.Millisecond,
+		"how long between two kills of a dispatching process, on average; 0: none")
 	loadTickKills = flag.Int("load.tickkills", 0, "how often the planning process is killed; each holds up planning for a lease of 45 s")
 )
 
@@ -44,7 +45,8 @@ func TestLoad(t *testing.T) {
 // come twice or are spent by pollers that are throttled.
 func TestLoadInAnAccount(t *testing.T) {
 	loaded(t, load.Run, load.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
-		Throttled: 0.02, Dropped: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05, Spent: 0.02,
+		Throttled: 0.02, Dropped: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05,
+		Spent: 0.02,
 	}})
 }
 

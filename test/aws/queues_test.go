@@ -33,7 +33,8 @@ func TestQueues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := server.New(server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Policy: server.LocalPolicy(), Log: slog.New(slog.DiscardHandler),
+		s, err := server.New(server.Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Policy: server.LocalPolicy(),
+			Log: slog.New(slog.DiscardHandler),
 			SQS: awssend.NewQueues(client, "us-east-1")})
 		if err != nil {
 			t.Fatal(err)
@@ -49,7 +50,8 @@ func TestQueues(t *testing.T) {
 		})
 		<-s.Ready()
 		arn, token := "arn:aws:sqs:us-east-1:000000000000:"+name, "reports-token"
-		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "reports", Token: &token, Executors: []string{"queue:" + arn}}); err != nil {
+		if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "reports", Token: &token,
+			Executors: []string{"queue:" + arn}}); err != nil {
 			t.Fatal(err)
 		}
 		var specs []manage.JobSpec
@@ -80,7 +82,8 @@ func TestQueues(t *testing.T) {
 		}
 		return queuetest.Harness{
 			Consumer: func(_ *testing.T, transport http.RoundTripper) queueexec.Options {
-				own := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(os.Getenv("TICKRING_TEST_SQS")), HTTPClient: &http.Client{Transport: transport},
+				own := sqs.New(sqs.Options{Region: "us-east-1", BaseEndpoint: aws.String(os.Getenv("TICKRING_TEST_SQS")),
+					HTTPClient:  &http.Client{Transport: transport},
 					Credentials: credentials.NewStaticCredentialsProvider("tickring", "tickring", "")})
 				return queueexec.Options{Queue: *queue.QueueUrl, Client: own, Address: arn, App: "reports", Token: token, Servers: []string{s.URL()}}
 			},

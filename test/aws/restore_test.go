@@ -216,8 +216,10 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 	begin := time.Now()
 	end := begin.Add(24 * time.Second).Truncate(time.Second)
 	secondly := func(name, handler string) manage.JobSpec {
-		return manage.JobSpec{Def: core.Def{App: restoreApp, Name: name, Handler: handler, Params: name, Retry: core.Retry{Max: 1, Delay: 3 * time.Second}}, Misfire: core.MisfireAll, Grace: time.Minute,
-			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}}, Until: end.UTC().Format(time.RFC3339)}}
+		return manage.JobSpec{Def: core.Def{App: restoreApp, Name: name, Handler: handler, Params: name,
+			Retry: core.Retry{Max: 1, Delay: 3 * time.Second}}, Misfire: core.MisfireAll, Grace: time.Minute,
+			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Second, Aligned: true}},
+				Until: end.UTC().Format(time.RFC3339)}}
 	}
 	jobs := map[core.JobID]string{}
 	save := func(s *site, specs ...manage.JobSpec) {
@@ -232,7 +234,8 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			jobs[r.ID] = r.Name
 		}
 	}
-	save(old, secondly("quick", "quick"), secondly("slow", "slow"), secondly("fails", "fails"), manage.JobSpec{Def: core.Def{App: restoreApp, Name: "byhand", Handler: "quick"}})
+	save(old, secondly("quick", "quick"), secondly("slow", "slow"), secondly("fails", "fails"),
+		manage.JobSpec{Def: core.Def{App: restoreApp, Name: "byhand", Handler: "quick"}})
 	triggered := map[core.RunID]string{}
 	trigger := func(s *site) {
 		t.Helper()
@@ -370,7 +373,8 @@ func testRestore(t *testing.T, region string, queuesToo bool) {
 			t.Errorf("run %d came with %d different params: %v", id, len(params), params)
 		}
 	}
-	t.Logf("%d items copied; %+v; replan sent %d; audit %+v; %d runs arrived, %d of them with numbers, %d are open", items, res, sent, a.AuditCount, len(got), numbered, len(open))
+	t.Logf("%d items copied; %+v; replan sent %d; audit %+v; %d runs arrived, %d of them with numbers, %d are open", items, res, sent,
+		a.AuditCount, len(got), numbered, len(open))
 	if numbered < 20 {
 		t.Errorf("%d runs with numbers arrived: nothing is proven", numbered)
 	}

@@ -143,7 +143,8 @@ func (s *stack) eachSecond(t *testing.T) {
 
 // succeeded looks whether every second of [from, to) has a run that was called back.
 func (s *stack) succeeded(t *testing.T, job string, from, to time.Time) error {
-	out := s.OK(t, "", "runs", job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339), "--limit", "500", "-o", "json")
+	out := s.OK(t, "", "runs", job, "--from", from.UTC().Format(time.RFC3339), "--to", to.Add(-time.Second).UTC().Format(time.RFC3339),
+		"--limit", "500", "-o", "json")
 	var page struct{ Runs []rig.Run }
 	if err := json.Unmarshal([]byte(out), &page); err != nil {
 		return err

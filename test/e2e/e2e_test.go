@@ -73,7 +73,8 @@ func deployed(t *testing.T) *stack {
 	if err := json.Unmarshal(b, &stacks); err != nil || len(stacks) != 1 {
 		t.Fatalf("%s: %d stacks, %v", path, len(stacks), err)
 	}
-	s := &stack{began: time.Now(), sdk: aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint, Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}}
+	s := &stack{began: time.Now(), sdk: aws.Config{Region: "us-east-1", BaseEndpoint: &endpoint,
+		Credentials: credentials.NewStaticCredentialsProvider("test", "test", "")}}
 	for _, s.outputs = range stacks {
 	}
 	dir := t.TempDir()
@@ -81,7 +82,8 @@ func deployed(t *testing.T) *stack {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := ssm.NewFromConfig(s.sdk).GetParameter(t.Context(), &ssm.GetParameterInput{Name: &s.TokenParameter, WithDecryption: aws.Bool(true)})
+	out, err := ssm.NewFromConfig(s.sdk).GetParameter(t.Context(), &ssm.GetParameterInput{Name: &s.TokenParameter,
+		WithDecryption: aws.Bool(true)})
 	if err != nil {
 		t.Fatalf("the token that the deployment made: %v", err)
 	}

@@ -104,7 +104,8 @@ func (s *stack) lambdaPlain(t *testing.T) {
 	}
 	s.OK(t, "", "create", app+"/pay", "--handler", "pay")
 
-	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", endsWithin); r.Reason != "handler" || !strings.Contains(r.Message, "no such account") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/pay", "--params", "bad"), "failed", endsWithin); r.Reason != "handler" ||
+		!strings.Contains(r.Message, "no such account") {
 		t.Errorf("the failure is %s: %q", r.Reason, r.Message)
 	}
 	id := s.Trigger(t, app+"/pay", "--params", "good")
@@ -115,7 +116,8 @@ func (s *stack) lambdaPlain(t *testing.T) {
 		if r := s.GetRun(t, id); r.State != "running" && r.State != "sending" {
 			t.Errorf("before anything is on the results queue the run is %s", r.State)
 		}
-		if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.ResultsQueue, MessageBody: aws.String(succeededRecord(t, event, `{"paid":3}`))}); err != nil {
+		if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.ResultsQueue,
+			MessageBody: aws.String(succeededRecord(t, event, `{"paid":3}`))}); err != nil {
 			t.Fatal(err)
 		}
 	case <-limit.C:
@@ -173,7 +175,8 @@ func (s *stack) queue(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done, dir := make(chan error, 1), t.TempDir()
 	go func() {
-		done <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *made.QueueUrl, Client: cl, App: app, Servers: []string{s.URL}, Token: app + "-executor-token",
+		done <- queueexec.Run(ctx, mux, queueexec.Options{Queue: *made.QueueUrl, Client: cl, App: app, Servers: []string{s.URL},
+			Token:  app + "-executor-token",
 			Log:    slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn})),
 			Change: func(o *executor.Options) { o.Dir, o.InMemory = dir, true }})
 	}()
@@ -189,7 +192,8 @@ func (s *stack) queue(t *testing.T) {
 	if log := s.OK(t, "", "logs", first); !strings.Contains(log, "at work on 3") {
 		t.Errorf("its log is %q", log)
 	}
-	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message, "no such report") {
+	if r := s.WaitState(t, s.Trigger(t, app+"/work", "--params", "bad"), "failed", endsWithin); !strings.Contains(r.Message,
+		"no such report") {
 		t.Errorf("the failure says %q", r.Message)
 	}
 }

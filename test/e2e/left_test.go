@@ -41,7 +41,8 @@ func (s *stack) resources(t *testing.T) map[string]left {
 	}
 	all["functions"] = left{names, 0}
 	names = nil
-	params, err := ssm.NewFromConfig(s.sdk).GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: new("/tickring"), Recursive: new(true)})
+	params, err := ssm.NewFromConfig(s.sdk).GetParametersByPath(ctx, &ssm.GetParametersByPathInput{Path: new("/tickring"),
+		Recursive: new(true)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,8 @@ func (s *stack) redrive(t *testing.T) {
 	id := core.PlannedRun(job.ID, at)
 	// As planning writes it, but that nothing was ever tried that often.
 	body := fmt.Sprintf(`{"v":1,"kind":"fires","slot":%d,"try":1048577,"fires":[{"run":%d,"rev":%d,"cause":"schedule"}]}`, at, id, job.Rev)
-	if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue, MessageBody: aws.String(body)}); err != nil {
+	if _, err := sqs.NewFromConfig(s.sdk).SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &s.FiresQueue,
+		MessageBody: aws.String(body)}); err != nil {
 		t.Fatal(err)
 	}
 	if err := rig.Eventually(endsWithin, func() error {
@@ -57,7 +58,8 @@ func (s *stack) redrive(t *testing.T) {
 		Skips []struct{ FirstAt, Reason string }
 	}
 	out := s.OK(t, "", "runs", app+"/yearly", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) > 0 || len(page.Skips) != 1 || page.Skips[0].Reason != "undeliverable" || page.Skips[0].FirstAt != at.Time().Format(time.RFC3339) {
+	if err := json.Unmarshal([]byte(out), &page); err != nil || len(page.Runs) > 0 || len(page.Skips) != 1 ||
+		page.Skips[0].Reason != "undeliverable" || page.Skips[0].FirstAt != at.Time().Format(time.RFC3339) {
 		t.Errorf("of the fire in the dead letter it is said: %s", out)
 	}
 	select {
@@ -120,7 +122,8 @@ func (s *stack) examined(t *testing.T) error {
 		}
 	}
 	for _, want := range []string{
-		"server", "generation", "clock", "last tick", "planning", "messages", "table jobs", "table runs", "table state", "queue fires", "queue slow",
+		"server", "generation", "clock", "last tick", "planning", "messages", "table jobs", "table runs", "table state", "queue fires",
+		"queue slow",
 		"queue checks", "queue results", "queue dead", "dead letters", "function tick", "function dispatch", "function slow", "function api",
 		"function callback", "schedule", "account concurrency", "table quota",
 	} {

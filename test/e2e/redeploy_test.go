@@ -67,7 +67,8 @@ func older(t *testing.T, dir string) string {
 		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", filepath.Join("..", "..")}, args...)...).Output()
 		return strings.TrimSpace(string(out)), err
 	}
-	last, err := git("rev-list", "-1", "HEAD", "--", "core", "engine", "functions", "send", "wire", "wirehttp", ":(exclude)*_test.go", ":(exclude)*/testdata/*", ":(exclude)*.md")
+	last, err := git("rev-list", "-1", "HEAD", "--", "core", "engine", "functions", "send", "wire", "wirehttp", ":(exclude)*_test.go",
+		":(exclude)*/testdata/*", ":(exclude)*.md")
 	if err != nil || last == "" {
 		return ""
 	}
@@ -95,7 +96,9 @@ func compile(t *testing.T, source, pkg, to string, flags ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-o", filepath.Join(to, "bootstrap")}, flags...), pkg)...)
+	cmd := exec.CommandContext(ctx, "go",
+		append(append([]string{"build", "-trimpath", "-buildvcs=false", "-tags", "lambda.norpc", "-o", filepath.Join(to, "bootstrap")}, flags...),
+			pkg)...)
 	cmd.Dir = source
 	cmd.Env = append(os.Environ(), "GOOS=linux", "CGO_ENABLED=0", "GOWORK=off")
 	if out, err := cmd.CombinedOutput(); err != nil {

@@ -38,9 +38,8 @@ func TestKill(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	listen := "127.0.0.1:0"
 	s := rig.Start(t, bin, dir)
-	listen = strings.TrimPrefix(s.URL, "http://")
+	listen := strings.TrimPrefix(s.URL, "http://")
 
 	var mu sync.Mutex
 	got := map[core.RunID][]time.Time{}
@@ -49,21 +48,22 @@ func TestKill(t *testing.T) {
 	var firsts []time.Duration
 	var awaiting bool
 	var early int
-	exec, err := miniexec.Start(miniexec.Options{App: "kill", Admin: s.URL, Token: "kill-executors", Received: func(r *wire.Run, at time.Time) {
-		id := core.RunID(r.LogID)
-		instant, _ := id.Planned()
-		mu.Lock()
-		defer mu.Unlock()
-		got[id] = append(got[id], at)
-		last = at
-		if at.Before(instant.Time()) {
-			early++
-		}
-		if awaiting {
-			awaiting = false
-			firsts = append(firsts, at.Sub(began))
-		}
-	}})
+	exec, err := miniexec.Start(miniexec.Options{App: "kill", Admin: s.URL, Token: "kill-executors",
+		Received: func(r *wire.Run, at time.Time) {
+			id := core.RunID(r.LogID)
+			instant, _ := id.Planned()
+			mu.Lock()
+			defer mu.Unlock()
+			got[id] = append(got[id], at)
+			last = at
+			if at.Before(instant.Time()) {
+				early++
+			}
+			if awaiting {
+				awaiting = false
+				firsts = append(firsts, at.Sub(began))
+			}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +141,8 @@ func TestKill(t *testing.T) {
 	for _, d := range firsts {
 		worst = max(worst, d)
 	}
-	t.Logf("%d kills, %d fires due from %s to %s, none lost; %d runs were sent again with the same ID (at most %d times, none that had arrived more than %s before its kill), %d early; first fire at most %s after a restart",
+	t.Logf("%d kills, %d fires due from %s to %s, none lost; %d runs were sent again with the same ID (at most %d times, none that had "+
+		"arrived more than %s before its kill), %d early; first fire at most %s after a restart",
 		*rounds, int(to-from+1)*jobs, from, to, twice, most-1, oldest.Round(time.Millisecond), early, worst.Round(time.Millisecond))
 	if early > 0 {
 		t.Errorf("%d fires were early", early)
@@ -167,7 +168,8 @@ func TestStandby(t *testing.T) {
 	}
 	dir := t.TempDir()
 	first := rig.Start(t, bin, dir)
-	first.OK(t, "version: 1\napps: [{name: a, token: abcdefgh}]\njobs: [{app: a, name: j, handler: h, schedule: {every: 1s}}]\n", "apply", "-f", "-")
+	first.OK(t, "version: 1\napps: [{name: a, token: abcdefgh}]\njobs: [{app: a, name: j, handler: h, schedule: {every: 1s}}]\n", "apply",
+		"-f", "-")
 	before := first.URL
 	second, err := rig.Launch(bin, dir)
 	if err != nil {

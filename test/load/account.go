@@ -193,7 +193,8 @@ func (b *batch) with(answered []byte) []byte {
 		for _, e := range refused {
 			var of struct{ Id string }
 			_ = json.Unmarshal(e, &of)
-			failed = append(failed, json.RawMessage(`{"Id":`+strconv.Quote(of.Id)+`,"Code":"InternalError","SenderFault":false,"Message":"internal failure"}`))
+			failed = append(failed, json.RawMessage(`{"Id":`+strconv.Quote(of.Id)+
+				`,"Code":"InternalError","SenderFault":false,"Message":"internal failure"}`))
 		}
 		doc["Failed"] = encoded(failed)
 	}

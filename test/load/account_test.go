@@ -79,7 +79,8 @@ func TestAccountRefuses(t *testing.T) {
 	var keys []map[string]types.AttributeValue
 	var writes []types.WriteRequest
 	var statements []types.BatchStatementRequest
-	send, drop, hide := &sqs.SendMessageBatchInput{QueueUrl: &table}, &sqs.DeleteMessageBatchInput{QueueUrl: &table}, &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &table}
+	send, drop, hide := &sqs.SendMessageBatchInput{QueueUrl: &table}, &sqs.DeleteMessageBatchInput{QueueUrl: &table},
+		&sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &table}
 	for i := range 10 {
 		id := aws.String(fmt.Sprint(i))
 		keys = append(keys, key(i))
@@ -91,11 +92,13 @@ func TestAccountRefuses(t *testing.T) {
 	}
 	for name, ask := range map[string]func() (int, error){
 		"BatchGetItem": func() (int, error) {
-			out, err := db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+			out, err := db.BatchGetItem(ctx,
+				&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{table: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
 			if err != nil {
 				return 0, err
 			}
-			if n := len(out.UnprocessedKeys[table].Keys) + len(out.Responses[table]); n != 10 || !aws.ToBool(out.UnprocessedKeys[table].ConsistentRead) {
+			if n := len(out.UnprocessedKeys[table].Keys) + len(out.Responses[table]); n != 10 ||
+				!aws.ToBool(out.UnprocessedKeys[table].ConsistentRead) {
 				t.Errorf("BatchGetItem: %d of 10 are told of", n)
 			}
 			return len(out.UnprocessedKeys[table].Keys), nil
@@ -160,12 +163,15 @@ func TestAccountThrottlesAndDrops(t *testing.T) {
 		done := 0
 		db, queues := through(t, c.has, &done).Clients()
 		once, name := aws.NopRetryer{}, "a"
-		_, err := db.GetItem(t.Context(), &dynamodb.GetItemInput{TableName: &name, Key: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}}, func(o *dynamodb.Options) { o.Retryer = once })
+		_, err := db.GetItem(t.Context(),
+			&dynamodb.GetItemInput{TableName: &name, Key: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}},
+			func(o *dynamodb.Options) { o.Retryer = once })
 		if is := err != nil && strings.Contains(err.Error(), "ThrottlingException"); err == nil || is != c.throttled || done != c.done {
 			t.Errorf("%+v: a table: %v, done %d", c.has, err, done)
 		}
 		done = 0
-		_, err = queues.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &name, MessageBody: aws.String("b")}, func(o *sqs.Options) { o.Retryer = once })
+		_, err = queues.SendMessage(t.Context(), &sqs.SendMessageInput{QueueUrl: &name, MessageBody: aws.String("b")},
+			func(o *sqs.Options) { o.Retryer = once })
 		var throttled *sqstypes.RequestThrottled
 		if is := errors.As(err, &throttled); err == nil || is != c.throttled || done != c.done {
 			t.Errorf("%+v: a queue: %v, done %d", c.has, err, done)
@@ -181,7 +187,8 @@ func TestAccountCancelsAndShortens(t *testing.T) {
 	_, err := db.TransactWriteItems(t.Context(), &dynamodb.TransactWriteItemsInput{TransactItems: []types.TransactWriteItem{
 		{Put: &types.Put{TableName: &name, Item: map[string]types.AttributeValue{"k": &types.AttributeValueMemberS{Value: "v"}}}}}})
 	var canceled *types.TransactionCanceledException
-	if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 1 || aws.ToString(canceled.CancellationReasons[0].Code) != "TransactionConflict" || done != 0 {
+	if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 1 ||
+		aws.ToString(canceled.CancellationReasons[0].Code) != "TransactionConflict" || done != 0 {
 		t.Errorf("%v, done %d", err, done)
 	}
 	for _, c := range []struct {
@@ -189,7 +196,8 @@ func TestAccountCancelsAndShortens(t *testing.T) {
 		most      int
 		want      string
 	}{
-		{"Query", `{}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":10}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":2}`, 3, `{"Limit":2}`}, {"Query", `{"Limit":2}`, 0, `{"Limit":2}`},
+		{"Query", `{}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":10}`, 3, `{"Limit":3}`}, {"Query", `{"Limit":2}`, 3, `{"Limit":2}`},
+		{"Query", `{"Limit":2}`, 0, `{"Limit":2}`},
 		{"ReceiveMessage", `{"MaxNumberOfMessages":10}`, 1, `{"MaxNumberOfMessages":1}`}, {"GetItem", `{}`, 1, `{}`},
 	} {
 		if got := string(shortened(c.op, []byte(c.asked), c.most)); got != c.want {
@@ -240,7 +248,8 @@ func TestMain(m *testing.M) {
 		}
 		answer, _ := json.Marshal(map[string]any{"statusCode": 200, "body": strings.Repeat(" ", size),
 			"headers": map[string]string{"deadline": res.Header.Get("Lambda-Runtime-Deadline-Ms")}})
-		if _, err = http.Post(base+res.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response", "application/json", strings.NewReader(string(answer))); err != nil {
+		if _, err = http.Post(base+res.Header.Get("Lambda-Runtime-Aws-Request-Id")+"/response", "application/json",
+			strings.NewReader(string(answer))); err != nil {
 			os.Exit(1)
 		}
 	}

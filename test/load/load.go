@@ -123,7 +123,8 @@ type Report struct {
 func (r *Report) Print(w io.Writer) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FIRES\tRUNS\tLOST\tTWICE\tEARLY\tRE-SENT\tKILLS\tWRITE UNITS\tREAD UNITS\tQUEUE REQUESTS")
-	fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f a fire\t%.3f a fire\t%.3f a fire\n", r.Fires, r.Runs, r.Lost, r.Twice, r.Early, r.Resent, r.Kills, r.WriteUnits, r.ReadUnits, r.QueueRequests)
+	fmt.Fprintf(t, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%.3f a fire\t%.3f a fire\t%.3f a fire\n", r.Fires, r.Runs, r.Lost, r.Twice, r.Early, r.Resent,
+		r.Kills, r.WriteUnits, r.ReadUnits, r.QueueRequests)
 	t.Flush()
 	for i, f := range r.Faults {
 		if i == 20 {
@@ -246,7 +247,8 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 		}
 		more = append(more, l.meters[name].environment()...)
 	}
-	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), l.o.Place, l.n, more...)
+	s, err := NewSandbox(filepath.Join(l.o.Functions, name), filepath.Join(l.o.Dir, fmt.Sprintf("%s-%d.log", name, len(l.closers))), l.o.Place,
+		l.n, more...)
 	if err != nil {
 		return nil, err
 	}
@@ -257,7 +259,9 @@ func (l *load) box(name string, metered bool) (*Sandbox, error) {
 // deploy runs a deployment on some fires; disturb lasts until what it does is
 // over. Then all that was demanded must arrive, and is judged.
 func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l *load, end core.Instant) error) (*Report, error) {
-	l := &load{o: o, account: newAccount(o.Account), meters: map[string]*meter{}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox), shot: make(chan struct{})}
+	l := &load{o: o, account: newAccount(o.Account), meters: map[string]*meter{}, got: map[core.RunID][]time.Time{},
+		struck: map[core.RunID][]time.Time{}, esm: map[string]int{}, hand: map[core.RunID]*Sandbox{}, aim: make(chan *Sandbox),
+		shot: make(chan struct{})}
 	defer l.close()
 	l.db, l.queues = o.Place.Clients()
 	var err error
@@ -272,7 +276,8 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		return nil, err
 	}
 	defer l.e.Close()
-	for s, name := range map[**Sandbox]string{&l.tick: "tick", &l.registry: "registry", &l.callback: "callback", &l.checks: "dispatch", &l.slow: "dispatch"} {
+	for s, name := range map[**Sandbox]string{&l.tick: "tick", &l.registry: "registry", &l.callback: "callback", &l.checks: "dispatch",
+		&l.slow: "dispatch"} {
 		if *s, err = l.box(name, true); err != nil {
 			return nil, err
 		}
@@ -284,7 +289,8 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		}
 		l.dispatch = append(l.dispatch, s)
 	}
-	if err := l.e.Manage.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()}, core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
+	if err := l.e.Manage.PutApp(ctx, 0, core.App{Name: loadApp, Token: loadToken, Rev: 1, Created: time.Now()},
+		core.Change{ID: 1, App: loadApp, Verb: "created"}); err != nil {
 		return nil, err
 	}
 	front, err := listen(http.HandlerFunc(l.front))
@@ -292,7 +298,8 @@ func deploy(ctx context.Context, o Options, disturb func(ctx context.Context, l 
 		return nil, err
 	}
 	defer front.close()
-	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work, Log: slog.New(slog.DiscardHandler)})
+	exec, err := miniexec.Start(miniexec.Options{App: loadApp, Admin: front.url(), Token: loadToken, Received: l.received, Handle: work,
+		Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
@@ -386,7 +393,8 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 				return nil, nil, 0, err
 			}
 			j := core.Job{
-				Def:   core.Def{ID: id, App: loadApp, Name: fmt.Sprintf("job-%d", i), Handler: "work", Route: core.RouteRound, Block: core.BlockSerial, LostAfter: 10 * time.Minute, Created: now},
+				Def: core.Def{ID: id, App: loadApp, Name: fmt.Sprintf("job-%d", i), Handler: "work", Route: core.RouteRound, Block: core.BlockSerial,
+					LostAfter: 10 * time.Minute, Created: now},
 				Sched: core.Sched{ID: id, App: loadApp, Rev: now.UnixMilli(), RevAt: now, Schedule: s, Misfire: core.MisfireAll, Grace: time.Minute},
 			}
 			j.Sched = plan.Start(j.Sched, sch, plan.AWS())
@@ -394,7 +402,8 @@ func (l *load) seed(ctx context.Context) (demanded []core.RunID, item map[string
 				demanded = append(demanded, core.PlannedRun(id, at))
 			}
 			list = append(list, j)
-			changes = append(changes, core.Change{ID: j.Sched.Rev, At: now, By: "load", Verb: core.VerbCreated, App: loadApp, Job: id, Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()})
+			changes = append(changes, core.Change{ID: j.Sched.Rev, At: now, By: "load", Verb: core.VerbCreated, App: loadApp, Job: id,
+				Name: j.Def.Name, New: core.RecordOf(&j.Sched, &j.Def).String()})
 		}
 		for _, err := range l.e.Manage.CreateJobs(ctx, list, changes) {
 			if err != nil {
@@ -490,8 +499,10 @@ func ask(s *Sandbox, r *http.Request, body []byte) (res response, err error) {
 		headers[strings.ToLower(k)] = r.Header.Get(k)
 	}
 	doc, err := json.Marshal(map[string]any{
-		"version": "2.0", "routeKey": "$default", "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery, "headers": headers, "body": string(body), "isBase64Encoded": false,
-		"requestContext": map[string]any{"domainName": r.Host, "stage": "$default", "http": map[string]any{"method": r.Method, "path": r.URL.Path, "protocol": r.Proto, "sourceIp": "127.0.0.1"}},
+		"version": "2.0", "routeKey": "$default", "rawPath": r.URL.EscapedPath(), "rawQueryString": r.URL.RawQuery, "headers": headers,
+		"body": string(body), "isBase64Encoded": false,
+		"requestContext": map[string]any{"domainName": r.Host, "stage": "$default", "http": map[string]any{"method": r.Method, "path": r.URL.Path,
+			"protocol": r.Proto, "sourceIp": "127.0.0.1"}},
 	})
 	if err != nil {
 		return res, err
@@ -537,8 +548,10 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 		}
 		var records []map[string]any
 		for _, m := range out.Messages {
-			records = append(records, map[string]any{"messageId": *m.MessageId, "receiptHandle": *m.ReceiptHandle, "body": *m.Body, "attributes": m.Attributes, "messageAttributes": map[string]any{},
-				"md5OfBody": aws.ToString(m.MD5OfBody), "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:" + path.Base(queue), "awsRegion": "us-east-1"})
+			records = append(records, map[string]any{"messageId": *m.MessageId, "receiptHandle": *m.ReceiptHandle, "body": *m.Body,
+				"attributes": m.Attributes, "messageAttributes": map[string]any{},
+				"md5OfBody": aws.ToString(m.MD5OfBody), "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:us-east-1:000000000000:" +
+					path.Base(queue), "awsRegion": "us-east-1"})
 		}
 		doc, err := json.Marshal(map[string]any{"Records": records})
 		if err != nil {
@@ -570,7 +583,8 @@ func (l *load) mapping(ctx context.Context, queue string, s *Sandbox) {
 				l.count("messages that come again")
 			}
 			if !stays && !slices.Contains(again, *m.MessageId) {
-				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)), ReceiptHandle: m.ReceiptHandle})
+				in.Entries = append(in.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(strconv.Itoa(i)),
+					ReceiptHandle: m.ReceiptHandle})
 			}
 		}
 		if len(in.Entries) > 0 {
@@ -820,7 +834,8 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 	}
 	slices.Sort(l.late)
 	at := func(q float64) time.Duration { return l.late[int(q*float64(len(l.late)-1))].Round(time.Millisecond) }
-	l.o.Log("%d fires, %d processes killed with %d runs in hand: %d lost, %d early, %d came again with the same ID, having arrived at most %s before the death; late by p50 %s, p99 %s, most %s",
+	l.o.Log("%d fires, %d processes killed with %d runs in hand: %d lost, %d early, %d came again with the same ID, having arrived at most "+
+		"%s before the death; late by p50 %s, p99 %s, most %s",
 		len(demanded), l.kills, len(l.struck), r.Lost, r.Early, r.Resent, longest.Round(time.Millisecond), at(.5), at(.99), at(1))
 	return r
 }
@@ -847,7 +862,8 @@ func (l *load) audit(ctx context.Context, from, to core.Instant) error {
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://tickring/v1/audit?from=%s&to=%s", from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339)), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://tickring/v1/audit?from=%s&to=%s",
+		from.Time().Format(time.RFC3339), to.Time().Format(time.RFC3339)), nil)
 	if err != nil {
 		return err
 	}
@@ -879,7 +895,8 @@ func (l *load) cost(r *Report, p prices) {
 		m := l.meters[name]
 		mw, mr, mq := m.writeUnits(p), m.readUnits(), m.queueRequests()
 		write, read, q = write+mw, read+mr, q+mq
-		l.o.Log("%s: per fire %.3f write units, %.3f read units, %.3f queue requests\n%s", name, per(mw), per(mr), per(float64(mq)), strings.Join(m.lines(), "\n"))
+		l.o.Log("%s: per fire %.3f write units, %.3f read units, %.3f queue requests\n%s", name, per(mw), per(mr), per(float64(mq)),
+			strings.Join(m.lines(), "\n"))
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -888,9 +905,11 @@ func (l *load) cost(r *Report, p prices) {
 	wakes, ticks := l.tick.n, l.tick.started
 	l.tick.mu.Unlock()
 	moves := float64(l.meters["tick"].statements["UPDATE "+l.n.Jobs]) * p[l.n.Jobs]
-	l.o.Log("the tick woke %d times in %d processes: %.2f write units each for leases and the sign of life", wakes, ticks, (l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
+	l.o.Log("the tick woke %d times in %d processes: %.2f write units each for leases and the sign of life", wakes, ticks,
+		(l.meters["tick"].writeUnits(p)-moves)/float64(wakes))
 	l.o.Log("a run costs %.2f write units a statement, the move of a job %.2f", p[l.n.Runs], p[l.n.Jobs])
-	l.o.Log("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which asked %d times for nothing besides)",
+	l.o.Log("in all per fire: %.3f write units, %.3f read units, %.3f queue requests (%.3f of the functions, %.3f of the mapping, which "+
+		"asked %d times for nothing besides)",
 		per(write), per(read), per(float64(q+mapping)), per(float64(q)), per(float64(mapping)), l.esm["idle ReceiveMessage"])
 	r.WriteUnits, r.ReadUnits, r.QueueRequests = per(write), per(read), per(float64(q+mapping))
 }

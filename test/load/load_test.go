@@ -11,7 +11,8 @@ import (
 
 // Nothing is loaded, purged or killed on another machine.
 func TestPlace(t *testing.T) {
-	for _, bad := range []string{"", "http://", "http://localhost:8801", "http://10.0.0.1:8801", "https://dynamodb.us-east-1.amazonaws.com", "http://127.0.0.1.example.com:1", "http://[::ffff:10.0.0.1]:1", "http://127.0.0.1:1/x", "ftp://127.0.0.1"} {
+	for _, bad := range []string{"", "http://", "http://localhost:8801", "http://10.0.0.1:8801", "https://dynamodb.us-east-1.amazonaws.com",
+		"http://127.0.0.1.example.com:1", "http://[::ffff:10.0.0.1]:1", "http://127.0.0.1:1/x", "ftp://127.0.0.1"} {
 		if _, err := NewPlace(bad, "http://127.0.0.1:1"); err == nil || !strings.HasPrefix(err.Error(), "dynamodb: ") {
 			t.Errorf("%q: %v", bad, err)
 		}
@@ -42,9 +43,11 @@ func TestCompare(t *testing.T) {
 		{"lost", nil, nil, core.Running, 0, Report{Fires: 1, Lost: 1}, "1 lost"},
 		{"early", []time.Time{at}, nil, core.Succeeded, 1, Report{Fires: 1, Runs: 1, Early: 1}, "1 early"},
 		{"not done", []time.Time{at}, nil, core.Lost, 0, Report{Fires: 1}, "is \"lost\""},
-		{"sent again after a death", []time.Time{at, at.Add(5 * time.Second)}, []time.Time{at.Add(time.Second)}, core.Succeeded, 0, Report{Fires: 1, Runs: 1, Resent: 1, InHand: 1}, ""},
+		{"sent again after a death", []time.Time{at, at.Add(5 * time.Second)}, []time.Time{at.Add(time.Second)}, core.Succeeded, 0,
+			Report{Fires: 1, Runs: 1, Resent: 1, InHand: 1}, ""},
 		{"twice without a death", []time.Time{at, at}, nil, core.Succeeded, 0, Report{Fires: 1, Runs: 1, Twice: 1}, "came 2 times"},
-		{"twice, long before the death", []time.Time{at, at.Add(time.Minute)}, []time.Time{at.Add(3 * time.Second)}, core.Succeeded, 0, Report{Fires: 1, Runs: 1, Twice: 1, InHand: 1}, "3s before the process died"},
+		{"twice, long before the death", []time.Time{at, at.Add(time.Minute)}, []time.Time{at.Add(3 * time.Second)}, core.Succeeded, 0,
+			Report{Fires: 1, Runs: 1, Twice: 1, InHand: 1}, "3s before the process died"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			l := &load{o: Options{Log: t.Logf}, got: map[core.RunID][]time.Time{}, struck: map[core.RunID][]time.Time{}, early: c.early}
@@ -58,7 +61,8 @@ func TestCompare(t *testing.T) {
 			r.Faults = l.faults
 			var out bytes.Buffer
 			r.Print(&out)
-			if got := *r; got.Fires != c.want.Fires || got.Runs != c.want.Runs || got.Lost != c.want.Lost || got.Twice != c.want.Twice || got.Early != c.want.Early || got.Resent != c.want.Resent || got.InHand != c.want.InHand {
+			if got := *r; got.Fires != c.want.Fires || got.Runs != c.want.Runs || got.Lost != c.want.Lost || got.Twice != c.want.Twice ||
+				got.Early != c.want.Early || got.Resent != c.want.Resent || got.InHand != c.want.InHand {
 				t.Errorf("%+v, want %+v", got, c.want)
 			}
 			if (c.fault == "") != (len(l.faults) == 0) || !strings.Contains(out.String(), c.fault) {

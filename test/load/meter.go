@@ -67,7 +67,8 @@ var upstream = &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true
 
 // forward hands requests on as the account has it, changed by before, and shows after
 // what was asked and answered.
-func forward(to string, a *account, before func(op string, body []byte) []byte, after func(op string, asked, answered []byte)) http.HandlerFunc {
+func forward(to string, a *account, before func(op string, body []byte) []byte,
+	after func(op string, asked, answered []byte)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		service, op, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 		body, err := io.ReadAll(r.Body)
@@ -200,7 +201,8 @@ type prices map[string]float64
 // of a job whose planAt moves.
 func price(ctx context.Context, db *dynamodb.Client, n, copies awsengine.Names, sched map[string]types.AttributeValue) (prices, error) {
 	put := func(table string, it map[string]types.AttributeValue) (float64, error) {
-		out, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it, ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})
+		out, err := db.PutItem(ctx, &dynamodb.PutItemInput{TableName: &table, Item: it,
+			ReturnConsumedCapacity: types.ReturnConsumedCapacityIndexes})
 		if err != nil {
 			return 0, fmt.Errorf("weigh an item: %w", err)
 		}

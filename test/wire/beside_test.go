@@ -37,7 +37,8 @@ type besides struct {
 }
 
 func beside(b *testing.B, kind string) *besides {
-	s := &besides{B: b, addr: "127.0.0.1:0", port: freePort(b), results: map[int64]bool{}, changed: make(chan struct{}, 1), beat: make(chan struct{}, 1),
+	s := &besides{B: b, addr: "127.0.0.1:0", port: freePort(b), results: map[int64]bool{}, changed: make(chan struct{}, 1),
+		beat:   make(chan struct{}, 1),
 		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64, MaxConnsPerHost: 64}}}
 	s.up()
 	b.Cleanup(s.down)
@@ -139,7 +140,8 @@ func (s *besides) sendOne() bool {
 	id := s.next.Add(1)
 	// Each of a job of its own: the other one refuses a second run of a job at
 	// work.
-	body := wire.AppendRun(nil, &wire.Run{JobID: int32(id%100_000) + 1, LogID: id, LogTime: time.Now().UnixMilli(), Handler: "empty", BlockStrategy: wire.BlockSerial, GlueType: wire.GlueBean, BroadcastTotal: 1})
+	body := wire.AppendRun(nil, &wire.Run{JobID: int32(id%100_000) + 1, LogID: id, LogTime: time.Now().UnixMilli(), Handler: "empty",
+		BlockStrategy: wire.BlockSerial, GlueType: wire.GlueBean, BroadcastTotal: 1})
 	for range 50 { // it may be on its way to its port
 		req, _ := http.NewRequest(http.MethodPost, "http://127.0.0.1:"+s.port+"/run", bytes.NewReader(body))
 		req.Header.Set(wire.HeaderToken, "executors-token")

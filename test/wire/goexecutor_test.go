@@ -61,7 +61,8 @@ func goExecutor() {
 		for i := from; i <= len(lines); i++ {
 			content += lines[i-1] + "\n"
 		}
-		return &xxl.LogRes{Code: xxl.SuccessCode, Content: xxl.LogResContent{FromLineNum: req.FromLineNum, ToLineNum: len(lines), LogContent: content, IsEnd: true}}
+		return &xxl.LogRes{Code: xxl.SuccessCode, Content: xxl.LogResContent{FromLineNum: req.FromLineNum, ToLineNum: len(lines),
+			LogContent: content, IsEnd: true}}
 	})
 	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })

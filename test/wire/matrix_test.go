@@ -66,7 +66,8 @@ esac
 			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
 				panic(err)
 			}
-			cmd := exec.Command(bin, "exec", "--app", "golang", "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler", "waits",
+			cmd := exec.Command(bin, "exec", "--app", "golang", "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler",
+				"waits",
 				"--server", admin, "--listen", "127.0.0.1:"+port, "--dir", filepath.Join(dir, "data"), "--grace", "1s", "--", "sh", script)
 			cmd.Env = append(os.Environ(), "TICKRING_APP_TOKEN=executors-token")
 			cmd.Dir = dir
@@ -127,7 +128,8 @@ func fetched(dir string) []subject {
 		subs = append(subs, subject{
 			name: strings.Replace(v, "xxl-", "xxl-job-core ", 1),
 			command: func(own, admin, port string) *exec.Cmd {
-				return as(exec.Command("java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(of, "classes")+":"+filepath.Join(of, "*"), "Executor"), admin, port, own)
+				return as(exec.Command("java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(of, "classes")+":"+filepath.Join(of, "*"),
+					"Executor"), admin, port, own)
 			},
 			instead: map[string]string{
 				"crash": "running",
@@ -480,7 +482,8 @@ func TestMatrix(t *testing.T) {
 	table := map[string]map[string]string{}
 	for _, sub := range subjects {
 		t.Run(sub.name, func(t *testing.T) {
-			b := &stand{T: t, sub: sub, s: rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s"), dir: t.TempDir(), port: freePort(t)}
+			b := &stand{T: t, sub: sub, s: rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s"), dir: t.TempDir(),
+				port: freePort(t)}
 			b.s.OK(t, matrixManifest, "apply", "-f", "-")
 			b.start()
 			b.live(1)
@@ -541,7 +544,8 @@ func TestDeclaredJob(t *testing.T) {
 		mux := sdk.NewMux()
 		mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
 		mux.Declare(job)
-		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token", APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
+		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token",
+			APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -570,12 +574,14 @@ func TestDeclaredJob(t *testing.T) {
 			return nil
 		}
 	}
-	job := sdk.Job{Name: "nightly", Schedule: sdk.Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "one", Timeout: time.Minute, Retries: 2, RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports"}
+	job := sdk.Job{Name: "nightly", Schedule: sdk.Cron("0 30 2 * * ?", "Europe/Berlin"), Params: "one", Timeout: time.Minute, Retries: 2,
+		RetryDelay: 5 * time.Second, Block: "discard-later", Misfire: "skip", Title: "Reports"}
 	declare(job, holds("0 30 2 * * ?", "Europe/Berlin", "one", "discard-later", "Reports"))
 	s.OK(t, "", "pause", "golang/nightly")
 	job.Params = "two"
 	declare(job, holds("two", "paused"))
-	s.OK(t, "version: 1\njobs:\n  - {app: golang, name: nightly, handler: nightly, params: by-hand, schedule: {every: 1h}}\n", "apply", "-f", "-")
+	s.OK(t, "version: 1\njobs:\n  - {app: golang, name: nightly, handler: nightly, params: by-hand, schedule: {every: 1h}}\n", "apply",
+		"-f", "-")
 	job.Params = "three"
 	other := job
 	other.Name, other.Handler = "second", "nightly"
@@ -584,7 +590,8 @@ func TestDeclaredJob(t *testing.T) {
 	mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
 	mux.Declare(job)
 	mux.Declare(other)
-	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
+	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", APIToken: rig.Token,
+		Listen: "127.0.0.1:0", Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -162,7 +162,10 @@ func (h *Hold) Take(ctx context.Context, p int) (bool, error) {
 // answer was lost is repeated by what sends it, and refused then.
 func (h *Hold) stands(ctx context.Context, l core.Lease) bool {
 	all, err := h.leases.Leases(ctx)
-	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool { return x.Name == l.Name && x.Owner == l.Owner && x.Epoch == l.Epoch })
+	return err == nil && slices.ContainsFunc(all, func(x core.Lease) bool {
+		return x.Name == l.Name && x.Owner == l.Owner &&
+			x.Epoch == l.Epoch
+	})
 }
 
 // Found notes whether something was due when a partition was looked at.

@@ -37,20 +37,25 @@ func TestTurn(t *testing.T) {
 		"but not by one who lives on": {n: 2, stored: []core.Lease{free(0, time.Second), free(1, time.Minute)}, want: []int{1, 0}},
 		"held by another":             {n: 2, stored: []core.Lease{of("other", 0, -time.Second)}, round: now, want: []int{1}, unseen: 1},
 		// It may be what killed its ticker.
-		"of one that died comes last": {n: 3, stored: []core.Lease{of("dead", 0, 15*time.Second), free(1, 55*time.Second), free(2, 58*time.Second)},
+		"of one that died comes last": {n: 3, stored: []core.Lease{of("dead", 0, 15*time.Second), free(1, 55*time.Second),
+			free(2, 58*time.Second)},
 			round: now, want: []int{2, 1, 0}, unseen: 3},
 		"taken, and nobody answered": {n: 1, stored: []core.Lease{of(me, 0, -45*time.Second)}, round: now, want: []int{0}, unseen: 1},
 		// Ends by a clock that was set right since.
 		"given back, and ends in an hour": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Second)}, want: []int{0, 1}},
-		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)}, round: ago(10 * time.Second),
-			want: []int{1}, unseen: 1},
+		"given back by a clock a little ahead": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)},
+			round: ago(10 * time.Second),
+			want:  []int{1}, unseen: 1},
 		"and free to one who lives on": {n: 2, stored: []core.Lease{free(0, -time.Second), free(1, time.Minute)}, want: []int{1, 0}},
-		"given back in an hour, as a round has it": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
-			want: []int{0, 1}, unseen: 2},
-		"of one that died, and ends in an hour": {n: 2, stored: []core.Lease{of("dead", 0, -time.Hour), free(1, time.Minute)}, round: ago(10 * time.Second),
-			want: []int{0, 1}, unseen: 2},
+		"given back in an hour, as a round has it": {n: 2, stored: []core.Lease{free(0, -time.Hour), free(1, time.Minute)},
+			round: ago(10 * time.Second),
+			want:  []int{0, 1}, unseen: 2},
+		"of one that died, and ends in an hour": {n: 2, stored: []core.Lease{of("dead", 0, -time.Hour), free(1, time.Minute)},
+			round: ago(10 * time.Second),
+			want:  []int{0, 1}, unseen: 2},
 		"mine in their turn": {n: 3, mine: map[int]*held{0: {looked: ago(time.Second)}, 1: {looked: ago(2 * time.Second)}},
-			stored: []core.Lease{of(me, 0, -44*time.Second), of(me, 1, -44*time.Second), free(2, time.Minute)}, round: ago(10 * time.Second), want: []int{2, 1, 0}, unseen: 1},
+			stored: []core.Lease{of(me, 0, -44*time.Second), of(me, 1, -44*time.Second), free(2, time.Minute)}, round: ago(10 * time.Second),
+			want: []int{2, 1, 0}, unseen: 1},
 		"the first are for others": {n: 4, round: now, skip: 2, want: []int{2, 3, 0, 1}, unseen: 4},
 		"more than there are":      {n: 2, round: now, skip: 5, want: []int{0, 1}, unseen: 2},
 	} {
@@ -85,23 +90,26 @@ func TestRates(t *testing.T) {
 		want, reads          int
 		noted                bool
 	}{
-		"one, idle":                    {partitions: 1, readable: 1, want: 1, reads: 1},
-		"none said, idle":              {want: 0, reads: 0},
-		"over its rate for long":       {partitions: 1, readable: 1, rate: 401, seconds: 30, want: 2, reads: 2, noted: true},
-		"none said, over its rate":     {rate: 401, seconds: 30, want: 2, reads: 2, noted: true},
-		"over its rate, not for long":  {partitions: 1, readable: 1, rate: 401, seconds: 29, want: 1, reads: 1},
-		"at its rate":                  {partitions: 1, readable: 1, rate: 400, seconds: 600, want: 1, reads: 1},
-		"no more than allowed":         {partitions: 12, readable: 12, busy: time.Minute, rate: 500, seconds: 60, want: 16, reads: 16, noted: true},
-		"as many as allowed":           {partitions: 16, readable: 16, busy: time.Minute, rate: 500, seconds: 60, want: 16, reads: 16},
-		"while others are still read":  {partitions: 1, readable: 8, busy: time.Minute, rate: 500, seconds: 60, want: 2, reads: 8, noted: true},
-		"nobody knows since when":      {partitions: 4, readable: 4, want: 4, reads: 4, noted: true},
-		"idle, not for long":           {partitions: 4, readable: 4, busy: 23 * time.Hour, want: 4, reads: 4},
-		"idle":                         {partitions: 4, readable: 4, busy: 24 * time.Hour, want: 2, reads: 4, noted: true},
-		"idle, to the last":            {partitions: 2, readable: 4, busy: 24 * time.Hour, want: 1, reads: 4, noted: true},
-		"needed":                       {partitions: 4, readable: 4, busy: 24 * time.Hour, rate: 201, seconds: 10, want: 4, reads: 4, noted: true},
-		"needed for a moment":          {partitions: 4, readable: 4, busy: 24 * time.Hour, rate: 201, seconds: 9, want: 2, reads: 4, noted: true},
-		"needed, and noted before":     {partitions: 4, readable: 4, busy: time.Hour, rate: 201, seconds: 60, want: 4, reads: 4},
-		"half of the rate is too much": {partitions: 4, readable: 4, busy: 25 * time.Hour, rate: 200, seconds: 60, want: 2, reads: 4, noted: true},
+		"one, idle":                   {partitions: 1, readable: 1, want: 1, reads: 1},
+		"none said, idle":             {want: 0, reads: 0},
+		"over its rate for long":      {partitions: 1, readable: 1, rate: 401, seconds: 30, want: 2, reads: 2, noted: true},
+		"none said, over its rate":    {rate: 401, seconds: 30, want: 2, reads: 2, noted: true},
+		"over its rate, not for long": {partitions: 1, readable: 1, rate: 401, seconds: 29, want: 1, reads: 1},
+		"at its rate":                 {partitions: 1, readable: 1, rate: 400, seconds: 600, want: 1, reads: 1},
+		"no more than allowed": {partitions: 12, readable: 12, busy: time.Minute, rate: 500, seconds: 60, want: 16, reads: 16,
+			noted: true},
+		"as many as allowed":          {partitions: 16, readable: 16, busy: time.Minute, rate: 500, seconds: 60, want: 16, reads: 16},
+		"while others are still read": {partitions: 1, readable: 8, busy: time.Minute, rate: 500, seconds: 60, want: 2, reads: 8, noted: true},
+		"nobody knows since when":     {partitions: 4, readable: 4, want: 4, reads: 4, noted: true},
+		"idle, not for long":          {partitions: 4, readable: 4, busy: 23 * time.Hour, want: 4, reads: 4},
+		"idle":                        {partitions: 4, readable: 4, busy: 24 * time.Hour, want: 2, reads: 4, noted: true},
+		"idle, to the last":           {partitions: 2, readable: 4, busy: 24 * time.Hour, want: 1, reads: 4, noted: true},
+		"needed": {partitions: 4, readable: 4, busy: 24 * time.Hour, rate: 201, seconds: 10, want: 4, reads: 4,
+			noted: true},
+		"needed for a moment":      {partitions: 4, readable: 4, busy: 24 * time.Hour, rate: 201, seconds: 9, want: 2, reads: 4, noted: true},
+		"needed, and noted before": {partitions: 4, readable: 4, busy: time.Hour, rate: 201, seconds: 60, want: 4, reads: 4},
+		"half of the rate is too much": {partitions: 4, readable: 4, busy: 25 * time.Hour, rate: 200, seconds: 60, want: 2, reads: 4,
+			noted: true},
 	} {
 		t.Run(what, func(t *testing.T) {
 			g := core.Global{Partitions: c.partitions, Readable: c.readable}
@@ -114,7 +122,8 @@ func TestRates(t *testing.T) {
 			}
 			next := r.Next(g, map[int]*Load{0: {}, 1: busiest}, now)
 			if next.Partitions != c.want || next.Readable != c.reads || next.Busy.Equal(now) != c.noted {
-				t.Errorf("%d partitions, %d read, noted %s; want %d, %d, and that it was noted: %t", next.Partitions, next.Readable, next.Busy, c.want, c.reads, c.noted)
+				t.Errorf("%d partitions, %d read, noted %s; want %d, %d, and that it was noted: %t", next.Partitions, next.Readable, next.Busy, c.want,
+					c.reads, c.noted)
 			}
 		})
 	}

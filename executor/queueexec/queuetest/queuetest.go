@@ -44,7 +44,8 @@ func Run(t *testing.T, open func(t *testing.T) Harness) {
 		name string
 		run  func(t *testing.T, h Harness)
 	}{
-		{"Shared", shared}, {"Failure", failure}, {"Long", long}, {"Disconnected", disconnectedConsumer}, {"KilledBefore", killedBefore}, {"KilledAtWork", killedAtWork}, {"Stop", stop},
+		{"Shared", shared}, {"Failure", failure}, {"Long", long}, {"Disconnected", disconnectedConsumer}, {"KilledBefore", killedBefore},
+		{"KilledAtWork", killedAtWork}, {"Stop", stop},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -68,14 +68,21 @@ func Run(t *testing.T, h Harness) {
 
 // Cases is the suite.
 var Cases = []Case{
-	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany}, {"Advance", advance},
-	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global}, {"Lanes", lanes}, {"Healths", healths}, {"Letters", letters},
+	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
+	{"Advance", advance},
+	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global},
+	{"Lanes", lanes}, {"Healths", healths}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
-	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack}, {"SkipUnsent", skipUnsent},
-	{"CloseRuns", closeRuns}, {"ClearOwedAndLate", clearOwedAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill}, {"RunSpan", runSpan}, {"RecentRuns", recentRuns},
+	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack},
+	{"SkipUnsent", skipUnsent},
+	{"CloseRuns", closeRuns}, {"ClearOwedAndLate", clearOwedAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill},
+	{"RunSpan", runSpan}, {"RecentRuns", recentRuns},
 	{"OpenRuns", openRuns}, {"Journals", journals}, {"Watch", watch}, {"WatchPages", watchPages},
-	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes}, {"QueueAcrossReceivers", queueAcross},
-	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals}, {"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing}, {"EndedContext", endedContext}, {"Empty", empty},
+	{"Queue", queue}, {"QueueOrder", queueOrder}, {"QueueVisibility", queueVisibility}, {"QueueWakes", queueWakes},
+	{"QueueAcrossReceivers", queueAcross},
+	{"OldestMessage", oldestMessage}, {"Sweep", sweep}, {"SweepNeeded", sweepNeeded}, {"SweepJournals", sweepJournals},
+	{"SweepExecutors", sweepExecutors}, {"Keeping", keeping}, {"Copies", copies}, {"Alive", alive}, {"NoAliasing", noAliasing},
+	{"EndedContext", endedContext}, {"Empty", empty},
 	{"Pulls", pulls}, {"Reopen", reopen},
 }
 
@@ -97,15 +104,17 @@ func job(id core.JobID) core.Job {
 }
 
 func change(j core.Job, id int64) core.Change {
-	return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Millisecond), By: "ann", Verb: "created", App: j.Def.App, Job: j.Def.ID, Name: j.Def.Name,
-		Why: "because", Old: "", New: `{"a":1}`}
+	return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Millisecond), By: "ann", Verb: "created", App: j.Def.App, Job: j.Def.ID,
+		Name: j.Def.Name,
+		Why:  "because", Old: "", New: `{"a":1}`}
 }
 
 // createApps makes apps that are not there yet.
 func createApps(t *testing.T, e *engine.Engine, names ...string) {
 	t.Helper()
 	for _, name := range names {
-		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, At: base, App: name}); !errors.Is(err, core.ErrRefused) {
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Rev: 1}, core.Change{ID: 1, At: base, App: name}); !errors.Is(err,
+			core.ErrRefused) {
 			ok(t, err)
 		}
 	}

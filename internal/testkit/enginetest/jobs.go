@@ -84,7 +84,8 @@ func jobConditions(t *testing.T, h Harness) {
 	if _, is := readJob(t, e, 9); is {
 		t.Fatal("an update made a job")
 	}
-	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 5})
+	wantDue(t, h, e, 0, core.Horizon, 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 4},
+		core.DueItem{PlanAt: at(55), Job: 5})
 	taken := us[0].Job // nothing else of the definition changes
 	taken.Sched.Rev, taken.Def.Declared = 102, core.DeclaredTaken
 	allNil(t, e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 101, Job: taken, Change: change(taken, 102)}}))
@@ -304,7 +305,8 @@ func advance(t *testing.T, h Harness) {
 
 	resume := paused.Sched.Stay()
 	resume.NewState, resume.NewRev, resume.NewRevAt = core.Started, 300, base.Add(7*time.Millisecond)
-	resume.Change = &core.Change{ID: 300, At: resume.NewRevAt, By: "tickring", Verb: core.VerbResumed, App: "shop", Job: 6, Old: "{}", New: `{"a":1}`}
+	resume.Change = &core.Change{ID: 300, At: resume.NewRevAt, By: "tickring", Verb: core.VerbResumed, App: "shop", Job: 6, Old: "{}",
+		New: `{"a":1}`}
 	same(t, "record and advance: both or neither", records(t, e, 6), nil)
 	stale = resume
 	stale.Rev--
@@ -318,7 +320,8 @@ func advance(t *testing.T, h Harness) {
 	refused(t, e.Manage.Advance(ctx, []core.Advance{again})[0])
 	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*resume.Change})
 
-	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3}, core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
+	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3},
+		core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
 	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})
 }
 
@@ -391,7 +394,8 @@ func skips(t *testing.T, h Harness) {
 func changes(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	of := func(app string, job core.JobID, id int64) core.Change {
-		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job, Why: fmt.Sprint(id)}
+		return core.Change{ID: id, At: base.Add(time.Duration(id) * time.Second), By: "ann", Verb: "paused", App: app, Job: job,
+			Why: fmt.Sprint(id)}
 	}
 	all := []core.Change{of("a", 1, 10), of("a", 0, 20), of("b", 2, 30), of("", 0, 40), of("a", 1, 50), of("a", 3, 60)}
 	createApps(t, e, "a", "b")
@@ -429,7 +433,8 @@ func changes(t *testing.T, h Harness) {
 		eventually(t, h, func() string {
 			got, err := e.Manage.Changes(ctx, app, job, 10)
 			ok(t, err)
-			return cmp.Diff([]core.Change{edited, first, second}, got, cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
+			return cmp.Diff([]core.Change{edited, first, second}, got,
+				cmpopts.SortSlices(func(a, b core.Change) bool { return a.Verb+a.New < b.Verb+b.New }))
 		})
 	}
 }
@@ -437,7 +442,8 @@ func changes(t *testing.T, h Harness) {
 func apps(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	a := core.App{Name: "orders", Title: "Orders", Set: "s", Token: "secret", Executors: []string{"http://10.0.0.1:9999/"},
-		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5, Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Withheld: []string{"gone", "clean"}, Rev: 5,
+		Pause: core.Pause{From: base, By: "ann", Why: "x"}, Created: base}
 	ch := core.Change{ID: 5, At: base, By: "ann", Verb: "created", App: "orders"}
 	refused(t, e.Manage.PutApp(ctx, 4, a, ch))
 	same(t, "no app", readApp(t, h, e, "orders"), nil)
@@ -513,7 +519,8 @@ func executors(t *testing.T, h Harness) {
 				delete(got, app)
 			}
 		}
-		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmpopts.SortSlices(func(a, b core.Executor) bool { return a.Address < b.Address })); d != "" {
+		if d := cmp.Diff(want, got, cmpopts.EquateEmpty(),
+			cmpopts.SortSlices(func(a, b core.Executor) bool { return a.Address < b.Address })); d != "" {
 			t.Fatalf("(-want +got)\n%s", d)
 		}
 	}
@@ -537,7 +544,8 @@ func global(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	g, err := e.Tick.Global(ctx)
 	ok(t, err)
-	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute), Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
+	one := core.Global{Pause: core.Pause{From: base, By: "ann", Why: "freeze"}, Partitions: 2, Readable: 3, Busy: base.Add(-time.Minute),
+		Groups: 5, UpSince: base, DownAt: base.Add(-time.Hour),
 		Holder: "eu-central-1/state", Generation: 3, Opening: true, Rev: g.Rev + 1,
 		Loss: core.Loss{From: at(7), Next: "12@99", At: base, Again: at(9)}}
 	refused(t, e.Tick.PutGlobal(ctx, g.Rev+1, one))

@@ -66,7 +66,8 @@ func keeping(t *testing.T, h Harness) {
 	first := put(t, p.Engine, number(3), func(r *core.Run) { r.Params, r.Key = &long, "first" })
 	p.bound(t, "first", first.ID, first.ID)
 	owed := []core.Owed{{Run: number(4), Kind: core.CauseRetry, Slot: at(9)}}
-	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, Message: long, EndedAt: p.now, Owes: owed, Then: number(4)}}))
+	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, Message: long,
+		EndedAt: p.now, Owes: owed, Then: number(4)}}))
 	second := put(t, p.Engine, number(4), func(r *core.Run) { r.First, r.Attempt = first.ID, 2 })
 	allNil(t, p.Finish.ClearOwed(ctx, []core.RunID{first.ID}))
 	first = mustRun(t, p.Engine, first.ID)
@@ -162,13 +163,17 @@ func copies(t *testing.T, h Harness) {
 			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
 			again.Params = &params
 			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
-			refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: "nobody", Until: claim.Until, NewOwner: "me", Address: claim.Address, Tries: tries("by a copy")}})[0])
-			refused(t, e.Dispatch.Readdress(ctx, dispatch.Readdress{Run: id, Owner: "nobody", Address: claim.Address, To: "http://10.0.0.2:9999/", Tries: tries("by a copy")}))
+			refused(t, e.Dispatch.TakeOver(ctx,
+				[]dispatch.TakeOver{{Run: id, Owner: "nobody", Until: claim.Until, NewOwner: "me", Address: claim.Address,
+					Tries: tries("by a copy")}})[0])
+			refused(t, e.Dispatch.Readdress(ctx, dispatch.Readdress{Run: id, Owner: "nobody", Address: claim.Address, To: "http://10.0.0.2:9999/",
+				Tries: tries("by a copy")}))
 			sameRun(t, e, claim)
 		}
 		unchanged()
 		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{end}))
-		claim.State, claim.Reason, claim.Code, claim.Message, claim.Data, claim.EndedAt, claim.Then = end.State, end.Reason, end.Code, end.Message, end.Data, end.EndedAt, end.Then
+		claim.State, claim.Reason, claim.Code, claim.Message, claim.Data, claim.EndedAt, claim.Then = end.State, end.Reason, end.Code,
+			end.Message, end.Data, end.EndedAt, end.Then
 		unchanged()
 	}
 }

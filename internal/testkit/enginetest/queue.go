@@ -24,7 +24,8 @@ func queue(t *testing.T, h Harness) {
 	j := journal(1000, "n", 2, 3)
 	m := message(slot, core.PlannedRun(1, slot), core.NumberedRun(2, 7))
 	m.Try = 2
-	check := ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(1, slot)}, Idle: true, Journal: &j}}
+	check := ring.Message{Kind: ring.KindCheck, Slot: slot, Check: &ring.Check{Runs: []core.RunID{core.PlannedRun(1, slot)}, Idle: true,
+		Journal: &j}}
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: m}, {NotBefore: now, Message: check}}))
 	got := receive(t, e, 10)
 	if len(got) != 1 || got[0].Receives != 1 {
@@ -56,7 +57,8 @@ func queueOrder(t *testing.T, h Harness) {
 	slot := core.InstantOf(now)
 	var out []ring.Out
 	for i := range 20 {
-		out = append(out, ring.Out{NotBefore: now.Add(-time.Duration(i*7%20+1) * time.Millisecond), Message: message(slot, core.NumberedRun(1, uint32(i)))})
+		out = append(out, ring.Out{NotBefore: now.Add(-time.Duration(i*7%20+1) * time.Millisecond),
+			Message: message(slot, core.NumberedRun(1, uint32(i)))})
 	}
 	out = append(out, ring.Out{NotBefore: now.Add(time.Hour), Message: message(slot, core.NumberedRun(9, 9))})
 	allNil(t, e.Ring.Enqueue(ctx, out))
@@ -85,7 +87,8 @@ func queueVisibility(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	now := time.Now()
 	slot := core.InstantOf(now)
-	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))}, {NotBefore: now, Message: message(slot, core.NumberedRun(1, 2))}}))
+	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))},
+		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 2))}}))
 	var first []engine.Delivery
 	for len(first) < 2 {
 		first = append(first, receive(t, e, 10)...)
@@ -160,7 +163,8 @@ func queueAcross(t *testing.T, h Harness) {
 	const n = 200
 	var out []ring.Out
 	for i := range n {
-		out = append(out, ring.Out{NotBefore: now.Add(time.Duration(i%5) * time.Millisecond), Message: message(slot, core.NumberedRun(1, uint32(i)))})
+		out = append(out, ring.Out{NotBefore: now.Add(time.Duration(i%5) * time.Millisecond),
+			Message: message(slot, core.NumberedRun(1, uint32(i)))})
 	}
 	var mu sync.Mutex
 	seen := map[core.RunID]int{}
@@ -751,8 +755,10 @@ func empty(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	for _, errs := range [][]error{
 		e.Dispatch.Create(ctx, nil), e.Dispatch.TakeOver(ctx, nil), e.Dispatch.GiveBack(ctx, nil), e.Dispatch.SkipUnsent(ctx, nil),
-		e.Finish.CloseRuns(ctx, nil), e.Finish.ClearOwed(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil), e.Tick.PutSkips(ctx, nil),
-		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil), e.Queue.Release(ctx, nil, base),
+		e.Finish.CloseRuns(ctx, nil), e.Finish.ClearOwed(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil),
+		e.Tick.PutSkips(ctx, nil),
+		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil),
+		e.Queue.Release(ctx, nil, base),
 	} {
 		if len(errs) != 0 {
 			t.Fatalf("answers to nothing: %v", errs)
@@ -796,7 +802,8 @@ func reopen(t *testing.T, h Harness) {
 	now := time.Now()
 	slot := core.InstantOf(now)
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{
-		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))}, {NotBefore: now.Add(time.Millisecond), Message: message(slot, core.NumberedRun(1, 2))}}))
+		{NotBefore: now, Message: message(slot, core.NumberedRun(1, 1))},
+		{NotBefore: now.Add(time.Millisecond), Message: message(slot, core.NumberedRun(1, 2))}}))
 	got := receive(t, e, 1)
 	allNil(t, e.Queue.Ack(ctx, got))
 

@@ -77,7 +77,8 @@ func create(t *testing.T, h Harness) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
 	skip := run(core.PlannedRun(4, at(60)))
-	skip.State, skip.Reason, skip.EndedAt, skip.Owner, skip.Until, skip.Journal = core.Skipped, core.ReasonMisfire, base, "", time.Time{}, core.JournalKey{}
+	skip.State, skip.Reason, skip.EndedAt, skip.Owner, skip.Until, skip.Journal = core.Skipped, core.ReasonMisfire, base, "", time.Time{},
+		core.JournalKey{}
 	answers(t, e.Dispatch.Create(ctx, []core.Run{skip}), "ok")
 	sameRun(t, e, skip)
 	for i, state := range core.States {
@@ -140,7 +141,9 @@ func claims(t *testing.T, h Harness) {
 					continue
 				}
 				r := found[id]
-				wins[owner][i] = e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: fmt.Sprint("taker-", owner), NewUntil: base}})[0]
+				wins[owner][i] = e.Dispatch.TakeOver(ctx,
+					[]dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: fmt.Sprint("taker-", owner),
+						NewUntil: base}})[0]
 			}
 		})
 	}
@@ -192,8 +195,9 @@ func takeOver(t *testing.T, h Harness) {
 	})
 	shut := put(t, e, id[4], closed)
 	take := func(r core.Run) dispatch.TakeOver {
-		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: "nonce-9", NewUntil: base.Add(time.Minute),
-			Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, To: "http://new/", SentAt: base.Add(time.Hour)}
+		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: "nonce-9",
+			NewUntil: base.Add(time.Minute),
+			Journal:  core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, To: "http://new/", SentAt: base.Add(time.Hour)}
 	}
 	otherOwner, otherUntil, otherAddress, noAddress, anAddress := take(foreign), take(foreign), take(foreign), take(foreign), take(free)
 	otherOwner.Owner = "nonce-x"
@@ -210,7 +214,8 @@ func takeOver(t *testing.T, h Harness) {
 
 	tried := take(fresh)
 	tried.Tries = []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
-	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok", "refused")
+	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok",
+		"refused")
 	for _, r := range []core.Run{foreign, free, kept, fresh} {
 		r.MaybeSent = r.MaybeSent || r.Owner != ""
 		if r.ID == fresh.ID {
@@ -225,7 +230,8 @@ func takeOver(t *testing.T, h Harness) {
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign)})[0]) // a write that comes late
 
 	// Tries stay when none are given.
-	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), Address: mustRun(t, e, fresh.ID).Address, NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
+	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), Address: mustRun(t, e, fresh.ID).Address,
+		NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
 	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{again}), "ok")
 	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
@@ -236,7 +242,8 @@ func readdress(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(3)
 	r, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
-	m := dispatch.Readdress{Run: r.ID, Owner: r.Owner, Address: r.Address, To: "http://next/", Tries: []core.Try{{Address: r.Address, Code: 500}}}
+	m := dispatch.Readdress{Run: r.ID, Owner: r.Owner, Address: r.Address, To: "http://next/",
+		Tries: []core.Try{{Address: r.Address, Code: 500}}}
 	wrongOwner, wrongAddress, ofShut, none := m, m, m, m
 	wrongOwner.Owner, wrongAddress.Address, ofShut.Run, none.Run = "nonce-x", "http://x/", shut.ID, id[2]
 	for _, bad := range []dispatch.Readdress{wrongOwner, wrongAddress, ofShut, none} {
@@ -295,8 +302,9 @@ func closeRuns(t *testing.T, h Harness) {
 	put(t, e, id[12], killed)
 	put(t, e, id[13], killed)
 	end := func(i int) finish.Close {
-		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day", EndedAt: base.Add(time.Minute),
-			Owes: []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
+		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day",
+			EndedAt: base.Add(time.Minute),
+			Owes:    []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
 	}
 	owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, queuedDone := end(1), end(2), end(3), end(4), end(5), end(6), end(7), end(9)
 	owned.Owner, foreign.Owner = "nonce-1", "nonce-x"
@@ -310,9 +318,11 @@ func closeRuns(t *testing.T, h Harness) {
 	put(t, e, id[15], nil)
 	ofApp, ofAnother := end(14), end(15)
 	ofApp.App, ofAnother.App = "orders", "billing"
-	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled, unkilledLong,
+	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
+		unkilledLong,
 		ofApp, ofAnother}
-	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused", "ok", "refused"}
+	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused",
+		"ok", "refused"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
 		if r, is := readRun(t, e, c.Run); is {
@@ -326,10 +336,12 @@ func closeRuns(t *testing.T, h Harness) {
 			continue
 		}
 		if want[i] == "ok" {
-			if s := c.Seen; s == nil || s.ID != c.Run || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt || s.FixedDelay != r.FixedDelay || s.Key != r.Key {
+			if s := c.Seen; s == nil || s.ID != c.Run || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt ||
+				s.FixedDelay != r.FixedDelay || s.Key != r.Key {
 				t.Errorf("run %d that was closed unread is shown as %+v", c.Run, s)
 			}
-			r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt, c.Owes, c.Then
+			r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt,
+				c.Owes, c.Then
 		}
 		sameRun(t, e, r)
 	}
@@ -348,7 +360,8 @@ func closeRuns(t *testing.T, h Harness) {
 
 	// Text and data, short and long, in one batch.
 	short, most := "m", strings.Repeat("é", core.DataMax/2)
-	texts := [][2]string{{"", ""}, {short, ""}, {"", short}, {short, most}, {"", most}, {strings.Repeat("m", 1000), short}, {strings.Repeat("m", 200), strings.Repeat("d", 200)}}
+	texts := [][2]string{{"", ""}, {short, ""}, {"", short}, {short, most}, {"", most}, {strings.Repeat("m", 1000), short},
+		{strings.Repeat("m", 200), strings.Repeat("d", 200)}}
 	var runs []core.Run
 	var ends []finish.Close
 	for i, text := range texts {
@@ -407,7 +420,8 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 func triggered(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	params := "p"
-	r := core.Run{ID: core.NumberedRun(1, 1), App: "orders", State: core.Planned, Cause: core.CauseManual, At: at(10), Slot: at(10), First: core.NumberedRun(1, 1), Params: &params, By: "ann"}
+	r := core.Run{ID: core.NumberedRun(1, 1), App: "orders", State: core.Planned, Cause: core.CauseManual, At: at(10), Slot: at(10),
+		First: core.NumberedRun(1, 1), Params: &params, By: "ann"}
 	entry := core.DueItem{PlanAt: at(5), Job: 1, Run: r.ID}
 	ok(t, e.Manage.PutTriggered(ctx, r, entry))
 	sameRun(t, e, r)
@@ -424,7 +438,8 @@ func changed(t *testing.T, h Harness) {
 	short, long, longer := "p", strings.Repeat("long ", 400), strings.Repeat("longer ", 400)
 	waits := func(n uint32, params *string) (core.Run, core.DueItem) {
 		id := core.NumberedRun(1, n)
-		r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1, First: id, Retries: 2,
+		r := core.Run{ID: id, App: "orders", State: core.Planned, Cause: core.CauseManual, Rev: 3, At: at(10), Slot: at(10), Attempt: 1,
+			First: id, Retries: 2,
 			Params: params, Addresses: []string{"http://10.0.0.1:9999"}, Key: "k", By: "ann"}
 		d := core.DueItem{PlanAt: at(5), Job: 1, Run: id}
 		ok(t, e.Manage.PutTriggered(ctx, r, d))
@@ -436,7 +451,8 @@ func changed(t *testing.T, h Harness) {
 		n++
 		c := operate.Triggered{Seen: r.Until, Run: r, Drop: []core.DueItem{d}, Entry: d,
 			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
-		c.Run.At, c.Run.Slot, c.Run.Params, c.Run.Addresses, c.Run.Until, c.Run.SentAt = at(slot), at(slot), params, addresses, base.Add(time.Duration(n)*time.Second), time.Time{}
+		c.Run.At, c.Run.Slot, c.Run.Params, c.Run.Addresses, c.Run.Until, c.Run.SentAt = at(slot), at(slot), params, addresses,
+			base.Add(time.Duration(n)*time.Second), time.Time{}
 		c.Entry.PlanAt = at(slot - 5)
 		return c, c.Entry
 	}
@@ -473,7 +489,8 @@ func changed(t *testing.T, h Harness) {
 	changes(7)
 
 	// What was read before a change neither claims nor skips; what was read after it does.
-	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, To: "http://10.0.0.1:9999", SentAt: base}
+	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute),
+		Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, To: "http://10.0.0.1:9999", SentAt: base}
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
 	take.Until = time.Time{}
 	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
@@ -680,7 +697,8 @@ func openRuns(t *testing.T, h Harness) {
 func journal(minute int64, nonce string, v int, n int) core.Journal {
 	j := core.Journal{Key: core.JournalKey{Minute: minute, Suffix: 3, Nonce: nonce}, V: v}
 	for i := range n {
-		j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(n-i), at(i)), Address: fmt.Sprint("http://", i%3), Outcome: core.Outcome(i%4 + 1)})
+		j.Entries = append(j.Entries, core.Entry{Run: core.PlannedRun(core.JobID(n-i), at(i)), Address: fmt.Sprint("http://", i%3),
+			Outcome: core.Outcome(i%4 + 1)})
 	}
 	if n > 2 {
 		j.Entries[1].Address = ""

@@ -74,7 +74,8 @@ func (x *account) send(n int) {
 
 func (x *account) receive() []sqstypes.Message {
 	x.t.Helper()
-	out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Fires, MaxNumberOfMessages: 10, VisibilityTimeout: 30,
+	out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Fires, MaxNumberOfMessages: 10,
+		VisibilityTimeout:           30,
 		MessageSystemAttributeNames: []sqstypes.MessageSystemAttributeName{sqstypes.MessageSystemAttributeNameApproximateReceiveCount}})
 	x.ok(err)
 	return out.Messages
@@ -85,7 +86,8 @@ func TestThrottledDroppedAndLost(t *testing.T) {
 		name string
 		a    fakeaws.Account
 		done bool
-	}{{"throttled", fakeaws.Account{Throttled: 1}, false}, {"cut", fakeaws.Account{Dropped: 1}, false}, {"lost", fakeaws.Account{Lost: 1}, true}} {
+	}{{"throttled", fakeaws.Account{Throttled: 1}, false}, {"cut", fakeaws.Account{Dropped: 1}, false},
+		{"lost", fakeaws.Account{Lost: 1}, true}} {
 		with(t, c.a, func(x *account) {
 			if err := x.put("a", 1); err == nil {
 				t.Errorf("%s: answered well", c.name)
@@ -152,7 +154,8 @@ func TestRefused(t *testing.T) {
 		put, err := x.db.BatchWriteItem(ctx, &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: writes}})
 		x.ok(err)
 		some("BatchWriteItem", len(put.UnprocessedItems[names.State]), 25, count("a"))
-		got, err := x.db.BatchGetItem(ctx, &dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
+		got, err := x.db.BatchGetItem(ctx,
+			&dynamodb.BatchGetItemInput{RequestItems: map[string]types.KeysAndAttributes{names.State: {Keys: keys, ConsistentRead: aws.Bool(true)}}})
 		x.ok(err)
 		if unread := len(got.UnprocessedKeys[names.State].Keys); unread == 0 || unread == 25 {
 			t.Errorf("BatchGetItem: %d of 25 are unread", unread)
@@ -178,8 +181,10 @@ func TestRefused(t *testing.T) {
 		hide := &sqs.ChangeMessageVisibilityBatchInput{QueueUrl: &names.Fires}
 		drop := &sqs.DeleteMessageBatchInput{QueueUrl: &names.Fires}
 		for i, m := range x.receive() {
-			hide.Entries = append(hide.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 300})
-			drop.Entries = append(drop.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)), ReceiptHandle: m.ReceiptHandle})
+			hide.Entries = append(hide.Entries, sqstypes.ChangeMessageVisibilityBatchRequestEntry{Id: aws.String(fmt.Sprint(i)),
+				ReceiptHandle: m.ReceiptHandle, VisibilityTimeout: 300})
+			drop.Entries = append(drop.Entries, sqstypes.DeleteMessageBatchRequestEntry{Id: aws.String(fmt.Sprint(i)),
+				ReceiptHandle: m.ReceiptHandle})
 		}
 		hidden, err := x.q.ChangeMessageVisibilityBatch(ctx, hide)
 		x.ok(err)
@@ -230,7 +235,8 @@ func TestTorn(t *testing.T) {
 				it["v"] = text(fmt.Sprint(v))
 				list = append(list, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
 			}
-			_, err := x.db.BatchWriteItem(x.t.Context(), &dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
+			_, err := x.db.BatchWriteItem(x.t.Context(),
+				&dynamodb.BatchWriteItemInput{RequestItems: map[string][]types.WriteRequest{names.State: list}})
 			x.ok(err)
 		}
 		var keys []attrs
@@ -303,9 +309,10 @@ func TestConflict(t *testing.T) {
 			{Put: &types.Put{TableName: &names.State, Item: key("a", 1)}}, {Put: &types.Put{TableName: &names.State, Item: key("a", 2)}},
 			{Put: &types.Put{TableName: &names.State, Item: key("a", 3)}}}})
 		var canceled *types.TransactionCanceledException
-		if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 3 || !slices.ContainsFunc(canceled.CancellationReasons, func(r types.CancellationReason) bool {
-			return aws.ToString(r.Code) == "TransactionConflict"
-		}) {
+		if !errors.As(err, &canceled) || len(canceled.CancellationReasons) != 3 || !slices.ContainsFunc(canceled.CancellationReasons,
+			func(r types.CancellationReason) bool {
+				return aws.ToString(r.Code) == "TransactionConflict"
+			}) {
 			t.Errorf("it is answered %v", err)
 		}
 		if x.there("a", 1) || x.there("a", 2) || x.there("a", 3) {
@@ -361,15 +368,18 @@ func TestLagAndStale(t *testing.T) {
 	for _, a := range []fakeaws.Account{{Lag: time.Second}, {Stale: 0.5}} {
 		with(t, a, func(x *account) {
 			query := func() int {
-				out, err := x.db.Query(x.t.Context(), &dynamodb.QueryInput{TableName: &names.Jobs, IndexName: aws.String("due"), KeyConditionExpression: aws.String("#p = :p"),
-					ExpressionAttributeNames: map[string]string{"#p": "partition"}, ExpressionAttributeValues: attrs{":p": &types.AttributeValueMemberN{Value: "1"}}})
+				out, err := x.db.Query(x.t.Context(), &dynamodb.QueryInput{TableName: &names.Jobs, IndexName: aws.String("due"),
+					KeyConditionExpression:    aws.String("#p = :p"),
+					ExpressionAttributeNames:  map[string]string{"#p": "partition"},
+					ExpressionAttributeValues: attrs{":p": &types.AttributeValueMemberN{Value: "1"}}})
 				x.ok(err)
 				return len(out.Items)
 			}
 			behind := 0
 			for k := range 50 {
-				_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.Jobs, Item: attrs{"id": text(fmt.Sprint(k)), "part": text("sched"),
-					"partition": &types.AttributeValueMemberN{Value: "1"}, "planAt": text(fmt.Sprint(k))}})
+				_, err := x.db.PutItem(x.t.Context(), &dynamodb.PutItemInput{TableName: &names.Jobs,
+					Item: attrs{"id": text(fmt.Sprint(k)), "part": text("sched"),
+						"partition": &types.AttributeValueMemberN{Value: "1"}, "planAt": text(fmt.Sprint(k))}})
 				x.ok(err)
 				if query() < k+1 {
 					behind++
@@ -437,7 +447,8 @@ func TestRedrive(t *testing.T) {
 			t.Fatalf("dead are %+v", dead)
 		}
 		for range x.q.MaxReceives + 1 {
-			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Dead, MaxNumberOfMessages: 10, VisibilityTimeout: 30})
+			out, err := x.q.ReceiveMessage(x.t.Context(), &sqs.ReceiveMessageInput{QueueUrl: &names.Dead, MaxNumberOfMessages: 10,
+				VisibilityTimeout: 30})
 			x.ok(err)
 			if len(out.Messages) != 1 {
 				t.Fatalf("%d dead letters come", len(out.Messages))
@@ -475,7 +486,8 @@ func TestPartitionIsThrottled(t *testing.T) {
 		}
 		reads := 0
 		for range 4000 {
-			if _, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key("one", 1), ConsistentRead: aws.Bool(true)}); err == nil {
+			if _, err := x.db.GetItem(x.t.Context(), &dynamodb.GetItemInput{TableName: &names.State, Key: key("one", 1),
+				ConsistentRead: aws.Bool(true)}); err == nil {
 				reads++
 			}
 		}

@@ -286,7 +286,8 @@ func (d *DynamoDB) prepare(name *string, key, put item, does, condition *string,
 }
 
 // GetItem implements awsengine.DynamoDB.
-func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput, err error) {
+func (d *DynamoDB) GetItem(ctx context.Context, in *dynamodb.GetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.GetItemOutput,
+	err error) {
 	err = d.call(ctx, Call{Op: "GetItem", On: aws.ToString(in.TableName), N: 1}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Key", "ConsistentRead"); err != nil {
 			return err
@@ -326,9 +327,11 @@ func answered[T any](out *T, err error) (*T, error) {
 }
 
 // PutItem implements awsengine.DynamoDB.
-func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput, err error) {
+func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.PutItemOutput,
+	err error) {
 	err = d.call(ctx, Call{"PutItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
+		if err := understood(in, "TableName", "Item", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues",
+			"ReturnValues"); err != nil {
 			return err
 		}
 		if in.ReturnValues != "" && in.ReturnValues != types.ReturnValueAllOld {
@@ -351,9 +354,11 @@ func (d *DynamoDB) PutItem(ctx context.Context, in *dynamodb.PutItemInput, _ ...
 }
 
 // UpdateItem implements awsengine.DynamoDB.
-func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
+func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.UpdateItemOutput, err error) {
 	err = d.call(ctx, Call{"UpdateItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
-		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues", "ReturnValues"); err != nil {
+		if err := understood(in, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames",
+			"ExpressionAttributeValues", "ReturnValues"); err != nil {
 			return err
 		}
 		if v := in.ReturnValues; v != "" && v != types.ReturnValueUpdatedNew && v != types.ReturnValueAllOld {
@@ -361,7 +366,8 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 		}
 		d.lock()
 		defer d.mu.Unlock()
-		w, err := d.prepare(in.TableName, in.Key, nil, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames, in.ExpressionAttributeValues)
+		w, err := d.prepare(in.TableName, in.Key, nil, in.UpdateExpression, in.ConditionExpression, in.ExpressionAttributeNames,
+			in.ExpressionAttributeValues)
 		if err != nil {
 			return err
 		}
@@ -389,7 +395,8 @@ func (d *DynamoDB) UpdateItem(ctx context.Context, in *dynamodb.UpdateItemInput,
 }
 
 // DeleteItem implements awsengine.DynamoDB.
-func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
+func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.DeleteItemOutput, err error) {
 	err = d.call(ctx, Call{"DeleteItem", aws.ToString(in.TableName), 1, true}, func(f *Fault) error {
 		if err := understood(in, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
 			return err
@@ -410,7 +417,8 @@ func (d *DynamoDB) DeleteItem(ctx context.Context, in *dynamodb.DeleteItemInput,
 
 // BatchGetItem implements awsengine.DynamoDB. It is no snapshot: what is
 // written meanwhile is in some of its items and not in others.
-func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
+func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchGetItemOutput, err error) {
 	var name string
 	var of types.KeysAndAttributes
 	for name, of = range in.RequestItems {
@@ -479,7 +487,8 @@ func (d *DynamoDB) BatchGetItem(ctx context.Context, in *dynamodb.BatchGetItemIn
 }
 
 // BatchWriteItem implements awsengine.DynamoDB.
-func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchWriteItemOutput, err error) {
+func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteItemInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchWriteItemOutput, err error) {
 	var name string
 	var list []types.WriteRequest
 	for name, list = range in.RequestItems {
@@ -544,7 +553,8 @@ func (d *DynamoDB) BatchWriteItem(ctx context.Context, in *dynamodb.BatchWriteIt
 }
 
 // TransactWriteItems implements awsengine.DynamoDB.
-func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput, _ ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
+func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.TransactWriteItemsInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.TransactWriteItemsOutput, err error) {
 	writes, bad := d.actions(in)
 	held, clash := d.hold(writes)
 	defer d.free(held)
@@ -575,7 +585,8 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 			was[i], is[i], err = d.judge(w)
 			if !f.served(&w.table.room, w.at.hash, true) || err == nil && !w.table.index.serves(f, w.table, was[i], is[i]) {
 				failed = true
-				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"), aws.String("Throughput exceeds the current capacity of your table or index")
+				reasons[i].Code, reasons[i].Message = aws.String("ThrottlingError"),
+					aws.String("Throughput exceeds the current capacity of your table or index")
 				continue
 			}
 			if err != nil {
@@ -596,7 +607,8 @@ func (d *DynamoDB) TransactWriteItems(ctx context.Context, in *dynamodb.Transact
 			for i := range writes {
 				d.use(writes[i].table, writes[i].at.hash, 0, 2*writeUnits(sizeOf(was[i])))
 			}
-			return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for specific reasons"), CancellationReasons: reasons}
+			return &types.TransactionCanceledException{Message: aws.String("Transaction cancelled, please refer cancellation reasons for " +
+				"specific reasons"), CancellationReasons: reasons}
 		}
 		for i, w := range writes {
 			d.commit(w, was[i], is[i], 2)
@@ -702,20 +714,23 @@ func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 	}
 	if p := a.Update; p != nil {
 		n++
-		if err := understood(p, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
+		if err := understood(p, "TableName", "Key", "UpdateExpression", "ConditionExpression", "ExpressionAttributeNames",
+			"ExpressionAttributeValues"); err != nil {
 			return nil, err
 		}
 		if p.UpdateExpression == nil {
 			return nil, strange("an update without its expression")
 		}
-		w, err = d.prepare(p.TableName, p.Key, nil, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues)
+		w, err = d.prepare(p.TableName, p.Key, nil, p.UpdateExpression, p.ConditionExpression, p.ExpressionAttributeNames,
+			p.ExpressionAttributeValues)
 	}
 	if p := a.Delete; p != nil {
 		n++
 		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
 			return nil, err
 		}
-		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues); err == nil {
+		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames,
+			p.ExpressionAttributeValues); err == nil {
 			w.remove = true
 		}
 	}
@@ -724,7 +739,8 @@ func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 		if err := understood(p, "TableName", "Key", "ConditionExpression", "ExpressionAttributeNames", "ExpressionAttributeValues"); err != nil {
 			return nil, err
 		}
-		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames, p.ExpressionAttributeValues); err == nil {
+		if w, err = d.prepare(p.TableName, p.Key, nil, nil, p.ConditionExpression, p.ExpressionAttributeNames,
+			p.ExpressionAttributeValues); err == nil {
 			w.check = true
 		}
 	}
@@ -735,7 +751,8 @@ func (d *DynamoDB) action(a *types.TransactWriteItem) (w *write, err error) {
 }
 
 // BatchExecuteStatement implements awsengine.DynamoDB.
-func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput, _ ...func(*dynamodb.Options)) (out *dynamodb.BatchExecuteStatementOutput, err error) {
+func (d *DynamoDB) BatchExecuteStatement(ctx context.Context, in *dynamodb.BatchExecuteStatementInput,
+	_ ...func(*dynamodb.Options)) (out *dynamodb.BatchExecuteStatementOutput, err error) {
 	name := ""
 	if len(in.Statements) > 0 {
 		if st, err := d.statement(aws.ToString(in.Statements[0].Statement)); err == nil {
@@ -885,13 +902,15 @@ func (d *DynamoDB) partiql(st *statement, params []types.AttributeValue) (*write
 }
 
 // Query implements awsengine.DynamoDB.
-func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (out *dynamodb.QueryOutput, err error) {
+func (d *DynamoDB) Query(ctx context.Context, in *dynamodb.QueryInput, _ ...func(*dynamodb.Options)) (out *dynamodb.QueryOutput,
+	err error) {
 	on := aws.ToString(in.TableName)
 	if in.IndexName != nil {
 		on += "/" + *in.IndexName
 	}
 	err = d.call(ctx, Call{Op: "Query", On: on, N: 1}, func(f *Fault) error {
-		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "FilterExpression", "ExpressionAttributeNames", "ExpressionAttributeValues",
+		if err := understood(in, "TableName", "IndexName", "KeyConditionExpression", "FilterExpression", "ExpressionAttributeNames",
+			"ExpressionAttributeValues",
 			"Limit", "ExclusiveStartKey", "ScanIndexForward", "ConsistentRead"); err != nil {
 			return err
 		}

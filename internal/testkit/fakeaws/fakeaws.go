@@ -75,21 +75,25 @@ func (a Allow) denied(ctx context.Context, action, on string) error {
 	if a == nil || a(ctx, action, on) {
 		return nil
 	}
-	return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: fmt.Sprintf("not authorized to perform %s on %s", action, on), Fault: smithy.FaultClient}
+	return &smithy.GenericAPIError{Code: "AccessDeniedException", Message: fmt.Sprintf("not authorized to perform %s on %s", action, on),
+		Fault: smithy.FaultClient}
 }
 
 // Names are those of the tables and queues that Open makes.
-var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow", Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
+var Names = awsengine.Names{Jobs: "jobs", Runs: "runs", State: "state", Fires: "https://sqs/fires", Slow: "https://sqs/slow",
+	Checks: "https://sqs/checks", Dead: "https://sqs/dead"}
 
 // New makes empty tables and queues under Names; report is told what is not
 // understood, usually by t.Errorf.
 func New(report func(format string, args ...any)) (*DynamoDB, *SQS) {
 	db := &DynamoDB{report: report, PageBytes: pageBytes, tables: map[string]*table{
-		Names.Jobs:  newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'}, sort: key{"planAt", 'S'}}),
+		Names.Jobs: newTable(Names.Jobs, key{"id", 'S'}, key{"part", 'S'}, &index{name: "due", hash: key{"partition", 'N'},
+			sort: key{"planAt", 'S'}}),
 		Names.Runs:  newTable(Names.Runs, key{"job", 'N'}, key{"run", 'N'}, nil),
 		Names.State: newTable(Names.State, key{"of", 'S'}, key{"key", 'S'}, nil),
 	}}
-	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {}, Names.Dead: {}}}
+	q := &SQS{report: report, MaxReceives: ring.MaxReceives, queues: map[string]*queue{Names.Fires: {}, Names.Slow: {}, Names.Checks: {},
+		Names.Dead: {}}}
 	return db, q
 }
 

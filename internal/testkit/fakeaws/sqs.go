@@ -150,7 +150,8 @@ func body(text string) error {
 
 func delayed(seconds int32) error {
 	if seconds < 0 || seconds > maxDelay {
-		return sender("InvalidParameterValue", "Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.", seconds)
+		return sender("InvalidParameterValue", "Value %d for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900.",
+			seconds)
 	}
 	return nil
 }
@@ -158,7 +159,8 @@ func delayed(seconds int32) error {
 // put adds a message. Callers hold mu.
 func (q *SQS) put(url string, x *queue, text, reason string, delay int32) int64 {
 	q.last++
-	m := &message{sent: time.Now(), Message: Message{ID: q.last, Body: text, Reason: reason, Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
+	m := &message{sent: time.Now(), Message: Message{ID: q.last, Body: text, Reason: reason,
+		Hidden: time.Now().Add(time.Duration(delay) * time.Second)}}
 	x.list = append(x.list, m)
 	x.rouse()
 	if q.Observe != nil {
@@ -236,7 +238,8 @@ func failedEntry(id *string, err error) types.BatchResultErrorEntry {
 }
 
 // SendMessageBatch implements awsengine.SQS.
-func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput, _ ...func(*sqs.Options)) (out *sqs.SendMessageBatchOutput, err error) {
+func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInput,
+	_ ...func(*sqs.Options)) (out *sqs.SendMessageBatchOutput, err error) {
 	err = q.call(ctx, Call{"SendMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
 		if err := understood(in, "QueueUrl", "Entries"); err != nil {
 			return err
@@ -282,13 +285,17 @@ func (q *SQS) SendMessageBatch(ctx context.Context, in *sqs.SendMessageBatchInpu
 }
 
 // ReceiveMessage implements awsengine.SQS.
-func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (out *sqs.ReceiveMessageOutput, err error) {
+func (q *SQS) ReceiveMessage(ctx context.Context, in *sqs.ReceiveMessageInput, _ ...func(*sqs.Options)) (out *sqs.ReceiveMessageOutput,
+	err error) {
 	err = q.call(ctx, Call{Op: "ReceiveMessage", On: aws.ToString(in.QueueUrl), N: int(in.MaxNumberOfMessages)}, func(f *Fault) error {
-		if err := understood(in, "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MessageSystemAttributeNames", "MessageAttributeNames"); err != nil {
+		if err := understood(in, "QueueUrl", "MaxNumberOfMessages", "WaitTimeSeconds", "VisibilityTimeout", "MessageSystemAttributeNames",
+			"MessageAttributeNames"); err != nil {
 			return err
 		}
-		if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > maxBatch || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 || in.VisibilityTimeout < 1 || in.VisibilityTimeout > maxHidden {
-			return sender("InvalidParameterValue", "%d messages, wait %d s, visibility %d s", in.MaxNumberOfMessages, in.WaitTimeSeconds, in.VisibilityTimeout)
+		if in.MaxNumberOfMessages < 1 || in.MaxNumberOfMessages > maxBatch || in.WaitTimeSeconds < 0 || in.WaitTimeSeconds > 20 ||
+			in.VisibilityTimeout < 1 || in.VisibilityTimeout > maxHidden {
+			return sender("InvalidParameterValue", "%d messages, wait %d s, visibility %d s", in.MaxNumberOfMessages, in.WaitTimeSeconds,
+				in.VisibilityTimeout)
 		}
 		for _, n := range in.MessageAttributeNames {
 			if n != "reason" {
@@ -405,7 +412,8 @@ func (q *SQS) receive(in *sqs.ReceiveMessageInput, f *Fault) (got []types.Messag
 			}
 		}
 		if m.Reason != "" && len(in.MessageAttributeNames) > 0 {
-			one.MessageAttributes = map[string]types.MessageAttributeValue{"reason": {DataType: aws.String("String"), StringValue: aws.String(m.Reason)}}
+			one.MessageAttributes = map[string]types.MessageAttributeValue{"reason": {DataType: aws.String("String"),
+				StringValue: aws.String(m.Reason)}}
 		}
 		got = append(got, one)
 	}
@@ -437,7 +445,8 @@ func (x *queue) of(handle *string) (at int, m *message, old bool, err error) {
 
 // DeleteMessageBatch implements awsengine.SQS. With the handle of an earlier
 // receipt it is answered well and does nothing, as it may be.
-func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput, _ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
+func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatchInput,
+	_ ...func(*sqs.Options)) (out *sqs.DeleteMessageBatchOutput, err error) {
 	err = q.call(ctx, Call{"DeleteMessageBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
 		if err := understood(in, "QueueUrl", "Entries"); err != nil {
 			return err
@@ -479,7 +488,8 @@ func (q *SQS) DeleteMessageBatch(ctx context.Context, in *sqs.DeleteMessageBatch
 }
 
 // ChangeMessageVisibilityBatch implements awsengine.SQS.
-func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput, _ ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
+func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMessageVisibilityBatchInput,
+	_ ...func(*sqs.Options)) (out *sqs.ChangeMessageVisibilityBatchOutput, err error) {
 	err = q.call(ctx, Call{"ChangeMessageVisibilityBatch", aws.ToString(in.QueueUrl), len(in.Entries), true}, func(f *Fault) error {
 		if err := understood(in, "QueueUrl", "Entries"); err != nil {
 			return err
@@ -525,7 +535,8 @@ func (q *SQS) ChangeMessageVisibilityBatch(ctx context.Context, in *sqs.ChangeMe
 }
 
 // GetQueueAttributes implements awsengine.SQS.
-func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributesInput, _ ...func(*sqs.Options)) (out *sqs.GetQueueAttributesOutput, err error) {
+func (q *SQS) GetQueueAttributes(ctx context.Context, in *sqs.GetQueueAttributesInput,
+	_ ...func(*sqs.Options)) (out *sqs.GetQueueAttributesOutput, err error) {
 	err = q.call(ctx, Call{Op: "GetQueueAttributes", On: aws.ToString(in.QueueUrl), N: 1}, func(*Fault) error {
 		if err := understood(in, "QueueUrl", "AttributeNames"); err != nil {
 			return err

@@ -326,7 +326,8 @@ func whole(it item) error {
 			if _, err := strconv.ParseInt(v.Value, 10, 64); err != nil {
 				return invalid("the attribute %s is %q, which is no whole number", name, v.Value)
 			}
-		case *types.AttributeValueMemberS, *types.AttributeValueMemberBOOL, *types.AttributeValueMemberB, *types.AttributeValueMemberL, *types.AttributeValueMemberM, *types.AttributeValueMemberNULL:
+		case *types.AttributeValueMemberS, *types.AttributeValueMemberBOOL, *types.AttributeValueMemberB, *types.AttributeValueMemberL,
+			*types.AttributeValueMemberM, *types.AttributeValueMemberNULL:
 		default:
 			return fmt.Errorf("the type %T of %s is not understood", v, name)
 		}

@@ -277,7 +277,8 @@ func (s *Store) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, er
 			list = append(list, d)
 		}
 		slices.SortFunc(list, func(a, b core.DueItem) int {
-			return cmp.Or(cmp.Compare(a.PlanAt, b.PlanAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run), cmp.Compare(a.Partition, b.Partition))
+			return cmp.Or(cmp.Compare(a.PlanAt, b.PlanAt), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run),
+				cmp.Compare(a.Partition, b.Partition))
 		})
 		return nil
 	})

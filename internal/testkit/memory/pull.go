@@ -44,7 +44,8 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 }
 
 // TakePulled implements pull.Store.
-func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time, err error) {
+func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) (held []pull.Held, next time.Time,
+	err error) {
 	err = s.one(ctx, func() error {
 		var list []*pulled
 		for _, p := range s.pulled {

@@ -46,7 +46,8 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 			w.fail(core.RunID(id), "audit of job %d: %v", id, err)
 		case t.fixed && w.cfg.Machine: // a clock set back makes later fires of earlier instants: no order tells what is missing
 		case rep.Unaccounted != 0 || rep.Pending != 0 || rep.Overdue != 0 || rep.OutOfReach != 0 || rep.Partial && !long:
-			w.fail(core.RunID(id), "the audit of job %d, in a world at rest, says %+v, partial %v, missing %v", id, rep.AuditCount, rep.Partial, rep.Missing)
+			w.fail(core.RunID(id), "the audit of job %d, in a world at rest, says %+v, partial %v, missing %v", id, rep.AuditCount, rep.Partial,
+				rep.Missing)
 		case !t.fixed && rep.Demanded != t.demanded:
 			w.fail(core.RunID(id), "the audit of job %d says that %d instants were demanded, and they were %d", id, rep.Demanded, t.demanded)
 		case len(t.had) > 0:
@@ -71,7 +72,8 @@ func (w *World) audited(tallies map[core.JobID]*tally) {
 		return r.Job == id && slices.Equal(r.Missing, []core.Instant{at})
 	})
 	if sum.Unaccounted != whole.Unaccounted+1 || !named {
-		w.fail(blind.run, "run %d of instant %s was taken away, and the audit says %d unaccounted, %d pending: %+v", blind.run, at, sum.Unaccounted, sum.Pending, sum.Missing)
+		w.fail(blind.run, "run %d of instant %s was taken away, and the audit says %d unaccounted, %d pending: %+v", blind.run, at,
+			sum.Unaccounted, sum.Pending, sum.Missing)
 	}
 }
 

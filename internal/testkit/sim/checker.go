@@ -107,8 +107,10 @@ func (w *World) drain(when string) {
 func (t *truth) describe(id core.RunID) string {
 	r, _ := t.run(id)
 	st := t.story(id)
-	text := fmt.Sprintf("run %d: %s owner %q until %s address %q maybe %v journal %s sent %s; %d sends, %d refused, %d arrivals, %d take-overs;", id, r.State, r.Owner,
-		r.Until.Format("15:04:05.000"), r.Address, r.MaybeSent, r.Journal, r.SentAt.Format("15:04:05.000"), st.sends, st.refused, len(st.arrivals), st.takes)
+	text := fmt.Sprintf("run %d: %s owner %q until %s address %q maybe %v journal %s sent %s; %d sends, %d refused, %d arrivals, %d "+
+		"take-overs;", id, r.State, r.Owner,
+		r.Until.Format("15:04:05.000"), r.Address, r.MaybeSent, r.Journal, r.SentAt.Format("15:04:05.000"), st.sends, st.refused,
+		len(st.arrivals), st.takes)
 	for m := r.At.Time().Unix()/60 - 1; m < r.At.Time().Unix()/60+40; m++ {
 		list, _ := t.Store.JournalsAt(bg, m, core.JournalKey{}, 1<<20)
 		for _, j := range list {
@@ -123,7 +125,8 @@ func (t *truth) describe(id core.RunID) string {
 		j = &core.Job{}
 	}
 	cursor, _ := t.Store.Cursor(bg)
-	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", ok, j.Sched.State, j.Sched.Rev, j.Sched.Next, j.Sched.Tail,
+	return text + fmt.Sprintf(" job there %v: %s rev %d next %s tail %d, timeout %s, cursor %d, began %s", ok, j.Sched.State, j.Sched.Rev,
+		j.Sched.Next, j.Sched.Tail,
 		j.Def.Timeout, cursor, t.w.began.Format("15:04:05"))
 }
 
@@ -161,7 +164,8 @@ func (w *World) chainsGoOn() {
 				return true
 			}
 			if time.Since(began) > limit {
-				w.fail(j.Sched.Tail, "fixed delay %s stands still: next %s, tail %d, state %s, planAt %s", name, j.Sched.Next, j.Sched.Tail, j.Sched.State, j.Sched.PlanAt)
+				w.fail(j.Sched.Tail, "fixed delay %s stands still: next %s, tail %d, state %s, planAt %s", name, j.Sched.Next, j.Sched.Tail,
+					j.Sched.State, j.Sched.PlanAt)
 				return true
 			}
 			return false
@@ -257,7 +261,8 @@ func (w *World) changedAsTold(id core.RunID, of []*changed) {
 	}
 	w.count("changed as told", 1)
 	if c := last[0]; c.slot != 0 && r.Slot != c.slot || c.params != "" && (r.Params == nil || *r.Params != c.params) {
-		t.fail(id, "run %d was changed to the slot %s at +%.3fs, and is of %s; or has not the %d bytes of params that were acknowledged", id, c.slot, c.acked.Sub(w.began).Seconds(), r.Slot, len(c.params))
+		t.fail(id, "run %d was changed to the slot %s at +%.3fs, and is of %s; or has not the %d bytes of params that were acknowledged", id,
+			c.slot, c.acked.Sub(w.began).Seconds(), r.Slot, len(c.params))
 	}
 }
 
@@ -493,7 +498,8 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return fmt.Sprintf("%s after its slot, with policy %s and grace %s", late, of.sched.Misfire, of.sched.Grace)
 		}
 		// A run may carry an older revision than the fire that let it fall.
-		if next, ok := w.truth.schedule(&of.sched).Next(r.At); !newer && !fixed && of.sched.Misfire == core.MisfireLatest && (!ok || next.Time().After(r.EndedAt.Add(w.slack()))) {
+		if next, ok := w.truth.schedule(&of.sched).Next(r.At); !newer && !fixed && of.sched.Misfire == core.MisfireLatest &&
+			(!ok || next.Time().After(r.EndedAt.Add(w.slack()))) {
 			return "and it was the newest instant then"
 		}
 	case core.ReasonDeadline:
@@ -570,6 +576,7 @@ func (w *World) report0() Report {
 	refused := t.cloud.refusals() // first: the rest may follow from it
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"], Retries: w.counts["retries"],
+	return Report{Seed: w.cfg.Seed, Fires: w.counts["fires"], Sent: w.counts["sent"], Skipped: w.counts["skipped"],
+		Retries: w.counts["retries"],
 		Virtual: time.Since(w.began), Counts: w.counts, Faults: slices.Concat(refused, t.faults), Broken: len(refused) + t.nfaults, w: w}
 }

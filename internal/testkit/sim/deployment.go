@@ -52,8 +52,10 @@ const tailCheck = 30 * time.Second
 // smallFunctions is functions at a sixth of their durations.
 func smallFunctions() deployment {
 	d := small()
-	d.functions, d.wake, d.tickFor, d.reserve, d.lease, d.auditAfter = true, 10*time.Second, 10*time.Second, 2*time.Second, 8*time.Second, 20*time.Second
-	d.rates = parts.Rates{Max: 32, Advance: 4, GrowAfter: 3 * time.Second, BusyAfter: 2 * time.Second, ShrinkAfter: 3 * time.Minute, StableFor: time.Minute}
+	d.functions, d.wake, d.tickFor, d.reserve, d.lease, d.auditAfter = true, 10*time.Second, 10*time.Second, 2*time.Second, 8*time.Second,
+		20*time.Second
+	d.rates = parts.Rates{Max: 32, Advance: 4, GrowAfter: 3 * time.Second, BusyAfter: 2 * time.Second, ShrinkAfter: 3 * time.Minute,
+		StableFor: time.Minute}
 	p := &d.plan
 	p.Window, p.PlanAhead, p.MaxAhead = 60*time.Second, 35*time.Second, 120*time.Second
 	p.LonelySpreadMin, p.LonelySpreadMax = 40*time.Second, 80*time.Second
@@ -66,7 +68,8 @@ func smallFunctions() deployment {
 // functions is what infra deploys.
 func functions() deployment {
 	return deployment{
-		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute, rates: parts.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, StableFor: 10 * time.Minute},
+		plan: plan.AWS(), functions: true, wake: time.Minute, tickFor: time.Minute,
+		rates:      parts.Rates{Max: 32, Advance: 40, ShrinkAfter: 15 * time.Minute, StableFor: 10 * time.Minute},
 		invocation: 18 * time.Second, visibility: 25 * time.Second, backoffMax: time.Minute,
 		lease: 45 * time.Second, behind: 10 * time.Minute, behindMax: 4 * time.Hour, idleGap: time.Minute,
 	}

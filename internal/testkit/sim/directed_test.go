@@ -132,12 +132,13 @@ func TestTickerKilledBetweenEnqueueAndAdvance(t *testing.T) {
 }
 
 func TestJournalRefusedForAWholeInvocation(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds, Script: func(c Call) Fate {
-		if c.Process == "dispatcher" && c.Op == "PutJournal" && c.At < 25*time.Second {
-			return Throttled
-		}
-		return Fine
-	}})
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: neverEnds,
+		Script: func(c Call) Fate {
+			if c.Process == "dispatcher" && c.Op == "PutJournal" && c.At < 25*time.Second {
+				return Throttled
+			}
+			return Fine
+		}})
 	r.want(t, "re-send", 0)
 	r.want(t, "state lost", 1) // by the journal that the check carried
 }
@@ -226,15 +227,16 @@ func TestDeleteUnderABacklog(t *testing.T) {
 }
 
 func TestEditBetweenPlanAndDispatch(t *testing.T) {
-	r := directed(t, Config{Far: true, For: 90 * time.Second, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(3*time.Second))}, Act: func(w *World) {
-		w.sleep(bg, 20*time.Second) // the ring holds a minute of fires
-		spec := jobOf("alpha", "one", every(2*time.Second))
-		res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
-		if res.Err != nil {
-			w.fail(0, "save: %v", res.Err)
-		}
-		w.truth.acknowledged(res.ID, res.Rev)
-	}})
+	r := directed(t, Config{Far: true, For: 90 * time.Second, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(3*time.Second))},
+		Act: func(w *World) {
+			w.sleep(bg, 20*time.Second) // the ring holds a minute of fires
+			spec := jobOf("alpha", "one", every(2*time.Second))
+			res := w.people.Save(bg, god, []manage.JobSpec{spec})[0]
+			if res.Err != nil {
+				w.fail(0, "save: %v", res.Err)
+			}
+			w.truth.acknowledged(res.ID, res.Rev)
+		}})
 	for _, run := range r.runs(t, 1) {
 		if run.State != core.Succeeded && run.Reason != core.ReasonPaused {
 			t.Errorf("run at %s is %s: %s", run.At, run.State, run.Reason)
@@ -260,7 +262,8 @@ func TestClockSetBackAtTheHold(t *testing.T) {
 // What an answer ended is stored while another send of the batch still hangs:
 // a crash then sends again the one without an answer only.
 func TestEndedCallIsClosedWhileOthersHang(t *testing.T) {
-	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("gamma", "quick"), byHand("gamma", "slow")}, Act: trigger("gamma/quick", "gamma/slow"),
+	r := directed(t, Config{Jobs: []manage.JobSpec{byHand("gamma", "quick"), byHand("gamma", "slow")},
+		Act: trigger("gamma/quick", "gamma/slow"),
 		Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 			inv := w.truth.nonce(sh.Run.Owner)
 			w.truth.arrived(inv, nil, sh, time.Now(), false)
@@ -481,12 +484,13 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 		j.Misfire, j.Grace = m, 20*time.Second
 		jobs = append(jobs, j)
 	}
-	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 20 * time.Minute, Jobs: jobs, Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
-		if at > from && at < to && !strings.HasPrefix(c.On, "https://") {
-			f.Before = fakeaws.Throttled()
-		}
-		return f
-	}})
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 20 * time.Minute, Jobs: jobs,
+		Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
+			if at > from && at < to && !strings.HasPrefix(c.On, "https://") {
+				f.Before = fakeaws.Throttled()
+			}
+			return f
+		}})
 	for n, m := range []core.Misfire{core.MisfireAll, core.MisfireLatest, core.MisfireSkip} {
 		states := map[core.State]int{}
 		for _, run := range r.runs(t, core.JobID(n+1)) {
@@ -506,7 +510,8 @@ func TestThrottledForAQuarterOfAnHour(t *testing.T) {
 // their visibility, the others by nothing.
 func TestReceiptWithoutAnAnswer(t *testing.T) {
 	var n atomic.Int32 // requests are made side by side
-	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(5*time.Second))},
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute,
+		Jobs: []manage.JobSpec{jobOf("alpha", "one", every(5*time.Second))},
 		Request: func(at time.Duration, c fakeaws.Call) (f fakeaws.Fault) {
 			if c.Op == "ReceiveMessage" && c.On == fakeaws.Names.Fires && at > 2*time.Minute && at < 4*time.Minute {
 				if n.Add(1)%4 == 0 {
@@ -590,7 +595,8 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		jobs = append(jobs, j)
 	}
 	jobs = append(jobs, jobOf("gamma", "well", every(time.Second)))
-	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	r := directed(t, Config{Far: true, For: 2 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+		bool) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
 		}
@@ -619,7 +625,8 @@ func TestLostFromTheRing(t *testing.T) {
 	for i := range 6 {
 		jobs = append(jobs, jobOf("alpha", fmt.Sprint("lost-", i), every(20*time.Second)))
 	}
-	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	r := directed(t, Config{Far: true, For: 12 * time.Minute, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+		bool) {
 		if sh.Run.App != "gamma" {
 			return dispatch.Answer{}, false
 		}
@@ -680,7 +687,8 @@ func TestDeadExecutorsKeepNobodyOut(t *testing.T) {
 		}
 		for i := range 1000 {
 			at := time.Now().Add(-time.Hour)
-			if err := w.truth.PutExecutor(bg, core.Executor{App: "beta", Address: fmt.Sprintf("http://10.9.%d.%d:9999", i/250, i%250), Beat: at, Since: at}); err != nil {
+			if err := w.truth.PutExecutor(bg, core.Executor{App: "beta", Address: fmt.Sprintf("http://10.9.%d.%d:9999", i/250, i%250), Beat: at,
+				Since: at}); err != nil {
 				w.fail(0, "register: %v", err)
 			}
 		}
@@ -780,15 +788,16 @@ func TestPauseMadeLongerAtItsEnd(t *testing.T) {
 // A pause with an end is over at that moment, though the clock wakes the tick a
 // minute later: what is demanded from then on is sent in time.
 func TestPauseEndsInTime(t *testing.T) {
-	r := directed(t, Config{Far: true, Deployed: true, For: 20 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Act: func(w *World) {
-		w.sleep(bg, time.Minute)
-		until := w.began.Add(10*time.Minute + 7*time.Second) // just after a wake-up
-		if s, err := w.people.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until}); err != nil {
-			w.fail(0, "pause: %v", err)
-		} else {
-			w.stateAcknowledged(manage.Target{Job: "alpha/one"}, s)
-		}
-	}})
+	r := directed(t, Config{Far: true, Deployed: true, For: 20 * time.Minute,
+		Jobs: []manage.JobSpec{jobOf("alpha", "one", every(10*time.Second))}, Act: func(w *World) {
+			w.sleep(bg, time.Minute)
+			until := w.began.Add(10*time.Minute + 7*time.Second) // just after a wake-up
+			if s, err := w.people.Pause(bg, god, manage.Target{Job: "alpha/one"}, manage.PauseRequest{Until: &until}); err != nil {
+				w.fail(0, "pause: %v", err)
+			} else {
+				w.stateAcknowledged(manage.Target{Job: "alpha/one"}, s)
+			}
+		}})
 	if n := r.Counts["state succeeded"]; n < 60 {
 		t.Errorf("%d runs in the eleven minutes without a pause", n)
 	}
@@ -807,13 +816,15 @@ func TestTwoDeathsAreNoMisfire(t *testing.T) {
 				t.Run(fmt.Sprint(ops, " ", fate), func(t *testing.T) {
 					var mu sync.Mutex
 					kills, last := 0, time.Duration(0)
-					r := directed(t, Config{Far: true, Deployed: true, For: 6 * time.Minute, Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Minute)), jobOf("alpha", "two", every(time.Minute))},
+					r := directed(t, Config{Far: true, Deployed: true, For: 6 * time.Minute,
+						Jobs: []manage.JobSpec{jobOf("alpha", "one", every(time.Minute)), jobOf("alpha", "two", every(time.Minute))},
 						Script: func(c Call) Fate {
 							mu.Lock()
 							defer mu.Unlock()
 							// The second is of the same fires: the next are due a minute later.
 							since := c.At - last
-							if c.Process != "dispatcher" || c.At < 2*time.Minute || kills == 2 || c.Op != ops[kills] || kills == 1 && (since < 10*time.Second || since > 50*time.Second) {
+							if c.Process != "dispatcher" || c.At < 2*time.Minute || kills == 2 || c.Op != ops[kills] || kills == 1 &&
+								(since < 10*time.Second || since > 50*time.Second) {
 								return Fine
 							}
 							kills, last = kills+1, c.At
@@ -867,9 +878,10 @@ func TestScarceTables(t *testing.T) {
 		j.Misfire, j.Grace = core.MisfireAll, 5*time.Minute
 		jobs = append(jobs, j)
 	}
-	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: jobs, Request: func(time.Duration, fakeaws.Call) fakeaws.Fault {
-		return fakeaws.Fault{Capacity: 0.005} // 20 writes a second of a table, 5 of a partition
-	}})
+	r := directed(t, Config{AWS: true, SDK: true, Far: true, For: 5 * time.Minute, Jobs: jobs,
+		Request: func(time.Duration, fakeaws.Call) fakeaws.Fault {
+			return fakeaws.Fault{Capacity: 0.005} // 20 writes a second of a table, 5 of a partition
+		}})
 	if r.Counts["request: no room"] == 0 {
 		t.Error("there was room for all of it")
 	}

@@ -168,7 +168,8 @@ func (w *World) itemFate(d *dice, n int) Fate {
 }
 
 func (f Fate) String() string {
-	return [...]string{"fine", "error before", "error after", "lost answer", "throttle", "own conflict", "late write", "kill", "kill", "hang", "slow", "later"}[f]
+	return [...]string{"fine", "error before", "error after", "lost answer", "throttle", "own conflict", "late write", "kill", "kill", "hang",
+		"slow", "later"}[f]
 }
 
 // wait lets time pass on the way to or from the store. It answers the error of
@@ -342,7 +343,8 @@ func write[T any](p *port, ctx context.Context, op string, item T, do func(ctx c
 }
 
 // keyed makes one read of many keys that may leave some unread.
-func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []K, do func(ctx context.Context, keys []K) (map[K]V, []K, error)) (map[K]V, []K, error) {
+func keyed[K comparable, V any](p *port, ctx context.Context, op string, keys []K, do func(ctx context.Context, keys []K) (map[K]V, []K,
+	error)) (map[K]V, []K, error) {
 	ask, left := keys, []K(nil)
 	w := p.in.p.w
 	if w.faulty.Load() {
@@ -704,7 +706,10 @@ func (p *port) MoveCursor(ctx context.Context, seen, minute int64) error {
 }
 
 func (p *port) PutRevisits(ctx context.Context, minute int64, keys []core.JournalKey) error {
-	return write(p, ctx, "PutRevisits", keys, func(ctx context.Context, keys []core.JournalKey) error { return p.truth.PutRevisits(ctx, minute, keys) })
+	return write(p, ctx, "PutRevisits", keys, func(ctx context.Context, keys []core.JournalKey) error {
+		return p.truth.PutRevisits(ctx, minute,
+			keys)
+	})
 }
 
 func (p *port) DropRevisits(ctx context.Context, minute int64) error {

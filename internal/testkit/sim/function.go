@@ -137,7 +137,8 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 					return nil
 				})
 			},
-			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer, func(fires int64) { w.count("sent again after a loss", int(fires)) }),
+			Minutely: boot.Minutely(boot.NewPulse(a.Engine, w.log), in.watchdog(), healer,
+				func(fires int64) { w.count("sent again after a loss", int(fires)) }),
 		}).Run(ctx)
 	}
 }
@@ -167,5 +168,6 @@ func (in *incarnation) watchdog() *finish.Watchdog {
 
 // engineOf is the ports of one as an engine.
 func engineOf(s Store) *engine.Engine {
-	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s, Upkeep: s}
+	return &engine.Engine{Tick: s, Leases: s, Dispatch: s, Finish: s, Watch: s, Registry: s, Manage: s, Ring: s, Queue: s, Health: s,
+		Upkeep: s}
 }

@@ -59,7 +59,8 @@ type aftermath struct {
 }
 
 func (d *deployment) aftermath() aftermath {
-	a := aftermath{planning: 2 * time.Second, lease: d.lease + 2*time.Second, again: d.visibility + d.invocation + d.backoffMax*5/4, finishing: 20 * time.Second}
+	a := aftermath{planning: 2 * time.Second, lease: d.lease + 2*time.Second, again: d.visibility + d.invocation + d.backoffMax*5/4,
+		finishing: 20 * time.Second}
 	if d.functions {
 		a.lease += 2 * d.wake
 	}
@@ -84,7 +85,8 @@ type troubles struct {
 }
 
 func newTroubles() *troubles {
-	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{}, moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
+	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{},
+		moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
 		back: map[core.Instant][]trouble{}}
 }
 
@@ -272,7 +274,8 @@ func (d *deployment) looks(age time.Duration) time.Duration {
 
 // sayable is the age from which on a run may be said to be lost.
 func sayable(r *core.Run, def *core.Def) time.Duration {
-	const lostAfter, timeoutGrace, functionLimit, functionGrace = 10 * time.Minute, 5 * time.Second, 3 * time.Minute, time.Minute // of the world's executors
+	// of the world's executors
+	const lostAfter, timeoutGrace, functionLimit, functionGrace = 10 * time.Minute, 5 * time.Second, 3 * time.Minute, time.Minute
 	age := cmp.Or(def.LostAfter, lostAfter)
 	switch {
 	case def.Timeout == 0:
@@ -325,7 +328,8 @@ func (w *World) endInTime(r *core.Run, st *story, revs []revision) {
 			w.truth.trace(bg, r.ID, "in the way of its end from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 		}
 	}
-	w.truth.fail(r.ID, "%s of run %d (%s: %s, at %s) was due at %s and stored %s later: %s after all that was in its way", what, r.ID, r.State, r.Reason, r.Address,
+	w.truth.fail(r.ID, "%s of run %d (%s: %s, at %s) was due at %s and stored %s later: %s after all that was in its way", what, r.ID, r.State,
+		r.Reason, r.Address,
 		due.Format("15:04:05.000"), st.closed.Sub(due), st.closed.Sub(limit))
 }
 
@@ -350,7 +354,8 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 				list = append(list, back...)
 			}
 		}
-		list = slices.Concat(list, earlier(r.SentAt.Add(age), f.clocks), f.planning, f.left, f.apps[r.App], f.unproven[question{r.Address, 0}], f.unproven[question{r.Address, r.ID.Job()}])
+		list = slices.Concat(list, earlier(r.SentAt.Add(age), f.clocks), f.planning, f.left, f.apps[r.App], f.unproven[question{r.Address, 0}],
+			f.unproven[question{r.Address, r.ID.Job()}])
 	}
 	slices.SortFunc(list, func(a, b trouble) int { return a.from.Compare(b.from) })
 	return list
@@ -429,7 +434,8 @@ func (w *World) inTime(what string, runs []core.RunID, app string, moment time.D
 				w.truth.trace(bg, runs[0], "in its way from +%.3f to +%.3f", t.from.Sub(w.began).Seconds(), t.until.Sub(w.began).Seconds())
 			}
 		}
-		w.truth.fail(runs[0], "%s %d was due at %s and decided %s later: %s after all that was in its way", what, runs[0], due.Format("15:04:05.000"), decided.Sub(due), decided.Sub(limit))
+		w.truth.fail(runs[0], "%s %d was due at %s and decided %s later: %s after all that was in its way", what, runs[0],
+			due.Format("15:04:05.000"), decided.Sub(due), decided.Sub(limit))
 	}
 	w.count("late, and justified", 1)
 }

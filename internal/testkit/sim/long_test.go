@@ -17,15 +17,16 @@ const day = 24 * time.Hour
 // A trigger 70 days ahead is there when its time has come.
 func TestTriggerFarAhead(t *testing.T) {
 	for _, aws := range []bool{false, true} {
-		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 71 * day, Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: func(w *World) {
-			at := time.Now().Add(70 * day)
-			if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
-				w.fail(0, "trigger: %v", err)
-			}
-			w.stands(70*day - 20*time.Minute)
-			w.sleep(bg, 30*time.Minute)
-			w.stands(time.Until(w.began.Add(71 * day)))
-		}})
+		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 71 * day, Jobs: []manage.JobSpec{byHand("alpha", "one")},
+			Act: func(w *World) {
+				at := time.Now().Add(70 * day)
+				if _, err := w.people.Trigger(bg, god, operate.TriggerRequest{Job: "alpha/one", At: &at}); err != nil {
+					w.fail(0, "trigger: %v", err)
+				}
+				w.stands(70*day - 20*time.Minute)
+				w.sleep(bg, 30*time.Minute)
+				w.stands(time.Until(w.began.Add(71 * day)))
+			}})
 		r.want(t, "state succeeded", 1)
 		if runs := r.runs(t, 1); len(runs) == 1 && runs[0].SentAt.Sub(runs[0].Slot.Time()) > time.Second {
 			t.Errorf("sent at %s, due at %s", runs[0].SentAt, runs[0].Slot)
@@ -38,7 +39,8 @@ func TestTriggerFarAhead(t *testing.T) {
 func TestRunOpenForAMonth(t *testing.T) {
 	for _, aws := range []bool{false, true} {
 		var forgets time.Time
-		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"), byHand("alpha", "two")},
+		r := directed(t, Config{AWS: aws, Far: true, Deployed: true, For: 31 * day, Jobs: []manage.JobSpec{byHand("alpha", "one"),
+			byHand("alpha", "two")},
 			Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 				w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 				forgets = time.Now().Add(30 * day)
@@ -83,7 +85,8 @@ func TestDeafForADay(t *testing.T) {
 	}
 	jobs = append(jobs, byHand("alpha", "well"))
 	var gone time.Time
-	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	r := directed(t, Config{Far: true, Deployed: true, For: day, Jobs: jobs, Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer,
+		bool) {
 		w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
 		w.execs.takes(sh) // and never ends it
 		return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true

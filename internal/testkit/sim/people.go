@@ -131,7 +131,8 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 		case 11:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 7 * unit}}}, units/12
 		case 12:
-			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * unit}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}}, int(w.cfg.For/time.Second)/20+units/15
+			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * unit}, {Kind: core.KindCron, Expr: "5/20 * * * * ?"}}},
+				int(w.cfg.For/time.Second)/20+units/15
 		case 13:
 			s, n = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, int(w.cfg.For/time.Minute)
 		case 14:
@@ -149,8 +150,10 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 func (w *World) slowMix(d *dice) []manage.JobSpec {
 	var specs []manage.JobSpec
 	for i, s := range []core.Schedule{every(10 * time.Second), every(20 * time.Second), every(30 * time.Second), every(45 * time.Second),
-		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 15 * time.Second}}}, {Any: []core.When{{Kind: core.KindFixedDelay, Every: 40 * time.Second}}},
-		when(core.KindCron, "0 * * * * ?", "America/New_York"), {Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}}, Jitter: 20 * time.Second}, {}} {
+		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 15 * time.Second}}},
+		{Any: []core.When{{Kind: core.KindFixedDelay, Every: 40 * time.Second}}},
+		when(core.KindCron, "0 * * * * ?", "America/New_York"), {Any: []core.When{{Kind: core.KindEvery, Every: time.Minute}},
+			Jitter: 20 * time.Second}, {}} {
 		spec := w.spec(d, i, s)
 		if i%2 == 0 {
 			spec.Def.App, spec.Def.Timeout = "gamma", d.between(time.Minute, 10*time.Minute).Round(time.Second)
@@ -379,7 +382,8 @@ func (w *World) edit(d *dice, p *process, me core.Actor, ref string) {
 	if err != nil {
 		return
 	}
-	spec := manage.JobSpec{Def: job.Def, Schedule: job.Sched.Schedule, Misfire: job.Sched.Misfire, Grace: job.Sched.Grace, Deadline: job.Sched.Deadline}
+	spec := manage.JobSpec{Def: job.Def, Schedule: job.Sched.Schedule, Misfire: job.Sched.Misfire, Grace: job.Sched.Grace,
+		Deadline: job.Sched.Deadline}
 	spec.Def.Params = fmt.Sprint("v", d.n(1000))
 	if len(spec.Schedule.Any) == 1 && d.n(2) == 0 {
 		when := spec.Schedule.Any[0]

@@ -52,7 +52,8 @@ func newStore(w *World) (Store, *cloud) {
 		return memory.New(memory.Options{Visibility: w.deployed.visibility}), nil
 	}
 	c := &cloud{w: w}
-	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }) // awsengine asked for what the fakes do not have
+	// awsengine asked for what the fakes do not have
+	c.db, c.sqs = fakeaws.New(func(format string, args ...any) { panic(fmt.Sprintf(format, args...)) })
 	d := w.dice("cloud")
 	c.has = account(w.cfg.Rate, d)
 	c.has.Use(c.db, c.sqs, d.next())
@@ -284,7 +285,8 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 			return is
 		}
 	}
-	for what, is := range map[string]bool{"error before": f.Before != nil, "lost answer": f.After != nil, "a part fails": f.Part != nil, "slow": f.Wait+f.Late > 0,
+	for what, is := range map[string]bool{"error before": f.Before != nil, "lost answer": f.After != nil, "a part fails": f.Part != nil,
+		"slow":      f.Wait+f.Late > 0,
 		"torn read": f.Between != nil, "stale index": f.Stale > 0, "twice": f.Again != nil} {
 		if is {
 			c.w.count("request: "+what, 1)
@@ -297,7 +299,8 @@ func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakea
 // them, and they come again when their visibility ends.
 func (c *cloud) unheard(kind ring.Kind) {
 	until := time.Now().Add(c.w.deployed.visibility)
-	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow, ring.KindCheck: fakeaws.Names.Checks}[kind]) {
+	for _, m := range c.sqs.Messages(map[ring.Kind]string{ring.KindFires: fakeaws.Names.Fires, ring.KindSlow: fakeaws.Names.Slow,
+		ring.KindCheck: fakeaws.Names.Checks}[kind]) {
 		if m.Hidden.Equal(until) {
 			c.hidden(m, "receipt without an answer")
 		}

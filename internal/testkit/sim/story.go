@@ -117,7 +117,8 @@ func (t *truth) sending(inv *invocation, in *incarnation, sh *dispatch.Shipment)
 		}
 		switch {
 		case f.Cause.Planned() && f.Rev < r.rev:
-			t.fail(id, "run %d of revision %d was sent although revision %d was acknowledged %s before the job was read", id, f.Rev, r.rev, read.Sub(r.acked))
+			t.fail(id, "run %d of revision %d was sent although revision %d was acknowledged %s before the job was read", id, f.Rev, r.rev,
+				read.Sub(r.acked))
 		case f.Cause == core.CauseRetry && r.deleted:
 			t.fail(id, "retry %d was sent although its job was deleted", id)
 		case f.Cause == core.CauseRetry && r.sched.PausedAt(time.Now().Add(t.w.slack())) && r.rev == sh.Job.Sched.Rev:
@@ -167,7 +168,8 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 	r := sh.Run
 	st := t.story(r.ID)
 	t.trace(contextOf(inv), r.ID, "arrived at %s", sh.Address)
-	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt), slot: r.Slot, params: r.Params}
+	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt),
+		slot: r.Slot, params: r.Params}
 	if len(st.arrivals) == 0 {
 		st.arrivals = append(st.arrivals, a)
 		return
@@ -236,6 +238,7 @@ func (t *truth) excused(id *core.RunID, st *story, first, second *arrival) {
 	case after <= 250*time.Millisecond+slack+20*time.Millisecond:
 		t.w.count("re-send of an answer of the last moment", 1)
 	default:
-		t.fail(*id, "run %d was sent again, although its first send was answered (%d) %s before its sender stopped, and the journal was taken", *id, first.kind, after)
+		t.fail(*id, "run %d was sent again, although its first send was answered (%d) %s before its sender stopped, and the journal was taken",
+			*id, first.kind, after)
 	}
 }

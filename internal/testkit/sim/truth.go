@@ -91,7 +91,8 @@ func newTruth(w *World) *truth {
 	return &truth{
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
 		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
-		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{}, checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
+		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
+		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
@@ -189,7 +190,8 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
 		for _, rev := range t.jobs[r.ID.Job()] {
 			// Judged once, before the claim, which is tried until the deadline.
-			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+t.w.deployed.invocation+t.w.slack() {
+			if late := r.SentAt.Sub(r.Slot.Time()); rev.rev == r.Rev && rev.sched.Misfire == core.MisfireSkip && late > rev.sched.Grace+
+				t.w.deployed.invocation+t.w.slack() {
 				t.fail(r.ID, "run %d (instant %s) was claimed %s after its slot, with policy skip and grace %s", r.ID, at, late, rev.sched.Grace)
 			}
 		}
@@ -303,7 +305,8 @@ func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 		case saw.settled[was.ID]:
 			t.fail(was.ID, "run %d was taken over from %s although its journal says that an executor has it", was.ID, was.Owner)
 		case saw.clock.Before(was.Until) && !stepped:
-			t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner, was.Until.Sub(saw.clock))
+			t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner,
+				was.Until.Sub(saw.clock))
 		}
 		st.looked = append(st.looked, time.Now())
 	}
@@ -401,14 +404,16 @@ func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 			continue
 		}
 		c := &closes[i]
-		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent || c.Unkilled && !b.KillAt.IsZero() || c.App != "" && c.App != b.App {
+		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent ||
+			c.Unkilled && !b.KillAt.IsZero() || c.App != "" && c.App != b.App {
 			t.fail(c.Run, "run %d was closed on a condition that it did not meet: %+v of %+v", c.Run, *c, *b)
 		}
 		delete(t.open, c.Run)
 		if r, _ := t.run(c.Run); r.Data != c.Data {
 			t.fail(c.Run, "run %d was closed with the data %q, and has %q", c.Run, c.Data, r.Data)
 		} else if len(c.Message) > 300 && (r.Message != c.Message || r.State != c.State) {
-			t.fail(c.Run, "run %d was closed as %s with a message of %d bytes, and is %s with %d", c.Run, c.State, len(c.Message), r.State, len(r.Message))
+			t.fail(c.Run, "run %d was closed as %s with a message of %d bytes, and is %s with %d", c.Run, c.State, len(c.Message), r.State,
+				len(r.Message))
 		} else if len(c.Message) > 300 {
 			t.w.count("long message", 1)
 		}
@@ -793,10 +798,12 @@ func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
 			continue
 		}
 		if s.Rev != m.Rev || s.Next != m.Next || s.Tail != m.Tail {
-			t.fail(core.RunID(m.Job), "job %d was advanced from revision %d, next %s, tail %d, and is of revision %d, next %s, tail %d", m.Job, m.Rev, m.Next, m.Tail, s.Rev, s.Next, s.Tail)
+			t.fail(core.RunID(m.Job), "job %d was advanced from revision %d, next %s, tail %d, and is of revision %d, next %s, tail %d", m.Job,
+				m.Rev, m.Next, m.Tail, s.Rev, s.Next, s.Tail)
 		}
 		t.w.entered(m.Job)
-		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail, m.NewTail)
+		t.trace(ctx, core.RunID(m.Job), "advance rev %d next %s to %s planAt %s tail %d to %d", m.Rev, m.Next, m.NewNext, m.NewPlanAt, m.Tail,
+			m.NewTail)
 		if m.NewRev != 0 {
 			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
 			t.revised(*found[m.Job], false)
@@ -881,11 +888,13 @@ func (t *truth) schedule(s *core.Sched) *schedule.Schedule {
 func (t *truth) revised(j core.Job, deleted bool) {
 	list := t.jobs[j.Sched.ID]
 	t.w.entered(j.Sched.ID)
-	t.trace(bg, core.RunID(j.Sched.ID), "revision %d at %s: %s next %s tail %d deleted %v", j.Sched.Rev, j.Sched.RevAt.Format("15:04:05.000"), j.Sched.State, j.Sched.Next, j.Sched.Tail, deleted)
+	t.trace(bg, core.RunID(j.Sched.ID), "revision %d at %s: %s next %s tail %d deleted %v", j.Sched.Rev, j.Sched.RevAt.Format("15:04:05.000"),
+		j.Sched.State, j.Sched.Next, j.Sched.Tail, deleted)
 	if n := len(list); n > 0 && list[n-1].rev >= j.Sched.Rev {
 		t.fail(0, "job %d has revision %d after %d", j.Sched.ID, j.Sched.Rev, list[n-1].rev)
 	}
-	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted, stored: time.Now()})
+	t.jobs[j.Sched.ID] = append(list, revision{rev: j.Sched.Rev, revAt: j.Sched.RevAt, sched: j.Sched, def: j.Def, deleted: deleted,
+		stored: time.Now()})
 }
 
 // CreateJobs fails where an engine lets a create that arrives late bring a job

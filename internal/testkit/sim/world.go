@@ -118,7 +118,8 @@ type World struct {
 // Run makes a world, lets it live and judges it. It has to be called in a
 // bubble; it returns when every goroutine of the world has ended.
 func Run(cfg Config) Report {
-	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{}, changes: map[core.RunID][]*changed{}, faults: newTroubles(),
+	w := &World{cfg: cfg, done: make(chan struct{}), counts: map[string]int{}, calls: map[core.RunID]int{},
+		changes: map[core.RunID][]*changed{}, faults: newTroubles(),
 		log: slog.New(slog.DiscardHandler)}
 	// Bubbles begin in 2000, run IDs in 2020.
 	d := w.dice("world")
@@ -137,7 +138,8 @@ func Run(cfg Config) Report {
 	w.truth = newTruth(w)
 	w.execs = newExecutors(w)
 	god := &process{w: w, name: "god", calls: map[string]uint64{}}
-	w.people = w.assembly(assembly.Options{}, engineOf(w.truth)).People(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, people.Options{})
+	w.people = w.assembly(assembly.Options{},
+		engineOf(w.truth)).People(sender{&incarnation{p: god, port: &port{truth: w.truth, in: &incarnation{p: god}}}}, people.Options{})
 	w.setUp(d)
 	if w.deployed.functions {
 		w.ticks = &function{w: w, name: "ticker", lasts: w.deployed.tickFor}
@@ -322,9 +324,10 @@ func (w *World) ticker(in *incarnation) {
 func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
 	d := in.assembly().Dispatcher(sender{in}, dispatch.Options{
-		SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
-		Nonce:      func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation: w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax,
+		SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery,
+		HealthEvery: 2 * time.Second,
+		Nonce:       func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
+		Invocation:  w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax,
 	})
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
@@ -451,7 +454,8 @@ func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.T
 
 // batch dispatches messages, and gathers for the checker what that does.
 func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
-	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
+	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{},
+		jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
 	for i := range got {
 		for _, f := range got[i].Message.Fires {
 			inv.all = append(inv.all, f.Run)
@@ -594,7 +598,8 @@ func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered b
 		ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 		defer cancel()
 		c := in.assembly().Callback(callback.Options{})
-		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []finish.Result{callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, p.now())})[0]
+		answer <- c.Callback(ctx, callback.Caller{Proven: true},
+			[]finish.Result{callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, p.now())})[0]
 	})
 	t := time.NewTimer(12 * time.Second)
 	defer t.Stop()
