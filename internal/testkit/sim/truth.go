@@ -284,6 +284,9 @@ func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error
 		if b := &before[i]; b.Owner != takes[i].Owner || core.Millis(b.Until) != core.Millis(takes[i].Until) {
 			t.fail(b.ID, "run %d was taken over from %q until %s, and it was of %q until %s", b.ID, takes[i].Owner, takes[i].Until, b.Owner, b.Until)
 		}
+		if b := &before[i]; b.Address != takes[i].Address {
+			t.fail(b.ID, "run %d was taken over at %q, and it was at %q", b.ID, takes[i].Address, b.Address)
+		}
 		if takes[i].Owner == "" {
 			continue
 		}
