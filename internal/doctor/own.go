@@ -63,6 +63,12 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 	oldest, err := e.Tick.OldestMessage(ctx)
 	k.read("oldest message", err)
 	f.OldestMessage, f.UncomparedFrom = oldest.First(), oldest.Due
+	if !oldest.Due.IsZero() { // nothing is older than the first job
+		jobs, _, err := e.Manage.ListJobs(ctx, "", 0, 1)
+		if _, err = core.Besides(err); k.read("first job", err) && len(jobs) > 0 && jobs[0].Def.Created.After(oldest.Due) {
+			f.UncomparedFrom = jobs[0].Def.Created
+		}
+	}
 	f.Fires, f.Checks = k.depth(ctx, ring.KindFires), k.depth(ctx, ring.KindCheck)
 	if letters, err := e.Dead.Letters(ctx, "", maxLetters); k.read("dead letters", err) {
 		n := len(letters)

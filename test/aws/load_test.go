@@ -44,7 +44,7 @@ func TestLoad(t *testing.T) {
 // done in part, transactions are cancelled, pages and receipts are short, and messages
 // come twice or are spent by pollers that are throttled.
 func TestLoadInAnAccount(t *testing.T) {
-	loaded(t, load.Run, load.Options{Fires: 600, Kill: 5 * time.Second, Account: fakeaws.Account{
+	loaded(t, load.Run, load.Options{Fires: 600, Kill: 1500 * time.Millisecond, Account: fakeaws.Account{
 		Throttled: 0.02, Dropped: 0.01, Lost: 0.01, Refused: 0.1, Slow: 0.05, SlowFor: time.Second, Conflict: 0.1, Short: 0.2, Twice: 0.05,
 		Spent: 0.02,
 	}})
