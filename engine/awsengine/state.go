@@ -272,12 +272,15 @@ const (
 	maxKey     = 1024 // bytes of a sort key
 )
 
-// Healths implements dispatch.Healths.
+// Healths implements dispatch.Healths. It is not read strongly, which costs half: it is
+// read again in a few seconds, and nothing but a lane hangs on it.
 func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
-	err = s.all(ctx, healthOf, func(it item) error {
+	in := equal("of", text(healthOf)).query(s.o.Names.State)
+	in.ConsistentRead = nil
+	err = s.query(ctx, in, func(it item) (bool, error) {
 		at, err := intOf(it, "at")
 		list = append(list, core.Health{Of: stringOf(it, "key"), Slow: it["slow"] != nil, At: fromMillis(at)})
-		return err
+		return true, err
 	})
 	return list, err
 }

@@ -61,9 +61,10 @@ const (
 	readsOfAnew     = 1    // a definition
 	readsOfToken    = 0.9
 	readsOfDispatch = 2.9 // the app, its executors, what holds for all; the journal later
+	readsOfHealths  = 0.5 // what others found slow, where that is not too many for a unit
 	readsOfAdvance  = 1
-	looksOfAdvance  = 0.4 // for runs
-	readsOfWake     = 5.4
+	looksOfAdvance  = 0.4  // for runs
+	readsOfWake     = 8.33 // the leases, what holds for all, the sign of life, whether anything was lost
 	looksOfWake     = 0.67 // for jobs that are due, and are next
 	readsOfBeats    = 5    // a minute of one executor
 

@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,18 +24,19 @@ type Counts struct {
 	Tokens   int           // reads of an app's token by callbacks: remembered for a while by those that do not come at once
 	Sends    int           // requests, ten messages each
 	Takes    int           // batches: at most ten messages of one second
+	Healths  int           // reads of what others found slow: each process once in a while at most
 	Held     time.Duration // by dispatch until the second has come, all batches together
 }
 
 func (c Counts) plus(o Counts) Counts {
 	return Counts{c.Span, c.Fires + o.Fires, c.Messages + o.Messages, c.Advances + o.Advances, c.Anew + o.Anew, c.Looks + o.Looks,
-		c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Held + o.Held}
+		c.Tokens + o.Tokens, c.Sends + o.Sends, c.Takes + o.Takes, c.Healths + o.Healths, c.Held + o.Held}
 }
 
 func (c Counts) times(n float64, span time.Duration) Counts {
 	t := func(v int) int { return int(float64(v)*n + 0.5) }
-	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens), t(c.Sends), t(c.Takes),
-		time.Duration(float64(c.Held) * n)}
+	return Counts{span, t(c.Fires), t(c.Messages), t(c.Advances), t(c.Anew), t(c.Looks), t(c.Tokens),
+		t(c.Sends), t(c.Takes), t(c.Healths), time.Duration(float64(c.Held) * n)}
 }
 
 const (
@@ -52,6 +54,7 @@ const (
 	tokens = 10                    // seconds that a token is remembered
 	atOnce = 25                    // callbacks, at most, of the fires of one second
 	knows  = 3600                  // seconds that a function lives on, and knows definitions
+	asks   = 5                     // seconds for which a process of dispatch has asked what is slow
 )
 
 // A Job is what counts of one.
@@ -189,8 +192,13 @@ func Replay(jobs []Job, begin time.Time, span time.Duration, o plan.Options) (Co
 	for _, n := range callers {
 		c.Tokens += n
 	}
-	for slot, n := range slots {
-		takes := (n + takeBatch - 1) / takeBatch
+	asked := core.Instant(-asks)
+	for _, slot := range slices.Sorted(maps.Keys(slots)) {
+		takes := (slots[slot] + takeBatch - 1) / takeBatch
+		if slot-asked >= asks { // batches at once are each in a process of its own
+			c.Healths += takes
+			asked = slot
+		}
 		c.Takes += takes
 		c.Held += time.Duration(takes) * holds[slot]
 	}
@@ -266,7 +274,7 @@ func PlayMonth(jobs []Job, begin time.Time, o plan.Options) (Counts, error) {
 		if delay, ok := sch.FixedDelay(); ok {
 			// Its fire goes out alone, and both it and the end of its run move the job.
 			n := int(Month / max(delay+j.Took, time.Second))
-			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n,
+			total = total.plus(Counts{Fires: n, Messages: n, Advances: 2 * n, Looks: 10 * n, Tokens: n, Sends: n, Takes: n, Healths: n,
 				Held: time.Duration(n) * o.LeadTime.Lonely})
 			continue
 		}

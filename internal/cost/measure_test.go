@@ -3,6 +3,7 @@ package cost
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"math"
 	"slices"
@@ -29,6 +30,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/testkit/fakeaws"
 )
 
@@ -44,7 +46,8 @@ type deployment struct {
 	ends  *callback.Callback
 	busy  sync.WaitGroup // callbacks on their way
 	fires *dispatch.Dispatcher
-	watch *finish.Watchdog // of a tick function that lives on
+	// minutely are of a tick function that lives on.
+	minutely []tick.Task
 
 	// gathers: who runs jobs reports as the SDK's executor does, all that waits by
 	// one request, one request at a time.
@@ -154,9 +157,9 @@ func deploy(ctx context.Context, t testing.TB, drivers *sync.WaitGroup) *deploym
 		t.Fatal(err)
 	}
 	d := &deployment{t: t, e: s.Engine(), db: db, q: q, o: plan.AWS(), of: map[string]*invoked{}}
-	d.e.Health = nil // nobody asks what is slow: Replay does not count that
 	d.a = assembly.New(d.e, assembly.Options{Plan: d.o})
-	d.watch = d.a.Watchdog(d, finish.WatchOptions{})
+	d.minutely = boot.Minutely(boot.NewPulse(d.e, slog.New(slog.DiscardHandler)), d.a.Watchdog(d, finish.WatchOptions{}), d.manage().Operate,
+		func(fires int64) { t.Errorf("%d fires were sent again", fires) })
 	d.ends = d.a.Callback(callback.Options{TokenFor: tokenFor})
 	d.fires = d.a.Dispatcher(d, dispatch.Options{})
 	text := token
@@ -204,17 +207,11 @@ func every(ctx context.Context, period, after time.Duration, do func()) {
 
 // wake is one wake-up of the tick, as functions/tick does it.
 func (d *deployment) wake(ctx context.Context) {
+	if _, err := d.e.Tick.Global(ctx); err != nil && ctx.Err() == nil {
+		d.t.Error(err)
+	}
 	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: parts.Rates{Max: 16}}))
-	err := ticker.Beats(tick.Invocation{Minutely: []tick.Task{{Name: "watchdog", Do: func(ctx context.Context) error {
-		if _, err := d.e.Upkeep.LastAlive(ctx); err != nil {
-			return err
-		}
-		if _, err := d.e.Upkeep.Alive(ctx, time.Now()); err != nil {
-			return err
-		}
-		_, err := d.watch.Pass(ctx)
-		return err
-	}}}}).Run(ctx)
+	err := ticker.Beats(tick.Invocation{Minutely: d.minutely}).Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}

@@ -48,8 +48,7 @@ func unitsOfJobs(c Counts, d Deployment) tables {
 		Capacity{Write: writesOfRun * fires, Read: readsOfRun*fires + float64(c.Looks)/10 + looksOfAdvance*advances +
 			looksOfSample*minutes},
 		Capacity{Write: writesOfJournal*float64(c.Messages) + writesOfSample*minutes, Read: readsOfDispatch*float64(c.Takes) +
-			agesOfSample*minutes +
-			readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
+			readsOfHealths*float64(c.Healths) + agesOfSample*minutes + readsOfToken*float64(c.Tokens)/max(d.Results, 1)})
 }
 
 // taking is what has to be provisioned for so much.
