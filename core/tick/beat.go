@@ -14,7 +14,7 @@ import (
 // the partitions with those that it wakes.
 func Invoked(o Options) Options {
 	o.PassFor = cmp.Or(o.PassFor, time.Second)
-	o.AuditAfter = cmp.Or(o.AuditAfter, 2*time.Minute)
+	o.Loss.After = cmp.Or(o.Loss.After, 2*time.Minute)
 	return o
 }
 
@@ -71,7 +71,7 @@ func (t *Ticker) Beats(o Invocation) *Beats {
 	o.Reserve = cmp.Or(o.Reserve, 10*time.Second)
 	o.WakeEvery = cmp.Or(o.WakeEvery, 5*time.Second)
 	o.MaxWoken = cmp.Or(o.MaxWoken, 32)
-	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(),
+	b := &Beats{pass: t.Pass, release: t.Release, sample: Task{"sample", t.loss.Sample}, o: o, now: t.o.Now, phase: t.o.Plan.LeadTime.Phase(),
 		log: t.o.Log}
 	b.clock = o.Wake == Wake{}
 	if b.clock {

@@ -5,12 +5,22 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick/loss"
 	"github.com/tickring/tickring/core/tick/parts"
 )
 
 // Store is what a pass reads and writes. Writes answer as core.ErrRefused and
 // core.ErrThrottled say; a slice of answers is as long as the slice asked.
 type Store interface {
+	Jobs
+	Entries
+	loss.Records
+	loss.Notes
+	loss.Ring
+}
+
+// Jobs are the jobs in the order in which they are to be planned.
+type Jobs interface {
 	// Due reads the due index of a partition in its order: items with PlanAt up
 	// to upTo that come after after (zero: from the start), at most limit. It
 	// may be a little behind what was written. Fewer than limit does not mean
@@ -25,22 +35,14 @@ type Store interface {
 	// Advance moves jobs on; condition: Rev, Next and Tail as read. A Change is
 	// stored with its advance, both or neither.
 	Advance(ctx context.Context, moves []core.Advance) []error
+}
+
+// Entries are the runs that wait in the due index.
+type Entries interface {
 	// Runs reads runs strongly. A run that is neither found nor in unread does not exist.
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// RemoveEntries takes light entries out of the due index; one that is not there is well.
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
-	// Global reads the global item strongly.
-	Global(ctx context.Context) (core.Global, error)
-	// PutGlobal replaces it; condition: its Rev is seen. The new Rev must be higher.
-	PutGlobal(ctx context.Context, seen int64, g core.Global) error
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or
-	// with last < first downwards from first to last.
-	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
-	// Skips reads the skipped records of a job that reach into the span.
-	Skips(ctx context.Context, job core.JobID, from, to core.Instant) ([]core.Skip, error)
-	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
-	// OldestMessage says how far the ring is behind, or more.
-	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
 
 // Leases are the locks of the partitions.

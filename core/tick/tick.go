@@ -1,7 +1,7 @@
 // Package tick plans: it reads the jobs that are due to be planned, computes
 // their fires, puts those on the ring, and only then moves the jobs on. Which
-// partitions of the due index a ticker looks at is said by parts. It sends
-// nothing to executors.
+// partitions of the due index a ticker looks at is said by parts, how many there are
+// by grow, and what the ring has lost is found by loss. It sends nothing to executors.
 package tick
 
 import (
@@ -18,6 +18,8 @@ import (
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/core/tick/grow"
+	"github.com/tickring/tickring/core/tick/loss"
 	"github.com/tickring/tickring/core/tick/parts"
 )
 
@@ -43,18 +45,10 @@ type Options struct {
 	SentFor time.Duration // 15 min
 	MaxSent int           // 20,000
 	// Rates say how many partitions there are.
-	Rates    parts.Rates
-	MoveRate int // jobs moved to their partition besides, in a pass: 50
-	// AuditAfter is how long after its slot an instant must have a run: when a
-	// job is planned, its last finished window is compared with its runs, and what
-	// has none is sent again. 0: never, which is right where a message cannot be
-	// lost without the runs.
-	AuditAfter time.Duration
-	// AuditTogether is how many jobs are compared at a time: 16.
-	AuditTogether int
-	// HealEvery is how long after one walk over all jobs, begun because the ring lost
-	// something, the next may begin: 15 min.
-	HealEvery time.Duration
+	Rates grow.Rates
+	// Loss: when a job is planned, its last finished window is compared with its runs,
+	// and what has none is sent again.
+	Loss loss.Options
 	// PlanBackoff is when a job that could not be planned, or read, is tried again.
 	PlanBackoff time.Duration // 1 min
 	Log         *slog.Logger
@@ -69,10 +63,10 @@ type Ticker struct {
 	ring   Ring
 	o      Options
 	hold   *parts.Hold
-	load   map[int]*parts.Load
+	growth *grow.Growth
+	loss   *loss.Finder
 	pace   map[int]int // advances of a partition that are tried at a time while it is in doubt whether they are taken
 	sent   map[core.JobID]sent
-	groups map[group]int
 	burst  map[core.Instant]int     // fires of slots to come that this ticker put on the ring
 	aside  map[core.JobID]time.Time // jobs that cannot be read, and until when they are not looked at again
 }
@@ -95,16 +89,14 @@ func New(store Store, leases Leases, r Ring, o Options) *Ticker {
 	o.Overdue = cmp.Or(o.Overdue, 2*time.Minute)
 	o.SentFor = cmp.Or(o.SentFor, 15*time.Minute)
 	o.MaxSent = cmp.Or(o.MaxSent, 20_000)
-	o.Rates = o.Rates.Defaults()
-	o.MoveRate = cmp.Or(o.MoveRate, 50)
-	o.AuditTogether = cmp.Or(o.AuditTogether, 16)
-	o.HealEvery = cmp.Or(o.HealEvery, 15*time.Minute)
 	o.PlanBackoff = cmp.Or(o.PlanBackoff, time.Minute)
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	t := &Ticker{store: store, leases: leases, ring: r, o: o, load: map[int]*parts.Load{}, pace: map[int]int{},
-		sent: map[core.JobID]sent{}, groups: map[group]int{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
+	o.Loss.Now, o.Loss.Plan, o.Loss.Log = o.Now, o.Plan, o.Log
+	t := &Ticker{store: store, leases: leases, ring: r, o: o,
+		growth: grow.New(store, o.Rates, o.Plan, o.Now), loss: loss.New(store, o.Loss),
+		pace: map[int]int{}, sent: map[core.JobID]sent{}, burst: map[core.Instant]int{}, aside: map[core.JobID]time.Time{}}
 	t.join(time.Time{}, 0)
 	return t
 }
@@ -136,7 +128,7 @@ type Result struct {
 	Recovered int
 	// Uncompared is for how long what was due waits to be compared with its runs,
 	// since a message that was due as early may be on the ring; 0: for no longer than
-	// AuditAfter.
+	// Loss.After.
 	Uncompared time.Duration
 }
 
@@ -182,13 +174,33 @@ func (t *Ticker) Pass(ctx context.Context) (Result, error) {
 	slices.Sort(res.Held)
 	res.Unseen = t.hold.Rest(ctx)
 	res.Lag = max(res.Lag, t.hold.Alone(g.Busy))
-	if err := t.part(ctx, g, res.Held); err != nil {
+	if err := t.put(ctx, g, res.Held); err != nil {
 		errs = append(errs, err)
 	}
 	if t.o.Planned != nil {
 		t.o.Planned(res.Fires, t.o.Now())
 	}
 	return res, errors.Join(errs...)
+}
+
+// put stores how many partitions and groups there are to be, and that a walk is to
+// begin that had to wait for the one before.
+func (t *Ticker) put(ctx context.Context, g core.Global, held []int) error {
+	next, err := t.growth.Next(ctx, g, held)
+	if err != nil {
+		return err
+	}
+	next.Loss = t.loss.Begun(g.Loss)
+	if next.Partitions == g.Partitions && next.Readable == g.Readable && next.Busy.Equal(g.Busy) && next.Groups == g.Groups &&
+		next.Loss == g.Loss {
+		return nil
+	}
+	next.Rev = max(g.Rev+1, t.o.Now().UnixMilli())
+	// Where it was refused all is computed anew by the next pass.
+	if err := t.store.PutGlobal(ctx, g.Rev, next); err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("change the number of partitions or groups: %w", err)
+	}
+	return nil
 }
 
 // over reports that a time is over; a zero one never is.
@@ -227,7 +239,7 @@ func (t *Ticker) partition(ctx context.Context, g core.Global, p int, end time.T
 			return errors.Join(errs...)
 		}
 	}
-	return errors.Join(append(errs, t.move(ctx, g, p, upTo))...)
+	return errors.Join(append(errs, t.growth.Move(ctx, g, p, upTo))...)
 }
 
 // items plans one page; goOn is false where the next would not get through either.
@@ -516,13 +528,14 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		return 0, 0, nil
 	}
 	had := make([]int, len(plans)) // fires that were to be put on the ring
+	jobs := make([]*core.Sched, len(plans))
 	var skips []core.Skip
 	var skipOf []int
 	for i := range plans {
 		for _, s := range plans[i].Skips {
 			skips, skipOf = append(skips, s), append(skipOf, i)
 		}
-		plans[i].Skips, had[i] = nil, len(plans[i].Fires)
+		plans[i].Skips, had[i], jobs[i] = nil, len(plans[i].Fires), &plans[i].of
 	}
 	if len(skips) > 0 {
 		for k, err := range t.store.PutSkips(ctx, skips) {
@@ -533,23 +546,21 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 			}
 		}
 	}
-	upTo, oldest := t.gone(ctx) // before these are on the ring
-	if !upTo.IsZero() {
-		res.Uncompared = max(res.Uncompared, t.waits(plans, upTo))
-	}
+	reach := t.loss.Reach(ctx) // before these are on the ring
+	res.Uncompared = max(res.Uncompared, t.loss.Waits(jobs, reach))
 	t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.Fires }, res)
 	// After them, for it takes a while, and what is put on a queue of whole seconds
 	// late is held for longer.
-	t.audit(ctx, g, plans, upTo, oldest)
+	t.findLost(ctx, g, plans, reach)
 	lost := core.Instant(0)
 	for i := range plans {
 		had[i] += len(plans[i].lost)
 		res.Recovered += len(plans[i].lost)
 		for _, f := range plans[i].lost {
-			lost = earlier(lost, f.At)
+			lost = loss.Earlier(lost, f.At)
 		}
 	}
-	unnoted := t.note(ctx, lost)
+	unnoted := t.loss.Note(ctx, lost)
 	if unnoted == nil {
 		t.enqueue(ctx, plans, func(pl *planned) *[]core.Fire { return &pl.lost }, res)
 	}
@@ -569,6 +580,21 @@ func (t *Ticker) commit(ctx context.Context, g core.Global, p int, plans []plann
 		err = errors.Join(unnoted, fmt.Errorf("%d of %d jobs are left to the next pass", left, len(plans)))
 	}
 	return len(moves), moved, err
+}
+
+// findLost adds to the plans the fires of instants before that the ring has lost, and
+// up to where that was looked at.
+func (t *Ticker) findLost(ctx context.Context, g core.Global, plans []planned, r loss.Reach) {
+	var jobs []*core.Sched
+	var of []*planned
+	for i := range plans {
+		if pl := &plans[i]; !pl.begun && pl.Advance.Change == nil && pl.Advance.PlanError == "" {
+			jobs, of = append(jobs, &pl.of), append(of, pl)
+		}
+	}
+	for i, f := range t.loss.Find(ctx, g, jobs, r) {
+		of[i].Advance.NewCompared, of[i].lost = f.UpTo, f.Lost
+	}
 }
 
 // enqueue puts fires of jobs on the ring; what it does not take is left.
@@ -616,7 +642,7 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 		switch {
 		case err == nil:
 			moved++
-			t.grouped(t.o.Plan.With(g.Groups), p, pl.of)
+			t.growth.Planned(g, p, pl.of)
 		case errors.Is(err, core.ErrRefused): // another ticker or an edit was faster
 		default:
 			failed++
@@ -626,10 +652,7 @@ func (t *Ticker) advance(ctx context.Context, g core.Global, p int, list []*plan
 		}
 	}
 	res.Moved += moved
-	if t.load[p] == nil {
-		t.load[p] = &parts.Load{}
-	}
-	t.load[p].Count(t.o.Rates, moved, now)
+	t.growth.Advanced(p, moved, now)
 	if failed > 0 {
 		t.pace[p] = max(t.o.Careful, moved)
 	} else {

@@ -18,7 +18,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/parts"
+	"github.com/tickring/tickring/core/tick/grow"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/send"
@@ -55,7 +55,7 @@ func wire(c *boot.Config, e *engine.Engine, invoke func(ctx context.Context, pay
 			log.Warn("nothing is planned here", "why", err.Error())
 			return nil // a replica that stands by is no failure
 		}
-		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: parts.Rates{Max: c.Partitions}}))
+		t := a.Ticker(tick.Invoked(tick.Options{ID: rand.Text()[:12], Rates: grow.Rates{Max: c.Partitions}}))
 		o := tick.Invocation{
 			Wake: ev.wake(), Minutely: minutely,
 			Tell: func(lag time.Duration, recovered int) {

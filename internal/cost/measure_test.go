@@ -26,7 +26,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/tick"
-	"github.com/tickring/tickring/core/tick/parts"
+	"github.com/tickring/tickring/core/tick/grow"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/assembly"
@@ -210,7 +210,7 @@ func (d *deployment) wake(ctx context.Context) {
 	if _, err := d.e.Tick.Global(ctx); err != nil && ctx.Err() == nil {
 		d.t.Error(err)
 	}
-	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: parts.Rates{Max: 16}}))
+	ticker := d.a.Ticker(tick.Invoked(tick.Options{ID: fmt.Sprint("t", time.Now().Unix()), Rates: grow.Rates{Max: 16}}))
 	err := ticker.Beats(tick.Invocation{Minutely: d.minutely}).Run(ctx)
 	if err != nil && ctx.Err() == nil {
 		d.t.Error(err)

@@ -1,5 +1,4 @@
-// Package parts says which partitions of the due index a ticker looks at, and how
-// many there are.
+// Package parts says which partitions of the due index a ticker looks at.
 //
 // A lease on each keeps tickers out of each other's way for economy; two in one
 // partition break nothing. The lease also remembers when its partition was last

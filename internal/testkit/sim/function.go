@@ -10,6 +10,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/loss"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/boot"
@@ -145,7 +146,7 @@ func (w *World) tick(f *function) func(ctx context.Context, in *incarnation, wak
 
 func (w *World) tickOptions() tick.Options {
 	d := &w.deployed
-	return tick.Options{LeaseFor: d.lease, AuditAfter: d.auditAfter, Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
+	return tick.Options{LeaseFor: d.lease, Loss: loss.Options{After: d.auditAfter}, Page: w.page(), PlanBackoff: d.planBackoff, Rates: d.rates}
 }
 
 // page is small, so that a pass has several of them.

@@ -1,4 +1,4 @@
-package tick_test
+package loss_test
 
 import (
 	"testing"

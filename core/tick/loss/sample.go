@@ -1,11 +1,8 @@
-package tick
+package loss
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -19,17 +16,17 @@ const (
 	sampleSpan = 2 * time.Minute
 )
 
-// sample compares, every third minute, what some jobs were just to do with their runs. Each
+// Sample compares, every third minute, what some jobs were just to do with their runs. Each
 // job is compared when it is planned; but those that fire often are planned ten minutes
 // at a time, and all at once, and until then a purge would go unseen. What it finds it
-// notes: the walk sends it again.
-func (t *Ticker) sample(ctx context.Context) error {
-	now := t.o.Now()
+// notes: a walk sends it again.
+func (f *Finder) Sample(ctx context.Context) error {
+	now := f.o.Now()
 	minute := int(now.Unix() / 60)
-	if t.o.AuditAfter <= 0 || minute%sampleEvery != 0 {
+	if f.o.After <= 0 || minute%sampleEvery != 0 {
 		return nil
 	}
-	g, err := t.store.Global(ctx)
+	g, err := f.store.Global(ctx)
 	if err != nil {
 		return fmt.Errorf("read global item: %w", err)
 	}
@@ -38,7 +35,7 @@ func (t *Ticker) sample(ctx context.Context) error {
 	}
 	n := max(g.Readable, g.Partitions, 1)
 	turn := minute / sampleEvery
-	due, err := t.store.Due(ctx, turn%n, core.InstantOf(now.Add(t.o.Plan.Window)), core.DueItem{PlanAt: core.InstantOf(now)}, sampledOf)
+	due, err := f.store.Due(ctx, turn%n, core.InstantOf(now.Add(f.o.Plan.Window)), core.DueItem{PlanAt: core.InstantOf(now)}, sampledOf)
 	if err != nil {
 		return fmt.Errorf("read the due index: %w", err)
 	}
@@ -51,38 +48,38 @@ func (t *Ticker) sample(ctx context.Context) error {
 	if len(jobs) == 0 {
 		return nil
 	}
-	upTo, oldest := t.gone(ctx)
-	if upTo.IsZero() {
+	r := f.Reach(ctx)
+	if r.upTo.IsZero() {
 		return nil
 	}
-	scheds, _, err := t.store.Scheds(ctx, jobs)
+	scheds, _, err := f.store.Scheds(ctx, jobs)
 	if _, err = core.Besides(err); err != nil {
 		return fmt.Errorf("read jobs: %w", err)
 	}
-	names := map[string]bool{}
+	var some []*core.Sched
 	for _, s := range scheds {
-		names[s.App] = true
+		if s.State == core.Started && s.Tail == 0 && s.PlanError == "" {
+			s.Compared = max(s.Compared, core.InstantOf(r.upTo.Add(-sampleSpan)))
+			some = append(some, &s)
+		}
 	}
-	apps, unread, err := t.store.Apps(ctx, slices.Collect(maps.Keys(names)))
-	if err != nil || len(unread) > 0 {
-		return errors.Join(errors.New("apps could not be read"), err)
+	if len(some) == 0 {
+		return nil
+	}
+	apps, err := f.apps(ctx, some)
+	if err != nil {
+		return err
 	}
 	lost := core.Instant(0)
-	for _, s := range scheds {
-		if s.State != core.Started || s.Tail != 0 || s.PlanError != "" {
-			continue
-		}
-		s.Compared = max(s.Compared, core.InstantOf(upTo.Add(-sampleSpan)))
-		c, err := t.compare(ctx, &s, pausesOf(g, apps[s.App]), upTo)
+	for _, s := range some {
+		c, err := f.compare(ctx, *s, pausesOf(g, apps[s.App]), r)
 		if err != nil {
 			return fmt.Errorf("compare job %s: %w", s.ID, err)
 		}
-		for _, f := range c.lost {
-			if !oldest.PutBack(f.Slot, f.Slot) {
-				t.o.Log.Error("an instant had neither a run nor a record: all jobs are looked at", "job", s.ID, "run", f.Run, "instant", f.At)
-				lost = earlier(lost, f.At)
-			}
+		for _, l := range c.Lost {
+			f.o.Log.Error("an instant had neither a run nor a record: all jobs are looked at", "job", s.ID, "run", l.Run, "instant", l.At)
+			lost = Earlier(lost, l.At)
 		}
 	}
-	return t.note(ctx, lost)
+	return f.Note(ctx, lost)
 }

@@ -1,4 +1,4 @@
-package parts
+package grow
 
 import (
 	"cmp"
@@ -22,29 +22,32 @@ type Rates struct {
 	// StableFor is how long a partition that is no longer in use is read all the
 	// same: whoever read before that it was in use may put a job there until then.
 	StableFor time.Duration // 1 h
+	// Move is how many jobs are moved to their partition in a pass, besides those that
+	// move when they are advanced.
+	Move int // 50
 }
 
-// Defaults fills in what is not set.
-func (r Rates) Defaults() Rates {
+func (r Rates) defaults() Rates {
 	r.Max = cmp.Or(r.Max, 1)
 	r.Advance = cmp.Or(r.Advance, 400)
 	r.GrowAfter = cmp.Or(r.GrowAfter, 30*time.Second)
 	r.BusyAfter = cmp.Or(r.BusyAfter, 10*time.Second)
 	r.ShrinkAfter = cmp.Or(r.ShrinkAfter, 24*time.Hour)
 	r.StableFor = cmp.Or(r.StableFor, time.Hour)
+	r.Move = cmp.Or(r.Move, 50)
 	return r
 }
 
-// Load is how busy a partition was recently.
-type Load struct {
+// load is how busy a partition was recently.
+type load struct {
 	second   int64
 	advances int
 	over     int // seconds in a row over the rate
 	half     int // over half of it
 }
 
-// Count notes advances that happened.
-func (l *Load) Count(r Rates, advances int, now time.Time) {
+// count notes advances that happened.
+func (l *load) count(r Rates, advances int, now time.Time) {
 	if second := now.Unix(); second != l.second {
 		l.over = inARow(l.over, l.advances > r.Advance, second-l.second)
 		l.half = inARow(l.half, 2*l.advances > r.Advance, second-l.second)
@@ -63,9 +66,9 @@ func inARow(n int, over bool, seconds int64) int {
 	return n + int(seconds)
 }
 
-// Next is g with as many partitions as their loads ask for. A job moves when it
+// next is g with as many partitions as their loads ask for. A job moves when it
 // is next advanced, some besides; all that may still hold jobs are read.
-func (r Rates) Next(g core.Global, loads map[int]*Load, now time.Time) core.Global {
+func (r Rates) next(g core.Global, loads map[int]*load, now time.Time) core.Global {
 	n := max(g.Partitions, 1)
 	over, busy := false, false
 	for _, l := range loads {
@@ -87,6 +90,6 @@ func (r Rates) Next(g core.Global, loads map[int]*Load, now time.Time) core.Glob
 	return g
 }
 
-// Stable reports that the number of partitions did not change recently, so that
+// stable reports that the number of partitions did not change recently, so that
 // nobody puts a job where it belonged before.
-func (r Rates) Stable(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.StableFor }
+func (r Rates) stable(g core.Global, now time.Time) bool { return now.Sub(g.Busy) >= r.StableFor }

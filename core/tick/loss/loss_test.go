@@ -1,4 +1,4 @@
-package tick_test
+package loss_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/core/schedule"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/loss"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
@@ -83,7 +84,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 		store = late{store, began, f.behind}
 	}
 	tk := tick.New(store, eng.Leases, eng.Ring,
-		tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+		tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute}})
 	for range hours * 60 {
 		for {
 			res, err := tk.Pass(t.Context())
@@ -281,7 +282,7 @@ func TestWaitOfAComparisonIsTold(t *testing.T) {
 			}
 		}
 		tk := tick.New(aged{eng.Tick, 40 * time.Minute}, eng.Leases, eng.Ring,
-			tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+			tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute}})
 		res, err := tk.Pass(t.Context())
 		if err != nil || res.Uncompared < 37*time.Minute || res.Uncompared > 39*time.Minute {
 			t.Errorf("it waits for %s: %v", res.Uncompared, err)
@@ -315,7 +316,7 @@ func TestUnknownAgeIsNoLag(t *testing.T) {
 				}
 			}
 			tk := tick.New(aged{eng.Tick, 50 * 365 * 24 * time.Hour}, eng.Leases, eng.Ring,
-				tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+				tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute}})
 			res, err := tk.Pass(t.Context())
 			if want := max(since-2*time.Minute, 0); err != nil || res.Uncompared != want {
 				t.Errorf("a job of %s ago waits for %s, want %s: %v", since, res.Uncompared, want, err)

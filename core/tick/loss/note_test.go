@@ -1,4 +1,4 @@
-package tick_test
+package loss_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/core/tick/loss"
 	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
@@ -63,7 +64,7 @@ func TestLossIsNotedUntilItIsStored(t *testing.T) {
 				st := &refusing{Store: eng.Tick, err: c.refused}
 				begin := func() *tick.Ticker {
 					return tick.New(st, eng.Leases, eng.Ring,
-						tick.Options{ID: "t", Plan: plan.AWS(), AuditAfter: 2 * time.Minute})
+						tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute}})
 				}
 				tk := begin()
 				found := func(want core.Loss) {
