@@ -4,6 +4,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -48,18 +49,10 @@ func New(store Store, o Options) *Ask {
 	if o.Reachable == nil {
 		o.Reachable = func(string) error { return nil }
 	}
-	if o.Expiry == 0 {
-		o.Expiry = core.BeatExpiry
-	}
-	if o.Patience == 0 {
-		o.Patience = 15 * time.Minute
-	}
-	if o.PageFor == 0 {
-		o.PageFor = 10 * time.Second
-	}
-	if o.Together == 0 {
-		o.Together = 16
-	}
+	o.Expiry = cmp.Or(o.Expiry, core.BeatExpiry)
+	o.Patience = cmp.Or(o.Patience, 15*time.Minute)
+	o.PageFor = cmp.Or(o.PageFor, 10*time.Second)
+	o.Together = cmp.Or(o.Together, 16)
 	return &Ask{store: store, o: o}
 }
 

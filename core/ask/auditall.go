@@ -270,11 +270,10 @@ func (q *Ask) subject(ctx context.Context, ref string) (subject, error) {
 	if err != nil {
 		return subject{}, err
 	}
-	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
-	if err := core.Unread(left, err); err != nil {
+	switch j, err := q.storedJob(ctx, id); {
+	case err != nil:
 		return subject{}, err
-	}
-	if j, ok := found[id]; ok {
+	case j != nil:
 		return subject{id, j.Def.App, j.Def.Name, j, nil}, nil
 	}
 	gone, err := q.store.Tombstones(ctx, []core.JobID{id})

@@ -156,15 +156,20 @@ func (q *Ask) Job(ctx context.Context, ref string) (core.Job, error) {
 	if err != nil {
 		return core.Job{}, err
 	}
-	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
-	if err := core.Unread(left, err); err != nil {
+	j, err := q.storedJob(ctx, id)
+	if err == nil && j == nil {
+		err = core.Errorf(core.CodeNotFound, "there is no job %s", ref)
+	}
+	if err != nil {
 		return core.Job{}, err
 	}
-	j, ok := found[id]
-	if !ok {
-		return core.Job{}, core.Errorf(core.CodeNotFound, "there is no job %s", ref)
-	}
 	return *j, nil
+}
+
+// storedJob reads a job; nil if there is none.
+func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
+	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
+	return found[id], core.Unread(left, err)
 }
 
 func (f *JobFilter) takes(j *core.Job) bool {
@@ -342,12 +347,11 @@ func (q *Ask) Changes(ctx context.Context, app, job string, limit int) ([]core.C
 	var id core.JobID
 	switch {
 	case job != "":
-		if id, err = q.JobID(ctx, job); err != nil {
+		s, err := q.subject(ctx, job)
+		if err != nil {
 			return nil, err
 		}
-		if app, err = q.appOf(ctx, id); err != nil {
-			return nil, err
-		}
+		id, app = s.id, s.app
 	case app != "":
 		if err := core.CheckAppName("app", app); err != nil {
 			return nil, err
@@ -391,25 +395,6 @@ func (q *Ask) nameJobs(ctx context.Context, changes []core.Change) error {
 		}
 	}
 	return nil
-}
-
-// appOf is the app of a job, deleted or not.
-func (q *Ask) appOf(ctx context.Context, id core.JobID) (string, error) {
-	found, left, err := q.store.Jobs(ctx, []core.JobID{id})
-	if err := core.Unread(left, err); err != nil {
-		return "", err
-	}
-	if j, ok := found[id]; ok {
-		return j.Def.App, nil
-	}
-	gone, err := q.store.Tombstones(ctx, []core.JobID{id})
-	if err != nil {
-		return "", core.Passing(err)
-	}
-	if t, ok := gone[id]; ok {
-		return t.App, nil
-	}
-	return "", core.Errorf(core.CodeNotFound, "there is no job %d", id)
 }
 
 // Find reads the run that a reference names; there must be one.
@@ -486,16 +471,11 @@ func (q *Ask) Run(ctx context.Context, ref RunRef) (RunView, error) {
 }
 
 func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
-	v := RunView{Run: r}
-	found, left, err := q.store.Jobs(ctx, []core.JobID{r.ID.Job()})
-	_, err = core.Besides(err)
-	if err := core.Unread(left, err); err != nil {
+	jobs, err := q.jobsOf(ctx, []core.Run{r})
+	if err != nil {
 		return RunView{}, err
 	}
-	if j, ok := found[r.ID.Job()]; ok {
-		v.Job = j
-	}
-	return v, nil
+	return RunView{Run: r, Job: jobs[r.ID.Job()]}, nil
 }
 
 // skipped is the record that covers an instant of a job.

@@ -61,7 +61,7 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 				return true, nil
 			}
 		}
-		if err := expectApp(&spec, &old, found); err != nil {
+		if err := expect("app "+spec.Name, spec.IfRev, found, old.Rev, spec.Set, old.Set); err != nil {
 			return false, err
 		}
 		next, verb := want, core.VerbCreated
@@ -124,22 +124,6 @@ func changeOf(created bool) string {
 func sameApp(a, b *core.App) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Set == b.Set && a.Token == b.Token &&
 		slices.Equal(a.Executors, b.Executors) && slices.Equal(a.Allow, b.Allow)
-}
-
-func expectApp(spec *AppSpec, old *core.App, found bool) error {
-	switch want := spec.IfRev; {
-	case want == nil:
-	case !found && *want != 0:
-		return core.Errorf(core.CodeConflict, "app %s was deleted meanwhile", spec.Name)
-	case found && *want == 0:
-		return core.Errorf(core.CodeConflict, "app %s exists already", spec.Name)
-	case *want != old.Rev:
-		return core.Errorf(core.CodeConflict, "app %s was changed meanwhile: it has revision %d, not %d", spec.Name, old.Rev, *want)
-	}
-	if found && old.Set != "" && spec.Set != "" && old.Set != spec.Set {
-		return core.Errorf(core.CodeConflict, "app %s belongs to the set %q, not to %q", spec.Name, old.Set, spec.Set)
-	}
-	return nil
 }
 
 // DeleteApp removes an app that has no job.

@@ -15,7 +15,6 @@ import (
 type edit struct {
 	old  *core.Job // as read; nil: it is to be created
 	want core.Job
-	sch  *schedule.Schedule // of want
 	verb string
 	by   string
 	why  string
@@ -208,7 +207,7 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 					continue // its chain has ended, or it could not be read: the tick's
 				}
 				if fire.Run != 0 {
-					fire.Slot = j.sch.Slot(j.s.ID, fire.At, 0, isFrequent(j.s, m.plans))
+					fire.Slot = m.plans.DelaySlot(j.s.ID, j.sch, fire.At)
 					r.Fires = []core.Fire{fire}
 				}
 			}
@@ -255,11 +254,6 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			}
 		}
 	}
-}
-
-func isFrequent(s core.Sched, o plan.Options) bool {
-	delay, _ := s.Schedule.FixedDelay()
-	return delay < o.Window
 }
 
 // tails answers for each fixed delay among the jobs with an open chain the fire

@@ -88,12 +88,8 @@ func (m *Manage) dropWaiting(ctx context.Context, job core.JobID) {
 			over = append(over, entries[i])
 		}
 	}
-	m.removeEntries(ctx, over)
-}
-
-func (m *Manage) removeEntries(ctx context.Context, entries []core.DueItem) {
-	if len(entries) > 0 {
-		m.store.RemoveEntries(ctx, entries) // one that stays is a copy: the run is decided once
+	if len(over) > 0 {
+		m.store.RemoveEntries(ctx, over) // one that stays is a copy: the run is decided once
 	}
 }
 

@@ -3,6 +3,7 @@
 package manage
 
 import (
+	"cmp"
 	"time"
 	"unicode/utf8"
 
@@ -38,15 +39,9 @@ type Options struct {
 // New makes a Manage on a store. What is due soon is planned at once, by the rules
 // of the ticks.
 func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o Options) *Manage {
-	if o.ResumeAhead == 0 {
-		o.ResumeAhead = 5 * time.Second
-	}
-	if o.Room == 0 {
-		o.Room = 10 * time.Second
-	}
-	if o.Backoff == 0 {
-		o.Backoff = 100 * time.Millisecond
-	}
+	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
+	o.Room = cmp.Or(o.Room, 10*time.Second)
+	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
 	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o}
 }
 
@@ -54,6 +49,24 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 func checkWhy(why string) error {
 	if utf8.RuneCountInString(why) > 1000 || !utf8.ValidString(why) {
 		return core.Invalid("reason", why, "at most 1000 characters are allowed")
+	}
+	return nil
+}
+
+// expect judges what the owner of a job or app expected of it as it is: of its revision,
+// and that no other set has it. Where there is none its revision is 0.
+func expect(what string, want *int64, found bool, rev int64, set, of string) error {
+	switch {
+	case want == nil:
+	case !found && *want != 0:
+		return core.Errorf(core.CodeConflict, "%s was deleted meanwhile", what)
+	case found && *want == 0:
+		return core.Errorf(core.CodeConflict, "%s exists already", what)
+	case *want != rev:
+		return core.Errorf(core.CodeConflict, "%s was changed meanwhile: it has revision %d, not %d", what, rev, *want)
+	}
+	if of != "" && set != "" && of != set {
+		return core.Errorf(core.CodeConflict, "%s belongs to the set %q, not to %q", what, of, set)
 	}
 	return nil
 }

@@ -109,7 +109,6 @@ func (m *Manage) resumeJob(ctx context.Context, actor core.Actor, ref, why strin
 		if err != nil {
 			return nil, core.Errorf(core.CodeRefused, "job %s cannot be started with its schedule: %v", old.Name(), err)
 		}
-		e.sch = sch
 		e.want.Sched = m.started(e.want.Sched, sch)
 		return e, nil
 	})

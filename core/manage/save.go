@@ -330,7 +330,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		}
 		for name, id := range found {
 			ids = append(ids, id)
-			names[id] = (&core.Job{Def: core.Def{App: app, Name: name}}).Name()
+			names[id] = app + "/" + name
 		}
 	}
 	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
@@ -353,22 +353,13 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 	return stored, bad, nil
 }
 
-// expect judges what the owner expected of the job as it is.
+// expect judges what the owner expected of the job as it is; nil: there is none.
 func (s *saving) expect(old *core.Job) error {
-	want := s.spec.IfRev
-	switch {
-	case want == nil:
-	case old == nil && *want != 0:
-		return core.Errorf(core.CodeConflict, "job %s was deleted meanwhile", s.job.Name())
-	case old != nil && *want == 0:
-		return core.Errorf(core.CodeConflict, "job %s exists already", s.job.Name())
-	case old != nil && *want != old.Sched.Rev:
-		return core.Errorf(core.CodeConflict, "job %s was changed meanwhile: it has revision %d, not %d", s.job.Name(), old.Sched.Rev, *want)
+	is := old
+	if is == nil {
+		is = &core.Job{}
 	}
-	if old != nil && old.Def.Set != "" && s.job.Def.Set != "" && old.Def.Set != s.job.Def.Set {
-		return core.Errorf(core.CodeConflict, "job %s belongs to the set %q, not to %q", s.job.Name(), old.Def.Set, s.job.Def.Set)
-	}
-	return nil
+	return expect("job "+s.job.Name(), s.spec.IfRev, old != nil, is.Sched.Rev, s.job.Def.Set, is.Def.Set)
 }
 
 func (s *saving) compile(id core.JobID) error {
@@ -431,7 +422,6 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 		}
 	}
 	e := newEdit(old, actor, verb, "", now)
-	e.sch = s.sch
 	if !rules {
 		if err := s.never(e); err != nil {
 			return nil, err
@@ -442,7 +432,7 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	n.Schedule, n.Misfire, n.Grace, n.Deadline = w.Schedule, w.Misfire, w.Grace, w.Deadline
 	switch {
 	case !toPause:
-		*n = m.started(*n, e.sch)
+		*n = m.started(*n, s.sch)
 	case isPaused:
 		*n = m.paused(*n, o.PauseBy, o.PauseWhy, o.PauseUntil)
 	default:
@@ -483,7 +473,7 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 	if err := s.compile(s.id); err != nil {
 		return nil, err
 	}
-	e := &edit{want: s.job, sch: s.sch, verb: core.VerbCreated, by: actor.Name, at: now}
+	e := &edit{want: s.job, verb: core.VerbCreated, by: actor.Name, at: now}
 	e.want.Def.ID, e.want.Def.Created = s.id, now
 	if s.spec.Declared {
 		e.want.Def.Declared = core.DeclaredCode

@@ -108,7 +108,7 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 		a.NewPlanAt = 0
 		return Result{Advance: a}
 	}
-	slot := sch.Slot(s.ID, s.Next, 0, delay < o.Window)
+	slot := o.DelaySlot(s.ID, sch, s.Next)
 	if p := o.lonely(s.ID, slot); p > core.InstantOf(now) {
 		a.NewPlanAt = p
 		return Result{Advance: a}
@@ -118,7 +118,7 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 	a.NewSeq++
 	if !send {
 		r.skip(s, s.Next, reason, now)
-		o.delayed(&a, s, sch, core.Ceil(now).Add(delay), delay)
+		o.delayed(&a, s, sch, core.Ceil(now).Add(delay))
 		r.Advance = a
 		return r
 	}
@@ -134,8 +134,14 @@ func fixedDelay(s core.Sched, sch *schedule.Schedule, delay time.Duration, now t
 	return r
 }
 
+// DelaySlot is when the fire of an instant of a fixed delay is due.
+func (o Options) DelaySlot(job core.JobID, sch *schedule.Schedule, at core.Instant) core.Instant {
+	delay, _ := sch.FixedDelay()
+	return sch.Slot(job, at, 0, delay < o.Window)
+}
+
 // delayed sets the next instant of a fixed delay.
-func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, at core.Instant, delay time.Duration) {
+func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, at core.Instant) {
 	// Never an instant that was used: its run exists, and the job would stand
 	// still for ever. A clock that was set back can ask for one.
 	at = max(at, s.Next+1)
@@ -150,7 +156,7 @@ func (o Options) delayed(a *core.Advance, s core.Sched, sch *schedule.Schedule, 
 		return
 	}
 	a.NewNext = at
-	a.NewPlanAt = o.lonely(s.ID, sch.Slot(s.ID, at, 0, delay < o.Window))
+	a.NewPlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 }
 
 // AfterEnd is the advance of a fixed delay after the chain of its tail closed
@@ -166,7 +172,7 @@ func AfterEnd(s core.Sched, delay time.Duration, ended time.Time, o Options) cor
 	if err != nil { // cannot be: it was checked when it was stored. Then without its window
 		sch, _ = schedule.Compile(core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: time.Second}}}, s.ID)
 	}
-	o.delayed(&a, s, sch, core.Ceil(ended).Add(delay), delay)
+	o.delayed(&a, s, sch, core.Ceil(ended).Add(delay))
 	return a
 }
 
@@ -189,7 +195,7 @@ func Start(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 			return s
 		}
 		s.Next = at
-		s.PlanAt = o.lonely(s.ID, sch.Slot(s.ID, at, 0, delay < o.Window))
+		s.PlanAt = o.lonely(s.ID, o.DelaySlot(s.ID, sch, at))
 		return s
 	}
 	s.Tail = 0
@@ -270,8 +276,8 @@ func PlanAt(s core.Sched, sch *schedule.Schedule, next core.Instant, o Options) 
 	if next == 0 {
 		return 0
 	}
-	if delay, ok := sch.FixedDelay(); ok {
-		return o.lonely(s.ID, sch.Slot(s.ID, next, 0, delay < o.Window))
+	if _, fixed := sch.FixedDelay(); fixed {
+		return o.lonely(s.ID, o.DelaySlot(s.ID, sch, next))
 	}
 	c := newCursor(s.ID, sch, next, o)
 	return c.planAt(o)
