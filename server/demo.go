@@ -111,7 +111,7 @@ func lateOf(r *core.Run) string {
 	if !r.HasLateness() {
 		return "-"
 	}
-	return "+" + span(r.Lateness())
+	return "+" + Span(r.Lateness())
 }
 
 // Sent is the hook of that name.
@@ -142,7 +142,7 @@ func (d *Demo) Closed(r *core.Run) {
 		how += ": " + string(r.Reason)
 	}
 	if r.Sent() {
-		how += " in " + span(r.EndedAt.Sub(s.at))
+		how += " in " + Span(r.EndedAt.Sub(s.at))
 	}
 	if r.Attempt > 1 {
 		how += fmt.Sprintf(" (attempt %d)", r.Attempt)

@@ -53,7 +53,7 @@ func (s *Server) restore(ctx context.Context, p *parts, r *restore.Restorer) err
 		if res.Next == 0 {
 			fmt.Fprintf(s.o.Notice, "restored: the data is of %s ago; numbers of new jobs begin %d higher, those of runs of %d jobs %d higher; "+
 				"%d runs that waited are sent, %d that may be with an executor are asked after\n",
-				span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns, sum.Waiting, sum.Watched)
+				Span(p.upAt.Sub(last)), res.LiftJobs, sum.Jobs, res.LiftRuns, sum.Waiting, sum.Watched)
 			for _, id := range sum.Full {
 				fmt.Fprintf(s.o.Notice, "job %s has no run numbers left: make it anew\n", id)
 			}

@@ -42,7 +42,7 @@ func listen(address string) (net.Listener, error) {
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	if who, ok := whoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
+	if who, ok := WhoIs(ctx, "http://"+net.JoinHostPort(host, port)); ok {
 		return nil, core.Invalid("listen", address,
 			fmt.Sprintf("%s listens there already: use that one, end it (kill %d), or choose another address with --listen", who, who.PID))
 	}
@@ -53,50 +53,58 @@ func listen(address string) (net.Listener, error) {
 // The headers of /healthz by which a server of ours is told from others.
 const (
 	HeaderVersion = "Tickring-Version"
-	HeaderPID     = "Tickring-Pid"
+	headerPID     = "Tickring-Pid"
+)
+
+// The files of a data folder by which its server is found.
+const (
+	EndpointFile = "endpoint"    // the URL that it listens on
+	TokenFile    = "admin-token" // what it lets in
 )
 
 // serve is what answers now; /healthz says who that is.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path == "/healthz" {
 		w.Header().Set(HeaderVersion, s.o.Version)
-		w.Header().Set(HeaderPID, strconv.Itoa(os.Getpid()))
+		w.Header().Set(headerPID, strconv.Itoa(os.Getpid()))
 	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 
-// identity is who answers at an address.
-type identity struct {
+// Identity is who answers at an address.
+type Identity struct {
 	Version string
 	PID     int
 }
 
-func (i identity) String() string {
+func (i Identity) String() string {
 	return fmt.Sprintf("tickring %s (process %d)", i.Version, i.PID)
 }
 
-// whoIs asks who answers at a base URL; false if that is no server of ours.
-func whoIs(ctx context.Context, base string) (identity, bool) {
+// WhoIs asks who answers at a base URL; false if that is no server of ours: what is
+// there now may be another program, after a server that is gone.
+func WhoIs(ctx context.Context, base string) (Identity, bool) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
 	if err != nil {
-		return identity{}, false
+		return Identity{}, false
 	}
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		return identity{}, false
+		return Identity{}, false
 	}
-	defer resp.Body.Close()
-	pid, err := strconv.Atoi(resp.Header.Get(HeaderPID))
-	return identity{resp.Header.Get(HeaderVersion), pid}, err == nil
+	resp.Body.Close()
+	pid, _ := strconv.Atoi(resp.Header.Get(headerPID))
+	who := Identity{resp.Header.Get(HeaderVersion), pid}
+	return who, who.Version != ""
 }
 
 // other names the server that has the data folder.
 func (s *Server) other(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	b, err := os.ReadFile(filepath.Join(s.o.Dir, "endpoint"))
+	b, err := os.ReadFile(filepath.Join(s.o.Dir, EndpointFile))
 	if at := strings.TrimSpace(string(b)); err == nil && at != s.URL() {
-		if who, ok := whoIs(ctx, at); ok {
+		if who, ok := WhoIs(ctx, at); ok {
 			return who.String()
 		}
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -180,13 +181,13 @@ type OutageReport struct {
 func (r OutageReport) String() string {
 	a := &r.Audit
 	var b strings.Builder
-	fmt.Fprintf(&b, "down for %s: ", span(r.Down))
+	fmt.Fprintf(&b, "down for %s: ", Span(r.Down))
 	if a.Demanded == 0 {
 		b.WriteString("nothing was due")
 	} else {
 		fmt.Fprintf(&b, "%d %s due, %d sent after the restart", a.Demanded, plural(a.Demanded, "instant was", "instants were"), r.Sent)
 		if r.Sent > 0 {
-			fmt.Fprintf(&b, " (worst %s late)", span(r.Worst))
+			fmt.Fprintf(&b, " (worst %s late)", Span(r.Worst))
 		}
 		if before := a.OnTime + a.Late - r.Sent; before > 0 {
 			fmt.Fprintf(&b, ", %d sent just before the stop", before)
@@ -229,8 +230,8 @@ func plural(n int64, one, many string) string {
 	return many
 }
 
-// span is a duration for people, as `tickring runs` writes it.
-func span(d time.Duration) string {
+// Span says how long d is, for reading: two digits are enough.
+func Span(d time.Duration) string {
 	switch {
 	case d < time.Second:
 		return fmt.Sprintf("%d ms", d.Milliseconds())
@@ -240,6 +241,8 @@ func span(d time.Duration) string {
 		return fmt.Sprintf("%.0f s", d.Seconds())
 	case d < 100*time.Minute:
 		return fmt.Sprintf("%.0f min", d.Minutes())
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%.0f h", d.Hours())
 	}
-	return fmt.Sprintf("%.0f h", d.Hours())
+	return fmt.Sprintf("%.0f days", math.Floor(d.Hours()/24))
 }

@@ -196,7 +196,7 @@ func (s *Server) Run(ctx context.Context) error {
 		eng.Close()
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(s.o.Dir, "endpoint"), []byte(s.URL()+"\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(s.o.Dir, EndpointFile), []byte(s.URL()+"\n"), 0o600); err != nil {
 		s.log.Warn("endpoint file could not be written: the CLI needs TICKRING_ENDPOINT", "err", err)
 	}
 	s.mu.Lock()
@@ -303,7 +303,7 @@ func adminToken(dir, given string) (string, error) {
 		}
 		return given, nil
 	}
-	path := filepath.Join(dir, "admin-token")
+	path := filepath.Join(dir, TokenFile)
 	b, err := os.ReadFile(path)
 	if err == nil && len(strings.TrimSpace(string(b))) >= 8 {
 		return strings.TrimSpace(string(b)), nil

@@ -26,7 +26,7 @@ type goOn struct {
 }
 
 // command is the words that go on at a place.
-func (g goOn) command(name, job string, at string, from, to time.Time) []string {
+func (g goOn) command(name, job, at string, from, to time.Time) []string {
 	words := []string{"tickring", name}
 	if job != "" {
 		words = append(words, job)
@@ -128,8 +128,7 @@ func (c *auditCmd) tell(e *Env, a *api.Audit, zone string) error {
 	}
 	if !a.Behind.IsZero() {
 		e.printf("a message that is still on its way may have been due as early as %s: what is unaccounted for after that may be "+
-			"on its way too, "+
-			"or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
+			"on its way too, or lost; tickring replan sends it again, and it runs once all the same\n", e.full(a.Behind, zone))
 	}
 	if a.OutOfReach > 0 {
 		e.printf("out of reach: so old that what became of them may be kept no more (a job's keep.days; 30 days once it is deleted)\n")

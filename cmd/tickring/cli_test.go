@@ -99,8 +99,8 @@ func TestScripts(t *testing.T) {
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
-				ts.Check(os.WriteFile(filepath.Join(dir, endpointFile), []byte(ts.Getenv("URL")+"\n"), 0o600))
-				ts.Check(os.WriteFile(filepath.Join(dir, tokenFile), []byte("sesame\n"), 0o600))
+				ts.Check(os.WriteFile(filepath.Join(dir, server.EndpointFile), []byte(ts.Getenv("URL")+"\n"), 0o600))
+				ts.Check(os.WriteFile(filepath.Join(dir, server.TokenFile), []byte("sesame\n"), 0o600))
 			},
 		},
 	})

@@ -33,7 +33,7 @@ func (c *doctorCmd) Run(e *Env) error {
 	f := doctor.Facts{Now: time.Now()}
 	cl, err := e.api()
 	if err != nil {
-		if exitOf(err) == exitUsage || stackName(e.Globals, e.Getenv) != "" && e.outputs == nil {
+		if exitOf(err) == exitUsage || e.stackName() != "" && e.outputs == nil {
 			return err // there is nothing to look at
 		}
 		f.OwnErr = firstLineOf(err.Error())
@@ -59,7 +59,7 @@ func (c *doctorCmd) Run(e *Env) error {
 			f.OwnErr = firstLineOf(err.Error())
 		}
 	}
-	if stackName(e.Globals, e.Getenv) != "" {
+	if e.stackName() != "" {
 		if f.Own != nil && f.OwnErr == "" {
 			f.Canary = canary(ctx, cl)
 		}

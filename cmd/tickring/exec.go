@@ -46,7 +46,7 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	servers := c.Server
 	if len(servers) == 0 {
-		endpoint, _, err := findServer(e.Ctx, e.Globals, e.Getenv)
+		endpoint, _, err := e.findServer()
 		if err != nil {
 			return err
 		}
@@ -55,13 +55,10 @@ func (c *execCmd) Run(e *Env) error {
 	if _, err := exec.LookPath(command[0]); err != nil {
 		return &exitError{exitUsage, fmt.Errorf("the program cannot be run: %w", err)}
 	}
-	token := c.AppToken
-	if token == "" {
-		token, _ = e.Getenv("TICKRING_APP_TOKEN")
-	}
+	token := cmp.Or(c.AppToken, e.env("TICKRING_APP_TOKEN"))
 	dir := c.Dir
 	if dir == "" {
-		data, err := dataDir(e.Data, e.Getenv)
+		data, err := e.dataDir()
 		if err != nil {
 			return err
 		}

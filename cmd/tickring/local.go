@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -19,30 +18,25 @@ import (
 	"github.com/tickring/tickring/server"
 )
 
-// The files by which a server on this machine is found.
-const (
-	endpointFile = "endpoint"    // the URL that it listens on
-	tokenFile    = "admin-token" // what it lets in
-	demoFolder   = "demo"        // where serve --demo keeps its data
-)
+// demoFolder is where serve --demo keeps its data.
+const demoFolder = "demo"
+
+// env is a variable of the environment; empty if it is not set.
+func (e *Env) env(name string) string {
+	value, _ := e.Getenv(name)
+	return value
+}
 
 // dataDir is the data folder: the flag, else $TICKRING_DATA, else the
 // platform's state folder.
-func dataDir(flag string, getenv func(string) (string, bool)) (string, error) {
-	if flag != "" {
-		return flag, nil
-	}
-	env := func(name string) string {
-		value, _ := getenv(name)
-		return value
-	}
-	if dir := env("TICKRING_DATA"); dir != "" {
+func (e *Env) dataDir() (string, error) {
+	if dir := cmp.Or(e.Data, e.env("TICKRING_DATA")); dir != "" {
 		return dir, nil
 	}
-	home := env("HOME")
+	home := e.env("HOME")
 	switch runtime.GOOS {
 	case "windows":
-		if dir := env("LocalAppData"); dir != "" {
+		if dir := e.env("LocalAppData"); dir != "" {
 			return filepath.Join(dir, "tickring"), nil
 		}
 	case "darwin":
@@ -51,7 +45,7 @@ func dataDir(flag string, getenv func(string) (string, bool)) (string, error) {
 		}
 	default:
 		// As its specification says, a relative one does not count.
-		if dir := env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		if dir := e.env("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 			return filepath.Join(dir, "tickring"), nil
 		}
 		if home != "" {
@@ -64,36 +58,34 @@ func dataDir(flag string, getenv func(string) (string, bool)) (string, error) {
 // findServer is where the server is, and the token for it. What is said on the
 // command line beats the environment, and that beats what is found in the data
 // folder. When nothing answers there, a running demo is taken.
-func findServer(ctx context.Context, g *Globals, getenv func(string) (string, bool)) (endpoint string, token secret, err error) {
-	envEndpoint, _ := getenv("TICKRING_ENDPOINT")
-	given := secret{g.Token, "--token"}
-	envToken, _ := getenv("TICKRING_TOKEN")
-	env := secret{envToken, "TICKRING_TOKEN"}
-	adminToken := secret{adminToken(getenv), "TICKRING_ADMIN_TOKEN"}
-	switch {
-	case g.Endpoint != "":
-		return g.Endpoint, firstSecret(given, env, tokenOf(g, g.Endpoint, getenv)), nil
-	case g.Data != "":
-		endpoint := readLine(filepath.Join(g.Data, endpointFile))
-		if endpoint == "" {
-			return "", secret{}, fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", g.Data, g.Data)
-		}
-		return endpoint, firstSecret(given, fileSecret(g.Data), env, adminToken), nil
-	case envEndpoint != "":
-		return envEndpoint, firstSecret(given, env, tokenOf(g, envEndpoint, getenv)), nil
+func (e *Env) findServer() (endpoint string, token secret, err error) {
+	given := secret{e.Token, "--token"}
+	env := secret{e.env("TICKRING_TOKEN"), "TICKRING_TOKEN"}
+	admin := secret{e.env("TICKRING_ADMIN_TOKEN"), "TICKRING_ADMIN_TOKEN"}
+	endpoint = e.Endpoint
+	if e.Data == "" {
+		endpoint = cmp.Or(endpoint, e.env("TICKRING_ENDPOINT"))
 	}
-	dir, err := dataDir("", getenv)
+	switch {
+	case endpoint != "":
+		return endpoint, firstSecret(given, env, e.tokenOf(endpoint)), nil
+	case e.Data != "":
+		if endpoint = endpointIn(e.Data); endpoint == "" {
+			return "", secret{}, fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", e.Data, e.Data)
+		}
+		return endpoint, firstSecret(given, fileSecret(e.Data), env, admin), nil
+	}
+	dir, err := e.dataDir()
 	if err != nil {
 		return "", secret{}, err
 	}
 	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
-		endpoint := readLine(filepath.Join(dir, endpointFile))
-		if endpoint != "" && answers(ctx, endpoint) {
-			return endpoint, firstSecret(given, env, fileSecret(dir), adminToken), nil
+		if endpoint := endpointIn(dir); endpoint != "" && answers(e.Ctx, endpoint) {
+			return endpoint, firstSecret(given, env, fileSecret(dir), admin), nil
 		}
 	}
 	start := "tickring serve"
-	if readLine(filepath.Join(dir, endpointFile)) == "" && readLine(filepath.Join(dir, demoFolder, endpointFile)) != "" {
+	if endpointIn(dir) == "" && endpointIn(filepath.Join(dir, demoFolder)) != "" {
 		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
 	}
 	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor set TICKRING_ENDPOINT and "+
@@ -113,29 +105,27 @@ func firstSecret(secrets ...secret) secret {
 }
 
 func fileSecret(dir string) secret {
-	path := filepath.Join(dir, tokenFile)
+	path := filepath.Join(dir, server.TokenFile)
 	return secret{readLine(path), path}
 }
 
 // tokenOf is the token in the data folder, if that is the folder of endpoint: a
 // token is not sent to anybody else.
-func tokenOf(g *Globals, endpoint string, getenv func(string) (string, bool)) secret {
-	dir, err := dataDir(g.Data, getenv)
+func (e *Env) tokenOf(endpoint string) secret {
+	dir, err := e.dataDir()
 	if err != nil {
 		return secret{}
 	}
 	for _, dir := range []string{dir, filepath.Join(dir, demoFolder)} {
-		if readLine(filepath.Join(dir, endpointFile)) == strings.TrimSuffix(endpoint, "/") {
+		if endpointIn(dir) == strings.TrimSuffix(endpoint, "/") {
 			return fileSecret(dir)
 		}
 	}
 	return secret{}
 }
 
-func adminToken(getenv func(string) (string, bool)) string {
-	token, _ := getenv("TICKRING_ADMIN_TOKEN")
-	return token
-}
+// endpointIn is where the server of a data folder is or was; empty if there was none.
+func endpointIn(dir string) string { return readLine(filepath.Join(dir, server.EndpointFile)) }
 
 // readLine is the text of a small file; empty if it cannot be read.
 func readLine(path string) string {
@@ -146,21 +136,12 @@ func readLine(path string) string {
 	return strings.TrimSpace(string(data))
 }
 
-// answers reports whether a server of ours answers at endpoint: what is there
-// now may be another program, after a server that is gone.
+// answers reports whether a server of ours answers at endpoint.
 func answers(ctx context.Context, endpoint string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	resp, err := http.DefaultClient.Do(r)
-	if err != nil {
-		return false
-	}
-	resp.Body.Close()
-	return resp.Header.Get(server.HeaderVersion) != ""
+	_, ok := server.WhoIs(ctx, endpoint)
+	return ok
 }
 
 // api is the client of the server that the flags and the environment mean.
@@ -197,9 +178,9 @@ func (e *Env) connect() (*conn, error) {
 // server is where the server is, and the token for it: of a stack, or as
 // findServer finds it.
 func (e *Env) server() (endpoint string, token secret, err error) {
-	name := stackName(e.Globals, e.Getenv)
+	name := e.stackName()
 	if name == "" {
-		return findServer(e.Ctx, e.Globals, e.Getenv)
+		return e.findServer()
 	}
 	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--data", e.Data}} {
 		if other.value != "" {
@@ -225,10 +206,7 @@ func (e *Env) readStack(name string) (err error) {
 	if e.outputs != nil {
 		return nil
 	}
-	e.aws, err = awsask.New(e.Ctx, awsask.Options{Region: e.Region, Profile: e.Profile, Getenv: func(name string) string {
-		v, _ := e.Getenv(name)
-		return v
-	}})
+	e.aws, err = awsask.New(e.Ctx, awsask.Options{Region: e.Region, Profile: e.Profile, Getenv: e.env})
 	if err != nil {
 		return err
 	}
@@ -245,21 +223,16 @@ func (e *Env) readStack(name string) (err error) {
 
 // stackName is the stack that is meant; empty for a server that is not one. What
 // the command line says of another server beats the environment.
-func stackName(g *Globals, getenv func(string) (string, bool)) string {
-	if g.Stack != "" {
-		return g.Stack
+func (e *Env) stackName() string {
+	if e.Stack == "" && e.Endpoint == "" && e.Data == "" && e.env("TICKRING_ENDPOINT") == "" {
+		return e.env("TICKRING_STACK")
 	}
-	if env, _ := getenv("TICKRING_STACK"); env != "" && g.Endpoint == "" && g.Data == "" {
-		if endpoint, _ := getenv("TICKRING_ENDPOINT"); endpoint == "" {
-			return env
-		}
-	}
-	return ""
+	return e.Stack
 }
 
 // actor is who asks: the name of the user on this machine.
 func (e *Env) actor() string {
-	name, _ := e.Getenv("USER")
+	name := e.env("USER")
 	if name == "" {
 		if u, err := user.Current(); err == nil {
 			name = u.Username

@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/server"
 )
 
 // table prints rows in columns; the first row is the heading.
@@ -116,22 +116,8 @@ func (e *Env) soon(t, now time.Time, zone string) string {
 	return e.short(t, now, zone) + " (in " + span(away) + ")"
 }
 
-// span says how long d is, for reading: two digits are enough.
-func span(d time.Duration) string {
-	switch {
-	case d < time.Second:
-		return fmt.Sprintf("%d ms", d.Milliseconds())
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1f s", d.Seconds())
-	case d < 100*time.Second:
-		return fmt.Sprintf("%.0f s", d.Seconds())
-	case d < 100*time.Minute:
-		return fmt.Sprintf("%.0f min", d.Minutes())
-	case d < 48*time.Hour:
-		return fmt.Sprintf("%.0f h", d.Hours())
-	}
-	return fmt.Sprintf("%.0f days", math.Floor(d.Hours()/24))
-}
+// span is how long d is, in the words of the server's own lines.
+func span(d time.Duration) string { return server.Span(d) }
 
 // parseTime reads a time as people write it: with an offset, or in loc as date
 // and time, date, time of day, or as a span from now. In the past, a span and a

@@ -27,12 +27,8 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			return
 		}
-		rows := [][]string{{"run " + r.ID, runName(&r) + "   " + stateText(&r)}}
-		add := func(name, value string) {
-			if value != "" && value != "-" {
-				rows = append(rows, []string{"  " + name, value})
-			}
-		}
+		about := &card{{"run " + r.ID, runName(&r) + "   " + stateText(&r)}}
+		add := about.add
 		cause := r.Cause
 		if r.By != "" {
 			cause += ", by " + r.By
@@ -80,7 +76,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("code", fmt.Sprint(r.Code))
 		}
 		add("data", e.firstLine(r.Data))
-		table(e.Stdout, rows)
+		table(e.Stdout, *about)
 		if r.Message != "" {
 			e.printf("%s\n", strings.TrimRight(plain(r.Message), "\n"))
 		}

@@ -32,7 +32,7 @@ type ServeCmd struct {
 
 // Run runs the server until its context ends.
 func (c *ServeCmd) Run(e *Env) error {
-	dir, err := dataDir(e.Data, e.Getenv)
+	dir, err := e.dataDir()
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -44,9 +44,10 @@ func (c *ServeCmd) Run(e *Env) error {
 		return usagef("--log-level: %w", err)
 	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
-	o := server.Options{Dir: dir, Listen: c.Listen, Token: adminToken(e.Getenv), Policy: server.LocalPolicy(),
+	out := &lockedWriter{w: e.Stdout}
+	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: server.LocalPolicy(),
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version:   version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: e.Stdout, Restored: c.Restored}
+		Version:   version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: out, Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -67,8 +68,6 @@ func (c *ServeCmd) Run(e *Env) error {
 	case !errors.Is(err, awssend.ErrNotConfigured):
 		log.Warn("lambda: executors and queues on AWS are not served", "err", err.Error())
 	}
-	out := &lockedWriter{w: e.Stdout}
-	o.Notice = out
 	var demo *server.Demo
 	if c.Demo {
 		demo = server.NewDemo(out)
@@ -80,7 +79,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	}
 	token := "of TICKRING_ADMIN_TOKEN"
 	if o.Token == "" {
-		token = filepath.Join(short(dir, e), tokenFile)
+		token = filepath.Join(short(dir, e), server.TokenFile)
 	}
 	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
 	if s.OnAllNetworks() {
@@ -131,7 +130,7 @@ func onlyHere(listen string) bool {
 
 // short is a path with the home folder as ~.
 func short(path string, e *Env) string {
-	home, _ := e.Getenv("HOME")
+	home := e.env("HOME")
 	if home == "" {
 		home, _ = os.UserHomeDir()
 	}
