@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -337,29 +338,24 @@ func syncFolder(dir string) error {
 
 // files gives the journal's files, oldest first.
 func (j *journal) files() []string {
-	names, _ := filepath.Glob(filepath.Join(escapeGlob(j.dir), "journal-*"))
-	names = slices.DeleteFunc(names, func(n string) bool { return number(n) < 0 })
-	slices.Sort(names)
+	all, _ := os.ReadDir(j.dir)
+	var names []string
+	for _, f := range all {
+		if number(f.Name()) >= 0 {
+			names = append(names, filepath.Join(j.dir, f.Name()))
+		}
+	}
 	return names
 }
 
+// number is that of a file of the journal; -1 if it is none.
 func number(name string) int64 {
-	var n int64
-	rest := strings.TrimPrefix(filepath.Base(name), "journal-")
-	if len(rest) != 16 {
+	rest, is := strings.CutPrefix(filepath.Base(name), "journal-")
+	n, err := strconv.ParseUint(rest, 10, 63)
+	if !is || len(rest) != 16 || err != nil {
 		return -1
 	}
-	for _, c := range rest {
-		if c < '0' || c > '9' {
-			return -1
-		}
-		n = n*10 + int64(c-'0')
-	}
-	return n
-}
-
-func escapeGlob(dir string) string {
-	return strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(dir)
+	return int64(n)
 }
 
 // accept records a run. The caller waits for the flush.

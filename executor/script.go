@@ -109,9 +109,11 @@ func placeScript(dir string, job int32, updated int64, suffix, source string) (s
 	if b, err := os.ReadFile(file); err == nil && string(b) == source {
 		return file, nil
 	}
-	old, _ := filepath.Glob(filepath.Join(escapeGlob(dir), strconv.Itoa(int(job))+"_*"))
+	old, _ := os.ReadDir(dir)
 	for _, o := range old {
-		os.Remove(o)
+		if strings.HasPrefix(o.Name(), strconv.Itoa(int(job))+"_") {
+			os.Remove(filepath.Join(dir, o.Name()))
+		}
 	}
 	if err := os.WriteFile(file+".new", []byte(source), 0o600); err != nil {
 		return "", err

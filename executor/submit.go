@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tickring/tickring/wire"
@@ -68,13 +67,9 @@ func (s *Submitted) Drop(cause error) bool {
 		return s.dropped
 	}
 	s.dropped = true
-	if w := e.workers[s.t.wire.JobID]; w != nil {
-		before := len(w.queue)
-		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
-		if len(w.queue) < before { // it had not begun
-			s.t.ended = true
-			e.record(s.t, cause.Error())
-		}
+	if e.dequeue(s.t) {
+		s.t.ended = true
+		e.record(s.t, cause.Error())
 	}
 	s.t.cancel(cause)
 	return true
@@ -89,16 +84,9 @@ func (s *Submitted) Kill() {
 	if s.t.recorded {
 		return
 	}
-	if w := e.workers[s.t.wire.JobID]; w != nil {
-		before := len(w.queue)
-		w.queue = slices.DeleteFunc(w.queue, func(t *task) bool { return t == s.t })
-		if len(w.queue) < before {
-			s.t.run.log.last("---- end: " + reasonKill + suffixQueued)
-			e.record(s.t, reasonKill+suffixQueued)
-			s.t.ended = true
-			s.t.cancel(nil)
-			return
-		}
+	if e.dequeue(s.t) {
+		e.unbegun(s.t, reasonKill)
+		return
 	}
 	e.cancel(s.t, reasonKill)
 }

@@ -146,7 +146,7 @@ func (e *Executor) accept(run *incoming) (code int, msg string) {
 			return wire.CodeSuccess, ""
 		}
 		t.ended = true
-		w.queue = slices.DeleteFunc(w.queue, func(o *task) bool { return o == t })
+		e.dequeue(t)
 		delete(e.open, run.LogID)
 		e.journal.taken(run.LogID)
 		e.mu.Unlock()
@@ -239,12 +239,31 @@ func (e *Executor) cancel(t *task, reason string) {
 // emptyQueue reports what waits as not executed. Call it with mu held.
 func (e *Executor) emptyQueue(w *worker, reason string) {
 	for _, t := range w.queue {
-		t.run.log.last("---- end: " + reason + suffixQueued)
-		e.record(t, reason+suffixQueued)
-		t.ended = true
-		t.cancel(nil)
+		e.unbegun(t, reason)
 	}
 	w.queue = nil
+}
+
+// unbegun reports a run that has left its queue as not executed. Call it with mu held.
+func (e *Executor) unbegun(t *task, reason string) {
+	t.run.log.last("---- end: " + reason + suffixQueued)
+	e.record(t, reason+suffixQueued)
+	t.ended = true
+	t.cancel(nil)
+}
+
+// dequeue takes t from the queue of its job's worker; false if it has begun, or is
+// gone. Call it with mu held.
+func (e *Executor) dequeue(t *task) bool {
+	w := e.workers[t.wire.JobID]
+	if w == nil {
+		return false
+	}
+	i := slices.Index(w.queue, t)
+	if i >= 0 {
+		w.queue = slices.Delete(w.queue, i, i+1)
+	}
+	return i >= 0
 }
 
 // killJob ends all runs of a job, as /kill asks.
