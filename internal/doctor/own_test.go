@@ -1,0 +1,66 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/core/tick"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// behind is a store whose ring is behind.
+type behind struct {
+	tick.Store
+	due time.Time
+	err error
+}
+
+func (b behind) OldestMessage(context.Context) (ring.Oldest, error) {
+	return ring.Oldest{Due: b.due}, b.err
+}
+
+// What is not compared reaches back to the first job and no further: before it
+// nothing was due. What cannot be read is named.
+func TestUncomparedFrom(t *testing.T) {
+	none, early, late := time.Time{}, now.Add(-time.Hour), now.Add(-time.Minute)
+	for name, c := range map[string]struct {
+		behind  time.Time
+		first   time.Time // job's making; zero: there is no job
+		err     error
+		want    time.Time
+		unknown bool
+	}{
+		"not behind":               {behind: none, first: early, want: none},
+		"behind since after it":    {behind: late, first: early, want: late},
+		"behind since long before": {behind: early, first: late, want: late},
+		"behind, and there's none": {behind: early, want: early},
+		"how far cannot be read":   {err: errors.New("no answer"), first: early, want: none, unknown: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+			if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+				t.Fatal(err)
+			}
+			if !c.first.IsZero() {
+				j := core.Job{Def: core.Def{ID: 1, App: "shop", Name: "sweep", Handler: "demo", Created: c.first},
+					Sched: core.Sched{ID: 1, App: "shop", State: core.Started, Rev: 1, RevAt: c.first}}
+				j.Normalize()
+				if err := e.Manage.CreateJobs(t.Context(), []core.Job{j}, make([]core.Change, 1))[0]; err != nil {
+					t.Fatal(err)
+				}
+			}
+			e.Tick = behind{e.Tick, c.behind, c.err}
+			var f api.Facts
+			Gather(t.Context(), e, now, &f)
+			if !f.UncomparedFrom.Equal(c.want) || slices.Contains(f.Unread, "oldest message") != c.unknown {
+				t.Errorf("from %s, unread %v; want %s", f.UncomparedFrom, f.Unread, c.want)
+			}
+		})
+	}
+}
