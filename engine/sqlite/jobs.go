@@ -84,7 +84,7 @@ func (s *Store) jobs(ctx context.Context, ids []core.JobID, found func(core.JobI
 	var bad core.Unreadable
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range missing {
-			if err := query(c, jobQuery+"sched.id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) }, func(st *sqlite.Stmt) error {
+			if err := query(c, jobQuery+"sched.id = ?", values(id), func(st *sqlite.Stmt) error {
 				j, err := scanJob(st)
 				if err != nil {
 					bad.Add(id, err)
@@ -126,7 +126,7 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 	found := map[core.JobID]core.Tombstone{}
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, id := range ids {
-			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(id)) },
+			if err := query(c, "SELECT app, name, rev, rev_at FROM tombs WHERE job = ?", values(id),
 				func(st *sqlite.Stmt) error {
 					found[id] = core.Tombstone{Job: id, App: st.ColumnText(0), Name: st.ColumnText(1), Rev: st.ColumnInt64(2),
 						RevAt: core.FromMillis(st.ColumnInt64(3))}
@@ -143,10 +143,8 @@ func (s *Store) Tombstones(ctx context.Context, ids []core.JobID) (map[core.JobI
 // ListTombstones implements ask.Store.
 func (s *Store) ListTombstones(ctx context.Context, after core.JobID, limit int) (list []core.Tombstone, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(after))
-			st.BindInt64(2, int64(limit))
-		}, func(st *sqlite.Stmt) error {
+		q := "SELECT job, app, name, rev, rev_at FROM tombs WHERE job > ?1 ORDER BY job LIMIT ?2"
+		return query(c, q, values(after, limit), func(st *sqlite.Stmt) error {
 			list = append(list, core.Tombstone{Job: core.JobID(st.ColumnInt64(0)), App: st.ColumnText(1), Name: st.ColumnText(2),
 				Rev: st.ColumnInt64(3), RevAt: core.FromMillis(st.ColumnInt64(4))})
 			return nil
@@ -160,10 +158,7 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 	found := make(map[string]core.JobID, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
-			if err := query(c, "SELECT id FROM sched WHERE app = ? AND name = ?", func(st *sqlite.Stmt) {
-				st.BindText(1, app)
-				st.BindText(2, name)
-			}, func(st *sqlite.Stmt) error {
+			if err := query(c, "SELECT id FROM sched WHERE app = ? AND name = ?", values(app, name), func(st *sqlite.Stmt) error {
 				found[name] = core.JobID(st.ColumnInt64(0))
 				return nil
 			}); err != nil {
@@ -177,20 +172,14 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 
 // ListJobs implements ask.Store.
 func (s *Store) ListJobs(ctx context.Context, app string, after core.JobID, limit int) (list []core.Job, next core.JobID, err error) {
-	where := "sched.id > ?1 ORDER BY sched.id LIMIT ?2"
+	where, bound := "sched.id > ?1 ORDER BY sched.id LIMIT ?2", []any{after, limit}
 	if app != "" {
-		where = "app = ?3 AND " + where
+		where, bound = "app = ?3 AND "+where, append(bound, app)
 	}
 	var bad core.Unreadable
 	looked := 0
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, jobQuery+where, func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(after))
-			st.BindInt64(2, int64(limit))
-			if app != "" {
-				st.BindText(3, app)
-			}
-		}, func(st *sqlite.Stmt) error {
+		return query(c, jobQuery+where, values(bound...), func(st *sqlite.Stmt) error {
 			next, looked = core.JobID(st.ColumnInt64(0)), looked+1
 			if j, err := scanJob(st); err != nil {
 				bad.Add(next, err)
@@ -226,10 +215,7 @@ func (s *Store) NewJobIDs(ctx context.Context, n int) (first core.JobID, err err
 func (s *Store) Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error) {
 	err = s.write(ctx, true, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT INTO counters (job, last) VALUES (?1, ?2) ON CONFLICT (job) DO UPDATE SET last = last + ?2 RETURNING last",
-			func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(job))
-				st.BindInt64(2, int64(n))
-			}, func(st *sqlite.Stmt) error {
+			values(job, n), func(st *sqlite.Stmt) error {
 				first = uint32(st.ColumnInt64(0) - int64(n) + 1)
 				return nil
 			})
@@ -327,7 +313,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	for i := range jobs {
 		e, err := encodeJob(&jobs[i])
 		if err != nil {
-			return allOf(len(jobs), err)
+			return slices.Repeat([]error{err}, len(jobs))
 		}
 		if i < len(changes) {
 			e.change = &changes[i]
@@ -345,7 +331,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	for i := range updates {
 		e, err := encodeJob(&updates[i].Job)
 		if err != nil {
-			return allOf(len(updates), err)
+			return slices.Repeat([]error{err}, len(updates))
 		}
 		e.change, e.seen, e.tail = &updates[i].Change, updates[i].Seen, updates[i].SeenTail
 		if e.seen == 0 { // a job has a revision: no job has this one
@@ -357,43 +343,19 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why = ?16, plan_error = ?17, compared = ?18 WHERE id = ?1 AND rev = ?19 AND tail = ?20`, list)
 }
 
-func allOf(n int, err error) []error {
-	answers := make([]error, n)
-	for i := range answers {
-		answers[i] = err
-	}
-	return answers
-}
-
 // DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
-	var answer error
-	err := s.write(ctx, false, 4, func(tx *tx) error {
-		if err := query(tx.Conn, "DELETE FROM sched WHERE id = ? AND rev = ?", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(t.Job))
-			st.BindInt64(2, seen)
-		}, nil); err != nil {
+	return s.judge(ctx, 4, "DELETE FROM sched WHERE id = ? AND rev = ?", values(t.Job, seen), func(tx *tx) error {
+		if err := query(tx.Conn, "DELETE FROM def WHERE id = ?", values(t.Job), nil); err != nil {
 			return err
 		}
-		if answer = judged(tx.Conn); answer != nil {
-			return nil
-		}
-		if err := query(tx.Conn, "DELETE FROM def WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(t.Job)) }, nil); err != nil {
-			return err
-		}
-		if err := query(tx.Conn, "INSERT OR REPLACE INTO tombs (job, app, name, rev, rev_at) VALUES (?, ?, ?, ?, ?)", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(t.Job))
-			st.BindText(2, t.App)
-			st.BindText(3, t.Name)
-			st.BindInt64(4, t.Rev)
-			st.BindInt64(5, core.Millis(t.RevAt))
-		}, nil); err != nil {
+		if err := query(tx.Conn, "INSERT OR REPLACE INTO tombs (job, app, name, rev, rev_at) VALUES (?, ?, ?, ?, ?)",
+			values(t.Job, t.App, t.Name, t.Rev, core.Millis(t.RevAt)), nil); err != nil {
 			return err
 		}
 		tx.edits = append(tx.edits, edit{job: t.Job})
 		return putChange(tx, &c)
 	})
-	return cmp.Or(err, answer)
 }
 
 // Advance implements the ports; what becomes of a job is Sched.Moved.
@@ -462,11 +424,7 @@ func (s *Store) Due(ctx context.Context, partition int, upTo core.Instant, after
 			return err
 		}
 		return query(c, `SELECT plan_at, job, run FROM entries WHERE partition = ?1 AND plan_at <= ?2 AND (plan_at, job, run) > (?3, ?4, ?5)
-ORDER BY plan_at, job, run LIMIT ?6`, func(st *sqlite.Stmt) {
-			bindDue(st, partition, upTo, after)
-			st.BindInt64(5, int64(after.Run))
-			st.BindInt64(6, int64(limit))
-		}, func(st *sqlite.Stmt) error {
+ORDER BY plan_at, job, run LIMIT ?6`, values(partition, upTo, after.PlanAt, after.Job, after.Run, limit), func(st *sqlite.Stmt) error {
 			entries = append(entries, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
 				Run: core.RunID(st.ColumnInt64(2)), Partition: partition})
 			return nil
@@ -489,22 +447,12 @@ ORDER BY plan_at, job, run LIMIT ?6`, func(st *sqlite.Stmt) {
 	return merged, nil
 }
 
-func bindDue(st *sqlite.Stmt, partition int, upTo core.Instant, after core.DueItem) {
-	st.BindInt64(1, int64(partition))
-	st.BindInt64(2, int64(upTo))
-	st.BindInt64(3, int64(after.PlanAt))
-	st.BindInt64(4, int64(after.Job))
-}
-
 // dueJobs reads jobs only: a job comes before its entries of the same second,
 // so all jobs after (PlanAt, Job) come after after.
 func dueJobs(c *sqlite.Conn, partition int, upTo core.Instant, after core.DueItem, limit int) ([]core.DueItem, error) {
 	list := make([]core.DueItem, 0, min(limit, 1024))
 	err := query(c, `SELECT plan_at, id FROM sched INDEXED BY sched_due WHERE partition = ?1 AND plan_at > 0 AND plan_at <= ?2 AND (plan_at, id) > (?3, ?4)
-ORDER BY plan_at, id LIMIT ?5`, func(st *sqlite.Stmt) {
-		bindDue(st, partition, upTo, after)
-		st.BindInt64(5, int64(limit))
-	}, func(st *sqlite.Stmt) error {
+ORDER BY plan_at, id LIMIT ?5`, values(partition, upTo, after.PlanAt, after.Job, limit), func(st *sqlite.Stmt) error {
 		list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)), Partition: partition})
 		return nil
 	})
@@ -547,7 +495,7 @@ func (s *Store) Entries(ctx context.Context, job core.JobID) (list []core.DueIte
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT plan_at, job, run, partition FROM entries WHERE run BETWEEN ?1 AND ?1 + 4294967295 ORDER BY plan_at, job, "+
 			"run, partition",
-			func(st *sqlite.Stmt) { st.BindInt64(1, int64(job)<<32) }, func(st *sqlite.Stmt) error {
+			values(int64(job)<<32), func(st *sqlite.Stmt) error {
 				list = append(list, core.DueItem{PlanAt: core.Instant(st.ColumnInt64(0)), Job: core.JobID(st.ColumnInt64(1)),
 					Run: core.RunID(st.ColumnInt64(2)), Partition: st.ColumnInt(3)})
 				return nil
@@ -579,11 +527,7 @@ ON CONFLICT (job, first, reason) DO UPDATE SET last = excluded.last, count = exc
 func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant) (list []core.Skip, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT first, last, count, reason, rev, made FROM skips WHERE job = ? AND first <= ? AND last >= ? ORDER BY "+
-			"first, reason", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(job))
-			st.BindInt64(2, int64(to))
-			st.BindInt64(3, int64(from))
-		}, func(st *sqlite.Stmt) error {
+			"first, reason", values(job, to, from), func(st *sqlite.Stmt) error {
 			list = append(list, core.Skip{Job: job, First: core.Instant(st.ColumnInt64(0)), Last: core.Instant(st.ColumnInt64(1)),
 				Count:  st.ColumnInt64(2),
 				Reason: core.Reason(st.ColumnText(3)), Rev: st.ColumnInt64(4), Made: core.FromMillis(st.ColumnInt64(5))})
@@ -595,18 +539,8 @@ func (s *Store) Skips(ctx context.Context, job core.JobID, from, to core.Instant
 
 func putChange(tx *tx, c *core.Change) error {
 	return query(tx.Conn, `INSERT INTO changes (id, at, by, verb, app, job, name, why, old, new) SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
-WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10)`, func(st *sqlite.Stmt) {
-		st.BindInt64(1, c.ID)
-		st.BindInt64(2, core.Millis(c.At))
-		st.BindText(3, c.By)
-		st.BindText(4, c.Verb)
-		st.BindText(5, c.App)
-		st.BindInt64(6, int64(c.Job))
-		st.BindText(7, c.Name)
-		st.BindText(8, c.Why)
-		st.BindText(9, c.Old)
-		st.BindText(10, c.New)
-	}, nil)
+WHERE NOT EXISTS (SELECT 1 FROM changes WHERE job = ?6 AND id = ?1 AND app = ?5 AND verb = ?4 AND new = ?10)`,
+		values(c.ID, core.Millis(c.At), c.By, c.Verb, c.App, c.Job, c.Name, c.Why, c.Old, c.New), nil)
 }
 
 // PutChanges implements the ports.
@@ -623,23 +557,16 @@ func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 
 // Changes implements ask.Store, in the order of falling IDs.
 func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit int) (list []core.Change, err error) {
-	where := ""
+	where, bound := "", []any{limit}
 	switch {
 	case job != 0:
-		where = "WHERE job = ?2"
+		where, bound = "WHERE job = ?2", append(bound, job)
 	case app != "":
-		where = "WHERE app = ?3"
+		where, bound = "WHERE app = ?2", append(bound, app)
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT id, at, by, verb, app, job, name, why, old, new FROM changes "+where+" ORDER BY id DESC, n DESC LIMIT ?1",
-			func(st *sqlite.Stmt) {
-				st.BindInt64(1, int64(limit))
-				if job != 0 {
-					st.BindInt64(2, int64(job))
-				} else if app != "" {
-					st.BindText(3, app)
-				}
-			}, func(st *sqlite.Stmt) error {
+			values(bound...), func(st *sqlite.Stmt) error {
 				list = append(list, core.Change{ID: st.ColumnInt64(0), At: core.FromMillis(st.ColumnInt64(1)), By: st.ColumnText(2),
 					Verb: st.ColumnText(3),
 					App:  st.ColumnText(4), Job: core.JobID(st.ColumnInt64(5)), Name: st.ColumnText(6), Why: st.ColumnText(7), Old: st.ColumnText(8),
@@ -655,7 +582,7 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 	found := make(map[string]core.App, len(names))
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
-			if err := query(c, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, func(st *sqlite.Stmt) error {
+			if err := query(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				var a core.App
 				err := json.Unmarshal(columnBytes(st, 0), &a)
 				found[name] = a
@@ -695,7 +622,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 	}
 	err := s.write(ctx, false, 2, func(tx *tx) error {
 		var old core.App
-		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, a.Name) },
+		if err := query(tx.Conn, "SELECT body FROM apps WHERE name = ?", values(a.Name),
 			func(st *sqlite.Stmt) error {
 				return json.Unmarshal(columnBytes(st, 0), &old)
 			}); err != nil {
@@ -707,14 +634,11 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 		if err != nil {
 			return err
 		}
-		if err := query(tx.Conn, q, func(st *sqlite.Stmt) {
-			st.BindText(1, a.Name)
-			st.BindInt64(2, a.Rev)
-			st.BindBytes(3, body)
-			if seen != 0 {
-				st.BindInt64(4, seen)
-			}
-		}, nil); err != nil {
+		bound := []any{a.Name, a.Rev, body}
+		if seen != 0 {
+			bound = append(bound, seen)
+		}
+		if err := query(tx.Conn, q, values(bound...), nil); err != nil {
 			return err
 		}
 		if answer = judged(tx.Conn); answer != nil {
@@ -727,24 +651,13 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 
 // DeleteApp implements manage.Store. The executors of the app go with it.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	var answer error
-	err := s.write(ctx, false, 3, func(tx *tx) error {
-		if err := query(tx.Conn, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
-			func(st *sqlite.Stmt) {
-				st.BindText(1, name)
-				st.BindInt64(2, seen)
-			}, nil); err != nil {
-			return err
-		}
-		if answer = judged(tx.Conn); answer != nil {
-			return nil
-		}
-		if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", func(st *sqlite.Stmt) { st.BindText(1, name) }, nil); err != nil {
-			return err
-		}
-		return putChange(tx, &c)
-	})
-	return cmp.Or(err, answer)
+	return s.judge(ctx, 3, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
+		values(name, seen), func(tx *tx) error {
+			if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
+				return err
+			}
+			return putChange(tx, &c)
+		})
 }
 
 // Executors implements the ports, in the order of addresses.
@@ -754,7 +667,7 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 		for _, app := range apps {
 			var list []core.Executor
 			if err := query(c, "SELECT address, beat, since, fixed, dialect FROM executors WHERE app = ? ORDER BY address",
-				func(st *sqlite.Stmt) { st.BindText(1, app) }, func(st *sqlite.Stmt) error {
+				values(app), func(st *sqlite.Stmt) error {
 					list = append(list, core.Executor{App: app, Address: st.ColumnText(0), Beat: core.FromMillis(st.ColumnInt64(1)),
 						Since: core.FromMillis(st.ColumnInt64(2)), Fixed: st.ColumnInt64(3) != 0, Dialect: st.ColumnText(4)})
 					return nil
@@ -774,14 +687,7 @@ func (s *Store) Executors(ctx context.Context, apps []string) (map[string][]core
 func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 	return s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT OR REPLACE INTO executors (app, address, beat, since, fixed, dialect) VALUES (?, ?, ?, ?, ?, ?)",
-			func(st *sqlite.Stmt) {
-				st.BindText(1, e.App)
-				st.BindText(2, e.Address)
-				st.BindInt64(3, core.Millis(e.Beat))
-				st.BindInt64(4, core.Millis(e.Since))
-				st.BindBool(5, e.Fixed)
-				st.BindText(6, e.Dialect)
-			}, nil)
+			values(e.App, e.Address, core.Millis(e.Beat), core.Millis(e.Since), e.Fixed, e.Dialect), nil)
 	})
 }
 
@@ -789,12 +695,7 @@ func (s *Store) PutExecutor(ctx context.Context, e core.Executor) error {
 func (s *Store) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
 	other := false
 	err := s.write(ctx, false, 1, func(tx *tx) error {
-		bind := func(st *sqlite.Stmt) {
-			st.BindText(1, app)
-			st.BindText(2, address)
-			st.BindBool(3, seen.IsZero())
-			st.BindInt64(4, core.Millis(seen))
-		}
+		bind := values(app, address, seen.IsZero(), core.Millis(seen))
 		const of = " FROM executors WHERE app = ?1 AND address = ?2 AND "
 		if err := query(tx.Conn, "DELETE"+of+"(?3 OR beat = ?4)", bind, nil); err != nil {
 			return err
@@ -845,7 +746,7 @@ func (s *Store) PutGlobal(ctx context.Context, seen int64, g core.Global) error 
 			return err
 		}
 		return query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES ('global', ?)",
-			func(st *sqlite.Stmt) { st.BindBytes(1, body) }, nil)
+			values(body), nil)
 	})
 	return cmp.Or(err, answer)
 }
@@ -873,7 +774,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			h := list[i]
 			h.At = milli(h.At)
 			var old core.Health
-			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", func(st *sqlite.Stmt) { st.BindText(1, healthOf+h.Of) },
+			if err := query(tx.Conn, "SELECT value FROM state WHERE name = ?", values(healthOf+h.Of),
 				func(st *sqlite.Stmt) error {
 					return json.Unmarshal(columnBytes(st, 0), &old)
 				}); err != nil {
@@ -887,10 +788,7 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			if err != nil {
 				return err
 			}
-			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", func(st *sqlite.Stmt) {
-				st.BindText(1, healthOf+h.Of)
-				st.BindBytes(2, body)
-			}, nil); err != nil {
+			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(healthOf+h.Of, body), nil); err != nil {
 				return err
 			}
 		}
@@ -912,41 +810,31 @@ func (s *Store) Leases(ctx context.Context) (list []core.Lease, err error) {
 
 // PutLease implements tick.Leases.
 func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
-	q := "UPDATE leases SET owner = ?2, epoch = ?3, until = ?4 WHERE name = ?1 AND owner = ?5 AND epoch = ?6"
-	fresh := seen.Owner == "" && seen.Epoch == 0
-	if fresh {
-		q = "INSERT INTO leases (name, owner, epoch, until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
+	q := "INSERT INTO leases (name, owner, epoch, until) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING"
+	bound := []any{l.Name, l.Owner, l.Epoch, core.Millis(l.Until)}
+	if seen.Owner != "" || seen.Epoch != 0 {
+		q = "UPDATE leases SET owner = ?2, epoch = ?3, until = ?4 WHERE name = ?1 AND owner = ?5 AND epoch = ?6"
+		bound = append(bound, seen.Owner, seen.Epoch)
 	}
-	return s.judge(ctx, q, func(st *sqlite.Stmt) {
-		st.BindText(1, l.Name)
-		st.BindText(2, l.Owner)
-		st.BindInt64(3, l.Epoch)
-		st.BindInt64(4, core.Millis(l.Until))
-		if !fresh {
-			st.BindText(5, seen.Owner)
-			st.BindInt64(6, seen.Epoch)
-		}
-	})
+	return s.judge(ctx, 1, q, values(bound...), nil)
 }
 
 // DropLease implements tick.Leases.
 func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	return s.judge(ctx, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?", func(st *sqlite.Stmt) {
-		st.BindText(1, seen.Name)
-		st.BindText(2, seen.Owner)
-		st.BindInt64(3, seen.Epoch)
-	})
+	return s.judge(ctx, 1, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?", values(seen.Name, seen.Owner, seen.Epoch), nil)
 }
 
-// judge runs one conditional statement.
-func (s *Store) judge(ctx context.Context, q string, bind func(*sqlite.Stmt)) error {
+// judge runs one conditional statement, and where it applied what goes with it.
+func (s *Store) judge(ctx context.Context, rows int, q string, bind func(*sqlite.Stmt), then func(tx *tx) error) error {
 	var answer error
-	err := s.write(ctx, false, 1, func(tx *tx) error {
+	err := s.write(ctx, false, rows, func(tx *tx) error {
 		if err := query(tx.Conn, q, bind, nil); err != nil {
 			return err
 		}
-		answer = judged(tx.Conn)
-		return nil
+		if answer = judged(tx.Conn); answer != nil || then == nil {
+			return nil
+		}
+		return then(tx)
 	})
 	return cmp.Or(err, answer)
 }
@@ -956,12 +844,7 @@ func (s *Store) PutKey(ctx context.Context, job core.JobID, key string, run core
 	at := core.Millis(s.now())
 	err = s.write(ctx, false, 1, func(tx *tx) error {
 		return query(tx.Conn, "INSERT INTO keys (job, key, run, at) VALUES (?, ?, ?, ?) ON CONFLICT (job, key) DO UPDATE SET run = run "+
-			"RETURNING run", func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(job))
-			st.BindText(2, key)
-			st.BindInt64(3, int64(run))
-			st.BindInt64(4, at)
-		}, func(st *sqlite.Stmt) error {
+			"RETURNING run", values(job, key, run, at), func(st *sqlite.Stmt) error {
 			bound = core.RunID(st.ColumnInt64(0))
 			return nil
 		})

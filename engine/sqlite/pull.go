@@ -12,18 +12,13 @@ import (
 
 var _ pull.Store = (*Store)(nil)
 
-func bindQueue(st *sqlite.Stmt, q pull.Queue) {
-	st.BindText(1, q.App)
-	st.BindText(2, q.Name)
-}
-
 // inQueue is how many runs a queue has. It is counted once, and then kept up: a
 // queue that nobody pulls from is not to slow the writer the more it fills.
 func (t *tx) inQueue(q pull.Queue) (n int, err error) {
 	if n, known := t.s.pulled[q]; known {
 		return n + t.pulled[q], nil
 	}
-	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", func(st *sqlite.Stmt) { bindQueue(st, q) },
+	err = query(t.Conn, "SELECT count(*) FROM pulled WHERE app = ?1 AND queue = ?2", values(q.App, q.Name),
 		func(st *sqlite.Stmt) error {
 			n = st.ColumnInt(0)
 			return nil
@@ -59,13 +54,11 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 	err := s.write(ctx, true, 1, func(tx *tx) error {
 		answer = nil
 		there := false
-		if err := query(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3", func(st *sqlite.Stmt) {
-			bindQueue(st, it.Queue)
-			st.BindInt64(3, int64(it.Run))
-		}, func(*sqlite.Stmt) error {
-			there = true
-			return nil
-		}); err != nil || there {
+		if err := query(tx.Conn, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run = ?3",
+			values(it.Queue.App, it.Queue.Name, it.Run), func(*sqlite.Stmt) error {
+				there = true
+				return nil
+			}); err != nil || there {
 			return err
 		}
 		n, err := tx.inQueue(it.Queue)
@@ -78,12 +71,7 @@ func (s *Store) PutPulled(ctx context.Context, it pull.Item, most int) error {
 		}
 		tx.moreInQueue(it.Queue, 1)
 		return query(tx.Conn, "INSERT INTO pulled (app, queue, run, visible, receives, body) VALUES (?1, ?2, ?3, ?4, 0, ?5)",
-			func(st *sqlite.Stmt) {
-				bindQueue(st, it.Queue)
-				st.BindInt64(3, int64(it.Run))
-				st.BindInt64(4, s.now().UnixMilli())
-				st.BindBytes(5, it.Body)
-			}, nil)
+			values(it.Queue.App, it.Queue.Name, it.Run, s.now().UnixMilli(), it.Body), nil)
 	})
 	if err != nil {
 		return err
@@ -100,10 +88,7 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 	}
 	look := func(c *sqlite.Conn) (rows []row, next time.Time, err error) {
 		err = query(c, "SELECT id, run, visible, receives, body FROM pulled WHERE app = ?1 AND queue = ?2 ORDER BY visible, id LIMIT ?3",
-			func(st *sqlite.Stmt) {
-				bindQueue(st, q)
-				st.BindInt64(3, int64(limit)+1)
-			}, func(st *sqlite.Stmt) error {
+			values(q.App, q.Name, limit+1), func(st *sqlite.Stmt) error {
 				r := row{id: st.ColumnInt64(0), visible: st.ColumnInt64(2),
 					held: pull.Held{Receipt: pull.Receipt{Run: core.RunID(st.ColumnInt64(1)), N: st.ColumnInt(3) + 1}}}
 				switch {
@@ -130,11 +115,8 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 			return err
 		}
 		for _, r := range rows {
-			if err := query(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1", func(st *sqlite.Stmt) {
-				st.BindInt64(1, r.id)
-				st.BindInt64(2, until.UnixMilli())
-				st.BindInt64(3, int64(r.held.Receipt.N))
-			}, nil); err != nil {
+			if err := query(tx.Conn, "UPDATE pulled SET visible = ?2, receives = ?3 WHERE id = ?1",
+				values(r.id, until.UnixMilli(), r.held.Receipt.N), nil); err != nil {
 				return err
 			}
 		}
@@ -149,20 +131,15 @@ func (s *Store) TakePulled(ctx context.Context, q pull.Queue, now, until time.Ti
 	return held, next, nil
 }
 
-// byReceipt runs a statement on the row of a receipt; ErrRefused if there is none.
-func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, bind func(*sqlite.Stmt),
-	changes func(tx *tx, n int)) error {
+// byReceipt runs a statement on the row of a receipt, whose parameters from the fifth on
+// are more; ErrRefused if there is none.
+func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r pull.Receipt, changes func(tx *tx, n int),
+	more ...any) error {
 	changed := 0
 	err := s.write(ctx, true, 1, func(tx *tx) error {
-		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4", func(st *sqlite.Stmt) {
-			bindQueue(st, q)
-			st.BindInt64(3, int64(r.Run))
-			st.BindInt64(4, int64(r.N))
-			if bind != nil {
-				bind(st)
-			}
-		}, nil)
-		if changed = tx.Changes(); err == nil && changes != nil {
+		err := query(tx.Conn, statement+" WHERE app = ?1 AND queue = ?2 AND run = ?3 AND receives = ?4",
+			values(append([]any{q.App, q.Name, r.Run, r.N}, more...)...), nil)
+		if changed = tx.Changes(); err == nil {
 			changes(tx, changed)
 		}
 		return err
@@ -175,19 +152,19 @@ func (s *Store) byReceipt(ctx context.Context, statement string, q pull.Queue, r
 
 // HidePulled implements pull.Store.
 func (s *Store) HidePulled(ctx context.Context, q pull.Queue, r pull.Receipt, until time.Time) error {
-	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(st *sqlite.Stmt) { st.BindInt64(5, until.UnixMilli()) }, nil)
+	return s.byReceipt(ctx, "UPDATE pulled SET visible = ?5", q, r, func(*tx, int) {}, until.UnixMilli())
 }
 
 // DropPulled implements pull.Store.
 func (s *Store) DropPulled(ctx context.Context, q pull.Queue, r pull.Receipt) error {
-	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, nil, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
+	return s.byReceipt(ctx, "DELETE FROM pulled", q, r, func(tx *tx, n int) { tx.moreInQueue(q, -n) })
 }
 
 // RemovePulled implements pull.Store.
 func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 	return s.write(ctx, false, len(ids), func(tx *tx) error {
 		for _, id := range ids {
-			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", func(st *sqlite.Stmt) { st.BindInt64(1, id) },
+			if err := query(tx.Conn, "DELETE FROM pulled WHERE id = ?1 RETURNING app, queue", values(id),
 				func(st *sqlite.Stmt) error {
 					tx.moreInQueue(pull.Queue{App: st.ColumnText(0), Name: st.ColumnText(1)}, -1)
 					return nil
@@ -202,14 +179,11 @@ func (s *Store) RemovePulled(ctx context.Context, ids []int64) error {
 // HasPulled implements pull.Store.
 func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (has bool, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1", func(st *sqlite.Stmt) {
-			bindQueue(st, q)
-			st.BindInt64(3, int64(job)<<32)
-			st.BindInt64(4, (int64(job)+1)<<32)
-		}, func(*sqlite.Stmt) error {
-			has = true
-			return nil
-		})
+		return query(c, "SELECT 1 FROM pulled WHERE app = ?1 AND queue = ?2 AND run >= ?3 AND run < ?4 LIMIT 1",
+			values(q.App, q.Name, int64(job)<<32, (int64(job)+1)<<32), func(*sqlite.Stmt) error {
+				has = true
+				return nil
+			})
 	})
 	return has, err
 }
@@ -217,10 +191,8 @@ func (s *Store) HasPulled(ctx context.Context, q pull.Queue, job core.JobID) (ha
 // ListPulled implements pull.Store.
 func (s *Store) ListPulled(ctx context.Context, after int64, limit int) (list []pull.Listed, err error) {
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, app, queue, run FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2", func(st *sqlite.Stmt) {
-			st.BindInt64(1, after)
-			st.BindInt64(2, int64(limit))
-		}, func(st *sqlite.Stmt) error {
+		q := "SELECT id, app, queue, run FROM pulled WHERE id > ?1 ORDER BY id LIMIT ?2"
+		return query(c, q, values(after, limit), func(st *sqlite.Stmt) error {
 			list = append(list, pull.Listed{ID: st.ColumnInt64(0), Queue: pull.Queue{App: st.ColumnText(1), Name: st.ColumnText(2)},
 				Run: core.RunID(st.ColumnInt64(3))})
 			return nil

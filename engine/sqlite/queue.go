@@ -212,12 +212,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 	}
 	var read []row
 	if err := query(tx.Conn, "SELECT id, not_before, body FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) ORDER BY not_before, "+
-		"id LIMIT ?4", func(st *sqlite.Stmt) {
-		st.BindInt64(1, int64(q.kind))
-		st.BindInt64(2, from.ms)
-		st.BindInt64(3, from.id)
-		st.BindInt64(4, int64(room+1))
-	}, func(st *sqlite.Stmt) error {
+		"id LIMIT ?4", values(q.kind, from.ms, from.id, room+1), func(st *sqlite.Stmt) error {
 		read = append(read, row{place{st.ColumnInt64(1), st.ColumnInt64(0)}, columnBytes(st, 2)})
 		return nil
 	}); err != nil {
@@ -244,7 +239,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 			if err := bury(tx, r.body, err.Error()); err != nil {
 				return err
 			}
-			if err := query(tx.Conn, "DELETE FROM ring WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, r.id) }, nil); err != nil {
+			if err := query(tx.Conn, "DELETE FROM ring WHERE id = ?", values(r.id), nil); err != nil {
 				return err
 			}
 			buried++
@@ -277,11 +272,7 @@ func (s *Store) refill(tx *tx, q *queue) error {
 
 // bury puts bytes among the dead letters.
 func bury(tx *tx, body []byte, reason string) error {
-	return query(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", func(st *sqlite.Stmt) {
-		st.BindInt64(1, tx.s.now().UnixMilli())
-		st.BindText(2, reason)
-		st.BindBytes(3, body)
-	}, nil)
+	return query(tx.Conn, "INSERT INTO dead (at, reason, body) VALUES (?, ?, ?)", values(tx.s.now().UnixMilli(), reason, body), nil)
 }
 
 // Bury implements engine.Ring.
@@ -299,10 +290,8 @@ func (s *Store) Letters(ctx context.Context, after string, limit int) (list []co
 		}
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT id, at, reason, body FROM dead WHERE id < ? ORDER BY id DESC LIMIT ?", func(st *sqlite.Stmt) {
-			st.BindInt64(1, before)
-			st.BindInt64(2, int64(limit))
-		}, func(st *sqlite.Stmt) error {
+		q := "SELECT id, at, reason, body FROM dead WHERE id < ? ORDER BY id DESC LIMIT ?"
+		return query(c, q, values(before, limit), func(st *sqlite.Stmt) error {
 			list = append(list, core.Letter{ID: strconv.FormatInt(st.ColumnInt64(0), 10), At: core.FromMillis(st.ColumnInt64(1)),
 				Reason: st.ColumnText(2), Body: string(columnBytes(st, 3))})
 			return nil
@@ -318,7 +307,7 @@ func (s *Store) DropLetter(ctx context.Context, id string) error {
 		return nil // no letter is named so
 	}
 	return s.write(ctx, false, 1, func(tx *tx) error {
-		return query(tx.Conn, "DELETE FROM dead WHERE id = ?", func(st *sqlite.Stmt) { st.BindInt64(1, n) }, nil)
+		return query(tx.Conn, "DELETE FROM dead WHERE id = ?", values(n), nil)
 	})
 }
 
@@ -566,12 +555,7 @@ func (s *Store) Depth(ctx context.Context, kind ring.Kind) (due, waiting, inFlig
 	if far != nil && far.ms <= now.UnixMilli() {
 		err = s.read(ctx, func(c *sqlite.Conn) error {
 			return query(c, "SELECT count(*) FROM ring WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND not_before <= ?4",
-				func(st *sqlite.Stmt) {
-					st.BindInt64(1, int64(k))
-					st.BindInt64(2, far.ms)
-					st.BindInt64(3, far.id)
-					st.BindInt64(4, now.UnixMilli())
-				}, func(st *sqlite.Stmt) error {
+				values(k, far.ms, far.id, now.UnixMilli()), func(st *sqlite.Stmt) error {
 					due += st.ColumnInt(0)
 					return nil
 				})
@@ -620,11 +604,7 @@ func (s *Store) onLane(ctx context.Context, lane int, tell func(due time.Time, s
 	// A message that was put back is of an older slot than when it comes again.
 	return s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, `SELECT json_extract(CAST(body AS TEXT), '$.slot') slot, min(not_before), max(not_before) FROM ring
-WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, func(st *sqlite.Stmt) {
-			st.BindInt64(1, int64(lane))
-			st.BindInt64(2, far.ms)
-			st.BindInt64(3, far.id)
-		}, func(st *sqlite.Stmt) error {
+WHERE kind = ?1 AND (not_before, id) >= (?2, ?3) AND json_valid(CAST(body AS TEXT)) GROUP BY slot`, values(lane, far.ms, far.id), func(st *sqlite.Stmt) error {
 			if !st.ColumnIsNull(0) {
 				tell(time.UnixMilli(st.ColumnInt64(1)), core.Instant(st.ColumnInt64(0)))
 				tell(time.UnixMilli(st.ColumnInt64(2)), core.Instant(st.ColumnInt64(0)))

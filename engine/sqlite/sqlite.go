@@ -9,11 +9,13 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -117,9 +119,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	default:
 		return nil, core.Invalid("synchronous", o.Synchronous, "FULL, NORMAL, EXTRA and OFF are allowed")
 	}
-	if o.Gather == 0 {
-		o.Gather = 2 * time.Millisecond
-	}
+	o.Gather = cmp.Or(o.Gather, 2*time.Millisecond)
 	if o.CachedJobs <= 0 {
 		o.CachedJobs = 64_000
 	}
@@ -267,7 +267,7 @@ func (s *Store) load(c *sqlite.Conn) error {
 		return err
 	}
 	for _, q := range s.queues {
-		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", func(st *sqlite.Stmt) { st.BindInt64(1, int64(q.kind)) },
+		if err := query(c, "SELECT count(*) FROM ring WHERE kind = ?", values(q.kind),
 			func(st *sqlite.Stmt) error {
 				q.total = st.ColumnInt(0)
 				return nil
@@ -378,6 +378,25 @@ func query(c *sqlite.Conn, q string, bind func(*sqlite.Stmt), row func(*sqlite.S
 		bind(st)
 	}
 	return rows(st, row)
+}
+
+// values binds values, in their order, from the first parameter on. What is done for
+// each fire binds by itself.
+func values(list ...any) func(*sqlite.Stmt) {
+	return func(st *sqlite.Stmt) {
+		for i, one := range list {
+			switch v := reflect.ValueOf(one); v.Kind() {
+			case reflect.String:
+				st.BindText(i+1, v.String())
+			case reflect.Bool:
+				st.BindBool(i+1, v.Bool())
+			case reflect.Slice:
+				st.BindBytes(i+1, v.Bytes())
+			default:
+				st.BindInt64(i+1, v.Int())
+			}
+		}
+	}
 }
 
 // rows hands out the rows of a bound statement and resets it.
