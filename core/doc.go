@@ -18,8 +18,10 @@
 //  5. When the slot has come dispatch.Dispatcher.Handle takes the messages. It
 //     reads jobs, apps and pauses, judges each fire anew, and chooses addresses
 //     with route.Order.
-//  6. It claims each run by a write that succeeds for one dispatcher only. A
-//     refused claim is looked at: done, somebody else's, or to be taken over.
+//  6. It claims each run by a write that succeeds for one dispatcher only, and not
+//     before the slot: that would keep the run's ID from the fire of a newer
+//     revision at the same second. A refused claim is looked at: done, somebody
+//     else's, or to be taken over.
 //  7. It sends: send.Sender.Send, by the scheme of the address; over the wire
 //     that is wirehttp.Client.Run with the bytes of wire.AppendRun.
 //  8. The journal says which runs were accepted or are unconfirmed. It is

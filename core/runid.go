@@ -13,8 +13,8 @@ type JobID int32
 //	jobId<<32 | 0<<31 | seconds since 2020-01-01Z   a fire that a planner makes
 //	jobId<<32 | 1<<31 | n                           a fire with a record of its own
 //
-// So planning an instant again gives the same ID, and the ID alone finds the
-// record.
+// So planning an instant again gives the same ID, the ID alone finds the record
+// without an index, and the history of a job is the merge of two ranges in order.
 type RunID int64
 
 const (

@@ -219,7 +219,10 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	if m, ok := p.Memory[f.name]; ok {
 		props.MemorySize = &m
 	}
-	if len(f.role.Sends) > 0 { // what it puts on the ring leads back to it: Lambda would stop it as a runaway loop
+	// What it puts on the ring leads back to it: Lambda would stop it as a runaway loop. No
+	// message or invocation carries the chain that it comes of: its sixteenth fire would
+	// stop the executor's function.
+	if len(f.role.Sends) > 0 {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
 	if f.once {

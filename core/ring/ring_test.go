@@ -85,7 +85,7 @@ func TestWhatIsEncodedIsDecoded(t *testing.T) {
 	})
 }
 
-// TestBytes holds what is on rings of an older program: DESIGN 5.
+// TestBytes holds what is on rings of an older program.
 func TestBytes(t *testing.T) {
 	const text = `{"v":1,"kind":"fires","slot":1800000000,"try":2,"fires":[` +
 		`{"run":30286934225,"rev":5,"at":-47,"cause":"schedule","seq":12},{"run":19327352833,"rev":6,"cause":"retry"}]}`

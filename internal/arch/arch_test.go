@@ -19,7 +19,7 @@ import (
 
 const module = "github.com/tickring/tickring"
 
-// layers is the order of DESIGN 6, from the top: a package imports only from
+// layers is the order from the top: a package imports only from
 // lines below its own, and inside a line nothing but what exceptions names. A
 // name ends with /... where it stands for all below it.
 var layers = [][]string{
