@@ -73,8 +73,8 @@ func (s *server) Audit(w http.ResponseWriter, r *http.Request, params AuditParam
 	sum, err := s.m.AuditPage(r.Context(), ask.AuditAsk{Job: params.Job, From: core.InstantOf(params.From), To: core.InstantOf(params.To),
 		After: params.After})
 	out := Audit{From: sum.From.Time(), To: sum.To.Time(), Jobs: sum.Jobs, Failed: sum.Failed, Partial: sum.Partial, Behind: sum.Behind,
-		Next: sum.Next, Skipped: map[string]int64{}}
-	addAudit(&out, sum.AuditCount)
+		Next: sum.Next}
+	fill(&out, countOf(&sum.AuditCount))
 	for _, m := range sum.Missing {
 		out.Missing = append(out.Missing, jobAudit(m))
 	}
@@ -94,32 +94,22 @@ func (s *server) Replan(w http.ResponseWriter, r *http.Request) {
 	}
 	res, err := s.m.ReplanPage(r.Context(), actor(r), of)
 	s.reply(w, r, ReplanResult{From: res.From.Time(), To: res.To.Time(), Jobs: res.Jobs, Demanded: res.Demanded, Missing: res.Missing,
-		Sent:       res.Sent,
-		OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
+		Sent: res.Sent, OutOfReach: res.OutOfReach, Failed: res.Failed, Partial: res.Partial, Next: res.Next}, err)
 }
 
-func addAudit(a *Audit, c ask.AuditCount) {
-	a.Demanded += c.Demanded
-	a.OnTime += c.OnTime
-	a.Late += c.Late
-	a.WorstMs = max(a.WorstMs, c.Worst.Milliseconds())
-	a.NotSent += c.NotSent()
-	a.Pending += c.Pending
-	a.Overdue += c.Overdue
-	a.OutOfReach += c.OutOfReach
-	a.Unaccounted += c.Unaccounted
+// countOf is what an audit of a job and the sum of many have in common.
+func countOf(c *ask.AuditCount) AuditCount {
+	out := AuditCount{Demanded: c.Demanded, OnTime: c.OnTime, Late: c.Late, WorstMs: c.Worst.Milliseconds(), NotSent: c.NotSent(),
+		Pending: c.Pending, Overdue: c.Overdue, OutOfReach: c.OutOfReach, Unaccounted: c.Unaccounted, Skipped: map[string]int64{}}
 	for reason, n := range c.Skipped {
-		a.Skipped[string(reason)] += n
+		out.Skipped[string(reason)] = n
 	}
+	return out
 }
 
 func jobAudit(r ask.AuditReport) JobAudit {
 	out := JobAudit{Job: r.App + "/" + r.Name, JobID: int32(r.Job), From: r.From.Time(), To: r.To.Time(), Missing: timesOf(r.Missing),
-		Waiting:  timesOf(r.Waiting),
-		Demanded: r.Demanded, OnTime: r.OnTime, Late: r.Late, WorstMs: r.Worst.Milliseconds(), NotSent: r.NotSent(), Pending: r.Pending,
-		Overdue: r.Overdue, OutOfReach: r.OutOfReach, Unaccounted: r.Unaccounted, Skipped: map[string]int64{}}
-	for reason, n := range r.Skipped {
-		out.Skipped[string(reason)] = n
-	}
+		Waiting: timesOf(r.Waiting)}
+	fill(&out, countOf(&r.AuditCount))
 	return out
 }

@@ -30,8 +30,8 @@ func JobOf(j *core.Job) Job {
 	return job
 }
 
-// fill puts the fields of base into those of the same name.
-func fill(to any, base JobBase) {
+// fill puts the fields of a struct into those of the same name of the one at to.
+func fill(to, base any) {
 	from, in := reflect.ValueOf(base), reflect.ValueOf(to).Elem()
 	for i := range from.NumField() {
 		in.FieldByName(from.Type().Field(i).Name).Set(from.Field(i))

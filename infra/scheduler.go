@@ -196,10 +196,10 @@ func (s *Scheduler) workers(p *Props, dir string) {
 		Roles:      &[]awsiam.IRole{tick.Role()},
 		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, tick.FunctionArn())},
 	})
-	// The same code twice: what is slow must not take the places of the others.
 	if !p.NoCanary {
 		s.canary(p, dir)
 	}
+	// The same code twice: what is slow must not take the places of the others.
 	sends := func(name, about string, role roles.Role) awslambda.Function {
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true,
 			env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},

@@ -1,7 +1,7 @@
 // Command api is the function that people and programs ask: jobs, apps, runs,
-// executors; and who pulls from a queue asks it whether to go on. core/manage is
-// what it drives. With TICKRING_DOORS=all it is the one
-// function behind a function URL, and takes what callback and registry take too.
+// executors; and who pulls from a queue asks it whether to go on. core/people is
+// what it drives. With TICKRING_DOORS=all it is the one function behind a
+// function URL, and takes what callback and registry take too.
 package main
 
 import (

@@ -182,8 +182,8 @@ var all = []setting{
 	{"publicUrl", "URL at which the scheduler is reached, if not its own", text(func(s *settings) *string { return &s.props.PublicUrl })},
 	{"accessLogs", "true: the HTTP API logs each request", flag(func(s *settings) *bool { return &s.props.AccessLogs })},
 	{"permissionsBoundary", "ARN of a managed policy", text(func(s *settings) *string { return &s.boundary })},
-	{"alarms", "true or false", func(s *settings, v string) error { return negated(&s.props.NoAlarms)(v) }},
-	{"canary", "true or false", func(s *settings, v string) error { return negated(&s.props.NoCanary)(v) }},
+	{"alarms", "true or false", negated(func(s *settings) *bool { return &s.props.NoAlarms })},
+	{"canary", "true or false", negated(func(s *settings) *bool { return &s.props.NoCanary })},
 	{"alarmTopic", "ARN of an SNS topic", text(func(s *settings) *string { return &s.topic })},
 	{"accountConcurrency", "number", number(func(s *settings) **float64 { return &s.props.AccountConcurrency })},
 	{"dashboard", "true or false", flag(func(s *settings) *bool { return &s.props.Dashboard })},
@@ -200,14 +200,12 @@ var all = []setting{
 	}},
 }
 
-func negated(into *bool) func(string) error {
-	return func(v string) error {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
-			return errors.New("true and false are allowed")
-		}
-		*into = !b
-		return nil
+// negated is a flag that is kept as its contrary.
+func negated(into func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		err := flag(into)(s, v)
+		*into(s) = !*into(s)
+		return err
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -126,6 +127,18 @@ type bench struct{ o Options }
 // dir is a new data folder: what is in one of a run before would be counted too.
 func (b *bench) dir() (string, error) { return os.MkdirTemp(b.o.Dir, "data-") }
 
+// rig starts a rig on a new data folder that has jobs already.
+func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, hang bool, serveArgs ...string) (*rig, error) {
+	dir, err := b.dir()
+	if err == nil {
+		err = b.seed(ctx, dir, jobs)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return newRig(ctx, dir, hang, serveArgs...)
+}
+
 // seed makes the apps, and jobs of one app, in a data folder on which no server works.
 func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) error {
 	lock, err := sqlite.TryLock(dir)
@@ -145,14 +158,12 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 			return err
 		}
 	}
-	for len(jobs) > 0 {
-		n := min(len(jobs), 10_000)
-		for _, r := range m.Save(ctx, actor, jobs[:n]) {
+	for part := range slices.Chunk(jobs, 10_000) {
+		for _, r := range m.Save(ctx, actor, part) {
 			if r.Err != nil {
 				return fmt.Errorf("make job %s: %w", r.Name, r.Err)
 			}
 		}
-		jobs = jobs[n:]
 	}
 	return nil
 }
@@ -228,14 +239,7 @@ func rowOf(name string, demanded int64, rep Report) Row {
 
 // second is n jobs, each every second on the second.
 func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
-	dir, err := b.dir()
-	if err != nil {
-		return nil, err
-	}
-	if err := b.seed(ctx, dir, secondly(benchApp, n)); err != nil {
-		return nil, err
-	}
-	r, err := newRig(ctx, dir, false)
+	r, err := b.rig(ctx, secondly(benchApp, n), false)
 	if err != nil {
 		return nil, err
 	}
@@ -246,20 +250,13 @@ func (b *bench) second(ctx context.Context, name string, n int, d time.Duration)
 
 // burst is n jobs due once, in the same second.
 func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
-	dir, err := b.dir()
-	if err != nil {
-		return nil, err
-	}
 	started := time.Now()
 	at := core.InstantOf(started) + 20 + core.Instant(n/2500)
 	jobs := make([]manage.JobSpec, n)
 	for i := range jobs {
 		jobs[i] = job(benchApp, fmt.Sprintf("b%d", i), core.When{Kind: core.KindAt, At: at})
 	}
-	if err := b.seed(ctx, dir, jobs); err != nil {
-		return nil, err
-	}
-	r, err := newRig(ctx, dir, false)
+	r, err := b.rig(ctx, jobs, false)
 	if err != nil {
 		return nil, err
 	}
@@ -306,14 +303,7 @@ func (b *bench) highest(ctx context.Context) ([]Row, error) {
 // hanging is 50 fires a second to an executor that never answers beside 100 to
 // one that does, measured from the first second.
 func (b *bench) hanging(ctx context.Context) ([]Row, error) {
-	dir, err := b.dir()
-	if err != nil {
-		return nil, err
-	}
-	if err := b.seed(ctx, dir, append(secondly(benchApp, 100), secondly(hangApp, 50)...)); err != nil {
-		return nil, err
-	}
-	r, err := newRig(ctx, dir, true)
+	r, err := b.rig(ctx, append(secondly(benchApp, 100), secondly(hangApp, 50)...), true)
 	if err != nil {
 		return nil, err
 	}
@@ -325,14 +315,7 @@ func (b *bench) hanging(ctx context.Context) ([]Row, error) {
 
 // apply makes 10,000 jobs through the API.
 func (b *bench) apply(ctx context.Context) ([]Row, error) {
-	dir, err := b.dir()
-	if err != nil {
-		return nil, err
-	}
-	if err := b.seed(ctx, dir, nil); err != nil {
-		return nil, err
-	}
-	r, err := newRig(ctx, dir, false)
+	r, err := b.rig(ctx, nil, false)
 	if err != nil {
 		return nil, err
 	}
@@ -378,15 +361,8 @@ func (b *bench) idle(ctx context.Context) ([]Row, error) {
 
 // soak runs 2,000 a second for long with runs kept for a short time.
 func (b *bench) soak(ctx context.Context) ([]Row, error) {
-	dir, err := b.dir()
-	if err != nil {
-		return nil, err
-	}
-	if err := b.seed(ctx, dir, secondly(benchApp, 2000)); err != nil {
-		return nil, err
-	}
-	r, err := newRig(ctx, dir, false, "--tune", "keepRuns="+b.o.SoakKeep.String(), "--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune",
-		"sweepEvery=1s")
+	r, err := b.rig(ctx, secondly(benchApp, 2000), false, "--tune", "keepRuns="+b.o.SoakKeep.String(),
+		"--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
 	if err != nil {
 		return nil, err
 	}
@@ -401,7 +377,7 @@ func (b *bench) soak(ctx context.Context) ([]Row, error) {
 			select {
 			case <-t.C:
 				u := usageOf(r.server.cmd.Process.Pid)
-				fmt.Fprintf(b.o.Out, "  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), u.Resident>>20, size(dir)>>20)
+				fmt.Fprintf(b.o.Out, "  %s: resident %d MB, file %d MB\n", time.Now().UTC().Format("15:04:05"), u.Resident>>20, size(r.dir)>>20)
 			case <-stop:
 				return
 			case <-ctx.Done():
@@ -415,7 +391,7 @@ func (b *bench) soak(ctx context.Context) ([]Row, error) {
 	for _, p := range rep.ByInstants {
 		fmt.Fprintf(b.o.Out, "  from %s: p99 %s\n", p.From.Time().Format("15:04:05"), ms(p.P99))
 	}
-	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", b.o.SoakFor, b.o.SoakKeep, size(dir)>>20)
+	row.Note = fmt.Sprintf("%s, runs kept %s, file %d MB", b.o.SoakFor, b.o.SoakKeep, size(r.dir)>>20)
 	return []Row{row}, err
 }
 

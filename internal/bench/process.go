@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/server"
 )
 
 // token of the servers that a bench starts.
@@ -120,7 +121,7 @@ func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*r
 	r := &rig{dir: dir}
 	var err error
 	args := append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}, serveArgs...)
-	os.Remove(filepath.Join(dir, "endpoint"))
+	os.Remove(filepath.Join(dir, server.EndpointFile))
 	if r.server, err = start(ctx, []string{"TICKRING_ADMIN_TOKEN=" + token}, filepath.Join(dir, "server.log"), args...); err != nil {
 		return nil, err
 	}
@@ -129,27 +130,29 @@ func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*r
 		r.stop()
 		return nil, err
 	}
-	if r.exec, err = start(ctx, nil, filepath.Join(dir, "executor.log"), "bench-executor", "--app", benchApp, "--admin", r.url, "--token",
-		benchToken); err != nil {
+	r.exec, err = r.executor(ctx, "executor.log", benchApp)
+	if err == nil && hang {
+		r.hang, err = r.executor(ctx, "hanging.log", hangApp, "--hang")
+	}
+	if err != nil {
 		r.stop()
 		return nil, err
 	}
-	if _, err = r.exec.out.ReadString('\n'); err != nil {
-		r.stop()
-		return nil, fmt.Errorf("executor did not start: %w", err)
-	}
-	if hang {
-		if r.hang, err = start(ctx, nil, filepath.Join(dir, "hanging.log"), "bench-executor", "--app", hangApp, "--admin", r.url, "--token",
-			benchToken, "--hang"); err != nil {
-			r.stop()
-			return nil, err
-		}
-		if _, err = r.hang.out.ReadString('\n'); err != nil {
-			r.stop()
-			return nil, err
-		}
-	}
 	return r, nil
+}
+
+// executor starts an executor of an app, and waits until it listens.
+func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*process, error) {
+	p, err := start(ctx, nil, filepath.Join(r.dir, log),
+		append([]string{"bench-executor", "--app", app, "--admin", r.url, "--token", benchToken}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := p.out.ReadString('\n'); err != nil {
+		p.stop()
+		return nil, fmt.Errorf("the executor of %s did not start: %w", app, err)
+	}
+	return p, nil
 }
 
 func (r *rig) stop() {
@@ -167,7 +170,7 @@ func waitReady(ctx context.Context, dir string, limit time.Duration) (string, er
 	t := time.NewTicker(20 * time.Millisecond)
 	defer t.Stop()
 	for {
-		if b, err := os.ReadFile(filepath.Join(dir, "endpoint")); err == nil {
+		if b, err := os.ReadFile(filepath.Join(dir, server.EndpointFile)); err == nil {
 			url := strings.TrimSpace(string(b))
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/healthz", nil)
 			if err != nil {

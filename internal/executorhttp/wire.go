@@ -94,7 +94,7 @@ func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
 	for i, err := range errs {
-		if core.CodeOf(err) == core.CodeNotFound && err != nil {
+		if core.CodeOf(err) == core.CodeNotFound {
 			err = nil
 		}
 		errs[i] = wireError(err)
