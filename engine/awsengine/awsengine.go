@@ -6,6 +6,7 @@
 package awsengine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -92,24 +93,14 @@ func New(db DynamoDB, queues SQS, o Options) (*Store, error) {
 			return nil, fmt.Errorf("the name of the %s is missing", n.what)
 		}
 	}
-	if o.Visibility == 0 {
-		o.Visibility = 25 * time.Second
-	}
+	o.Visibility = cmp.Or(o.Visibility, 25*time.Second)
 	if o.Visibility%time.Second != 0 || o.Visibility < 0 || o.Visibility > 12*time.Hour {
 		return nil, fmt.Errorf("visibility %s: it is whole seconds, at most 12 h", o.Visibility)
 	}
-	if o.KeepRuns == 0 {
-		o.KeepRuns = 30 * 24 * time.Hour
-	}
-	if o.KeepJournals == 0 {
-		o.KeepJournals = 20 * 24 * time.Hour
-	}
-	if o.Parallel == 0 {
-		o.Parallel = 16
-	}
-	if o.Insist == 0 {
-		o.Insist = time.Second
-	}
+	o.KeepRuns = cmp.Or(o.KeepRuns, 30*24*time.Hour)
+	o.KeepJournals = cmp.Or(o.KeepJournals, 20*24*time.Hour)
+	o.Parallel = cmp.Or(o.Parallel, 16)
+	o.Insist = cmp.Or(o.Insist, time.Second)
 	if o.Now == nil {
 		o.Now = time.Now
 	}

@@ -58,8 +58,8 @@ func answer(what string, err error) error {
 		if slices.Contains(throttles, code) {
 			return core.ErrThrottled
 		}
-		if tooLarge(api.ErrorMessage()) {
-			return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+		if err := tooLarge(what, api.ErrorMessage()); err != nil {
+			return err
 		}
 		var noTable *types.ResourceNotFoundException
 		if errors.As(err, &noTable) || strings.Contains(code, "NonExistentQueue") || strings.Contains(code, "QueueDoesNotExist") {
@@ -69,8 +69,13 @@ func answer(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// tooLarge reports that an item is: DynamoDB says so in words only.
-func tooLarge(message string) bool { return strings.Contains(message, "maximum allowed size") }
+// tooLarge is the answer where an item is: DynamoDB says so in words only.
+func tooLarge(what, message string) error {
+	if !strings.Contains(message, "maximum allowed size") {
+		return nil
+	}
+	return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+}
 
 // canceledAnswer is refused if a condition failed, throttled if the store had
 // no room for it or another was at the same items.
@@ -86,9 +91,9 @@ func canceledAnswer(what string, c *types.TransactionCanceledException) error {
 			why = code + ": " + aws.ToString(r.Message)
 		}
 	}
-	switch {
-	case tooLarge(why):
-		return core.Errorf(core.CodeTooLarge, "%s: an item would be larger than 400 KB, the most that DynamoDB keeps", what)
+	switch large := tooLarge(what, why); {
+	case large != nil:
+		return large
 	case why != "":
 		return fmt.Errorf("%s: %s: %w", what, why, c)
 	case passing:
@@ -178,7 +183,13 @@ func (s *Store) execute(ctx context.Context, list []statement) []error {
 	errs := make([]error, len(list))
 	for wave := range waves(list) {
 		batches := slices.Collect(slices.Chunk(wave, statementsPerBatch))
-		s.parallel(len(batches), func(b int) { s.executeBatch(ctx, list, batches[b], errs) })
+		s.parallel(len(batches), func(b int) {
+			left := batches[b]
+			s.insist(ctx, func() bool {
+				left = s.executeOnce(ctx, list, left, errs)
+				return len(left) > 0
+			})
+		})
 	}
 	return errs
 }
@@ -207,13 +218,6 @@ func waves(list []statement) func(yield func([]int) bool) {
 			left = later
 		}
 	}
-}
-
-func (s *Store) executeBatch(ctx context.Context, list []statement, batch []int, errs []error) {
-	s.insist(ctx, func() bool {
-		batch = s.executeOnce(ctx, list, batch, errs)
-		return len(batch) > 0
-	})
 }
 
 // executeOnce makes one request of statements, and answers those for which there
@@ -261,8 +265,8 @@ func statementAnswer(table string, e *types.BatchStatementError) error {
 	case types.BatchStatementErrorCodeEnumResourceNotFound:
 		return fmt.Errorf("table %s does not exist", table)
 	}
-	if tooLarge(aws.ToString(e.Message)) {
-		return core.Errorf(core.CodeTooLarge, "table %s: an item would be larger than 400 KB, the most that DynamoDB keeps", table)
+	if err := tooLarge("table "+table, aws.ToString(e.Message)); err != nil {
+		return err
 	}
 	return fmt.Errorf("table %s: %s: %s", table, e.Code, aws.ToString(e.Message))
 }
@@ -328,6 +332,15 @@ func (s *Store) get(ctx context.Context, table string, keys []item, found func(i
 		}
 	}
 	return unread, nil
+}
+
+// getAll is get where all that there is is needed.
+func (s *Store) getAll(ctx context.Context, table string, keys []item, found func(item) error) error {
+	unread, err := s.get(ctx, table, keys, found)
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	return err
 }
 
 func keyText(names []string, k item) string {

@@ -158,15 +158,11 @@ func (s *Store) JobIDs(ctx context.Context, app string, names []string) (map[str
 		keys[i] = stateKey("name#"+app, n)
 	}
 	found := map[string]core.JobID{}
-	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
 		id, err := intOf(it, "job")
 		found[stringOf(it, "key")] = core.JobID(id)
 		return err
 	})
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
-	return found, err
 }
 
 func stringOf(it item, name string) string {
@@ -308,10 +304,7 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	parts := slices.Collect(slices.Chunk(jobs, chunk))
 	p, open, err := s.enter(ctx, parts)
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(jobs))
 	}
 	defer s.leave(ctx, p)
 	s.parallel(len(parts), func(k int) {
@@ -352,13 +345,9 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		if err != nil {
 			return err
 		}
-		name := stateKey("name#"+j.Def.App, j.Def.Name)
-		name["job"] = number(j.Def.ID)
-		listed := stateKey("jobs", listKey(j.Def.ID))
-		listed["app"] = text(j.Def.App)
 		actions = append(actions, none("id").put(t.Jobs, encodeDef(&j.Def, j.Sched.Rev)), none("id").put(t.Jobs, sched),
-			none("of").put(t.State, name), putAction(t.State, listed),
 			none("of").check(t.State, stateKey("tomb", listKey(j.Def.ID))))
+		actions = append(actions, s.nameActions(&j.Def)...)
 		if app := j.Def.App; !apps[app] {
 			apps[app] = true
 			actions = append(actions, s.passCheck(pass(app)))
@@ -368,6 +357,13 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 		}
 	}
 	return s.transact(ctx, actions)
+}
+
+// nameActions have a job found by its name, which nobody else may have, and in the lists.
+func (s *Store) nameActions(d *core.Def) []types.TransactWriteItem {
+	name, listed := stateKey("name#"+d.App, d.Name), stateKey("jobs", listKey(d.ID))
+	name["job"], listed["app"] = number(d.ID), text(d.App)
+	return []types.TransactWriteItem{none("of").put(s.o.Names.State, name), putAction(s.o.Names.State, listed)}
 }
 
 // changeActions store a change record: for its job's history, and for its app's.
@@ -389,10 +385,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	found, defRevs, unread, err := s.jobs(ctx, ids)
 	bad, err := core.Besides(err)
 	if err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
+		return slices.Repeat([]error{err}, len(updates))
 	}
 	s.parallel(len(updates), func(i int) {
 		u := &updates[i]
@@ -446,12 +439,8 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
 	}
 	if j.Def.Name != old.Def.Name || j.Def.App != old.Def.App {
-		name := stateKey("name#"+j.Def.App, j.Def.Name)
-		name["job"] = number(j.Def.ID)
-		listed := stateKey("jobs", listKey(j.Def.ID))
-		listed["app"] = text(j.Def.App)
-		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)), none("of").put(t.State, name),
-			putAction(t.State, listed))
+		actions = append(actions, deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)))
+		actions = append(actions, s.nameActions(&j.Def)...)
 	}
 	actions = append(actions, s.changeActions(&u.Change)...)
 	s.defs.forget(j.Def.ID)
@@ -494,15 +483,11 @@ func (s *Store) Tombstones(ctx context.Context, jobs []core.JobID) (map[core.Job
 		keys[i] = stateKey("tomb", listKey(id))
 	}
 	found := map[core.JobID]core.Tombstone{}
-	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
+	return found, s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
 		t, err := tombOf(it)
 		found[t.Job] = t
 		return err
 	})
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
-	return found, err
 }
 
 func tombOf(it item) (core.Tombstone, error) {

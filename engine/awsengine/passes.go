@@ -63,7 +63,7 @@ func (s *Store) enter(ctx context.Context, parts [][]core.Job) (p *passes, open 
 		return p, nil, err
 	}
 	open = map[string]bool{}
-	left, err := s.get(ctx, s.o.Names.State, apps, func(it item) error {
+	err = s.getAll(ctx, s.o.Names.State, apps, func(it item) error {
 		app := stringOf(it, "key")
 		if it["leaving"] == nil {
 			open[app] = true
@@ -80,20 +80,22 @@ func (s *Store) enter(ctx context.Context, parts [][]core.Job) (p *passes, open 
 		}
 		return err
 	})
-	if err == nil && len(left) > 0 {
-		err = core.ErrThrottled
-	}
 	return p, open, err
 }
 
 // leave removes passes. One that stays lets nobody in whom it would not have
 // let in before, and expires.
 func (s *Store) leave(ctx context.Context, p *passes) {
-	writes := make([]types.WriteRequest, len(p.keys))
-	for i, k := range p.keys {
+	s.deleteAll(ctx, p.keys)
+}
+
+// deleteAll removes items of the state table.
+func (s *Store) deleteAll(ctx context.Context, keys []item) error {
+	writes := make([]types.WriteRequest, len(keys))
+	for i, k := range keys {
 		writes[i] = types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}
 	}
-	s.batchWrite(ctx, s.o.Names.State, writes, textsOf(p.keys))
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
 }
 
 // textsOf are keys of the state table, so that they compare.
@@ -186,15 +188,13 @@ func (s *Store) deleteMarked(ctx context.Context, seen int64, name string, until
 
 // closePasses removes the passes of an app.
 func (s *Store) closePasses(ctx context.Context, app string) error {
-	var writes []types.WriteRequest
 	var keys []item
 	err := s.all(ctx, passesOf(app), func(it item) error {
-		k := stateKey(passesOf(app), stringOf(it, "key"))
-		writes, keys = append(writes, types.WriteRequest{DeleteRequest: &types.DeleteRequest{Key: k}}), append(keys, k)
+		keys = append(keys, stateKey(passesOf(app), stringOf(it, "key")))
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(keys))...)
+	return s.deleteAll(ctx, keys)
 }

@@ -511,17 +511,13 @@ func (s *Store) changeItems(c *core.Change) []item {
 // PutChanges implements the ports.
 func (s *Store) PutChanges(ctx context.Context, changes []core.Change) error {
 	var writes []types.WriteRequest
-	var keys []string
-	put := func(it item) {
-		writes = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}})
-		keys = append(keys, stringOf(it, "of")+"\x00"+stringOf(it, "key"))
-	}
+	var items []item
 	for i := range changes {
 		for _, it := range s.changeItems(&changes[i]) {
-			put(it)
+			writes, items = append(writes, types.WriteRequest{PutRequest: &types.PutRequest{Item: it}}), append(items, it)
 		}
 	}
-	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, keys)...)
+	return errors.Join(s.batchWrite(ctx, s.o.Names.State, writes, textsOf(items))...)
 }
 
 // Changes implements ask.Store.
