@@ -356,3 +356,23 @@ func BenchmarkCompile(b *testing.B) {
 		}
 	}
 }
+
+// TestZoneNames: a zone is named as IANA names it. Whatever else the files of a
+// host would give, by whichever spelling of a path, is refused with what is allowed.
+func TestZoneNames(t *testing.T) {
+	for _, name := range []string{"right/UTC", "posix/UTC", "./right/UTC", "./UTC", "././Europe/Berlin", "Europe//Berlin", "Europe/./Berlin",
+		"Europe/Berlin/", "/usr/share/zoneinfo/UTC", "/etc/localtime", "localtime", "posixrules", "Factory", "Europe/../right/UTC", "..", ".",
+		"Etc", "Europe/Berlin\x00", " UTC", "UTC\n", "tzdata.zi", "zone.tab", `Europe\Berlin`, "europe/berlin", "America/Indiana/Knox/Knox"} {
+		_, err := Compile(core.Schedule{Timezone: name}, 1)
+		var e *core.Error
+		if !errors.As(err, &e) || e.Field != "schedule.timezone" || !strings.Contains(e.Reason, "such as Europe/Berlin") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	for _, name := range []string{"", "UTC", "Europe/Berlin", "America/Argentina/Buenos_Aires", "America/Port-au-Prince", "Etc/GMT+5", "GMT-0",
+		"Etc/GMT0", "W-SU", "EST5EDT", "GB-Eire", "America/Indiana/Tell_City", "Antarctica/DumontDUrville", "Asia/Ho_Chi_Minh"} {
+		if _, err := Compile(core.Schedule{Timezone: name}, 1); err != nil {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}

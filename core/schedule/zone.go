@@ -3,9 +3,9 @@ package schedule
 import (
 	"errors"
 	"math"
+	"regexp"
 	"slices"
 	"sort"
-	"strings"
 	"sync"
 	"time"
 
@@ -43,6 +43,10 @@ var utc = &zone{name: "UTC", periods: []period{{math.MinInt64, 0}}}
 // in, so it is bounded by their number (600, at most 4 KB each).
 var zones sync.Map
 
+// ianaName is the form of the names that IANA gives: up to three words with a
+// capital in front.
+var ianaName = regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Z][A-Za-z0-9_+-]*){0,2}$`)
+
 // loadZone is the one place where zones are loaded.
 func loadZone(name string) (*zone, error) {
 	switch name {
@@ -52,10 +56,10 @@ func loadZone(name string) (*zone, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*zone), nil
 	}
-	// Besides zones the database has files that are none: the host's own zone,
-	// rule files, and a second set that counts leap seconds.
-	if name == "Local" || name == "localtime" || name == "posixrules" || name == "Factory" ||
-		strings.HasPrefix(name, "posix/") || strings.HasPrefix(name, "right/") {
+	// Where the database is a folder it has files that are no zones, such as the
+	// host's own zone, rules, and a second set that counts leap seconds; and a path
+	// has many spellings.
+	if name == "Local" || name == "Factory" || !ianaName.MatchString(name) {
 		return nil, errors.New("no IANA zone")
 	}
 	loc, err := time.LoadLocation(name)
