@@ -19,6 +19,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/safedial"
 )
 
 // The headers of a call, beside those of wire.About. Times are RFC 3339 in UTC.
@@ -104,6 +105,8 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 		a = result(resp)
 	case !wrote.Load() && parent.Err() != nil:
 		a = dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "no connection before the deadline"}
+	case !wrote.Load() && safedial.OwnWant(err):
+		a = dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: plain(err)}
 	case !wrote.Load():
 		a = dispatch.Answer{Kind: dispatch.AnswerRefused, Message: plain(err)}
 	case parent.Err() == nil && errors.Is(err, context.DeadlineExceeded):

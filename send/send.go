@@ -201,7 +201,7 @@ func answerOf(o wirehttp.Outcome) dispatch.Answer {
 	case wirehttp.Repeat:
 		a.Kind = dispatch.AnswerRepeat
 	case wirehttp.RefusedPassing:
-		a.Kind = dispatch.AnswerBusy
+		a.Kind, a.Ours = dispatch.AnswerBusy, safedial.OwnWant(o.Err)
 	case wirehttp.BeforeFirstByte:
 		a.Kind = dispatch.AnswerRefused
 	case wirehttp.Refused:
@@ -216,6 +216,15 @@ func answerOf(o wirehttp.Outcome) dispatch.Answer {
 	return a
 }
 
+// unasked is an error that says nothing of who was to be asked, where it was want of
+// our own that kept it from being asked.
+func unasked(err error) error {
+	if !safedial.OwnWant(err) {
+		return err
+	}
+	return &core.Error{Code: core.CodeUnavailable, Reason: "not asked: " + err.Error(), Err: err}
+}
+
 // errOf is nil for an accepted call, otherwise why it was not.
 func errOf(o wirehttp.Outcome) error {
 	switch {
@@ -224,14 +233,15 @@ func errOf(o wirehttp.Outcome) error {
 	case o.Msg != "":
 		return fmt.Errorf("answered %d: %s", o.Code, wire.TruncateMessage(o.Msg))
 	case o.Err != nil:
-		return o.Err
+		return unasked(o.Err)
 	}
 	return fmt.Errorf("answered %d", o.Code)
 }
 
 // Beat asks an address whether it is there. A call: address is when something
 // accepts a connection, for there is nothing to ask; a function always is, until
-// it refuses an invocation; a queue while somebody polls it.
+// it refuses an invocation; a queue while somebody polls it. An error is
+// core.CodeUnavailable where the address could not be asked.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
 	scheme, target, err := core.ParseAddress(address)
 	if err != nil {
@@ -242,7 +252,7 @@ func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error 
 	case core.SchemeWire:
 		return errOf(s.wire.Beat(ctx, target, auth(app)))
 	case core.SchemeCall:
-		return s.call.reach(ctx, target)
+		return unasked(s.call.reach(ctx, target))
 	}
 	if err := s.Reachable(address); err != nil || scheme == core.SchemeLambda {
 		return err

@@ -31,8 +31,9 @@ const (
 	Refused
 	// RefusedPassing: proven that nothing was started, for a reason that
 	// passes: HTTP 429 or a full queue of the executor, or, before the first
-	// byte, the caller's own context, the client's bound of connections, or a
-	// closed client. The address is not to blame.
+	// byte, the caller's own context, the client's bound of connections, a
+	// closed client, or want of our own (safedial.OwnWant). The address is not
+	// to blame.
 	RefusedPassing
 	// BeforeFirstByte: no byte of the request left this process: the address
 	// is not allowed, does not resolve, refuses connections or fails TLS.
@@ -283,7 +284,7 @@ func (c *Client) call(ctx context.Context, base string, x exchange, accepted fun
 func notBegun(ctx context.Context, err error) Outcome {
 	end, ok := ctx.Deadline()
 	over := ctx.Err() != nil || ok && !time.Now().Before(end)
-	if over || errors.Is(err, errBusy) || errors.Is(err, ErrClosed) {
+	if over || errors.Is(err, errBusy) || errors.Is(err, ErrClosed) || safedial.OwnWant(err) {
 		return Outcome{Kind: RefusedPassing, Err: err}
 	}
 	return Outcome{Kind: BeforeFirstByte, Err: err}

@@ -138,7 +138,8 @@ type Dispatcher struct {
 	health *healths
 	probes *probes
 
-	underWay sync.Map // owners that are invocations of this Dispatcher
+	underWay sync.Map     // owners that are invocations of this Dispatcher
+	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here
 }
 
 // New makes a Dispatcher.
@@ -218,6 +219,13 @@ func (d *Dispatcher) slot(ctx context.Context, slot core.Instant, msgs []ring.Me
 	defer d.underWay.Delete(b.nonce)
 	b.run(ctx, freed)
 	b.verdicts(verdicts)
+}
+
+// wants says, once a minute, that sends wait for what this process or its machine lacks.
+func (d *Dispatcher) wants(address, why string, of ...any) {
+	if minute := d.o.Now().Unix() / 60; d.wanted.Swap(minute) != minute {
+		d.o.Log.Error("sends wait: descriptors, ports or memory are wanting here", append(of, "address", address, "err", why)...)
+	}
 }
 
 // lives reports that an owner is under way here. Its until may be past all the

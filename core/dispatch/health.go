@@ -66,7 +66,7 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 // says nothing of how quickly the executor answers, as that of a call does in time
 // and a refused connection at all, is not late.
 func (h *healths) note(a *Answer, now time.Time, names ...string) {
-	if !h.on() {
+	if !h.on() || a.Ours {
 		return
 	}
 	slow := a.TimedOut || a.Took > h.o.SlowAfter

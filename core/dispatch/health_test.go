@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -385,6 +386,43 @@ func TestSlowLaneBesideALongSend(t *testing.T) {
 		l.a.Handle(t.Context(), []ring.Message{slow, well})
 		if l.count() != sent+1 {
 			t.Errorf("%d were sent, want 1", l.count()-sent)
+		}
+	})
+}
+
+// TestOwnWantIsNoAnswer: a send for which this process lacked something is made again,
+// says nothing of its address, slow or not, and is told once a minute.
+func TestOwnWantIsNoAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var told strings.Builder
+		l := newLaned(t)
+		l.a = dispatch.New(l.s, laneRing{l}, l, finish.New(l.s, l.s, finish.Options{Plan: plan.Local()}),
+			dispatch.Options{Health: l, Log: slog.New(slog.NewTextHandler(&told, nil))})
+		ours := func(dispatch.Shipment) dispatch.Answer {
+			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "socket: too many open files", Took: time.Second}
+		}
+		l.answer = ours
+		wait(time.Minute) // to the beginning of a minute
+		if n := l.fire(l.a, 30, "one"); n != 30 || l.waiting(ring.KindFires) != 30 || l.waiting(ring.KindSlow) != 0 {
+			t.Errorf("%d tries; %d come again, %d on the slow lane", n, l.waiting(ring.KindFires), l.waiting(ring.KindSlow))
+		}
+		run := core.PlannedRun(l.job, core.InstantOf(time.Now().Add(-time.Second)))
+		if runs, _, err := l.s.Runs(t.Context(), []core.RunID{run}); err != nil || runs[run].State != core.Planned || runs[run].Owner != "" {
+			t.Errorf("the run is %+v, %v", runs[run], err)
+		}
+		if n := strings.Count(told.String(), "too many open files"); n != 1 || !strings.Contains(told.String(), "run=") {
+			t.Errorf("told %d times:\n%s", n, &told)
+		}
+		// A slow address is not found well by it either.
+		l.late()
+		l.fire(l.b, 11, "one")
+		wait(time.Minute + time.Second)
+		l.answer = ours
+		l.fire(l.b, 1, "one")
+		l.drain(l.b)
+		l.quick()
+		if n := l.fire(l.b, 1, "one"); n != 0 {
+			t.Error("a slow address was found well by what was not sent")
 		}
 	})
 }

@@ -104,7 +104,8 @@ type Sender interface {
 	// Send returns when the answer is there, or by the deadline of ctx. It
 	// never sends twice.
 	Send(ctx context.Context, s Shipment) Answer
-	// Beat asks an address whether it is there; nil is yes.
+	// Beat asks an address whether it is there; nil is yes, and an error of
+	// core.CodeUnavailable that it could not be asked.
 	Beat(ctx context.Context, app *core.App, address string) error
 }
 
@@ -145,6 +146,7 @@ type Answer struct {
 	Message  string
 	Took     time.Duration
 	TimedOut bool   // no answer within the time of a send: the address is slow
+	Ours     bool   // of AnswerBusy: want of what a send takes here, which says nothing of the address
 	Request  string // of AnswerAccepted: what the other side calls the run, empty if nothing
 	Log      string // and where it writes
 }

@@ -100,11 +100,15 @@ func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	err = b.d.sender.Beat(ctx, app, q.address)
 	a := Answer{Kind: AnswerAccepted, Took: time.Since(began)}
 	if err != nil {
-		p.silent = a.Took > b.d.o.SlowAfter
+		a.Ours = core.CodeOf(err) == core.CodeUnavailable
+		p.silent = a.Took > b.d.o.SlowAfter && !a.Ours
 		a.Kind, a.TimedOut = AnswerRefused, p.silent
 	}
+	if a.Ours {
+		b.d.wants(q.address, err.Error())
+	}
 	// The end of what a batch may ask says nothing of who was asked just before.
-	p.err, p.unsaid = err, err != nil && ctx.Err() != nil && !p.silent
+	p.err, p.unsaid = err, err != nil && (ctx.Err() != nil || a.Ours) && !p.silent
 	b.d.health.note(&a, b.now(), q.address)
 }
 

@@ -34,6 +34,7 @@ type prober struct {
 	sent   map[core.JobID]time.Time
 	to     map[core.JobID]string
 	jobs   core.JobID
+	ours   error // instead of asking
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
@@ -75,6 +76,9 @@ func (p *prober) Beat(ctx context.Context, _ *core.App, address string) error {
 	p.mu.Lock()
 	p.asked[address]++
 	p.mu.Unlock()
+	if p.ours != nil {
+		return p.ours
+	}
 	return p.at(ctx, address)
 }
 
@@ -313,5 +317,31 @@ func TestSilentProbesAreSlow(t *testing.T) {
 		if p.to[ids[0]] != "http://10.0.0.2:1" {
 			t.Errorf("from the slow lane it was sent to %q", p.to[ids[0]])
 		}
+	})
+}
+
+// TestCouldNotAsk: that a probe could not be made for want of our own is no answer:
+// the fire comes again, and fails by nobody's silence.
+func TestCouldNotAsk(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		p.app("asks", "http://10.0.0.1:1", "http://10.0.0.2:1")
+		p.ours = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
+		m, ids := p.message("asks", 1, core.RouteFailover)
+		p.handle(m)
+		runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
+		must(t, err)
+		if len(runs) != 0 || len(p.sent) != 0 {
+			t.Fatalf("%+v, sent %v", runs, p.sent)
+		}
+		p.ours = nil
+		time.Sleep(2 * time.Second)
+		got, err := p.s.Receive(t.Context(), ring.KindFires, 10)
+		must(t, err)
+		if len(got) != 1 {
+			t.Fatalf("%d messages came again", len(got))
+		}
+		p.handle(got[0].Message)
+		p.sentWithin("asked again", ids, "http://10.0.0.1:1", time.Now(), time.Second)
 	})
 }

@@ -239,6 +239,9 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		// Interrupted by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
 		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
+		if a.Ours {
+			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At)
+		}
 		if b.d.o.Sent != nil {
 			b.d.o.Sent(it.run, at, a.Kind)
 		}

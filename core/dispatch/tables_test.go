@@ -253,7 +253,8 @@ func TestPageSend(t *testing.T) {
 		"no answer after the first byte, garbage":                AnswerUnconfirmed,
 		"error before the first byte, proven refusal":            AnswerRefused,
 		"refused by the job's own block strategy":                AnswerBlocked,
-		"refused for a passing reason (429, queue full); the key that signs its report cannot be read before the end of the batch": AnswerBusy,
+		"refused for a passing reason (429, queue full); the key that signs its report cannot be read before the end of the batch; want of " +
+			"our own descriptors, ports or memory before the first byte": AnswerBusy,
 	} {
 		cell := func(resend bool) string {
 			a := Answer{Kind: kind, State: core.Succeeded, Message: "m"}

@@ -176,10 +176,11 @@ func (c *conversation) left(asks []ask) {
 	}
 }
 
-// silent notes an error instead of an answer. Where our own time was over it says
-// nothing of the other side, and the runs are asked about another time.
+// silent notes an error instead of an answer. Where our own time was over, or it
+// could not be asked, it says nothing of the other side, and the runs are asked
+// about another time.
 func (c *conversation) silent(ctx context.Context, asks []ask, err error) (ours bool) {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || core.CodeOf(err) == core.CodeUnavailable {
 		c.left(asks)
 		return true
 	}

@@ -90,7 +90,8 @@ type Ring interface {
 
 // Prober asks executors what they do.
 type Prober interface {
-	// Beat is nil when something answers at the address.
+	// Beat is nil when something answers at the address; an error of
+	// core.CodeUnavailable says that it could not be asked.
 	Beat(ctx context.Context, app *core.App, address string) error
 	// Idle reports whether the executor neither runs nor queues a run of the
 	// job; an error when it cannot be known.

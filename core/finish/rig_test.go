@@ -21,6 +21,9 @@ var begin = time.Date(2027, 1, 15, 8, 0, 0, 0, time.UTC)
 // errUnknown is an answer that says nothing.
 var errUnknown = errors.New("cut connection")
 
+// errOurs is no answer: who was to be asked could not be.
+var errOurs = core.Errorf(core.CodeUnavailable, "not asked: too many open files")
+
 // fault is what befalls one call: its answer, and whether it happened all the same.
 type fault struct {
 	err  error

@@ -5,7 +5,8 @@
 // service of the machine it runs on. A name proves nothing, because what it
 // resolves to can change between two lookups. So the address is checked after
 // DNS, at the moment of connecting, by a [net.Dialer.Control] hook, and once
-// more when a kept connection is used again.
+// more when a kept connection is used again. And it tells want of our own from a
+// failure of the address ([OwnWant]).
 //
 // The package imports nothing of ours.
 package safedial

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
 )
 
@@ -73,6 +74,8 @@ func (a *attempt) judge(ctx context.Context, err error, denied, missing string) 
 				TimedOut: errors.Is(err, context.DeadlineExceeded)}
 		case ctx.Err() != nil:
 			return dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "no connection before the deadline"}
+		case safedial.OwnWant(err):
+			return dispatch.Answer{Kind: dispatch.AnswerBusy, Ours: true, Message: "nothing was sent: " + plain(err)}
 		}
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: "nothing was sent: " + plain(err)}
 	}

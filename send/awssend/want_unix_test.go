@@ -1,0 +1,42 @@
+//go:build unix
+
+package awssend
+
+import (
+	"net/http"
+	"syscall"
+	"testing"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/sqs"
+
+	"github.com/tickring/tickring/core/dispatch"
+)
+
+// TestWantOfDescriptors: without descriptors nothing goes to AWS, and that is no
+// refusal of a function or a queue.
+func TestWantOfDescriptors(t *testing.T) {
+	f := serve(t, func(w http.ResponseWriter, _ *http.Request, _ []byte) { w.WriteHeader(http.StatusAccepted) })
+	fn := functions(f.url)
+	queues := NewQueues(sqs.New(sqs.Options{Region: "eu-central-1", BaseEndpoint: &f.url, Credentials: credentials,
+		Retryer: aws.NopRetryer{}}), "eu-central-1")
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	none := was
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
+	if a := fn.Invoke(t.Context(), "pay", []byte(`{}`)); a.Kind != dispatch.AnswerBusy || !a.Ours {
+		t.Errorf("a function: %+v", a)
+	}
+	if a := queues.Put(t.Context(), nil, "mail", 1, nil); a.Kind != dispatch.AnswerBusy {
+		t.Errorf("a queue: %+v", a)
+	}
+	if err := queues.Polled(t.Context(), nil, "mail"); err != nil {
+		t.Errorf("the queue is said not to be there: %v", err)
+	}
+}

@@ -1,0 +1,69 @@
+//go:build unix
+
+package send
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"syscall"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
+)
+
+// starve takes all further descriptors from this process; the answer gives them back.
+func starve(t *testing.T) (feed func()) {
+	t.Helper()
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	none := was
+	none.Cur = 0
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none); err != nil {
+		t.Fatal(err)
+	}
+	feed = func() {
+		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(feed)
+	return feed
+}
+
+// TestWantOfDescriptors: without descriptors nothing is sent and nothing asked, and
+// that is nobody's refusal, silence or end. With them all goes on.
+func TestWantOfDescriptors(t *testing.T) {
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
+	defer srv.Close()
+	s := newSender(t, Options{})
+	app := &core.App{Name: "web"}
+	addresses := []string{srv.URL, "https" + srv.URL[4:], "call:" + srv.URL}
+	feed := starve(t)
+	for _, address := range addresses {
+		if a := s.Send(t.Context(), shipment(address, "POST /work")); a.Kind != dispatch.AnswerBusy || !a.Ours {
+			t.Errorf("%s: %+v", address, a)
+		}
+		if err := s.Beat(t.Context(), app, address); core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("%s: beat: %v", address, err)
+		}
+		if scheme, _, _ := core.ParseAddress(address); scheme != core.SchemeWire {
+			continue
+		}
+		if idle, err := s.Idle(t.Context(), app, address, 7); idle || core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("%s: idle %t, %v", address, idle, err)
+		}
+		if err := s.Kill(t.Context(), app, address, 7); core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("%s: kill: %v", address, err)
+		}
+	}
+	feed()
+	for address, kind := range map[string]dispatch.AnswerKind{srv.URL: dispatch.AnswerAccepted, "call:" + srv.URL: dispatch.AnswerEnded} {
+		if a := s.Send(t.Context(), shipment(address, "POST /work")); a.Kind != kind || a.Ours {
+			t.Errorf("%s: %+v", address, a)
+		}
+	}
+}
