@@ -842,7 +842,7 @@ type Run struct {
 	KillBy string      `json:"killBy,omitempty,omitzero"`
 	Late   *LateResult `json:"late,omitempty"`
 
-	// LatenessMs From dueAt to sentAt; not of a run by hand or API, whose instant is cut to its second
+	// LatenessMs From dueAt to sentAt; not of a run by hand or API, whose instant is truncated to its second
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 
 	// LogID The same as a number

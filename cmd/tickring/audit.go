@@ -22,7 +22,7 @@ type auditCmd struct {
 
 // goOn is the flag of a command that a failure or Ctrl-C interrupted.
 type goOn struct {
-	After string `placeholder:"PLACE" help:"Go on there, as the command that was cut off said; the sums are of the rest."`
+	After string `placeholder:"PLACE" help:"Go on there, as the interrupted command said; the sums are of the rest."`
 }
 
 // command is the words that go on at a place.

@@ -27,7 +27,7 @@ type execCmd struct {
 	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
 	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop; a second one ends them."`
-	Again    bool          `help:"Run again what a crash of this process cut off, instead of reporting it as failed."`
+	Again    bool          `help:"Run again what a crash of this process interrupted, instead of reporting it as failed."`
 
 	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
 }

@@ -84,7 +84,7 @@ func (q *Ask) EachJob(
 	ctx context.Context, app string, after core.JobID, p *bound.Page, do func(j *core.Job) bool,
 ) (next core.JobID, err error) {
 	for begun := after; ; {
-		jobs, next, err := q.store.ListJobs(ctx, app, after, bound.Batch)
+		jobs, next, err := q.store.ListJobs(ctx, app, after, bound.AtOnce)
 		bad, err := core.Besides(err)
 		switch {
 		case err != nil && after != begun:

@@ -404,7 +404,7 @@ func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses,
 		return rep, core.Passing(err)
 	}
 	first, last := core.RunRange(s.id, from+1, to)
-	runs := &rising{reader{q: q, at: first, to: last, n: bound.Batch}}
+	runs := &rising{reader{q: q, at: first, to: last, n: bound.AtOnce}}
 	for _, r := range h.revs {
 		if !r.demands() {
 			continue

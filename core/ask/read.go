@@ -868,7 +868,7 @@ func (r *reader) peek(ctx context.Context) (*core.Run, error) {
 		r.end = true
 	}
 	if r.empty() {
-		runs, err := r.q.store.RunSpan(ctx, r.at, r.to, min(r.n, bound.Batch))
+		runs, err := r.q.store.RunSpan(ctx, r.at, r.to, min(r.n, bound.AtOnce))
 		if err != nil {
 			return nil, core.Passing(err)
 		}

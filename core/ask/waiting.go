@@ -67,7 +67,7 @@ func (q *Ask) waiting(ctx context.Context, job core.JobID, after core.RunID, p *
 	ids = slices.DeleteFunc(ids, func(id core.RunID) bool { return id <= after })
 	begun := false
 read:
-	for part := range bound.Chunks(ids, bound.Batch) {
+	for part := range bound.Chunks(ids, bound.AtOnce) {
 		if p != nil && begun && p.Over() {
 			next = after
 			break

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// Batch is how many things one call of the store is asked for.
-	Batch = 1000
+	// AtOnce is how many things one call of the store is asked for.
+	AtOnce = 1000
 	// Tries is how often a change is begun again because somebody else was faster
 	// or an answer was lost.
 	Tries = 4

@@ -64,7 +64,7 @@ func (h *healths) slow(job core.JobID, address string, now time.Time) bool {
 
 // note counts the answer to a send for its job and its address, or to a probe. An answer that
 // says nothing of how quickly the executor answers, as that of a call does in time
-// and a refused connection at all, is not late.
+// and a refused connection at all, is not slow.
 func (h *healths) note(a *Answer, now time.Time, names ...string) {
 	if !h.on() || a.Ours {
 		return

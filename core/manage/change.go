@@ -107,7 +107,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 			updates = append(updates, i)
 		}
 	}
-	for part := range bound.Chunks(creates, bound.Batch) {
+	for part := range bound.Chunks(creates, bound.AtOnce) {
 		jobs, changes := make([]core.Job, len(part)), make([]core.Change, len(part))
 		for k, i := range part {
 			jobs[k], changes[k] = edits[i].want, edits[i].change()
@@ -116,7 +116,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 			out[part[k]] = err
 		}
 	}
-	for part := range bound.Chunks(updates, bound.Batch) {
+	for part := range bound.Chunks(updates, bound.AtOnce) {
 		list := make([]Update, len(part))
 		for k, i := range part {
 			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change()}
@@ -129,8 +129,8 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 }
 
 func (m *Manage) putSkips(ctx context.Context, skips []core.Skip, answer func(k int, err error)) {
-	for start := 0; start < len(skips); start += bound.Batch {
-		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+bound.Batch, len(skips))]) {
+	for start := 0; start < len(skips); start += bound.AtOnce {
+		for k, err := range m.store.PutSkips(ctx, skips[start:min(start+bound.AtOnce, len(skips))]) {
 			answer(start+k, err)
 		}
 	}
@@ -244,8 +244,8 @@ func (m *Manage) planNow(ctx context.Context, jobs []toPlan) {
 			}
 		}
 		jobs = jobs[:0:0]
-		for start := 0; start < len(moves); start += bound.Batch {
-			for k, err := range m.store.Advance(ctx, moves[start:min(start+bound.Batch, len(moves))]) {
+		for start := 0; start < len(moves); start += bound.AtOnce {
+			for k, err := range m.store.Advance(ctx, moves[start:min(start+bound.AtOnce, len(moves))]) {
 				if err == nil {
 					j := next[at[start+k]]
 					j.s = j.s.Moved(moves[start+k])
@@ -272,7 +272,7 @@ func (m *Manage) tails(ctx context.Context, jobs []toPlan, now time.Time) map[co
 	fires := make(map[core.RunID]core.Fire, len(ids))
 	found := map[core.RunID]core.Run{}
 	bad := map[core.RunID]bool{}
-	for part := range bound.Chunks(ids, bound.Batch) {
+	for part := range bound.Chunks(ids, bound.AtOnce) {
 		some, left, err := m.store.Runs(ctx, part)
 		if err != nil {
 			left = part

@@ -22,7 +22,7 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		return fresh
 	}
 	apps := make(map[string]core.App, len(names))
-	for part := range bound.Chunks(names, bound.Batch) {
+	for part := range bound.Chunks(names, bound.AtOnce) {
 		found, left, err := m.store.Apps(ctx, part)
 		if err := core.Unread(left, err); err != nil {
 			for _, s := range fresh {

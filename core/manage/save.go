@@ -90,7 +90,7 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 		todo = append(todo, s)
 	}
 	w := m.newWaits()
-	for part := range bound.Chunks(todo, bound.Batch) {
+	for part := range bound.Chunks(todo, bound.AtOnce) {
 		for len(part) > 0 {
 			left := m.saveRound(ctx, actor, part, to)
 			part = w.again(ctx, left, len(left) < len(part))
@@ -334,7 +334,7 @@ func (m *Manage) stored(ctx context.Context, part []*saving) (stored map[string]
 		}
 	}
 	stored, bad = make(map[string]map[string]*core.Job, len(byApp)), map[string]error{}
-	for some := range bound.Chunks(ids, bound.Batch) {
+	for some := range bound.Chunks(ids, bound.AtOnce) {
 		found, left, err := m.store.Jobs(ctx, some)
 		worse, err := core.Besides(err)
 		if err := core.Unread(left, err); err != nil {

@@ -127,7 +127,7 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 	rep.Below = 0
 	var fires []core.Fire
 	for high >= low {
-		runs, err := r.op.store.RunSpan(ctx, high, low, bound.Batch)
+		runs, err := r.op.store.RunSpan(ctx, high, low, bound.AtOnce)
 		if err != nil {
 			return nil, core.Passing(err)
 		}
@@ -139,7 +139,7 @@ func (r *replanning) onRing(ctx context.Context, p *bound.Page, rep *ask.AuditRe
 				fires = append(fires, x.Fire())
 			}
 		}
-		if len(runs) < bound.Batch || newest < oldest {
+		if len(runs) < bound.AtOnce || newest < oldest {
 			return fires, nil
 		}
 		high = runs[len(runs)-1].ID - 1

@@ -152,7 +152,7 @@ func TestBeatsEndBeforeTheDeadline(t *testing.T) {
 	})
 }
 
-// A pass that the end cuts off after good ones is no failure: the alarm would
+// A pass that the end interrupts after good ones is no failure: the alarm would
 // ring each minute of a busy day. One that hangs from the first on is.
 func TestBeatsCutOff(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -319,7 +319,7 @@ func TestBeatsMinutelyTasks(t *testing.T) {
 	})
 }
 
-// A task that would go on is cut off in time.
+// A task that would go on is interrupted in time.
 func TestBeatsCutTasks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var tr trace

@@ -33,14 +33,14 @@ type aged struct {
 	age time.Duration
 }
 
-type late struct {
+type behind struct {
 	tick.Store
-	began  time.Time
-	behind func(time.Duration) time.Duration
+	began time.Time
+	since func(time.Duration) time.Duration
 }
 
-func (l late) OldestMessage(context.Context) (ring.Oldest, error) {
-	if since := l.behind(time.Since(l.began)); since != 0 {
+func (l behind) OldestMessage(context.Context) (ring.Oldest, error) {
+	if since := l.since(time.Since(l.began)); since != 0 {
 		return ring.Oldest{Due: l.began.Add(since)}, nil
 	}
 	return ring.Oldest{}, nil
@@ -81,7 +81,7 @@ func purged(t *testing.T, f flow, hours int, jobs []core.Job, pause core.Pause, 
 		store = aged{store, f.age}
 	}
 	if f.behind != nil {
-		store = late{store, began, f.behind}
+		store = behind{store, began, f.behind}
 	}
 	tk := tick.New(store, eng.Leases, eng.Ring,
 		tick.Options{ID: "t", Plan: plan.AWS(), Loss: loss.Options{After: 2 * time.Minute}})

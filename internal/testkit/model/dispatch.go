@@ -101,7 +101,7 @@ func (g *gen) judge(s *state, d *invocation, f int) (is, falls uint8) {
 	return toRecord, fallsRecorded
 }
 
-// firstWrite is table A: a claim, or a skipped record.
+// firstWrite is the table of the first write (A): a claim, or a skipped record.
 func (g *gen) firstWrite(s state, k, f int) bool {
 	d := &s.disp[k]
 	switch d.of[f].is {
@@ -164,7 +164,7 @@ func (g *gen) putClaim(f int, nonce, address, rev uint8) func(*state) bool {
 	}
 }
 
-// look is table B: the run, then until, and only then the journal.
+// look is the table of looks (B): the run, then until, and only then the journal.
 func (g *gen) look(s state, k, f int) bool {
 	switch i := &s.disp[k].of[f]; i.is {
 	case toLook:
@@ -328,7 +328,7 @@ func (s *state) says(f int, owner uint8) uint8 {
 	return nothing
 }
 
-// takeOver is table C. Two throttles are one here: it looks again as long as it may.
+// takeOver is the table of take-overs (C). Two throttles are one here: it looks again as long as it may.
 func (g *gen) takeOver(s state, k, f int) {
 	d := &s.disp[k]
 	i := d.of[f]
@@ -380,7 +380,7 @@ func (g *gen) putTake(f int, owner, until, seen, nonce, to uint8) func(*state) b
 	}
 }
 
-// sendOrEnd is steps 6 and 8: tables D and E, and the end of what failed.
+// sendOrEnd is steps 6 and 8: send, failover, and the end of what failed.
 func (g *gen) sendOrEnd(s state, k, f int) bool {
 	switch s.disp[k].of[f].is {
 	case mine:
@@ -418,7 +418,7 @@ func (g *gen) compareOwnUntil(s state, k, f int) {
 	}
 }
 
-// send is table D: all that can become of one send.
+// send is the table of sends (D): all that can become of one send.
 func (g *gen) send(s state, k, f int) {
 	resend := s.disp[k].of[f].maybeSent == 1
 	g.sent(s, k, f, true, isAccepted, "accepted")
@@ -503,7 +503,7 @@ const (
 	recordedLate   = 2
 )
 
-// failover is table E.
+// failover is the table of that name (E).
 func (g *gen) failover(s state, k, f int) {
 	d := &s.disp[k]
 	i, r := &d.of[f], s.runs[f]
@@ -547,7 +547,7 @@ func (g *gen) putMove(f int, nonce, to uint8) func(*state) bool {
 	}
 }
 
-// journal is table F: written while sends are open, and at the end.
+// journal is the table of that name (F): written while sends are open, and at the end.
 func (g *gen) journal(s *state, k int, end bool) {
 	d := &s.disp[k]
 	var says [maxFires]uint8
@@ -661,7 +661,7 @@ func (d *invocation) needsJournal() bool {
 	return false
 }
 
-// giveBack is table G.
+// giveBack is the table of that name (G).
 func (g *gen) giveBack(s state, k, f int) bool {
 	d := &s.disp[k]
 	if d.of[f].is != passing {
