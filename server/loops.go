@@ -138,10 +138,13 @@ func (s *Server) tickLoop(ctx context.Context, p *parts) {
 	}
 }
 
+// What one dispatch takes, and how many are in hand at once.
+const batch, dispatches = 20, 256
+
 // intake takes due messages of fires to dispatch.
 func (s *Server) intake(p *parts) *engine.Intake {
 	return &engine.Intake{
-		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: s.o.Messages, Places: s.o.Dispatches, Log: s.log,
+		Queue: p.engine.Queue, Kind: ring.KindFires, Messages: batch, Places: dispatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []engine.Delivery, free func()) []dispatch.Verdict {
 			return p.disp.HandleFreeing(ctx, engine.Messages(got), free)
@@ -163,7 +166,7 @@ func (s *Server) checks(p *parts) *engine.Intake {
 		return dispatch.Verdict{Ack: true}
 	}
 	return &engine.Intake{
-		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: s.o.Messages, Places: checkBatches, Log: s.log,
+		Queue: p.engine.Queue, Kind: ring.KindCheck, Messages: batch, Places: checkBatches, Log: s.log,
 		Ready: func(ctx context.Context) error { return s.awake(ctx, p) },
 		Handle: func(ctx context.Context, got []engine.Delivery, _ func()) []dispatch.Verdict {
 			ctx, cancel := context.WithTimeout(ctx, s.o.Invocation)

@@ -30,7 +30,6 @@ type Options struct {
 	SQS       send.Queues
 	Version   string
 	Log       *slog.Logger
-	Metrics   bool // serve /metrics
 
 	Plan plan.Options
 	// Beat is how often the tick passes.
@@ -56,8 +55,6 @@ type Options struct {
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
 	// Grace is how long a stop waits for sends and callbacks.
 	Grace time.Duration // 15 s
-	// Messages bounds what one dispatch takes, Dispatches how many run at once.
-	Messages, Dispatches int // 20, 256
 	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
 	// the last commits.
 	Synchronous string
@@ -105,6 +102,4 @@ func (o *Options) defaults() {
 			*d = to
 		}
 	}
-	o.Messages = cmp.Or(o.Messages, 20)
-	o.Dispatches = cmp.Or(o.Dispatches, 256)
 }

@@ -47,7 +47,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: server.LocalPolicy(),
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version:   version(), Log: log, Metrics: true, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: out, Restored: c.Restored}
+		Version:   version(), Log: log, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: out, Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
