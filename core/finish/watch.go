@@ -1,9 +1,11 @@
 package finish
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -47,30 +49,20 @@ type Watchdog struct {
 
 // NewWatchdog makes a Watchdog.
 func NewWatchdog(f *Finish, w Watch, p Prober, o WatchOptions) *Watchdog {
-	set := func(d *time.Duration, to time.Duration) {
-		if *d == 0 {
-			*d = to
-		}
-	}
-	count := func(n *int, to int) {
-		if *n == 0 {
-			*n = to
-		}
-	}
-	set(&o.Behind, 10*time.Minute)
-	set(&o.BehindMax, 24*o.Behind)
-	set(&o.Window, o.Behind*4/5)
-	set(&o.Expiry, core.BeatExpiry)
-	set(&o.IdleGap, time.Minute)
-	set(&o.TimeoutGrace, 5*time.Second)
-	set(&o.FunctionGrace, time.Minute)
-	set(&o.LostAfter, 10*time.Minute)
-	set(&o.WalkFor, 20*time.Second)
-	set(&o.ActFor, 20*time.Second)
-	set(&o.AddressFor, 6*time.Second)
-	count(&o.MinutesAPass, 120)
-	count(&o.PageJournals, 100)
-	count(&o.Asked, 200)
+	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
+	o.BehindMax = cmp.Or(o.BehindMax, 24*o.Behind)
+	o.Window = cmp.Or(o.Window, o.Behind*4/5)
+	o.Expiry = cmp.Or(o.Expiry, core.BeatExpiry)
+	o.IdleGap = cmp.Or(o.IdleGap, time.Minute)
+	o.TimeoutGrace = cmp.Or(o.TimeoutGrace, 5*time.Second)
+	o.FunctionGrace = cmp.Or(o.FunctionGrace, time.Minute)
+	o.LostAfter = cmp.Or(o.LostAfter, 10*time.Minute)
+	o.WalkFor = cmp.Or(o.WalkFor, 20*time.Second)
+	o.ActFor = cmp.Or(o.ActFor, 20*time.Second)
+	o.AddressFor = cmp.Or(o.AddressFor, 6*time.Second)
+	o.MinutesAPass = cmp.Or(o.MinutesAPass, 120)
+	o.PageJournals = cmp.Or(o.PageJournals, 100)
+	o.Asked = cmp.Or(o.Asked, 200)
 	return &Watchdog{f: f, w: w, probe: p, o: o, ahead: ahead{over: map[core.RunID]bool{}, fired: map[core.JobID]int64{}}}
 }
 
@@ -129,17 +121,12 @@ func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 // sooner asks for what is to be read again at a minute to be read again at that
 // which is right for a cursor at end, where that is earlier.
 func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
-	var after core.JournalKey
 	moved, some := true, false
-	for page := w.o.PageJournals; page == w.o.PageJournals; {
-		keys, err := w.w.Revisits(ctx, minute, after, w.o.PageJournals)
+	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {
-			return fmt.Errorf("read journals to be read again: %w", err)
+			return err
 		}
-		if page = len(keys); page == 0 {
-			break
-		}
-		after, some = keys[page-1], true
+		some = true
 		revisits := map[int64][]core.JournalKey{}
 		for _, k := range keys {
 			if m := w.next(min(k.Minute, end), end); m < minute {
@@ -159,6 +146,24 @@ func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
 		return fmt.Errorf("forget journals read again: %w", err)
 	}
 	return nil
+}
+
+// revisits reads what is to be read again at a minute, page by page.
+func (w *Watchdog) revisits(ctx context.Context, minute int64) iter.Seq2[[]core.JournalKey, error] {
+	return func(yield func([]core.JournalKey, error) bool) {
+		var after core.JournalKey
+		for page := w.o.PageJournals; page == w.o.PageJournals; {
+			keys, err := w.w.Revisits(ctx, minute, after, w.o.PageJournals)
+			if err != nil {
+				yield(nil, fmt.Errorf("read journals to be read again: %w", err))
+				return
+			}
+			if page = len(keys); page == 0 || !yield(keys, nil) {
+				return
+			}
+			after = keys[page-1]
+		}
+	}
 }
 
 // walk reads the minutes behind at, as many as there is time for but one at
@@ -198,16 +203,11 @@ func (w *Watchdog) walk(ctx context.Context, at, end int64, found *findings) (lo
 // again in it, page by page. What cannot be read in time, or at all, is asked for
 // once more: the walk goes on in any case.
 func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *findings) (looked int, again bool, err error) {
-	var after core.JournalKey
-	for page := w.o.PageJournals; page == w.o.PageJournals; {
-		keys, err := w.w.Revisits(ctx, minute, after, w.o.PageJournals)
+	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {
-			return looked, again, fmt.Errorf("read journals to be read again: %w", err)
+			return looked, again, err
 		}
-		if page = len(keys); page == 0 {
-			break
-		}
-		after, again = keys[page-1], true
+		again = true
 		var list []core.Journal
 		journals, err := w.w.Journals(reading, keys)
 		for _, k := range keys {
@@ -222,7 +222,7 @@ func (w *Watchdog) minute(ctx, reading context.Context, minute int64, found *fin
 		}
 		looked += entries(list)
 	}
-	after = core.JournalKey{}
+	var after core.JournalKey
 	for page := w.o.PageJournals; page == w.o.PageJournals; {
 		list, err := w.w.JournalsAt(ctx, minute, after, w.o.PageJournals)
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -40,7 +41,7 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 }
 
 // TestEachPartIsTold: what Options say, each part that has an option of that name is
-// told. Else two parts may not agree, which no test of one of them sees.
+// told, and nothing else under that name. Else two parts may not agree, which no test of one of them sees.
 func TestEachPartIsTold(t *testing.T) {
 	parts := map[string]reflect.Type{
 		"tick.Options": reflect.TypeFor[tick.Options](), "dispatch.Options": reflect.TypeFor[dispatch.Options](),
@@ -57,6 +58,10 @@ func TestEachPartIsTold(t *testing.T) {
 			}
 		}
 		return ""
+	}
+	same := func(x ast.Expr, from, field string) bool { // nothing else is told under the name
+		text := types.ExprString(x)
+		return text == from+"."+field || text == from+".Plan."+field
 	}
 	f, err := parser.ParseFile(token.NewFileSet(), "assembly.go", nil, 0)
 	if err != nil {
@@ -77,12 +82,15 @@ func TestEachPartIsTold(t *testing.T) {
 		ast.Inspect(fn, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.AssignStmt:
-				for _, to := range n.Lhs {
+				for i, to := range n.Lhs {
 					s, ok := to.(*ast.SelectorExpr)
-					if ok && name(s) == "o."+s.Sel.Name {
+					if !ok || !same(n.Rhs[i], "a.o", s.Sel.Name) {
+						continue
+					}
+					if name(s) == "o."+s.Sel.Name {
 						set[s.Sel.Name] = true
 					}
-					if ok && name(s.X) == "o.Ask" {
+					if name(s.X) == "o.Ask" {
 						told["ask.Options"][s.Sel.Name] = true
 					}
 				}
@@ -90,7 +98,9 @@ func TestEachPartIsTold(t *testing.T) {
 				if of := name(n.Type); parts[of] != nil {
 					told[of] = map[string]bool{}
 					for _, e := range n.Elts {
-						told[of][e.(*ast.KeyValueExpr).Key.(*ast.Ident).Name] = true
+						kv := e.(*ast.KeyValueExpr)
+						field := kv.Key.(*ast.Ident).Name
+						told[of][field] = same(kv.Value, "o", field)
 					}
 				}
 			}
