@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -56,7 +57,10 @@ func (d *Demo) Hook(o *Options) {
 	o.Opened, o.Closing, o.Sent, o.Closed = d.Open, d.Close, d.Sent, d.Closed
 }
 
-const demoApp, demoToken, demoActor = "demo", "demo-executors", "demo"
+const demoApp, demoActor = "demo", "demo"
+
+// demoToken is what its executor has: the same after a restart, and nobody's guess.
+func demoToken(s *Server) string { return hex.EncodeToString(s.derived("demo")) }
 
 // demoJobs are made on the first start and then left as people change them.
 func demoJobs() []manage.JobSpec {
@@ -167,12 +171,12 @@ func (d *Demo) line(at time.Time, job core.JobID, late, what string) {
 // neither on the first start nor after an outage or as a standby that takes over.
 func (d *Demo) Open(ctx context.Context, s *Server) error {
 	m := s.Manage()
-	token := demoToken
+	token := demoToken(s)
 	if _, err := m.SaveApp(ctx, core.Actor{Name: demoActor}, manage.AppSpec{Name: demoApp, Title: "the demo", Set: demoApp,
 		Token: &token}); err != nil {
 		return fmt.Errorf("make the demo's app: %w", err)
 	}
-	if err := d.startExecutor(ctx, s); err != nil {
+	if err := d.startExecutor(ctx, s, token); err != nil {
 		return err
 	}
 	for _, spec := range demoJobs() {
@@ -193,15 +197,15 @@ const executorFile = "demo-executor"
 // startExecutor starts the executor, at the address of the last start if that
 // is free, so that what went there is found there, and waits until it is
 // registered.
-func (d *Demo) startExecutor(ctx context.Context, s *Server) error {
+func (d *Demo) startExecutor(ctx context.Context, s *Server, token string) error {
 	kept := filepath.Join(s.o.Dir, executorFile)
 	b, _ := os.ReadFile(kept)
 	last := strings.TrimSpace(string(b))
-	o := miniexec.Options{App: demoApp, Admin: s.URL(), Token: demoToken, Handle: d.handle, Listen: last, Log: s.log}
+	o := miniexec.Options{App: demoApp, Admin: s.URL(), Token: token, Handle: d.handle, Listen: last, Log: s.log}
 	var err error
 	if d.exec, err = miniexec.Start(o); err != nil && last != "" {
 		// Somebody else is there now: nothing may be sent to him.
-		if rerr := s.parts.reg.Remove(ctx, registry.Registration{App: demoApp, Address: "http://" + last, Token: demoToken}); rerr != nil {
+		if rerr := s.parts.reg.Remove(ctx, registry.Registration{App: demoApp, Address: "http://" + last, Token: token}); rerr != nil {
 			return fmt.Errorf("take the demo's last executor off: %w", rerr)
 		}
 		o.Listen = ""

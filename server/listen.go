@@ -68,6 +68,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(HeaderVersion, s.o.Version)
 		w.Header().Set(headerPID, strconv.Itoa(os.Getpid()))
 	}
+	if s.home && s.fromHere(r) {
+		r = r.WithContext(context.WithValue(r.Context(), hereKey{}, true))
+	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 

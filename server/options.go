@@ -19,11 +19,12 @@ type Options struct {
 	Dir    string // data folder
 	Listen string // host:port; port 0 takes a free one
 	Token  string // of the API; empty: that of DIR/admin-token, made on first start
-	// AllowNoToken lets executors of an app without a token register and call
-	// back: sensible on loopback only.
-	AllowNoToken bool
-	Policy       safedial.Policy // addresses of executors
-	ReportURL    string          // base URL for reports of call: executors; empty: where others on the network reach Listen
+	// AllowNoToken lets executors of apps without a token in from everywhere,
+	// RequireToken from nowhere. With neither those are let in that ask a server which
+	// listens on this machine only directly and at its own address.
+	AllowNoToken, RequireToken bool
+	Policy                     safedial.Policy // addresses of executors
+	ReportURL                  string          // base URL for reports of call: executors; empty: where others on the network reach Listen
 	// Functions and SQS send to lambda: executors and queues on AWS; without them
 	// such addresses are refused.
 	Functions send.Functions

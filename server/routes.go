@@ -17,7 +17,7 @@ import (
 func (s *Server) routes(p *parts) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) { s.healthz(p, w) })
-	mux.Handle("GET /metrics", s.m.handler(p))
+	mux.Handle("GET /metrics", s.ownName(s.m.handler(p)))
 	executorhttp.Wire(mux, p.reg, p.call, s.log)
 	(&executorhttp.Queues{Registry: p.reg, Runs: p.engine.Finish, Finish: p.finish, Puller: p.pull, Log: s.log}).Serve(mux)
 	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(p.finish, s.reportKey, s.log))

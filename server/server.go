@@ -48,6 +48,8 @@ type Server struct {
 	token string
 	// reportURL is the base URL for reports of call: executors.
 	reportURL string
+	// home is whether executors on this machine do without a token.
+	home bool
 	// handler is what answers: the standby's until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics
@@ -115,6 +117,7 @@ func New(o Options) (_ *Server, err error) {
 	if s.reportURL == "" {
 		s.reportURL = s.reachable()
 	}
+	s.home = s.atHome()
 	standby := http.Handler(standbyHandler{})
 	s.handler.Store(&standby)
 	s.http = &http.Server{
@@ -228,7 +231,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
 	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: s.log, Expiry: o.Expiry, Behind: o.Behind, TimeoutGrace: o.TimeoutGrace,
-		AllowNoToken: o.AllowNoToken, Closed: func(r *core.Run) {
+		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
 			if o.Closed != nil {
 				o.Closed(r)
@@ -287,11 +290,14 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	return nil
 }
 
-// reportKey signs the URLs at which calls report; it follows the admin token.
-func (s *Server) reportKey(context.Context) ([]byte, error) {
+// reportKey signs the URLs at which calls report.
+func (s *Server) reportKey(context.Context) ([]byte, error) { return s.derived("report"), nil }
+
+// derived is a secret for one purpose; it follows the admin token.
+func (s *Server) derived(purpose string) []byte {
 	m := hmac.New(sha256.New, []byte(s.token))
-	m.Write([]byte("report"))
-	return m.Sum(nil), nil
+	m.Write([]byte(purpose))
+	return m.Sum(nil)
 }
 
 // adminToken is the given token, or the one kept in the folder, made if there

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -23,7 +22,8 @@ type ServeCmd struct {
 	Listen       string   `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
 	Demo         bool     `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
 	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
-	AllowNoToken bool     `help:"Let executors of apps without a token in (always so when listening on this machine only)."`
+	AllowNoToken bool     `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
+	RequireToken bool     `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
 	Restored     bool     `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
 	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
@@ -47,7 +47,8 @@ func (c *ServeCmd) Run(e *Env) error {
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: server.LocalPolicy(),
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version:   version(), Log: log, AllowNoToken: c.AllowNoToken || onlyHere(c.Listen), Notice: out, Restored: c.Restored}
+		Version:   version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
+		Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -86,10 +87,10 @@ func (c *ServeCmd) Run(e *Env) error {
 		if c.ReportURL == "" {
 			fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
 		}
-		if !o.AllowNoToken {
-			fmt.Fprintln(out, "executors that register need the token of their app: "+
-				"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
-		}
+	}
+	if s.AsksTokens() {
+		fmt.Fprintln(out, "executors that register need the token of their app: "+
+			"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
 	}
 	ctx, stop := context.WithCancel(e.Ctx)
 	defer stop()
@@ -116,16 +117,6 @@ func (c *ServeCmd) Run(e *Env) error {
 	stop()
 	wg.Wait()
 	return err
-}
-
-// onlyHere reports whether an address to listen on is reached from this machine only.
-func onlyHere(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return false
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
 // short is a path with the home folder as ~.

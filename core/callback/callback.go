@@ -32,8 +32,9 @@ type Finisher interface {
 type Options struct {
 	// Now is the clock; time.Now if nil.
 	Now func() time.Time
-	// AllowNoToken lets results of runs of an app without a token in.
-	AllowNoToken bool
+	// AllowNoToken says whether who asks may bring results of runs of an app without
+	// a token; nil: nobody may.
+	AllowNoToken func(ctx context.Context) bool
 	// TokenFor is how long the token of an app lets results in after it was read: so
 	// long after a token is taken away it may still. 0: it is read for each callback.
 	// Another token than the one that is remembered is always compared with the stored one.
@@ -162,7 +163,7 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
 		default:
-			if errs[i] = c.permit(from, &run, apps, appsErr); errs[i] == nil {
+			if errs[i] = c.permit(ctx, from, &run, apps, appsErr); errs[i] == nil {
 				end := results[i]
 				end.Seen = &run
 				ends = append(ends, end)
@@ -201,7 +202,7 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]co
 }
 
 // permit refuses a result from somebody who is not an executor of the run's app.
-func (c *Callback) permit(from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
+func (c *Callback) permit(ctx context.Context, from Caller, run *core.Run, apps map[string]core.App, appsErr error) error {
 	if from.App != "" && from.App != run.App {
 		return core.Errorf(core.CodeUnauthorized, "run %d is not one of app %s", run.ID, from.App)
 	}
@@ -215,16 +216,16 @@ func (c *Callback) permit(from Caller, run *core.Run, apps map[string]core.App, 
 	if !ok {
 		return core.Errorf(core.CodeNotFound, "the app of run %d was deleted", run.ID)
 	}
-	if !c.opens(app.Token, from.Token) {
+	if !c.opens(ctx, app.Token, from.Token) {
 		return core.Errorf(core.CodeUnauthorized, "the token is not that of the app of run %d", run.ID)
 	}
 	return nil
 }
 
 // opens reports whether the token of a caller lets it end runs of an app with this one.
-func (c *Callback) opens(app, caller string) bool {
+func (c *Callback) opens(ctx context.Context, app, caller string) bool {
 	if app == "" {
-		return c.o.AllowNoToken
+		return c.o.AllowNoToken != nil && c.o.AllowNoToken(ctx)
 	}
 	return sameToken(app, caller)
 }

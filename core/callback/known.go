@@ -74,7 +74,7 @@ func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, no
 		case !is, from.App != "" && from.App != app:
 		default:
 			may[id.Job()] = app
-			if text, fresh := c.known.token(app, now, c.o.TokenFor); !fresh || !c.opens(text, from.Token) {
+			if text, fresh := c.known.token(app, now, c.o.TokenFor); !fresh || !c.opens(ctx, text, from.Token) {
 				asked = append(asked, app)
 			}
 		}
@@ -89,7 +89,7 @@ func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, no
 		c.known.note(nil, found, now)
 	}
 	for job, name := range may {
-		if app, is := found[name]; slices.Contains(asked, name) && (err != nil || !is || !c.opens(app.Token, from.Token)) {
+		if app, is := found[name]; slices.Contains(asked, name) && (err != nil || !is || !c.opens(ctx, app.Token, from.Token)) {
 			delete(may, job)
 		}
 	}

@@ -26,9 +26,9 @@ type Options struct {
 	Now func() time.Time
 	// Allowed judges an address beyond its form; nil allows all.
 	Allowed func(app *core.App, address string) error
-	// AllowNoToken lets executors of an app without a token in; otherwise an
-	// app without a token takes none.
-	AllowNoToken bool
+	// AllowNoToken says whether who asks is let in for an app without a token; nil:
+	// nobody is.
+	AllowNoToken func(ctx context.Context) bool
 	// BeatWrite is how old the stored beat must be for a new one to be
 	// written; 40 s if 0.
 	BeatWrite time.Duration
@@ -198,12 +198,12 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		return core.App{}, core.Errorf(core.CodeNotFound, "app %s does not exist: create it before its executors register", g.App)
 	}
 	if app.Token == "" {
-		if r.o.AllowNoToken {
+		if r.o.AllowNoToken != nil && r.o.AllowNoToken(ctx) {
 			return app, nil
 		}
-		return core.App{}, noToken("app %s has no token, and this server takes executors with a token only: write token: {env: APP_TOKEN} to "+
-			"the app in a file for tickring apply, and give the executor the same as its access token; "+
-			"or start the server with --allow-no-token", g.App)
+		return core.App{}, noToken("app %s has no token, and without one this server takes at most executors on its own machine that ask it at "+
+			"127.0.0.1 or localhost, through no proxy: write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the "+
+			"executor the same as its access token; or start the server with --allow-no-token", g.App)
 	}
 	if !sameToken(app.Token, g.Token) {
 		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)

@@ -10,6 +10,7 @@ package assembly
 
 import (
 	"cmp"
+	"context"
 	"log/slog"
 	"time"
 
@@ -43,8 +44,9 @@ type Options struct {
 	// Behind is how long the watchdog stays behind the minutes of claims, TimeoutGrace
 	// how long after a job's timeout its run is looked at.
 	Behind, TimeoutGrace time.Duration
-	// AllowNoToken lets executors of an app without a token register and call back.
-	AllowNoToken bool
+	// AllowNoToken says whether who asks may register and call back for an app
+	// without a token; nil: nobody may.
+	AllowNoToken func(ctx context.Context) bool
 	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }

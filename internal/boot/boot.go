@@ -179,7 +179,8 @@ func isURL(text string) bool {
 
 // Assemble makes what makes the parts of a function on an engine.
 func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly {
-	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: log, Deployment: c.Deployment, AllowNoToken: c.NoToken})
+	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: log, Deployment: c.Deployment,
+		AllowNoToken: func(context.Context) bool { return c.NoToken }})
 }
 
 // Send is what a function that sends to executors, or asks them, does it with.

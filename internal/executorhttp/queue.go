@@ -50,7 +50,7 @@ type queueRequest struct {
 // and the question about runs for all.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
-		mux.HandleFunc("POST "+path, func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) })
+		mux.HandleFunc("POST "+path, noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) }, refusePage))
 	}
 	handle("/v1/queue/runs", d.runs)
 	if d.Puller == nil {

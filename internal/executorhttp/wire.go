@@ -26,7 +26,7 @@ import (
 func Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback, log *slog.Logger) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call}}, wirehttp.Options{Log: log})
 	for _, pattern := range wirehttp.Patterns {
-		mux.Handle(pattern, h)
+		mux.Handle(pattern, noPage(h.ServeHTTP, refusePageWire))
 	}
 }
 

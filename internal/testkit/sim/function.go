@@ -158,7 +158,7 @@ func (in *incarnation) assembly() *assembly.Assembly {
 }
 
 func (w *World) assembly(o assembly.Options, e *engine.Engine) *assembly.Assembly {
-	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, true
+	o.Plan, o.Log, o.Behind, o.AllowNoToken = w.deployed.plan, w.log, w.deployed.behind, func(context.Context) bool { return true }
 	return assembly.New(e, o)
 }
 

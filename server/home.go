@@ -1,0 +1,93 @@
+package server
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// hereKey marks the context of a request that came from this machine, directly.
+type hereKey struct{}
+
+// AsksTokens reports whether executors of apps without a token are let in from
+// nowhere, this machine included.
+func (s *Server) AsksTokens() bool { return !s.o.AllowNoToken && !s.home }
+
+// letsIn reports whether a request is let in for an app that has no token.
+func (s *Server) letsIn(ctx context.Context) bool {
+	return s.o.AllowNoToken || ctx.Value(hereKey{}) != nil
+}
+
+// atHome reports whether nobody but this machine is expected to ask: the server
+// listens here only, and no URL of it leads here from elsewhere.
+func (s *Server) atHome() bool {
+	if s.o.RequireToken || s.o.AllowNoToken || !s.onLoopback() {
+		return false
+	}
+	u, err := url.Parse(s.reportURL)
+	return err == nil && (isLoopback(u.Hostname()) || u.Hostname() == s.listenHost())
+}
+
+// fromHere reports whether a request is what a program on this machine sends that
+// was given the server's address. What came through a proxy is anybody's, and so is
+// what came by another name: a page in a browser may be of a site whose name leads
+// here. HTTP/1.0 is what proxies speak to what is behind them, and nobody else.
+func (s *Server) fromHere(r *http.Request) bool {
+	if !r.ProtoAtLeast(1, 1) || !s.isOwn(r.Host) {
+		return false
+	}
+	for name := range r.Header {
+		switch name {
+		case "Forwarded", "Via", "X-Real-Ip":
+			return false
+		}
+		if strings.HasPrefix(name, "X-Forwarded-") {
+			return false
+		}
+	}
+	return true
+}
+
+// isOwn reports whether the host that a request names is this machine.
+func (s *Server) isOwn(host string) bool {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return isLoopback(strings.Trim(host, "[]")) || strings.EqualFold(host, s.listenHost())
+}
+
+// ownName refuses what asks a server on loopback by a name that is not its own and
+// not that of its reports: what is answered here without a token is no page's to read.
+func (s *Server) ownName(next http.Handler) http.Handler {
+	u, _ := url.Parse(s.reportURL) // New has looked at it
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.onLoopback() && !s.isOwn(r.Host) && r.Host != u.Host {
+			http.Error(w, "this server is not "+core.Invalid("", r.Host, "").Value+
+				": ask it at its own address, or start it with the --report-url by which it is reached", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// onLoopback reports whether the server listens on this machine only.
+func (s *Server) onLoopback() bool {
+	a, ok := s.ln.Addr().(*net.TCPAddr)
+	return ok && a.IP.IsLoopback()
+}
+
+// listenHost is the host of the address to listen on, as it was given.
+func (s *Server) listenHost() string {
+	host, _, _ := net.SplitHostPort(s.o.Listen)
+	return host
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}

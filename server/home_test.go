@@ -1,0 +1,178 @@
+package server
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// How a door of executors answers.
+const (
+	letIn = iota
+	asksToken
+	refusesPage
+)
+
+// doors are what executors ask, and each answer's status and a part of its text.
+// Whoever registers at the first gets the next run's params.
+var doors = []struct {
+	path, body string
+	answers    [3]string
+}{
+	{"/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
+		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+	{"/xxl-job-admin/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
+		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+	{"/api/registryRemove", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
+		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+	{"/api/callback", `[{"logId":RUN,"logDateTim":1,"handleCode":200,"handleMsg":"m"}]`,
+		[3]string{`200 {"code":200`, `200 "code":500`, "200 Pages in a browser"}},
+	{"/v1/queue/receive", `{"app":"open","queue":"q","max":1,"waitSeconds":0,"visibilitySeconds":60}`,
+		[3]string{`200 "runs":[]`, "401 app open has no token", "403 Pages in a browser"}},
+	{"/v1/queue/runs", `{"app":"open","queue":"q","runs":["RUN"]}`,
+		[3]string{`200 "states"`, "401 app open has no token", "403 Pages in a browser"}},
+	{"/v1/report/RUN?key=x", `{}`, // its key is the permission
+		[3]string{"401 key", "401 key", "403 Pages in a browser"}},
+}
+
+// TestLoopbackIsNoPass: a server that listens on this machine only lets executors of
+// an app without a token in, and nobody else who comes that way: no page in a browser,
+// no name that somebody had lead here, no proxy.
+func TestLoopbackIsNoPass(t *testing.T) {
+	type request struct {
+		name  string
+		proto string // empty: 1.1
+		head  string // lines; $ is the server's host and port, # its port
+		want  int
+	}
+	for _, c := range []struct {
+		name string
+		o    Options
+		asks []request
+	}{
+		{"on this machine", Options{}, []request{
+			{"a program", "", "Host: $", letIn},
+			{"by name", "", "Host: LocalHost:#", letIn},
+			{"by another loopback address", "", "Host: 127.8.9.1:#", letIn},
+			{"by that of IPv6", "", "Host: [::1]:#", letIn},
+			{"typed into a browser", "", "Host: $\r\nSec-Fetch-Site: none", letIn},
+
+			{"a page of a site", "", "Host: $\r\nOrigin: https://evil.example\r\nSec-Fetch-Site: cross-site", refusesPage},
+			{"a page in an old browser", "", "Host: $\r\nOrigin: https://evil.example", refusesPage},
+			{"a page without an origin", "", "Host: $\r\nOrigin: null", refusesPage},
+			{"a page with an empty one", "", "Host: $\r\nOrigin:", refusesPage},
+			{"a page of another port here", "", "Host: $\r\nSec-Fetch-Site: same-site", refusesPage},
+			{"a page whose name was led here", "", "Host: evil.example:#\r\nOrigin: http://evil.example:#", refusesPage},
+			{"a page of this address", "", "Host: $\r\nOrigin: http://$\r\nSec-Fetch-Site: same-origin", refusesPage},
+
+			{"a name led here", "", "Host: evil.example:#", asksToken},
+			{"a name that begins right", "", "Host: localhost.evil.example:#", asksToken},
+			{"a name that begins with the address", "", "Host: 127.0.0.1.evil.example:#", asksToken},
+			{"an address of the network", "", "Host: 192.168.1.7:#", asksToken},
+			{"all addresses", "", "Host: 0.0.0.0:#", asksToken},
+			{"no name", "", "Host: ", asksToken},
+
+			{"Forwarded", "", "Host: $\r\nForwarded: for=203.0.113.7", asksToken},
+			{"X-Forwarded-For", "", "Host: $\r\nX-Forwarded-For: 203.0.113.7", asksToken},
+			{"X-Forwarded-Host, empty", "", "Host: $\r\nx-forwarded-host:", asksToken},
+			{"X-Forwarded-Proto", "", "Host: $\r\nX-Forwarded-Proto: https", asksToken},
+			{"X-Real-IP", "", "Host: $\r\nX-Real-IP: 203.0.113.7", asksToken},
+			{"Via", "", "Host: $\r\nVia: 1.1 proxy", asksToken},
+			{"a proxy that says nothing", "1.0", "Host: $", asksToken},
+		}},
+		{"with a URL elsewhere", Options{ReportURL: "https://jobs.example"}, []request{
+			{"a program", "", "Host: $", asksToken},
+			{"by that URL", "", "Host: jobs.example", asksToken},
+		}},
+		{"with a URL here", Options{ReportURL: "http://localhost:7700"}, []request{
+			{"a program", "", "Host: $", letIn},
+			{"a name led here", "", "Host: evil.example:#", asksToken},
+		}},
+		{"tokens required", Options{RequireToken: true}, []request{
+			{"a program", "", "Host: $", asksToken},
+		}},
+		{"no tokens on purpose", Options{AllowNoToken: true, ReportURL: "https://jobs.example"}, []request{
+			{"a program", "", "Host: $", letIn},
+			{"a proxy", "", "Host: jobs.example\r\nX-Forwarded-For: 203.0.113.7", letIn},
+			{"a page of a site", "", "Host: $\r\nOrigin: https://evil.example", refusesPage},
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := start(t, c.o)
+			if s.AsksTokens() != (c.asks[0].want == asksToken) {
+				t.Errorf("AsksTokens is %v", s.AsksTokens())
+			}
+			if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "open", Executors: []string{"queue:q"}}); err != nil {
+				t.Fatal(err)
+			}
+			at := s.ln.Addr().String()
+			_, port, _ := net.SplitHostPort(at)
+			for n, r := range c.asks {
+				run := core.NumberedRun(7, uint32(n+1))
+				sent := core.Run{ID: run, App: "open", State: core.Running, Cause: core.CauseManual, Owner: "me", Attempt: 1, First: run,
+					Address: "http://127.0.0.1:1", SentAt: time.Now()}
+				if err := s.parts.engine.Finish.Create(t.Context(), []core.Run{sent})[0]; err != nil {
+					t.Fatal(err)
+				}
+				head := strings.NewReplacer("$", at, "#", port).Replace(r.head)
+				for _, d := range doors {
+					fill := strings.NewReplacer("RUN", run.String())
+					body := fill.Replace(d.body)
+					got := answer(t, at, fmt.Sprintf("POST %s HTTP/%s\r\n%s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
+						fill.Replace(d.path), cmp.Or(r.proto, "1.1"), head, len(body), body))
+					status, part, _ := strings.Cut(d.answers[r.want], " ")
+					if !strings.HasPrefix(got, status+" ") || !strings.Contains(got, part) {
+						t.Errorf("%s at %s: %s, want %s", r.name, d.path, got, d.answers[r.want])
+					}
+				}
+				found, _, err := s.parts.engine.Finish.Runs(t.Context(), []core.RunID{run})
+				if err != nil || (found[run].State == core.Succeeded) != (r.want == letIn) {
+					t.Errorf("%s: its run is %s, %v", r.name, found[run].State, err)
+				}
+			}
+		})
+	}
+}
+
+// TestMetricsByName: what is told without a token no page reads by a name of its own.
+func TestMetricsByName(t *testing.T) {
+	s := start(t, Options{ReportURL: "https://jobs.example"})
+	at := s.ln.Addr().String()
+	for host, want := range map[string]string{at: "200 ", "localhost:1": "200 ", "jobs.example": "200 ", "evil.example": "403 ", "": "403 "} {
+		if got := answer(t, at, "GET /metrics HTTP/1.1\r\nHost: "+host+"\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, want) {
+			t.Errorf("%q: %.200s", host, got)
+		}
+	}
+}
+
+// answer sends a request as it is written, and answers status and body.
+func answer(t *testing.T, at, request string) string {
+	t.Helper()
+	c, err := net.Dial("tcp", at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, request); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(resp.StatusCode, " ", string(b))
+}
