@@ -78,9 +78,9 @@ func (s *slow) Entries(ctx context.Context, job core.JobID) ([]core.DueItem, err
 	return s.Store.Entries(ctx, job)
 }
 
-func (s *slow) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
+func (s *slow) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	s.wait()
-	return s.Store.MarkKilled(ctx, run, by, atMillis)
+	return s.Store.PutRuns(ctx, puts)
 }
 
 func (s *slow) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {

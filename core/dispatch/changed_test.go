@@ -30,14 +30,9 @@ func (b *before) first() {
 	}
 }
 
-func (b *before) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
+func (b *before) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	b.first()
-	return b.Store.TakeOver(ctx, takes)
-}
-
-func (b *before) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
-	b.first()
-	return b.Store.SkipUnsent(ctx, skips)
+	return b.Store.PutRuns(ctx, puts)
 }
 
 // noted accepts what it is sent, and notes it.
@@ -95,10 +90,10 @@ func TestChangedTrigger(t *testing.T) {
 				}
 				next := run
 				next.At = now.Add(c.by)
-				next.Slot, next.Params, next.Addresses, next.Until = next.At, &is, []string{secondAddress}, time.Now()
+				next.Slot, next.Params, next.Addresses = next.At, &is, []string{secondAddress}
 				change := func() {
-					if err := s.ChangeTriggered(ctx,
-						operate.Triggered{Run: next, Entry: core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}}); err != nil {
+					entry := core.DueItem{PlanAt: next.Slot, Job: 7, Run: run.ID}
+					if err := s.ChangeTriggered(ctx, operate.Triggered{Put: run.Retime(next, time.Now()), Entry: entry}); err != nil {
 						t.Error(err)
 					}
 				}
@@ -181,11 +176,8 @@ func changedGivenBack(t *testing.T, twice bool) {
 		}
 		s.do = func() {
 			next := run
-			next.Params, next.Until = &is, time.Now()
-			if !next.Until.After(run.Until) {
-				next.Until = run.Until.Add(time.Millisecond)
-			}
-			if err := s.ChangeTriggered(ctx, operate.Triggered{Seen: run.Until, Run: next, Entry: entry}); err != nil {
+			next.Params = &is
+			if err := s.ChangeTriggered(ctx, operate.Triggered{Put: run.Retime(next, time.Now()), Entry: entry}); err != nil {
 				t.Error(err)
 			}
 			if v := other.Handle(ctx, m)[0]; !v.Ack || fmt.Sprint(full.sent) != sent {
@@ -222,7 +214,7 @@ func TestTakenWithItsAddress(t *testing.T) {
 			}
 		}
 		s.do = func() {
-			if err := s.Readdress(ctx, dispatch.Readdress{Run: run.ID, Owner: "lost", Address: firstAddress, To: secondAddress}); err != nil {
+			if err := s.Store.PutRuns(ctx, []core.RunPut{run.Readdress(secondAddress, nil)})[0]; err != nil {
 				t.Error(err)
 			}
 		}

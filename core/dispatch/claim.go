@@ -60,11 +60,9 @@ func (b *batch) claim(ctx context.Context, items []*item) {
 // writes are what a round of looks leads to.
 type writes struct {
 	creates  []core.Run
-	skips    []SkipUnsent
-	takes    []TakeOver
+	puts     []core.RunPut // each ends a run as skipped, or takes it
 	createOf []*item
-	skipOf   []*item
-	takeOf   []*item
+	putOf    []*item
 }
 
 // decide does what a look says of fires whose runs are as given. Until is compared
@@ -135,20 +133,14 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 	case toRecord:
 		w.creates, w.createOf = append(w.creates, b.recorded(it, now, true)), append(w.createOf, it)
 	case toSkip:
-		w.skips = append(w.skips, SkipUnsent{Run: it.run.ID, Until: it.run.Until, Reason: it.reason, EndedAt: now})
-		w.skipOf = append(w.skipOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
-			t := b.take(it.run, now)
-			t.Tries = it.choice.tries
-			if len(it.order) > 0 {
-				t.To = it.order[0]
-			}
-			w.takes, w.takeOf = append(w.takes, t), append(w.takeOf, it)
+			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(), first(it.order), now, it.choice.tries)), append(w.putOf, it)
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
-		w.takes, w.takeOf = append(w.takes, b.take(it.run, now)), append(w.takeOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(), "", now, nil)), append(w.putOf, it)
 	case toWait:
 		at := it.run.Until
 		if !at.After(now) { // its owner lives all the same
@@ -174,20 +166,18 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			}
 		}
 	}
-	if len(w.skips) > 0 && b.owns(0) {
-		for k, err := range b.d.store.SkipUnsent(ctx, w.skips) {
-			it := w.skipOf[k]
-			if it.phase = firstWrite(err, true); it.phase == (done{}) {
-				it.run.EndedAt = w.skips[k].EndedAt
-				b.chainSkipped(ctx, it.run)
+	if len(w.puts) > 0 && b.owns(0) {
+		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
+			it, p := w.putOf[k], &w.puts[k]
+			if it.phase = takeOver(err); p.Ends() {
+				it.phase = firstWrite(err, true)
 			}
-		}
-	}
-	if len(w.takes) > 0 && b.owns(0) {
-		for k, err := range b.d.store.TakeOver(ctx, w.takes) {
-			it := w.takeOf[k]
-			if it.phase = takeOver(err); it.phase == (ours{}) {
-				w.takes[k].apply(it.run)
+			if err != nil {
+				continue
+			}
+			if p.Apply(it.run); p.Ends() {
+				b.chainSkipped(ctx, it.run)
+			} else {
 				it.own()
 			}
 		}
@@ -207,37 +197,13 @@ func (b *batch) recorded(it *item, now time.Time, skips bool) core.Run {
 	}
 	r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, b.nonce, b.until, b.key, now
 	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
-	if len(it.order) > 0 {
-		r.Address = it.order[0]
-	}
+	r.Address = first(it.order)
 	return r
 }
 
-// take is a take-over of a run as read. Its until is later than the one read, so
-// that none is written twice: what was read before names a state that is gone.
-func (b *batch) take(run *core.Run, now time.Time) TakeOver {
-	until := b.until
-	if !until.After(run.Until) {
-		until = run.Until.Add(time.Millisecond)
-	}
-	t := TakeOver{Run: run.ID, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: b.nonce, NewUntil: until, Journal: b.key,
-		SentAt: run.SentAt}
-	if t.SentAt.IsZero() {
-		t.SentAt = now
-	}
-	return t
-}
-
-// apply is what a take-over made of a run.
-func (t *TakeOver) apply(r *core.Run) {
-	r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, t.NewOwner, t.NewUntil, t.Journal, t.SentAt
-	r.MaybeSent = r.MaybeSent || t.Owner != ""
-	if len(t.Tries) > 0 {
-		r.Tries = t.Tries
-	}
-	if r.Address == "" {
-		r.Address = t.To
-	}
+// claimed is what each run of this invocation says.
+func (b *batch) claimed() core.Claim {
+	return core.Claim{Owner: b.nonce, Until: b.until, Journal: b.key}
 }
 
 // own takes a fire for ours, to be sent to the address of its claim.
@@ -246,6 +212,13 @@ func (it *item) own() {
 	if len(it.order) == 0 || it.order[0] != it.run.Address {
 		it.order = ownOrder(it.run.Address)
 	}
+}
+
+func first(order []string) string {
+	if len(order) == 0 {
+		return ""
+	}
+	return order[0]
 }
 
 func ownOrder(address string) []string {

@@ -91,12 +91,12 @@ func (b *batch) putBack(ctx context.Context) {
 		slow bool
 		now  bool
 	}
-	var gives []GiveBack
+	var gives []core.RunPut
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
 		if p.claimed {
-			gives = append(gives, givenBack(it.run, b.nonce))
+			gives = append(gives, it.run.GiveBack())
 		}
 		g := group{it.fire.Slot, it.try + 1, it.slow, false}
 		if p.slowly {
@@ -105,7 +105,7 @@ func (b *batch) putBack(ctx context.Context) {
 		groups[g] = append(groups[g], it)
 	}
 	if len(gives) > 0 {
-		b.d.store.GiveBack(ctx, gives) // any answer: go on
+		b.d.store.PutRuns(ctx, gives) // any answer: go on
 	}
 	var out []ring.Out
 	var of [][]*item

@@ -24,63 +24,13 @@ type Store interface {
 	// Create puts runs; condition of each: no item.
 	Create(ctx context.Context, runs []core.Run) []error
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
-	// TakeOver makes an invocation the owner of runs.
-	TakeOver(ctx context.Context, takes []TakeOver) []error
-	// Readdress moves a run to another address; condition: open, owner and address as given.
-	Readdress(ctx context.Context, r Readdress) error
-	// GiveBack ends the ownership of runs; condition: open, owner as given.
-	GiveBack(ctx context.Context, gives []GiveBack) []error
-	// SkipUnsent closes runs as skipped; condition: open, owner empty, until as
-	// read, not maybeSent.
-	SkipUnsent(ctx context.Context, skips []SkipUnsent) []error
+	// PutRuns changes stored runs; condition of each as it says.
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
 
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Journals reads journals; one that is not stored is not in the answer.
 	Journals(ctx context.Context, keys []core.JournalKey) (map[core.JournalKey]core.Journal, error)
-}
-
-// TakeOver: condition: open, owner, until and address as read. Sets owner, a later
-// until, journal, SentAt and state running; maybeSent if the old owner was not empty;
-// address only if it was empty.
-type TakeOver struct {
-	Run      core.RunID
-	Owner    string // as read
-	Until    time.Time
-	Address  string
-	NewOwner string
-	NewUntil time.Time
-	Journal  core.JournalKey
-	To       string     // the address of one that had none
-	SentAt   time.Time  // as read, or now where that was zero: no write changes it under one until
-	Tries    []core.Try // replaces those of the run if not empty
-}
-
-// Readdress is a failover on the way: the address was proven not to have the run.
-// With To as Address it only replaces the tries.
-type Readdress struct {
-	Run     core.RunID
-	Owner   string
-	Address string // the refused one
-	To      string
-	Tries   []core.Try // all so far
-}
-
-// GiveBack empties the owner; the address too unless KeepAddress (a run that may
-// have been sent keeps its address for ever). Until stays: what was read before the
-// claim that is given back names another, and claims nothing. State becomes planned.
-type GiveBack struct {
-	Run         core.RunID
-	Owner       string
-	KeepAddress bool
-}
-
-// SkipUnsent closes a run that nobody sent.
-type SkipUnsent struct {
-	Run     core.RunID
-	Until   time.Time // as read
-	Reason  core.Reason
-	EndedAt time.Time
 }
 
 // Healths are what dispatchers tell each other of slow jobs and addresses.

@@ -269,19 +269,19 @@ func (b *batch) moveOn(ctx context.Context, it *item, a *Answer) phase {
 	if !b.inTime(b.d.o.Reserve) {
 		return passing{claimed: true, why: errNotBegun}
 	}
-	r := Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: it.order[1], Tries: it.run.Tries}
-	err := b.d.store.Readdress(ctx, r)
+	move := it.run.Readdress(it.order[1], it.run.Tries)
+	err := b.d.store.PutRuns(ctx, []core.RunPut{move})[0]
 	var stored *core.Run
 	if answerOf(err) == unknown {
-		runs, failed := readEvery(ctx, []core.RunID{r.Run}, b.d.store.Runs)
-		if run, is := runs[r.Run]; is && failed == nil {
+		runs, failed := readEvery(ctx, []core.RunID{move.ID}, b.d.store.Runs)
+		if run, is := runs[move.ID]; is && failed == nil {
 			stored = &run
 		}
 	}
-	p := failover(err, &r, stored)
+	p := failover(err, &move, stored)
 	if p == (ours{}) {
 		b.mu.Lock()
-		it.run.Address, it.order = r.To, it.order[1:]
+		it.run.Address, it.order = move.To.Address, it.order[1:]
 		b.mu.Unlock()
 	}
 	return p
@@ -297,7 +297,7 @@ func (b *batch) trace(ctx context.Context, it *item, a *Answer) {
 	ctx, cancel := context.WithTimeout(ctx, b.d.o.Reserve)
 	defer cancel()
 	tries := append(slices.Clone(it.run.Tries), core.Try{Address: it.run.Address, Code: a.Code, Request: a.Request, Log: a.Log})
-	err := b.d.store.Readdress(ctx, Readdress{Run: it.fire.Run, Owner: b.nonce, Address: it.run.Address, To: it.run.Address, Tries: tries})
+	err := b.d.store.PutRuns(ctx, []core.RunPut{it.run.Readdress(it.run.Address, tries)})[0]
 	if answerOf(err) > refused {
 		b.d.o.Log.Info("where the run writes its log is not kept", "run", it.fire.Run, "job", it.fire.Run.Job(), "request", a.Request, "err", err)
 	}

@@ -292,7 +292,7 @@ func sent(a *Answer, resend, more bool) phase {
 }
 
 // failover is table E; stored is the run as read after an unknown answer.
-func failover(err error, r *Readdress, stored *core.Run) phase {
+func failover(err error, p *core.RunPut, stored *core.Run) phase {
 	switch answerOf(err) {
 	case okay:
 		return ours{}
@@ -301,10 +301,10 @@ func failover(err error, r *Readdress, stored *core.Run) phase {
 	case throttled:
 		return passing{claimed: true, why: err}
 	}
-	switch own := stored != nil && stored.State.Open() && stored.Owner == r.Owner; {
-	case own && stored.Address == r.To:
+	switch own := stored != nil && stored.State.Open() && stored.Owner == p.Was.Owner; {
+	case own && stored.Address == p.To.Address:
 		return ours{}
-	case own && stored.Address == r.Address:
+	case own && stored.Address == p.Was.Address:
 		return passing{claimed: true, why: err}
 	}
 	return notDone{why: err}
@@ -349,11 +349,6 @@ func unclosed(err error, p ended, maybeSent bool, until time.Time) phase {
 		return settled(core.Unconfirmed)
 	}
 	return notDone{why: err, retryAt: until}
-}
-
-// givenBack is table G.
-func givenBack(r *core.Run, nonce string) GiveBack {
-	return GiveBack{Run: r.ID, Owner: nonce, KeepAddress: r.MaybeSent}
 }
 
 // ackRule is the ack rule for one fire; stored: so is the journal.

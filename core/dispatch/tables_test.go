@@ -279,7 +279,7 @@ func TestPageSend(t *testing.T) {
 }
 
 func TestPageFailover(t *testing.T) {
-	r := &Readdress{Run: 7, Owner: "me", Address: "a", To: "b"}
+	r := (&core.Run{ID: 7, State: core.Running, Owner: "me", Address: "a"}).Readdress("b", nil)
 	run := func(state core.State, owner, address string) *core.Run {
 		return &core.Run{ID: 7, State: state, Owner: owner, Address: address}
 	}
@@ -300,7 +300,7 @@ func TestPageFailover(t *testing.T) {
 		got := ""
 		for _, stored := range c.stored {
 			was := got
-			switch got = words(failover(c.err, r, stored)); {
+			switch got = words(failover(c.err, &r, stored)); {
 			case got == words(ours{}):
 				got = "check until, send to the new address"
 			case c.err == core.ErrRefused:
@@ -379,11 +379,6 @@ func TestPageClose(t *testing.T) {
 	for _, p := range []phase{unclosed(errLost, failed, true, until), unclosed(errLost, ended{Answer{Kind: AnswerEnded}}, false, until)} {
 		if words(p) != "unconfirmed" {
 			t.Errorf("of what may have run: %s", words(p))
-		}
-	}
-	for _, maybeSent := range []bool{false, true} {
-		if g := givenBack(&core.Run{ID: 7, MaybeSent: maybeSent}, "me"); g != (GiveBack{Run: 7, Owner: "me", KeepAddress: maybeSent}) {
-			t.Errorf("given back: %+v", g)
 		}
 	}
 }

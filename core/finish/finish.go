@@ -105,7 +105,7 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 // endBlind closes what need not be read, and answers what is to be read: all the
 // rest, and what has no clear answer yet.
 func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (todo []int) {
-	var closes []Close
+	var closes []core.RunPut
 	var at []int
 	for i := range results {
 		if r := &results[i]; r.blind() {
@@ -117,13 +117,13 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (
 	if len(closes) == 0 {
 		return todo
 	}
-	for k, err := range f.store.CloseRuns(ctx, closes) {
+	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil && c.Seen != nil:
 			errs[i] = f.done(ctx, *c.Seen, c)
 		case errors.Is(err, core.ErrThrottled):
-			errs[i] = fmt.Errorf("close run %d: %w", c.Run, err)
+			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
 			todo = append(todo, i)
 		}
@@ -133,9 +133,8 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (
 }
 
 // done does what follows of a close that is stored; run is as it was before.
-func (f *Finish) done(ctx context.Context, run core.Run, c *Close) error {
-	run.State, run.Reason, run.Code, run.Message, run.Data, run.EndedAt, run.Owes, run.Then = c.State, c.Reason, c.Code, c.Message, c.Data,
-		c.EndedAt, c.Owes, c.Then
+func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut) error {
+	c.Apply(&run)
 	if f.o.Closed != nil {
 		f.o.Closed(&run)
 	}
@@ -168,7 +167,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			return nil, nil
 		}
 	}
-	closes := make([]Close, 0, len(todo))
+	closes := make([]core.RunPut, 0, len(todo))
 	at := make([]int, 0, len(todo))
 	seen := make(map[core.RunID]bool, len(todo))
 	for _, i := range todo {
@@ -206,19 +205,19 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if len(closes) == 0 {
 		return again, againIDs
 	}
-	for k, err := range f.store.CloseRuns(ctx, closes) {
+	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil:
-			errs[i] = f.done(ctx, found[c.Run], c)
+			errs[i] = f.done(ctx, found[c.ID], c)
 		case errors.Is(err, core.ErrThrottled):
-			errs[i] = fmt.Errorf("close run %d: %w", c.Run, err)
+			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
 			if ctx.Err() != nil {
-				errs[i] = fmt.Errorf("close run %d: %w", c.Run, ctx.Err())
+				errs[i] = fmt.Errorf("close run %d: %w", c.ID, ctx.Err())
 				continue
 			}
-			again, againIDs = append(again, i), append(againIDs, c.Run)
+			again, againIDs = append(again, i), append(againIDs, c.ID)
 		}
 	}
 	return again, againIDs
@@ -258,34 +257,48 @@ func retryable(s core.State) bool {
 }
 
 // closeOf is the close that a result asks for; seen is the run, if it was read.
-func (f *Finish) closeOf(r *Result, seen *core.Run) Close {
-	c := Close{Run: r.Run, App: r.App, Owner: r.Owner, Unowned: r.Unowned, State: r.State, Reason: r.Reason, Code: r.Code,
-		Message: truncate(r.Message), Data: r.Data, EndedAt: r.At, Seen: seen}
-	if c.EndedAt.IsZero() {
-		c.EndedAt = f.o.Now()
+func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
+	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: truncate(r.Message), Data: r.Data, EndedAt: r.At})
+	c.Was.App, c.Was.Owner, c.Seen = r.App, r.Owner, seen
+	if c.To.EndedAt.IsZero() {
+		c.To.EndedAt = f.o.Now()
+	}
+	if r.App != "" {
+		c.If |= core.RunApp
+	}
+	if r.Owner != "" {
+		c.If |= core.RunOwner
+	}
+	if r.Unowned {
+		c.If |= core.RunOwner | core.RunMaybeSent
 	}
 	return c
 }
 
 // decide says how an open run ends: a failure after a kill was recorded is the
 // kill, and a failure that may be tried again owes the retry.
-func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (Close, error) {
+func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
+	to := &c.To
 	if !run.KillAt.IsZero() && retryable(r.State) || r.Killed {
-		c.State, c.Reason = core.Killed, r.Reason
-		if !run.KillAt.IsZero() || c.Reason != core.ReasonReplaced {
-			c.Reason = core.ReasonPerson
+		to.State, to.Reason = core.Killed, r.Reason
+		if !run.KillAt.IsZero() || to.Reason != core.ReasonReplaced {
+			to.Reason = core.ReasonPerson
 		}
 	}
-	c.NotMaybe = r.Killed && run.KillAt.IsZero()
+	if r.Killed && run.KillAt.IsZero() {
+		c.If |= core.RunMaybeSent
+	}
 	// Who records a kill meanwhile was told so: it is read again, and decided by it.
-	c.Unkilled = retryable(c.State) && run.KillAt.IsZero()
-	if run.Retries <= 0 || !retryable(c.State) {
+	if retryable(to.State) && run.KillAt.IsZero() {
+		c.If |= core.RunKill
+	}
+	if run.Retries <= 0 || !retryable(to.State) {
 		return c, nil
 	}
 	delay := f.o.RetryDelay
 	if job, ok := jobs[run.ID.Job()]; ok {
-		if !slices.Contains(job.Def.Retry.On, c.State) {
+		if !slices.Contains(job.Def.Retry.On, to.State) {
 			return c, nil
 		}
 		delay = job.Def.Retry.After(run.Attempt)
@@ -294,8 +307,8 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 	if err != nil {
 		return c, fmt.Errorf("draw a number for the retry of run %d: %w", run.ID, err)
 	}
-	c.Then = core.NumberedRun(run.ID.Job(), n)
-	c.Owes = []core.Owed{{Run: c.Then, Kind: core.CauseRetry, Slot: core.Ceil(f.o.Now().Add(delay))}}
+	to.Then = core.NumberedRun(run.ID.Job(), n)
+	to.Owes = []core.Owed{{Run: to.Then, Kind: core.CauseRetry, Slot: core.Ceil(f.o.Now().Add(delay))}}
 	return c, nil
 }
 
@@ -304,7 +317,7 @@ func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
 		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: truncate(r.Message)}
-		if err := f.store.NoteLate(ctx, run.ID, late); err != nil && !errors.Is(err, core.ErrRefused) {
+		if err := f.store.PutRuns(ctx, []core.RunPut{run.NoteLate(late)})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
 		}
 	}
@@ -356,10 +369,8 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 			return err
 		}
 	}
-	for _, err := range f.store.ClearOwed(ctx, []core.RunID{run.ID}) {
-		if err != nil && !errors.Is(err, core.ErrRefused) {
-			return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
-		}
+	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
@@ -25,7 +24,7 @@ func TestKilledMeanwhile(t *testing.T) {
 		r := newRig(t)
 		r.job(1, nil)
 		run := r.run(core.NumberedRun(1, 1), nil)
-		r.s.faults["close"] = []fault{{between: func() { r.must(r.s.MarkKilled(t.Context(), run.ID, "ann", core.Millis(begin))) }}}
+		r.s.faults["close"] = []fault{{between: func() { r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.Kill("ann", begin)})[0]) }}}
 		r.must(r.end(finish.Result{Run: run.ID, State: state, Reason: core.ReasonHandler}))
 		if got := r.stored(run.ID); got.State != core.Killed || got.Reason != core.ReasonPerson || len(got.Owes) > 0 {
 			t.Errorf("%s: ended as %s: %s, and owes %v", state, got.State, got.Reason, got.Owes)
@@ -152,9 +151,8 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	taken := func(r *rig) func() {
 		return func() {
 			run := r.stored(id)
-			r.must(r.s.Store.TakeOver(t.Context(),
-				[]dispatch.TakeOver{{Run: id, Owner: run.Owner, Until: run.Until, Address: run.Address, NewOwner: "taker",
-					NewUntil: begin.Add(time.Hour)}})[0])
+			r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.Take(core.Claim{Owner: "taker", Until: begin.Add(time.Hour)}, "", begin,
+				nil)})[0])
 		}
 	}
 	for _, c := range []struct {

@@ -15,16 +15,11 @@ type Store interface {
 	// Jobs answers what others may have been answered too: it is read only.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
-	// CloseRuns ends runs; condition of each: open, and what Close says. It may set
-	// Seen of those that it ended, in closes.
-	CloseRuns(ctx context.Context, closes []Close) []error
+	// PutRuns changes stored runs; condition of each as it says. It may set Seen of
+	// those that it ended, in puts.
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	// Create puts runs; condition of each: no item.
 	Create(ctx context.Context, runs []core.Run) []error
-	// ClearOwed removes what closed runs owe; condition: closed.
-	ClearOwed(ctx context.Context, runs []core.RunID) []error
-	// NoteLate keeps the result that came for a run already closed as lost or
-	// timed out; condition: closed so, and none is noted.
-	NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error
 	// Numbers draws n numbers from a job's counter; the first of them.
 	Numbers(ctx context.Context, job core.JobID, n int) (first uint32, err error)
 	// PutEntries puts light entries into the due index; one that is there is well.
@@ -32,28 +27,6 @@ type Store interface {
 	// Advance moves jobs on; condition: Rev, Next and Tail as read.
 	Advance(ctx context.Context, moves []core.Advance) []error
 	Global(ctx context.Context) (core.Global, error)
-}
-
-// Close is one end of one run.
-type Close struct {
-	Run      core.RunID
-	App      string // if not empty: condition app = App
-	Owner    string // if not empty: condition owner = Owner
-	NotMaybe bool   // condition: not maybeSent
-	Unowned  bool   // condition: owner empty, not maybeSent
-	Unkilled bool   // condition: nobody's kill is recorded
-	State    core.State
-	Reason   core.Reason
-	Code     int
-	Message  string
-	Data     string
-	EndedAt  time.Time
-	Owes     []core.Owed
-	Then     core.RunID // stored with the rest
-	// Seen is the run as it was read before. Where it is nil, CloseRuns sets it to the
-	// run as it was before its end or is after it, at the price of no read where the
-	// write itself can tell; nil stays of one that could not be told.
-	Seen *core.Run
 }
 
 // Watch is what the watchdog reads and writes besides.

@@ -68,16 +68,16 @@ func many[T any](s *store, op string, items []T, do func() []error) []error {
 	return errs
 }
 
-func (s *store) CloseRuns(ctx context.Context, c []finish.Close) []error {
-	return many(s, "close", c, func() []error { return s.Store.CloseRuns(ctx, c) })
+func (s *store) PutRuns(ctx context.Context, p []core.RunPut) []error {
+	op := "clear owed"
+	if p[0].Ends() {
+		op = "close"
+	}
+	return many(s, op, p, func() []error { return s.Store.PutRuns(ctx, p) })
 }
 
 func (s *store) Create(ctx context.Context, r []core.Run) []error {
 	return many(s, "create", r, func() []error { return s.Store.Create(ctx, r) })
-}
-
-func (s *store) ClearOwed(ctx context.Context, r []core.RunID) []error {
-	return many(s, "clear owed", r, func() []error { return s.Store.ClearOwed(ctx, r) })
 }
 
 func (s *store) Advance(ctx context.Context, m []core.Advance) []error {

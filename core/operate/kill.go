@@ -141,14 +141,14 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 	}
 	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.Address != "" && r.Address <= behind })
 	slices.SortStableFunc(open, func(a, b core.Run) int { return cmp.Compare(a.Address, b.Address) })
-	at := core.Millis(op.ask.Stamp())
+	at := op.ask.Stamp()
 	for len(open) > 0 && res.Next == "" {
 		some := atOnce(open, p.Together)
 		marked := make([]bool, len(some))
 		n, err := p.SideBySide(len(some), func(i int) (err error) {
 			marked[i] = !some[i].KillAt.IsZero()
 			if !marked[i] {
-				marked[i], err = op.mark(ctx, some[i].ID, actor.Name, at)
+				marked[i], err = op.mark(ctx, some[i].Kill(actor.Name, at))
 			}
 			return err
 		})
@@ -197,9 +197,9 @@ func atOnce(open []core.Run, together int) []core.Run {
 }
 
 // mark notes who kills a run; false of one that has ended.
-func (op *Operate) mark(ctx context.Context, run core.RunID, by string, at int64) (open bool, err error) {
+func (op *Operate) mark(ctx context.Context, kill core.RunPut) (open bool, err error) {
 	err = bound.Insist(ctx, func() error {
-		err := op.store.MarkKilled(ctx, run, by, at)
+		err := op.store.PutRuns(ctx, []core.RunPut{kill})[0]
 		if open = !errors.Is(err, core.ErrRefused); !open {
 			return nil
 		}

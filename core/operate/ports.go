@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ask"
@@ -34,18 +33,15 @@ type Triggers interface {
 	// condition: no item.
 	PutTriggered(ctx context.Context, run core.Run, entry core.DueItem) error
 	// ChangeTriggered changes a run that waits, with its entries and the change
-	// record, all or none; condition: planned, owner empty, not maybeSent, until
-	// is Seen.
+	// record, all or none; condition: that of its Put.
 	ChangeTriggered(ctx context.Context, c Triggered) error
 }
 
-// Triggered is a waiting run as it becomes: of Run its At, Slot, Params,
-// Addresses and Until are stored, and SentAt is emptied. Drop leaves the due
-// index, Entry comes into it; Entry counts where it is in both. A run that has
-// Params never becomes one without.
+// Triggered is a waiting run as it becomes. Drop leaves the due index, Entry comes
+// into it; Entry counts where it is in both. A run that has Params never becomes one
+// without.
 type Triggered struct {
-	Seen   time.Time
-	Run    core.Run
+	Put    core.RunPut // a Retime
 	Drop   []core.DueItem
 	Entry  core.DueItem
 	Change core.Change
@@ -55,8 +51,8 @@ type Triggered struct {
 type Open interface {
 	// OpenRuns reads the claimed and still open runs of a job, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
-	// MarkKilled notes who kills a run; condition: open.
-	MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error
+	// PutRuns changes stored runs; condition of each as it says.
+	PutRuns(ctx context.Context, puts []core.RunPut) []error
 	RemoveEntries(ctx context.Context, entries []core.DueItem) []error
 }
 

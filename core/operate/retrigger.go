@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
@@ -72,12 +71,8 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		if err != nil {
 			return TriggerResult{}, core.Passing(err)
 		}
-		next.Until, next.SentAt = now, time.Time{}
-		if !next.Until.After(run.Until) {
-			next.Until = run.Until.Add(time.Millisecond)
-		}
 		err = op.store.ChangeTriggered(ctx, Triggered{
-			Seen: run.Until, Run: next, Entry: op.entry(&next, g),
+			Put: run.Retime(next, now), Entry: op.entry(&next, g),
 			Drop: slices.DeleteFunc(entries, func(d core.DueItem) bool { return d.Run != run.ID }),
 			Change: core.Change{ID: max(core.Millis(now), job.Sched.Rev+1), At: now, By: actor.Name, Verb: core.VerbChanged,
 				App: job.Def.App, Job: job.Def.ID, Name: job.Def.Name, Old: triggerNote(&run).String(), New: triggerNote(&next).String()},

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -129,8 +128,8 @@ func TestChangeTriggerRefuses(t *testing.T) {
 		}
 	}
 	claimed, ended, retry := f.waits(start.Add(time.Hour), "a"), f.waits(start.Add(time.Hour), "b"), run
-	if err := f.E.Dispatch.TakeOver(ctx,
-		[]dispatch.TakeOver{{Run: claimed.ID, NewOwner: "me", NewUntil: f.Clock.Add(time.Minute), To: "http://a:1"}})[0]; err != nil {
+	if err := f.E.Dispatch.PutRuns(ctx, []core.RunPut{claimed.Take(core.Claim{Owner: "me", Until: f.Clock.Add(time.Minute)}, "http://a:1",
+		f.Clock, nil)})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if _, err := f.M.Cancel(ctx, ann, ended.ID.String()); err != nil {

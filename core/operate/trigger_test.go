@@ -313,7 +313,7 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		r := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
 		w := mode
 		w.Store, w.Ring, w.At = f.E.Manage, f.E.Ring, 1
-		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "MarkKilled" {
+		if _, err := f.Fresh(&w).KillRun(ctx, ann, r.ID.String(), ""); code(err) != core.CodeUnavailable || w.Last != "PutRuns" {
 			t.Errorf("%s: %v", w.Last, err)
 		}
 		if len(f.Killer.Sent) != 0 {

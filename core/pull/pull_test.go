@@ -163,7 +163,7 @@ func TestKill(t *testing.T) {
 		r := newRig(t, pull.Options{})
 		before, during := r.run(), r.run()
 		kill := func(id core.RunID) {
-			if err := r.e.Manage.MarkKilled(t.Context(), id, "ann", time.Now().UnixMilli()); err != nil {
+			if err := r.e.Manage.PutRuns(t.Context(), []core.RunPut{(&core.Run{ID: id}).Kill("ann", time.Now())})[0]; err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -16,7 +16,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
@@ -410,7 +409,8 @@ func TestThrottledAndUnknown(t *testing.T) {
 			"Advance": s.Advance(ctx, []core.Advance{{Job: 1}})[0], "Enqueue": s.Enqueue(ctx, []ring.Out{{Message: msg}})[0],
 			"PutEntries": s.PutEntries(ctx, []core.DueItem{{PlanAt: 5, Job: 1, Run: id}})[0],
 			"PutLease":   s.PutLease(ctx, core.Lease{}, core.Lease{Name: "p0", Owner: "a"}),
-			"CloseRuns":  s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)}})[0],
+			"PutRuns": s.PutRuns(ctx, []core.RunPut{core.End(id,
+				core.Run{State: core.Succeeded, EndedAt: base, Message: strings.Repeat("m", 5000)})})[0],
 		} {
 			if err == nil || errors.Is(err, core.ErrRefused) || errors.Is(err, core.ErrThrottled) != c.throttled {
 				t.Errorf("%s, %s: got %v", c.name, name, err)

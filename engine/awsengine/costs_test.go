@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
@@ -76,11 +74,11 @@ func TestCosts(t *testing.T) {
 		ok(t, s.DeleteJob(ctx, 100, core.Tombstone{Job: 3, App: "orders", Name: "job-3", Rev: 200, RevAt: base}, changes[2]))
 	})
 	runs := make([]core.Run, 50)
-	var ends []finish.Close
+	var ends []core.RunPut
 	journal := core.Journal{V: 1}
 	for i := range runs {
 		runs[i] = oneRun(core.PlannedRun(1, core.InstantOf(base)+core.Instant(i)))
-		ends = append(ends, finish.Close{Run: runs[i].ID, State: core.Succeeded, Code: 200, Message: "done", EndedAt: base, Seen: &runs[i]})
+		ends = append(ends, seen(core.End(runs[i].ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base}), &runs[i]))
 		journal.Key = runs[i].Journal
 		journal.Entries = append(journal.Entries, core.Entry{Run: runs[i].ID, Address: runs[i].Address, Outcome: core.Accepted})
 	}
@@ -90,9 +88,9 @@ func TestCosts(t *testing.T) {
 			t.Error("it was not refused")
 		}
 	})
-	row("TakeOver", "one run", func() {
-		first(s.TakeOver(ctx, []dispatch.TakeOver{{Run: runs[0].ID, Owner: "nonce-1", Until: runs[0].Until, NewOwner: "nonce-2",
-			NewUntil: base.Add(time.Minute), Journal: runs[0].Journal, Address: runs[0].Address, SentAt: base}}))
+	row("PutRuns", "one take-over", func() {
+		claim := core.Claim{Owner: "nonce-2", Until: base.Add(time.Minute), Journal: runs[0].Journal}
+		first(s.PutRuns(ctx, []core.RunPut{runs[0].Take(claim, "", base, nil)}))
 	})
 	row("PutJournal", "50 runs", func() { ok(t, s.PutJournal(ctx, journal)) })
 	row("Runs", "50 runs", func() {
@@ -103,30 +101,33 @@ func TestCosts(t *testing.T) {
 		_, _, err := s.Runs(ctx, list)
 		ok(t, err)
 	})
-	row("CloseRuns", "50 ends with short messages", func() { first(s.CloseRuns(ctx, ends)) })
+	row("PutRuns", "50 ends with short messages", func() { first(s.PutRuns(ctx, ends)) })
 	unread := oneRun(core.NumberedRun(1, 6))
 	first(s.Create(ctx, []core.Run{unread}))
-	row("CloseRuns", "one end of a run that was not read", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: unread.ID, App: "orders", State: core.Succeeded, Code: 200, Message: "done", EndedAt: base}}))
+	row("PutRuns", "one end of a run that was not read", func() {
+		end := core.End(unread.ID, core.Run{State: core.Succeeded, Code: 200, Message: "done", EndedAt: base})
+		end.If, end.Was.App = core.RunApp, "orders"
+		first(s.PutRuns(ctx, []core.RunPut{end}))
 	})
 	long := oneRun(core.NumberedRun(1, 7))
 	first(s.Create(ctx, []core.Run{long}))
-	row("CloseRuns", "one end with a message of 15 KB", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: long.ID, State: core.Failed, Reason: core.ReasonHandler, Code: 500,
-			Message: strings.Repeat("m", core.MessageMax), EndedAt: base, Seen: &long}}))
+	row("PutRuns", "one end with a message of 15 KB", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(long.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: strings.Repeat("m", core.MessageMax),
+				EndedAt: base}), &long)}))
 	})
 	params := strings.Repeat("p", 2000)
 	given, retry := oneRun(core.NumberedRun(1, 9)), oneRun(core.NumberedRun(1, 11))
 	given.Params = &params
 	first(s.Create(ctx, []core.Run{given}))
-	row("CloseRuns", "one end of a run with 2 KB of params of its own", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: given.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &given}}))
+	row("PutRuns", "one end of a run with 2 KB of params of its own", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(given.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &given)}))
 	})
 	failed := oneRun(core.NumberedRun(1, 10))
 	failed.State, failed.Then, failed.EndedAt, retry.First = core.Failed, retry.ID, base, failed.ID
 	first(s.Create(ctx, []core.Run{failed, retry}))
-	row("CloseRuns", "one end of a second attempt", func() {
-		first(s.CloseRuns(ctx, []finish.Close{{Run: retry.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &retry}}))
+	row("PutRuns", "one end of a second attempt", func() {
+		first(s.PutRuns(ctx, []core.RunPut{seen(core.End(retry.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &retry)}))
 	})
 	row("JournalsAt", "a minute with one journal",
 		func() { _, err := s.JournalsAt(ctx, journal.Key.Minute, core.JournalKey{}, 100); ok(t, err) })
@@ -140,10 +141,11 @@ func TestCosts(t *testing.T) {
 		ok(t, s.PutTriggered(ctx, triggered, core.DueItem{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}))
 	})
 	row("ChangeTriggered", "one run to another time", func() {
-		c := operate.Triggered{Run: triggered, Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
+		to := triggered
+		to.Slot = 1_800_000_100
+		c := operate.Triggered{Put: triggered.Retime(to, base), Drop: []core.DueItem{{PlanAt: 1_800_000_000, Job: 1, Run: triggered.ID}},
 			Entry:  core.DueItem{PlanAt: 1_800_000_100, Job: 1, Run: triggered.ID},
 			Change: core.Change{ID: 1, At: base, By: "ann", Verb: core.VerbChanged, App: "orders", Job: 1, Name: "a", Old: "{}", New: "{}"}}
-		c.Run.Slot, c.Run.Until = 1_800_000_100, base
 		ok(t, s.ChangeTriggered(ctx, c))
 	})
 	row("PutSkips", "one record", func() {

@@ -14,7 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -101,21 +100,21 @@ func TestNothingStays(t *testing.T) {
 		_, err := s.PutKey(ctx, 1, "k", first.ID)
 		ok(t, err)
 		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
-		ok(t, s.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(),
-			Then: second.ID,
-			Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}, Seen: &first}})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID,
+				Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}}), &first)})...)
 		ok(t, s.Create(ctx, []core.Run{second})...)
-		ok(t, s.ClearOwed(ctx, []core.RunID{first.ID})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed}).ClearOwed()})...)
 		for _, it := range left() {
 			if it["expires"] != nil {
 				t.Errorf("it is open, or its next attempt is, and says when it goes: %v", it)
 			}
 		}
 		time.Sleep(24 * time.Hour)
-		ok(t, s.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: given.ID, Reason: core.ReasonPaused, EndedAt: time.Now()}})...)
-		ok(t, s.CloseRuns(ctx, []finish.Close{
-			{Run: second.ID, State: core.Succeeded, EndedAt: time.Now(), Seen: &second},
-			{Run: failover.ID, State: core.Succeeded, Message: long, EndedAt: time.Now(), Seen: &failover},
+		ok(t, s.PutRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, time.Now())})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{
+			seen(core.End(second.ID, core.Run{State: core.Succeeded, EndedAt: time.Now()}), &second),
+			seen(core.End(failover.ID, core.Run{State: core.Succeeded, Message: long, EndedAt: time.Now()}), &failover),
 		})...)
 		for _, it := range left() {
 			if it["expires"] == nil {

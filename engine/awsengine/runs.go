@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"time"
@@ -15,8 +14,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 )
 
@@ -139,42 +136,19 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 
 // ChangeTriggered implements operate.Store.
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
-	r := &c.Run
-	e := equal("state", text(string(core.Planned)))
-	e.missing("owner")
-	e.missing("maybeSent")
-	if c.Seen.IsZero() {
-		e.missing("until")
-	} else {
-		e.equals("until", number(millis(c.Seen)))
+	e := &expr{}
+	rest, err := s.writePut(ctx, e, &c.Put)
+	if err != nil {
+		return err
 	}
-	e.set("until", number(millis(r.Until)))
-	e.set("at", number(r.At))
-	e.set("slot", number(r.Slot))
-	e.remove("sentAt")
-	long := r.Params != nil && len(*r.Params) > inline
-	switch {
-	case long: // beside the run; what is on it would count
-		e.set("rest", yes)
-		e.remove("params")
-	case r.Params != nil:
-		e.set("params", text(*r.Params))
-	}
-	list := make([]types.AttributeValue, len(r.Addresses))
-	for i, a := range r.Addresses {
-		list[i] = text(a)
-	}
-	put(e, "addresses", len(list) > 0, &types.AttributeValueMemberL{Value: list})
-	actions := []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(r.ID)), putAction(s.o.Names.Jobs, entryItem(c.Entry))}
+	actions := []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(c.Put.ID)), putAction(s.o.Names.Jobs, entryItem(c.Entry))}
 	for _, d := range c.Drop {
 		if d != c.Entry {
 			actions = append(actions, deleteAction(s.o.Names.Jobs, entryKey(d)))
 		}
 	}
-	if long {
-		beside := &expr{}
-		beside.set("params", text(*r.Params))
-		actions = append(actions, beside.update(s.o.Names.Runs, restKey(r.ID)))
+	if rest != nil {
+		actions = append(actions, beside(rest).update(s.o.Names.Runs, restKey(c.Put.ID)))
 	}
 	return s.transact(ctx, append(actions, s.changeActions(&c.Change)...))
 }
@@ -195,212 +169,49 @@ func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+
 
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
-func (w *writer) ownerIs(owner string) {
-	if owner == "" {
-		w.where(`"owner" IS MISSING`)
-	} else {
-		w.where(`"owner" = ?`, text(owner))
-	}
-}
-
-func (w *writer) addressIs(address string) {
-	if address == "" {
-		w.where(`"address" IS MISSING`)
-	} else {
-		w.where(`"address" = ?`, text(address))
-	}
-}
-
-func (w *writer) untilIs(until time.Time) {
-	if until.IsZero() {
-		w.where(`"until" IS MISSING`)
-	} else {
-		w.where(`"until" = ?`, number(millis(until)))
-	}
-}
-
-func (w *writer) setTime(name string, t time.Time) {
-	if t.IsZero() {
-		w.remove(name)
-	} else {
-		w.set(name, number(millis(t)))
-	}
-}
-
-// TakeOver implements dispatch.Store.
-func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	list := make([]statement, len(takes))
-	for i := range takes {
-		list[i] = s.takeOver(&takes[i])
-	}
-	errs := s.execute(ctx, list)
-	for i, err := range errs {
-		if err == nil {
-			s.putLongTries(ctx, takes[i].Run, takes[i].Tries)
+// PutRuns implements the ports. Puts travel together, but for an end of a run that was
+// not read: it is a write by itself, whose answer shows the run. Texts of an end that
+// are long are written with the run in one transaction: a put that is refused must leave
+// nothing. What addresses answered is written afterwards, at half the price: it is only
+// told to people, and where it cannot be stored it is not told.
+func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	errs := make([]error, len(puts))
+	var jobs []core.JobID
+	for i := range puts {
+		if puts[i].Ends() {
+			jobs = append(jobs, puts[i].ID.Job())
 		}
-	}
-	return errs
-}
-
-func (s *Store) takeOver(t *dispatch.TakeOver) statement {
-	w := s.edit(t.Run)
-	w.where(openTest)
-	w.ownerIs(t.Owner)
-	w.untilIs(t.Until)
-	w.set("owner", text(t.NewOwner))
-	w.setTime("until", t.NewUntil)
-	if t.Journal.IsZero() {
-		w.remove("journal")
-	} else {
-		w.set("journal", text(journalText(t.Journal)))
-	}
-	w.set("state", text(string(core.Running)))
-	if t.Owner != "" {
-		w.set("maybeSent", yes)
-	}
-	w.addressIs(t.Address)
-	if t.Address == "" && t.To != "" {
-		w.set("address", text(t.To))
-	}
-	w.setTime("sentAt", t.SentAt)
-	w.setTries(t.Tries)
-	return w.statement(t.Run.String())
-}
-
-// setTries writes what addresses answered; what is long of it putLongTries
-// writes afterwards. Of what stands beside a run, what is on the run itself counts.
-func (w *writer) setTries(tries []core.Try) {
-	switch t := triesText(tries); {
-	case t == "":
-	case len(t) <= inline:
-		w.set("tries", text(t))
-	default:
-		w.remove("tries")
-		w.set("rest", yes)
-	}
-}
-
-// putLongTries writes what is too long for the run itself beside it, once the
-// write of the run is known to have happened: one that is refused leaves
-// nothing. It is only told to people; where it cannot be stored it is not told.
-func (s *Store) putLongTries(ctx context.Context, id core.RunID, tries []core.Try) {
-	if t := triesText(tries); len(t) > inline && ctx.Err() == nil {
-		beside := &expr{}
-		beside.set("tries", text(t))
-		_, _ = s.db.UpdateItem(ctx, beside.alone(s.o.Names.Runs, restKey(id)))
-	}
-}
-
-// Readdress implements dispatch.Store.
-func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
-	w := s.edit(m.Run)
-	w.where(openTest)
-	w.ownerIs(m.Owner)
-	w.addressIs(m.Address)
-	if m.To == "" {
-		w.remove("address")
-	} else {
-		w.set("address", text(m.To))
-	}
-	if len(m.Tries) == 0 {
-		w.remove("tries")
-	}
-	w.setTries(m.Tries)
-	err := s.execute(ctx, []statement{w.statement(m.Run.String())})[0]
-	if err == nil {
-		s.putLongTries(ctx, m.Run, m.Tries)
-	}
-	return err
-}
-
-// GiveBack implements dispatch.Store.
-func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
-	list := make([]statement, len(gives))
-	for i := range gives {
-		g := &gives[i]
-		w := s.edit(g.Run)
-		w.where(openTest)
-		w.ownerIs(g.Owner)
-		w.remove("owner")
-		w.set("state", text(string(core.Planned)))
-		if !g.KeepAddress {
-			w.remove("address")
-		}
-		list[i] = w.statement(g.Run.String())
-	}
-	return s.execute(ctx, list)
-}
-
-// SkipUnsent implements dispatch.Store.
-func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
-	list := make([]statement, len(skips))
-	for i := range skips {
-		k := &skips[i]
-		w := s.edit(k.Run)
-		w.where(openTest)
-		w.ownerIs("")
-		w.where(`"maybeSent" IS MISSING`)
-		w.untilIs(k.Until)
-		w.set("state", text(string(core.Skipped)))
-		w.set("reason", text(string(k.Reason)))
-		w.setTime("endedAt", k.EndedAt)
-		w.set("expires", number(s.runExpiry(ctx, k.Run.Job(), core.Skipped, false)))
-		list[i] = w.statement(k.Run.String())
-	}
-	errs := s.execute(ctx, list)
-	var ended []core.RunID
-	for i := range skips {
-		if errs[i] == nil {
-			ended = append(ended, skips[i].Run)
-		}
-	}
-	s.readAndLetGo(ctx, ended)
-	return errs
-}
-
-// readAndLetGo is letGo of runs that nobody has at hand.
-func (s *Store) readAndLetGo(ctx context.Context, ids []core.RunID) {
-	if len(ids) == 0 {
-		return
-	}
-	found, _, err := s.Runs(ctx, ids)
-	if err == nil {
-		s.letGo(ctx, slices.Collect(maps.Values(found)))
-	}
-}
-
-// CloseRuns implements finish.Store. Ends of runs that were read travel together;
-// one of a run that was not is a write by itself, whose answer shows the run.
-// Message and data that are long are written with the end in one transaction: an
-// end that is refused must leave nothing.
-func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	errs := make([]error, len(closes))
-	jobs := make([]core.JobID, len(closes))
-	var list []statement
-	var together, alone []int
-	for i := range closes {
-		jobs[i] = closes[i].Run.Job()
 	}
 	s.learn(ctx, jobs)
-	for i := range closes {
-		if isLong(&closes[i]) || closes[i].Seen == nil {
+	var list []statement
+	var together, alone []int
+	rests := make([]item, len(puts))
+	for i := range puts {
+		p, w := &puts[i], s.edit(puts[i].ID)
+		if p.Ends() && p.Seen == nil {
+			alone = append(alone, i)
+		} else if rests[i], errs[i] = s.writePut(ctx, w, p); errs[i] != nil {
+			continue
+		} else if p.Ends() && rests[i] != nil {
 			alone = append(alone, i)
 		} else {
-			together = append(together, i)
-			list = append(list, s.end(ctx, &closes[i]))
+			list, together = append(list, w.statement(p.ID.String())), append(together, i)
 		}
 	}
 	for k, err := range s.execute(ctx, list) {
-		errs[together[k]] = err
+		i := together[k]
+		if errs[i] = err; err == nil && rests[i] != nil && ctx.Err() == nil {
+			_, _ = s.db.UpdateItem(ctx, beside(rests[i]).alone(s.o.Names.Runs, restKey(puts[i].ID)))
+		}
 	}
-	for wave := range runWaves(alone, func(i int) core.RunID { return closes[i].Run }) {
-		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.endAlone(ctx, &closes[wave[k]]) })
+	for wave := range runWaves(alone, func(i int) core.RunID { return puts[i].ID }) {
+		s.parallel(len(wave), func(k int) { errs[wave[k]] = s.putAlone(ctx, &puts[wave[k]]) })
 	}
 	var ended []core.Run
-	for i := range closes {
-		if c := &closes[i]; errs[i] == nil && !goesOn(c) && c.Seen != nil {
-			r := *c.Seen
-			if isLong(c) { // said of what is beside it together with its end
+	for i := range puts {
+		if p := &puts[i]; errs[i] == nil && p.Ends() && !p.GoesOn() && p.Seen != nil {
+			r := *p.Seen
+			if hasRest(&p.To) { // said of what is beside it together with its end
 				r.Params, r.Tries = nil, nil
 			}
 			ended = append(ended, r)
@@ -409,12 +220,6 @@ func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
 	s.letGo(ctx, ended)
 	return errs
 }
-
-func isLong(c *finish.Close) bool { return len(c.Message)+len(c.Data) > inline }
-
-// goesOn reports whether something comes of a run after its end. What is owed
-// is the next attempt, so that where it is cleared the chain goes on.
-func goesOn(c *finish.Close) bool { return len(c.Owes) > 0 || c.Then != 0 }
 
 // runWaves yields the indices, each wave with no run twice.
 func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) bool) {
@@ -435,62 +240,82 @@ func runWaves(long []int, run func(i int) core.RunID) func(yield func([]int) boo
 	}
 }
 
-// writeEnd says how a run ends, and on which condition. What is long of it stands
-// beside the run.
-func (s *Store) writeEnd(ctx context.Context, w edits, c *finish.Close, long bool) {
-	w.open()
-	if c.App != "" {
-		w.equals("app", text(c.App))
+// runFields are the attributes of each field of a run, in the order of core.RunFields.
+var runFields = [...][]string{{"state"}, {"owner"}, {"until"}, {"journal"}, {"address"}, {"maybeSent"}, {"sentAt"}, {"tries"},
+	{"endedAt", "reason", "code", "message", "data", "then"}, {"owes"}, {"killBy", "killAt"}, {"late"}, {"at", "slot"},
+	{"params", "addresses"}, {"app"}}
+
+// writePut says what a put sets, and on which condition. What is long of it is to
+// stand beside the run.
+func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest item, err error) {
+	to, expires := core.Run{ID: p.ID}, int64(0)
+	p.Apply(&to)
+	if p.Ends() && !p.GoesOn() {
+		expires = s.expiry(ctx, p.ID.Job())
 	}
-	switch {
-	case c.Unowned:
-		w.missing("owner")
-	case c.Owner != "":
-		w.equals("owner", text(c.Owner))
+	is, rest, err := encodeRun(&to, expires)
+	if err != nil {
+		return nil, err
 	}
-	if c.Unowned || c.NotMaybe {
-		w.missing("maybeSent")
+	was, _, err := encodeRun(&p.Was, 0)
+	if err != nil {
+		return nil, err
 	}
-	if c.Unkilled {
-		w.missing("killAt")
+	if p.Open {
+		w.open()
 	}
-	w.set("state", text(string(c.State)))
-	if !goesOn(c) {
-		w.set("expires", number(s.expiry(ctx, c.Run.Job())))
+	for n, names := range runFields {
+		for _, name := range names {
+			if v, there := was[name]; p.If&(1<<n) != 0 && there {
+				w.equals(name, v)
+			} else if p.If&(1<<n) != 0 {
+				w.missing(name)
+			}
+			if v, there := is[name]; p.Set&(1<<n) != 0 {
+				put(w, name, there, v)
+			}
+		}
 	}
-	put(w, "reason", c.Reason != "", text(string(c.Reason)))
-	put(w, "code", c.Code != 0, number(c.Code))
-	put(w, "message", c.Message != "" && !long, text(c.Message))
-	put(w, "data", c.Data != "" && !long, text(c.Data))
-	put(w, "endedAt", !c.EndedAt.IsZero(), number(millis(c.EndedAt)))
-	put(w, "owes", len(c.Owes) > 0, text(jsonText(c.Owes)))
-	put(w, "then", c.Then != 0, number(c.Then))
-	if long {
-		w.set("rest", yes)
+	for _, name := range []string{"rest", "expires"} {
+		if v, there := is[name]; there {
+			w.set(name, v)
+		}
 	}
+	return rest, nil
 }
 
-func (s *Store) end(ctx context.Context, c *finish.Close) statement {
-	w := s.edit(c.Run)
-	s.writeEnd(ctx, w, c, false)
-	return w.statement(c.Run.String())
+// beside is the write of a run's long texts, which leaves the others.
+func beside(rest item) *expr {
+	e := &expr{}
+	for name, v := range rest {
+		if name != "job" && name != "run" {
+			e.set(name, v)
+		}
+	}
+	return e
 }
 
-// endAlone ends one run. Where it was not read, what it was is the answer of the
-// write; a transaction has none, and it is read afterwards.
-func (s *Store) endAlone(ctx context.Context, c *finish.Close) error {
-	if err := ctx.Err(); err != nil {
+// putAlone writes one. Where a run that it ends was not read, what it was is the answer
+// of the write; a transaction has none, and it is read afterwards.
+func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
+	e := &expr{}
+	rest, err := s.writePut(ctx, e, p)
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
 		return err
 	}
-	e, long := &expr{}, isLong(c)
-	s.writeEnd(ctx, e, c, long)
-	if long {
-		return s.endLong(ctx, e, c)
+	if rest != nil {
+		err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(p.ID)), beside(rest).update(s.o.Names.Runs, restKey(p.ID))})
+		if err == nil && p.Ends() && p.Seen == nil {
+			s.see(ctx, p)
+		}
+		return err
 	}
-	in := e.alone(s.o.Names.Runs, runKey(c.Run))
+	in := e.alone(s.o.Names.Runs, runKey(p.ID))
 	in.ReturnValues = types.ReturnValueAllOld
 	var out *dynamodb.UpdateItemOutput
-	var err error
 	s.insist(ctx, func() bool {
 		out, err = s.db.UpdateItem(ctx, in)
 		err = answer("table "+s.o.Names.Runs, err)
@@ -501,65 +326,19 @@ func (s *Store) endAlone(ctx context.Context, c *finish.Close) error {
 	}
 	r, more, err := decodeRun(out.Attributes)
 	if err != nil || more { // it has ended all the same
-		s.see(ctx, c)
+		s.see(ctx, p)
 		return nil
 	}
-	c.Seen = &r
+	p.Seen = &r
 	return nil
 }
 
-func (s *Store) endLong(ctx context.Context, e *expr, c *finish.Close) error {
-	beside := &expr{}
-	beside.set("message", text(c.Message))
-	beside.set("data", text(c.Data))
-	if at, is := e.values[":expires"]; is {
-		beside.set("expires", at)
-	}
-	err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(c.Run)), beside.update(s.o.Names.Runs, restKey(c.Run))})
-	if err == nil && c.Seen == nil {
-		s.see(ctx, c)
-	}
-	return err
-}
-
 // see reads a run that has ended; where it cannot be read, nothing is said of it.
-func (s *Store) see(ctx context.Context, c *finish.Close) {
-	found, _, err := s.Runs(ctx, []core.RunID{c.Run})
-	if r, is := found[c.Run]; err == nil && is {
-		c.Seen = &r
+func (s *Store) see(ctx context.Context, p *core.RunPut) {
+	found, _, err := s.Runs(ctx, []core.RunID{p.ID})
+	if r, is := found[p.ID]; err == nil && is {
+		p.Seen = &r
 	}
-}
-
-// ClearOwed implements finish.Store.
-func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
-	list := make([]statement, len(runs))
-	for i, id := range runs {
-		w := s.edit(id)
-		w.where("NOT " + openTest)
-		w.where(`"state" IS NOT MISSING`) // there is such a run
-		w.remove("owes")
-		list[i] = w.statement(id.String())
-	}
-	return s.execute(ctx, list)
-}
-
-// NoteLate implements finish.Store.
-func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
-	w := s.edit(run)
-	w.where(`"state" IN ('lost','timed-out')`)
-	w.where(`"late" IS MISSING`)
-	late.At = fromMillis(millis(late.At))
-	w.set("late", text(jsonText(late)))
-	return s.execute(ctx, []statement{w.statement(run.String())})[0]
-}
-
-// MarkKilled implements operate.Store.
-func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
-	w := s.edit(run)
-	w.where(openTest)
-	w.set("killBy", text(by))
-	w.set("killAt", number(atMillis))
-	return s.execute(ctx, []statement{w.statement(run.String())})[0]
 }
 
 // RunSpan implements ask.Store.

@@ -3,13 +3,13 @@ package awsengine_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/tick"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -25,6 +25,12 @@ func (f *fakes) cost(t *testing.T, what string, table, index float64, do func())
 	if u.Write != table || u.Index != index {
 		t.Errorf("%s: %v units of the table and %v of the index, want %v and %v; requests %v", what, u.Write, u.Index, table, index, u.Requests)
 	}
+}
+
+// seen is the end of a run that was read.
+func seen(end core.RunPut, r *core.Run) core.RunPut {
+	end.Seen = r
+	return end
 }
 
 // TestUnits: what the path of a fire costs.
@@ -53,8 +59,8 @@ func TestUnits(t *testing.T) {
 			r := oneRun(id)
 			f.cost(t, "a claim", 1, 0, func() { ok(t, s.Create(ctx, []core.Run{r})...) })
 			f.cost(t, "an end", 1, 0, func() {
-				ok(t, s.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300), EndedAt: base,
-					Seen: &r}})...)
+				ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(id, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", 300),
+					EndedAt: base}), &r)})...)
 			})
 			journal := core.Journal{Key: r.Journal, V: 1}
 			for i := range 50 {
@@ -64,6 +70,30 @@ func TestUnits(t *testing.T) {
 			f.cost(t, "a journal of 50", 1, 0, func() { ok(t, s.PutJournal(ctx, journal)) })
 		})
 	}
+}
+
+// TestLongAnswersUnits: what addresses answered stands beside the run where it is long,
+// for a unit, and not in a transaction with it, for three.
+func TestLongAnswersUnits(t *testing.T) {
+	f := newFakes(t, awsengine.Options{})
+	s, ctx := f.store, t.Context()
+	r := oneRun(core.PlannedRun(1, core.InstantOf(base)))
+	ok(t, s.Create(ctx, []core.Run{r})...)
+	answered := []core.Try{{Address: r.Address, Code: 500, Message: strings.Repeat("m", 400)}}
+	f.cost(t, "a failover", 2, 0, func() {
+		p := r.Readdress("http://10.0.0.9:9999/", answered)
+		ok(t, s.PutRuns(ctx, []core.RunPut{p})...)
+		p.Apply(&r)
+	})
+	if found, _, err := s.Runs(ctx, []core.RunID{r.ID}); err != nil || !reflect.DeepEqual(found[r.ID].Tries, answered) {
+		t.Errorf("tries %+v, %v", found[r.ID].Tries, err)
+	}
+	r.Owner = "nonce-x"
+	f.cost(t, "a failover that is refused", 1, 0, func() {
+		if err := s.PutRuns(ctx, []core.RunPut{r.Readdress("http://10.0.0.8:9999/", answered)})[0]; err == nil {
+			t.Error("it was not refused")
+		}
+	})
 }
 
 // TestBatches: claims, ends and advances travel 25 to a request.
@@ -76,11 +106,11 @@ func TestBatches(t *testing.T) {
 	}
 	f.create(t, jobs...)
 	var runs []core.Run
-	var ends []finish.Close
+	var ends []core.RunPut
 	var moves []core.Advance
 	for i := range jobs {
 		r := oneRun(core.PlannedRun(jobs[i].Def.ID, core.InstantOf(base)))
-		runs, ends = append(runs, r), append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base, Seen: &r})
+		runs, ends = append(runs, r), append(ends, seen(core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}), &r))
 		a := jobs[i].Sched.Stay()
 		a.NewNext++
 		a.NewPlanAt++
@@ -96,7 +126,7 @@ func TestBatches(t *testing.T) {
 		}
 	}
 	f.db.Units()
-	ok(t, s.CloseRuns(ctx, ends)...)
+	ok(t, s.PutRuns(ctx, ends)...)
 	if u := f.db.Units(); u.Requests["BatchExecuteStatement"] != 2 || u.Requests["BatchGetItem"] != 1 { // how long their jobs keep runs
 		t.Errorf("50 ends took %v", u.Requests)
 	}

@@ -17,7 +17,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -148,8 +147,8 @@ func TestOlderFile(t *testing.T) {
 	if g, err := s.Global(t.Context()); err != nil || g.Rev != 7 || g.Partitions != 3 {
 		t.Errorf("the global item with how early messages came: %+v, %v", g, err)
 	}
-	if err := s.CloseRuns(t.Context(),
-		[]finish.Close{{Run: r.ID, State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)}})[0]; err != nil {
+	if err := s.PutRuns(t.Context(), []core.RunPut{core.End(r.ID,
+		core.Run{State: core.Succeeded, Code: 200, Data: "d", EndedAt: time.Unix(1, 0)})})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if found, _, err := s.Runs(t.Context(), []core.RunID{r.ID}); err != nil || found[r.ID].Data != "d" || found[r.ID].App != "shop" {
@@ -486,15 +485,15 @@ func TestHistory(t *testing.T) {
 	create := func(n int) {
 		t.Helper()
 		var list []core.Run
-		var closes []finish.Close
+		var closes []core.RunPut
 		for range n {
 			list = append(list, claim(next))
 			if next%10 != 0 {
-				closes = append(closes, finish.Close{Run: claim(next).ID, State: core.Succeeded, EndedAt: time.UnixMilli(1)})
+				closes = append(closes, core.End(claim(next).ID, core.Run{State: core.Succeeded, EndedAt: time.UnixMilli(1)}))
 			}
 			next++
 		}
-		for _, err := range slices.Concat(s.Create(t.Context(), list), s.CloseRuns(t.Context(), closes)) {
+		for _, err := range slices.Concat(s.Create(t.Context(), list), s.PutRuns(t.Context(), closes)) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -558,8 +557,8 @@ func TestHistory(t *testing.T) {
 	check()
 	// Close those that linger.
 	for i := 0; i < next; i += 10 {
-		if err := s.CloseRuns(t.Context(),
-			[]finish.Close{{Run: claim(i).ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)}})[0]; err != nil {
+		if err := s.PutRuns(t.Context(), []core.RunPut{core.End(claim(i).ID,
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(1)})})[0]; err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 )
 
 // Runs end, and owe for a while, beside a sweep that goes on all the time: a
@@ -94,23 +93,23 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 	d := rand.New(rand.NewPCG(1, 2))
 	order := d.Perm(len(runs))
 	for len(order) > 0 {
-		var closes []finish.Close
-		var owing []core.RunID
+		var closes []core.RunPut
+		var owing []core.RunPut
 		for _, i := range order[:min(200, len(order))] {
-			c := finish.Close{Run: runs[i].ID, State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(2000)}
+			c := core.End(runs[i].ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.UnixMilli(2000)})
 			if d.IntN(4) == 0 {
-				c.Then = core.NumberedRun(100, uint32(i))
-				c.Owes = []core.Owed{{Run: c.Then, Kind: core.CauseRetry}}
-				owing = append(owing, c.Run)
+				c.To.Then = core.NumberedRun(100, uint32(i))
+				c.To.Owes = []core.Owed{{Run: c.To.Then, Kind: core.CauseRetry}}
+				owing = append(owing, (&core.Run{ID: c.ID, State: core.Failed}).ClearOwed())
 			}
 			closes = append(closes, c)
 		}
 		order = order[len(closes):]
-		s.CloseRuns(t.Context(), closes)
+		s.PutRuns(t.Context(), closes)
 		for range 20 {
 			check(d.IntN(journals))
 		}
-		s.ClearOwed(t.Context(), owing)
+		s.PutRuns(t.Context(), owing)
 	}
 	close(ended)
 	sweeper.Wait()

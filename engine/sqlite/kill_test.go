@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine/sqlite"
 )
@@ -54,12 +53,12 @@ func child(dir, round string) {
 		go func() {
 			for i := 0; ; i += 20 {
 				var runs []core.Run
-				var closes []finish.Close
+				var closes []core.RunPut
 				for k := range 20 {
 					id := core.NumberedRun(core.JobID(number*10+w+1), uint32(i+k))
 					runs = append(runs, core.Run{ID: id, First: id, App: "a", State: core.Running, Cause: core.CauseAPI, Owner: "o"})
 					if k%2 == 0 {
-						closes = append(closes, finish.Close{Run: id, State: core.Succeeded, Code: 200, EndedAt: time.UnixMilli(1)})
+						closes = append(closes, core.End(id, core.Run{State: core.Succeeded, Code: 200, EndedAt: time.UnixMilli(1)}))
 					}
 				}
 				for k, err := range e.Dispatch.Create(ctx, runs) {
@@ -68,11 +67,11 @@ func child(dir, round string) {
 					}
 					say("made %d", runs[k].ID)
 				}
-				for k, err := range e.Finish.CloseRuns(ctx, closes) {
+				for k, err := range e.Finish.PutRuns(ctx, closes) {
 					if err != nil {
 						say("error %v", err)
 					}
-					say("closed %d", closes[k].Run)
+					say("closed %d", closes[k].ID)
 				}
 				m := ring.Message{Kind: ring.KindFires, Slot: 1, Fires: []core.Fire{{Run: runs[0].ID, At: 1, Slot: 1, Cause: core.CauseAPI}}}
 				if err := e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: time.UnixMilli(1), Message: m}})[0]; err != nil {

@@ -15,8 +15,6 @@ import (
 	"zombiezen.com/go/sqlite"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
@@ -35,9 +33,7 @@ var (
 )
 
 const (
-	running  = 3 // the last open one
-	timedOut = 6
-	lost     = 8
+	running = 3 // the last open one
 )
 
 // bindWord binds a word of a list as its number, and one that is not on it as text.
@@ -360,15 +356,7 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	var answer [1]error
 	err := s.write(ctx, false, 4, func(tx *tx) error {
-		if err := eachRow(tx, `UPDATE runs SET at = ?1, slot = ?2, given = ?3, until = ?4, sent = 0
-WHERE key = ?5 AND state = 1 AND owner IS NULL AND maybe = 0 AND until = ?6`, []core.Run{c.Run}, answer[:], func(st *sqlite.Stmt, r *core.Run) error {
-			st.BindInt64(1, int64(r.At))
-			st.BindInt64(2, int64(r.Slot))
-			st.BindInt64(4, core.Millis(r.Until))
-			st.BindInt64(5, key(r.ID))
-			st.BindInt64(6, core.Millis(c.Seen))
-			return bindGiven(st, 3, r)
-		}); err != nil || answer[0] != nil {
+		if err := putRuns(tx, []core.RunPut{c.Put}, answer[:]); err != nil || answer[0] != nil {
 			return err
 		}
 		if err := removeEntries(tx, c.Drop, make([]error, len(c.Drop))); err != nil {
@@ -382,169 +370,148 @@ WHERE key = ?5 AND state = 1 AND owner IS NULL AND maybe = 0 AND until = ?6`, []
 	return cmp.Or(err, answer[0])
 }
 
-// TakeOver implements dispatch.Store.
-func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	return batch(ctx, s, true, takes, func(tx *tx, takes []dispatch.TakeOver, answers []error) error {
-		return eachRow(tx, `UPDATE runs SET maybe = maybe OR owner IS NOT NULL, owner = ?1, until = ?2, jkey = ?3, jnonce = ?4, state = 3,
-address = coalesce(address, ?5), sent = ?6, tries = coalesce(?7, tries)
-WHERE key = ?8 AND state <= 3 AND owner IS ?9 AND until = ?10 AND address IS ?11`, takes, answers, func(st *sqlite.Stmt, t *dispatch.TakeOver) error {
-			bindText(st, 1, t.NewOwner)
-			st.BindInt64(2, core.Millis(t.NewUntil))
-			bindJournal(st, 3, t.Journal, t.NewOwner)
-			bindText(st, 5, t.To)
-			st.BindInt64(6, core.Millis(t.SentAt))
-			st.BindInt64(8, key(t.Run))
-			bindText(st, 9, t.Owner)
-			st.BindInt64(10, core.Millis(t.Until))
-			bindText(st, 11, t.Address)
-			return bindJSON(st, 7, t.Tries, len(t.Tries) == 0)
-		})
-	})
+// runFields are the columns of each field of a run, in the order of core.RunFields, and
+// what binds one.
+var runFields = [...]struct {
+	columns []string
+	bind    func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error
+}{
+	{[]string{"state"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindWord(st, at, r.State, states); return nil }},
+	{[]string{"owner"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Owner); return nil }},
+	{[]string{"until"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		st.BindInt64(at, core.Millis(r.Until))
+		return nil
+	}},
+	{[]string{"jkey", "jnonce"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		bindJournal(st, at, r.Journal, r.Owner)
+		return nil
+	}},
+	{[]string{"address"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindText(st, at, r.Address); return nil }},
+	{[]string{"maybe"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { st.BindBool(at, r.MaybeSent); return nil }},
+	{[]string{"sent"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		st.BindInt64(at, core.Millis(r.SentAt))
+		return nil
+	}},
+	{[]string{"tries"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		return bindJSON(st, at, r.Tries, len(r.Tries) == 0)
+	}},
+	{[]string{"ended", "reason", "code", "message", "data", "followed"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		st.BindInt64(at, core.Millis(r.EndedAt))
+		bindWord(st, at+1, r.Reason, reasons)
+		st.BindInt64(at+2, int64(r.Code))
+		bindText(st, at+3, r.Message)
+		bindText(st, at+4, r.Data)
+		bindInt(st, at+5, r.Then)
+		return nil
+	}},
+	{[]string{"owes"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		return bindJSON(st, at, r.Owes, len(r.Owes) == 0)
+	}},
+	{[]string{"kill_by", "kill_at"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		bindText(st, at, r.KillBy)
+		bindInt(st, at+1, core.Millis(r.KillAt))
+		return nil
+	}},
+	{[]string{"late"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		return bindJSON(st, at, r.Late, r.Late == nil)
+	}},
+	{[]string{"at", "slot"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		st.BindInt64(at, int64(r.At))
+		st.BindInt64(at+1, int64(r.Slot))
+		return nil
+	}},
+	{[]string{"given"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { return bindGiven(st, at, r) }},
+	{[]string{"app"}, func(tx *tx, st *sqlite.Stmt, at int, r *core.Run) error {
+		app, err := tx.s.names.number(tx, r.App)
+		st.BindInt64(at, app)
+		return err
+	}},
 }
 
-// Readdress implements dispatch.Store.
-func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
-	return batch(ctx, s, true, []dispatch.Readdress{m}, func(tx *tx, ms []dispatch.Readdress, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET address = ?1, tries = ?2 WHERE key = ?3 AND state <= 3 AND owner IS ?4 AND address IS ?5", ms,
-			answers,
-			func(st *sqlite.Stmt, m *dispatch.Readdress) error {
-				bindText(st, 1, m.To)
-				st.BindInt64(3, key(m.Run))
-				bindText(st, 4, m.Owner)
-				bindText(st, 5, m.Address)
-				return bindJSON(st, 2, m.Tries, len(m.Tries) == 0)
-			})
-	})[0]
+// putText is the statement of puts that set and compare the same fields.
+type putText struct {
+	open      bool
+	set, cond core.RunFields
 }
 
-// GiveBack implements dispatch.Store.
-func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
-	return batch(ctx, s, true, gives, func(tx *tx, gives []dispatch.GiveBack, answers []error) error {
-		return eachRow(tx, `UPDATE runs SET jnonce = coalesce(jnonce, owner), owner = NULL, state = 1,
-address = CASE WHEN ?1 THEN address END WHERE key = ?2 AND state <= 3 AND owner IS ?3`, gives, answers, func(st *sqlite.Stmt, g *dispatch.GiveBack) error {
-			st.BindBool(1, g.KeepAddress)
-			st.BindInt64(2, key(g.Run))
-			bindText(st, 3, g.Owner)
-			return nil
-		})
-	})
-}
-
-// SkipUnsent implements dispatch.Store.
-func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
-	return batch(ctx, s, false, skips, func(tx *tx, skips []dispatch.SkipUnsent, answers []error) error {
-		defer func() {
-			for i := range skips {
-				if answers[i] == nil {
-					tx.closed = append(tx.closed, skips[i].Run)
+func (k putText) String() string {
+	var sets, conds []string
+	each := func(of core.RunFields, list *[]string, is string) {
+		for i := range runFields {
+			for _, c := range runFields[i].columns {
+				if of&(1<<i) != 0 {
+					*list = append(*list, c+is)
 				}
 			}
-		}()
-		return eachRow(tx, "UPDATE runs SET state = 9, reason = ?1, ended = ?2, code = 0 WHERE key = ?3 AND state <= 3 AND owner IS NULL AND "+
-			"maybe = 0 AND until = ?4", skips, answers,
-			func(st *sqlite.Stmt, k *dispatch.SkipUnsent) error {
-				bindWord(st, 1, k.Reason, reasons)
-				st.BindInt64(2, core.Millis(k.EndedAt))
-				st.BindInt64(3, key(k.Run))
-				st.BindInt64(4, core.Millis(k.Until))
-				return nil
-			})
-	})
+		}
+	}
+	each(k.set, &sets, " = ?")
+	each(k.cond, &conds, " IS ?")
+	if k.set&core.RunOwner != 0 && k.set&core.RunJournal == 0 {
+		sets = append(sets, "jnonce = coalesce(jnonce, owner)") // it was left out as the owner's
+	}
+	if k.open {
+		conds = append(conds, "state <= 3")
+	}
+	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
 
-// CloseRuns implements finish.Store.
-func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	errs := s.closeRuns(ctx, closes)
+// PutRuns implements the ports.
+func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	claims := slices.ContainsFunc(puts, func(p core.RunPut) bool { return p.Set&(core.RunOwner|core.RunAddress) != 0 })
+	errs := batch(ctx, s, claims, puts, putRuns)
 	var unseen []core.RunID
-	for i := range closes {
-		if errs[i] == nil && closes[i].Seen == nil {
-			unseen = append(unseen, closes[i].Run)
+	for i := range puts {
+		if errs[i] == nil && puts[i].Ends() && puts[i].Seen == nil {
+			unseen = append(unseen, puts[i].ID)
 		}
 	}
 	if len(unseen) == 0 {
 		return errs
 	}
 	found, _, err := s.Runs(ctx, unseen)
-	for i := range closes {
-		if r, is := found[closes[i].Run]; err == nil && is && errs[i] == nil && closes[i].Seen == nil {
-			closes[i].Seen = &r
+	for i := range puts {
+		if r, is := found[puts[i].ID]; err == nil && is && errs[i] == nil && puts[i].Seen == nil {
+			puts[i].Seen = &r
 		}
 	}
 	return errs
 }
 
-func (s *Store) closeRuns(ctx context.Context, closes []finish.Close) []error {
-	return batch(ctx, s, false, closes, func(tx *tx, closes []finish.Close, answers []error) error {
-		defer func() {
-			for i := range closes {
-				if answers[i] == nil && !closes[i].State.Open() {
-					tx.closed = append(tx.closed, closes[i].Run)
+func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
+	for i := range puts {
+		p := &puts[i]
+		k := putText{p.Open, p.Set, p.If}
+		if tx.s.putTexts[k] == "" {
+			tx.s.putTexts[k] = k.String()
+		}
+		st, err := tx.Prepare(tx.s.putTexts[k])
+		if err != nil {
+			return err
+		}
+		at := 1
+		for _, of := range [2]struct {
+			fields core.RunFields
+			r      *core.Run
+		}{{p.Set, &p.To}, {p.If, &p.Was}} {
+			for n := range runFields {
+				if f := &runFields[n]; of.fields&(1<<n) != 0 {
+					if err := f.bind(tx, st, at, of.r); err != nil {
+						return err
+					}
+					at += len(f.columns)
 				}
 			}
-		}()
-		return eachRow(tx, `UPDATE runs SET state = ?1, reason = ?2, code = ?3, message = ?4, ended = ?5, owes = ?6, followed = ?7, data = ?12
-WHERE key = ?8 AND state <= 3 AND maybe <= ?9 AND (?10 IS NULL OR owner = ?10) AND (?11 OR owner IS NULL) AND (?13 OR kill_at IS NULL)
-AND (?14 IS NULL OR app = ?14)`, closes, answers, func(st *sqlite.Stmt, c *finish.Close) error {
-			bindWord(st, 1, c.State, states)
-			bindWord(st, 2, c.Reason, reasons)
-			st.BindInt64(3, int64(c.Code))
-			bindText(st, 4, c.Message)
-			st.BindInt64(5, core.Millis(c.EndedAt))
-			bindInt(st, 7, c.Then)
-			st.BindInt64(8, key(c.Run))
-			st.BindBool(9, !c.NotMaybe && !c.Unowned)
-			bindText(st, 10, c.Owner)
-			st.BindBool(11, !c.Unowned)
-			bindText(st, 12, c.Data)
-			st.BindBool(13, !c.Unkilled)
-			if c.App == "" {
-				st.BindNull(14)
-			} else {
-				app, err := tx.s.names.number(tx, c.App)
-				if err != nil {
-					return err
-				}
-				st.BindInt64(14, app)
-			}
-			return bindJSON(st, 6, c.Owes, len(c.Owes) == 0)
-		})
-	})
-}
-
-// ClearOwed implements finish.Store.
-func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
-	return batch(ctx, s, false, runs, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET owes = NULL WHERE key = ? AND state > 3", runs, answers, func(st *sqlite.Stmt, id *core.RunID) error {
-			st.BindInt64(1, key(*id))
-			return nil
-		})
-	})
-}
-
-// NoteLate implements finish.Store.
-func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
-	late.At = milli(late.At)
-	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, fmt.Sprintf("UPDATE runs SET late = ?1 WHERE key = ?2 AND late IS NULL AND state IN (%d, %d)", lost, timedOut), runs,
-			answers,
-			func(st *sqlite.Stmt, id *core.RunID) error {
-				st.BindInt64(2, key(*id))
-				return bindJSON(st, 1, late, false)
-			})
-	})[0]
-}
-
-// MarkKilled implements operate.Store.
-func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
-	return batch(ctx, s, false, []core.RunID{run}, func(tx *tx, runs []core.RunID, answers []error) error {
-		return eachRow(tx, "UPDATE runs SET kill_by = ?1, kill_at = ?2 WHERE key = ?3 AND state <= 3", runs, answers,
-			func(st *sqlite.Stmt, id *core.RunID) error {
-				bindText(st, 1, by)
-				bindInt(st, 2, atMillis)
-				st.BindInt64(3, key(*id))
-				return nil
-			})
-	})[0]
+		}
+		st.BindInt64(at, key(p.ID))
+		if err := rows(st, nil); err != nil {
+			return err
+		}
+		if answers[i] = judged(tx.Conn); answers[i] == nil && p.Ends() {
+			tx.closed = append(tx.closed, p.ID)
+		}
+	}
+	return nil
 }
 
 // RunSpan implements ask.Store.

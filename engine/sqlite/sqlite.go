@@ -92,6 +92,7 @@ type Store struct {
 	// Only the writer touches these.
 	pulled    map[pull.Queue]int // how many runs are in queues, as far as they were counted
 	lastMade  int64
+	putTexts  map[putText]string // only the writer touches it
 	lastMsg   int64
 	lastRow   int64
 	sweepFrom int64
@@ -133,7 +134,7 @@ func openStore(ctx context.Context, o Options) (_ *Store, err error) {
 	s := &Store{
 		lock: o.Lock, now: o.Now, visibility: o.Visibility, gather: o.Gather, walPath: path + "-wal",
 		pool: make(chan *sqlite.Conn, readers), cache: newJobCache(o.CachedJobs), stopped: make(chan struct{}),
-		pulled: map[pull.Queue]int{},
+		pulled: map[pull.Queue]int{}, putTexts: map[putText]string{},
 	}
 	s.w.wake = make(chan struct{}, 1)
 	for i := range s.queues {

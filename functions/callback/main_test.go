@@ -97,8 +97,8 @@ func TestCallbacks(t *testing.T) {
 // refusing is a store that takes no end.
 type refusing struct{ finish.Store }
 
-func (refusing) CloseRuns(_ context.Context, closes []finish.Close) []error {
-	errs := make([]error, len(closes))
+func (refusing) PutRuns(_ context.Context, puts []core.RunPut) []error {
+	errs := make([]error, len(puts))
 	for i := range errs {
 		errs[i] = core.ErrThrottled
 	}

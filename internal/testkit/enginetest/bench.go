@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -74,18 +73,18 @@ func benchCreate(b *testing.B, e *engine.Engine, n int) {
 }
 
 func benchClose(b *testing.B, e *engine.Engine, n int) {
-	var closes [][]finish.Close
+	var closes [][]core.RunPut
 	for _, batch := range benchBatches(n, b.N) {
 		noErrors(b, e.Dispatch.Create(b.Context(), batch))
-		var list []finish.Close
+		var list []core.RunPut
 		for _, r := range batch {
-			list = append(list, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+			list = append(list, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}))
 		}
 		closes = append(closes, list)
 	}
 	b.ResetTimer()
 	for _, list := range closes {
-		noErrors(b, e.Finish.CloseRuns(b.Context(), list))
+		noErrors(b, e.Finish.PutRuns(b.Context(), list))
 	}
 	perRow(b, n)
 }
@@ -261,16 +260,16 @@ func fires(ctx context.Context, e *engine.Engine, k, n int) error {
 		for lo := 0; lo < len(claims); lo += 50 {
 			ends.Go(func() {
 				var runs []core.RunID
-				var closes []finish.Close
+				var closes []core.RunPut
 				for _, r := range claims[lo : lo+50] {
 					runs = append(runs, r.ID)
-					closes = append(closes, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, EndedAt: base})
+					closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: base}))
 				}
 				if found, _, err := e.Finish.Runs(ctx, runs); err != nil || len(found) != 50 {
 					ended[lo] = fmt.Errorf("%d runs of 50: %w", len(found), err)
 					return
 				}
-				copy(ended[lo:], e.Finish.CloseRuns(ctx, closes))
+				copy(ended[lo:], e.Finish.PutRuns(ctx, closes))
 			})
 		}
 		ends.Wait()

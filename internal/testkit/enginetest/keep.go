@@ -6,8 +6,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 )
 
@@ -66,11 +64,12 @@ func keeping(t *testing.T, h Harness) {
 	first := put(t, p.Engine, number(3), func(r *core.Run) { r.Params, r.Key = &long, "first" })
 	p.bound(t, "first", first.ID, first.ID)
 	owed := []core.Owed{{Run: number(4), Kind: core.CauseRetry, Slot: at(9)}}
-	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{{Run: first.ID, State: core.Failed, Reason: core.ReasonHandler, Message: long,
-		EndedAt: p.now, Owes: owed, Then: number(4)}}))
+	allNil(t, p.Finish.PutRuns(ctx, []core.RunPut{core.End(first.ID,
+		core.Run{State: core.Failed, Reason: core.ReasonHandler, Message: long, EndedAt: p.now, Owes: owed, Then: number(4)})}))
 	second := put(t, p.Engine, number(4), func(r *core.Run) { r.First, r.Attempt = first.ID, 2 })
-	allNil(t, p.Finish.ClearOwed(ctx, []core.RunID{first.ID}))
 	first = mustRun(t, p.Engine, first.ID)
+	allNil(t, p.Finish.PutRuns(ctx, []core.RunPut{first.ClearOwed()}))
+	first.Owes = nil
 	given := put(t, p.Engine, number(5), unowned)
 
 	minute := p.now.Unix() / 60
@@ -105,12 +104,16 @@ func keeping(t *testing.T, h Harness) {
 
 	// All of them end, and stay for their time from then on.
 	read := mustRun(t, p.Engine, runs.ID)
-	allNil(t, p.Finish.CloseRuns(ctx, []finish.Close{
-		{Run: waits.ID, State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true, Message: "cancelled", EndedAt: p.now},
-		{Run: runs.ID, State: core.Succeeded, Code: 200, Message: long, EndedAt: p.now, Seen: &read},
-		{Run: second.ID, State: core.Succeeded, Code: 200, EndedAt: p.now},
+	cancel := core.End(waits.ID, core.Run{State: core.Skipped, Reason: core.ReasonCancelled, Message: "cancelled", EndedAt: p.now})
+	cancel.If = core.RunOwner | core.RunMaybeSent
+	end := core.End(runs.ID, core.Run{State: core.Succeeded, Code: 200, Message: long, EndedAt: p.now})
+	end.Seen = &read
+	allNil(t, p.Finish.PutRuns(ctx, []core.RunPut{
+		cancel,
+		end,
+		core.End(second.ID, core.Run{State: core.Succeeded, Code: 200, EndedAt: p.now}),
 	}))
-	allNil(t, p.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: given.ID, Reason: core.ReasonPaused, EndedAt: p.now}}))
+	allNil(t, p.Dispatch.PutRuns(ctx, []core.RunPut{given.SkipUnsent(core.ReasonPaused, p.now)}))
 	allNil(t, p.Tick.RemoveEntries(ctx, []core.DueItem{entry}))
 	p.pass(t, 23*time.Hour)
 	p.bound(t, "waits", number(9), waits.ID)
@@ -147,14 +150,13 @@ func copies(t *testing.T, h Harness) {
 		}
 		return list
 	}
-	for i, end := range []finish.Close{
+	for i, end := range []core.Run{
 		{State: core.Succeeded, Code: 200, Message: text, Data: "of use", EndedAt: base},
 		{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "short", EndedAt: base, Then: core.NumberedRun(1, 99)},
 	} {
 		params := text + "params"
 		id := core.NumberedRun(1, uint32(i+1))
 		claim := put(t, e, id, func(r *core.Run) { r.Tries, r.Params = tries("at first"), &params })
-		end.Run = id
 		unchanged := func() {
 			t.Helper()
 			again := claim
@@ -163,17 +165,16 @@ func copies(t *testing.T, h Harness) {
 			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
 			again.Params = &params
 			refused(t, e.Dispatch.Create(ctx, []core.Run{again})[0])
-			refused(t, e.Dispatch.TakeOver(ctx,
-				[]dispatch.TakeOver{{Run: id, Owner: "nobody", Until: claim.Until, NewOwner: "me", Address: claim.Address,
-					Tries: tries("by a copy")}})[0])
-			refused(t, e.Dispatch.Readdress(ctx, dispatch.Readdress{Run: id, Owner: "nobody", Address: claim.Address, To: "http://10.0.0.2:9999/",
-				Tries: tries("by a copy")}))
+			of := claim
+			of.Owner = "nobody"
+			take := of.Take(core.Claim{Owner: "me", Until: base.Add(time.Hour)}, "", base, tries("by a copy"))
+			answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take, of.Readdress("http://10.0.0.2:9999/", tries("by a copy"))}), "refused", "refused")
 			sameRun(t, e, claim)
 		}
 		unchanged()
-		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{end}))
-		claim.State, claim.Reason, claim.Code, claim.Message, claim.Data, claim.EndedAt, claim.Then = end.State, end.Reason, end.Code,
-			end.Message, end.Data, end.EndedAt, end.Then
+		allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(id, end)}))
+		put := core.End(id, end)
+		put.Apply(&claim)
 		unchanged()
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/engine"
 )
@@ -406,7 +405,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	end := func(ids ...core.RunID) {
 		t.Helper()
 		for _, id := range ids {
-			allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Succeeded, EndedAt: now}}))
+			allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Succeeded, EndedAt: now})}))
 		}
 	}
 	n := uint32(0)
@@ -420,7 +419,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 		r.Owes = []core.Owed{{Run: r.Then, Kind: core.CauseRetry, Slot: slot}}
 	})
 	stay("it owes", first, owing)
-	allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{owing}))
+	clearOwed(t, e, owing)
 	gone("nothing is owed any more", first, owing)
 
 	// Attempts before an open one.
@@ -487,7 +486,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	entry := core.DueItem{PlanAt: slot, Job: 3, Run: id}
 	allNil(t, e.Finish.PutEntries(ctx, []core.DueItem{entry}))
 	owed := []core.Owed{{Run: number(3), Kind: core.CauseRetry, Slot: slot}}
-	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id, State: core.Failed, EndedAt: now, Owes: owed, Then: owed[0].Run}}))
+	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, EndedAt: now, Owes: owed, Then: owed[0].Run})}))
 	stone(true, "an entry waits")
 	allNil(t, e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: now, Message: message(slot, core.PlannedRun(3, slot))}}))
 	allNil(t, e.Tick.RemoveEntries(ctx, []core.DueItem{entry}))
@@ -495,7 +494,7 @@ func sweepNeeded(t *testing.T, h Harness) {
 	stone(true, "a message waits")
 	allNil(t, e.Queue.Ack(ctx, got))
 	stone(true, "a retry is owed")
-	allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{id}))
+	clearOwed(t, e, id)
 	stone(false, "nothing asks for it")
 
 	// A journal of an open run.
@@ -591,11 +590,11 @@ func sweepJournals(t *testing.T, h Harness) {
 	}
 	end := func(id core.RunID, owes ...core.Owed) {
 		t.Helper()
-		c := finish.Close{Run: id, State: core.Failed, Reason: core.ReasonHandler, EndedAt: now, Owes: owes}
+		to := core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: now, Owes: owes}
 		if len(owes) > 0 {
-			c.Then = owes[0].Run
+			to.Then = owes[0].Run
 		}
-		allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{c}))
+		allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(id, to)}))
 	}
 	n := 0
 	entry := func(o core.Outcome) core.Entry {
@@ -618,7 +617,7 @@ func sweepJournals(t *testing.T, h Harness) {
 		owed := core.Owed{Run: core.NumberedRun(1, uint32(n)), Kind: core.CauseRetry, Slot: at(9)}
 		end(a.Run, owed)
 		there(name, true, "a retry is owed")
-		allNil(t, e.Finish.ClearOwed(ctx, []core.RunID{a.Run}))
+		clearOwed(t, e, a.Run)
 		there(name, false, "all is closed, and nothing owed")
 	}
 
@@ -754,11 +753,10 @@ func endedContext(t *testing.T, h Harness) {
 func empty(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	for _, errs := range [][]error{
-		e.Dispatch.Create(ctx, nil), e.Dispatch.TakeOver(ctx, nil), e.Dispatch.GiveBack(ctx, nil), e.Dispatch.SkipUnsent(ctx, nil),
-		e.Finish.CloseRuns(ctx, nil), e.Finish.ClearOwed(ctx, nil), e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil),
-		e.Tick.PutSkips(ctx, nil),
-		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil),
-		e.Queue.Release(ctx, nil, base),
+		e.Dispatch.Create(ctx, nil), e.Dispatch.PutRuns(ctx, nil),
+		e.Finish.PutEntries(ctx, nil), e.Tick.Advance(ctx, nil), e.Tick.PutSkips(ctx, nil),
+		e.Manage.CreateJobs(ctx, nil, nil), e.Manage.UpdateJobs(ctx, nil), e.Ring.Enqueue(ctx, nil), e.Queue.Ack(ctx, nil), e.Queue.Release(ctx,
+			nil, base),
 	} {
 		if len(errs) != 0 {
 			t.Fatalf("answers to nothing: %v", errs)
@@ -791,7 +789,7 @@ func reopen(t *testing.T, h Harness) {
 	id := ids(3)
 	r := put(t, e, id[0], nil)
 	put(t, e, id[1], nil)
-	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: id[1], State: core.Succeeded, Code: 200, EndedAt: base}}))
+	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(id[1], core.Run{State: core.Succeeded, Code: 200, EndedAt: base})}))
 	ok(t, e.Dispatch.PutJournal(ctx, journal(9, "n", 1, 3)))
 	ok(t, e.Watch.MoveCursor(ctx, 0, 44))
 	ok(t, e.Tick.PutGlobal(ctx, 0, core.Global{Rev: 3, Partitions: 1, Readable: 1}))

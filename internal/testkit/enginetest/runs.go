@@ -12,8 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
@@ -141,9 +139,8 @@ func claims(t *testing.T, h Harness) {
 					continue
 				}
 				r := found[id]
-				wins[owner][i] = e.Dispatch.TakeOver(ctx,
-					[]dispatch.TakeOver{{Run: id, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: fmt.Sprint("taker-", owner),
-						NewUntil: base}})[0]
+				wins[owner][i] = e.Dispatch.PutRuns(ctx, []core.RunPut{r.Take(core.Claim{Owner: fmt.Sprint("taker-", owner), Until: base}, "", base,
+					nil)})[0]
 			}
 		})
 	}
@@ -194,45 +191,42 @@ func takeOver(t *testing.T, h Harness) {
 		r.State, r.SentAt, r.Attempt, r.Retries, r.Journal = core.Queued, time.Time{}, 0, 0, core.JournalKey{}
 	})
 	shut := put(t, e, id[4], closed)
-	take := func(r core.Run) dispatch.TakeOver {
-		return dispatch.TakeOver{Run: r.ID, Owner: r.Owner, Until: r.Until, Address: r.Address, NewOwner: "nonce-9",
-			NewUntil: base.Add(time.Minute),
-			Journal:  core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}, To: "http://new/", SentAt: base.Add(time.Hour)}
-	}
+	claim := core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 77, Suffix: 15, Nonce: "nonce-9"}}
+	take := func(r core.Run) core.RunPut { return r.Take(claim, "http://new/", base.Add(time.Hour), nil) }
 	otherOwner, otherUntil, otherAddress, noAddress, anAddress := take(foreign), take(foreign), take(foreign), take(foreign), take(free)
-	otherOwner.Owner = "nonce-x"
-	otherUntil.Until = foreign.Until.Add(time.Millisecond)
-	otherAddress.Address, noAddress.Address, anAddress.Address = "http://other/", "", "http://new/"
+	otherOwner.Was.Owner = "nonce-x"
+	otherAddress.Was.Address, noAddress.Was.Address, anAddress.Was.Address = "http://other/", "", "http://new/"
+	otherUntil.Was.Until = foreign.Until.Add(time.Millisecond)
 	none := take(foreign)
-	none.Owner, none.Until = "", time.Time{}
-	for _, bad := range []dispatch.TakeOver{otherOwner, otherUntil, otherAddress, noAddress, anAddress, none, take(shut), take(run(id[7]))} {
-		refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{bad})[0])
+	none.Was.Owner, none.Was.Until = "", time.Time{}
+	for _, bad := range []core.RunPut{otherOwner, otherUntil, otherAddress, noAddress, anAddress, none, take(shut), take(run(id[7]))} {
+		refused(t, e.Dispatch.PutRuns(ctx, []core.RunPut{bad})[0])
 	}
 	sameRun(t, e, foreign)
 	sameRun(t, e, free)
 	sameRun(t, e, shut)
 
-	tried := take(fresh)
-	tried.Tries = []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
-	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok",
+	tries := []core.Try{{Address: "http://b/", Code: 1, Message: "x"}}
+	tried := fresh.Take(claim, "http://new/", base.Add(time.Hour), tries)
+	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take(foreign), take(free), take(kept), tried, take(shut)}), "ok", "ok", "ok", "ok",
 		"refused")
 	for _, r := range []core.Run{foreign, free, kept, fresh} {
 		r.MaybeSent = r.MaybeSent || r.Owner != ""
-		if r.ID == fresh.ID {
-			r.Tries = tried.Tries
-		}
-		r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, "nonce-9", base.Add(time.Minute), take(r).Journal, base.Add(time.Hour)
+		r.State, r.Owner, r.Until, r.Journal = core.Running, claim.Owner, claim.Until, claim.Journal
 		if r.Address == "" {
 			r.Address = "http://new/"
 		}
+		if r.SentAt.IsZero() {
+			r.SentAt, r.Tries = base.Add(time.Hour), tries
+		}
 		sameRun(t, e, r)
 	}
-	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take(foreign)})[0]) // a write that comes late
+	refused(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take(foreign)})[0]) // a write that comes late
 
 	// Tries stay when none are given.
-	again := dispatch.TakeOver{Run: fresh.ID, Owner: "nonce-9", Until: base.Add(time.Minute), Address: mustRun(t, e, fresh.ID).Address,
-		NewOwner: "nonce-10", NewUntil: base.Add(time.Hour)}
-	answers(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{again}), "ok")
+	tried.Apply(&fresh)
+	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{fresh.Take(core.Claim{Owner: "nonce-10", Until: base.Add(time.Hour)}, "", base, nil)}),
+		"ok")
 	if r := mustRun(t, e, fresh.ID); !r.MaybeSent || r.Owner != "nonce-10" || len(r.Tries) != 1 || !r.Journal.IsZero() {
 		t.Fatalf("taken twice: %+v", r)
 	}
@@ -242,19 +236,19 @@ func readdress(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(3)
 	r, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
-	m := dispatch.Readdress{Run: r.ID, Owner: r.Owner, Address: r.Address, To: "http://next/",
-		Tries: []core.Try{{Address: r.Address, Code: 500}}}
+	m := r.Readdress("http://next/", []core.Try{{Address: r.Address, Code: 500}})
 	wrongOwner, wrongAddress, ofShut, none := m, m, m, m
-	wrongOwner.Owner, wrongAddress.Address, ofShut.Run, none.Run = "nonce-x", "http://x/", shut.ID, id[2]
-	for _, bad := range []dispatch.Readdress{wrongOwner, wrongAddress, ofShut, none} {
-		refused(t, e.Dispatch.Readdress(ctx, bad))
+	wrongOwner.Was.Owner, wrongAddress.Was.Address, ofShut.ID, none.ID = "nonce-x", "http://x/", shut.ID, id[2]
+	refuses := func(list ...core.RunPut) {
+		answers(t, e.Dispatch.PutRuns(ctx, list), slices.Repeat([]string{"refused"}, len(list))...)
 	}
+	refuses(wrongOwner, wrongAddress, ofShut, none)
 	sameRun(t, e, r)
 	sameRun(t, e, shut)
-	ok(t, e.Dispatch.Readdress(ctx, m))
-	r.Address, r.Tries = m.To, m.Tries
+	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{m}))
+	r.Address, r.Tries = "http://next/", m.To.Tries
 	sameRun(t, e, r)
-	refused(t, e.Dispatch.Readdress(ctx, m))
+	refuses(m)
 }
 
 func giveBack(t *testing.T, h Harness) {
@@ -262,15 +256,16 @@ func giveBack(t *testing.T, h Harness) {
 	id := ids(5)
 	a, b := put(t, e, id[0], nil), put(t, e, id[1], func(r *core.Run) { r.MaybeSent = true })
 	c, shut := put(t, e, id[2], nil), put(t, e, id[3], closed)
-	give := []dispatch.GiveBack{{Run: a.ID, Owner: a.Owner}, {Run: b.ID, Owner: b.Owner, KeepAddress: true}, {Run: c.ID, Owner: "nonce-x"},
-		{Run: shut.ID, Owner: shut.Owner}, {Run: id[4], Owner: "nonce-1"}}
-	answers(t, e.Dispatch.GiveBack(ctx, give), "ok", "ok", "refused", "refused", "refused")
+	foreign, none := c, a
+	foreign.Owner, none.ID = "nonce-x", id[4]
+	give := []core.RunPut{a.GiveBack(), b.GiveBack(), foreign.GiveBack(), shut.GiveBack(), none.GiveBack()}
+	answers(t, e.Dispatch.PutRuns(ctx, give), "ok", "ok", "refused", "refused", "refused")
 	a.State, a.Owner, a.Address = core.Planned, "", ""
 	b.State, b.Owner = core.Planned, ""
 	for _, r := range []core.Run{a, b, c, shut} { // the journal of the claim stays named, and so does its until
 		sameRun(t, e, r)
 	}
-	refused(t, e.Dispatch.GiveBack(ctx, give[:1])[0])
+	refused(t, e.Dispatch.PutRuns(ctx, give[:1])[0])
 }
 
 func skipUnsent(t *testing.T, h Harness) {
@@ -279,11 +274,12 @@ func skipUnsent(t *testing.T, h Harness) {
 	free, owned, maybe, shut := put(t, e, id[0], unowned), put(t, e, id[1], nil), put(t, e, id[2], func(r *core.Run) {
 		r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true
 	}), put(t, e, id[3], closed)
-	var list []dispatch.SkipUnsent
+	var list []core.RunPut
 	for _, i := range id {
-		list = append(list, dispatch.SkipUnsent{Run: i, Reason: core.ReasonChanged, EndedAt: base.Add(time.Second)})
+		r := core.Run{ID: i}
+		list = append(list, r.SkipUnsent(core.ReasonChanged, base.Add(time.Second)))
 	}
-	answers(t, e.Dispatch.SkipUnsent(ctx, list), "ok", "refused", "refused", "refused", "refused")
+	answers(t, e.Dispatch.PutRuns(ctx, list), "ok", "refused", "refused", "refused", "refused")
 	free.State, free.Reason, free.EndedAt = core.Skipped, core.ReasonChanged, base.Add(time.Second)
 	for _, r := range []core.Run{free, owned, maybe, shut} {
 		sameRun(t, e, r)
@@ -301,61 +297,66 @@ func closeRuns(t *testing.T, h Harness) {
 	}
 	put(t, e, id[12], killed)
 	put(t, e, id[13], killed)
-	end := func(i int) finish.Close {
-		return finish.Close{Run: id[i], State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day",
+	end := func(i int) core.RunPut {
+		return core.End(id[i], core.Run{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Message: "boom", Data: "day",
 			EndedAt: base.Add(time.Minute),
-			Owes:    []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)}
+			Owes:    []core.Owed{{Run: core.NumberedRun(1, 5), Kind: core.CauseRetry, Slot: at(90)}}, Then: core.NumberedRun(1, 5)})
 	}
 	owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, queuedDone := end(1), end(2), end(3), end(4), end(5), end(6), end(7), end(9)
-	owned.Owner, foreign.Owner = "nonce-1", "nonce-x"
-	notMaybe.NotMaybe = true
-	notOwned.Unowned, free.Unowned, freedMaybe.Unowned = true, true, true
-	queuedDone.NotMaybe = true
+	on := func(fields core.RunFields, of ...*core.RunPut) {
+		for _, p := range of {
+			p.If |= fields
+		}
+	}
 	unkilled, unkilledLong := end(12), end(13)
-	unkilled.Unkilled, unkilledLong.Unkilled, unkilledLong.Message = true, true, strings.Repeat("m", core.MessageMax)
-	owned.Unkilled = true
+	on(core.RunOwner, &owned, &foreign)
+	on(core.RunMaybeSent, &notMaybe, &queuedDone)
+	on(core.RunOwner|core.RunMaybeSent, &notOwned, &free, &freedMaybe)
+	on(core.RunKill, &unkilled, &unkilledLong, &owned)
+	owned.Was.Owner, foreign.Was.Owner = "nonce-1", "nonce-x"
+	unkilledLong.To.Message = strings.Repeat("m", core.MessageMax)
 	put(t, e, id[14], nil)
 	put(t, e, id[15], nil)
 	ofApp, ofAnother := end(14), end(15)
-	ofApp.App, ofAnother.App = "orders", "billing"
-	list := []finish.Close{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
+	on(core.RunApp, &ofApp, &ofAnother)
+	ofApp.Was.App, ofAnother.Was.App = "orders", "billing"
+	list := []core.RunPut{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
 		unkilledLong,
 		ofApp, ofAnother}
 	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused",
 		"ok", "refused"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
-		if r, is := readRun(t, e, c.Run); is {
-			before[c.Run] = r
+		if r, is := readRun(t, e, c.ID); is {
+			before[c.ID] = r
 		}
 	}
-	answers(t, e.Finish.CloseRuns(ctx, list), want...)
+	answers(t, e.Finish.PutRuns(ctx, list), want...)
 	for i, c := range list {
-		r, is := before[c.Run]
+		r, is := before[c.ID]
 		if !is {
 			continue
 		}
 		if want[i] == "ok" {
-			if s := c.Seen; s == nil || s.ID != c.Run || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt ||
+			if s := c.Seen; s == nil || s.ID != c.ID || s.App != r.App || s.First != r.First || s.Attempt != r.Attempt ||
 				s.FixedDelay != r.FixedDelay || s.Key != r.Key {
-				t.Errorf("run %d that was closed unread is shown as %+v", c.Run, s)
+				t.Errorf("run %d that was closed unread is shown as %+v", c.ID, s)
 			}
-			r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt, r.Owes, r.Then = c.State, c.Reason, c.Code, c.Message, c.Data, c.EndedAt,
-				c.Owes, c.Then
+			c.Apply(&r)
 		}
 		sameRun(t, e, r)
 	}
-	errs := e.Finish.CloseRuns(ctx, list[:1])
+	errs := e.Finish.PutRuns(ctx, list[:1])
 	refused(t, errs[0])
 
 	// One run twice in a batch, and many at once.
 	long := put(t, e, id[11], nil)
-	c := finish.Close{Run: long.ID, State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base}
-	errs = e.Finish.CloseRuns(ctx, []finish.Close{c, c})
+	c := core.End(long.ID, core.Run{State: core.Succeeded, Code: 200, Message: strings.Repeat("m", core.MessageMax), EndedAt: base})
+	errs = e.Finish.PutRuns(ctx, []core.RunPut{c, c})
 	if (errs[0] == nil) == (errs[1] == nil) {
 		t.Fatalf("one run twice in a batch: %v", errs)
 	}
-	long.State, long.Code, long.Message, long.EndedAt = c.State, c.Code, c.Message, c.EndedAt
+	c.Apply(&long)
 	sameRun(t, e, long)
 
 	// Text and data, short and long, in one batch.
@@ -363,14 +364,14 @@ func closeRuns(t *testing.T, h Harness) {
 	texts := [][2]string{{"", ""}, {short, ""}, {"", short}, {short, most}, {"", most}, {strings.Repeat("m", 1000), short},
 		{strings.Repeat("m", 200), strings.Repeat("d", 200)}}
 	var runs []core.Run
-	var ends []finish.Close
+	var ends []core.RunPut
 	for i, text := range texts {
 		r := run(core.NumberedRun(51, uint32(i)))
 		runs = append(runs, r)
-		ends = append(ends, finish.Close{Run: r.ID, State: core.Succeeded, Code: 200, Message: text[0], Data: text[1], EndedAt: base})
+		ends = append(ends, core.End(r.ID, core.Run{State: core.Succeeded, Code: 200, Message: text[0], Data: text[1], EndedAt: base}))
 	}
 	allNil(t, e.Dispatch.Create(ctx, runs))
-	allNil(t, e.Finish.CloseRuns(ctx, ends))
+	allNil(t, e.Finish.PutRuns(ctx, ends))
 	for i, r := range runs {
 		r.State, r.Code, r.Message, r.Data, r.EndedAt = core.Succeeded, 200, texts[i][0], texts[i][1], base
 		sameRun(t, e, r)
@@ -381,14 +382,14 @@ func closeRuns(t *testing.T, h Harness) {
 	}
 
 	runs = nil
-	var closes []finish.Close
+	var closes []core.RunPut
 	for i := range 2500 {
 		r := run(core.NumberedRun(50, uint32(i)))
 		runs = append(runs, r)
-		closes = append(closes, finish.Close{Run: r.ID, State: core.Succeeded, EndedAt: base})
+		closes = append(closes, core.End(r.ID, core.Run{State: core.Succeeded, EndedAt: base}))
 	}
 	allNil(t, e.Dispatch.Create(ctx, runs))
-	allNil(t, e.Finish.CloseRuns(ctx, closes))
+	allNil(t, e.Finish.PutRuns(ctx, closes))
 }
 
 func clearOwedAndLate(t *testing.T, h Harness) {
@@ -400,21 +401,31 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 		r.State, r.Reason, r.EndedAt, r.Owes, r.Then = core.Lost, core.ReasonGone, base, owes, owes[0].Run
 	})
 	done := put(t, e, id[2], closed)
-	answers(t, e.Finish.ClearOwed(ctx, []core.RunID{open.ID, lost.ID, done.ID, id[3]}), "refused", "ok", "ok", "refused")
+	closing, none := open, done // as nobody ever reads them
+	closing.State, none.ID = core.Succeeded, id[3]
+	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}), "refused",
+		"ok", "ok", "refused")
 	lost.Owes = nil
 	for _, r := range []core.Run{open, lost, done} {
 		sameRun(t, e, r)
 	}
 	late := core.LateResult{At: base.Add(time.Second), Code: 200, Message: "came late"}
-	refused(t, e.Finish.NoteLate(ctx, open.ID, late))
-	refused(t, e.Finish.NoteLate(ctx, done.ID, late))
-	refused(t, e.Finish.NoteLate(ctx, id[3], late))
-	ok(t, e.Finish.NoteLate(ctx, lost.ID, late))
+	open2, none2 := open, lost // as lost
+	open2.State, none2.ID = core.Lost, id[3]
+	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{open2.NoteLate(late), none2.NoteLate(late), lost.NoteLate(late)}), "refused", "refused",
+		"ok")
+	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{lost.NoteLate(core.LateResult{At: base, Code: 500})})[0])
 	lost.Late = &late
-	refused(t, e.Finish.NoteLate(ctx, lost.ID, core.LateResult{At: base, Code: 500}))
 	for _, r := range []core.Run{open, lost, done} {
 		sameRun(t, e, r)
 	}
+}
+
+// clearOwed notes that a run owes nothing any more.
+func clearOwed(t *testing.T, e *engine.Engine, id core.RunID) {
+	t.Helper()
+	r := mustRun(t, e, id)
+	allNil(t, e.Finish.PutRuns(t.Context(), []core.RunPut{r.ClearOwed()}))
 }
 
 func triggered(t *testing.T, h Harness) {
@@ -449,10 +460,10 @@ func changed(t *testing.T, h Harness) {
 	// become is r with another time, put in place of the entry d.
 	become := func(r core.Run, d core.DueItem, slot int, params *string, addresses ...string) (operate.Triggered, core.DueItem) {
 		n++
-		c := operate.Triggered{Seen: r.Until, Run: r, Drop: []core.DueItem{d}, Entry: d,
+		to := r
+		to.At, to.Slot, to.Params, to.Addresses = at(slot), at(slot), params, addresses
+		c := operate.Triggered{Put: r.Retime(to, base.Add(time.Duration(n)*time.Second)), Drop: []core.DueItem{d}, Entry: d,
 			Change: core.Change{ID: 1000 + n, At: base, By: "bob", Verb: core.VerbChanged, App: "orders", Job: 1, Old: "{}", New: "{}"}}
-		c.Run.At, c.Run.Slot, c.Run.Params, c.Run.Addresses, c.Run.Until, c.Run.SentAt = at(slot), at(slot), params, addresses,
-			base.Add(time.Duration(n)*time.Second), time.Time{}
 		c.Entry.PlanAt = at(slot - 5)
 		return c, c.Entry
 	}
@@ -470,7 +481,7 @@ func changed(t *testing.T, h Harness) {
 		c, to := become(r, d, 20+i, params, [][]string{nil, {"http://10.0.0.2:9999", "http://10.0.0.3:9999"}}[i%2]...)
 		ok(t, e.Manage.ChangeTriggered(ctx, c))
 		refused(t, e.Manage.ChangeTriggered(ctx, c)) // as seen before
-		r, d = c.Run, to
+		r, d = c.Put.To, to
 		sameRun(t, e, r)
 		wantDue(t, h, e, 0, at(100), 10, d)
 		changes(i + 1)
@@ -478,60 +489,62 @@ func changed(t *testing.T, h Harness) {
 	// The entry may be the same, and there may be none to drop.
 	c, _ := become(r, d, 24, &short)
 	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Run
+	r = c.Put.To
 	c, _ = become(r, d, 26, &short)
 	c.Drop = nil
 	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Run
+	r = c.Put.To
 	wantDue(t, h, e, 0, at(100), 10, d, c.Entry)
 	ok(t, e.Manage.RemoveEntries(ctx, []core.DueItem{d, c.Entry})[0])
 	d = c.Entry
 	changes(7)
 
 	// What was read before a change neither claims nor skips; what was read after it does.
-	take := dispatch.TakeOver{Run: r.ID, Until: r.Until.Add(-time.Millisecond), NewOwner: "me", NewUntil: base.Add(time.Minute),
-		Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}, To: "http://10.0.0.1:9999", SentAt: base}
-	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
-	take.Until = time.Time{}
-	refused(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
-	refused(t, e.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{{Run: r.ID, Reason: core.ReasonPaused, EndedAt: base}})[0])
+	claim := core.Claim{Owner: "me", Until: base.Add(time.Minute), Journal: core.JournalKey{Minute: 1, Suffix: 2, Nonce: "me"}}
+	take := r.Take(claim, "http://10.0.0.1:9999", base, nil)
+	dispatched := func(p core.RunPut) error { return e.Dispatch.PutRuns(ctx, []core.RunPut{p})[0] }
+	stale := r
+	for _, stale.Until = range []time.Time{r.Until.Add(-time.Millisecond), {}} {
+		refused(t, dispatched(stale.Take(claim, "", base, nil)))
+	}
+	refused(t, dispatched(stale.SkipUnsent(core.ReasonPaused, base)))
 	sameRun(t, e, r)
-	take.Until = r.Until
-	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
+	ok(t, dispatched(take))
 	// A run that is claimed is changed no more; one that was given back unsent is,
 	// and has not been sent.
 	c, _ = become(r, d, 30, &short)
 	refused(t, e.Manage.ChangeTriggered(ctx, c))
-	c.Seen = take.NewUntil
+	c.Put.Was.Until = take.To.Until
 	refused(t, e.Manage.ChangeTriggered(ctx, c))
-	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: r.ID, Owner: "me"}})[0])
+	ok(t, dispatched(take.To.GiveBack()))
 	// Its until stays, so that nobody takes what was read before for what is now.
 	for _, seen := range []time.Time{{}, r.Until} {
-		c.Seen = seen
+		c.Put.Was.Until = seen
 		refused(t, e.Manage.ChangeTriggered(ctx, c))
 	}
-	c.Seen = take.NewUntil
+	c.Put.Was.Until = take.To.Until
 	ok(t, e.Manage.ChangeTriggered(ctx, c))
-	r = c.Run
-	r.Journal = take.Journal
+	r = c.Put.To
+	r.Journal = claim.Journal
 	sameRun(t, e, r)
 	changes(8)
-	skip := dispatch.SkipUnsent{Run: r.ID, Until: r.Until, Reason: core.ReasonPaused, EndedAt: base}
-	ok(t, e.Dispatch.SkipUnsent(ctx, []dispatch.SkipUnsent{skip})[0])
+	ok(t, dispatched(r.SkipUnsent(core.ReasonPaused, base)))
 
 	maybe, d2 := waits(2, nil)
-	take = dispatch.TakeOver{Run: maybe.ID, NewOwner: "a", NewUntil: base.Add(time.Minute), To: "http://10.0.0.1:9999", SentAt: base}
-	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
-	take.Owner, take.Until, take.Address, take.NewOwner = "a", take.NewUntil, take.To, "b"
-	ok(t, e.Dispatch.TakeOver(ctx, []dispatch.TakeOver{take})[0])
-	ok(t, e.Dispatch.GiveBack(ctx, []dispatch.GiveBack{{Run: maybe.ID, Owner: "b", KeepAddress: true}})[0])
+	for _, owner := range []string{"a", "b"} {
+		taken := maybe
+		p := taken.Take(core.Claim{Owner: owner, Until: base.Add(time.Minute)}, "http://10.0.0.1:9999", base, nil)
+		ok(t, dispatched(p))
+		maybe = p.To
+	}
+	ok(t, dispatched(maybe.GiveBack()))
 	gone := maybe
 	gone.ID = core.NumberedRun(1, 9)
 	for _, x := range []core.Run{r, maybe, gone} { // closed; perhaps sent; none
 		x.Until = time.Time{}
 		c, _ := become(x, d2, 40, nil)
 		refused(t, e.Manage.ChangeTriggered(ctx, c))
-		c.Seen = r.Until
+		c.Put.Was.Until = r.Until
 		refused(t, e.Manage.ChangeTriggered(ctx, c))
 	}
 	changes(8)
@@ -542,10 +555,13 @@ func kill(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(3)
 	open, shut := put(t, e, id[0], nil), put(t, e, id[1], closed)
-	ms := base.Add(time.Second).UnixMilli()
-	ok(t, e.Manage.MarkKilled(ctx, open.ID, "ann", ms))
-	refused(t, e.Manage.MarkKilled(ctx, shut.ID, "ann", ms))
-	refused(t, e.Manage.MarkKilled(ctx, id[2], "ann", ms))
+	none := open
+	none.ID = id[2]
+	var kills []core.RunPut
+	for _, r := range []core.Run{open, shut, none} {
+		kills = append(kills, r.Kill("ann", base.Add(time.Second)))
+	}
+	answers(t, e.Manage.PutRuns(ctx, kills), "ok", "refused", "refused")
 	open.KillBy, open.KillAt = "ann", base.Add(time.Second)
 	sameRun(t, e, open)
 	sameRun(t, e, shut)
@@ -690,7 +706,7 @@ func openRuns(t *testing.T, h Harness) {
 	}
 	read(10, b, c, a)
 	read(2, b, c)
-	allNil(t, e.Finish.CloseRuns(ctx, []finish.Close{{Run: c, State: core.Succeeded, EndedAt: base}}))
+	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})}))
 	read(10, b, a)
 }
 

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/engine"
 )
@@ -52,12 +50,9 @@ func (s *Store) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 // ChangeTriggered implements operate.Store.
 func (s *Store) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	return s.one(ctx, func() error {
-		r := s.open(c.Run.ID)
-		if r == nil || r.State != core.Planned || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(c.Seen) {
-			return core.ErrRefused
+		if err := s.putRun(&c.Put); err != nil {
+			return err
 		}
-		n := copyRun(&c.Run)
-		r.At, r.Slot, r.Params, r.Addresses, r.Until, r.SentAt = n.At, n.Slot, n.Params, n.Addresses, milli(n.Until), time.Time{}
 		for _, d := range c.Drop {
 			s.dropEntry(d)
 		}
@@ -75,117 +70,23 @@ func (s *Store) open(id core.RunID) *core.Run {
 	return nil
 }
 
-// TakeOver implements dispatch.Store.
-func (s *Store) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	return each(ctx, s, takes, func(t *dispatch.TakeOver) error {
-		r := s.open(t.Run)
-		if r == nil || r.Owner != t.Owner || core.Millis(r.Until) != core.Millis(t.Until) || r.Address != t.Address {
-			return core.ErrRefused
-		}
-		r.MaybeSent = r.MaybeSent || r.Owner != ""
-		r.Owner, r.Until, r.Journal, r.SentAt, r.State = t.NewOwner, milli(t.NewUntil), t.Journal, milli(t.SentAt), core.Running
-		if r.Address == "" {
-			r.Address = t.To
-		}
-		if len(t.Tries) > 0 {
-			r.Tries = slices.Clone(t.Tries)
-		}
-		return nil
-	})
+// PutRuns implements the ports.
+func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	return each(ctx, s, puts, s.putRun)
 }
 
-// Readdress implements dispatch.Store.
-func (s *Store) Readdress(ctx context.Context, m dispatch.Readdress) error {
-	return s.one(ctx, func() error {
-		r := s.open(m.Run)
-		if r == nil || r.Owner != m.Owner || r.Address != m.Address {
-			return core.ErrRefused
-		}
-		r.Address, r.Tries = m.To, slices.Clone(m.Tries)
-		return nil
-	})
-}
-
-// GiveBack implements dispatch.Store.
-func (s *Store) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
-	return each(ctx, s, gives, func(g *dispatch.GiveBack) error {
-		r := s.open(g.Run)
-		if r == nil || r.Owner != g.Owner {
-			return core.ErrRefused
-		}
-		r.Owner, r.State = "", core.Planned
-		if !g.KeepAddress {
-			r.Address = ""
-		}
-		return nil
-	})
-}
-
-// SkipUnsent implements dispatch.Store.
-func (s *Store) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
-	return each(ctx, s, skips, func(k *dispatch.SkipUnsent) error {
-		r := s.open(k.Run)
-		if r == nil || r.Owner != "" || r.MaybeSent || core.Millis(r.Until) != core.Millis(k.Until) {
-			return core.ErrRefused
-		}
-		r.State, r.Reason, r.EndedAt = core.Skipped, k.Reason, milli(k.EndedAt)
-		return nil
-	})
-}
-
-// CloseRuns implements finish.Store.
-func (s *Store) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	return each(ctx, s, closes, func(c *finish.Close) error {
-		r := s.open(c.Run)
-		if r == nil || c.Owner != "" && r.Owner != c.Owner || (c.NotMaybe || c.Unowned) && r.MaybeSent || c.Unowned && r.Owner != "" ||
-			c.Unkilled && !r.KillAt.IsZero() || c.App != "" && r.App != c.App {
-			return core.ErrRefused
-		}
-		if c.Seen == nil {
-			was := copyRun(r)
-			c.Seen = &was
-		}
-		r.State, r.Reason, r.Code, r.Message, r.Data, r.EndedAt = c.State, c.Reason, c.Code, c.Message, c.Data, milli(c.EndedAt)
-		r.Owes, r.Then = slices.Clone(c.Owes), c.Then
-		return nil
-	})
-}
-
-// ClearOwed implements finish.Store.
-func (s *Store) ClearOwed(ctx context.Context, runs []core.RunID) []error {
-	return each(ctx, s, runs, func(id *core.RunID) error {
-		rec := s.runs[*id]
-		if rec == nil || rec.run.State.Open() {
-			return core.ErrRefused
-		}
-		rec.run.Owes = nil
-		return nil
-	})
-}
-
-// NoteLate implements finish.Store.
-func (s *Store) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
-	return s.one(ctx, func() error {
-		rec := s.runs[run]
-		if rec == nil || rec.run.Late != nil || rec.run.State != core.Lost && rec.run.State != core.TimedOut {
-			return core.ErrRefused
-		}
-		late.At = milli(late.At)
-		rec.run.Late = &late
-		return nil
-	})
-}
-
-// MarkKilled implements operate.Store.
-func (s *Store) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
-	return s.one(ctx, func() error {
-		r := s.open(run)
-		if r == nil {
-			return core.ErrRefused
-		}
-		r.KillBy, r.KillAt = by, core.FromMillis(atMillis)
-		return nil
-	})
+func (s *Store) putRun(p *core.RunPut) error {
+	rec := s.runs[p.ID]
+	if rec == nil || !p.Holds(&rec.run) {
+		return core.ErrRefused
+	}
+	if p.Ends() && p.Seen == nil {
+		was := copyRun(&rec.run)
+		p.Seen = &was
+	}
+	p.Apply(&rec.run)
+	rec.run = copyRun(&rec.run)
+	return nil
 }
 
 // RunSpan implements ask.Store.

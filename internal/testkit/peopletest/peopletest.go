@@ -308,8 +308,9 @@ func (f *Faults) RemoveEntries(ctx context.Context, d []core.DueItem) (errs []er
 	err := f.do("RemoveEntries", func() error { errs = f.Store.RemoveEntries(ctx, d); return nil })
 	return all(errs, len(d), err)
 }
-func (f *Faults) MarkKilled(ctx context.Context, r core.RunID, by string, at int64) error {
-	return f.do("MarkKilled", func() error { return f.Store.MarkKilled(ctx, r, by, at) })
+func (f *Faults) PutRuns(ctx context.Context, puts []core.RunPut) (errs []error) {
+	err := f.do("PutRuns", func() error { errs = f.Store.PutRuns(ctx, puts); return nil })
+	return all(errs, len(puts), err)
 }
 func (f *Faults) Advance(ctx context.Context, a []core.Advance) (errs []error) {
 	err := f.do("Advance", func() error { errs = f.Store.Advance(ctx, a); return nil })

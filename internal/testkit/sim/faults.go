@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
@@ -637,22 +635,6 @@ func (p *port) Create(ctx context.Context, runs []core.Run) []error {
 	return writes(p, ctx, "Create", runs, p.truth.Create)
 }
 
-func (p *port) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	return writes(p, ctx, "TakeOver", takes, p.truth.TakeOver)
-}
-
-func (p *port) Readdress(ctx context.Context, r dispatch.Readdress) error {
-	return write(p, ctx, "Readdress", r, p.truth.Readdress)
-}
-
-func (p *port) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
-	return writes(p, ctx, "GiveBack", gives, p.truth.GiveBack)
-}
-
-func (p *port) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
-	return writes(p, ctx, "SkipUnsent", skips, p.truth.SkipUnsent)
-}
-
 // PutJournal notes how long the journal took, and that it was not taken; also
 // of a process that dies while it waits for the answer.
 func (p *port) PutJournal(ctx context.Context, j core.Journal) error {
@@ -682,23 +664,18 @@ func journalling(ctx context.Context, err *error) (done func()) {
 	}
 }
 
-func (p *port) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	sent := slices.Clone(closes) // what comes late is nobody's any more
-	errs := writes(p, ctx, "CloseRuns", sent, p.truth.CloseRuns)
+func (p *port) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if len(puts) == 0 {
+		return nil
+	}
+	sent := slices.Clone(puts) // what comes late is nobody's any more
+	errs := writes(p, ctx, verb(&puts[0]), sent, p.truth.PutRuns)
 	for i, err := range errs {
 		if err == nil {
-			closes[i].Seen = sent[i].Seen
+			puts[i].Seen = sent[i].Seen
 		}
 	}
 	return errs
-}
-
-func (p *port) ClearOwed(ctx context.Context, runs []core.RunID) []error {
-	return writes(p, ctx, "ClearOwed", runs, p.truth.ClearOwed)
-}
-
-func (p *port) NoteLate(ctx context.Context, run core.RunID, late core.LateResult) error {
-	return write(p, ctx, "NoteLate", late, func(ctx context.Context, late core.LateResult) error { return p.truth.NoteLate(ctx, run, late) })
 }
 
 func (p *port) MoveCursor(ctx context.Context, seen, minute int64) error {
@@ -748,12 +725,6 @@ func (p *port) PutTriggered(ctx context.Context, run core.Run, entry core.DueIte
 
 func (p *port) ChangeTriggered(ctx context.Context, c operate.Triggered) error {
 	return write(p, ctx, "ChangeTriggered", c, p.truth.ChangeTriggered)
-}
-
-func (p *port) MarkKilled(ctx context.Context, run core.RunID, by string, atMillis int64) error {
-	return write(p, ctx, "MarkKilled", run, func(ctx context.Context, run core.RunID) error {
-		return p.truth.MarkKilled(ctx, run, by, atMillis)
-	})
 }
 
 func (p *port) PutExecutor(ctx context.Context, e core.Executor) error {

@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"iter"
 	"maps"
+	"reflect"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
-	"github.com/tickring/tickring/core/dispatch"
-	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/ring"
@@ -239,102 +238,24 @@ func (t *truth) ChangeTriggered(ctx context.Context, c operate.Triggered) error 
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var before core.Run
-	done := t.yields(ctx, func() { before, _ = t.run(c.Run.ID) })
+	id := c.Put.ID
+	done := t.yields(ctx, func() { before, _ = t.run(id) })
 	err := t.Store.ChangeTriggered(ctx, c)
 	done()
-	t.trace(ctx, c.Run.ID, "change to slot %s, until %s: %v", c.Run.Slot, c.Run.Until.Format("15:04:05.000"), err)
-	t.recount(c.Run.ID)
-	if t.took(c.Run.ID, "a change", err, func() bool {
-		r, _ := t.run(c.Run.ID)
-		return r.Until.Equal(c.Run.Until) && !before.Until.Equal(r.Until)
+	t.trace(ctx, id, "change to slot %s, until %s: %v", c.Put.To.Slot, c.Put.To.Until.Format("15:04:05.000"), err)
+	t.recount(id)
+	if t.took(id, "a change", err, func() bool {
+		r, _ := t.run(id)
+		return r.Until.Equal(c.Put.To.Until) && !before.Until.Equal(r.Until)
 	}) {
-		t.moved[c.Run.ID] = true
-		t.story(c.Run.ID).born = time.Now()
+		t.moved[id] = true
+		t.story(id).born = time.Now()
 		t.w.count("trigger changed", 1)
-		if before.State != core.Planned || before.Owner != "" || before.MaybeSent || core.Millis(before.Until) != core.Millis(c.Seen) {
-			t.fail(c.Run.ID, "run %d was changed as one that waits, and was %s, of %q until %s", c.Run.ID, before.State, before.Owner, before.Until)
+		if !c.Put.Holds(&before) {
+			t.fail(id, "run %d was changed as one that waits, and was %s, of %q until %s", id, before.State, before.Owner, before.Until)
 		}
 	}
 	return err
-}
-
-// TakeOver asserts 7.3: the taker saw until pass by its clock, and only then
-// looked into the journal that the claim named, and it did not say that the
-// run is in an executor's hands.
-func (t *truth) TakeOver(ctx context.Context, takes []dispatch.TakeOver) []error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := make([]core.Run, len(takes))
-	done := t.yields(ctx, func() {
-		for i := range takes {
-			before[i], _ = t.run(takes[i].Run)
-		}
-	})
-	errs := t.Store.TakeOver(ctx, takes)
-	done()
-	for i, err := range errs {
-		t.trace(ctx, takes[i].Run, "take over from %q by %s: %v", takes[i].Owner, takes[i].NewOwner, err)
-		if !t.took(takes[i].Run, "a take-over", err, func() bool {
-			r, _ := t.run(takes[i].Run)
-			return r.Owner == takes[i].NewOwner && before[i].Owner != r.Owner
-		}) {
-			continue
-		}
-		t.claimed(ctx, takes[i].NewOwner)
-		if b := &before[i]; b.Owner != takes[i].Owner || core.Millis(b.Until) != core.Millis(takes[i].Until) {
-			t.fail(b.ID, "run %d was taken over from %q until %s, and it was of %q until %s", b.ID, takes[i].Owner, takes[i].Until, b.Owner, b.Until)
-		}
-		if b := &before[i]; b.Address != takes[i].Address {
-			t.fail(b.ID, "run %d was taken over at %q, and it was at %q", b.ID, takes[i].Address, b.Address)
-		}
-		if takes[i].Owner == "" {
-			continue
-		}
-		t.w.count("take-over", 1)
-		st := t.story(takes[i].Run)
-		st.takes++
-		inv := invocationOf(ctx)
-		if inv == nil {
-			continue
-		}
-		was := &before[i]
-		inv.mu.Lock()
-		saw, ok := inv.journals[was.Journal]
-		inv.mu.Unlock()
-		stepped := inv.in.p.steppedWithin(30 * time.Second)
-		switch {
-		case !ok:
-			t.fail(was.ID, "run %d was taken over from %s without a look into its journal", was.ID, was.Owner)
-		case saw.settled[was.ID]:
-			t.fail(was.ID, "run %d was taken over from %s although its journal says that an executor has it", was.ID, was.Owner)
-		case saw.clock.Before(was.Until) && !stepped:
-			t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner,
-				was.Until.Sub(saw.clock))
-		}
-		st.looked = append(st.looked, time.Now())
-	}
-	return errs
-}
-
-func (t *truth) GiveBack(ctx context.Context, gives []dispatch.GiveBack) []error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := make([]core.Run, len(gives))
-	for i := range gives {
-		r, ok := t.run(gives[i].Run)
-		if ok && r.Owner == gives[i].Owner && r.MaybeSent && !gives[i].KeepAddress {
-			t.fail(r.ID, "run %d was given back without its address although it may have been sent", r.ID)
-		}
-		before[i] = r
-	}
-	errs := t.Store.GiveBack(ctx, gives)
-	for i, err := range errs {
-		if b := &before[i]; err == nil && (b.Owner != gives[i].Owner || !b.State.Open()) {
-			t.fail(gives[i].Run, "run %d was given back by %s, and was %s, of %q", gives[i].Run, gives[i].Owner, b.State, b.Owner)
-		}
-		t.trace(ctx, gives[i].Run, "give back by %s: %v", gives[i].Owner, err)
-	}
-	return errs
 }
 
 func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
@@ -351,116 +272,148 @@ func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
 	return errs
 }
 
-// Readdress asserts 7.2. One that moves nothing only notes where a run is found.
-func (t *truth) Readdress(ctx context.Context, r dispatch.Readdress) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before, _ := t.run(r.Run)
-	err := t.Store.Readdress(ctx, r)
-	if t.took(r.Run, "a new address", err, func() bool {
-		after, _ := t.run(r.Run)
-		return after.Address == r.To && before.Address != r.To
-	}) {
-		switch st := t.story(r.Run); {
-		case r.To == r.Address:
-		case before.MaybeSent:
-			t.fail(r.Run, "run %d moved from %s to %s although it may have been sent", r.Run, r.Address, r.To)
-		case len(st.arrivals) > 0:
-			t.fail(r.Run, "run %d moved from %s to %s although it arrived there", r.Run, r.Address, r.To)
-		}
+// verb is what a put does to its run.
+func verb(p *core.RunPut) string {
+	switch {
+	case p.Ends() && p.Set&core.RunOwes == 0:
+		return "SkipUnsent"
+	case p.Ends():
+		return "CloseRuns"
+	case p.Set&core.RunOwner != 0 && p.To.Owner != "":
+		return "TakeOver"
+	case p.Set&core.RunOwner != 0:
+		return "GiveBack"
+	case p.Set&core.RunAddress != 0:
+		return "Readdress"
+	case p.Set&core.RunOwes != 0:
+		return "ClearOwed"
+	case p.Set&core.RunKill != 0:
+		return "MarkKilled"
 	}
-	return err
+	return "NoteLate"
 }
 
-func (t *truth) SkipUnsent(ctx context.Context, skips []dispatch.SkipUnsent) []error {
+// PutRuns asserts that what was done met its condition, and what must hold of it.
+func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	errs := t.Store.SkipUnsent(ctx, skips)
+	before := make([]core.Run, len(puts))
+	for i := range puts {
+		before[i], _ = t.run(puts[i].ID)
+	}
+	errs := t.Store.PutRuns(ctx, puts)
 	for i, err := range errs {
-		t.trace(ctx, skips[i].Run, "skip unsent %s: %v", skips[i].Reason, err)
-		if t.took(skips[i].Run, "a skip", err, func() bool { return t.shut(skips[i].Run) }) {
-			delete(t.open, skips[i].Run)
-			t.decided(skips[i].Run)
+		p, was, does := &puts[i], &before[i], verb(&puts[i])
+		t.trace(ctx, p.ID, "%s from %q to %q %s %s %s owes %v: %v", does, p.Was.Owner, p.To.Owner, p.To.State, p.To.Reason, p.To.Address,
+			p.To.Owes, err)
+		if !t.took(p.ID, does, err, func() bool {
+			is, there := t.run(p.ID)
+			to := is
+			p.Apply(&to)
+			for _, at := range []*time.Time{&to.Until, &to.SentAt, &to.KillAt, &to.EndedAt} {
+				*at = core.FromMillis(core.Millis(*at))
+			}
+			return there && reflect.DeepEqual(to, is) && !reflect.DeepEqual(is, *was)
+		}) {
+			continue
+		}
+		// What is read and decided by is compared here whatever the put compares.
+		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress"
+		if !p.Holds(was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
+			t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
+		}
+		switch does {
+		case "SkipUnsent", "CloseRuns":
+			t.ended(ctx, p, does == "CloseRuns")
+		case "TakeOver":
+			t.taken(ctx, p, was)
+		case "GiveBack":
+			if r, _ := t.run(p.ID); was.MaybeSent && r.Address != was.Address {
+				t.fail(p.ID, "run %d was given back without its address although it may have been sent", p.ID)
+			}
+		case "Readdress": // 7.2; one that moves nothing only notes where a run is found
+			switch {
+			case p.To.Address == was.Address:
+			case was.MaybeSent:
+				t.fail(p.ID, "run %d moved from %s to %s although it may have been sent", p.ID, was.Address, p.To.Address)
+			case len(t.story(p.ID).arrivals) > 0:
+				t.fail(p.ID, "run %d moved from %s to %s although it arrived there", p.ID, was.Address, p.To.Address)
+			}
+		case "ClearOwed": // 7.5: what was owed exists, and is or was on its way
+			delete(t.owes, p.ID)
+			for _, o := range was.Owes {
+				if _, ok := t.run(o.Run); !ok {
+					t.fail(p.ID, "run %d owes nothing any more, and run %d was never made", p.ID, o.Run)
+				} else if !t.named[o.Run] {
+					t.fail(p.ID, "run %d owes nothing any more, and run %d was never sent on its way", p.ID, o.Run)
+				}
+			}
 		}
 	}
 	return errs
 }
 
-// shut reports that a run which was open is not any more.
-func (t *truth) shut(id core.RunID) bool {
-	_, open := t.open[id]
-	r, ok := t.run(id)
-	return open && ok && !r.State.Open()
+// taken asserts 7.3: the taker saw until pass by its clock, and only then looked into
+// the journal that the claim named, and it did not say that the run is in an executor's
+// hands.
+func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
+	t.claimed(ctx, p.To.Owner)
+	if was.Address != p.Was.Address || core.Millis(was.Until) != core.Millis(p.Was.Until) {
+		t.fail(was.ID, "run %d was taken over at %q until %s, and it was at %q until %s", was.ID, p.Was.Address, p.Was.Until, was.Address,
+			was.Until)
+	}
+	if was.Owner == "" {
+		return
+	}
+	t.w.count("take-over", 1)
+	st := t.story(p.ID)
+	st.takes++
+	inv := invocationOf(ctx)
+	if inv == nil {
+		return
+	}
+	inv.mu.Lock()
+	saw, ok := inv.journals[was.Journal]
+	inv.mu.Unlock()
+	stepped := inv.in.p.steppedWithin(30 * time.Second)
+	switch {
+	case !ok:
+		t.fail(was.ID, "run %d was taken over from %s without a look into its journal", was.ID, was.Owner)
+	case saw.settled[was.ID]:
+		t.fail(was.ID, "run %d was taken over from %s although its journal says that an executor has it", was.ID, was.Owner)
+	case saw.clock.Before(was.Until) && !stepped:
+		t.fail(was.ID, "run %d was taken over from %s: its journal was read %s before until had passed", was.ID, was.Owner,
+			was.Until.Sub(saw.clock))
+	}
+	st.looked = append(st.looked, time.Now())
 }
 
-func (t *truth) CloseRuns(ctx context.Context, closes []finish.Close) []error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := make([]core.Run, len(closes))
-	for i := range closes {
-		before[i], _ = t.run(closes[i].Run)
-	}
-	errs := t.Store.CloseRuns(ctx, closes)
-	for i, err := range errs {
-		t.trace(ctx, closes[i].Run, "close %s %s owes %v: %v", closes[i].State, closes[i].Reason, closes[i].Owes, err)
-		if !t.took(closes[i].Run, "an end", err, func() bool { return t.shut(closes[i].Run) }) {
-			continue
-		}
-		c := &closes[i]
-		if b := &before[i]; c.Owner != "" && c.Owner != b.Owner || c.Unowned && b.Owner != "" || (c.Unowned || c.NotMaybe) && b.MaybeSent ||
-			c.Unkilled && !b.KillAt.IsZero() || c.App != "" && c.App != b.App {
-			t.fail(c.Run, "run %d was closed on a condition that it did not meet: %+v of %+v", c.Run, *c, *b)
-		}
-		delete(t.open, c.Run)
-		if r, _ := t.run(c.Run); r.Data != c.Data {
-			t.fail(c.Run, "run %d was closed with the data %q, and has %q", c.Run, c.Data, r.Data)
+// ended notes an end; reported is one that somebody told.
+func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
+	delete(t.open, p.ID)
+	if reported {
+		c := &p.To
+		if r, _ := t.run(p.ID); r.Data != c.Data {
+			t.fail(p.ID, "run %d was closed with the data %q, and has %q", p.ID, c.Data, r.Data)
 		} else if len(c.Message) > 300 && (r.Message != c.Message || r.State != c.State) {
-			t.fail(c.Run, "run %d was closed as %s with a message of %d bytes, and is %s with %d", c.Run, c.State, len(c.Message), r.State,
+			t.fail(p.ID, "run %d was closed as %s with a message of %d bytes, and is %s with %d", p.ID, c.State, len(c.Message), r.State,
 				len(r.Message))
 		} else if len(c.Message) > 300 {
 			t.w.count("long message", 1)
 		}
-		t.story(c.Run).closed = time.Now()
-		t.story(c.Run).left = t.story(c.Run).decided.IsZero() && invocationOf(ctx) == nil
-		t.decided(c.Run)
-		if len(c.Owes) > 0 {
-			t.owes[c.Run] = struct{}{}
-			for _, o := range c.Owes {
-				if other, ok := t.owing[o.Run]; ok {
-					t.fail(c.Run, "run %d owes %d, which run %d owes already", c.Run, o.Run, other)
-				}
-				t.owing[o.Run] = c.Run
-			}
-		}
+		t.story(p.ID).closed = time.Now()
+		t.story(p.ID).left = t.story(p.ID).decided.IsZero() && invocationOf(ctx) == nil
 	}
-	return errs
-}
-
-// ClearOwed asserts 7.5: what was owed exists, and is or was on its way.
-func (t *truth) ClearOwed(ctx context.Context, runs []core.RunID) []error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, id := range runs {
-		r, _ := t.run(id)
-		for _, o := range r.Owes {
-			if _, ok := t.run(o.Run); !ok {
-				t.fail(id, "run %d owes nothing any more, and run %d was never made", id, o.Run)
-			} else if !t.named[o.Run] {
-				t.fail(id, "run %d owes nothing any more, and run %d was never sent on its way", id, o.Run)
-			}
-		}
+	t.decided(p.ID)
+	if len(p.To.Owes) > 0 {
+		t.owes[p.ID] = struct{}{}
 	}
-	errs := t.Store.ClearOwed(ctx, runs)
-	for i, err := range errs {
-		if t.took(runs[i], "a clearing of what it owed", err, func() bool {
-			_, owed := t.owes[runs[i]]
-			r, ok := t.run(runs[i])
-			return owed && ok && len(r.Owes) == 0
-		}) {
-			delete(t.owes, runs[i])
+	for _, o := range p.To.Owes {
+		if other, ok := t.owing[o.Run]; ok {
+			t.fail(p.ID, "run %d owes %d, which run %d owes already", p.ID, o.Run, other)
 		}
+		t.owing[o.Run] = p.ID
 	}
-	return errs
 }
 
 func (t *truth) PutJournal(ctx context.Context, j core.Journal) (answer error) {
