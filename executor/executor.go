@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -38,7 +39,8 @@ type Options struct {
 	// made. It is needed for these only, and never sent to who calls.
 	APIToken string
 
-	// Listen is where ListenAndServe listens. Empty: ":9999".
+	// Listen is where ListenAndServe listens. Empty: ":9999" with a token, and
+	// without one "127.0.0.1:9999", for whoever reaches it may start runs.
 	Listen string
 	// Address is the base URL that servers are told. Empty: ListenAndServe
 	// makes it of the local IP address from which the first server is reached
@@ -190,7 +192,6 @@ func New(mux *Mux, o Options) (*Executor, error) {
 		return nil, fmt.Errorf("executor: %w", errors.Join(errs...))
 	}
 
-	or(&o.Listen, ":9999")
 	or(&o.Dir, "executor-data")
 	or(&o.LogDir, filepath.Join(o.Dir, "logs"))
 	or(&o.LogRetention, 30*24*time.Hour)
@@ -297,7 +298,7 @@ func (e *Executor) Start() error {
 		e.reporter.add(pending{item: it})
 	}
 	if e.o.Token == "" {
-		e.log.Warn("The executor has no token: whoever reaches it can start runs.", "app", e.o.App)
+		e.log.Warn("The executor has no token: whoever reaches it, and every program on this machine, can start runs.", "app", e.o.App)
 	}
 	if !e.begin(j, was.open, left) {
 		j.close()
@@ -486,11 +487,33 @@ func (e *Executor) Unreported() int {
 // ListenAndServe listens, starts, and serves until ctx ends; then it stops by
 // the rules of [Executor.Stop] and returns. nil means that it ended in order.
 func (e *Executor) ListenAndServe(ctx context.Context) error {
-	ln, err := net.Listen("tcp", e.o.Listen)
+	listen, err := e.listenAt()
+	if err != nil {
+		return err
+	}
+	ln, err := net.Listen("tcp", listen)
 	if err != nil {
 		return fmt.Errorf("executor: listen (Options.Listen): %w", err)
 	}
 	return e.Serve(ctx, ln)
+}
+
+// listenAt is where to listen. Without a token and a word of the user's that is this
+// machine only, which is refused where a server on another one would be told so.
+func (e *Executor) listenAt() (string, error) {
+	switch {
+	case e.o.Listen != "":
+		return e.o.Listen, nil
+	case e.o.Token != "":
+		return ":9999", nil
+	}
+	for _, s := range e.o.Servers {
+		if from, to := route(s); e.o.Address == "" && (from == "" || from != to) {
+			return "", fmt.Errorf("executor: it has no token, so it would listen on this machine only, where the server %s does not reach it: "+
+				"give it the app's token (Options.Token, --app-token), or say where to listen for whoever comes (Options.Listen, --listen :9999)", s)
+		}
+	}
+	return "127.0.0.1:9999", nil
 }
 
 // Serve is ListenAndServe on a listener that is open; it closes it.
@@ -559,26 +582,29 @@ func (e *Executor) findAddress(addr net.Addr) string {
 	return scheme + "://" + net.JoinHostPort(host, port)
 }
 
-// localIP is the address from which the first server is reached, which the
-// system's routes tell without a packet; else that of an interface.
+// route is the address from which a server is reached, and its own, which the
+// system's routes tell without a packet; empty where it has none.
+func route(server string) (from, to string) {
+	u, err := url.Parse(server)
+	if err != nil {
+		return "", ""
+	}
+	c, err := net.DialTimeout("udp", net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "80")), time.Second)
+	if err != nil {
+		return "", ""
+	}
+	defer c.Close()
+	from, _, _ = net.SplitHostPort(c.LocalAddr().String())
+	to, _, _ = net.SplitHostPort(c.RemoteAddr().String())
+	return from, to
+}
+
+// localIP is the address from which the first server is reached; else that of an
+// interface.
 func (e *Executor) localIP() string {
 	for _, s := range e.o.Servers {
-		u, err := url.Parse(s)
-		if err != nil {
-			continue
-		}
-		port := u.Port()
-		if port == "" {
-			port = "80"
-		}
-		c, err := net.DialTimeout("udp", net.JoinHostPort(u.Hostname(), port), time.Second)
-		if err != nil {
-			continue
-		}
-		host, _, err := net.SplitHostPort(c.LocalAddr().String())
-		c.Close()
-		if err == nil {
-			return host
+		if from, _ := route(s); from != "" {
+			return from
 		}
 	}
 	addrs, _ := net.InterfaceAddrs()

@@ -40,6 +40,9 @@ func (e *Executor) answer(w http.ResponseWriter, r *http.Request, buf *[]byte) [
 	if r.Method != http.MethodPost {
 		return refuse("invalid request, HttpMethod not support.")
 	}
+	if wire.FromPage(r.Header) {
+		return refuse("Pages in a browser are refused here: only schedulers may ask.")
+	}
 	if !sameSecret(r.Header.Get(wire.HeaderToken), e.o.Token) {
 		return refuse("The access token is wrong.")
 	}

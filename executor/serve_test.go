@@ -116,6 +116,56 @@ func TestListenRefused(t *testing.T) {
 	}
 }
 
+// Whoever reaches an executor without a token starts runs: it listens on this machine
+// only, unless it is told otherwise, and says so where its server would look in vain.
+func TestListenAt(t *testing.T) {
+	here := "http://127.0.0.1:7700"
+	for _, c := range []struct {
+		o    Options
+		want string // empty: refused
+	}{
+		{Options{Servers: []string{here}}, "127.0.0.1:9999"},
+		{Options{Servers: []string{"http://localhost:7700/xxl-job-admin", "http://[::1]"}}, "127.0.0.1:9999"},
+		{Options{}, "127.0.0.1:9999"},
+		{Options{Servers: []string{here}, Token: "secret"}, ":9999"},
+		{Options{Servers: []string{"http://192.0.2.77:7700"}, Token: "secret"}, ":9999"},
+		{Options{Servers: []string{here}, Listen: ":9999"}, ":9999"},
+		{Options{Servers: []string{"http://192.0.2.77:7700"}}, ""},
+		{Options{Servers: []string{here, "http://192.0.2.77:7700"}}, ""},
+		{Options{Servers: []string{"http://nowhere.invalid:7700"}}, ""},
+		{Options{Servers: []string{"http://192.0.2.77:7700"}, Listen: "0.0.0.0:1234"}, "0.0.0.0:1234"},
+		{Options{Servers: []string{"http://192.0.2.77:7700"}, Address: "http://tunnel.example"}, "127.0.0.1:9999"},
+	} {
+		e := prepare(t, okMux(), newFake(), func(o *Options) {
+			o.Servers, o.Token, o.Listen, o.Address = c.o.Servers, c.o.Token, c.o.Listen, c.o.Address
+		})
+		got, err := e.listenAt()
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%+v: %q, %v; want %q", c.o, got, err, c.want)
+		}
+		if err != nil {
+			if err := e.ListenAndServe(t.Context()); err == nil || !strings.Contains(err.Error(), "--app-token") {
+				t.Errorf("it is said what to do: %v", err)
+			}
+		}
+	}
+}
+
+// A page in a browser reaches what listens on this machine, and starts nothing.
+func TestPageStartsNothing(t *testing.T) {
+	e := start(t, okMux(), newFake(), nil)
+	run := order(1, 1, "ok")
+	for _, header := range [][2]string{{"Origin", "https://evil.example"}, {"Origin", "null"}, {"Sec-Fetch-Site", "cross-site"}} {
+		r := httptest.NewRequest(http.MethodPost, "/run", bytes.NewReader(wire.AppendRun(nil, &run)))
+		r.Header.Set(header[0], header[1])
+		w := httptest.NewRecorder()
+		e.ServeHTTP(w, r)
+		if reply, err := wire.DecodeReply(w.Body.Bytes()); err != nil || !strings.Contains(reply.Msg, "browser") {
+			t.Errorf("%v: %+v %v", header, reply, err)
+		}
+	}
+}
+
 // It can be mounted anywhere in a server of the user's own.
 func TestMounted(t *testing.T) {
 	f := newFake()

@@ -23,7 +23,7 @@ type execCmd struct {
 	Handler  []string      `required:"" placeholder:"NAME" help:"The handler that jobs call it by; several times for several names."`
 	Server   []string      `placeholder:"URL" help:"The servers, also xxl-job's admin as http://HOST/xxl-job-admin (default: the one that all commands talk to)."`
 	AppToken string        `placeholder:"TOKEN" help:"The app's token, as the manifest gives it (default: $$TICKRING_APP_TOKEN)."`
-	Listen   string        `default:":9999" placeholder:"ADDRESS" help:"Where to listen for runs (default: :9999)."`
+	Listen   string        `placeholder:"ADDRESS" help:"Where to listen for runs (default: :9999; without a token 127.0.0.1:9999, where this machine reaches it)."`
 	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
 	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop; a second one ends them."`
