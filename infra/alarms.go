@@ -37,10 +37,13 @@ func (s *Scheduler) name() *string {
 	return awscdk.Names_UniqueResourceName(s.Construct, &awscdk.UniqueResourceNameOptions{Separator: jsii.String("-")})
 }
 
-// sum adds metrics up. CloudWatch charges an alarm for each of them.
+// sum adds metrics up: one that has nothing to tell, as a function that was not
+// asked, does not hide the others. CloudWatch charges an alarm for each of them.
 func sum(list map[string]awscloudwatch.IMetric, label string) awscloudwatch.IMetric {
+	names := slices.Sorted(maps.Keys(list))
 	return awscloudwatch.NewMathExpression(&awscloudwatch.MathExpressionProps{
-		Expression: jsii.String(strings.Join(slices.Sorted(maps.Keys(list)), " + ")), UsingMetrics: &list, Label: &label,
+		Expression:   jsii.String("SUM([FILL(" + strings.Join(names, ", 0), FILL(") + ", 0)])"),
+		UsingMetrics: &list, Label: &label,
 		Period: awscdk.Duration_Minutes(jsii.Number(5)),
 	})
 }
@@ -75,22 +78,10 @@ func (s *Scheduler) throttledTables() map[string]awscloudwatch.IMetric {
 	return list
 }
 
-// throttledFunctions are those that a fire and its end pass through.
-func (s *Scheduler) throttledFunctions(p *Props) map[string]awscloudwatch.IMetric {
-	names := []string{"tick", "dispatch", "slow", "callback"}
-	if p.FunctionUrl {
-		names = append(names, "api") // it takes results
-	}
-	return s.of("Throttles", names...)
-}
-
 // alarms tell what a person has to look at; docs/operations.md says of each what
 // it means and what to do.
 func (s *Scheduler) alarms(p *Props) {
-	account := 1000.0
-	if p.AccountConcurrency != nil {
-		account = *p.AccountConcurrency
-	}
+	account := p.account()
 	scope := constructs.NewConstruct(s.Construct, jsii.String("Alarm"))
 	alarm := func(id, about string, m awscloudwatch.IMetric, above float64, periods float64, missing awscloudwatch.TreatMissingData,
 		compare awscloudwatch.ComparisonOperator) {
@@ -121,7 +112,15 @@ func (s *Scheduler) alarms(p *Props) {
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
 	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"),
 		"errors"), 2, 2)
-	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.throttledFunctions(p), "throttles"), 0, 2)
+	behind := slices.DeleteFunc([]string{"tick", "dispatch", "slow", "callback"}, func(f string) bool { return slices.Contains(p.doors(), f) })
+	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", behind...), "throttles"), 0, 2)
+	over("DoorThrottles", "requests are refused for want of places: executors send results again, and their beats are missed",
+		sum(s.of("Throttles", p.doors()...), "throttles"), 0, 2)
+	if s.api != nil {
+		rate := p.throttle().Rate
+		over("DoorsAsked", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
+			metric("AWS/ApiGateway", "Count", "Sum", map[string]*string{"ApiId": s.api.ApiId()}), 0.8*rate*5*60, 2)
+	}
 	over("TableThrottles", "DynamoDB throttles reads or writes", sum(s.throttledTables(), "throttled requests"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)

@@ -225,6 +225,9 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 	if len(f.role.Sends) > 0 {
 		props.RecursiveLoop = awslambda.RecursiveLoop_ALLOW
 	}
+	if slices.Contains(p.doors(), f.name) {
+		props.ReservedConcurrentExecutions = p.places()
+	}
 	if f.once {
 		props.RetryAttempts = jsii.Number(0)
 		props.MaxEventAge = awscdk.Duration_Seconds(jsii.Number(60))

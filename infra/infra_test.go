@@ -372,8 +372,8 @@ func TestFunctions(t *testing.T) {
 // Every function starts with the environment that it is given, and no
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
-	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, LogLevel: "warn",
-		MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
+	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
+		LogLevel: "warn", MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -543,7 +543,7 @@ func TestAlarms(t *testing.T) {
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
-		"TableThrottles":     true,
+		"DoorThrottles": true, "DoorsAsked": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
@@ -600,14 +600,28 @@ func TestAlarms(t *testing.T) {
 	for name := range want {
 		t.Errorf("there is no alarm %s", name)
 	}
-	for name, want := range map[string]int{"Throttles": 4, "TableThrottles": 8} {
+	for name, want := range map[string]int{"Throttles": 3, "DoorThrottles": 3, "DoorsAsked": 1, "TableThrottles": 8} {
 		if got := len(looks[name]); got != want {
 			t.Errorf("the alarm %s looks at %d metrics, want %d: %v", name, got, want, looks[name])
 		}
 	}
-	for _, fn := range []string{"tick", "dispatch", "slow", "callback"} {
-		if id := tmpl.function(t, fn); !slices.Contains(looks["Throttles"], id+" Throttles") {
-			t.Errorf("nobody is told when %s is throttled: %v", fn, looks["Throttles"])
+	for fn, alarm := range map[string]string{"tick": "Throttles", "dispatch": "Throttles", "slow": "Throttles", "callback": "DoorThrottles",
+		"registry": "DoorThrottles", "api": "DoorThrottles"} {
+		if id := tmpl.function(t, fn); !slices.Contains(looks[alarm], id+" Throttles") {
+			t.Errorf("nobody is told when %s is throttled: %v", fn, looks[alarm])
+		}
+	}
+	if asked := tmpl.Resources[tmpl.alarm(t, "DoorsAsked")].Properties; looks["DoorsAsked"][0] != tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+
+		" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
+		t.Errorf("that the doors are near their throttle is told by %v", asked)
+	}
+	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
+		for _, m := range list(tmpl.Resources[id].Properties["Metrics"]) {
+			expression, _ := at(m, "Expression").(string)
+			if n := strings.Count(expression, ", 0)"); expression != "" && (n != len(looks[strings.TrimPrefix(id[:len(id)-8], "TickringAlarm")]) ||
+				!strings.HasPrefix(expression, "SUM([FILL(")) {
+				t.Errorf("%s: a function that nobody asks hides the others: %s", id, expression)
+			}
 		}
 	}
 	for _, table := range []string{"TickringJobs", "TickringRuns", "TickringState", "due"} {
@@ -618,8 +632,10 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	url := synth(t, infra.Props{FunctionUrl: true})
-	if b, _ := json.Marshal(url.Resources[url.alarm(t, "Throttles")].Properties); !strings.Contains(string(b), url.function(t, "api")) {
-		t.Errorf("the one function that takes results is throttled, and nobody is told: %s", b)
+	for fn, alarm := range map[string]string{"api": "DoorThrottles", "callback": "Throttles"} { // which takes from its queue alone
+		if b, _ := json.Marshal(url.Resources[url.alarm(t, alarm)].Properties); !strings.Contains(string(b), url.function(t, fn)) {
+			t.Errorf("%s is throttled, and nobody is told: %s", fn, b)
+		}
 	}
 	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
 	for _, name := range []string{boot.DueLag, boot.Recovered} {
@@ -628,7 +644,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	if charged != 25 { // docs/cost.md says so
+	if charged != 28 { // docs/cost.md says so
 		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
@@ -704,6 +720,9 @@ func TestForms(t *testing.T) {
 		if at(tmpl.Resources[id].Properties, "SSESpecification.SSEType") != "KMS" {
 			t.Errorf("%s is not encrypted by the key", id)
 		}
+	}
+	if at(tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]].Properties, "DisableExecuteApiEndpoint") != true {
+		t.Error("the HTTP API answers beside its domain too")
 	}
 	if n := len(tmpl.of(t, "AWS::Route53::RecordSet")); n != 2 {
 		t.Errorf("%d records of the domain", n)

@@ -62,8 +62,7 @@ func (s *Scheduler) domainName(d *Domain) {
 
 // accessLogs has the HTTP API write a line for each request: who, what, how
 // long, and nothing of what was sent.
-func (s *Scheduler) accessLogs(p *Props) {
-	stage := s.api.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
+func (s *Scheduler) accessLogs(p *Props, stage awsapigatewayv2.CfnStage) {
 	if !p.AccessLogs {
 		excuse(stage, "AwsSolutions-APIG1",
 			"Off by default, for a line for each callback would cost more than the callback; the prop AccessLogs turns it on.")

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -70,8 +71,10 @@ type Props struct {
 	InvokeTag *Tag
 	// Queues names SQS queues that may be executors, by ARN.
 	Queues []string
-	// NoToken lets apps without a token take executors without one.
-	NoToken bool
+	// NoToken lets apps without a token take executors without one, which are then
+	// sent what their jobs say. The URL of a deployment is public, so anybody may be
+	// one: NoTokenPublic says that this is meant, and NoToken is refused without it.
+	NoToken, NoTokenPublic bool
 
 	// Vpc that the functions which call executors live in; nil: none.
 	Vpc            awsec2.IVpc
@@ -83,7 +86,16 @@ type Props struct {
 	// FunctionUrl puts one function with one URL in front, in place of an HTTP
 	// API: cheaper, and without its throttle and its domain names.
 	FunctionUrl bool
-	// Domain of the HTTP API.
+	// Throttle of each path of the HTTP API; nil: as many requests a second as
+	// AccountConcurrency has places, and twice as many at once.
+	Throttle *Throttle
+	// DoorConcurrency is how many of each function that is asked over HTTP may run at a
+	// time, and those places are kept for it; 0: the account bounds them. Nil: with
+	// AccountConcurrency said and 200 at least, a twentieth of it, and of the one
+	// function behind a function URL three; else 0, for AWS refuses a deployment whose
+	// reservations leave others less than 100.
+	DoorConcurrency *float64
+	// Domain of the HTTP API, which answers by that name alone.
 	Domain *Domain
 	// PublicUrl is where executors and people reach the scheduler when it is not
 	// the stack's own URL: behind a proxy, or in an emulator. {api} in it stands
@@ -100,7 +112,7 @@ type Props struct {
 	// AlarmTopic is told of alarms; nil: they are only shown.
 	AlarmTopic awssns.ITopic
 	// AccountConcurrency is how many functions may run at a time in the account,
-	// for the alarm on it: 1000.
+	// for the alarm on it and the bounds of the doors: 1000.
 	AccountConcurrency *float64
 	// Dashboard makes one.
 	Dashboard bool
@@ -120,6 +132,9 @@ type Provisioned struct {
 // Throughput is in units a second.
 type Throughput struct{ Read, Write float64 }
 
+// Throttle lets in Rate requests a second, and Burst at once.
+type Throttle struct{ Rate, Burst float64 }
+
 // Tag of a resource.
 type Tag struct{ Key, Value string }
 
@@ -137,6 +152,9 @@ const (
 	maxConcurrency = 1000
 	minMemory      = 128
 	maxMemory      = 10240
+	maxRate        = 10_000 // of all HTTP APIs of an account in a Region, by default
+	maxBurst       = 5_000
+	keptByAWS      = 100 // places of an account that cannot be reserved
 	maxAllow       = 100
 	maxInvoke      = 100
 )
@@ -161,6 +179,18 @@ func (p *Props) Check() error {
 	number("MaxConcurrency", p.MaxConcurrency, minConcurrency, maxConcurrency)
 	number("SlowConcurrency", p.SlowConcurrency, minConcurrency, maxConcurrency)
 	number("AccountConcurrency", p.AccountConcurrency, 1, 1_000_000)
+	number("DoorConcurrency", p.DoorConcurrency, 0, 1_000_000)
+	if d, a := p.DoorConcurrency, p.AccountConcurrency; d != nil && a != nil && *d > 0 && *d*float64(len(p.doors()))+keptByAWS > *a {
+		fault("DoorConcurrency is %v for each of %s: with AccountConcurrency %v that leaves others less than %v, which AWS refuses",
+			*d, strings.Join(p.doors(), ", "), *a, keptByAWS)
+	}
+	if t := p.Throttle; t != nil {
+		number("Throttle.Rate", &t.Rate, 1, maxRate)
+		number("Throttle.Burst", &t.Burst, 1, maxBurst)
+		if p.FunctionUrl {
+			fault("FunctionUrl is set with a Throttle: a function URL has none; DoorConcurrency bounds what is behind it")
+		}
+	}
 	if v := p.LogRetentionDays; v != nil && !slices.Contains(retentions, *v) {
 		fault("LogRetentionDays is %v: logs are kept for %s days", *v, strings.Trim(fmt.Sprint(retentions), "[]"))
 	}
@@ -242,6 +272,15 @@ func (p *Props) Check() error {
 		fault("InvokeTag is %q = %q: both are needed, without * and ?", t.Key, t.Value)
 	}
 
+	if p.NoToken != p.NoTokenPublic {
+		if p.NoToken {
+			fault("NoToken is set, and the URL is public: whoever finds it takes the runs of apps without a token; " +
+				"NoTokenPublic says that this is meant")
+		} else {
+			fault("NoTokenPublic is set without NoToken, which it confirms")
+		}
+	}
+
 	if p.Vpc == nil {
 		if p.Subnets != nil || len(p.SecurityGroups) > 0 {
 			fault("Subnets or SecurityGroups are given without a Vpc")
@@ -268,6 +307,9 @@ func (p *Props) Check() error {
 		}
 		if d.Certificate == nil {
 			fault("Domain %s has no Certificate: an HTTP API takes a domain name only with one", d.Name)
+		}
+		if strings.Contains(p.PublicUrl, "{api}") {
+			fault("Domain %s is set with {api} in PublicUrl: the HTTP API answers by its domain alone", d.Name)
 		}
 	}
 	if text := p.PublicUrl; text != "" {
@@ -299,6 +341,54 @@ func subnets(p *Props) (err error) {
 		return errors.New("Vpc has no such subnets as Subnets asks for: functions cannot live in it")
 	}
 	return nil
+}
+
+// doors are the functions that strangers can ask.
+func (p *Props) doors() []string {
+	if p.FunctionUrl {
+		return []string{"api"}
+	}
+	return []string{"api", "callback", "registry"}
+}
+
+// inClear tells whether what is sent to PublicUrl can be read on its way.
+func (p *Props) inClear() bool {
+	u, err := url.Parse(p.PublicUrl)
+	if err != nil || u.Scheme != "http" || u.Hostname() == "localhost" {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err != nil || !ip.IsLoopback()
+}
+
+// account is how many functions may run at a time in the account.
+func (p *Props) account() float64 {
+	if p.AccountConcurrency == nil {
+		return 1000
+	}
+	return *p.AccountConcurrency
+}
+
+// places are those of each of the doors; nil: what the account has. What is not said
+// of the account is not supposed: in a new one, which has 10, any reservation fails.
+func (p *Props) places() *float64 {
+	switch n := p.DoorConcurrency; {
+	case n != nil && *n > 0:
+		return n
+	case n == nil && p.AccountConcurrency != nil && *p.AccountConcurrency >= 2*keptByAWS:
+		return new(math.Floor(3 * *p.AccountConcurrency / 20 / float64(len(p.doors()))))
+	}
+	return nil
+}
+
+// throttle is that of each path. Whoever is refused for its token has a place for some
+// milliseconds: at a request a second for each place of the account strangers at a path
+// have a hundredth of them or so.
+func (p *Props) throttle() Throttle {
+	if p.Throttle != nil {
+		return *p.Throttle
+	}
+	return Throttle{Rate: min(p.account(), maxRate), Burst: min(2*p.account(), maxBurst)}
 }
 
 func isToken(text string) bool { return *awscdk.Token_IsUnresolved(text) }

@@ -134,8 +134,9 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		role: roles.Registry})
 
 	s.api = awsapigatewayv2.NewHttpApi(s.Construct, jsii.String("Http"), &awsapigatewayv2.HttpApiProps{
-		Description:        jsii.String("tickring"),
-		DefaultIntegration: awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Api"), api, nil),
+		Description:               jsii.String("tickring"),
+		DefaultIntegration:        awsapigatewayv2integrations.NewHttpLambdaIntegration(jsii.String("Api"), api, nil),
+		DisableExecuteApiEndpoint: jsii.Bool(p.Domain != nil), // else it is a way around whatever guards the domain
 	})
 	route := func(id string, fn awslambda.Function, paths ...string) {
 		to := awsapigatewayv2integrations.NewHttpLambdaIntegration(&id, fn, nil)
@@ -153,10 +154,15 @@ func (s *Scheduler) doors(p *Props, dir string) {
 					"time, and answer strangers nothing.")
 		}
 	}
-	s.accessLogs(p)
-	s.Url = s.api.ApiEndpoint()
+	stage := s.api.DefaultStage().Node().DefaultChild().(awsapigatewayv2.CfnStage)
+	throttle := p.throttle()
+	stage.SetDefaultRouteSettings(&awsapigatewayv2.CfnStage_RouteSettingsProperty{ThrottlingRateLimit: &throttle.Rate,
+		ThrottlingBurstLimit: &throttle.Burst})
+	s.accessLogs(p, stage)
 	if p.Domain != nil {
 		s.domainName(p.Domain)
+	} else {
+		s.Url = s.api.ApiEndpoint()
 	}
 }
 
@@ -182,6 +188,10 @@ func (s *Scheduler) functionUrl(fn awslambda.Function) *string {
 // workers are the functions that plan and send.
 func (s *Scheduler) workers(p *Props, dir string) {
 	if p.PublicUrl != "" {
+		if p.inClear() {
+			awscdk.Annotations_Of(s.Construct).AddWarningV2(jsii.String("tickring:clear"), jsii.String("PublicUrl is "+p.PublicUrl+
+				": tokens of executors and keys of reports go there in clear; https is meant"))
+		}
 		s.Url = &p.PublicUrl
 		if s.api != nil {
 			s.Url = jsii.String(strings.ReplaceAll(p.PublicUrl, "{api}", *s.api.ApiId()))

@@ -169,12 +169,24 @@ var all = []setting{
 		s.props.InvokeTag = &infra.Tag{Key: k, Value: v}
 		return nil
 	}},
-	{"noToken", "true: apps without a token take executors without one", flag(func(s *settings) *bool { return &s.props.NoToken })},
+	{"noToken", "true: apps without a token take executors without one; only with `noTokenPublic`",
+		flag(func(s *settings) *bool { return &s.props.NoToken })},
+	{"noTokenPublic", "true: yes, anybody who finds the URL may be such an executor",
+		flag(func(s *settings) *bool { return &s.props.NoTokenPublic })},
 	{"vpc", "identifier of a VPC", text(func(s *settings) *string { return &s.vpc })},
 	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
 	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},
 	{"vpcEndpoints", "true: make the endpoints that the functions need", flag(func(s *settings) *bool { return &s.props.VpcEndpoints })},
 	{"functionUrl", "true: a function URL in place of an HTTP API", flag(func(s *settings) *bool { return &s.props.FunctionUrl })},
+	{"throttle", "requests a second and at once, of each path of the HTTP API: 1000,2000", func(s *settings, v string) error {
+		n, err := numbers(v, 2)
+		if err == nil {
+			s.props.Throttle = &infra.Throttle{Rate: n[0], Burst: n[1]}
+		}
+		return err
+	}},
+	{"doorConcurrency", "number, of each function that is asked over HTTP; 0: the account bounds them",
+		number(func(s *settings) **float64 { return &s.props.DoorConcurrency })},
 	{"domain", "domain name of the HTTP API", text(func(s *settings) *string { return &s.domain })},
 	{"certificate", "ARN of its certificate", text(func(s *settings) *string { return &s.certificate })},
 	{"zone", "identifier of its hosted zone", text(func(s *settings) *string { return &s.zone })},

@@ -5,14 +5,17 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/infra"
 )
 
 // Each setting is read, and one that is not known is told with those that are.
 func TestContext(t *testing.T) {
 	s, err := readContext(map[string]any{
 		"tickring:name": "Jobs", "tickring:allow": "10.0.0.0/8, 192.168.0.0/16", "tickring:memory": "dispatch=512,api=256",
-		"tickring:provisioned": "5,100,5,400",
-		"tickring:alarms":      "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
+		"tickring:provisioned": "5,100,5,400", "tickring:throttle": "20,40", "tickring:doorConcurrency": 30, "tickring:noToken": true,
+		"tickring:noTokenPublic": "true",
+		"tickring:alarms":        "false", "tickring:dashboard": true, "tickring:maxConcurrency": 50, "tickring:invokeTag": "tickring=yes",
 		"tickring:removalPolicy": "destroy",
 		"tickring:environment":   "A=1,B=x=y", "tickring:deletionProtection": "false", "tickring:tables": "a-jobs,a-runs,a-state",
 		"@aws-cdk/core:target-partitions": []any{"aws"},
@@ -24,13 +27,15 @@ func TestContext(t *testing.T) {
 	if s.name != "Jobs" || len(p.Allow) != 2 || p.Memory["dispatch"] != 512 || p.Provisioned.MaxWrite != 400 || !p.NoAlarms || p.NoCanary ||
 		!p.Dashboard || *p.MaxConcurrency != 50 ||
 		p.InvokeTag.Value != "yes" || p.RemovalPolicy != "DESTROY" || p.Environment["B"] != "x=y" || *p.DeletionProtection ||
-		p.Tables.State != "a-state" {
+		p.Tables.State != "a-state" || *p.Throttle != (infra.Throttle{Rate: 20, Burst: 40}) || *p.DoorConcurrency != 30 || !p.NoToken ||
+		!p.NoTokenPublic {
 		t.Errorf("%+v", p)
 	}
 	for key, c := range map[string]struct{ value, want string }{
 		"colour":       {"red", "tickring:colour is not known; tickring: takes name, "},
 		"memory":       {"512", `tickring:memory=512: MB of single functions: dispatch=512,api=256: "512"`},
 		"provisioned":  {"5,100", "4 numbers are wanted"},
+		"throttle":     {"20", "2 numbers are wanted"},
 		"architecture": {"mips", "arm64 and x86_64 are allowed"},
 		"tables":       {"jobs,runs", "three names are wanted"},
 		"alarms":       {"perhaps", "true and false are allowed"},

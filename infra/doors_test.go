@@ -1,0 +1,78 @@
+package infra_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/assertions"
+	"github.com/aws/jsii-runtime-go"
+
+	"github.com/tickring/tickring/infra"
+)
+
+// Strangers at the doors take neither all requests of the account nor all its places;
+// and a deployment into an account of which nothing was said, or a small one, reserves
+// nothing, which AWS would refuse.
+func TestDoorsAreBounded(t *testing.T) {
+	number := jsii.Number[float64]
+	for name, c := range map[string]struct {
+		p           infra.Props
+		rate, burst any
+		places      any // of each door
+	}{
+		"nothing said":      {infra.Props{}, 1000.0, 2000.0, nil},
+		"a new account":     {infra.Props{AccountConcurrency: number(10)}, 10.0, 20.0, nil},
+		"just too small":    {infra.Props{AccountConcurrency: number(199)}, 199.0, 398.0, nil},
+		"just large enough": {infra.Props{AccountConcurrency: number(200)}, 200.0, 400.0, 10.0},
+		"an account":        {infra.Props{AccountConcurrency: number(1000)}, 1000.0, 2000.0, 50.0},
+		"a large one":       {infra.Props{AccountConcurrency: number(50_000)}, 10_000.0, 5000.0, 2500.0},
+		"as said": {infra.Props{AccountConcurrency: number(1000), DoorConcurrency: number(300),
+			Throttle: &infra.Throttle{Rate: 5, Burst: 7}}, 5.0, 7.0, 300.0},
+		"said of an unknown account": {infra.Props{DoorConcurrency: number(3)}, 1000.0, 2000.0, 3.0},
+		"no places":                  {infra.Props{AccountConcurrency: number(1000), DoorConcurrency: number(0)}, 1000.0, 2000.0, nil},
+		"function URL":               {infra.Props{FunctionUrl: true, AccountConcurrency: number(1000)}, nil, nil, 150.0},
+		"function URL, nothing said": {infra.Props{FunctionUrl: true}, nil, nil, nil},
+	} {
+		tmpl := synth(t, c.p)
+		doors, sum := []string{"api", "callback", "registry"}, 0.0
+		if c.p.FunctionUrl {
+			doors = doors[:1]
+		} else {
+			stage := tmpl.Resources[tmpl.of(t, "AWS::ApiGatewayV2::Stage")[0]].Properties
+			if rate, burst := at(stage, "DefaultRouteSettings.ThrottlingRateLimit"), at(stage, "DefaultRouteSettings.ThrottlingBurstLimit"); rate !=
+				c.rate || burst != c.burst {
+				t.Errorf("%s: %v requests a second and %v at once, want %v and %v", name, rate, burst, c.rate, c.burst)
+			}
+		}
+		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
+			got, want := tmpl.Resources[id].Properties["ReservedConcurrentExecutions"], c.places
+			if !slices.ContainsFunc(doors, func(d string) bool { return tmpl.function(t, d) == id }) {
+				want = nil
+			}
+			if got != want {
+				t.Errorf("%s: %s has %v places, want %v", name, id, got, want)
+			}
+			if n, ok := got.(float64); ok {
+				sum += n
+			}
+		}
+		if a := c.p.AccountConcurrency; a != nil && sum > 0 && sum+100 > *a {
+			t.Errorf("%s: %v of %v places are reserved, and AWS keeps 100", name, sum, *a)
+		}
+	}
+}
+
+// Whoever has executors send their tokens in clear is warned, on another machine.
+func TestTokensInClear(t *testing.T) {
+	for text, want := range map[string]int{"http://jobs.example.com": 1, "http://10.0.0.8:8080/x": 1, "HTTP://jobs.example.com": 1,
+		"https://jobs.example.com": 0, "http://127.0.0.1:4566/_aws/{api}": 0, "http://[::1]:4566": 0, "http://localhost": 0, "": 0} {
+		stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), nil)
+		infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, PublicUrl: text})
+		found := assertions.Annotations_FromStack(stack).FindWarning(jsii.String("*"),
+			assertions.Match_StringLikeRegexp(jsii.String(".*in clear.*")))
+		if len(*found) != want {
+			t.Errorf("%q: %d warnings, want %d", text, len(*found), want)
+		}
+	}
+}
