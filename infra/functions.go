@@ -176,11 +176,7 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 			"ec2:AssignPrivateIpAddresses", "ec2:UnassignPrivateIpAddresses",
 		}, jsii.String("*")))
 	}
-	if p.EncryptionKey != nil {
-		statements = append(statements, allow([]string{
-			"kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey",
-		}, p.EncryptionKey.KeyArn()))
-	}
+	statements = append(statements, s.byKey(p, f.role)...)
 	role := awsiam.NewRole(scope, jsii.String("Role"), &awsiam.RoleProps{
 		AssumedBy:      awsiam.NewServicePrincipal(jsii.String("lambda.amazonaws.com"), nil),
 		Description:    jsii.String("What tickring's " + f.name + " may do"),
@@ -242,6 +238,9 @@ func (s *Scheduler) function(p *Props, dir string, f function, more ...awsiam.Po
 		}
 	}
 	fn := awslambda.NewFunction(scope, jsii.String("Function"), props)
+	if p.EncryptionKey != nil && len(env) > 0 {
+		s.readsEnvironment(p, scope, role, fn)
+	}
 	for i, list := range beside {
 		policy := awsiam.NewManagedPolicy(scope, jsii.String(fmt.Sprint("May", i+1)), &awsiam.ManagedPolicyProps{
 			Description: jsii.String("What else tickring's " + f.name + " may do"), Roles: &[]awsiam.IRole{role}, Statements: &list,

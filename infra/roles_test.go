@@ -7,6 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/aws/aws-cdk-go/awscdk/v2"
+	"github.com/aws/aws-cdk-go/awscdk/v2/awskms"
+	"github.com/aws/jsii-runtime-go"
+
 	"github.com/tickring/tickring/infra"
 	"github.com/tickring/tickring/internal/roles"
 )
@@ -412,7 +416,11 @@ func TestPoliciesFit(t *testing.T) {
 			i, strings.Repeat("a", 32)))
 		p.Queues = append(p.Queues, fmt.Sprintf("arn:aws-us-gov:sqs:ap-southeast-4:123456789012:%s%03d", strings.Repeat("q", 77), i))
 	}
-	tmpl := synth(t, p)
+	stack := awscdk.NewStack(awscdk.NewApp(nil), jsii.String("Mine"), &awscdk.StackProps{
+		Env: &awscdk.Environment{Account: jsii.String("123456789012"), Region: jsii.String("us-gov-west-1")}})
+	p.EncryptionKey, p.Functions = awskms.NewKey(stack, jsii.String("Key"), nil), functions
+	infra.NewScheduler(stack, "Tickring", &p)
+	tmpl := read(t, stack)
 	inRole, attached := map[string]int{}, map[string]int{}
 	for id, r := range tmpl.Resources {
 		switch r.Type {

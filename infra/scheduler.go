@@ -89,9 +89,13 @@ func (s *Scheduler) arn(service, resource string) *string {
 func (s *Scheduler) secrets(p *Props, dir string) {
 	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
+	both := []*string{s.parameter(s.TokenParameter), s.parameter(s.reportKey)}
+	may := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, both...)}
+	if p.EncryptionKey != nil { // the second action where parameters are of the advanced tier
+		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", both, "kms:Encrypt", "kms:GenerateDataKey"))
+	}
 	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60,
-		plain: true},
-		allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, s.parameter(s.TokenParameter), s.parameter(s.reportKey)))
+		plain: true}, may...)
 	properties := map[string]any{"Secrets": []*string{s.TokenParameter, s.reportKey}}
 	if p.EncryptionKey != nil {
 		properties["KeyId"] = p.EncryptionKey.KeyArn()
@@ -106,12 +110,16 @@ func (s *Scheduler) parameter(name *string) *string {
 	return s.arn("ssm", "parameter"+*name)
 }
 
-func (s *Scheduler) mayRead(names ...*string) awsiam.PolicyStatement {
+func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement {
 	var list []*string
 	for _, n := range names {
 		list = append(list, s.parameter(n))
 	}
-	return allow([]string{"ssm:GetParameter"}, list...)
+	may := []awsiam.PolicyStatement{allow([]string{"ssm:GetParameter"}, list...)}
+	if p.EncryptionKey != nil {
+		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", list, "kms:Decrypt"))
+	}
+	return may
 }
 
 // doors are the functions that are asked over HTTP, behind one base URL.
@@ -122,13 +130,13 @@ func (s *Scheduler) doors(p *Props, dir string) {
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
-			role: roles.AllDoors}, append(s.logs(p), s.mayRead(s.TokenParameter, s.reportKey))...)
+			role: roles.AllDoors}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.reportKey)...)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, append(s.logs(p), s.mayRead(s.TokenParameter))...)
+		role: roles.Api}, append(s.logs(p), s.mayRead(p, s.TokenParameter)...)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})
@@ -172,7 +180,7 @@ func (s *Scheduler) doors(p *Props, dir string) {
 func (s *Scheduler) callback(p *Props, dir string) awslambda.Function {
 	fn := s.function(p, dir, function{name: "callback", about: "takes the results of runs", memory: 128, timeout: doorTimeout,
 		env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey},
-		role: roles.Callback}, s.mayRead(s.reportKey))
+		role: roles.Callback}, s.mayRead(p, s.reportKey)...)
 	takes(fn, "Results", s.Results, nil)
 	return fn
 }
@@ -211,9 +219,13 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	}
 	// The same code twice: what is slow must not take the places of the others.
 	sends := func(name, about string, role roles.Role) awslambda.Function {
+		may := s.mayRead(p, s.reportKey)
+		if p.EncryptionKey != nil && len(p.Queues) > 0 { // without their names, of which a role cannot hold a hundred twice
+			may = append(may, s.via(p, "sqs", "", nil, "kms:GenerateDataKey", "kms:Decrypt"))
+		}
 		return s.function(p, dir, function{name: name, code: "dispatch", about: about, memory: 256, timeout: sendTimeout, calls: true,
 			env:  map[string]*string{"TICKRING_REPORT_KEY_PARAM": s.reportKey, "TICKRING_REPORT_URL": s.Url},
-			role: role}, append(s.executors(p, true), s.mayRead(s.reportKey))...)
+			role: role}, append(s.executors(p, true), may...)...)
 	}
 	dispatch := sends("dispatch", "sends fires to executors", roles.Dispatch)
 	takes(dispatch, "Fires", s.Fires, p.MaxConcurrency)
@@ -226,7 +238,7 @@ func (s *Scheduler) workers(p *Props, dir string) {
 	takes(sends("slow", "sends fires to slow executors", roles.SlowLane), "Slow", s.Slow, slow)
 	s.wake(tick)
 	if !p.NoCanary {
-		s.canaryJob()
+		s.canaryJob(p)
 	}
 }
 
@@ -236,12 +248,11 @@ func (s *Scheduler) canary(p *Props, dir string) {
 }
 
 // canaryJob has that job made, by the API, once all that it needs is there.
-func (s *Scheduler) canaryJob() {
+func (s *Scheduler) canaryJob(p *Props) {
 	setup, api, canary := s.Functions["setup"], s.Functions["api"], s.Functions["canary"]
-	may := awsiam.NewPolicy(s.Construct, jsii.String("MakeCanary"), &awsiam.PolicyProps{
-		Roles:      &[]awsiam.IRole{setup.Role()},
-		Statements: &[]awsiam.PolicyStatement{allow([]string{"lambda:InvokeFunction"}, api.FunctionArn()), s.mayRead(s.TokenParameter)},
-	})
+	statements := append(s.mayRead(p, s.TokenParameter), allow([]string{"lambda:InvokeFunction"}, api.FunctionArn()))
+	may := awsiam.NewPolicy(s.Construct, jsii.String("MakeCanary"), &awsiam.PolicyProps{Roles: &[]awsiam.IRole{setup.Role()},
+		Statements: &statements})
 	job := awscdk.NewCustomResource(s.Construct, jsii.String("CanaryJob"), &awscdk.CustomResourceProps{
 		ResourceType: jsii.String("Custom::TickringCanary"), ServiceToken: setup.FunctionArn(),
 		ServiceTimeout: awscdk.Duration_Minutes(jsii.Number(5)),
