@@ -469,8 +469,11 @@ func function(f *Facts, name string, fn *Function, s *sheet) string {
 		}
 	}
 	if fn.Throttles > 0 {
-		s.warn("%s was refused %.0f times in 15 minutes for want of concurrency", fn.Name, fn.Throttles).
-			do("other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), or reserve some")
+		what, do := "", "other functions of the account use it up: ask for more (Service Quotas: Lambda, concurrent executions), or reserve some"
+		if fn.Reserved != nil {
+			what, do = fmt.Sprintf(": it has %d places", *fn.Reserved), "see who asks so much; your own fleet: -c tickring:doorConcurrency=N"
+		}
+		s.warn("%s was refused %.0f times in 15 minutes for want of concurrency%s", fn.Name, fn.Throttles, what).do(do)
 	}
 	if fn.Errors > 0 {
 		s.warn("%s failed %.0f times in 15 minutes", fn.Name, fn.Errors).do(tail(f, name, "15m"))
