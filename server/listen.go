@@ -142,7 +142,7 @@ func (s *Server) reachable() string {
 		for _, a := range addresses {
 			p, err := netip.ParsePrefix(a.String())
 			if ip := p.Addr(); err == nil && ip.Is6() == six && ip.IsGlobalUnicast() {
-				return "http://" + net.JoinHostPort(ip.String(), port)
+				return s.base(ip.String(), port)
 			}
 		}
 	}

@@ -24,7 +24,10 @@ type Options struct {
 	// listens on this machine only directly and at its own address.
 	AllowNoToken, RequireToken bool
 	Policy                     safedial.Policy // addresses of executors
-	ReportURL                  string          // base URL for reports of call: executors; empty: where others on the network reach Listen
+	// TLSCert and TLSKey are PEM files, by which the server speaks TLS; they are read
+	// again when they change.
+	TLSCert, TLSKey string
+	ReportURL       string // base URL for reports of call: executors; empty: where others on the network reach Listen
 	// Functions and SQS send to lambda: executors and queues on AWS; without them
 	// such addresses are refused.
 	Functions send.Functions

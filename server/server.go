@@ -48,6 +48,7 @@ type Server struct {
 	token string
 	// reportURL is the base URL for reports of call: executors.
 	reportURL string
+	cert      *certificate // nil: no TLS
 	// home is whether executors on this machine do without a token.
 	home bool
 	// handler is what answers: the standby's until the data is open.
@@ -98,6 +99,9 @@ func New(o Options) (_ *Server, err error) {
 			"a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
 	}
 	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
+	if s.cert, err = newCertificate(o.TLSCert, o.TLSKey, o.Log); err != nil {
+		return nil, err
+	}
 	if s.ln, err = listen(o.Listen); err != nil {
 		return nil, err
 	}
@@ -125,6 +129,9 @@ func New(o Options) (_ *Server, err error) {
 		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
+	if s.cert != nil {
+		s.http.TLSConfig = s.cert.config()
+	}
 	return s, nil
 }
 
@@ -147,7 +154,21 @@ func (s *Server) URL() string {
 	if ip, err := netip.ParseAddr(host); err == nil && ip.IsUnspecified() {
 		host = "127.0.0.1"
 	}
-	return "http://" + net.JoinHostPort(host, port)
+	return s.base(host, port)
+}
+
+// base is the URL of the server at one of its hosts.
+func (s *Server) base(host, port string) string {
+	if s.cert == nil {
+		return "http://" + net.JoinHostPort(host, port)
+	}
+	return "https://" + net.JoinHostPort(s.cert.name(s.listenHost(), host), port)
+}
+
+// InClear reports whether tokens cross a network that anybody may listen to: the
+// server speaks no TLS there, nor does a proxy for it as far as is said.
+func (s *Server) InClear() bool {
+	return s.cert == nil && !s.onLoopback() && !strings.HasPrefix(s.reportURL, "https:")
 }
 
 // ReportURL is where executors reach it, for their reports.
@@ -171,7 +192,13 @@ func (s *Server) Manage() *people.People {
 func (s *Server) Run(ctx context.Context) error {
 	serveErr := make(chan error, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { serveErr <- s.http.Serve(s.ln) })
+	wg.Go(func() {
+		if s.cert != nil {
+			serveErr <- s.http.ServeTLS(s.ln, "", "")
+		} else {
+			serveErr <- s.http.Serve(s.ln)
+		}
+	})
 	defer wg.Wait()
 	defer s.http.Close()
 

@@ -25,6 +25,8 @@ type ServeCmd struct {
 	AllowNoToken bool     `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
 	RequireToken bool     `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
+	TLSCert      string   `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
+	TLSKey       string   `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
 	Restored     bool     `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
 	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
 	Tune         []string `hidden:"" help:"NAME=DURATION, for tests."`
@@ -39,6 +41,9 @@ func (c *ServeCmd) Run(e *Env) error {
 	if c.Demo && e.Data == "" {
 		dir = filepath.Join(dir, demoFolder)
 	}
+	if c.Demo && c.TLSCert != "" {
+		return usagef("--demo and --tls-cert: the demo's own executor speaks to the server in clear, on this machine; leave one out")
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return usagef("--log-level: %w", err)
@@ -46,8 +51,8 @@ func (c *ServeCmd) Run(e *Env) error {
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: server.LocalPolicy(),
-		ReportURL: strings.TrimSuffix(c.ReportURL, "/"),
-		Version:   version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
+		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey,
+		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored}
 	for _, text := range c.Allow {
 		p, err := netip.ParsePrefix(text)
@@ -87,6 +92,9 @@ func (c *ServeCmd) Run(e *Env) error {
 		if c.ReportURL == "" {
 			fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
 		}
+	}
+	if s.InClear() {
+		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy (docs/proxy.md)")
 	}
 	if s.AsksTokens() {
 		fmt.Fprintln(out, "executors that register need the token of their app: "+

@@ -1,0 +1,37 @@
+package main
+
+import (
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Commands talk TLS to a server whose certificate nobody knows but SSL_CERT_FILE, as
+// docs/proxy.md says.
+func TestCertificateOfOurOwn(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere the system's own store is asked")
+	}
+	plain := testServer()
+	defer plain.Close()
+	s := httptest.NewTLSServer(plain.Config.Handler)
+	defer s.Close()
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for env, want := range map[string]string{"SSL_CERT_FILE=" + file: "", "X=": "certificate"} {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "executors")
+		cmd.Args[0] = "tickring"
+		cmd.Env = append(os.Environ(), "TICKRING_ENDPOINT="+s.URL, "TICKRING_TOKEN=sesame", env)
+		out, err := cmd.CombinedOutput()
+		if (err == nil) != (want == "") || !strings.Contains(string(out), want) {
+			t.Errorf("%s: %v %s", env, err, out)
+		}
+	}
+}
