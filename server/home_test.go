@@ -29,17 +29,17 @@ var doors = []struct {
 	answers    [3]string
 }{
 	{"/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
-		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+		[3]string{`200 {"code":200`, "200 no access token was sent", "200 Pages in a browser"}},
 	{"/xxl-job-admin/api/registry", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
-		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+		[3]string{`200 {"code":200`, "200 no access token was sent", "200 Pages in a browser"}},
 	{"/api/registryRemove", `{"registryGroup":"EXECUTOR","registryKey":"open","registryValue":"http://127.0.0.1:1"}`,
-		[3]string{`200 {"code":200`, "200 app open has no token", "200 Pages in a browser"}},
+		[3]string{`200 {"code":200`, "200 no access token was sent", "200 Pages in a browser"}},
 	{"/api/callback", `[{"logId":RUN,"logDateTim":1,"handleCode":200,"handleMsg":"m"}]`,
 		[3]string{`200 {"code":200`, `200 "code":500`, "200 Pages in a browser"}},
 	{"/v1/queue/receive", `{"app":"open","queue":"q","max":1,"waitSeconds":0,"visibilitySeconds":60}`,
-		[3]string{`200 "runs":[]`, "401 app open has no token", "403 Pages in a browser"}},
+		[3]string{`200 "runs":[]`, "401 no access token was sent", "403 Pages in a browser"}},
 	{"/v1/queue/runs", `{"app":"open","queue":"q","runs":["RUN"]}`,
-		[3]string{`200 "states"`, "401 app open has no token", "403 Pages in a browser"}},
+		[3]string{`200 "states"`, "401 no access token was sent", "403 Pages in a browser"}},
 	{"/v1/report/RUN?key=x", `{}`, // its key is the permission
 		[3]string{"401 key", "401 key", "403 Pages in a browser"}},
 }

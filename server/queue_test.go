@@ -107,7 +107,7 @@ func TestQueueDoor(t *testing.T) {
 		says              string
 	}{
 		"nothing there":       {receive, "reports-token", good, 200, `{"runs":[]}`},
-		"no token":            {receive, "", good, 401, "not that of app reports"},
+		"no token":            {receive, "", good, 401, "no access token was sent"},
 		"another app's token": {receive, "billing-token", good, 401, "not that of app reports"},
 		"no app":              {receive, "reports-token", strings.Replace(good, "reports", "nobody", 1), 404, "does not exist"},
 		"not its queue":       {receive, "reports-token", strings.Replace(good, "nightly", "mail", 1), 404, `executors: [\"queue:mail\"]`},

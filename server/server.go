@@ -71,6 +71,7 @@ type parts struct {
 	dead   *dispatch.Dead
 	manage *people.People
 	reg    *registry.Registry
+	tokens *registry.Tokens
 	call   *callback.Callback
 	pull   *pull.Puller
 	// downAt is when the process before this one was last alive; zero if never.
@@ -289,6 +290,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.watch = a.Watchdog(p.sender, finish.WatchOptions{IdleGap: o.IdleGap, LostAfter: o.LostAfter})
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
+	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy)})
 	p.call = a.Callback(callback.Options{})
 

@@ -1,6 +1,7 @@
 package wirehttp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
@@ -53,8 +55,17 @@ type Ports struct {
 
 // Options of the handler. The zero value is usable.
 type Options struct {
-	MaxBody  int64 // bytes; 0: wire.MaxBody
+	// Admit lets a caller in or not before anything that he says is read; what it
+	// lets in the ports judge. nil: everybody.
+	Admit func(ctx context.Context, c Caller) error
+
+	MaxBody  int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
 	MaxItems int   // of one callback; 0: wire.MaxItems
+	// HeldLong is how many bodies longer than MaxRegistration are held at once, beside
+	// 1024 that are shorter; who comes meanwhile waits HoldFor for a place, and is told to
+	// come again.
+	HeldLong int           // 0: 8
+	HoldFor  time.Duration // 0: 5 s
 
 	// CheckAddress judges the address of a registration (not of a removal).
 	// Its error reaches the executor. nil: safedial.ParseBase.
@@ -75,6 +86,9 @@ func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
+
+// MaxRegistration is the largest body of a registration, in bytes.
+const MaxRegistration = 16 << 10
 
 // Patterns are what to mount the handler of [NewHandler] at: admin base URLs
 // are configured in executors with and without the path of xxl-job's own
@@ -116,16 +130,18 @@ func NewHandler(p Ports, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	return &handler{p, o}
+	return &handler{p, o, newRoom(cmp.Or(o.HeldLong, 8), cmp.Or(o.HoldFor, 5*time.Second))}
 }
 
 type handler struct {
 	ports Ports
 	opts  Options
+	room  room
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var serve func(context.Context, Caller, []byte) (string, error)
+	most := int64(MaxRegistration)
 	// Admin URLs are configured by hand, "http://admin/" among them, and the
 	// Go executor appends "/api/…" to that.
 	path := r.URL.Path
@@ -138,7 +154,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case wire.PathRegistryRemove:
 		serve = h.remove
 	case wire.PathCallback:
-		serve = h.callback
+		serve, most = h.callback, h.opts.MaxBody
 	default:
 		h.reply(w, "", Refuse("path %.200q is not known; executors may use %s, %s and %s", r.URL.Path, wire.PathRegistry, wire.PathRegistryRemove,
 			wire.PathCallback))
@@ -148,19 +164,46 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.reply(w, "", Refuse("method %.20q is not allowed at %s; use POST", r.Method, path))
 		return
 	}
-	buf := bodies.Get().(*[]byte)
-	defer putBody(buf)
-	err := readBody(w, r, buf, h.opts.MaxBody)
-	var msg string
-	if err == nil {
-		app := r.Header.Get(wire.HeaderApp)
-		c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
-		msg, err = serve(r.Context(), c, *buf)
-		if err != nil {
-			err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
-		}
+	app := r.Header.Get(wire.HeaderApp)
+	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
+	msg, err := h.take(w, r, c, most, serve)
+	if err != nil {
+		err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
 	}
 	h.reply(w, msg, err)
+}
+
+// take lets a caller in, finds room for what he says, and hands it to serve.
+func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most int64,
+	serve func(context.Context, Caller, []byte) (string, error)) (msg string, err error) {
+	size := r.ContentLength
+	if size < 0 {
+		size = most // it may become so much
+	}
+	defer func() {
+		if err != nil && size > MaxRegistration {
+			w.Header().Set("Connection", "close") // rather than read the rest of it
+		}
+	}()
+	if h.opts.Admit != nil {
+		if err := h.opts.Admit(r.Context(), c); err != nil {
+			return "", err
+		}
+	}
+	if size > most {
+		return "", tooLarge(most)
+	}
+	leave, err := h.room.enter(r.Context(), size)
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	buf := bodies.Get().(*[]byte)
+	defer putBody(buf)
+	if err := readBody(w, r, buf, most); err != nil {
+		return "", err
+	}
+	return serve(r.Context(), c, *buf)
 }
 
 // reply answers with code 200 and msg, or with what of err is for the caller.
@@ -271,16 +314,12 @@ func putBody(b *[]byte) {
 	}
 }
 
-// readBody reads the request's body into buf. It believes a Content-Length no
-// further than the bound.
+func tooLarge(most int64) error {
+	return Refuse("the body is larger than the %d bytes that are allowed", most)
+}
+
+// readBody reads the request's body into buf.
 func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte, most int64) error {
-	tooLarge := func() error {
-		return Refuse("the body is larger than the %d bytes that are allowed", most)
-	}
-	if r.ContentLength > most {
-		w.Header().Set("Connection", "close") // rather than read the rest of it
-		return tooLarge()
-	}
 	b := (*buf)[:0]
 	body := http.MaxBytesReader(w, r.Body, most)
 	for {
@@ -295,7 +334,7 @@ func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte, most int64) e
 		case err == io.EOF:
 			return nil
 		case errors.As(err, &large):
-			return tooLarge()
+			return tooLarge(most)
 		case err != nil:
 			return Refuse("the body could not be read to its end")
 		}

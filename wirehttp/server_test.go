@@ -10,7 +10,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -242,4 +246,113 @@ func BenchmarkCallback(b *testing.B) {
 		p.batch = p.batch[:0]
 		h.ServeHTTP(httptest.NewRecorder(), r)
 	}
+}
+
+// untouched is a body that nobody may read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.ErrUnexpectedEOF
+}
+
+// Of who is not let in nothing is read, however long what he says is.
+func TestNothingIsReadOfWhoIsNotLetIn(t *testing.T) {
+	p := &ports{}
+	var seen Caller
+	h := NewHandler(Ports{p, p}, Options{Admit: func(_ context.Context, c Caller) error {
+		seen = c
+		return Refuse("a stranger")
+	}})
+	for _, size := range []int64{-1, 100, 5 << 20, 1 << 40} {
+		r := httptest.NewRequest("POST", "/api/callback", untouched{t})
+		r.ContentLength = size
+		r.Header.Set(wire.HeaderToken, "guess")
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if !strings.Contains(w.Body.String(), "a stranger") || seen.Token != "guess" {
+			t.Errorf("%d bytes: %s, %+v", size, w.Body, seen)
+		}
+		if closes := w.Header().Get("Connection") == "close"; closes != (size != 100) {
+			t.Errorf("%d bytes: the connection is closed: %t", size, closes)
+		}
+	}
+}
+
+func TestRegistrationsAreShort(t *testing.T) {
+	p := &ports{}
+	h := NewHandler(Ports{p, p}, Options{})
+	for _, path := range []string{"/api/registry", "/api/registryRemove"} {
+		code, msg := ask(t, h, "POST", path, strings.Repeat(" ", MaxRegistration+1)+demo)
+		if code != 500 || !strings.Contains(msg, "16384 bytes") {
+			t.Errorf("%s: %d %s", path, code, msg)
+		}
+		if code, msg := ask(t, h, "POST", path, strings.Repeat(" ", MaxRegistration-len(demo))+demo); code != 200 {
+			t.Errorf("%s: %d %s", path, code, msg)
+		}
+	}
+}
+
+// slow is a body that comes when it is let go.
+type slow struct {
+	began *atomic.Int32
+	goes  chan struct{}
+}
+
+func (s slow) Read([]byte) (int, error) {
+	s.began.Add(1)
+	<-s.goes
+	return 0, io.EOF
+}
+
+// However many come at once, and whatever they say of the length, no more is held than
+// there is room for; who had no room is told to come again, and who is short has it.
+func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &ports{}
+		h := NewHandler(Ports{p, p}, Options{})
+		var all sync.WaitGroup
+		began, full, goes := new(atomic.Int32), new(atomic.Int32), make(chan struct{})
+		come := func(size int64) {
+			all.Go(func() {
+				r := httptest.NewRequest("POST", "/api/callback", slow{began, goes})
+				r.ContentLength = size
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, r)
+				if strings.Contains(w.Body.String(), "send it again") {
+					full.Add(1)
+				}
+			})
+		}
+		for i := range 100 {
+			come([]int64{-1, 5 << 20}[i%2])
+		}
+		synctest.Wait()
+		if n := began.Load(); n != 8 {
+			t.Errorf("%d of 5 MiB are held", n)
+		}
+		time.Sleep(6 * time.Second)
+		if n := full.Load(); n != 92 {
+			t.Errorf("%d were told to come again", n)
+		}
+		for range 1024 {
+			come(100)
+		}
+		synctest.Wait()
+		if n := began.Load(); n != 8+1024 {
+			t.Errorf("%d short ones were let in beside what is long", n-8)
+		}
+		close(goes)
+		all.Wait()
+		began.Store(0)
+		goes = make(chan struct{})
+		close(goes)
+		for range 100 {
+			come(5 << 20)
+		}
+		all.Wait()
+		if n := began.Load(); n != 100 || full.Load() != 92 {
+			t.Errorf("%d of 100 had room after the others", n)
+		}
+	})
 }

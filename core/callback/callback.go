@@ -9,6 +9,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -75,12 +76,19 @@ const Batch = 500
 
 // Callback writes down results, as Translate makes them; an error for each, nil when it is stored. One
 // of core.CodeNotFound is about a run that is unknown: the executor need not
-// report it again. A run that is closed already is no error.
+// report it again. A run that is closed already is no error. Once nothing of a batch
+// was the caller's to report, no run is read for the rest.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
 	for start := 0; start < len(results); start += Batch {
 		end := min(start+Batch, len(results))
 		c.batch(ctx, from, results[start:end], errs[start:end])
+		if end < len(results) && !slices.ContainsFunc(errs[start:end], func(err error) bool { return core.CodeOf(err) != core.CodeUnauthorized }) {
+			for i := range errs[end:] {
+				errs[end+i] = errs[start]
+			}
+			break
+		}
 	}
 	return errs
 }

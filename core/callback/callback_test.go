@@ -171,6 +171,24 @@ func TestBacklog(t *testing.T) {
 	}
 }
 
+// Whose token is that of an app has no more read of others' runs than one batch.
+func TestBacklogOfOthers(t *testing.T) {
+	e, ids := open(t, 3000)
+	results := make([]finish.Result, len(ids))
+	for i, id := range ids {
+		results[i] = ended(id, 200)
+	}
+	s := &counted{Store: e.Manage}
+	for i, err := range callback.New(s, nil, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results) {
+		if code(err) != core.CodeUnauthorized {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if s.runs != 1 {
+		t.Errorf("%d batches were read", s.runs)
+	}
+}
+
 type failing struct {
 	callback.Store
 	err    error

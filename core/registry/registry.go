@@ -201,9 +201,9 @@ func (r *Registry) admit(ctx context.Context, g Registration) (core.App, error) 
 		if r.o.AllowNoToken != nil && r.o.AllowNoToken(ctx) {
 			return app, nil
 		}
-		return core.App{}, noToken("app %s has no token, and without one this server takes at most executors on its own machine that ask it at "+
-			"127.0.0.1 or localhost, through no proxy: write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the "+
-			"executor the same as its access token; or start the server with --allow-no-token", g.App)
+		e := core.Errorf(core.CodeUnauthorized, "app %s has no token, and %s", g.App, withoutToken)
+		e.Err = ErrNoToken
+		return core.App{}, e
 	}
 	if !sameToken(app.Token, g.Token) {
 		return core.App{}, core.Errorf(core.CodeUnauthorized, "the token is not that of app %s", g.App)
@@ -221,11 +221,12 @@ func sameToken(a, b string) bool {
 // for whoever looks after the app to mend, not a wrong token.
 var ErrNoToken = errors.New("the app has no token")
 
-func noToken(format string, args ...any) error {
-	e := core.Errorf(core.CodeUnauthorized, format, args...)
-	e.Err = ErrNoToken
-	return e
-}
+// What executors are told to do.
+const (
+	writeToken   = "write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token"
+	withoutToken = "without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, through no proxy: " +
+		writeToken + "; or start the server with --allow-no-token"
+)
 
 func passing(err error) error {
 	return &core.Error{Code: core.CodeUnavailable, Reason: "the store did not answer: try again", Err: err}

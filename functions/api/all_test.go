@@ -24,7 +24,8 @@ func TestAllDoors(t *testing.T) {
 	c := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}
 	c.Policy.AllowLoopback = true
 	log := slog.New(slog.DiscardHandler)
-	h := all(c, e, wire(c, e, log), log)
+	door := doorOf(c, e, log)
+	h := all(c, e, wire(c, e, door), door)
 	const registration = `{"registryGroup":"EXECUTOR","registryKey":"billing","registryValue":"http://127.0.0.1:9999/"}`
 	for _, ask := range []struct{ method, path, token, body, want string }{
 		{"GET", "/v1/apps", "function-admin-token", "", "billing"},
@@ -80,7 +81,7 @@ func TestAllDoorsAgree(t *testing.T) {
 			strings.NewReader(`[{"logId":`+id.String()+`,"handleCode":500,"handleMsg":"no"}]`))
 		r.Header.Set("XXL-JOB-ACCESS-TOKEN", "executor-token")
 		w := httptest.NewRecorder()
-		all(config, e, http.NotFoundHandler(), slog.New(slog.DiscardHandler)).ServeHTTP(w, r)
+		all(config, e, http.NotFoundHandler(), doorOf(config, e, slog.New(slog.DiscardHandler))).ServeHTTP(w, r)
 		depth := func(lane ring.Kind) int {
 			due, waiting, _, err := e.Queue.Depth(t.Context(), lane)
 			ok(err)

@@ -31,25 +31,32 @@ import (
 func main() {
 	c, _, store, log, err := boot.Open(context.Background(), boot.Needs{AdminToken: true})
 	boot.Must(log, err)
-	h := wire(&c, store.Engine(), log)
+	door := doorOf(&c, store.Engine(), log)
+	h := wire(&c, store.Engine(), door)
 	switch doors := os.Getenv("TICKRING_DOORS"); doors {
 	case "":
 	case "all":
-		h = all(&c, store.Engine(), h, log)
+		h = all(&c, store.Engine(), h, door)
 	default:
 		boot.Must(log, fmt.Errorf("configuration: TICKRING_DOORS: %q; allowed: all", doors))
 	}
 	awslambda.Start(boot.HTTP(h, log))
 }
 
+// doorOf makes what the doors of executors have.
+func doorOf(c *boot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Door {
+	return executorhttp.Door{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Log: log}
+}
+
 // wire makes the handler on an engine.
-func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
+func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler {
+	log := door.Log
 	a := c.Assemble(e, log)
 	sender := send.New(c.Send())
 	m := a.People(sender, people.Options{Ask: ask.Options{Reachable: sender.Reachable}})
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
-	(&executorhttp.Queues{Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish, Log: log}).Serve(mux)
+	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
 	o := api.Options{Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
 		doctor.Gather(ctx, e, time.Now(), &f)
@@ -71,12 +78,12 @@ func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 }
 
 // all adds the doors of executors to the API.
-func all(c *boot.Config, e *engine.Engine, api http.Handler, log *slog.Logger) http.Handler {
-	a := c.Assemble(e, log)
+func all(c *boot.Config, e *engine.Engine, api http.Handler, door executorhttp.Door) http.Handler {
+	a := c.Assemble(e, door.Log)
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
-		a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
-	mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(a.Finish, c.ReportKey, log))
+	door.Wire(mux, a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}),
+		a.Callback(callback.Options{TokenFor: boot.TokenFor}))
+	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))
 	mux.Handle("/", api)
 	return mux
 }

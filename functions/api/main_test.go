@@ -17,8 +17,8 @@ import (
 
 func TestAPI(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
-	h := awslambda.NewHandler(boot.HTTP(wire(&boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{}),
-		log), log))
+	c, e := &boot.Config{AdminToken: "function-admin-token", Plan: plan.AWS()}, memory.Open(memory.Options{})
+	h := awslambda.NewHandler(boot.HTTP(wire(c, e, doorOf(c, e, log)), log))
 	for _, c := range []struct {
 		what, doc string
 		replace   []string

@@ -18,6 +18,7 @@ import (
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/internal/executorhttp"
@@ -34,10 +35,11 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}), log)
+	door := executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: log}
+	door.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}))
 	results := &results{end: a.Finish.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for
-		mux.HandleFunc("POST /v1/report/{run}", executorhttp.Report(a.Finish, c.ReportKey, log))
+		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, c.ReportKey))
 		results.key = c.ReportKey
 	}
 	request := boot.HTTP(mux, log)

@@ -23,8 +23,9 @@ func main() {
 
 // wire makes the handler on an engine.
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
-	reg := c.Assemble(e, log).Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)})
+	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, reg, nil, log)
+	executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux,
+		a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}), nil)
 	return mux
 }

@@ -111,6 +111,12 @@ func (a *Assembly) Registry(o registry.Options) *registry.Registry {
 	return registry.New(a.Engine.Registry, o)
 }
 
+// Tokens makes what knows the tokens of all apps.
+func (a *Assembly) Tokens(o registry.TokensOptions) *registry.Tokens {
+	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken
+	return registry.NewTokens(a.Engine.Manage, o)
+}
+
 // Callback makes what takes the reports of executors.
 func (a *Assembly) Callback(o callback.Options) *callback.Callback {
 	o.Now, o.AllowNoToken = a.o.Now, a.o.AllowNoToken

@@ -34,6 +34,7 @@ func TestPartsAreMadeOfNothing(t *testing.T) {
 		a.Watchdog(nil, finish.WatchOptions{})
 		a.People(nil, people.Options{})
 		a.Registry(registry.Options{})
+		a.Tokens(registry.TokensOptions{})
 		a.Callback(callback.Options{})
 		a.Puller(pull.Options{})
 		a.Restorer(restore.Options{})
@@ -48,7 +49,8 @@ func TestEachPartIsTold(t *testing.T) {
 		"finish.Options":      reflect.TypeFor[finish.Options](),
 		"finish.WatchOptions": reflect.TypeFor[finish.WatchOptions](), "people.Options": reflect.TypeFor[people.Options](),
 		"ask.Options": reflect.TypeFor[ask.Options](), "registry.Options": reflect.TypeFor[registry.Options](),
-		"callback.Options": reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](),
+		"registry.TokensOptions": reflect.TypeFor[registry.TokensOptions](),
+		"callback.Options":       reflect.TypeFor[callback.Options](), "pull.Options": reflect.TypeFor[pull.Options](),
 		"restore.Options": reflect.TypeFor[restore.Options](),
 	}
 	name := func(x ast.Expr) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"slices"
 	"time"
@@ -21,11 +20,11 @@ import (
 // Queues are what executors that pull from queues ask. Each request has the token of
 // its app, as on the wire.
 type Queues struct {
+	Door
 	Registry *registry.Registry
 	Runs     pull.Runs
 	Finish   *finish.Finish
 	Puller   *pull.Puller // nil where SQS has the queues
-	Log      *slog.Logger
 }
 
 // maxQueueBody bounds a request, in bytes.
@@ -62,6 +61,11 @@ func (d *Queues) Serve(mux *http.ServeMux) {
 }
 
 func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+	token := r.Header.Get(wire.HeaderToken)
+	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {
+		api.WriteError(w, r, d.Log, err)
+		return
+	}
 	var q queueRequest
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQueueBody))
 	if err != nil {
@@ -74,7 +78,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 				`the body is no JSON of a request to a queue, such as {"app":"reports","queue":"nightly","max":1,"waitSeconds":20,"visibilitySeconds":60}`))
 		return
 	}
-	app, err := d.Registry.Admit(r.Context(), q.App, r.Header.Get(wire.HeaderToken))
+	app, err := d.Registry.Admit(r.Context(), q.App, token)
 	var out any
 	if err == nil {
 		out, err = f(r.Context(), &app, &q)

@@ -18,8 +18,8 @@ const MaxReport = 256 << 10
 
 // Report takes the result of a call: that answered 202, at /v1/report/{run}. The
 // key in its URL is the permission.
-func Report(f *finish.Finish, key send.Key, log *slog.Logger) http.HandlerFunc {
-	return noPage(func(w http.ResponseWriter, r *http.Request) { report(f, key, log, w, r) }, refusePage)
+func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
+	return noPage(func(w http.ResponseWriter, r *http.Request) { report(f, key, d.Log, w, r) }, refusePage)
 }
 
 func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWriter, r *http.Request) {

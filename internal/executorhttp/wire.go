@@ -21,10 +21,23 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
+// A Door is what all doors of executors have: who may speak at all, and the log.
+type Door struct {
+	Tokens *registry.Tokens
+	Log    *slog.Logger
+}
+
 // Wire serves the paths of the wire; one of reg and call may be nil where
 // another door takes what it is for.
-func Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback, log *slog.Logger) {
-	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call}}, wirehttp.Options{Log: log})
+func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
+	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call}}, wirehttp.Options{Log: d.Log,
+		Admit: func(ctx context.Context, c wirehttp.Caller) error {
+			err := d.Tokens.Admit(ctx, c.App, c.Token)
+			if e, ok := errors.AsType[*core.Error](err); ok {
+				return wirehttp.Refuse("%s", e.Error())
+			}
+			return err
+		}})
 	for _, pattern := range wirehttp.Patterns {
 		mux.Handle(pattern, noPage(h.ServeHTTP, refusePageWire))
 	}

@@ -2,15 +2,21 @@ package executorhttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
@@ -39,6 +45,59 @@ func TestDataOfACallback(t *testing.T) {
 	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" ||
 		found[id].State != core.Succeeded {
 		t.Errorf("%s: %+v, %v", w.Body, found[id], err)
+	}
+}
+
+// reads counts what is read of runs and apps.
+type reads struct {
+	people.Store
+	runs, lists int
+}
+
+func (s *reads) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
+	s.runs += len(ids)
+	return s.Store.Runs(ctx, ids)
+}
+
+func (s *reads) ListApps(ctx context.Context) ([]core.App, error) {
+	s.lists++
+	return s.Store.ListApps(ctx)
+}
+
+// untouched is a body that nobody may read.
+type untouched struct{ t *testing.T }
+
+func (u untouched) Read([]byte) (int, error) {
+	u.t.Error("a stranger's body was read")
+	return 0, io.EOF
+}
+
+// What strangers send to any door is not read, and has no run read.
+func TestStrangers(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	store := &reads{Store: e.Manage}
+	e.Manage = store
+	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
+	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+	door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
+	(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}).Serve(mux)
+	for i := range 1000 {
+		for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs", "/v1/queue/receive"} {
+			r := httptest.NewRequest(http.MethodPost, path, untouched{t})
+			r.ContentLength = 5 << 20
+			r.Header.Set(wire.HeaderToken, []string{"", "guess" + strconv.Itoa(i)}[i%2])
+			w := httptest.NewRecorder()
+			mux.ServeHTTP(w, r)
+			if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 {
+				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+			}
+		}
+	}
+	if store.runs != 0 || store.lists > 10 { // once a second
+		t.Errorf("%d runs and %d lists of apps were read", store.runs, store.lists)
 	}
 }
 

@@ -38,7 +38,7 @@ var (
 		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
 		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
 	}
-	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem"}}
+	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem", "Query"}} // the latter: all apps, for their tokens
 	registering = Role{State: []string{"BatchGetItem", "DeleteItem", "GetItem", "PutItem", "Query"}}
 	managing    = Role{
 		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "ConditionCheckItem", "DeleteItem", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},

@@ -71,7 +71,8 @@ func newSite(t *testing.T, region string, n awsengine.Names) *site {
 	s.a = assembly.New(data, assembly.Options{Plan: plan.AWS(), Log: log, Deployment: s.name})
 	s.e, s.m = s.a.Engine, s.a.People(sender, people.Options{})
 	mux := http.NewServeMux()
-	executorhttp.Wire(mux, s.a.Registry(registry.Options{}), s.a.Callback(callback.Options{}), log)
+	executorhttp.Door{Tokens: s.a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux, s.a.Registry(registry.Options{}),
+		s.a.Callback(callback.Options{}))
 	s.front = mux
 	ctx, cancel := context.WithCancel(t.Context())
 	s.stop = func() { cancel(); s.work.Wait() }

@@ -1,0 +1,145 @@
+package registry
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Lister lists all apps.
+type Lister interface {
+	ListApps(ctx context.Context) ([]core.App, error)
+}
+
+// Tokens tells whose token opens a door at all: it is that of some app. What it opens
+// behind the door is judged there, by the app itself; here strangers are kept from being
+// listened to, and from having the store asked about what they say.
+type Tokens struct {
+	store Lister
+	o     TokensOptions
+
+	mu      sync.Mutex
+	of      map[string][sha256.Size]byte // by app that has one
+	all     map[[sha256.Size]byte]bool
+	without map[string]bool // apps that have none
+	asked   time.Time       // when the list was asked for last
+	failed  error           // of the last reading
+	reading chan struct{}   // closed when the one that is under way is over; nil: none is
+}
+
+// TokensOptions of Tokens. The zero value of a duration is its default.
+type TokensOptions struct {
+	// Now is the clock; time.Now if nil.
+	Now func() time.Time
+	// AllowNoToken says whether who asks is let in where an app has no token; nil:
+	// nobody is.
+	AllowNoToken func(ctx context.Context) bool
+	// For is how long a token that was taken away may open the door still, Every how
+	// often strangers can have the list read, ReadFor how long a reading may take.
+	For, Every, ReadFor time.Duration // 5 min, 1 s, 3 s
+}
+
+// NewTokens makes Tokens, which have read nothing yet.
+func NewTokens(store Lister, o TokensOptions) *Tokens {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.For, o.Every, o.ReadFor = cmp.Or(o.For, 5*time.Minute), cmp.Or(o.Every, time.Second), cmp.Or(o.ReadFor, 3*time.Second)
+	return &Tokens{store: store, o: o}
+}
+
+// Admit lets a token in that is one of the apps', and where the caller names its app,
+// of that one. A token that is not known has the list read again, so that a new app's
+// executors come in at once; but not for each stranger.
+func (t *Tokens) Admit(ctx context.Context, app, token string) error {
+	free := t.o.AllowNoToken != nil && t.o.AllowNoToken(ctx)
+	if token == "" && !free {
+		return t.refuse(app, token, free)
+	}
+	sum, now := sha256.Sum256([]byte(token)), t.o.Now()
+	opens := func() bool {
+		if app == "" {
+			return t.all[sum] || free && len(t.without) > 0
+		}
+		of, has := t.of[app] // hashes: how long it takes tells nothing of a token
+		return has && of == sum || free && t.without[app]
+	}
+	t.mu.Lock()
+	in, never, reading := opens(), t.of == nil, t.reading
+	age := t.o.Every
+	if in {
+		age = t.o.For
+	}
+	switch {
+	case reading != nil && never: // nobody is known: all wait for what is read
+		t.mu.Unlock()
+		select {
+		case <-reading:
+		case <-ctx.Done():
+		}
+		t.mu.Lock()
+	case reading == nil && (t.asked.IsZero() || since(now, t.asked) >= age):
+		t.read(ctx, now)
+	}
+	failed := t.failed
+	in = opens()
+	t.mu.Unlock()
+	switch {
+	case in:
+		return nil
+	case failed != nil:
+		return core.Passing(failed)
+	case ctx.Err() != nil:
+		return passing(ctx.Err())
+	}
+	return t.refuse(app, token, free)
+}
+
+// read reads the list, for others too: a caller that goes does not end it. It is
+// called with the lock, and leaves with it.
+func (t *Tokens) read(ctx context.Context, now time.Time) {
+	done := make(chan struct{})
+	t.reading, t.asked = done, now
+	t.mu.Unlock()
+	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.o.ReadFor)
+	list, err := t.store.ListApps(reads)
+	cancel()
+	t.mu.Lock()
+	close(done)
+	if t.reading, t.failed = nil, err; err != nil {
+		return
+	}
+	t.of, t.all, t.without = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}, map[string]bool{}
+	for _, a := range list {
+		if a.Token == "" {
+			t.without[a.Name] = true
+			continue
+		}
+		of := sha256.Sum256([]byte(a.Token))
+		t.of[a.Name], t.all[of] = of, true
+	}
+}
+
+// since is how long ago a moment was by both clocks: a function that was frozen does
+// not notice, and the wall clock may be set.
+func since(now, then time.Time) time.Duration {
+	return max(now.Round(0).Sub(then.Round(0)).Abs(), now.Sub(then))
+}
+
+func (t *Tokens) refuse(app, token string, free bool) error {
+	whose := "that of no app here"
+	if app != "" {
+		whose = "not that of app " + core.Invalid("", app, "").Value + ", if there is one"
+	}
+	switch {
+	case token != "":
+		return core.Errorf(core.CodeUnauthorized, "the access token is %s: %s", whose, writeToken)
+	case free:
+		return core.Errorf(core.CodeUnauthorized, "no access token was sent, and no app is without one: create the app first, or %s", writeToken)
+	}
+	return core.Errorf(core.CodeUnauthorized, "no access token was sent, and %s", withoutToken)
+}

@@ -1,0 +1,152 @@
+package registry_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/registry"
+)
+
+// apps is a list of apps that counts how often it is read.
+type apps struct {
+	mu    sync.Mutex
+	list  []core.App
+	err   error
+	takes time.Duration
+	reads atomic.Int32
+}
+
+func (a *apps) ListApps(ctx context.Context) ([]core.App, error) {
+	a.reads.Add(1)
+	select {
+	case <-time.After(a.takes):
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.list, a.err
+}
+
+func (a *apps) set(err error, list ...core.App) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.list, a.err = list, err
+}
+
+var shop, pay, open = core.App{Name: "shop", Token: "secret"}, core.App{Name: "pay", Token: "other"}, core.App{Name: "open"}
+
+func TestTokens(t *testing.T) {
+	a := &apps{list: []core.App{shop, pay, open}}
+	tokens, free := registry.NewTokens(a, registry.TokensOptions{}), registry.NewTokens(a, registry.TokensOptions{AllowNoToken: func(context.Context) bool { return true }})
+	for _, c := range []struct {
+		app, token string
+		in, free   bool
+	}{
+		{"", "secret", true, true},
+		{"", "other", true, true},
+		{"", "wrong", false, true}, // it may be an executor of open
+		{"", "", false, true},
+		{"shop", "secret", true, true},
+		{"shop", "other", false, false},
+		{"shop", "", false, false},
+		{"open", "", false, true},
+		{"none", "secret", false, false},
+	} {
+		for of, want := range map[*registry.Tokens]bool{tokens: c.in, free: c.free} {
+			err := of.Admit(ctx, c.app, c.token)
+			if (err == nil) != want || !want && core.CodeOf(err) != core.CodeUnauthorized {
+				t.Errorf("%q of %q: %v; let in is %t", c.token, c.app, err, want)
+			}
+		}
+	}
+	a.set(nil, shop)
+	if err := registry.NewTokens(a, registry.TokensOptions{AllowNoToken: func(context.Context) bool { return true }}).Admit(ctx, "", ""); core.CodeOf(err) != core.CodeUnauthorized ||
+		!strings.Contains(err.Error(), "create the app first") {
+		t.Errorf("no token where all apps have one: %v", err)
+	}
+}
+
+// Whatever strangers send, the list is read once a second at most, and who is known
+// does not wait for it.
+func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &apps{list: []core.App{shop}, takes: 100 * time.Millisecond}
+		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		var all sync.WaitGroup
+		for i := range 1000 {
+			all.Go(func() {
+				if i%2 == 0 { // at first nobody is known: all wait for one reading
+					if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
+						t.Error(err)
+					}
+				} else if err := tokens.Admit(t.Context(), "", fmt.Sprint(i)); core.CodeOf(err) != core.CodeUnauthorized {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := a.reads.Load(); n != 1 {
+			t.Errorf("1,000 callers had the list read %d times", n)
+		}
+		for i := range 1000 { // in ten seconds
+			all.Go(func() { tokens.Admit(t.Context(), "", fmt.Sprint(i)) })
+			time.Sleep(10 * time.Millisecond)
+			began := time.Now()
+			if err := tokens.Admit(t.Context(), "", "secret"); err != nil || time.Since(began) != 0 {
+				t.Errorf("after %v: %v", time.Since(began), err)
+			}
+		}
+		all.Wait()
+		if n := a.reads.Load(); n > 12 {
+			t.Errorf("strangers had the list read %d times in 10 s", n)
+		}
+	})
+}
+
+func TestTokensFollowTheApps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &apps{list: []core.App{shop}}
+		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		a.set(nil, shop, pay)
+		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
+			t.Errorf("a new app's: %v", err)
+		}
+		a.set(nil, pay)
+		time.Sleep(5 * time.Minute)
+		if err := tokens.Admit(t.Context(), "", "secret"); core.CodeOf(err) != core.CodeUnauthorized {
+			t.Errorf("one that was taken away: %v", err)
+		}
+		a.set(errors.New("boom"))
+		time.Sleep(time.Hour)
+		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
+			t.Errorf("a known one while the store does not answer: %v", err)
+		}
+		time.Sleep(time.Second)
+		if err := tokens.Admit(t.Context(), "", "new"); core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("an unknown one while the store does not answer: %v", err)
+		}
+		// A stranger who goes at once does not end a reading that others wait for.
+		a.set(nil, shop, pay)
+		a.takes = time.Millisecond
+		time.Sleep(time.Second)
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		tokens.Admit(gone, "", "stranger")
+		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
+			t.Error(err)
+		}
+	})
+}
