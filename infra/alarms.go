@@ -110,17 +110,23 @@ func (s *Scheduler) alarms(p *Props) {
 	over("DueLag", "jobs are planned late: the tick cannot keep up, or fails; or what was due is not compared with its runs for half an hour",
 		s.own(boot.DueLag, "Maximum"), 180, 2)
 	over("Recovered", "fires were lost and sent again: they came late, and what lost them is to be found", s.own(boot.Recovered, "Sum"), 0, 1)
-	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", "tick", "dispatch", "slow", "callback", "registry", "api"),
-		"errors"), 2, 2)
-	behind := slices.DeleteFunc([]string{"tick", "dispatch", "slow", "callback"}, func(f string) bool { return slices.Contains(p.doors(), f) })
-	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", behind...), "throttles"), 0, 2)
-	over("DoorThrottles", "requests are refused for want of places: executors send results again, and their beats are missed",
-		sum(s.of("Throttles", p.doors()...), "throttles"), 0, 2)
-	if s.api != nil {
+	of := []string{"tick", "dispatch", "slow", "callback"}
+	over("Throttles", "functions are throttled: the account's concurrency is used up", sum(s.of("Throttles", of...), "throttles"), 0, 2)
+	refused := s.of("Throttles", "api")["api"]
+	if s.api != nil { // one metric says of all functions behind it that they failed, and that they had no place
+		http := func(name string) awscloudwatch.IMetric {
+			return metric("AWS/ApiGateway", name, "Sum", map[string]*string{"ApiId": s.api.ApiId()})
+		}
+		refused = http("5xx")
 		rate := p.throttle().Rate
 		over("DoorsAsked", fmt.Sprintf("as many requests as 80%% of %v a second, beyond which a path of the HTTP API is throttled", rate),
-			metric("AWS/ApiGateway", "Count", "Sum", map[string]*string{"ApiId": s.api.ApiId()}), 0.8*rate*5*60, 2)
+			http("Count"), 0.8*rate*5*60, 2)
+	} else {
+		of = append(of, "api")
 	}
+	over("DoorsRefuse", "requests at the doors find no place, or fail: executors send results again, and their beats are missed", refused,
+		2, 2)
+	over("Errors", "functions fail: their logs say why", sum(s.of("Errors", of...), "errors"), 2, 2)
 	over("TableThrottles", "DynamoDB throttles reads or writes", sum(s.throttledTables(), "throttled requests"), 0, 2)
 	over("AccountConcurrency", fmt.Sprintf("more than 80%% of the %v functions that the account may run at a time", account),
 		metric("AWS/Lambda", "ConcurrentExecutions", "Maximum", nil), account*0.8, 1)

@@ -543,7 +543,7 @@ func TestAlarms(t *testing.T) {
 	infra.NewScheduler(stack, "Tickring", &infra.Props{Functions: functions, AlarmTopic: topic, Dashboard: true})
 	tmpl := read(t, stack)
 	want := map[string]bool{"OldestMessage": true, "DeadLetters": true, "DueLag": true, "Recovered": true, "Errors": true, "Throttles": true,
-		"DoorThrottles": true, "DoorsAsked": true, "TableThrottles": true,
+		"DoorsRefuse": true, "DoorsAsked": true, "TableThrottles": true,
 		"AccountConcurrency": true, "NoTick": true, "Canary": true}
 	watched, charged, looks := map[string]string{}, 0, map[string][]string{}
 	for _, id := range tmpl.of(t, "AWS::CloudWatch::Alarm") {
@@ -600,16 +600,20 @@ func TestAlarms(t *testing.T) {
 	for name := range want {
 		t.Errorf("there is no alarm %s", name)
 	}
-	for name, want := range map[string]int{"Throttles": 3, "DoorThrottles": 3, "DoorsAsked": 1, "TableThrottles": 8} {
+	for name, want := range map[string]int{"Errors": 4, "Throttles": 4, "DoorsRefuse": 1, "DoorsAsked": 1, "TableThrottles": 8} {
 		if got := len(looks[name]); got != want {
 			t.Errorf("the alarm %s looks at %d metrics, want %d: %v", name, got, want, looks[name])
 		}
 	}
-	for fn, alarm := range map[string]string{"tick": "Throttles", "dispatch": "Throttles", "slow": "Throttles", "callback": "DoorThrottles",
-		"registry": "DoorThrottles", "api": "DoorThrottles"} {
-		if id := tmpl.function(t, fn); !slices.Contains(looks[alarm], id+" Throttles") {
-			t.Errorf("nobody is told when %s is throttled: %v", fn, looks[alarm])
+	for _, fn := range []string{"tick", "dispatch", "slow", "callback"} {
+		for _, alarm := range []string{"Throttles", "Errors"} {
+			if id := tmpl.function(t, fn); !slices.Contains(looks[alarm], id+" "+alarm) {
+				t.Errorf("nobody is told of %s of %s: %v", alarm, fn, looks[alarm])
+			}
 		}
+	}
+	if got, want := looks["DoorsRefuse"][0], tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+" 5xx"; got != want { // of all that are behind it
+		t.Errorf("that the doors refuse is told by %s, want %s", got, want)
 	}
 	if asked := tmpl.Resources[tmpl.alarm(t, "DoorsAsked")].Properties; looks["DoorsAsked"][0] != tmpl.of(t, "AWS::ApiGatewayV2::Api")[0]+
 		" Count" || asked["Threshold"] != 0.8*1000*asked["Period"].(float64) {
@@ -632,9 +636,10 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	url := synth(t, infra.Props{FunctionUrl: true})
-	for fn, alarm := range map[string]string{"api": "DoorThrottles", "callback": "Throttles"} { // which takes from its queue alone
-		if b, _ := json.Marshal(url.Resources[url.alarm(t, alarm)].Properties); !strings.Contains(string(b), url.function(t, fn)) {
-			t.Errorf("%s is throttled, and nobody is told: %s", fn, b)
+	for _, of := range [][3]string{{"api", "DoorsRefuse", "Throttles"}, {"api", "Errors", "Errors"}, {"callback", "Throttles", "Throttles"}} {
+		b, _ := json.Marshal(url.Resources[url.alarm(t, of[1])].Properties)
+		if !strings.Contains(string(b), url.function(t, of[0])) || !strings.Contains(string(b), of[2]) {
+			t.Errorf("nobody is told of %s of %s behind a function URL: %s", of[2], of[0], b)
 		}
 	}
 	tick := tmpl.Resources[tmpl.function(t, "tick")].Properties
@@ -644,7 +649,7 @@ func TestAlarms(t *testing.T) {
 		}
 	}
 	t.Logf("%d alarms on %d metrics, at $0.10 a metric and month", len(tmpl.of(t, "AWS::CloudWatch::Alarm")), charged)
-	if charged != 28 { // docs/cost.md says so
+	if charged != 25 { // docs/cost.md says so
 		t.Errorf("alarms on %d metrics: they cost more than all else of an idle deployment", charged)
 	}
 	if len(tmpl.of(t, "AWS::CloudWatch::Dashboard")) != 1 {
