@@ -105,7 +105,7 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 // endBlind closes what need not be read, and answers what is to be read: all the
 // rest, and what has no clear answer yet.
 func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (todo []int) {
-	var closes []core.RunPut
+	closes := make([]core.RunPut, 0, len(results)) // one is a kilobyte
 	var at []int
 	for i := range results {
 		if r := &results[i]; r.blind() {

@@ -20,8 +20,6 @@ func number[N ~int | ~int32 | ~int64 | ~uint32](v N) types.AttributeValue {
 	return &types.AttributeValueMemberN{Value: strconv.FormatInt(int64(v), 10)}
 }
 
-var yes = &types.AttributeValueMemberBOOL{Value: true}
-
 func millis(t time.Time) int64      { return core.Millis(t) }
 func fromMillis(ms int64) time.Time { return core.FromMillis(ms) }
 

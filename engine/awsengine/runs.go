@@ -307,7 +307,8 @@ func (s *Store) putAlone(ctx context.Context, p *core.RunPut) error {
 		return err
 	}
 	if rest != nil {
-		err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(p.ID)), beside(rest).update(s.o.Names.Runs, restKey(p.ID))})
+		err := s.transact(ctx, []types.TransactWriteItem{e.update(s.o.Names.Runs, runKey(p.ID)),
+			beside(rest).update(s.o.Names.Runs, restKey(p.ID))})
 		if err == nil && p.Ends() && p.Seen == nil {
 			s.see(ctx, p)
 		}

@@ -458,7 +458,10 @@ func (k putText) String() string {
 
 // PutRuns implements the ports.
 func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
-	claims := slices.ContainsFunc(puts, func(p core.RunPut) bool { return p.Set&(core.RunOwner|core.RunAddress) != 0 })
+	claims := false
+	for i := range puts {
+		claims = claims || puts[i].Set&(core.RunOwner|core.RunAddress) != 0
+	}
 	errs := batch(ctx, s, claims, puts, putRuns)
 	var unseen []core.RunID
 	for i := range puts {
@@ -479,24 +482,27 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 }
 
 func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
+	var st *sqlite.Stmt
+	var kind putText
 	for i := range puts {
 		p := &puts[i]
-		k := putText{p.Open, p.Set, p.If}
-		if tx.s.putTexts[k] == "" {
-			tx.s.putTexts[k] = k.String()
-		}
-		st, err := tx.Prepare(tx.s.putTexts[k])
-		if err != nil {
-			return err
+		if k := (putText{p.Open, p.Set, p.If}); st == nil || k != kind {
+			if kind = k; tx.s.putTexts[k] == "" {
+				tx.s.putTexts[k] = k.String()
+			}
+			var err error
+			if st, err = tx.Prepare(tx.s.putTexts[k]); err != nil {
+				return err
+			}
 		}
 		at := 1
-		for _, of := range [2]struct {
+		for _, side := range [2]struct {
 			fields core.RunFields
 			r      *core.Run
 		}{{p.Set, &p.To}, {p.If, &p.Was}} {
 			for n := range runFields {
-				if f := &runFields[n]; of.fields&(1<<n) != 0 {
-					if err := f.bind(tx, st, at, of.r); err != nil {
+				if f := &runFields[n]; side.fields&(1<<n) != 0 {
+					if err := f.bind(tx, st, at, side.r); err != nil {
 						return err
 					}
 					at += len(f.columns)
