@@ -95,10 +95,21 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
 	var wrote atomic.Bool
-	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
-		GotConn: func(httptrace.GotConnInfo) { wrote.Store(true) }, // from here on bytes may be out
-	}))
+	var barred error
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
+		// It may have been dialled for another app, or another policy of this one.
+		if to, ok := i.Conn.RemoteAddr().(*net.TCPAddr); ok {
+			if barred = c.o.Policy.CheckContext(ctx, to.AddrPort().Addr()); barred != nil {
+				i.Conn.Close() // before a byte is written; one that is dialled instead is judged at its dial
+				return
+			}
+		}
+		wrote.Store(true) // from here on bytes may be out
+	}}))
 	resp, err := c.client.Do(req)
+	if err != nil && !wrote.Load() && barred != nil {
+		err = barred
+	}
 	a := dispatch.Answer{}
 	switch {
 	case err == nil:

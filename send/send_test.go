@@ -9,7 +9,9 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -353,6 +355,44 @@ func TestLogFromFar(t *testing.T) {
 		}
 		if from > math.MaxInt32 && (text != "" || next != from) || from <= math.MaxInt32 && (text == "" || next != math.MaxInt32) {
 			t.Errorf("from %d: %q, go on from %d", from, text, next)
+		}
+	}
+}
+
+// TestCallJudgedForEachApp: a connection that one app's allow opened is no way for
+// another app, whose own is refused with what is allowed, and of which nothing is sent.
+func TestCallJudgedForEachApp(t *testing.T) {
+	var served, conns atomic.Int32
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	srv.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			conns.Add(1)
+		}
+	}
+	srv.Start()
+	defer srv.Close()
+	s := New(Options{Policy: safedial.Policy{ListLoopback: true}})
+	defer s.Close()
+	for _, handler := range []string{"POST /x", "GET /x"} {
+		served.Store(0)
+		mine, other := shipment("call:"+srv.URL, handler), shipment("call:"+srv.URL, handler)
+		mine.App.Allow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		for range 2 {
+			before := conns.Load()
+			for range 2 {
+				if a := s.Send(t.Context(), mine); a.Kind != dispatch.AnswerEnded || a.State != core.Succeeded {
+					t.Fatalf("%s: its own app: %+v", handler, a)
+				}
+			}
+			if n := conns.Load() - before; n != 1 {
+				t.Errorf("%s: %d connections: there is none kept to be taken", handler, n)
+			}
+			if a := s.Send(t.Context(), other); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "is not allowed: it is loopback") {
+				t.Errorf("%s: another app: %+v", handler, a)
+			}
+		}
+		if n := served.Load(); n != 4 {
+			t.Errorf("%s: %d calls came, want 4", handler, n)
 		}
 	}
 }

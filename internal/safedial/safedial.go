@@ -26,14 +26,15 @@ import (
 // addresses always may, unless Allow is set; the zero Policy allows only them.
 type Policy struct {
 	AllowLoopback bool // 127.0.0.0/8, ::1
+	ListLoopback  bool // these only where a list has them
 	AllowPrivate  bool // 10/8, 172.16/12, 192.168/16, fc00::/7, and the shared space 100.64/10
 
 	// Allow, if not empty, lists all that is allowed besides what the two
 	// switches open: public addresses outside it are refused.
 	//
-	// No list opens loopback, which on AWS holds the runtime of the function.
-	// No list and no switch opens link-local addresses, the metadata services
-	// of clouds, the unspecified address, multicast, broadcast and reserved
+	// No list opens loopback without ListLoopback: on AWS it holds the runtime of
+	// the function. No list and no switch opens link-local addresses, the metadata
+	// services of clouds, the unspecified address, multicast, broadcast and reserved
 	// ranges.
 	Allow []netip.Prefix
 
@@ -138,7 +139,7 @@ func (p Policy) check(ip netip.Addr, c call) error {
 		// which is local knowledge, so it cannot be judged.
 		return p.refuse(ip, c, "it is a local NAT64 address")
 	}
-	if real.IsLoopback() && !p.AllowLoopback {
+	if real.IsLoopback() && !p.AllowLoopback && !p.ListLoopback {
 		return p.refuse(ip, c, "it is loopback")
 	}
 	if contains(c.list, real) {
@@ -148,8 +149,13 @@ func (p Policy) check(ip netip.Addr, c call) error {
 		return p.refuse(ip, c, "it is not on the list of the app")
 	}
 	switch {
-	case contains(p.Allow, real), contains(p.extra, real), real.IsLoopback():
+	case contains(p.Allow, real), contains(p.extra, real):
 		return nil
+	case real.IsLoopback():
+		if p.AllowLoopback {
+			return nil
+		}
+		return p.refuse(ip, c, "it is loopback")
 	case real.IsPrivate() || shared.Contains(real):
 		if p.AllowPrivate {
 			return nil

@@ -200,6 +200,30 @@ func TestDialerChecksAfterDNS(t *testing.T) {
 	}
 }
 
+// TestListLoopback: loopback and private ranges only where a list has them.
+func TestListLoopback(t *testing.T) {
+	p := Policy{ListLoopback: true}
+	named := WithAllow(t.Context(), prefixes("127.0.0.5/32", "10.1.0.0/16", "169.254.0.0/16"))
+	for ip, want := range map[string]struct{ plain, named bool }{
+		"127.0.0.5": {false, true}, "127.0.0.1": {}, "::1": {}, "::ffff:127.0.0.5": {false, true}, "10.1.2.3": {false, true}, "10.2.2.3": {},
+		"8.8.8.8": {true, true}, "169.254.169.254": {},
+	} {
+		ip := netip.MustParseAddr(ip)
+		if err := p.Check(ip); (err == nil) != want.plain {
+			t.Errorf("%s: %v", ip, err)
+		}
+		if err := p.CheckContext(named, ip); (err == nil) != want.named {
+			t.Errorf("%s, named: %v", ip, err)
+		}
+		if err := p.For(prefixes("127.0.0.5/32", "10.1.0.0/16")).Check(ip); (err == nil) != want.named {
+			t.Errorf("%s, for the app: %v", ip, err)
+		}
+		if err := (Policy{}).CheckContext(named, ip); ip.Unmap().IsLoopback() && err == nil {
+			t.Errorf("%s is opened by a list alone", ip)
+		}
+	}
+}
+
 func TestParseBase(t *testing.T) {
 	for _, c := range []struct{ raw, host, path string }{
 		{"http://10.0.0.1:9999/", "10.0.0.1:9999", ""},
