@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
 	"github.com/tickring/tickring/internal/safedial"
+	"github.com/tickring/tickring/wire"
 )
 
 // The headers of a call, beside those of wire.About. Times are RFC 3339 in UTC.
@@ -28,9 +29,7 @@ const (
 	HeaderJob      = "Tickring-Job"      // app/name
 	HeaderCallback = "Tickring-Callback" // where to POST the result after a 202
 	HeaderTime     = "Tickring-Time"     // when it was signed
-	// HeaderSignature is "v1=" and the hex HMAC-SHA256, keyed with the app's
-	// token, of time, method, path with query, run and body, each but the last
-	// followed by a line feed. It is missing where the app has no token.
+	// HeaderSignature is what Signature makes. It is missing where the app has no token.
 	HeaderSignature = "Tickring-Signature"
 )
 
@@ -183,22 +182,25 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 		h.Set(HeaderCallback, c.o.ReportURL+"/v1/report/"+run+"?key="+ReportSignature(key, sh.Run.ID))
 	}
 	if sh.App.Token != "" {
-		at := c.o.Now().UTC().Format(time.RFC3339)
-		h.Set(HeaderTime, at)
-		h.Set(HeaderSignature, Signature(sh.App.Token, at, method, req.URL.RequestURI(), run, body))
+		h.Set(HeaderTime, c.o.Now().UTC().Format(time.RFC3339))
+		h.Set(HeaderSignature, Signature(sh.App.Token, method, req.URL.Host, req.URL.RequestURI(), h, body))
 	}
 	return req, nil
 }
 
-// Signature is the value of HeaderSignature: what a receiver computes to check it.
-func Signature(token, at, method, path, run, body string) string {
+// Signature is the value of HeaderSignature: "v2=" and the hex HMAC-SHA256, keyed
+// with the app's token, of the time, method, host in lower case, path with query, run,
+// job, attempt, instant, callback and body, each but the last followed by a line feed.
+// docs/executors.md has what checks it in four languages.
+func Signature(token, method, host, path string, h http.Header, body string) string {
 	m := hmac.New(sha256.New, []byte(token))
-	for _, s := range []string{at, method, path, run} {
+	for _, s := range []string{h.Get(HeaderTime), method, strings.ToLower(host), path, h.Get(HeaderRun), h.Get(HeaderJob),
+		h.Get(wire.HeaderAttempt), h.Get(wire.HeaderInstant), h.Get(HeaderCallback)} {
 		io.WriteString(m, s)
 		io.WriteString(m, "\n")
 	}
 	io.WriteString(m, body)
-	return "v1=" + hex.EncodeToString(m.Sum(nil))
+	return "v2=" + hex.EncodeToString(m.Sum(nil))
 }
 
 // ReportSignature is the key in the URL at which a run is reported.

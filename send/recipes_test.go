@@ -1,0 +1,241 @@
+package send
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
+)
+
+// recipes are the languages in which docs/executors.md checks a signature, with the
+// server around it: it prints its port, and answers 200 to what is verified, else 401.
+var recipes = []struct {
+	language, file, run string
+	before, after       string
+}{
+	{"go", "main.go", "go", `package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+)
+`, `
+func main() {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(ln.Addr().(*net.TCPAddr).Port)
+	http.Serve(ln, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if !verified(os.Getenv("TOKEN"), r, body) {
+			w.WriteHeader(401)
+		}
+	}))
+}
+`},
+	{"python", "main.py", "python3", "", `
+import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    def answer(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        ok = verified(os.environ["TOKEN"], self.command, self.path, self.headers, body)
+        self.send_response(200 if ok else 401)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+    do_GET = do_POST = do_PUT = answer
+    def log_message(self, *args):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+`},
+	{"javascript", "main.mjs", "node", "", `
+import { createServer } from "node:http";
+
+const server = createServer((request, response) => {
+  const parts = [];
+  request.on("data", (part) => parts.push(part));
+  request.on("end", () => {
+    response.statusCode = verified(process.env.TOKEN, request, Buffer.concat(parts)) ? 200 : 401;
+    response.end();
+  });
+});
+server.listen(0, "127.0.0.1", () => console.log(server.address().port));
+`},
+	{"java", "Main.java", "java", "", `
+class Main {
+    public static void main(String[] args) throws Exception {
+        var server = com.sun.net.httpserver.HttpServer.create(new java.net.InetSocketAddress("127.0.0.1", 0), 0);
+        server.createContext("/", exchange -> {
+            var body = exchange.getRequestBody().readAllBytes();
+            try {
+                var ok = Signatures.verified(System.getenv("TOKEN"), exchange.getRequestMethod(), exchange.getRequestURI().toString(),
+                        exchange.getRequestHeaders()::getFirst, body);
+                exchange.sendResponseHeaders(ok ? 200 : 401, -1);
+            } catch (java.security.GeneralSecurityException e) {
+                exchange.sendResponseHeaders(500, -1);
+            }
+            exchange.close();
+        });
+        server.start();
+        System.out.println(server.getAddress().getPort());
+    }
+}
+`},
+}
+
+// TestRecipes: what docs/executors.md gives to check a signature takes each call as it
+// is sent, and nothing of which a covered part was changed, or that is not recent.
+func TestRecipes(t *testing.T) {
+	page, err := os.ReadFile("../docs/executors.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range recipes {
+		t.Run(r.language, func(t *testing.T) {
+			_, rest, found := strings.Cut(string(page), "\n```"+r.language+"\n")
+			code, _, closed := strings.Cut(rest, "\n```\n")
+			if !found || !closed {
+				t.Fatal("the page has no recipe")
+			}
+			if _, err := exec.LookPath(r.run); err != nil {
+				t.Skipf("there is no %s here to run it with", r.run)
+			}
+			file := filepath.Join(t.TempDir(), r.file)
+			main := r.after // a class that is run as a file is its first
+			if r.language == "java" {
+				imports, class, _ := strings.Cut(code, "\nclass ")
+				code, main = imports+"\n"+main+"\nclass "+class, ""
+			}
+			if err := os.WriteFile(file, []byte(r.before+code+"\n"+main), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			const token = "web-token"
+			cmd := exec.Command(r.run, file)
+			if r.language == "go" { // go run leaves what it runs behind
+				cmd = exec.Command(file + ".exe")
+				if out, err := exec.Command("go", "build", "-o", file+".exe", file).CombinedOutput(); err != nil {
+					t.Fatalf("%v: %s", err, out)
+				}
+			}
+			cmd.Env = append(os.Environ(), "TOKEN="+token)
+			var told strings.Builder
+			cmd.Stderr = &told
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			port, err := bufio.NewReader(out).ReadString('\n')
+			defer func() {
+				cmd.Process.Kill()
+				cmd.Wait()
+				if t.Failed() {
+					t.Log(&told)
+				}
+			}()
+			if err != nil {
+				if strings.Contains(told.String(), "jdk.compiler") {
+					t.Skip("the Java here has no compiler")
+				}
+				t.Fatalf("%v: %s", err, &told)
+			}
+			verify(t, "127.0.0.1:"+strings.TrimSpace(port), token)
+		})
+	}
+}
+
+func verify(t *testing.T, host, token string) {
+	s := newSender(t, Options{ReportURL: "http://tickring.example:7700", ReportKey: known([]byte("key"))})
+	for _, handler := range []string{"POST /warm", "GET /warm?x=1&y=%2F", "PUT /in/a%20b?", "/"} {
+		for _, params := range []string{"", `{"depth":2}`, "für die Nacht\n"} {
+			sh := shipment("call:http://"+host, handler)
+			sh.Job.Def.Params, sh.App.Token = params, token
+			if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerEnded || a.State != core.Succeeded {
+				t.Errorf("%s with %q: %+v", handler, params, a)
+			}
+		}
+	}
+	signed := func(age time.Duration) *http.Request {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+host+"/warm?x=1", strings.NewReader("body"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7", HeaderJob: "web/warm",
+			wire.HeaderAttempt: "2", wire.HeaderInstant: "2027-01-15T08:00:00Z", HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
+			r.Header.Set(name, value)
+		}
+		r.Header.Set(HeaderSignature, Signature(token, "POST", host, "/warm?x=1", r.Header, "body"))
+		return r
+	}
+	ask := func(r *http.Request) int {
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		return resp.StatusCode
+	}
+	for _, age := range []time.Duration{0, 4 * time.Minute, -4 * time.Minute} {
+		if status := ask(signed(age)); status != 200 {
+			t.Errorf("signed %s ago: %d", age, status)
+		}
+	}
+	for _, age := range []time.Duration{6 * time.Minute, -6 * time.Minute} {
+		if status := ask(signed(age)); status != 401 {
+			t.Errorf("signed %s ago: %d", age, status)
+		}
+	}
+	set := func(name, value string) func(*http.Request) {
+		return func(r *http.Request) { r.Header.Set(name, value) }
+	}
+	for what, change := range map[string]func(*http.Request){
+		"no signature": func(r *http.Request) { r.Header.Del(HeaderSignature) },
+		"another token": func(r *http.Request) {
+			r.Header.Set(HeaderSignature, Signature("other-token", "POST", host, "/warm?x=1", r.Header, "body"))
+		},
+		"a version of its own": func(r *http.Request) { set(HeaderSignature, "v1"+r.Header.Get(HeaderSignature)[2:])(r) },
+		"method":               func(r *http.Request) { r.Method = "PUT" },
+		"host":                 func(r *http.Request) { r.Host = "other.example" },
+		"path":                 func(r *http.Request) { r.URL.Path = "/cold" },
+		"query":                func(r *http.Request) { r.URL.RawQuery = "x=2" },
+		"body":                 func(r *http.Request) { r.Body = io.NopCloser(strings.NewReader("BODY")) },
+		"time":                 set(HeaderTime, time.Now().Add(time.Minute).UTC().Format(time.RFC3339)),
+		"no time":              set(HeaderTime, "now"),
+		"run":                  set(HeaderRun, "8"),
+		"job":                  set(HeaderJob, "web/cold"),
+		"attempt":              set(wire.HeaderAttempt, "1"),
+		"instant":              set(wire.HeaderInstant, "2027-01-15T08:00:01Z"),
+		"callback":             set(HeaderCallback, "http://stranger.example/"),
+	} {
+		r := signed(0)
+		change(r)
+		if status := ask(r); status != 401 {
+			t.Errorf("changed %s: %d", what, status)
+		}
+	}
+}
