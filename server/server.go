@@ -126,13 +126,18 @@ func New(o Options) (_ *Server, err error) {
 	standby := http.Handler(standbyHandler{})
 	s.handler.Store(&standby)
 	s.http = &http.Server{
-		Handler:           http.HandlerFunc(s.serve),
-		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10,
-		ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
+		Handler: http.HandlerFunc(s.serve),
+		// An answer is begun within 30 s of its request, a long poll included; executors
+		// that beat each 30 s find out that their connection is closed before they use it.
+		ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, WriteTimeout: 2 * time.Minute, IdleTimeout: 20 * time.Second,
+		MaxHeaderBytes: 64 << 10, ErrorLog: slog.NewLogLogger(o.Log.Handler(), slog.LevelDebug),
 	}
 	if s.cert != nil {
 		s.http.TLSConfig = s.cert.config()
 	}
+	bounded := newConns(s.ln, connsFor(descriptors()), o.Log)
+	bounded.watch(s.http)
+	s.ln = bounded
 	return s, nil
 }
 
@@ -265,7 +270,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 				o.Closed(r)
 			}
 		}})
-	p.finish, p.pull = a.Finish, a.Puller(pull.Options{})
+	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, connsFor(descriptors())/2)})
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout,
 		ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.tick = a.Ticker(tick.Options{

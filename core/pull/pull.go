@@ -5,8 +5,8 @@
 // killed or has ended is not handed out, and one that is killed while it is at
 // work is answered so at the next extension.
 //
-// It refuses what is over its bounds, and a receipt that is not the last. It
-// bounds nothing across apps: whoever knocks has shown the app's token.
+// It refuses what is over its bounds, and a receipt that is not the last. Of the
+// polls that wait one app has no more than are free: there is room for the next.
 package pull
 
 import (
@@ -37,7 +37,8 @@ type Options struct {
 	Most int // 10,000
 	// Deliveries is how often a run is handed out before it counts as lost.
 	Deliveries int // 20
-	// Waiters is how many polls wait at a time, of all queues.
+	// Waiters is how many polls wait at a time, of all queues: of the first app half
+	// of them at most, of a second a third.
 	Waiters int // 1000
 	// Expiry is how long a queue counts as polled after the last poll.
 	Expiry time.Duration // 90 s
@@ -56,6 +57,7 @@ type Puller struct {
 
 	mu      sync.Mutex
 	waiters int
+	of      map[string]int          // by app
 	wake    map[Queue]chan struct{} // closed when something becomes visible
 	polled  map[Queue]time.Time
 	swept   int64
@@ -81,7 +83,7 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), wake: map[Queue]chan struct{}{},
+	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{}, wake: map[Queue]chan struct{}{},
 		polled: map[Queue]time.Time{}}
 }
 
@@ -215,10 +217,11 @@ const maxPolled = 10_000
 func (p *Puller) enter(q Queue) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.waiters >= p.o.Waiters {
-		return core.Errorf(core.CodeUnavailable, "%d polls wait already: try again, or hold fewer connections", p.waiters)
+	if n := p.of[q.App]; n >= p.o.Waiters-p.waiters {
+		return core.Errorf(core.CodeUnavailable, "%d polls of %s wait already: try again, or hold fewer connections", n, q.App)
 	}
 	p.waiters++
+	p.of[q.App]++
 	if len(p.polled) >= maxPolled {
 		clear(p.polled)
 	}
@@ -230,6 +233,9 @@ func (p *Puller) leave(q Queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiters--
+	if p.of[q.App]--; p.of[q.App] == 0 {
+		delete(p.of, q.App)
+	}
 	p.polled[q] = p.o.Now()
 }
 

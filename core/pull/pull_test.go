@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -335,4 +336,39 @@ type stopping struct {
 func (s *stopping) TakePulled(ctx context.Context, q pull.Queue, now, until time.Time, limit int) ([]pull.Held, time.Time, error) {
 	defer s.stop()
 	return s.Store.TakePulled(ctx, q, now, until, limit)
+}
+
+// TestPollsOfOneApp: one app's polls take no other app's places.
+func TestPollsOfOneApp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, pull.Options{Waiters: 10})
+		refused := map[string]int{}
+		var mu sync.Mutex
+		poll := func(app string) {
+			_, err := r.p.Receive(t.Context(), pull.Queue{App: app, Name: "q"}, pull.Want{Max: 1, Wait: 20 * time.Second, Visibility: time.Minute})
+			if core.CodeOf(err) == core.CodeUnavailable {
+				mu.Lock()
+				refused[app]++
+				mu.Unlock()
+			}
+		}
+		for _, app := range []string{"a", "a", "a", "a", "a", "a", "a", "a", "a", "a", "b", "b", "c"} {
+			go poll(app)
+			synctest.Wait()
+		}
+		if refused["a"] != 5 || refused["b"] != 0 || refused["c"] != 0 {
+			t.Errorf("refused: %v", refused)
+		}
+		time.Sleep(21 * time.Second) // of the bubble
+		refused = map[string]int{}
+		for range 5 {
+			go poll("a")
+		}
+		synctest.Wait()
+		if refused["a"] != 0 {
+			t.Errorf("when the others are over: %v", refused)
+		}
+		r.p.Close()
+		synctest.Wait()
+	})
 }

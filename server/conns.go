@@ -1,0 +1,215 @@
+package server
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// maxConns bounds what strangers may cost in memory: each connection is about 20 KB.
+const maxConns = 8192
+
+// connsFor is how many connections a server takes whose process may have a number of
+// descriptors (0: nobody says): the other half is for what it sends, its data and its logs.
+func connsFor(descriptors uint64) int {
+	if descriptors == 0 {
+		return maxConns
+	}
+	return int(min(max(descriptors/2, 1), maxConns))
+}
+
+// conns is a listener with a bound on its connections. Where there is no room for the
+// next, the one is closed that is the oldest of those whose first request is not there
+// yet, else of those between two requests. All have had patience for it: who is quick
+// gets an answer, however many come. Those that are being answered are waited for.
+type conns struct {
+	net.Listener
+	most     int
+	patience time.Duration
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	open   int
+	fresh  list.List // of *conn whose first request is not there yet, the oldest first
+	idle   list.List // of *conn between two requests, the oldest first
+	room   sync.Cond // a connection was closed, or is no longer answered
+	closed bool
+	ended  int       // closed for want of room since told
+	told   time.Time // when it was said last that there is none
+}
+
+func newConns(ln net.Listener, most int, log *slog.Logger) *conns {
+	l := &conns{Listener: ln, most: most, patience: time.Second, log: log}
+	l.room.L = &l.mu
+	return l
+}
+
+// conn is one connection of conns.
+type conn struct {
+	net.Conn
+	of *conns
+	// Under the lock of of:
+	in    *list.List // nil while it is answered, and once it is closed
+	at    *list.Element
+	since time.Time // it is there
+	gone  bool
+}
+
+// Accept implements net.Listener.
+func (l *conns) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: nc, of: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.open >= l.most && !l.closed {
+		l.tell()
+		ended, soon := l.endOne(time.Now())
+		if ended {
+			break
+		}
+		t := time.AfterFunc(soon, l.again)
+		l.room.Wait()
+		t.Stop()
+	}
+	l.open++
+	c.put(&l.fresh)
+	return c, nil
+}
+
+func (l *conns) again() {
+	l.mu.Lock()
+	l.room.Broadcast()
+	l.mu.Unlock()
+}
+
+// endOne closes a connection that nothing is done for, or answers how soon one could
+// be. Callers hold the lock.
+func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
+	e := l.fresh.Front()
+	if e == nil {
+		e = l.idle.Front()
+	}
+	if e == nil {
+		return false, time.Minute // it is told when one is answered
+	}
+	c := e.Value.(*conn)
+	if soon = l.patience - now.Sub(c.since); soon > 0 {
+		return false, soon
+	}
+	c.leave()
+	c.Conn.Close()
+	l.ended++
+	return true, 0
+}
+
+// tell says once a minute that there is no room. Callers hold the lock.
+func (l *conns) tell() {
+	if now := time.Now(); now.Sub(l.told) >= time.Minute {
+		l.log.Warn("as many connections as may be are open: those without a request are closed for new ones", "most", l.most,
+			"waiting", l.fresh.Len(), "idle", l.idle.Len(), "closed", l.ended)
+		l.told, l.ended = now, 0
+	}
+}
+
+// Close implements net.Listener.
+func (l *conns) Close() error {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.again()
+	return l.Listener.Close()
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error {
+	c.of.mu.Lock()
+	c.leave()
+	c.of.mu.Unlock()
+	return c.Conn.Close()
+}
+
+// leave makes room, once. Callers hold the lock.
+func (c *conn) leave() {
+	c.put(nil)
+	if !c.gone {
+		c.gone = true
+		c.of.open--
+		c.of.room.Signal()
+	}
+}
+
+// put moves it to a list, or nil to none. Callers hold the lock.
+func (c *conn) put(in *list.List) {
+	if c.in != nil {
+		c.in.Remove(c.at)
+	}
+	if c.in = in; in != nil {
+		c.at, c.since = in.PushBack(c), time.Now()
+		c.of.room.Signal()
+	}
+}
+
+// connOf is the connection behind what net/http has.
+func connOf(nc net.Conn) *conn {
+	if t, ok := nc.(*tls.Conn); ok {
+		nc = t.NetConn()
+	}
+	c, _ := nc.(*conn)
+	return c
+}
+
+type connKey struct{}
+
+// watch has a server tell which of its connections nothing is done for. Until it is
+// there whole a request has not come: its first bytes may be all that ever do.
+func (l *conns) watch(s *http.Server) {
+	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
+		return context.WithValue(ctx, connKey{}, connOf(nc))
+	}
+	s.ConnState = func(nc net.Conn, state http.ConnState) {
+		if c := connOf(nc); c != nil && state == http.StateIdle {
+			c.move(&l.idle)
+		}
+	}
+	answer := s.Handler
+	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c, _ := r.Context().Value(connKey{}).(*conn); c == nil {
+		} else if r.Body == http.NoBody {
+			c.move(nil)
+		} else {
+			r.Body = &body{r.Body, c}
+		}
+		answer.ServeHTTP(w, r)
+	})
+}
+
+// body is that of a request, whose end makes the request whole.
+type body struct {
+	io.ReadCloser
+	of *conn
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.of.move(nil)
+	}
+	return n, err
+}
+
+func (c *conn) move(in *list.List) {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	if !c.gone {
+		c.put(in)
+	}
+}

@@ -1,0 +1,146 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core/pull"
+)
+
+// TestConnsAreBounded: however many connections strangers hold without a whole request,
+// the next request is answered, and what is being answered is not interrupted. Where all
+// are being answered the next one waits.
+func TestConnsAreBounded(t *testing.T) {
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told strings.Builder
+	l := newConns(inner, 8, slog.New(slog.NewTextHandler(&told, nil)))
+	begun, end := make(chan bool, 100), make(chan bool)
+	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.ReadAll(r.Body); err != nil {
+			return
+		}
+		if r.URL.Path == "/long" {
+			begun <- true
+			<-end
+		}
+		io.WriteString(w, r.URL.Path)
+	})}
+	l.patience = time.Millisecond
+	l.watch(srv)
+	var serving sync.WaitGroup
+	serving.Go(func() { srv.Serve(l) })
+	defer serving.Wait()
+	defer srv.Close()
+
+	// dial opens a connection and says something on it.
+	dial := func(says string) net.Conn {
+		t.Helper()
+		c, err := net.Dial("tcp", inner.Addr().String())
+		if err == nil {
+			_, err = io.WriteString(c, says)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	answer := func(c net.Conn, want string) error {
+		c.SetReadDeadline(time.Now().Add(20 * time.Second))
+		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			return err
+		}
+		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != want {
+			return fmt.Errorf("%q, %v", b, err)
+		}
+		return nil
+	}
+	const get = "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
+	const post = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"
+
+	long := []net.Conn{dial(fmt.Sprintf(get, "long")), dial(fmt.Sprintf(post, "long") + "12345")}
+	<-begun
+	<-begun
+	kept := dial(fmt.Sprintf(get, "kept"))
+	if err := answer(kept, "/kept"); err != nil {
+		t.Fatal(err)
+	}
+	for _, says := range []string{"", "GET /", "GET /x HTTP/1.1\r\nHost: x\r\nX: ", fmt.Sprintf(post, "x") + "123"} {
+		for range 20 {
+			dial(says)
+		}
+		if err := answer(dial(fmt.Sprintf(get, "quick")), "/quick"); err != nil {
+			t.Errorf("beside strangers that say %q: %v", says, err)
+		}
+	}
+	// Those of strangers went first: the one that was answered is there still.
+	io.WriteString(kept, fmt.Sprintf(get, "kept"))
+	if err := answer(kept, "/kept"); err != nil {
+		t.Errorf("a connection between two requests: %v", err)
+	}
+	for range 6 {
+		long = append(long, dial(fmt.Sprintf(get, "long")))
+		<-begun
+	}
+	waits := dial(fmt.Sprintf(get, "waits"))
+	l.mu.Lock()
+	open := l.open
+	l.mu.Unlock()
+	if open > 8 {
+		t.Errorf("%d connections are open", open)
+	}
+	end <- true // of one of them
+	if err := answer(waits, "/waits"); err != nil {
+		t.Errorf("when one was answered: %v", err)
+	}
+	close(end)
+	for i, c := range long {
+		if err := answer(c, "/long"); err != nil {
+			t.Errorf("long request %d: %v", i, err)
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := strings.Count(told.String(), "as many connections as may be are open"); n != 1 || !strings.Contains(told.String(), "most=8") {
+		t.Errorf("it was told %d times:\n%s", n, &told)
+	}
+}
+
+// TestDeadlines: no request, no answer and no silence lasts, and an answer has the time
+// of the longest poll.
+func TestDeadlines(t *testing.T) {
+	s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.ln.Close()
+	for name, d := range map[string]time.Duration{"header": s.http.ReadHeaderTimeout, "read": s.http.ReadTimeout, "write": s.http.WriteTimeout,
+		"idle": s.http.IdleTimeout} {
+		if d <= 0 || d > 2*time.Minute {
+			t.Errorf("%s: %s", name, d)
+		}
+	}
+	if s.http.WriteTimeout < s.http.ReadTimeout+pull.MaxWait+10*time.Second || s.http.IdleTimeout > 25*time.Second {
+		t.Errorf("write %s, idle %s", s.http.WriteTimeout, s.http.IdleTimeout)
+	}
+}
+
+func TestConnsFor(t *testing.T) {
+	for of, want := range map[uint64]int{0: 8192, 1: 1, 600: 300, 1024: 512, 1 << 20: 8192, 1<<64 - 1: 8192} {
+		if n := connsFor(of); n != want {
+			t.Errorf("of %d descriptors: %d connections, want %d", of, n, want)
+		}
+	}
+}

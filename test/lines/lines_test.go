@@ -1,0 +1,153 @@
+//go:build unix
+
+// Package lines_test holds connections of strangers to a real server that may have
+// few descriptors, and compares what was due with what an executor received.
+package lines_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/wire"
+)
+
+const (
+	descriptors = 600
+	strangers   = 700
+	latest      = 5 * time.Second // on a machine that is busy with the strangers too
+)
+
+// TestStrangersHoldConnections: a stranger holds more connections than the process may
+// have descriptors, silent ones and such that begin a request, and opens others for
+// those that are closed. Fires go on over the wire and by call, none fails, their
+// results are taken and people are answered.
+func TestStrangersHoldConnections(t *testing.T) {
+	bin, err := rig.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := filepath.Join(t.TempDir(), "tickring")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)
+	if err := os.WriteFile(few, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := rig.Start(t, few, t.TempDir())
+	listen := strings.TrimPrefix(s.URL, "http://")
+
+	var mu sync.Mutex
+	got := map[string]map[core.Instant]bool{"wire": {}, "call": {}}
+	worst := map[string]time.Duration{}
+	began := core.InstantOf(time.Now()) + 3600
+	note := func(how string, at core.Instant) {
+		mu.Lock()
+		defer mu.Unlock()
+		got[how][at] = true
+		if at >= began {
+			worst[how] = max(worst[how], time.Since(at.Time()))
+		}
+	}
+	exec, err := miniexec.Start(miniexec.Options{App: "wire", Admin: s.URL, Token: "wire-executors",
+		Received: func(r *wire.Run, _ time.Time) {
+			instant, _ := core.RunID(r.LogID).Planned()
+			note("wire", instant)
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		at, err := time.Parse(time.RFC3339, r.Header.Get(wire.HeaderInstant))
+		if err != nil {
+			t.Error(err)
+		}
+		note("call", core.InstantOf(at))
+	})}
+	go srv.Serve(ln)
+	defer srv.Close()
+
+	const apps = "version: 1\nset: lines\napps: [{name: wire, token: wire-executors}, {name: call, executors: ['call:http://%s']}]\n"
+	s.OK(t, fmt.Sprintf(apps, ln.Addr()), "apply", "-f", "-")
+	if err := rig.Eventually(time.Minute, func() error {
+		if out := s.OK(t, "", "executors", "wire"); !strings.Contains(out, exec.URL()) {
+			return fmt.Errorf("the executor is not registered: %s", out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range strangers {
+		go hold(t, listen, []string{"", "POST /api/callback HTTP/1.1\r\nHost: x\r\n",
+			"POST /api/callback HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n[", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}[i%4])
+	}
+	s.OK(t, fmt.Sprintf(apps+"jobs:\n  - {app: wire, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}\n"+
+		"  - {app: call, name: b, handler: /work, misfire: all, schedule: {every: 1s, offset: 0s}}\n", ln.Addr()), "apply", "-f", "-")
+	from := core.InstantOf(time.Now()) + 5
+	to := from + 20
+	mu.Lock()
+	began = from
+	mu.Unlock()
+	if err := rig.Eventually(time.Minute, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		for how, instants := range got {
+			for at := from; at <= to; at++ {
+				if !instants[at] {
+					return fmt.Errorf("%s: the fire of %s did not arrive", how, at)
+				}
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	mu.Lock()
+	t.Logf("the latest fires came after %v", worst)
+	for how, late := range worst {
+		if late > latest {
+			t.Errorf("%s: a fire came after %s", how, late)
+		}
+	}
+	mu.Unlock()
+	for _, state := range []string{"failed", "lost", "timed-out"} {
+		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"run"`) || strings.Contains(out, `"id"`) {
+			t.Errorf("%s: %.2000s", state, out)
+		}
+	}
+}
+
+// hold keeps a connection on which something was said, and another when it is closed.
+func hold(t *testing.T, to, says string) {
+	for t.Context().Err() == nil {
+		c, err := net.Dial("tcp", to)
+		if err != nil {
+			return
+		}
+		stop := make(chan struct{})
+		go func() {
+			select {
+			case <-t.Context().Done():
+			case <-stop:
+			}
+			c.Close()
+		}()
+		c.Write([]byte(says))
+		for b := make([]byte, 4096); err == nil; {
+			_, err = c.Read(b)
+		}
+		close(stop)
+	}
+}
