@@ -2,6 +2,7 @@ package core
 
 import (
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 )
@@ -21,6 +22,20 @@ type App struct {
 	Pause    Pause // the last one
 	Past     Past  // those before it; the store keeps it (Past.After)
 	Created  time.Time
+}
+
+// Allows reports whether its allow has the host of an address, an IP address.
+func (a *App) Allows(address string) bool {
+	_, target, err := ParseAddress(address)
+	if err != nil {
+		return false
+	}
+	u, err := url.Parse(target)
+	if err != nil {
+		return false
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && slices.ContainsFunc(a.Allow, func(p netip.Prefix) bool { return p.Contains(ip) })
 }
 
 // MaxWithheld bounds App.Withheld: an app is read with each of its fires.

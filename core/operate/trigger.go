@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -174,7 +175,36 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 	if err := given.CheckRoute(job.Def.Route); err != nil {
 		return err
 	}
-	return given.CheckHandler(job.Def.Handler)
+	if err := given.CheckHandler(job.Def.Handler); err != nil {
+		return err
+	}
+	return op.ownAddresses(ctx, job.Def.App, addresses)
+}
+
+// ownAddresses refuses what is no executor of an app and not in its allow: who is sent
+// a run is shown the app's token. A function and a queue are not.
+func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string) error {
+	app, err := op.ask.App(ctx, name)
+	if err != nil {
+		return err
+	}
+	executors, err := op.ask.Executors(ctx, name)
+	if err != nil {
+		return err
+	}
+	for i, address := range addresses {
+		scheme, _, _ := core.ParseAddress(address)
+		if scheme == core.SchemeLambda || scheme == core.SchemeQueue || app.Allows(address) ||
+			slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
+				return strings.TrimRight(x.Executor.Address, "/") == strings.TrimRight(address, "/")
+			}) {
+			continue
+		}
+		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
+			Reason: "it is no executor of " + name + ", whose token it would be shown; allowed are the executors of the app (tickring executors " +
+				name + ") and IP addresses that its allow names"}
+	}
+	return nil
 }
 
 // draw takes a number of the job's counter; one whose answer was lost is wasted.

@@ -321,3 +321,38 @@ func TestKillIsRecordedFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestTriggerAddresses: a trigger names executors of the app, fixed or registered, and
+// what the app's allow names. Nobody else is ever shown its token.
+func TestTriggerAddresses(t *testing.T) {
+	f := newFixture(t)
+	f.Create(spec("sweep", core.Schedule{}))
+	token := "shop-executors"
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/"},
+		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
+	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999/", Beat: f.Clock, Since: f.Clock}
+	if err := f.E.Registry.PutExecutor(ctx, registered); err != nil {
+		t.Fatal(err)
+	}
+	waits, err := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", At: new(start.Add(time.Hour))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for address, own := range map[string]bool{
+		"http://fixed.example:9999/": true, "http://fixed.example:9999": true, "http://198.51.100.7:9999/": true, "http://10.0.0.7:80": true,
+		"https://[fd00::1]:443/x": true,
+		"http://10.0.1.7:80":      false, "http://198.51.100.8:9999/": false, "http://fixed.example:9998": false,
+		"http://fixed.example.evil.example:9999": false,
+		"https://fixed.example:9999":             false, "http://evil.example": false, "http://[::ffff:10.0.1.7]": false,
+	} {
+		_, first := f.M.Trigger(ctx, ann, operate.TriggerRequest{Job: "shop/sweep", Addresses: []string{"http://10.0.0.1", address}})
+		_, later := f.M.ChangeTrigger(ctx, ann, waits.Run.ID.String(), operate.TriggerChange{Addresses: &[]string{"http://10.0.0.1", address}})
+		for _, err := range []error{first, later} {
+			var e *core.Error
+			if own != (err == nil) || !own && (!errors.As(err, &e) || e.Code != core.CodeRefused || e.Field != "addresses[1]" ||
+				!strings.Contains(e.Reason, "allowed are the executors of the app")) {
+				t.Errorf("%s: %v", address, err)
+			}
+		}
+	}
+}
