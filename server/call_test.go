@@ -14,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
@@ -135,5 +136,48 @@ func TestCall(t *testing.T) {
 	}
 	if retry := waitFor(r.Then, core.Succeeded); retry.Attempt != 2 || retry.Cause != core.CauseRetry || retry.First != first {
 		t.Errorf("retry: %+v", retry)
+	}
+}
+
+// TestDenyPrivate: where only an app's allow opens this machine and private networks,
+// its own executors are reached and registered, and another app's are not.
+func TestDenyPrivate(t *testing.T) {
+	s := start(t, Options{Policy: NamedPolicy(), BackoffMin: 10 * time.Millisecond})
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(wire.AppendReply(nil, 200, "")) }))
+	defer endpoint.Close()
+	token := "executors-of-all"
+	for app, allow := range map[string][]string{"named": {"127.0.0.0/8"}, "other": nil} {
+		for _, scheme := range []string{"", "call:"} {
+			name := app + strings.TrimSuffix(scheme, ":")
+			spec := manage.AppSpec{Name: name, Executors: []string{scheme + endpoint.URL}, Allow: allow, Token: &token}
+			if _, err := s.Manage().SaveApp(t.Context(), actor, spec); err != nil {
+				t.Fatal(err)
+			}
+			job := manage.JobSpec{Def: core.Def{App: name, Name: "work", Handler: "/work"}}
+			if res := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; res.Err != nil {
+				t.Fatal(res.Err)
+			}
+			r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: name + "/work"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, 15*time.Second, func() error {
+				v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+				switch {
+				case err != nil:
+					return err
+				case allow == nil && (v.Run.Reason != core.ReasonNotAccepted || !strings.Contains(v.Run.Message, "is not allowed: it is loopback")),
+					allow != nil && scheme != "" && v.Run.State != core.Succeeded,
+					allow != nil && scheme == "" && v.Run.State != core.Running:
+					return fmt.Errorf("%s: run %s is %s %s %q", name, r.Run.ID, v.Run.State, v.Run.Reason, v.Run.Message)
+				}
+				return nil
+			})
+		}
+		g := registry.Registration{App: app, Address: "http://127.0.0.1:9999/", Token: token}
+		err := s.parts.reg.Register(t.Context(), g)
+		if (err == nil) != (allow != nil) || err != nil && !strings.Contains(err.Error(), "loopback") {
+			t.Errorf("%s registers: %v", app, err)
+		}
 	}
 }

@@ -39,7 +39,9 @@ func start(t *testing.T, o Options) *running {
 	if o.Dir == "" {
 		o.Dir = t.TempDir()
 	}
-	o.Listen, o.Policy = "127.0.0.1:0", LocalPolicy()
+	if o.Listen = "127.0.0.1:0"; !o.Policy.ListLoopback {
+		o.Policy = LocalPolicy()
+	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.NewJSONHandler(testLog{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send/awssend"
 	"github.com/tickring/tickring/server"
 )
@@ -22,6 +23,7 @@ type ServeCmd struct {
 	Listen       string   `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
 	Demo         bool     `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
 	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
+	DenyPrivate  bool     `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
 	AllowNoToken bool     `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
 	RequireToken bool     `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
 	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
@@ -44,23 +46,23 @@ func (c *ServeCmd) Run(e *Env) error {
 	if c.Demo && c.TLSCert != "" {
 		return usagef("--demo and --tls-cert: the demo's own executor speaks to the server in clear, on this machine; leave one out")
 	}
+	if c.Demo && c.DenyPrivate {
+		return usagef("--demo and --deny-private: the demo's own executor is on this machine; leave one out")
+	}
+	policy, err := c.policy()
+	if err != nil {
+		return err
+	}
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
 		return usagef("--log-level: %w", err)
 	}
 	log := slog.New(slog.NewJSONHandler(e.Stderr, &slog.HandlerOptions{Level: level}))
 	out := &lockedWriter{w: e.Stdout}
-	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: server.LocalPolicy(),
+	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"), Policy: policy,
 		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey,
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored}
-	for _, text := range c.Allow {
-		p, err := netip.ParsePrefix(text)
-		if err != nil {
-			return usagef("--allow: %q is no network: write it as 203.0.113.0/24", text)
-		}
-		o.Policy.Allow = append(o.Policy.Allow, p)
-	}
 	for _, text := range c.Tune {
 		name, value, _ := strings.Cut(text, "=")
 		if err := o.Tune(name, value); err != nil {
@@ -125,6 +127,22 @@ func (c *ServeCmd) Run(e *Env) error {
 	stop()
 	wg.Wait()
 	return err
+}
+
+// policy is where executors may live.
+func (c *ServeCmd) policy() (safedial.Policy, error) {
+	p := server.LocalPolicy()
+	if c.DenyPrivate {
+		p = server.NamedPolicy()
+	}
+	for _, text := range c.Allow {
+		network, err := netip.ParsePrefix(text)
+		if err != nil {
+			return p, usagef("--allow: %q is no network: write it as 203.0.113.0/24", text)
+		}
+		p.Allow = append(p.Allow, network)
+	}
+	return p, nil
 }
 
 // short is a path with the home folder as ~.

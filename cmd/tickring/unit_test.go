@@ -1,7 +1,9 @@
 package main
 
 import (
+	"net/netip"
 	"runtime/debug"
+	"strings"
 	"testing"
 	"time"
 
@@ -182,6 +184,35 @@ func TestNearest(t *testing.T) {
 	for text, want := range map[string]string{"shop/reprot": "shop/report", "shop/swep": "shop/sweep", "other/thing": "", "": "", "ab": ""} {
 		if got := nearest(text, names); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestServePolicy: what serve's flags say of where executors may live.
+func TestServePolicy(t *testing.T) {
+	for _, c := range []struct {
+		cmd     ServeCmd
+		allowed string // of here, private, public, and a network of its own
+	}{
+		{ServeCmd{}, "here private public own"},
+		{ServeCmd{Allow: []string{"203.0.113.0/24"}}, "here private own"},
+		{ServeCmd{DenyPrivate: true}, "public own"},
+		{ServeCmd{DenyPrivate: true, Allow: []string{"203.0.113.0/24", "10.0.0.0/8"}}, "private own"},
+		{ServeCmd{DenyPrivate: true, Allow: []string{"127.0.0.0/8"}}, "here"},
+	} {
+		p, err := c.cmd.policy()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, x := range []struct{ name, ip string }{{"here", "127.0.0.1"}, {"private", "10.1.2.3"}, {"public", "198.51.100.1"},
+			{"own", "203.0.113.1"}} {
+			if p.Check(netip.MustParseAddr(x.ip)) == nil {
+				got = append(got, x.name)
+			}
+		}
+		if strings.Join(got, " ") != c.allowed {
+			t.Errorf("%+v: %v, want %s", c.cmd, got, c.allowed)
 		}
 	}
 }

@@ -41,6 +41,26 @@ func TestReadDefaults(t *testing.T) {
 	}
 }
 
+// TestPrivateNetworks: private ones only where TICKRING_ALLOW or an app's allow names
+// them, and loopback, where the function's runtime is, never.
+func TestPrivateNetworks(t *testing.T) {
+	c, err := Read(with(), Needs{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []netip.Prefix{netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("127.0.0.0/8")}
+	for ip, want := range map[string]struct{ plain, named bool }{
+		"198.51.100.1": {true, true}, "10.1.2.3": {false, true}, "10.2.2.3": {}, "192.168.0.1": {}, "127.0.0.1": {},
+	} {
+		if err := c.Policy.Check(netip.MustParseAddr(ip)); (err == nil) != want.plain {
+			t.Errorf("%s: %v", ip, err)
+		}
+		if err := c.Policy.For(list).Check(netip.MustParseAddr(ip)); (err == nil) != want.named {
+			t.Errorf("%s, which the app names: %v", ip, err)
+		}
+	}
+}
+
 func TestReadAll(t *testing.T) {
 	c, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/", "TICKRING_ALLOW",
 		"10.0.0.0/8, fd00::/8",
