@@ -82,7 +82,8 @@ func newFixture(t testing.TB) *fixture {
 	a := assembly.New(&with, assembly.Options{Plan: plan.Local()})
 	f.finish = a.Finish
 	m := a.People(killer{}, people.Options{})
-	f.h = api.NewHandler(m, logs{}, api.Options{Token: token, Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	f.h = api.NewHandler(m, logs{}, api.Options{Token: token, ReadToken: readToken, Dead: f.e.Dead,
+		Log:    slog.New(slog.NewTextHandler(f.log, nil)),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} }})
 	server := httptest.NewServer(f.h)
 	t.Cleanup(server.Close)

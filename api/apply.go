@@ -29,6 +29,10 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if err := s.may(r, unless(body.DryRun), ""); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	if len(body.Jobs) > MaxApplyJobs || len(body.Apps) > MaxApplyApps {
 		s.fail(w, r, core.Errorf(core.CodeTooLarge,
 			"%d jobs and %d apps at once; allowed are %d and %d: send the apps first, then the jobs in parts, without prune",

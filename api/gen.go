@@ -104,6 +104,9 @@ type ServerInterface interface {
 	// Preview What a schedule means, without a job.
 	// (POST /v1/preview)
 	Preview(w http.ResponseWriter, r *http.Request)
+	// Prove What only who knows the tokens can answer; needs none.
+	// (GET /v1/proof)
+	Prove(w http.ResponseWriter, r *http.Request, params ProveParams)
 	// Redrive List dead letters, and send again those of their fires that may still be sent. What is not sent stays, with the reason.
 	// (POST /v1/redrive)
 	Redrive(w http.ResponseWriter, r *http.Request)
@@ -1225,6 +1228,39 @@ func (siw *ServerInterfaceWrapper) Preview(w http.ResponseWriter, r *http.Reques
 	handler.ServeHTTP(w, r)
 }
 
+// Prove operation middleware
+func (siw *ServerInterfaceWrapper) Prove(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ProveParams
+
+	// ------------- Required query parameter "nonce" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, true, "nonce", r.URL.Query(), &params.Nonce, runtime.BindQueryParameterOptions{Type: "string", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "nonce"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "nonce", Err: err})
+		}
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Prove(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // Redrive operation middleware
 func (siw *ServerInterfaceWrapper) Redrive(w http.ResponseWriter, r *http.Request) {
 
@@ -1773,6 +1809,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 		ErrorHandlerFunc:   options.ErrorHandlerFunc,
 	}
 
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/proof", wrapper.Prove)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/status", wrapper.GetStatus)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/openapi.yaml", wrapper.GetOpenAPI)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/apply", wrapper.Apply)

@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	_ "embed"
 	"encoding/hex"
 	"encoding/json"
@@ -15,7 +13,6 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
@@ -33,8 +30,12 @@ type Logs interface {
 
 // Options of NewHandler.
 type Options struct {
-	// Token is what callers must send; empty lets nobody in.
-	Token string
+	// Token is the admin token, which may do all; ReadToken one that may only read.
+	// One that is empty lets nobody in.
+	Token, ReadToken string
+	// Admit judges beforehand who says to be the code of an app, so that strangers do
+	// not have the store asked; nil: it is asked.
+	Admit func(ctx context.Context, app, token string) error
 	// Status says what the server is; nil is nothing known.
 	Status func() Status
 	// Facts says what doctor judges; nil is nothing known.
@@ -54,6 +55,7 @@ var statuses = map[core.Code]int{
 	core.CodeNotFound:     http.StatusNotFound,
 	core.CodeConflict:     http.StatusConflict,
 	core.CodeUnauthorized: http.StatusUnauthorized,
+	core.CodeForbidden:    http.StatusForbidden,
 	core.CodeTooLarge:     http.StatusRequestEntityTooLarge,
 	core.CodeRefused:      http.StatusConflict,
 	core.CodeUnavailable:  http.StatusServiceUnavailable,
@@ -65,7 +67,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	s := &server{m: m, logs: logs, o: o, token: sha256.Sum256([]byte(o.Token)), mux: http.NewServeMux()}
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), mux: http.NewServeMux()}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
@@ -74,7 +76,7 @@ type server struct {
 	m     *people.People
 	logs  Logs
 	o     Options
-	token [sha256.Size]byte
+	known []known
 	mux   *http.ServeMux
 }
 
@@ -93,12 +95,27 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}()
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	if !s.allowed(r) {
-		w.Header().Set("WWW-Authenticate", "Bearer")
-		s.fail(w, r, core.Errorf(core.CodeUnauthorized, "the token is missing or wrong: send it as Authorization: Bearer TOKEN"))
+	_, pattern := s.mux.Handler(r)
+	n := needs[pattern]
+	if pattern == "" {
+		n = reads // that there is no such thing
+	}
+	c, err := s.callerOf(r, n)
+	if err == nil {
+		door := n
+		if n == asks {
+			door = reads // the body says the rest
+		}
+		err = may(c, door, c.app)
+	}
+	if err != nil {
+		if core.CodeOf(err) == core.CodeUnauthorized {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+		}
+		s.fail(w, r, err)
 		return
 	}
-	_, pattern := s.mux.Handler(r)
+	r = withCaller(r, c)
 	if pattern == "" {
 		s.lost(w, r)
 		return
@@ -108,14 +125,6 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.mux.ServeHTTP(w, r)
-}
-
-// allowed compares hashes, so that the time it takes tells nothing of the token.
-func (s *server) allowed(r *http.Request) bool {
-	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
-	same := subtle.ConstantTimeCompare(sum[:], s.token[:]) == 1
-	return same && s.o.Token != "" && strings.EqualFold(scheme, "Bearer")
 }
 
 // lost answers what no pattern takes: another method, or no such path.
@@ -226,14 +235,6 @@ func write(w http.ResponseWriter, status int, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(v) // a caller that has gone needs no answer
-}
-
-// actor is who asks, as the caller says.
-func actor(r *http.Request) core.Actor {
-	if name := r.Header.Get(client.ActorHeader); name != "" {
-		return core.Actor{Name: name}
-	}
-	return core.Actor{Name: "api"}
 }
 
 // Document is the OpenAPI document. Its components Manifest… describe the file of apply.

@@ -115,6 +115,14 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		}
 		*f.body = f.path
 	}
+	n := changes
+	if body.Declared {
+		n = declares
+	}
+	if err := s.may(r, n, app); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	spec, err := ManageJob(body)
 	if err != nil {
 		s.fail(w, r, err)

@@ -2,12 +2,15 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/core"
 )
@@ -57,6 +60,33 @@ func TestUnknownKindIsNotSwallowed(t *testing.T) {
 		}
 	}()
 	scheduleOf(core.Schedule{Any: []core.When{{Kind: "moon"}}})
+}
+
+// TestEveryOperationHasItsNeed: the table of needs names the operations of the document,
+// and no other.
+func TestEveryOperationHasItsNeed(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(document, &doc); err != nil {
+		t.Fatal(err)
+	}
+	left := maps.Clone(needs)
+	for path, item := range doc.Paths {
+		for method := range item {
+			if method == "parameters" {
+				continue
+			}
+			pattern := strings.ToUpper(method) + " " + path
+			if _, ok := left[pattern]; !ok {
+				t.Errorf("%s: the table does not say whether it changes something", pattern)
+			}
+			delete(left, pattern)
+		}
+	}
+	for pattern := range left {
+		t.Errorf("%s is no operation of the document", pattern)
+	}
 }
 
 // TestDocumentNamesThePolicies: the words of the document are those of core.

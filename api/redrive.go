@@ -27,6 +27,10 @@ func (s *server) Redrive(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
+	if err := s.may(r, unless(q.DryRun), ""); err != nil {
+		s.fail(w, r, err)
+		return
+	}
 	res, err := s.m.Redrive(r.Context(), actor(r), s.o.Dead, operate.RedriveRequest{DryRun: q.DryRun, Drop: q.Drop, Unread: q.Unread,
 		After: q.After, Limit: q.Limit})
 	out := RedriveResult{Letters: make([]DeadLetter, len(res.Letters)), Sent: res.Sent, Left: res.Left, Dropped: res.Dropped, Next: res.Next}

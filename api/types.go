@@ -49,6 +49,8 @@ type (
 	PauseRequest       = client.PauseRequest
 	Preview            = client.Preview
 	PreviewRequest     = client.PreviewRequest
+	Proofs             = client.Proofs
+	ProveParams        = client.ProveParams
 	ReplanRequest      = client.ReplanRequest
 	ReplanResult       = client.ReplanResult
 	ResumeRequest      = client.ResumeRequest

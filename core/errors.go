@@ -73,6 +73,7 @@ const (
 	CodeNotFound     Code = "not-found"    // no such thing
 	CodeConflict     Code = "conflict"     // it exists already, or somebody else changed it meanwhile
 	CodeUnauthorized Code = "unauthorized" // no token or a wrong one
+	CodeForbidden    Code = "forbidden"    // a token that may not do this
 	CodeTooLarge     Code = "too-large"    // over a bound
 	CodeRefused      Code = "refused"      // understood, and not done in this state
 	CodeUnavailable  Code = "unavailable"  // passing: try again

@@ -516,3 +516,12 @@ func CheckKey(key string) error {
 	}
 	return nil
 }
+
+// CheckToken refuses a token of the API that could be guessed: the API proves to
+// whoever asks that it knows it, and he may try guesses on that at leisure.
+func CheckToken(field, token string) error {
+	if len(token) < 20 || len(token) > 512 || strings.ContainsAny(token, " \t\r\n") {
+		return Invalid(field, "", "a token is 20 to 512 characters of chance, without spaces: such as openssl rand -hex 20 prints")
+	}
+	return nil
+}

@@ -19,7 +19,7 @@ import (
 // and one that code had made and somebody deleted stays away, until a person
 // gives it back (tickring give-back). Pausing it is no change.
 //
-// It needs a tickring server and [Options].APIToken; the app must be there.
+// It needs a tickring server and [Options].Token, that of the app; the app must be there.
 type Job struct {
 	// Name of the job, unique in the app.
 	Name string
@@ -225,7 +225,7 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Authorization", "Bearer "+e.o.APIToken)
+	req.Header.Set("Authorization", "Bearer "+e.o.Token)
 	req.Header.Set(actorHeader, e.actor())
 	res, err := e.o.Client.Do(req)
 	if err != nil {
@@ -243,7 +243,7 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
 			return fmt.Errorf("%w: %w", errTheirs, err)
-		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusNotFound: // the app may be made later
+		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusUnauthorized: // the app may be made later, or get its token
 			return fmt.Errorf("%w: %w", errAPI, err)
 		}
 		return err

@@ -19,11 +19,11 @@ import (
 // A fakeAPI is the part of tickring's API that declared jobs need: it knows
 // whose a job is.
 type fakeAPI struct {
-	mu     sync.Mutex
-	down   bool
-	rev    int64
-	jobs   map[string]map[string]any // by app/name
-	theirs map[string]bool           // somebody else's, also when it is gone
+	mu            sync.Mutex
+	down, strange bool
+	rev           int64
+	jobs          map[string]map[string]any // by app/name
+	theirs        map[string]bool           // somebody else's, also when it is gone
 }
 
 func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -42,7 +42,7 @@ func (a *fakeAPI) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case a.down:
 		return nil, fmt.Errorf("connection refused")
-	case r.Header.Get("Authorization") != "Bearer admin" || r.Header.Get("Tickring-Actor") != "code-of-demo":
+	case a.strange || r.Header.Get("Authorization") != "Bearer secret" || r.Header.Get("Tickring-Actor") != "code-of-demo":
 		return fail(401, "unauthorized", "who are you")
 	case r.Method != http.MethodPut:
 		return fail(405, "invalid", r.Method)
@@ -85,7 +85,7 @@ func declared(t *testing.T, a *fakeAPI, jobs ...Job) string {
 	}
 	e := start(t, mux, newFake(), func(o *Options) {
 		o.Servers = []string{"http://one/xxl-job-admin"}
-		o.APIToken, o.Client, o.Log = "admin", &http.Client{Transport: a}, slog.New(slog.NewTextHandler(&out, nil))
+		o.Token, o.Client, o.Log = "secret", &http.Client{Transport: a}, slog.New(slog.NewTextHandler(&out, nil))
 	})
 	pass(10 * time.Second)
 	synctest.Wait()
@@ -138,19 +138,21 @@ func TestDeclaredJobsInTheWay(t *testing.T) {
 		if a.jobs["demo/ok"] == nil || strings.Count(log, "that is no cron expression") != 1 {
 			t.Errorf("%v, log %s", a.jobs, log)
 		}
-		// The server comes later.
-		a = &fakeAPI{jobs: map[string]map[string]any{}, down: true}
-		mux := okMux()
-		mux.Declare(Job{Name: "ok"})
-		start(t, mux, newFake(), func(o *Options) { o.APIToken, o.Client = "admin", &http.Client{Transport: a} })
-		pass(time.Hour)
-		a.mu.Lock()
-		a.down = false
-		a.mu.Unlock()
-		pass(time.Minute)
-		synctest.Wait()
-		if a.jobs["demo/ok"] == nil {
-			t.Error("it is not made")
+		// The server comes later, or the app with its token.
+		for _, a := range []*fakeAPI{{down: true}, {strange: true}} {
+			a.jobs = map[string]map[string]any{}
+			mux := okMux()
+			mux.Declare(Job{Name: "ok"})
+			start(t, mux, newFake(), func(o *Options) { o.Token, o.Client = "secret", &http.Client{Transport: a} })
+			pass(time.Hour)
+			a.mu.Lock()
+			a.down, a.strange = false, false
+			a.mu.Unlock()
+			pass(time.Minute)
+			synctest.Wait()
+			if a.jobs["demo/ok"] == nil {
+				t.Error("it is not made")
+			}
 		}
 	})
 }
@@ -162,7 +164,7 @@ func TestDeclareRefuses(t *testing.T) {
 	}
 	_, err := New(mux, Options{App: "a", Address: "http://here"})
 	for _, want := range []string{"has no name", `"ok" is declared twice`, `handler "nobody", which is not`,
-		"needs the options Servers and APIToken"} {
+		"needs the options Servers and Token"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}

@@ -128,7 +128,7 @@ func ExampleMux_Declare() {
 	mux.Declare(executor.Job{Name: "nightly", Schedule: executor.Cron("0 30 2 * * ?", "Europe/Berlin"), Timeout: time.Hour, Retries: 2,
 		RetryDelay: time.Minute})
 	_, err := executor.New(mux, executor.Options{App: "reports", Servers: []string{"http://127.0.0.1:7700"}, Address: "http://127.0.0.1:9999",
-		APIToken: "admin"})
+		Token: "of the app"})
 	fmt.Println(err)
 	// Output: <nil>
 }

@@ -32,12 +32,10 @@ type Options struct {
 	// is registered and results stay in the journal, but those of runs that came
 	// by [Executor.Submit]: who submitted them has them.
 	Servers []string
-	// Token is sent to the servers and demanded of whoever calls; empty
-	// demands none, which is for tests and closed networks.
+	// Token is that of the app: it is sent to the servers and demanded of whoever
+	// calls; empty demands none, which is for tests and closed networks. Jobs that
+	// are declared need it.
 	Token string
-	// APIToken is tickring's admin token, with which jobs declared in code are
-	// made. It is needed for these only, and never sent to who calls.
-	APIToken string
 
 	// Listen is where ListenAndServe listens. Empty: ":9999" with a token, and
 	// without one "127.0.0.1:9999", for whoever reaches it may start runs.
@@ -178,14 +176,14 @@ func New(mux *Mux, o Options) (*Executor, error) {
 			errs = append(errs, fmt.Errorf("option Address: %q is no URL of at most %d bytes", o.Address, wire.MaxAddress))
 		}
 	}
-	for _, h := range []string{o.Token, o.APIToken, o.App} {
+	for _, h := range []string{o.Token, o.App} {
 		if strings.ContainsFunc(h, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-			errs = append(errs, errors.New("options Token, APIToken and App go into headers and must hold no control characters"))
+			errs = append(errs, errors.New("options Token and App go into headers and must hold no control characters"))
 			break
 		}
 	}
-	if len(mux.jobs) > 0 && (o.APIToken == "" || len(o.Servers) == 0) {
-		errs = append(errs, errors.New("jobs are declared, which needs the options Servers and APIToken"))
+	if len(mux.jobs) > 0 && (o.Token == "" || len(o.Servers) == 0) {
+		errs = append(errs, errors.New("jobs are declared, which needs the options Servers and Token"))
 	}
 	errs = append(errs, o.Scripts.check(o.Token)...)
 	if len(errs) > 0 {

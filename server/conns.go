@@ -182,12 +182,10 @@ func (l *conns) watch(s *http.Server) {
 	}
 	answer := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, _ := r.Context().Value(connKey{}).(*conn)
-		switch {
-		case c == nil:
-		case r.Body == http.NoBody:
+		if c, _ := r.Context().Value(connKey{}).(*conn); c == nil {
+		} else if r.Body == http.NoBody {
 			c.move(nil)
-		default:
+		} else {
 			r.Body = &body{r.Body, c}
 		}
 		answer.ServeHTTP(w, r)

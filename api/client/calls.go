@@ -2,6 +2,12 @@ package client
 
 import "context"
 
+// Prove asks what only who knows the tokens can answer: see [Proof]. It sends no token.
+// Each call asks by itself where that is needed.
+func (c *Client) Prove(ctx context.Context, params ProveParams) (Proofs, error) {
+	return do[Proofs](ctx, c, "GET", pathProof, params, nil)
+}
+
 // GetStatus says what the server is and how it does.
 func (c *Client) GetStatus(ctx context.Context) (Status, error) {
 	return do[Status](ctx, c, "GET", "/v1/status", nil, nil)

@@ -142,10 +142,10 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 		Body         string
 	}
 	var got request
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		got = request{r.Method, r.URL.EscapedPath(), r.URL.Query(), string(body)}
-		if r.Header.Get("Authorization") != "Bearer sesame" || r.Header.Get(ActorHeader) != "ann" {
+		if (r.URL.Path == pathProof) == (r.Header.Get("Authorization") == "Bearer sesame") || r.Header.Get(ActorHeader) != "ann" {
 			t.Errorf("%s %s: of nobody: %v", r.Method, r.URL, r.Header)
 		}
 		if (len(body) > 0) != (r.Header.Get("Content-Type") == "application/json") {
@@ -154,7 +154,7 @@ func TestEveryOperationHasItsMethod(t *testing.T) {
 		io.WriteString(w, "{}")
 	}))
 	defer server.Close()
-	c, err := New(server.URL+"/", "sesame", Config{Actor: "ann"})
+	c, err := New(server.URL+"/", "sesame", Config{Actor: "ann", HTTP: server.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,12 +233,12 @@ func TestErrorIsTheDocuments(t *testing.T) {
 	for name := range doc.Components.Schemas["Error"].Properties {
 		reply[name] = "the " + name
 	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusConflict)
 		json.NewEncoder(w).Encode(map[string]any{"error": reply})
 	}))
 	defer server.Close()
-	c, err := New(server.URL, "sesame", Config{})
+	c, err := New(server.URL, "sesame", Config{HTTP: server.Client()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestNameThatIsNone(t *testing.T) {
 		t.Errorf("asked for %s", r.URL)
 		return nil, io.EOF
 	})
-	c, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -306,7 +306,7 @@ func TestDeadline(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				o := Config{HTTP: &http.Client{Transport: c.do}, Timeout: c.timeout}
-				cl, err := New("http://example.com", "sesame", o)
+				cl, err := New("https://example.com", "sesame", o)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -332,7 +332,7 @@ func TestNothingIsAskedForByDefault(t *testing.T) {
 		}
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 	})
-	cl, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	cl, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -346,7 +346,7 @@ func TestAnswerIsBounded(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"version":"1"}`)), Request: r}, nil
 	})
-	c, err := New("http://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+	c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@
 //	job, err := c.GetJob(ctx, "reports", "nightly")
 //
 // The error of a call is an *Error when the server answered one, and wraps
-// ErrNoAnswer when there was no answer.
+// ErrNoAnswer when there was no answer, and ErrUnproven when the token was not sent.
 //
 // This package is public. It needs nothing else of this repository.
 package client
@@ -14,13 +14,19 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,17 +37,24 @@ const ActorHeader = "Tickring-Actor"
 type Config struct {
 	// Actor says who asks; it goes into the change records.
 	Actor string
-	// HTTP does the requests; http.DefaultClient if nil.
+	// HTTP does the requests; http.DefaultClient if nil. Its redirects are not followed:
+	// a token is for one server.
 	HTTP *http.Client
 	// Timeout bounds a call, up to the end of its answer; 5 minutes if 0.
 	Timeout time.Duration
 }
 
 // Client asks one server. Its methods may be called at the same time.
+//
+// Over https its certificate says who that is. Over http whoever listens there has to
+// prove that he knows the token before it is sent. That is against a stranger who has
+// taken the place of a server; who stands between the two reads all that is sent.
 type Client struct {
 	endpoint, host, token string
 	o                     Config
 	most                  int64 // bytes that are read of an answer
+	secure                bool  // the endpoint is one of https
+	proven                atomic.Pointer[time.Time]
 }
 
 // New makes a client of the server at endpoint, such as http://127.0.0.1:7700.
@@ -51,9 +64,12 @@ func New(endpoint, token string, o Config) (*Client, error) {
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return nil, fmt.Errorf("endpoint %q: a URL such as http://127.0.0.1:7700 is expected", endpoint)
 	}
-	o.HTTP = cmp.Or(o.HTTP, http.DefaultClient)
+	hc := *cmp.Or(o.HTTP, http.DefaultClient)
+	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &hc
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
-	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: u.Host, token: token, o: o, most: maxAnswer}, nil
+	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: u.Host, token: token, o: o, most: maxAnswer,
+		secure: u.Scheme == "https"}, nil
 }
 
 // Error is what the server refused, or could not do: as the error of a call, and
@@ -79,6 +95,44 @@ func (e *Error) Error() string {
 // ErrNoAnswer is the error of a request that reached no server.
 var ErrNoAnswer = errors.New("no answer")
 
+// ErrUnproven is the error of a call whose token was not sent, for whoever listens
+// there does not prove that he knows it.
+var ErrUnproven = errors.New("it does not prove that it knows the token, which was not sent")
+
+const (
+	pathProof = "/v1/proof"
+	// proofHolds is for how long a server that has proved itself is taken to be the one
+	// that listens there.
+	proofHolds = 10 * time.Second
+)
+
+// Proof is what proves that somebody knows a token: whoever asks chose the nonce.
+func Proof(token, nonce string) string {
+	m := hmac.New(sha256.New, []byte(token))
+	io.WriteString(m, "tickring proof\n"+nonce) // the token is the key of other hashes too: none begins so
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// prove has the server prove that it knows the token.
+func (c *Client) prove(ctx context.Context) error {
+	if at := c.proven.Load(); c.secure || at != nil && time.Since(*at) < proofHolds {
+		return nil
+	}
+	nonce, now := rand.Text(), time.Now()
+	got, err := c.Prove(ctx, ProveParams{Nonce: nonce})
+	refused, ok := errors.AsType[*Error](err)
+	switch {
+	case ok && refused.Status == http.StatusServiceUnavailable, errors.Is(err, ErrNoAnswer):
+		return err
+	case err != nil:
+		return fmt.Errorf("%s: %w (%w)", c.host, ErrUnproven, err)
+	case !slices.Contains(got.Proofs, Proof(c.token, nonce)):
+		return fmt.Errorf("%s: %w", c.host, ErrUnproven)
+	}
+	c.proven.Store(&now)
+	return nil
+}
+
 // maxAnswer bounds what is read of an answer.
 const maxAnswer = 256 << 20
 
@@ -101,6 +155,11 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.o.Timeout)
 	defer cancel()
+	if path != pathProof {
+		if err := c.prove(ctx); err != nil {
+			return nil, err
+		}
+	}
 	resp, err := c.send(ctx, method, path, query, body)
 	if err != nil {
 		if urlErr, ok := errors.AsType[*url.Error](err); ok {
@@ -112,6 +171,9 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 	answer, err := io.ReadAll(io.LimitReader(resp.Body, c.most))
 	if resp.StatusCode == http.StatusOK {
 		return answer, c.foreign(err)
+	}
+	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {
+		return nil, fmt.Errorf("%s sends whoever asks on to %.200q, and a token is for one server: if that one is meant, name it", c.host, to)
 	}
 	var reply ErrorReply
 	if err != nil || json.Unmarshal(answer, &reply) != nil || reply.Error.Code == "" {
@@ -147,7 +209,9 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 		return nil, err
 	}
 	r.URL.RawQuery = values.Encode()
-	r.Header.Set("Authorization", "Bearer "+c.token)
+	if path != pathProof {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
 	if c.o.Actor != "" {
 		r.Header.Set(ActorHeader, c.o.Actor)
 	}

@@ -643,6 +643,11 @@ type PreviewRequest struct {
 	Schedule Schedule `json:"schedule"`
 }
 
+// Proofs defines model for Proofs.
+type Proofs struct {
+	Proofs []string `json:"proofs"`
+}
+
 // RedriveRequest defines model for RedriveRequest.
 type RedriveRequest struct {
 	// After Go on after this letter
@@ -1133,6 +1138,12 @@ type KillJobParams struct {
 type ListWaitingParams struct {
 	// After next of the page before
 	After After `form:"after,omitempty" json:"after,omitempty,omitzero"`
+}
+
+// ProveParams defines parameters for Prove.
+type ProveParams struct {
+	// Nonce 16 to 64 characters of chance
+	Nonce string `form:"nonce" json:"nonce"`
 }
 
 // ListRunsParams defines parameters for ListRuns.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -34,7 +33,7 @@ func newParted(t *testing.T) *parted {
 	p := &parted{t: t, e: memory.Open(memory.Options{})}
 	h := api.NewHandler(assembly.New(p.e, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{}), nil,
 		api.Options{Token: "sesame"})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/v1/apply" {
 			raw, err := io.ReadAll(r.Body)
 			if err != nil {

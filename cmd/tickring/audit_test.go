@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -35,7 +34,7 @@ func TestAuditSaysWhatIsNotWell(t *testing.T) {
 			[]string{"0 pending, 1 out of reach, 0 unaccounted for\n", "kept no more"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set(server.HeaderVersion, "test")
 				w.Header().Set("Content-Type", "application/json")
 				answer(w, c.a)
@@ -89,7 +88,7 @@ func TestPagesAreSummed(t *testing.T) {
 			if strings.HasSuffix(name, "not of all") {
 				failed, named = slices.Repeat([]string{"shop/sweep: the store did not answer"}, 50), 100
 			}
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				after := r.URL.Query().Get("after")
 				if r.Method == http.MethodPost {
@@ -166,7 +165,7 @@ func TestPagesAreFollowed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				what := r.Method + " " + r.URL.Path
 				if asked[what] >= len(pages[what]) {
@@ -192,7 +191,7 @@ func TestPagesAreFollowed(t *testing.T) {
 func TestUnreadableJobIsTold(t *testing.T) {
 	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}},
 		Failed: []api.UnreadableJob{{Number: 7, Message: "no JSON"}}}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		answer(w, map[string]any{"/v1/jobs": jobs, "/v1/apps": api.AppList{Apps: []api.App{{Name: "shop"}}},
 			"/v1/apps/shop": api.App{Name: "shop"},

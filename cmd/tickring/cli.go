@@ -35,6 +35,7 @@ var exits = map[core.Code]int{
 	core.CodeNotFound:     exitNotFound,
 	core.CodeConflict:     exitRefused,
 	core.CodeUnauthorized: exitRefused,
+	core.CodeForbidden:    exitRefused,
 	core.CodeRefused:      exitRefused,
 	core.CodeUnavailable:  exitFailed,
 	core.CodeInternal:     exitFailed,
@@ -47,7 +48,7 @@ type Globals struct {
 	Stack    string           `help:"CloudFormation stack of a deployment on AWS, found and let in by AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
 	Region   string           `help:"AWS Region of --stack (default: that of the AWS configuration)." placeholder:"REGION"`
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
-	Token    string           `help:"Its admin token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
+	Token    string           `help:"Its admin token, or its read token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
@@ -78,7 +79,7 @@ type grammar struct {
 	Kill    killCmd    `cmd:"" help:"End a run, or all runs of a job; cancel one that waits." group:"Runs"`
 	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
 	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
-	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's run at work, else its last." group:"Runs"`
+	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's last run." group:"Runs"`
 	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
@@ -149,6 +150,9 @@ func exitOf(err error) int {
 	}
 	if e, ok := errors.AsType[*client.Error](err); ok {
 		return exitOfCode(e.Code)
+	}
+	if errors.Is(err, client.ErrUnproven) {
+		return exitRefused
 	}
 	if e, ok := errors.AsType[*core.Error](err); ok {
 		return exitOfCode(string(e.Code))
@@ -225,6 +229,10 @@ func (e *Env) errorText(err error) string {
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
 		return err.Error() + "\nis it running? start one here with: tickring serve"
+	}
+	if errors.Is(err, client.ErrUnproven) {
+		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger: set TICKRING_TOKEN to the server's "+
+			"own, or --data to the folder of a server on this machine", err, e.tokenFrom, e.endpoint)
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
 		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a "+

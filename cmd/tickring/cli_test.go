@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,8 +48,6 @@ var programs = map[string]func(){
 //
 //	bury                   makes two dead letters: a fire of the first job, of ten
 //	                       seconds ago, and one that holds no fire
-//	work                   makes three runs of job 1 in one moment, as sent to an executor
-//	                       one after the other; the log of the third begins late
 //	exits CODE COMMAND…    runs the command, which must exit with the code
 //	datadir DIR            makes DIR the data folder of the server
 func TestScripts(t *testing.T) {
@@ -99,11 +96,6 @@ func TestScripts(t *testing.T) {
 				ts.Check(err)
 				resp.Body.Close()
 			},
-			"work": func(ts *testscript.TestScript, neg bool, args []string) {
-				resp, err := http.Post(ts.Getenv("URL")+"/test/work", "", nil)
-				ts.Check(err)
-				resp.Body.Close()
-			},
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -114,14 +106,9 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// testLogs says of the runs that work makes and names queued, at first, what xxl-job's
-// executors say of a run in their queue.
-type testLogs struct{ queued atomic.Int32 }
+type testLogs struct{}
 
-func (l *testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
-	if run.Message == "queued" && l.queued.Add(1) <= 2 {
-		return "readLog fail, logFile not exists", from, true, nil
-	}
+func (testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
 	if from > 2 {
 		return "", from, true, nil
 	}
@@ -138,7 +125,7 @@ func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
-	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Log: slog.New(slog.DiscardHandler),
+	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", ReadToken: "a-token-that-may-only-read", Log: slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
@@ -161,17 +148,6 @@ func testServer() *httptest.Server {
 				a.Finish.End(r.Context(), []finish.Result{res})
 			}
 		}
-		if r.URL.Path == "/test/work" {
-			runs := make([]core.Run, 3)
-			for i := range runs {
-				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
-					At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Address: "http://10.0.0.7:9999",
-					SentAt: time.Now().Add(time.Duration(i) * time.Second)}
-			}
-			runs[2].Message = "queued"
-			data.Dispatch.Create(r.Context(), runs)
-			return
-		}
 		if r.URL.Path == "/test/bury" {
 			at := core.InstantOf(time.Now()) - 10
 			data.Ring.Bury(r.Context(),
@@ -184,6 +160,18 @@ func testServer() *httptest.Server {
 		}
 		if r.URL.Path == "/healthz" {
 			w.Header().Set(server.HeaderVersion, "test")
+		}
+		h.ServeHTTP(w, r)
+	}))
+}
+
+// knowing is a server that knows the token, and answers the rest as h does.
+func knowing(h http.Handler) *httptest.Server {
+	own := api.NewHandler(nil, nil, api.Options{Token: "sesame"})
+	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/proof" {
+			own.ServeHTTP(w, r)
+			return
 		}
 		h.ServeHTTP(w, r)
 	}))

@@ -48,7 +48,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		switch {
 		case err == nil:
 			f.Own = &own
-		case refused && r.Code == string(core.CodeUnauthorized):
+		case refused && r.Code == string(core.CodeUnauthorized), errors.Is(err, client.ErrUnproven):
 			f.Refused = true
 		case refused && r.Code == string(core.CodeNotFound):
 			f.Older = true

@@ -81,6 +81,10 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 			s.refuse(err)
 			continue
 		}
+		if spec.Declared && spec.Paused != nil {
+			s.refuse(core.Invalid("paused", "", "a declared job says nothing of it: people pause and resume what code declares"))
+			continue
+		}
 		if name := s.job.Name(); seen[name] {
 			s.refuse(core.Invalid("name", name, "named twice"))
 			continue

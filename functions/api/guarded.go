@@ -8,17 +8,18 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/internal/boot"
 )
 
-// guarded serves what make makes with the token of the API, from the first request
+// guarded serves what make makes with the tokens of the API, from the first request
 // at which that can be read on: until then people are told to come again.
-func guarded(token func(context.Context) (string, error), log *slog.Logger, make func(token string) http.Handler) http.Handler {
+func guarded(tokens func(context.Context) (boot.Tokens, error), log *slog.Logger, make func(boot.Tokens) http.Handler) http.Handler {
 	var once sync.Once
 	var h http.Handler
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		t, err := token(r.Context())
+		t, err := tokens(r.Context())
 		if err != nil {
-			log.Error("the token of the API cannot be read", "err", err)
+			log.Error("the tokens of the API cannot be read", "err", err)
 			api.WriteError(w, r, log, core.Errorf(core.CodeUnavailable, "the token cannot be read now, so that nobody is let in: try again"))
 			return
 		}

@@ -9,6 +9,8 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+
+	"github.com/tickring/tickring/internal/boot"
 )
 
 // Behind a token that cannot be read nobody is let in, nobody is turned away for
@@ -16,10 +18,10 @@ import (
 func TestTokenThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	made := 0
-	h := guarded(func(context.Context) (string, error) { return "token", err }, slog.New(slog.DiscardHandler),
-		func(token string) http.Handler {
+	h := guarded(func(context.Context) (boot.Tokens, error) { return boot.Tokens{Admin: "token"}, err }, slog.New(slog.DiscardHandler),
+		func(t boot.Tokens) http.Handler {
 			made++
-			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, token) })
+			return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, t.Admin) })
 		})
 	ask := func() (int, string) {
 		w := httptest.NewRecorder()

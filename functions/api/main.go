@@ -70,8 +70,8 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler
 		}
 		return api.Status{Now: time.Now().UTC(), LastTick: last}
 	}}
-	mux.Handle("/", guarded(c.Token, log, func(token string) http.Handler {
-		o.Token = token
+	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
+		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		return api.NewHandler(m, sender, o)
 	}))
 	return mux

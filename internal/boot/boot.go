@@ -25,6 +25,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
@@ -39,7 +40,8 @@ type Config struct {
 	Names awsengine.Names // TICKRING_TABLE_JOBS, …RUNS, …STATE; TICKRING_QUEUE_FIRES, …SLOW, …CHECKS, …DEAD
 	// TICKRING_ADMIN_TOKEN: of the API; its hash signs reports where there is no report key. Token has it from wherever it is
 	AdminToken string
-	Params     Params // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
+	ReadToken  string // TICKRING_READ_TOKEN: one that may only read; empty: there is none
+	Params     Params // TICKRING_ADMIN_TOKEN_PARAM, TICKRING_READ_TOKEN_PARAM, TICKRING_REPORT_KEY_PARAM
 	ReportURL  string // TICKRING_REPORT_URL: where calls report; empty: they cannot
 	// TICKRING_ALLOW: private networks that executors may live in; TICKRING_ALLOW_LOOPBACK=1: with stand-ins on this machine
 	Policy     safedial.Policy
@@ -60,13 +62,14 @@ type Config struct {
 	Plan      plan.Options
 	Secrets   SecretOptions
 
-	admin, report *secret // of Params; nil: none is named
+	admin, read, report *secret // of Params; nil: none is named
 }
 
 // Params names parameters of SSM that secrets are read from, when they are first
 // needed: no environment shows them, and who needs none does not wait for any.
 type Params struct {
 	AdminToken string // in place of TICKRING_ADMIN_TOKEN
+	ReadToken  string // in place of TICKRING_READ_TOKEN
 	ReportKey  string // signs the URLs at which calls report
 }
 
@@ -101,7 +104,17 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, fmt.Errorf("TICKRING_QUEUE_RESULTS: %q is not the URL of a queue", c.Results))
 	}
 	c.AdminToken = getenv("TICKRING_ADMIN_TOKEN")
-	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM")}
+	c.ReadToken = getenv("TICKRING_READ_TOKEN")
+	c.Params = Params{getenv("TICKRING_ADMIN_TOKEN_PARAM"), getenv("TICKRING_READ_TOKEN_PARAM"), getenv("TICKRING_REPORT_KEY_PARAM")}
+	switch {
+	case c.ReadToken == "":
+	case c.Params.ReadToken != "":
+		errs = append(errs, errors.New("TICKRING_READ_TOKEN and TICKRING_READ_TOKEN_PARAM: one of them"))
+	default:
+		if err := core.CheckToken("TICKRING_READ_TOKEN", c.ReadToken); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	switch {
 	case c.AdminToken != "" && c.Params.AdminToken != "":
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: one of them"))
@@ -200,6 +213,22 @@ func (c *Config) Token(ctx context.Context) (string, error) {
 	return c.admin.get(ctx)
 }
 
+// Tokens are those of the API.
+type Tokens struct {
+	Admin string
+	Read  string // empty: there is none
+}
+
+// Tokens are those of the API. An error is that one cannot be read now.
+func (c *Config) Tokens(ctx context.Context) (t Tokens, err error) {
+	if t.Admin, err = c.Token(ctx); err != nil || c.read == nil {
+		t.Read = c.ReadToken
+		return t, err
+	}
+	t.Read, err = c.read.get(ctx)
+	return t, err
+}
+
 // ReportKey signs the URLs at which calls report, and what functions are invoked
 // with; without a key of its own it follows the admin token. An error is that it
 // cannot be read now.
@@ -232,6 +261,9 @@ func (c *Config) Report() string {
 func (c *Config) secrets(params parameters) {
 	if c.Params.AdminToken != "" {
 		c.admin = newSecret(params, c.Params.AdminToken, c.Secrets)
+	}
+	if c.Params.ReadToken != "" {
+		c.read = newSecret(params, c.Params.ReadToken, c.Secrets)
 	}
 	if c.Params.ReportKey != "" {
 		c.report = newSecret(params, c.Params.ReportKey, c.Secrets)

@@ -91,6 +91,36 @@ func TestReadTokenOnce(t *testing.T) {
 }
 
 // Without an admin token nothing can sign the URL of a report, so none is given out.
+// The read token is checked as the admin token is, and is none where it is not named.
+func TestReadTokenIsChecked(t *testing.T) {
+	for name, c := range map[string]struct {
+		env        []string
+		read, says string
+	}{
+		"none":      {nil, "", ""},
+		"one":       {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests"}, "read-token-of-the-tests", ""},
+		"short":     {[]string{"TICKRING_READ_TOKEN", "read-token"}, "", "TICKRING_READ_TOKEN: a token is 20 to 512"},
+		"parameter": {[]string{"TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "of-the-parameter", ""},
+		"both": {[]string{"TICKRING_READ_TOKEN", "read-token-of-the-tests", "TICKRING_READ_TOKEN_PARAM", "/tickring/read-token"}, "",
+			"one of them"},
+	} {
+		conf, err := Read(with(append(c.env, "TICKRING_ADMIN_TOKEN", "function-admin-token")...), Needs{AdminToken: true})
+		if (err == nil) != (c.says == "") || !strings.Contains(fmt.Sprint(err), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err != nil {
+			continue
+		}
+		if conf.Params.ReadToken != "" {
+			conf.read = &secret{value: "of-the-parameter", turn: make(chan struct{}, 1), o: SecretOptions{}.defaults()}
+		}
+		got, err := conf.Tokens(t.Context())
+		if want := (Tokens{"function-admin-token", c.read}); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 func TestReportNeedsToken(t *testing.T) {
 	c, err := Read(with("TICKRING_REPORT_URL", "https://jobs.example.com"), Needs{})
 	if err != nil || c.Report() != "" {

@@ -545,7 +545,7 @@ func TestDeclaredJob(t *testing.T) {
 		mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
 		mux.Declare(job)
 		e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL + "/xxl-job-admin"}, Token: "executors-token",
-			APIToken: rig.Token, Listen: "127.0.0.1:0", Dir: dir})
+			Listen: "127.0.0.1:0", Dir: dir})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -590,7 +590,7 @@ func TestDeclaredJob(t *testing.T) {
 	mux.Register("nightly", func(context.Context, *sdk.Run) error { return nil })
 	mux.Declare(job)
 	mux.Declare(other)
-	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token", APIToken: rig.Token,
+	e, err := sdk.New(mux, sdk.Options{App: "golang", Servers: []string{s.URL}, Token: "executors-token",
 		Listen: "127.0.0.1:0", Dir: dir})
 	if err != nil {
 		t.Fatal(err)

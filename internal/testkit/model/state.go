@@ -207,8 +207,7 @@ const (
 	endFailed = iota + 1
 	endKilled
 	endLost
-	endLeft     // as skipped, unless somebody owns or sent it
-	endStranger // what nobody has, as its executor would
+	endLeft // as skipped, unless somebody owns or sent it
 )
 
 // check is a check that carries the entries of a journal that could not be stored.

@@ -1,0 +1,99 @@
+package client
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// TestTokenIsForOneServer: over http it is sent to nobody who does not prove that he
+// knows it, and from nowhere on to another.
+func TestTokenIsForOneServer(t *testing.T) {
+	proof := func(token string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			nonce := r.URL.Query().Get("nonce")
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("another of its tokens", nonce), Proof(token, nonce)}})
+		}
+	}
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	defer other.Close()
+	for _, c := range []struct {
+		what  string
+		tls   bool
+		proof http.HandlerFunc
+		rest  http.HandlerFunc
+		sent  bool
+		is    error
+		says  string
+	}{
+		{what: "the server", proof: proof("sesame"), sent: true},
+		{what: "a certificate", tls: true, sent: true},
+		{what: "a stranger", proof: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"proofs":[]}`) }, is: ErrUnproven},
+		{what: "one with another token", proof: proof("sesam"), is: ErrUnproven},
+		{what: "one that says the same each time", proof: func(w http.ResponseWriter, _ *http.Request) {
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", "once")}})
+		}, is: ErrUnproven},
+		{what: "another program", proof: http.NotFound, is: ErrUnproven, says: "is it a tickring server?"},
+		{what: "an older server", proof: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusUnauthorized)
+			fmt.Fprint(w, `{"error":{"code":"unauthorized","message":"the token is missing"}}`)
+		}, is: ErrUnproven},
+		{what: "one that stands by", proof: func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			fmt.Fprint(w, `{"error":{"code":"unavailable","message":"standing by"}}`)
+		}, says: "standing by"},
+		{what: "a redirect of the proof", proof: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 302) },
+			is: ErrUnproven, says: "a token is for one server"},
+		{what: "a redirect", proof: proof("sesame"), rest: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) },
+			sent: true, says: "if that one is meant, name it"},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			sent, proofs := 0, 0
+			h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == pathProof {
+					proofs++
+					if r.Header.Get("Authorization") != "" {
+						t.Error("the token came before the proof")
+					}
+					c.proof(w, r)
+					return
+				}
+				if sent++; c.rest != nil {
+					c.rest(w, r)
+					return
+				}
+				fmt.Fprint(w, "{}")
+			})
+			var s *httptest.Server
+			if c.tls {
+				s = httptest.NewTLSServer(h)
+			} else {
+				s = httptest.NewServer(h)
+			}
+			defer s.Close()
+			cl, err := New(s.URL, "sesame", Config{HTTP: s.Client()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = cl.PauseAll(t.Context(), PauseRequest{})
+			if !errors.Is(err, c.is) && c.is != nil || !strings.Contains(fmt.Sprint(err), c.says) || (err == nil) != (c.is == nil && c.says == "") {
+				t.Errorf("%v; want %v with %q", err, c.is, c.says)
+			}
+			if (sent == 1) != c.sent {
+				t.Errorf("it was asked %d times", sent)
+			}
+			if err == nil {
+				if _, err := cl.GetFacts(t.Context()); err != nil {
+					t.Error(err)
+				}
+				if proofs > 1 {
+					t.Errorf("%d proofs for two calls", proofs)
+				}
+			}
+		})
+	}
+}

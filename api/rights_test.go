@@ -1,0 +1,156 @@
+package api_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api"
+)
+
+const (
+	readToken = "a-token-that-may-only-read"
+	appToken  = "secret-token" // of shop
+)
+
+// as does one request with a token.
+func (f *fixture) as(token, method, path, body string) (int, string) {
+	f.t.Helper()
+	r := httptest.NewRequest(method, path, strings.NewReader(body))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	f.h.ServeHTTP(w, r)
+	if (w.Code == http.StatusUnauthorized) != (w.Header().Get("WWW-Authenticate") != "") {
+		f.t.Errorf("%s %s: %d asks for %q", method, path, w.Code, w.Header())
+	}
+	return w.Code, w.Body.String()
+}
+
+// TestWhoMayDoWhat: each token with each operation of the document.
+func TestWhoMayDoWhat(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(api.Document(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	before, operations := f.state(), 0
+	for path, item := range doc.Paths {
+		for method := range item {
+			if method == "parameters" {
+				continue
+			}
+			operations++
+			method, op := strings.ToUpper(method), strings.ToUpper(method)+" "+path
+			at := strings.NewReplacer("{app}", "shop", "{name}", "report", "{id}", "1", "{run}", "4294967297", "{at}", "2026-11-20T02:30",
+				"{key}", "k").Replace(path)
+			ask := func(token, body string, want int, says string) {
+				t.Helper()
+				got, text := f.as(token, method, at, body)
+				let := got != 401 && got != 403
+				if want == 200 && !let || want != 200 && got != want || !strings.Contains(text, says) {
+					t.Errorf("%s with %q and %q: %d %s, want %d with %q", op, token, body, got, text, want, says)
+				}
+			}
+			public, onlyReads := op == "GET /v1/proof", method == "GET" || op == "POST /v1/preview"
+			switch {
+			case public:
+				ask("", "", 200, "")
+				ask(readToken, "", 200, "")
+				ask(appToken, "", 200, "")
+				continue
+			case onlyReads:
+				ask(readToken, "{}", 200, "")
+			case slices.Contains([]string{"POST /v1/apply", "POST /v1/redrive"}, op):
+				ask(readToken, `{"dryRun":true}`, 200, "")
+				fallthrough
+			default:
+				ask(readToken, "{}", 403, "may only read")
+			}
+			ask("", "{}", 401, "missing or wrong")
+			ask("token-of-pay", "{}", 401, "missing or wrong") // it is not that of shop
+			if op != "PUT /v1/jobs/{app}/{name}" {
+				ask(appToken, `{"declared":true}`, 401, "missing or wrong")
+				continue
+			}
+			ask(appToken, `{"handler":"report"}`, 403, "may declare jobs of that app")
+			ask(appToken, `{"handler":"other","declared":true}`, 409, "made or changed by somebody else")
+			at = "/v1/jobs/pay/report"
+			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
+			at = "/v1/jobs/web/report" // an app without a token
+			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
+			at = "/v1/jobs/none/report"
+			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
+			at = "/v1/jobs/shop%2fx/report"
+			ask(appToken, `{"handler":"report","declared":true}`, 401, "")
+			at = "/v1/jobs/shop/report"
+			ask(appToken, `{"handler":"report","declared":true,"app":"pay"}`, 400, "differs from the path")
+		}
+	}
+	if operations < 40 {
+		t.Fatalf("%d operations: was the document read?", operations)
+	}
+	if status, _ := f.as(readToken, "GET", "/v1/nothing", ""); status != 404 {
+		t.Errorf("what there is not, with the read token: %d", status)
+	}
+	if after := f.state(); after != before {
+		t.Errorf("something changed: %s, was %s", after, before)
+	}
+	if status, text := f.as(readToken, "GET", "/v1/apps", ""); status != 200 || strings.Contains(text, appToken) {
+		t.Errorf("apps, with the read token: %d %s", status, text)
+	}
+}
+
+// TestCodeDeclares: with its app's token code makes and changes its jobs, in its own
+// name, and neither pauses nor resumes any.
+func TestCodeDeclares(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	declare := func(name, more string, want int, says string) {
+		t.Helper()
+		r := httptest.NewRequest("PUT", "/v1/jobs/shop/"+name, strings.NewReader(`{"handler":"x","declared":true`+more+`}`))
+		r.Header.Set("Authorization", "Bearer "+appToken)
+		r.Header.Set("Tickring-Actor", "ann")
+		w := httptest.NewRecorder()
+		if f.h.ServeHTTP(w, r); w.Code != want || !strings.Contains(w.Body.String(), says) {
+			t.Errorf("%s: %d %s, want %d with %q", more, w.Code, w.Body, want, says)
+		}
+	}
+	declare("fresh", "", 200, "created")
+	declare("fresh", `,"params":"p"`, 200, "updated")
+	text := f.must("GET", "/v1/changes?job=shop/fresh", "")
+	if strings.Contains(text, "ann") || !strings.Contains(text, `"by":"code-of-shop"`) {
+		t.Errorf("changed by: %s", text)
+	}
+	f.must("POST", "/v1/jobs/shop/fresh/pause", "")
+	for _, name := range []string{"fresh", "report"} {
+		declare(name, `,"params":"p","paused":false`, 400, "paused")
+	}
+	f.must("PUT", "/v1/apps/shop", `{"token":"another-token"}`)
+	declare("fresh", `,"params":"q"`, 401, "")
+}
+
+// TestProof: what a nonce is, and that the proof of one tells nothing of another.
+func TestProof(t *testing.T) {
+	f := newFixture(t)
+	proofs := regexp.MustCompile(`^{"proofs":\["[0-9a-f]{64}","[0-9a-f]{64}"\]}\n$`)
+	seen := map[string]bool{}
+	for nonce, want := range map[string]int{"": 400, "short": 400, strings.Repeat("x", 65): 400, strings.Repeat("x", 64): 200,
+		"abcdefghijklmnop": 200} {
+		status, text := f.as("", "GET", "/v1/proof?nonce="+nonce, "")
+		if status != want || want == 200 && (!proofs.MatchString(text) || seen[text]) {
+			t.Errorf("%q: %d %s", nonce, status, text)
+		}
+		seen[text] = true
+	}
+}
