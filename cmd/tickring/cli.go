@@ -85,6 +85,7 @@ type grammar struct {
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`
 
 	Doctor   doctorCmd   `cmd:"" help:"What is wrong with a server or a deployment, and what to do." group:"Operating"`
+	Backup   backupCmd   `cmd:"" help:"Copy the data of a server on this machine, while it works or not." group:"Operating"`
 	Redrive  redriveCmd  `cmd:"" help:"List what could not be handled, and send again what still may be sent." group:"Operating"`
 	Fence    fenceCmd    `cmd:"" help:"Shut everybody out of the data of a deployment, until a restore or take-over." group:"Operating"`
 	Restore  restoreCmd  `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`

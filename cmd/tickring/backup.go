@@ -1,0 +1,45 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/tickring/tickring/engine/sqlite"
+)
+
+type backupCmd struct {
+	File string `arg:"" type:"path" help:"The copy; it must not be there yet."`
+}
+
+func (c *backupCmd) Help() string {
+	return `Copies the data folder's tickring.db (--data) as it is at one moment, whether a server works on it or not.
+To restore it: docs/operations.md, and tickring serve --restored.`
+}
+
+func (c *backupCmd) Run(e *Env) error {
+	if e.Endpoint != "" || e.Stack != "" {
+		return usagef("backup copies a data folder on this machine: say --data, not --endpoint or --stack")
+	}
+	dir, err := e.dataDir()
+	if err != nil {
+		return usagef("%w", err)
+	}
+	// As all commands do, it takes the demo's where there is no other.
+	if demo := filepath.Join(dir, demoFolder); e.Data == "" && !hasData(dir) && hasData(demo) {
+		dir = demo
+	}
+	size, err := sqlite.Backup(e.Ctx, dir, c.File)
+	if err != nil {
+		return err
+	}
+	return e.show(struct {
+		Data string `json:"data"`
+		File string `json:"file"`
+		Size int64  `json:"bytes"`
+	}{dir, c.File, size}, func() { e.printf("copied %s to %s   %d bytes\n", dir, c.File, size) })
+}
+
+func hasData(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, "tickring.db"))
+	return err == nil
+}

@@ -1,0 +1,101 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// pagesAtOnce of a backup are copied between two looks at its context.
+const pagesAtOnce = 1000
+
+// Backup copies the data of a folder to a file that is not there yet, as it is at one
+// moment, and answers its size. Whether a server works on the folder, also as another
+// process, does not matter: that one goes on. With nil the copy is on the disk; with an
+// error nothing is left of it.
+func Backup(ctx context.Context, dir, to string) (size int64, err error) {
+	from := filepath.Join(dir, "tickring.db")
+	if _, err := os.Stat(from); err != nil {
+		return 0, &core.Error{Code: core.CodeNotFound, Field: "data", Value: dir, Reason: "there is no tickring.db of a server there", Err: err}
+	}
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return 0, core.Invalid("file", to, "it is there already: name one that is not")
+	case err != nil:
+		return 0, core.Invalid("file", to, "it cannot be made: "+err.Error())
+	}
+	defer func() {
+		if cerr := file.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			os.Remove(to)
+		}
+	}()
+	if err := copyData(ctx, from, to); err != nil {
+		return 0, refusal(dir, fmt.Errorf("copy the data: %w", err))
+	}
+	if err := file.Sync(); err != nil {
+		return 0, fmt.Errorf("write the copy to the disk: %w", err)
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return 0, fmt.Errorf("look at the copy: %w", err)
+	}
+	folder, err := os.Open(filepath.Dir(to))
+	if err != nil {
+		return 0, fmt.Errorf("write the copy's name to the disk: %w", err)
+	}
+	defer folder.Close()
+	_ = folder.Sync() // not everywhere is a folder one that can be
+	return info.Size(), nil
+}
+
+func copyData(ctx context.Context, from, to string) (err error) {
+	closing := func(c interface{ Close() error }) {
+		if cerr := c.Close(); err == nil {
+			err = cerr
+		}
+	}
+	src, err := sqlite.OpenConn(from, sqlite.OpenReadWrite) // what a server that was killed left must be read too
+	if err != nil {
+		return err
+	}
+	defer closing(src)
+	dst, err := sqlite.OpenConn(to, sqlite.OpenReadWrite)
+	if err != nil {
+		return err
+	}
+	defer closing(dst)
+	// All pages are of the moment at which the transaction began.
+	for _, c := range []struct {
+		on    *sqlite.Conn
+		query string
+	}{{dst, "PRAGMA synchronous=OFF"}, {src, "PRAGMA query_only=1"}, {src, "BEGIN"}, {src, "SELECT count(*) FROM sqlite_schema"}} {
+		if err := exec(c.on, c.query); err != nil {
+			return err
+		}
+	}
+	b, err := sqlite.NewBackup(dst, "main", src, "main")
+	if err != nil {
+		return err
+	}
+	defer closing(b)
+	for more := true; more; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if more, err = b.Step(pagesAtOnce); err != nil {
+			return err
+		}
+	}
+	return nil
+}
