@@ -71,6 +71,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	if s.home && s.fromHere(r) {
 		r = r.WithContext(context.WithValue(r.Context(), hereKey{}, true))
 	}
+	if counts(r) {
+		s.under.reports.Add(1)
+		defer s.under.reports.Add(-1)
+	}
 	(*s.handler.Load()).ServeHTTP(w, r)
 }
 

@@ -56,6 +56,13 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 		s.log.Error("the HTTP server ended", "err", err)
 	}
 	s.log.Info("stopping")
+	until := time.Now().Add(s.o.Drain)
+	last := min(2*time.Second, s.o.Drain/5) // what is left for callbacks once nothing is sent
+	telling, told := context.WithCancel(context.WithoutCancel(ctx))
+	var notes sync.WaitGroup
+	notes.Go(func() { s.tellDrain(telling, until) })
+	defer notes.Wait()
+	defer told()
 	p.planning.Store(false)
 	stopPlan()
 	planners.Wait()
@@ -65,14 +72,15 @@ func (s *Server) work(ctx context.Context, serveErr <-chan error) error {
 	}
 	cancel()
 	stopReceive()
-	grace := time.AfterFunc(s.o.Grace, stopHandle)
+	defer context.AfterFunc(s.hurry, stopHandle)()
+	cut := time.AfterFunc(time.Until(until)-last, stopHandle)
 	receivers.Wait()
-	grace.Stop()
+	cut.Stop()
 	if s.o.Closing != nil {
 		s.o.Closing()
 	}
 	p.pull.Close()
-	shut, cancel2 := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	shut, cancel2 := context.WithDeadline(s.hurry, until)
 	defer cancel2()
 	if serr := s.http.Shutdown(shut); serr != nil && !errors.Is(serr, http.ErrServerClosed) {
 		s.http.Close()

@@ -59,8 +59,9 @@ type Options struct {
 	// AliveEvery is how often the server notes that it lives, OutageAfter how
 	// long a silence counts as an outage.
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
-	// Grace is how long a stop waits for sends and callbacks.
-	Grace time.Duration // 15 s
+	// Drain is how long a stop lasts at most, waiting for sends, calls and callbacks;
+	// what it waits for it says each DrainTold.
+	Drain, DrainTold time.Duration // 10 s, 3 s
 	// Synchronous is SQLite's: FULL if empty; with NORMAL a loss of power may lose
 	// the last commits.
 	Synchronous string
@@ -102,7 +103,7 @@ func (o *Options) defaults() {
 		&o.WatchEvery: 10 * time.Second, &o.Behind: 10 * time.Minute, &o.IdleGap: time.Minute, &o.TimeoutGrace: 5 * time.Second,
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
-		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Grace: 15 * time.Second,
+		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
 	} {
 		if *d == 0 {
 			*d = to

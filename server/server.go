@@ -54,6 +54,10 @@ type Server struct {
 	// handler is what answers: the standby's until the data is open.
 	handler atomic.Pointer[http.Handler]
 	m       *metrics
+	under   underWay
+	// hurry ends when a stop is to wait for nothing any more.
+	hurry context.Context
+	cut   context.CancelFunc
 
 	mu    sync.Mutex
 	parts *parts // nil while standing by
@@ -100,6 +104,7 @@ func New(o Options) (_ *Server, err error) {
 			"a URL such as http://scheduler.example:7700 is expected: where executors reach this server")
 	}
 	s := &Server{o: o, log: o.Log, ready: make(chan struct{}), m: newMetrics()}
+	s.hurry, s.cut = context.WithCancel(context.Background())
 	if s.cert, err = newCertificate(o.TLSCert, o.TLSKey, o.Log); err != nil {
 		return nil, err
 	}
@@ -188,6 +193,9 @@ func (s *Server) InClear() bool {
 // ReportURL is where executors reach it, for their reports.
 func (s *Server) ReportURL() string { return s.reportURL }
 
+// Cut has a stop of Run, which is under way or yet to come, wait for nothing.
+func (s *Server) Cut() { s.cut() }
+
 // Token is the token of its API.
 func (s *Server) Token() string { return s.token }
 
@@ -202,7 +210,7 @@ func (s *Server) Manage() *people.People {
 }
 
 // Run serves until ctx ends, then stops planning, gives leases back, finishes
-// sends and callbacks within the grace, and returns nil.
+// sends and callbacks within Options.Drain, and returns nil.
 func (s *Server) Run(ctx context.Context) error {
 	serveErr := make(chan error, 1)
 	var wg sync.WaitGroup
@@ -285,7 +293,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		// The lock on the folder is ours, so leases of this name are of a dead
 		// process or our own: they are taken at once.
 		ID: "serve", LeaseFor: o.LeaseFor})
-	p.disp = a.Dispatcher(p.sender, dispatch.Options{
+	p.disp = a.Dispatcher(counted{p.sender, &s.under}, dispatch.Options{
 		Nonce: func() string { return fmt.Sprintf("%s-%d", boot, nonces.Add(1)) },
 		// The lock on the folder is ours: no owner of another process lives.
 		OwnerDead:  func(owner string) bool { return !strings.HasPrefix(owner, boot+"-") },

@@ -20,18 +20,19 @@ import (
 
 // ServeCmd runs the server.
 type ServeCmd struct {
-	Listen       string   `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
-	Demo         bool     `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
-	Allow        []string `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
-	DenyPrivate  bool     `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
-	AllowNoToken bool     `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
-	RequireToken bool     `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
-	ReportURL    string   `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
-	TLSCert      string   `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
-	TLSKey       string   `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
-	Restored     bool     `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
-	LogLevel     string   `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
-	Tune         []string `hidden:"" help:"NAME=DURATION, for tests."`
+	Listen       string        `help:"Address to listen on: 0.0.0.0:7700 for executors on other machines, port 0 for a free one." default:"127.0.0.1:7700" placeholder:"HOST:PORT"`
+	Demo         bool          `help:"A sample app with an executor in this process and a few jobs, in a data folder of its own."`
+	Allow        []string      `help:"Only these networks (besides this machine and private ones) may have executors, such as 203.0.113.0/24." placeholder:"CIDR"`
+	DenyPrivate  bool          `help:"Executors on this machine and in private networks only where the allow of their app names them (or --allow)."`
+	AllowNoToken bool          `xor:"token" help:"Let executors of apps without a token in from everywhere (without it: on this machine, while the server listens nowhere else)."`
+	RequireToken bool          `xor:"token" help:"Let executors of apps without a token in from nowhere, this machine included: say it behind a proxy."`
+	ReportURL    string        `name:"report-url" help:"URL of this server as call: executors reach it, for their reports (default: that of --listen; of 0.0.0.0 the first address of this machine on a network)." placeholder:"URL"`
+	TLSCert      string        `name:"tls-cert" and:"tls" help:"Speak HTTPS with the certificate (and its chain) in this PEM file; read again when it changes." placeholder:"FILE"`
+	TLSKey       string        `name:"tls-key" and:"tls" help:"Its key, a PEM file too." placeholder:"FILE"`
+	Restored     bool          `help:"The data folder is a copy of an earlier moment: lift its numbers and find again what was on its way, before anything is planned. Say it once."`
+	Drain        time.Duration `help:"How long a stop may last: what is being sent, called or reported is waited for. A second signal ends it at once." default:"10s" placeholder:"DURATION"`
+	LogLevel     string        `help:"debug, info, warn or error: what goes to standard error as JSON." enum:"debug,info,warn,error" default:"warn"`
+	Tune         []string      `hidden:"" help:"NAME=DURATION, for tests."`
 }
 
 // Run runs the server until its context ends.
@@ -61,7 +62,7 @@ func (c *ServeCmd) Run(e *Env) error {
 	out := &lockedWriter{w: e.Stdout}
 	o := server.Options{Dir: dir, Listen: c.Listen, Token: e.env("TICKRING_ADMIN_TOKEN"),
 		ReadToken: e.env("TICKRING_READ_TOKEN"), Policy: policy,
-		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey,
+		ReportURL: strings.TrimSuffix(c.ReportURL, "/"), TLSCert: c.TLSCert, TLSKey: c.TLSKey, Drain: max(c.Drain, 1),
 		Version: version(), Log: log, AllowNoToken: c.AllowNoToken, RequireToken: c.RequireToken, Notice: out,
 		Restored: c.Restored}
 	for _, text := range c.Tune {
@@ -124,6 +125,9 @@ func (c *ServeCmd) Run(e *Env) error {
 			}
 		})
 	}
+	hard, end := afterSecond(func() {})
+	defer end()
+	defer context.AfterFunc(hard, s.Cut)()
 	err = s.Run(ctx)
 	stop()
 	wg.Wait()

@@ -1,0 +1,71 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/wire"
+)
+
+// underWay counts what a stop waits for.
+type underWay struct{ sends, calls, reports atomic.Int64 }
+
+// counted counts what is sent.
+type counted struct {
+	dispatch.Sender
+	u *underWay
+}
+
+func (c counted) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
+	n := &c.u.sends
+	if strings.HasPrefix(s.Address, "call:") {
+		n = &c.u.calls
+	}
+	n.Add(1)
+	defer n.Add(-1)
+	return c.Sender.Send(ctx, s)
+}
+
+// counts reports whether a request brings the end of runs.
+func counts(r *http.Request) bool {
+	return strings.HasSuffix(r.URL.Path, wire.PathCallback) || strings.HasPrefix(r.URL.Path, "/v1/report/")
+}
+
+// String says what is under way; empty if nothing is.
+func (u *underWay) String() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int64
+		what string
+	}{{u.sends.Load(), "send"}, {u.calls.Load(), "call"}, {u.reports.Load(), "callback"}} {
+		switch {
+		case p.n == 1:
+			parts = append(parts, "1 "+p.what)
+		case p.n > 1:
+			parts = append(parts, fmt.Sprintf("%d %ss", p.n, p.what))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// tellDrain says what the stop waits for, until ctx ends.
+func (s *Server) tellDrain(ctx context.Context, until time.Time) {
+	t := time.NewTicker(s.o.DrainTold)
+	defer t.Stop()
+	for {
+		if left := s.under.String(); left != "" {
+			fmt.Fprintf(s.o.Notice, "stopping: waits for %s, at most %s; a second signal ends it at once, and loses nothing\n", left,
+				Span(time.Until(until)))
+		}
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

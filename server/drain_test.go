@@ -1,0 +1,73 @@
+package server
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// TestDrain: a stop says what it waits for, again and again, and lasts no longer than
+// it may; what it cuts off is open for the next start.
+func TestDrain(t *testing.T) {
+	began, over := make(chan bool, 1), make(chan bool)
+	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		began <- true
+		<-over
+	}))
+	defer web.Close()
+	defer close(over)
+	dir, out := t.TempDir(), &lines{}
+	s := start(t, Options{Dir: dir, Notice: out, Drain: time.Second, DrainTold: 100 * time.Millisecond})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	job := manage.JobSpec{Def: core.Def{App: "web", Name: "slow", Handler: "POST /"}}
+	if r := s.Manage().Save(t.Context(), actor, []manage.JobSpec{job})[0]; r.Err != nil {
+		t.Fatal(r.Err)
+	}
+	if _, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/slow"}); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-began:
+	case <-time.After(20 * time.Second):
+		t.Fatal("it is not called")
+	}
+	at := time.Now()
+	s.stop()
+	if d := time.Since(at); d < 700*time.Millisecond || d > 5*time.Second {
+		t.Errorf("it lasted %s", d)
+	}
+	if n := strings.Count(out.String(), "stopping: waits for 1 call, at most "); n < 2 {
+		t.Errorf("it said so %d times: %s", n, out)
+	}
+	s = start(t, Options{Dir: dir})
+	runs, err := s.Manage().Runs(t.Context(), ask.RunFilter{Job: "web/slow"})
+	if err != nil || len(runs.Runs) != 1 || runs.Runs[0].State != core.Running {
+		t.Errorf("%v: %+v", err, runs.Runs)
+	}
+}
+
+func TestUnderWay(t *testing.T) {
+	var u underWay
+	for _, c := range []struct {
+		sends, calls, reports int64
+		want                  string
+	}{{0, 0, 0, ""}, {1, 0, 0, "1 send"}, {2, 1, 3, "2 sends, 1 call, 3 callbacks"}} {
+		u.sends.Store(c.sends)
+		u.calls.Store(c.calls)
+		u.reports.Store(c.reports)
+		if u.String() != c.want {
+			t.Errorf("%q, want %q", u.String(), c.want)
+		}
+	}
+}
