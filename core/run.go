@@ -126,6 +126,10 @@ type Run struct {
 // Expired reports whether the owner of r can no longer send it at now.
 func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(r.Until) }
 
+// Had reports whether somebody has a run, or one who had it may have sent it. Of what
+// nobody had each send was proven not to have arrived.
+func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
+
 // Sent reports whether the run went out to an executor. SentAt alone does not
 // tell: the claim sets it, before it is known that anybody is there.
 func (r *Run) Sent() bool {

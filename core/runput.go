@@ -27,12 +27,14 @@ const (
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
-// Was, and it is open if Open says so, those of Set become as in To. Who made it names
+// Was, it is open if Open says so, and if Had says so somebody has it or had it, those of
+// Set become as in To. Who made it names
 // in If what he saw and decided by, and no more: what another may write meanwhile, as
 // a person a kill beside the owner, does not refuse it.
 type RunPut struct {
 	ID   RunID
 	Open bool
+	Had  bool
 	If   RunFields
 	Was  Run
 	Set  RunFields
@@ -78,7 +80,7 @@ func (p *RunPut) Holds(r *Run) bool {
 			return false
 		}
 	}
-	return !p.Open || r.State.Open()
+	return (!p.Open || r.State.Open()) && (!p.Had || r.Had())
 }
 
 // Apply makes of a run what the put makes of the stored one.

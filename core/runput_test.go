@@ -78,3 +78,22 @@ func TestRunPuts(t *testing.T) {
 		t.Error("one that may have been sent was given back without its address")
 	}
 }
+
+// TestHad: what nobody has, and nobody may have sent, has no end to be reported.
+func TestHad(t *testing.T) {
+	report := core.End(7, core.Run{State: core.Succeeded})
+	report.Had = true
+	for _, c := range []struct {
+		run core.Run
+		had bool
+	}{
+		{core.Run{State: core.Running, Owner: "a"}, true},
+		{core.Run{State: core.Planned, MaybeSent: true}, true},
+		{core.Run{State: core.Planned}, false},
+		{core.Run{State: core.Succeeded, Owner: "a"}, false},
+	} {
+		if report.Holds(&c.run) != c.had {
+			t.Errorf("%+v: holds %v", c.run, !c.had)
+		}
+	}
+}

@@ -247,7 +247,7 @@ func sameToken(a, b string) bool {
 // the runs that follow. What a recorded kill makes of it is for finish to say, which
 // reads the run.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
-	end := finish.Result{Run: run, Code: code, Message: truncate(message), Data: data, At: now}
+	end := finish.Result{Run: run, Reported: true, Code: code, Message: truncate(message), Data: data, At: now}
 	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""

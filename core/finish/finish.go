@@ -63,6 +63,8 @@ type Result struct {
 	Owner string
 	// Unowned: nobody may own or have sent it: a cancellation.
 	Unowned bool
+	// Reported: an executor says so: it ends what somebody has, or had and may have sent.
+	Reported bool
 	// App, if not empty, must be that of the run.
 	App string
 	// Seen is the run if its reporter has just read it, strongly: it saves a
@@ -75,6 +77,9 @@ type Result struct {
 func (r *Result) blind() bool {
 	return r.State == core.Succeeded && r.Seen == nil && !r.Killed && r.Owner == "" && !r.Unowned
 }
+
+// ErrUnsent is in the answer to the report of a run that nobody sent.
+var ErrUnsent = errors.New("the run was not sent to anybody")
 
 // readTries bounds how often an answer is sought by reading.
 const readTries = 4
@@ -182,6 +187,9 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			errs[i] = core.ErrRefused
 		case !run.State.Open():
 			errs[i] = f.closed(ctx, &run, r)
+		case r.Reported && !run.Had():
+			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
+			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: fmt.Sprintf("run %d was not sent to anybody", r.Run), Err: ErrUnsent}
 		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
@@ -259,7 +267,7 @@ func retryable(s core.State) bool {
 // closeOf is the close that a result asks for; seen is the run, if it was read.
 func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: truncate(r.Message), Data: r.Data, EndedAt: r.At})
-	c.Was.App, c.Was.Owner, c.Seen = r.App, r.Owner, seen
+	c.Was.App, c.Was.Owner, c.Had, c.Seen = r.App, r.Owner, r.Reported, seen
 	if c.To.EndedAt.IsZero() {
 		c.To.EndedAt = f.o.Now()
 	}

@@ -96,6 +96,7 @@ func TestWhoMayEnd(t *testing.T) {
 	unsent := func(x *core.Run) { x.Owner, x.Address, x.State = "", "", core.Planned }
 	fail := finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500}
 	with := func(res finish.Result, change func(*finish.Result)) finish.Result { change(&res); return res }
+	reported := func(r *finish.Result) { r.Reported = true }
 	for _, c := range []struct {
 		name   string
 		run    func(*core.Run)
@@ -113,6 +114,9 @@ func TestWhoMayEnd(t *testing.T) {
 			core.ErrRefused},
 		{"a cancellation of what may be sent", func(x *core.Run) { unsent(x); twice(x) },
 			finish.Result{State: core.Skipped, Reason: core.ReasonCancelled, Unowned: true}, "", "", core.ErrRefused},
+		{"a report of what nobody has", unsent, with(fail, reported), "", "", finish.ErrUnsent},
+		{"a success of what nobody has", unsent, finish.Result{State: core.Succeeded, Reported: true}, "", "", finish.ErrUnsent},
+		{"a report of what may be sent", func(x *core.Run) { unsent(x); twice(x) }, with(fail, reported), core.Failed, core.ReasonHandler, nil},
 		{"a killed report", nil, finish.Result{State: core.Failed, Killed: true}, core.Killed, core.ReasonPerson, nil},
 		{"a killed report of a newer run's doing", nil, finish.Result{State: core.Failed, Killed: true, Reason: core.ReasonReplaced}, core.Killed,
 			core.ReasonReplaced, nil},
@@ -162,10 +166,17 @@ func TestConditionsHoldInTheStore(t *testing.T) {
 	}{
 		{"owner", finish.Result{Run: id, State: core.Failed, Reason: core.ReasonNotAccepted, Owner: "nonce"}, core.ErrRefused},
 		{"killed", finish.Result{Run: id, State: core.Failed, Killed: true}, nil},
+		{"a report", finish.Result{Run: id, State: core.Failed, Reported: true}, finish.ErrUnsent},
 	} {
 		r := newRig(t)
 		r.run(id, func(x *core.Run) { x.Retries = 0 })
 		r.s.faults["close"] = []fault{{between: taken(r)}}
+		if c.res.Reported { // given back meanwhile
+			r.s.faults["close"] = []fault{{between: func() {
+				run := r.stored(id)
+				r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{run.GiveBack()})[0])
+			}}}
+		}
 		if err := r.end(c.res); !errors.Is(err, c.err) {
 			t.Errorf("%s: answered %v, want %v", c.name, err, c.err)
 		}

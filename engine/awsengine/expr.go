@@ -18,6 +18,7 @@ type edits interface {
 	remove(name string)
 	equals(name string, v types.AttributeValue)
 	missing(name string)
+	exists(of ...string)
 	open()
 }
 
@@ -70,8 +71,13 @@ func (e *expr) missing(name string) {
 	e.conds = append(e.conds, "attribute_not_exists("+e.name(name)+")")
 }
 
-func (e *expr) exists(name string) {
-	e.conds = append(e.conds, "attribute_exists("+e.name(name)+")")
+// exists is the condition that there is one of these.
+func (e *expr) exists(of ...string) {
+	var any []string
+	for _, name := range of {
+		any = append(any, "attribute_exists("+e.name(name)+")")
+	}
+	e.conds = append(e.conds, "("+strings.Join(any, " OR ")+")")
 }
 
 func (e *expr) open() {

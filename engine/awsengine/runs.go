@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -167,6 +168,14 @@ func (w *writer) open() { w.where(openTest) }
 
 func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+`" = ?`, v) }
 
+func (w *writer) exists(of ...string) {
+	var any []string
+	for _, name := range of {
+		any = append(any, `"`+name+`" IS NOT MISSING`)
+	}
+	w.where("(" + strings.Join(any, " OR ") + ")")
+}
+
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
 // PutRuns implements the ports. Puts travel together, but for an end of a run that was
@@ -263,6 +272,9 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 	}
 	if p.Open {
 		w.open()
+	}
+	if p.Had {
+		w.exists("owner", "maybeSent")
 	}
 	for n, names := range runFields {
 		for _, name := range names {

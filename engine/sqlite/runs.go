@@ -430,7 +430,7 @@ var runFields = [...]struct {
 
 // putText is the statement of puts that set and compare the same fields.
 type putText struct {
-	open      bool
+	open, had bool
 	set, cond core.RunFields
 }
 
@@ -452,6 +452,9 @@ func (k putText) String() string {
 	}
 	if k.open {
 		conds = append(conds, "state <= 3")
+	}
+	if k.had {
+		conds = append(conds, "(owner IS NOT NULL OR maybe)")
 	}
 	return "UPDATE runs SET " + strings.Join(sets, ", ") + " WHERE " + strings.Join(append(conds, "key = ?"), " AND ")
 }
@@ -486,7 +489,7 @@ func putRuns(tx *tx, puts []core.RunPut, answers []error) error {
 	var kind putText
 	for i := range puts {
 		p := &puts[i]
-		if k := (putText{p.Open, p.Set, p.If}); st == nil || k != kind {
+		if k := (putText{p.Open, p.Had, p.Set, p.If}); st == nil || k != kind {
 			if kind = k; tx.s.putTexts[k] == "" {
 				tx.s.putTexts[k] = k.String()
 			}

@@ -158,7 +158,7 @@ func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) 
 			return finish.Result{}, errNothing
 		}
 	}
-	return finish.Result{Run: id, State: core.Succeeded, Message: text(r.ResponsePayload), At: now}, nil
+	return finish.Result{Run: id, Reported: true, State: core.Succeeded, Message: text(r.ResponsePayload), At: now}, nil
 }
 
 // timedOut is how Lambda says that it ended a function for its timeout.
@@ -166,7 +166,7 @@ var timedOut = regexp.MustCompile(`Task timed out after [0-9.]+ seconds`)
 
 // failed is of an invocation that failed, or never began.
 func (r *record) failed(id core.RunID, now time.Time) finish.Result {
-	end := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, At: now}
+	end := finish.Result{Run: id, Reported: true, State: core.Failed, Reason: core.ReasonHandler, At: now}
 	n := r.RequestContext.Invocations
 	if r.ResponseContext.FunctionError == "" && len(r.ResponsePayload) == 0 {
 		// Lambda could not give it to the function: throttled, or its own errors.

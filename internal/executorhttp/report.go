@@ -60,7 +60,7 @@ func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWri
 		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
 		return
 	}
-	res := finish.Result{Run: id, State: body.State, Message: body.Message, Data: body.Data}
+	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data}
 	switch body.State {
 	case core.Succeeded:
 	case core.Failed:

@@ -20,6 +20,7 @@ import (
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
@@ -45,6 +46,39 @@ func TestDataOfACallback(t *testing.T) {
 	if found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id}); err != nil || found[id].Data != "d" ||
 		found[id].State != core.Succeeded {
 		t.Errorf("%s: %+v, %v", w.Body, found[id], err)
+	}
+}
+
+// Who has the token of an app, and knows the ID of a run that waits, does not end it;
+// he is answered as for a run that is unknown.
+func TestReportOfWhatNobodyHas(t *testing.T) {
+	e := memory.Open(memory.Options{})
+	id := core.NumberedRun(7, 1)
+	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Finish.Create(t.Context(), []core.Run{{ID: id, App: "shop", State: core.Planned, Cause: core.CauseManual, Attempt: 1,
+		First: id}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
+	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+	key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
+	door.Wire(mux, nil, a.Callback(callback.Options{}))
+	mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
+	for _, c := range []struct{ path, body, want string }{
+		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200}})), `"code":200`},
+		{"/api/callback", string(wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 500}})), `"code":200`},
+		{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), `{}`, "was not sent to anybody"},
+	} {
+		r := httptest.NewRequest(http.MethodPost, c.path, strings.NewReader(c.body))
+		r.Header.Set(wire.HeaderToken, "secret")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, r)
+		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{id})
+		if err != nil || found[id].State != core.Planned || !strings.Contains(w.Body.String(), c.want) {
+			t.Errorf("%s %s: %s; it is %s, %v", c.path, c.body, w.Body, found[id].State, err)
+		}
 	}
 }
 

@@ -288,7 +288,7 @@ func skipUnsent(t *testing.T, h Harness) {
 
 func closeRuns(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
-	id := ids(16)
+	id := ids(18)
 	maybe := func(r *core.Run) { r.MaybeSent = true }
 	killed := func(r *core.Run) { r.KillBy, r.KillAt = "ann", base }
 	freed := func(r *core.Run) { r.Owner, r.Until, r.State, r.MaybeSent = "", time.Time{}, core.Planned, true }
@@ -317,14 +317,20 @@ func closeRuns(t *testing.T, h Harness) {
 	unkilledLong.To.Message = strings.Repeat("m", core.MessageMax)
 	put(t, e, id[14], nil)
 	put(t, e, id[15], nil)
+	put(t, e, id[16], unowned)
+	put(t, e, id[17], freed)
 	ofApp, ofAnother := end(14), end(15)
+	hasOwner, nobodys, freedHad := end(0), end(16), end(17)
+	for _, p := range []*core.RunPut{&hasOwner, &nobodys, &freedHad} {
+		p.Had = true
+	}
 	on(core.RunApp, &ofApp, &ofAnother)
 	ofApp.Was.App, ofAnother.Was.App = "orders", "billing"
-	list := []core.RunPut{end(0), owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
+	list := []core.RunPut{nobodys, hasOwner, owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
 		unkilledLong,
-		ofApp, ofAnother}
-	want := []string{"ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused",
-		"ok", "refused"}
+		ofApp, ofAnother, freedHad}
+	want := []string{"refused", "ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused",
+		"ok", "refused", "ok"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
 		if r, is := readRun(t, e, c.ID); is {

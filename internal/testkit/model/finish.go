@@ -22,6 +22,11 @@ func (g *gen) callbacks(s *state) {
 			t.callback = ender{at: endRead, fire: uint8(f), what: endFailed, id: 1}
 			g.emit(&t, true, "the executor reports the end of %s once more", fireName(f))
 		}
+		if r := &s.runs[f]; g.w.Strangers && r.is == open && r.owner == 0 && r.maybeSent == 0 {
+			t = *s
+			t.callback = ender{at: endRead, fire: uint8(f), what: endStranger, id: 1}
+			g.emit(&t, true, "somebody who knows the ID reports the end of %s, which nobody has", fireName(f))
+		}
 		if m.reports == 1 {
 			t = *s
 			t.seen[f].reports, t.callback = 0, ender{at: endRead, fire: uint8(f), what: endKilled, id: 1}
@@ -68,12 +73,23 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		e.at, words = endChain, "it is closed"
 	case r.is != open:
 		*e, words = ender{}, "it is closed"
+	case e.unsent(r) && !g.w.ReportEndsUnsent:
+		if e.what != endStranger {
+			g.breaks("5: the end of what was sent is not taken, for nobody has it")
+		}
+		*e, words = ender{}, "nobody has it, so that is not its end"
 	case e.what == endKilled && r.maybeSent == 1 && r.kill == 0 && !g.w.KilledCloses:
 		*e, words = ender{}, "it may have been sent twice, so this is not its end"
 	default:
 		e.at = endClose
 	}
 	g.emit(&s, false, "%s reads %s: %s", who, fireName(f), words)
+}
+
+// unsent reports whether a report is of a run that was never sent, or proven not to have
+// arrived.
+func (e *ender) unsent(r *run) bool {
+	return (e.what == endFailed || e.what == endKilled || e.what == endStranger) && r.owner == 0 && r.maybeSent == 0
 }
 
 // closeRun is F1.
@@ -86,10 +102,15 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 		switch {
 		case r.is != open, e.what == endLeft && (r.owner != 0 || r.maybeSent == 1):
 			return false
+		case e.unsent(r) && !g.w.ReportEndsUnsent:
+			return false
 		case e.what == endKilled && e.kill == 0 && r.maybeSent == 1 && !g.w.KilledCloses:
 			return false
 		case owes != 0 && r.kill != e.kill && !g.w.KillIsNotSeen:
 			return false
+		}
+		if e.unsent(r) {
+			g.breaks("5: a report ends what nobody has")
 		}
 		if owes != 0 && r.kill == 1 {
 			g.breaks("5: a retry of what a person killed")

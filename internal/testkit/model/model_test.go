@@ -144,7 +144,8 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		why   string
 	}{
 		{"V1", Rules{NoRangeAtChange: true}, one(World{Due: 1, Changes: 1, Allowed: edit, Few: true}), 2, noRecord},
-		{"V2", Rules{GiveBackForgets: true}, one(World{Crashes: 1, Busy: 1, All: 2, Few: true}), 25, "3: two addresses"},
+		{"V2", Rules{GiveBackForgets: true}, one(World{Crashes: 1, Busy: 1, All: 2, Few: true}), 19,
+			"5: the end of what was sent is not taken"},
 		{"V3", Rules{SilentFallIsDone: true}, one(World{Crashes: 1, All: 1, Changes: 1, Allowed: edit, Few: true}), 11, unnamedRun},
 		{"V6", Rules{FallTakesOver: true}, one(World{Due: 1, Crashes: 1, Writes: 1, All: 2, Changes: 1, Allowed: edit, Few: true}),
 			19, "4: a send by one who read another revision"},
@@ -177,6 +178,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"claimed tail", Rules{ClaimedTailIsOut: true}, with(fixed, World{Changes: 1, Allowed: edit}), 9, "f1 is open"},
 		{"killed", Rules{KilledCloses: true}, one(World{CoverEarly: true, Crashes: 1, All: 1, Few: true}),
 			20, "5: a 'killed' of our own making closes a run that runs"},
+		{"a stranger", Rules{ReportEndsUnsent: true}, with(trigger, World{Strangers: true}), 3, "5: a report ends what nobody has"},
 		{"kill race", Rules{KillIsNotSeen: true}, one(World{Kills: 1, Few: true}), 12, "5: a retry of what a person killed"},
 		{"own IDs", Rules{OwnIDs: true}, one(World{Writes: 1, Seconds: 1, All: 2, Few: true}), 17, "5: two retries of one run"},
 		{"owes", Rules{OwesNotedFirst: true}, one(World{Few: true}), 12, "5: nothing is owed any more, and the retry is not on its way"},
@@ -208,7 +210,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 }
 
 func with(w, more World) World {
-	w.Changes, w.Allowed, w.AppPauses = more.Changes, more.Allowed, more.AppPauses
+	w.Changes, w.Allowed, w.AppPauses, w.Strangers = more.Changes, more.Allowed, more.AppPauses, more.Strangers
 	if more.All > 0 {
 		w.Crashes, w.Busy, w.All = more.Crashes, more.Busy, more.All
 	}

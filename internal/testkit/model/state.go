@@ -207,7 +207,8 @@ const (
 	endFailed = iota + 1
 	endKilled
 	endLost
-	endLeft // as skipped, unless somebody owns or sent it
+	endLeft     // as skipped, unless somebody owns or sent it
+	endStranger // what nobody has, as its executor would
 )
 
 // check is a check that carries the entries of a journal that could not be stored.

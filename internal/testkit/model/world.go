@@ -29,6 +29,7 @@ type World struct {
 	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
 	Kills      int  // by people
 	AppPauses  bool // of the trigger's app
+	Strangers  bool // report what nobody has
 
 	// Faults are all together at most All, and of each kind at most as many.
 	// Busy are refusals for a passing reason, Seconds are receipts of a message
@@ -71,6 +72,7 @@ type Rules struct {
 	NoLookAtTail         bool // by the tick
 	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
 	KilledCloses         bool // also a run that may have been sent twice
+	ReportEndsUnsent     bool // what nobody has, and nobody may have sent
 	KillIsNotSeen        bool // by a close that read the run before the kill
 	OwnIDs               bool // a close without answer goes on with its own
 	OwesNotedFirst       bool // before the owed run is sent
