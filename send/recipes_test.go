@@ -185,8 +185,9 @@ func verify(t *testing.T, host, token string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7", HeaderJob: "web/warm",
-			wire.HeaderAttempt: "2", wire.HeaderInstant: "2027-01-15T08:00:00Z", HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
+		for name, value := range map[string]string{HeaderTime: time.Now().Add(-age).UTC().Format(time.RFC3339), HeaderRun: "7",
+			HeaderJob: "web/warm", wire.HeaderAttempt: "2", wire.HeaderInstant: "2027-01-15T08:00:00Z",
+			HeaderCallback: "http://tickring.example/v1/report/7?key=k"} {
 			r.Header.Set(name, value)
 		}
 		r.Header.Set(HeaderSignature, Signature(token, "POST", host, "/warm?x=1", r.Header, "body"))

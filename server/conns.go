@@ -182,10 +182,12 @@ func (l *conns) watch(s *http.Server) {
 	}
 	answer := s.Handler
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, _ := r.Context().Value(connKey{}).(*conn); c == nil {
-		} else if r.Body == http.NoBody {
+		c, _ := r.Context().Value(connKey{}).(*conn)
+		switch {
+		case c == nil:
+		case r.Body == http.NoBody:
 			c.move(nil)
-		} else {
+		default:
 			r.Body = &body{r.Body, c}
 		}
 		answer.ServeHTTP(w, r)

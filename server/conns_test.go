@@ -62,10 +62,11 @@ func TestConnsAreBounded(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if b, err := io.ReadAll(resp.Body); err != nil || string(b) != want {
-			return fmt.Errorf("%q, %v", b, err)
+		b, err := io.ReadAll(resp.Body)
+		if err == nil && string(b) != want {
+			err = fmt.Errorf("it is %q", b)
 		}
-		return nil
+		return err
 	}
 	const get = "GET /%s HTTP/1.1\r\nHost: x\r\n\r\n"
 	const post = "POST /%s HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n"

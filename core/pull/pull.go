@@ -83,7 +83,8 @@ func New(store Store, runs Runs, f Finisher, o Options) *Puller {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
-	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{}, wake: map[Queue]chan struct{}{},
+	return &Puller{store: store, runs: runs, finish: f, o: o, began: o.Now(), over: make(chan struct{}), of: map[string]int{},
+		wake:   map[Queue]chan struct{}{},
 		polled: map[Queue]time.Time{}}
 }
 
