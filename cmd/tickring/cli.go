@@ -79,7 +79,7 @@ type grammar struct {
 	Kill    killCmd    `cmd:"" help:"End a run, or all runs of a job; cancel one that waits." group:"Runs"`
 	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
 	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
-	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's last run." group:"Runs"`
+	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's run at work, else its last." group:"Runs"`
 	Upcome  upcomeCmd  `cmd:"" name:"upcoming" help:"What comes next." group:"Runs"`
 	Audit   auditCmd   `cmd:"" help:"Does it all add up: what was due, what ran, what was skipped and why." group:"Runs"`
 	Replan  replanCmd  `cmd:"" help:"Send again what an audit finds unaccounted for, with the same IDs." group:"Runs"`

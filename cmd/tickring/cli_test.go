@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,8 @@ var programs = map[string]func(){
 //
 //	bury                   makes two dead letters: a fire of the first job, of ten
 //	                       seconds ago, and one that holds no fire
+//	work                   makes three runs of job 1 in one moment, as sent to an executor
+//	                       one after the other; the log of the third begins late
 //	exits CODE COMMAND…    runs the command, which must exit with the code
 //	datadir DIR            makes DIR the data folder of the server
 func TestScripts(t *testing.T) {
@@ -96,6 +99,11 @@ func TestScripts(t *testing.T) {
 				ts.Check(err)
 				resp.Body.Close()
 			},
+			"work": func(ts *testscript.TestScript, neg bool, args []string) {
+				resp, err := http.Post(ts.Getenv("URL")+"/test/work", "", nil)
+				ts.Check(err)
+				resp.Body.Close()
+			},
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -106,9 +114,14 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-type testLogs struct{}
+// testLogs says of the runs that work makes and names queued, at first, what xxl-job's
+// executors say of a run in their queue.
+type testLogs struct{ queued atomic.Int32 }
 
-func (testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+func (l *testLogs) Log(_ context.Context, _ *core.App, run *core.Run, from int) (string, int, bool, error) {
+	if run.Message == "queued" && l.queued.Add(1) <= 2 {
+		return "readLog fail, logFile not exists", from, true, nil
+	}
 	if from > 2 {
 		return "", from, true, nil
 	}
@@ -125,7 +138,7 @@ func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
-	h := api.NewHandler(m, testLogs{}, api.Options{Token: "sesame", ReadToken: "a-token-that-may-only-read", Log: slog.New(slog.DiscardHandler),
+	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", ReadToken: "a-token-that-may-only-read", Log: slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
@@ -147,6 +160,17 @@ func testServer() *httptest.Server {
 			if res.State != "" {
 				a.Finish.End(r.Context(), []finish.Result{res})
 			}
+		}
+		if r.URL.Path == "/test/work" {
+			runs := make([]core.Run, 3)
+			for i := range runs {
+				runs[i] = core.Run{ID: core.NumberedRun(1, uint32(100+i)), App: "shop", State: core.Running, Cause: core.CauseAPI,
+					At: core.InstantOf(time.Now()), Slot: core.InstantOf(time.Now()), Address: "http://10.0.0.7:9999",
+					SentAt: time.Now().Add(time.Duration(i) * time.Second)}
+			}
+			runs[2].Message = "queued"
+			data.Dispatch.Create(r.Context(), runs)
+			return
 		}
 		if r.URL.Path == "/test/bury" {
 			at := core.InstantOf(time.Now()) - 10

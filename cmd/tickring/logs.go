@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 )
 
 type logsCmd struct {
-	What   string `arg:"" placeholder:"JOB|RUN" help:"A run, or a job: its last run."`
+	What   string `arg:"" placeholder:"JOB|RUN" help:"A run, or a job: its run at work, else its last."`
 	Follow bool   `short:"f" help:"Go on until the run has ended."`
 }
 
@@ -22,14 +23,9 @@ func (c *logsCmd) Run(e *conn) error {
 	case appKind:
 		return usagef("name a job (app/name) or a run")
 	case jobKind:
-		page, err := e.runPage(api.ListRunsParams{Job: c.What, To: time.Now()}, 1)
-		if err != nil {
+		if run, err = e.lastLogged(c.What); err != nil {
 			return err
 		}
-		if len(page.Runs) == 0 {
-			return &exitError{exitNotFound, fmt.Errorf("%s has no run yet: tickring trigger %s", c.What, c.What)}
-		}
-		run = page.Runs[0]
 		e.notef("run %s   %s   %s\n", run.ID, e.full(run.ScheduledAt, run.Timezone), stateText(&run))
 	case runKind:
 		if run, err = e.run(c.What); err != nil {
@@ -43,12 +39,23 @@ func (c *logsCmd) Run(e *conn) error {
 		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: it was never sent (%s)   more: tickring run %s",
 			run.ID, stateText(&run), run.ID)}
 	}
-	wait := 200 * time.Millisecond
+	wait, told := 200*time.Millisecond, false
 	for from := 1; ; {
+		open := core.State(run.State).Open()
 		log, err := e.GetLog(e.Ctx, run.ID, api.GetLogParams{From: from})
 		switch {
-		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !core.State(run.State).Open()):
+		case err != nil && (!c.Follow || exitOf(err) != exitNotFound || !open):
 			return err
+		case open && (err != nil || log.Next <= 1):
+			// Nothing of it yet. xxl-job's executors say of a run in their queue that there is no log of it, and that this is the end.
+			if !c.Follow {
+				e.notef("no line yet: it has not begun at its executor, or wrote nothing   wait for it: tickring logs %s -f\n", run.ID)
+				return nil
+			}
+			if !told {
+				e.notef("no line yet: it has not begun at its executor, or wrote nothing; waiting\n")
+				told = true
+			}
 		case err == nil:
 			if e.json() {
 				if err := e.printJSON(log); err != nil {
@@ -70,7 +77,7 @@ func (c *logsCmd) Run(e *conn) error {
 			}
 			from = max(from, log.Next)
 		}
-		if !core.State(run.State).Open() {
+		if !open {
 			return nil // it had ended before this last look
 		}
 		if !e.wait(wait) {
@@ -81,4 +88,26 @@ func (c *logsCmd) Run(e *conn) error {
 			return err
 		}
 	}
+}
+
+// lastLogged is the run of a job that is at work, else its newest. Of several that
+// were sent that is the first: executors queue the others behind it.
+func (e *conn) lastLogged(job string) (api.Run, error) {
+	now := time.Now()
+	page, _, err := e.runPage(api.ListRunsParams{Job: job, State: []string{string(core.Running)}, To: now}, 100)
+	if err == nil && len(page.Runs) == 0 {
+		page, _, err = e.runPage(api.ListRunsParams{Job: job, To: now}, 1)
+	}
+	if err == nil && len(page.Runs) == 0 {
+		err = &exitError{exitNotFound, fmt.Errorf("%s has no run yet: tickring trigger %s", job, job)}
+	}
+	if err != nil {
+		return api.Run{}, err
+	}
+	return slices.MinFunc(page.Runs, func(a, b api.Run) int {
+		if a.SentAt.IsZero() || b.SentAt.IsZero() {
+			return b.SentAt.Compare(a.SentAt) // one that is still being sent comes last
+		}
+		return a.SentAt.Compare(b.SentAt)
+	}), nil
 }

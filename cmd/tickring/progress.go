@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -62,22 +63,29 @@ func pages[T any](e *conn, after string, p parts.Pages[T]) (next string, err err
 	return p.From(e.Ctx, after, func(text string) { tell.say("%s", text) })
 }
 
-// runPage reads at most limit runs, from page to page.
-func (e *conn) runPage(params api.ListRunsParams, limit int) (api.RunPage, error) {
-	sum := api.RunPage{Runs: []api.Run{}}
-	_, err := pages(e, params.After, parts.Pages[api.RunPage]{
+// runPage reads at most limit runs, from page to page, and says whether there are more.
+func (e *conn) runPage(params api.ListRunsParams, limit int) (sum api.RunPage, more bool, err error) {
+	sum.Runs = []api.Run{}
+	_, err = pages(e, params.After, parts.Pages[api.RunPage]{
 		Ask: func(after string) (api.RunPage, error) {
 			params.After, params.Limit = after, min(limit-len(sum.Runs), 1000)
 			return e.ListRuns(e.Ctx, params)
 		},
 		Add: func(page *api.RunPage) string {
-			sum.Runs, sum.Skips = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...)
-			if sum.Next = page.Next; len(sum.Runs) >= limit {
+			sum.Runs, sum.Skips, sum.Next = append(sum.Runs, page.Runs...), append(sum.Skips, page.Skips...), page.Next
+			if len(sum.Runs) >= limit {
 				return ""
 			}
 			return page.Next
 		},
 		Progress: func() string { return plural(len(sum.Runs), "run") + " found" },
 	})
-	return sum, err
+	// A record that reaches over two pages comes with both.
+	slices.SortStableFunc(sum.Skips, func(a, b api.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
+	sum.Skips = slices.Compact(sum.Skips)
+	more = sum.Next != ""
+	if len(sum.Runs) > limit || len(sum.Skips) > limit { // runs that were made in one moment come together, and the store reads on behind all
+		sum.Runs, sum.Skips, sum.Next, more = sum.Runs[:min(limit, len(sum.Runs))], sum.Skips[:min(limit, len(sum.Skips))], "", true
+	}
+	return sum, more, err
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -42,7 +41,7 @@ func (c *runsCmd) Run(e *conn) error {
 	if params.From, params.To, err = e.spanOf(c.From, c.To, zone); err != nil {
 		return err
 	}
-	page, err := e.runPage(params, c.Limit)
+	page, more, err := e.runPage(params, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -52,7 +51,7 @@ func (c *runsCmd) Run(e *conn) error {
 			return
 		}
 		e.printRuns(&page, zone)
-		if page.Next != "" {
+		if more {
 			e.printf("there are more: --limit %d\n", c.Limit*5)
 		}
 	})
@@ -73,9 +72,6 @@ func (e *Env) printRuns(page *api.RunPage, zone string) {
 			stateText(r), e.firstLine(r.Message)})
 	}
 	table(e.Stdout, rows)
-	// A record that reaches over two pages comes with both.
-	slices.SortStableFunc(page.Skips, func(a, b api.Skip) int { return b.FirstAt.Compare(a.FirstAt) })
-	page.Skips = slices.Compact(page.Skips)
 	for _, s := range page.Skips {
 		e.printf("%s\n", e.skipLine(&s, zone))
 	}
