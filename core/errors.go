@@ -104,7 +104,7 @@ func (e *Error) Unwrap() error { return e.Err }
 // Invalid is an error about a field of the input.
 func Invalid(field, value, reason string) *Error {
 	if len(value) > 200 {
-		value = value[:200] + "…"
+		value = strings.ToValidUTF8(value[:200], "") + "…"
 	}
 	return &Error{Code: CodeInvalid, Field: field, Value: value, Reason: reason}
 }

@@ -1,7 +1,9 @@
 package core
 
 import (
+	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // State is where a run stands. A closed run never changes again, but a skipped
@@ -63,6 +65,24 @@ var Reasons = map[State][]Reason{
 
 // MessageMax is how many characters of an executor's message a run keeps.
 const MessageMax = 15000
+
+// TruncateMessage keeps the first MessageMax characters of a message, as valid UTF-8.
+func TruncateMessage(s string) string {
+	if !utf8.ValidString(s) {
+		s = strings.ToValidUTF8(s, "\uFFFD")
+	}
+	if len(s) <= MessageMax {
+		return s
+	}
+	n := 0
+	for i := range s {
+		if n == MessageMax {
+			return s[:i]
+		}
+		n++
+	}
+	return s
+}
 
 // DataMax is the longest text that a run hands to those that follow, in bytes.
 const DataMax = 4 << 10

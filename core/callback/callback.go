@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
@@ -247,11 +246,12 @@ func sameToken(a, b string) bool {
 // the runs that follow. What a recorded kill makes of it is for finish to say, which
 // reads the run.
 func Translate(run core.RunID, code int, message, data string, now time.Time) finish.Result {
-	end := finish.Result{Run: run, Reported: true, Code: code, Message: truncate(message), Data: data, At: now}
+	message = core.TruncateMessage(message)
+	end := finish.Result{Run: run, Reported: true, Code: code, Message: message, Data: data, At: now}
 	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""
-		end.Message = truncate(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data),
+		end.Message = core.TruncateMessage(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data),
 			core.DataMax, message))
 	}
 	switch code {
@@ -286,24 +286,6 @@ func Translate(run core.RunID, code int, message, data string, now time.Time) fi
 //	… [job not executed, in the job queue, killed.]
 func killedText(lower string) bool {
 	return strings.Contains(lower, "[job running, killed]") || strings.Contains(lower, "[job not executed, in the job queue, killed.]")
-}
-
-// truncate keeps at most core.MessageMax characters.
-func truncate(s string) string {
-	if !utf8.ValidString(s) {
-		s = strings.ToValidUTF8(s, "\uFFFD")
-	}
-	if len(s) <= core.MessageMax {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == core.MessageMax {
-			return s[:i]
-		}
-		n++
-	}
-	return s
 }
 
 func passing(err error) error {

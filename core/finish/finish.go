@@ -21,9 +21,7 @@ import (
 type Options struct {
 	Now  func() time.Time
 	Plan plan.Options
-	// RetryDelay is the delay before a retry whose job is gone.
-	RetryDelay time.Duration
-	Log        *slog.Logger
+	Log  *slog.Logger
 	// Closed is called with each run that this process closed; it must not block.
 	Closed func(r *core.Run)
 }
@@ -266,7 +264,7 @@ func retryable(s core.State) bool {
 
 // closeOf is the close that a result asks for; seen is the run, if it was read.
 func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
-	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: truncate(r.Message), Data: r.Data, EndedAt: r.At})
+	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: core.TruncateMessage(r.Message), Data: r.Data, EndedAt: r.At})
 	c.Was.App, c.Was.Owner, c.Had, c.Seen = r.App, r.Owner, r.Reported, seen
 	if c.To.EndedAt.IsZero() {
 		c.To.EndedAt = f.o.Now()
@@ -304,7 +302,7 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 	if run.Retries <= 0 || !retryable(to.State) {
 		return c, nil
 	}
-	delay := f.o.RetryDelay
+	var delay time.Duration // none where the job is gone: its retry is recorded as deleted
 	if job, ok := jobs[run.ID.Job()]; ok {
 		if !slices.Contains(job.Def.Retry.On, to.State) {
 			return c, nil
@@ -324,7 +322,7 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 	if (run.State == core.Lost || run.State == core.TimedOut) && run.Late == nil && r.Owner == "" && !r.Unowned &&
 		r.State != core.Lost && !(r.State == run.State && r.Code == run.Code) {
-		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: truncate(r.Message)}
+		late := core.LateResult{At: f.o.Now(), Code: r.Code, Message: core.TruncateMessage(r.Message)}
 		if err := f.store.PutRuns(ctx, []core.RunPut{run.NoteLate(late)})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
 		}
@@ -471,19 +469,4 @@ func (f *Finish) planNow(ctx context.Context, s, after core.Sched, move core.Adv
 	both := r.Advance
 	both.Rev, both.Next, both.Tail = s.Rev, s.Next, s.Tail
 	return both
-}
-
-// truncate keeps a message within what a run keeps, at a whole character.
-func truncate(s string) string {
-	if len(s) <= core.MessageMax {
-		return s
-	}
-	n := 0
-	for i := range s {
-		if n == core.MessageMax {
-			return s[:i]
-		}
-		n++
-	}
-	return s
 }

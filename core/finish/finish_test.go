@@ -271,7 +271,7 @@ func TestRetryOfAJobThatIsGone(t *testing.T) {
 	r.run(id, nil)
 	r.must(r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}))
 	r.now = begin.Add(20 * time.Second)
-	if list := r.numbered(1); len(list) != 1 || list[0].Slot != core.InstantOf(begin)+30 {
+	if list := r.numbered(1); len(list) != 1 || list[0].Slot != core.InstantOf(begin) {
 		t.Errorf("retries: %+v", list)
 	}
 }
@@ -696,7 +696,7 @@ func TestRepeatedRetryWaitsInTheSlowLane(t *testing.T) {
 			r := newRig(t)
 			o := plan.Local()
 			o.SlowLane = lane
-			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o, RetryDelay: 5 * time.Second,
+			f := finish.New(r.s, r.s, finish.Options{Now: func() time.Time { return r.now }, Plan: o,
 				Log: slog.New(slog.DiscardHandler)})
 			r.job(1, nil)
 			r.run(id, func(x *core.Run) { x.Attempt, x.Retries = attempt, 9 })

@@ -110,22 +110,21 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		cancelled[i], err = op.cancel(ctx, actor, &recent[i])
 		return err
 	})
-	if err != nil {
-		return res, err
-	}
 	for i := range recent {
 		if cancelled[i] {
 			res.Cancelled = append(res.Cancelled, recent[i].ID)
 		}
 	}
-	if n < len(recent) {
+	var open []core.Run
+	if err == nil && n == len(recent) {
+		if open, err = op.store.OpenRuns(ctx, id, maxKilled); err != nil {
+			err = core.Passing(err)
+		}
+	}
+	if err != nil || n < len(recent) {
 		res.Changed, res.Next = len(res.Cancelled) > 0, killPlace+behind
 		op.noteRuns(ctx, actor, core.VerbCancelled, id, res.Cancelled, nil)
-		return res, nil
-	}
-	open, err := op.store.OpenRuns(ctx, id, maxKilled)
-	if err != nil {
-		return res, core.Passing(err)
+		return res, err
 	}
 	res.Partial = len(open) == maxKilled
 	return op.kill(ctx, actor, open, behind, p, res)
@@ -133,9 +132,18 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 
 // kill marks runs, and only then tells their executors: some addresses at a time, each
 // once all runs there are marked, in their order and behind the last address told. However long the
-// reading took, half a page is left for it.
-func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (StopResult,
-	error) {
+// reading took, half a page is left for it. What was done is recorded, also before an error.
+func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (out StopResult,
+	err error) {
+	defer func() {
+		if out.Changed = len(out.Killed)+len(out.Cancelled) > 0; out.Changed {
+			var addresses []string
+			for _, a := range out.Sent {
+				addresses = append(addresses, a.Address)
+			}
+			op.noteRuns(ctx, actor, core.VerbKilled, out.Job, append(slices.Clone(out.Killed), out.Cancelled...), addresses)
+		}
+	}()
 	if least := time.Now().Add(op.ask.PageFor() / 2); p.Until.Before(least) {
 		p.Until = least
 	}
@@ -152,15 +160,15 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 			}
 			return err
 		})
-		if err != nil {
-			return res, err
-		}
 		var addresses []string
-		for i := range some[:n] {
+		for i := range some { // also beyond one that failed
 			if marked[i] {
 				res.Killed = append(res.Killed, some[i].ID)
 				addresses = append(addresses, some[i].Address)
 			}
+		}
+		if err != nil {
+			return res, err
 		}
 		if n == len(some) {
 			if err := op.sendKills(ctx, some[0].App, slices.Compact(addresses), &res); err != nil {
@@ -171,14 +179,6 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 		if n < len(some) || len(open) > 0 && p.Over() {
 			res.Next = killPlace + behind
 		}
-	}
-	res.Changed = len(res.Killed)+len(res.Cancelled) > 0
-	if res.Changed {
-		var addresses []string
-		for _, a := range res.Sent {
-			addresses = append(addresses, a.Address)
-		}
-		op.noteRuns(ctx, actor, core.VerbKilled, res.Job, append(slices.Clone(res.Killed), res.Cancelled...), addresses)
 	}
 	return res, nil
 }

@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/core/people"
 )
 
 func (f *fixture) entries(job core.JobID) []core.DueItem {
@@ -320,6 +322,51 @@ func TestKillIsRecordedFirst(t *testing.T) {
 			t.Errorf("sent: %v", f.Killer.Sent)
 		}
 	}
+}
+
+// What a kill did before something failed is on record.
+func TestKillInPartIsRecorded(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", core.Schedule{}))
+	a := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
+	b := running(f, core.NumberedRun(j.Def.ID, 10), "http://b")
+	retry := core.Run{ID: core.NumberedRun(j.Def.ID, 11), App: "shop", State: core.Planned, Cause: core.CauseRetry, Attempt: 2, First: a.ID,
+		Slot: core.InstantOf(f.Clock) + 30}
+	if err := f.E.Finish.Create(ctx, []core.Run{retry})[0]; err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		fails core.RunID // nothing is written of it; 0: open runs cannot be read
+		names core.RunID
+	}{{0, retry.ID}, {b.ID, a.ID}} {
+		f.M = f.Fresh(&faults{Store: broken{f.E.Manage, c.fails}, Ring: f.E.Ring})
+		if _, err := f.M.KillJob(ctx, ann, "shop/sweep", ""); code(err) != core.CodeUnavailable {
+			t.Fatalf("%v", err)
+		}
+		list, err := f.M.Changes(ctx, "", "shop/sweep", 10)
+		if err != nil || !slices.ContainsFunc(list, func(x core.Change) bool { return strings.Contains(x.New, c.names.String()) }) {
+			t.Errorf("%+v %v", list, err)
+		}
+	}
+}
+
+type broken struct {
+	people.Store
+	fails core.RunID
+}
+
+func (b broken) OpenRuns(ctx context.Context, job core.JobID, most int) ([]core.Run, error) {
+	if b.fails == 0 {
+		return nil, core.ErrThrottled
+	}
+	return b.Store.OpenRuns(ctx, job, most)
+}
+
+func (b broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	if puts[0].ID == b.fails {
+		return []error{core.ErrThrottled}
+	}
+	return b.Store.PutRuns(ctx, puts)
 }
 
 // TestTriggerAddresses: a trigger names executors of the app, fixed or registered, and
