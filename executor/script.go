@@ -158,7 +158,8 @@ type Program struct {
 	// Dir is the folder that it runs in. Empty: this process's.
 	Dir string
 	// Env is its environment, as "NAME=value", without what is named above.
-	// nil: this process's.
+	// nil: this process's, but for TICKRING_TOKEN and whatever else is named
+	// TICKRING_…_TOKEN: what a program prints is in logs that others read.
 	Env []string
 }
 
@@ -171,7 +172,7 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	cmd := exec.CommandContext(ctx, p.Path, args...)
 	cmd.Dir = p.Dir
 	if cmd.Env = slices.Clone(p.Env); p.Env == nil {
-		cmd.Env = os.Environ()
+		cmd.Env = slices.DeleteFunc(os.Environ(), isToken)
 	}
 	set := func(name, value string) { cmd.Env = append(cmd.Env, "TICKRING_"+name+"="+value) }
 	set("RUN", strconv.FormatInt(r.ID, 10))
@@ -198,6 +199,12 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 		set("AGAIN", "1")
 	}
 	return runCommand(ctx, r, cmd, "exit code %d", "run "+p.Path)
+}
+
+// isToken reports whether a variable, as NAME=value, is a token of the scheduler.
+func isToken(v string) bool {
+	name, _, _ := strings.Cut(v, "=")
+	return strings.HasPrefix(name, "TICKRING_") && strings.HasSuffix(name, "_TOKEN")
 }
 
 func runCommand(ctx context.Context, r *Run, cmd *exec.Cmd, code, doing string) error {

@@ -183,6 +183,25 @@ func TestScriptCannotBeRun(t *testing.T) {
 	}
 }
 
+// The tokens of the scheduler are not for programs: what those print is in logs.
+func TestProgramGetsNoToken(t *testing.T) {
+	needBash(t)
+	for _, name := range []string{"TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_READ_TOKEN", "TICKRING_APP_TOKEN", "TICKRING_ACCESS_TOKEN"} {
+		t.Setenv(name, "secret")
+	}
+	t.Setenv("TOKEN_OF_ANOTHER", "theirs")
+	mux := NewMux()
+	mux.Register("p", Program{Path: "bash", Args: []string{"-c", "env"}}.Handle)
+	f := newFake()
+	e := start(t, mux, f, nil)
+	run := order(5, 7, "p")
+	mustSend(t, e, run)
+	f.want(t, run.LogID, 200, "")
+	if log := readLog(t, e, run); strings.Contains(log, "secret") || !strings.Contains(log, "TOKEN_OF_ANOTHER=theirs") {
+		t.Errorf("log:\n%s", log)
+	}
+}
+
 func TestProgram(t *testing.T) {
 	needBash(t)
 	mux := NewMux()

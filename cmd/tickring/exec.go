@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"time"
 
@@ -40,6 +39,7 @@ func (c *execCmd) Run(e *Env) error {
 	if len(command) == 0 || len(c.Handler) == 0 {
 		return usagef("say which handler runs which program: tickring exec --app reports --handler nightly -- ./report.sh")
 	}
+	hideEnvironment()
 	if firstProcess() {
 		code, err := reap("/proc/self/exe", os.Args)
 		return cmp.Or(err, exitWith(code))
@@ -76,7 +76,7 @@ func (c *execCmd) Run(e *Env) error {
 		opts = append(opts, executor.RunAgain())
 	}
 	for _, h := range c.Handler {
-		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:], Env: withoutTokens()}.Handle), opts...)
+		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:]}.Handle), opts...)
 	}
 	x, err := executor.New(mux, executor.Options{
 		App: c.App, Servers: servers, Token: token, Listen: c.Listen, Address: c.Address, Dir: dir, Log: log,
@@ -128,19 +128,4 @@ func until(hard context.Context, h executor.Handler) executor.Handler {
 		defer context.AfterFunc(hard, func() { cancel(context.Cause(hard)) })()
 		return h(ctx, r)
 	}
-}
-
-// withoutTokens is the environment but for what opens the scheduler: what a
-// program prints is in logs that others read.
-func withoutTokens() []string {
-	env := []string{}
-	for _, v := range os.Environ() {
-		name, _, _ := strings.Cut(v, "=")
-		switch name {
-		case "TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_APP_TOKEN":
-			continue
-		}
-		env = append(env, v)
-	}
-	return env
 }

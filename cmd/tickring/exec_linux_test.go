@@ -16,7 +16,7 @@ import (
 	"github.com/tickring/tickring/wire"
 )
 
-func init() { programs["first-process"] = first }
+func init() { programs["first-process"], programs["secretive"] = first, secretive }
 
 // command runs this test's program as another one of TestMain's.
 func command(t *testing.T, name string, args ...string) *exec.Cmd {
@@ -42,6 +42,46 @@ func first() {
 		panic(err)
 	}
 	os.Exit(code)
+}
+
+// secretive hides its environment from its child, whose exit code it ends with.
+func secretive() {
+	hideEnvironment()
+	if err := exec.Command("sh", "-c", "cat /proc/$PPID/environ").Run(); err != nil {
+		os.Exit(7)
+	}
+}
+
+// What a program of exec's user finds of its environment under /proc is nothing.
+func TestHiddenEnvironment(t *testing.T) {
+	cmd := command(t, "secretive")
+	if os.Getuid() == 0 { // who may read everything: without that capability root is a user as others
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 65534, Gid: 65534}}
+		self, err := os.ReadFile(os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		cmd.Path = filepath.Join(publicDir(t), "secretive")
+		if err := os.WriteFile(cmd.Path, self, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := cmd.Run(); err == nil || err.Error() != "exit status 7" {
+		t.Errorf("it ended with %v: its child has read the environment", err)
+	}
+}
+
+// publicDir is a folder that all users may enter.
+func publicDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("/tmp", "tickring-public-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // The first process of a container waits for those that lost their parent,

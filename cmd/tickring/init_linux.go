@@ -6,7 +6,15 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
+
+// hideEnvironment keeps the tokens in the environment of this process from the programs
+// that it starts, which are of its user: they cannot read it under /proc.
+func hideEnvironment() {
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // where it is refused, they can
+}
 
 // firstProcess says that this one is the first of a container: what loses its
 // parent there becomes its child, and stays a zombie unless it is waited for.
