@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/refusal"
 )
 
 //go:embed openapi.yaml
@@ -45,6 +46,9 @@ type Options struct {
 	// Restore begins a new generation of the data; nil where there is no other
 	// deployment to be told from.
 	Restore Restore
+	// Refused is where who is refused leaves a trace, and who says of executors that
+	// they were; nil: nowhere.
+	Refused *refusal.Trace
 	// Log takes what callers are not told; slog.Default() if nil.
 	Log *slog.Logger
 }
@@ -110,6 +114,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
+			s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr})
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
 		s.fail(w, r, err)

@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/schedule"
+	"github.com/tickring/tickring/internal/refusal"
 )
 
 // nextShown is how many next instants a job that is read alone comes with.
@@ -244,6 +245,16 @@ func (s *server) DeleteApp(w http.ResponseWriter, r *http.Request, name string) 
 	s.reply(w, r, AppResult{Name: name, Change: manage.Deleted}, err)
 }
 
+// RefusedExecutors lists who was refused at the doors for his token a moment ago, and
+// said that he is an executor of the app; of any if app is empty.
+func RefusedExecutors(t *refusal.Trace, app string) []RefusedExecutor {
+	var list []RefusedExecutor
+	for _, r := range t.Executors(app) {
+		list = append(list, RefusedExecutor{App: r.App, Address: r.Address, From: r.Remote, At: r.At, Times: r.Count})
+	}
+	return list
+}
+
 // ListExecutors lists the executors of an app.
 func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app string) {
 	views, err := s.m.Executors(r.Context(), app)
@@ -252,5 +263,6 @@ func (s *server) ListExecutors(w http.ResponseWriter, r *http.Request, app strin
 		out.Executors[i] = Executor{App: app, Address: v.Address, Fixed: v.Fixed, Live: v.Live, Used: v.Used,
 			BeatAt: v.Beat, Since: v.Since, Dialect: v.Dialect}
 	}
+	out.Refused = RefusedExecutors(s.o.Refused, app)
 	s.reply(w, r, out, err)
 }

@@ -22,6 +22,7 @@ type (
 	ErrorReply         = client.ErrorReply
 	Executor           = client.Executor
 	ExecutorList       = client.ExecutorList
+	RefusedExecutor    = client.RefusedExecutor
 	GetLogParams       = client.GetLogParams
 	IfRev              = client.IfRev
 	Job                = client.Job

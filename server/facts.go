@@ -26,6 +26,7 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 		f.Data.Free = -1
 		f.Unread = append(f.Unread, "free room on the disk")
 	}
+	f.Refused = api.RefusedExecutors(p.refused, "")
 	doctor.Gather(ctx, p.engine, time.Now(), &f)
 	return f
 }

@@ -107,6 +107,7 @@ func TestLoopbackIsNoPass(t *testing.T) {
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			c.o.RefusedWait = time.Nanosecond
 			s := start(t, c.o)
 			if s.AsksTokens() != (c.asks[0].want == asksToken) {
 				t.Errorf("AsksTokens is %v", s.AsksTokens())

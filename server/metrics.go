@@ -25,6 +25,7 @@ type metrics struct {
 	fires    prometheus.Counter
 	skipped  prometheus.Counter
 	lastTick prometheus.Gauge
+	refused  *prometheus.CounterVec
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
@@ -61,9 +62,11 @@ func newMetrics() *metrics {
 			Help: "Instants that the tick recorded as skipped."}),
 		lastTick: prometheus.NewGauge(prometheus.GaugeOpts{Name: "tickring_last_tick_timestamp_seconds",
 			Help: "When the tick last finished a pass."}),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
+			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
 		apps: map[string]*appMetrics{},
 	}
-	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick)
+	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused)
 	return m
 }
 

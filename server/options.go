@@ -59,6 +59,8 @@ type Options struct {
 	// AliveEvery is how often the server notes that it lives, OutageAfter how
 	// long a silence counts as an outage.
 	AliveEvery, OutageAfter time.Duration // 1 s, 20 s
+	// RefusedWait is how long who keeps coming with wrong tokens waits for an answer at most.
+	RefusedWait time.Duration // 2 s
 	// Drain is how long a stop lasts at most, waiting for sends, calls and callbacks;
 	// what it waits for it says each DrainTold.
 	Drain, DrainTold time.Duration // 10 s, 3 s
@@ -104,6 +106,7 @@ func (o *Options) defaults() {
 		&o.LostAfter:    10 * time.Minute,
 		&o.KeepJournals: 20 * 24 * time.Hour, &o.SweepEvery: time.Minute,
 		&o.AliveEvery: time.Second, &o.OutageAfter: 20 * time.Second, &o.Drain: 10 * time.Second, &o.DrainTold: 3 * time.Second,
+		&o.RefusedWait: 2 * time.Second,
 	} {
 		if *d == 0 {
 			*d = to

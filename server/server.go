@@ -36,6 +36,7 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/executorhttp"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/send"
 )
 
@@ -76,8 +77,10 @@ type parts struct {
 	manage *people.People
 	reg    *registry.Registry
 	tokens *registry.Tokens
-	call   *callback.Callback
-	pull   *pull.Puller
+	// refused is the trace of whom the doors turned away.
+	refused *refusal.Trace
+	call    *callback.Callback
+	pull    *pull.Puller
 	// downAt is when the process before this one was last alive; zero if never.
 	downAt time.Time
 	upAt   time.Time
@@ -312,6 +315,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.manage = a.People(p.sender, people.Options{
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
+	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
+		Count: func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy)})
 	p.call = a.Callback(callback.Options{})
 

@@ -3,6 +3,8 @@ package wirehttp
 import (
 	"context"
 	"time"
+
+	"github.com/tickring/tickring/internal/refusal"
 )
 
 // room bounds what bodies are held at once. Long ones have places of their own, so that
@@ -37,6 +39,6 @@ func (m *room) enter(ctx context.Context, size int64) (leave func(), err error) 
 	case places <- struct{}{}:
 		return leave, nil
 	case <-ctx.Done():
-		return nil, Refuse("The server takes as much as it can hold just now; send it again.")
+		return nil, &refused{text: "The server takes as much as it can hold just now; send it again.", trace: refusal.Busy}
 	}
 }

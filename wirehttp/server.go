@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
 )
@@ -58,6 +59,8 @@ type Options struct {
 	// Admit lets a caller in or not before anything that he says is read; what it
 	// lets in the ports judge. nil: everybody.
 	Admit func(ctx context.Context, c Caller) error
+	// Refused is where who is refused leaves a trace; nil: nowhere.
+	Refused *refusal.Trace
 
 	MaxBody  int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
 	MaxItems int   // of one callback; 0: wire.MaxItems
@@ -81,11 +84,18 @@ var ErrUnauthorized = errors.New("unauthorized")
 
 // Refuse gives an error whose text a port wants the executor to read. The text
 // of any other error is logged and not sent.
-func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+func Refuse(format string, args ...any) error { return &refused{text: fmt.Sprintf(format, args...)} }
 
-type refusal struct{ text string }
+// Unauthorized gives an ErrUnauthorized with a text for the executor to read.
+func Unauthorized(text string) error { return &refused{text, refusal.Token, ErrUnauthorized} }
 
-func (r *refusal) Error() string { return r.text }
+type refused struct {
+	text, trace string
+	is          error
+}
+
+func (r *refused) Error() string { return r.text }
+func (r *refused) Unwrap() error { return r.is }
 
 // MaxRegistration is the largest body of a registration, in bytes.
 const MaxRegistration = 16 << 10
@@ -166,16 +176,19 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	app := r.Header.Get(wire.HeaderApp)
 	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
-	msg, err := h.take(w, r, c, most, serve)
+	msg, of, err := h.take(w, r, c, most, serve)
 	if err != nil {
+		h.note(r, c, most, of, err)
 		err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
 	}
 	h.reply(w, msg, err)
 }
 
-// take lets a caller in, finds room for what he says, and hands it to serve.
+// take lets a caller in, finds room for what he says, and hands it to serve. Of a
+// registration that is refused for its token, of is what it says: the body of one that
+// was not let in is read for that alone, where the trace asks for it.
 func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most int64,
-	serve func(context.Context, Caller, []byte) (string, error)) (msg string, err error) {
+	serve func(context.Context, Caller, []byte) (string, error)) (msg string, of wire.Registration, err error) {
 	size := r.ContentLength
 	if size < 0 {
 		size = most // it may become so much
@@ -186,24 +199,50 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 		}
 	}()
 	if h.opts.Admit != nil {
-		if err := h.opts.Admit(r.Context(), c); err != nil {
-			return "", err
-		}
+		err = h.opts.Admit(r.Context(), c)
 	}
-	if size > most {
-		return "", tooLarge(most)
+	names := most == MaxRegistration && size <= most
+	switch {
+	case err != nil && !(errors.Is(err, ErrUnauthorized) && names && h.opts.Refused.Asks()):
+		return "", of, err
+	case size > most:
+		return "", of, tooLarge(most)
 	}
-	leave, err := h.room.enter(r.Context(), size)
-	if err != nil {
-		return "", err
+	leave, full := h.room.enter(r.Context(), size)
+	if full != nil {
+		return "", of, cmp.Or(err, full)
 	}
 	defer leave()
 	buf := bodies.Get().(*[]byte)
 	defer putBody(buf)
-	if err := readBody(w, r, buf, most); err != nil {
-		return "", err
+	if unread := readBody(w, r, buf, most); unread != nil {
+		return "", of, cmp.Or(err, unread)
 	}
-	return serve(r.Context(), c, *buf)
+	if err == nil {
+		msg, err = serve(r.Context(), c, *buf)
+	}
+	if names && errors.Is(err, ErrUnauthorized) {
+		of, _ = wire.DecodeRegistration(*buf)
+	}
+	return msg, of, err
+}
+
+// note leaves the trace of a refusal, if it is one that needs any.
+func (h *handler) note(r *http.Request, c Caller, most int64, of wire.Registration, err error) {
+	t := refusal.Refusal{Door: refusal.Callback, Remote: c.Remote, App: cmp.Or(of.App, c.App), Address: of.Address}
+	if most == MaxRegistration {
+		t.Door = refusal.Registry
+	}
+	var said *refused
+	switch {
+	case errors.As(err, &said):
+		t.Reason = said.trace
+	case errors.Is(err, ErrUnauthorized):
+		t.Reason = refusal.App
+	}
+	if t.Reason != "" {
+		h.opts.Refused.Note(r.Context(), t)
+	}
 }
 
 // reply answers with code 200 and msg, or with what of err is for the caller.
@@ -211,12 +250,12 @@ func (h *handler) reply(w http.ResponseWriter, msg string, err error) {
 	code := wire.CodeSuccess
 	if err != nil {
 		code = wire.CodeFailure
-		var said *refusal
+		var said *refused
 		switch {
-		case errors.Is(err, ErrUnauthorized):
-			msg = "The access token is wrong: it is not that of the app (its token in the manifest)."
 		case errors.As(err, &said):
 			msg = said.text
+		case errors.Is(err, ErrUnauthorized):
+			msg = "The access token is wrong: it is not that of the app (its token in the manifest)."
 		default:
 			msg = "The server could not store the request; send it again."
 			h.opts.Log.Error("wire request failed", "error", err)
@@ -315,7 +354,7 @@ func putBody(b *[]byte) {
 }
 
 func tooLarge(most int64) error {
-	return Refuse("the body is larger than the %d bytes that are allowed", most)
+	return &refused{text: fmt.Sprintf("the body is larger than the %d bytes that are allowed", most), trace: refusal.Large}
 }
 
 // readBody reads the request's body into buf.

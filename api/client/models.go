@@ -260,6 +260,9 @@ type Executor struct {
 // ExecutorList defines model for ExecutorList.
 type ExecutorList struct {
 	Executors []Executor `json:"executors"`
+
+	// Refused Who was refused for his token in the last five minutes; of a server on one machine
+	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
 }
 
 // Facts defines model for Facts.
@@ -291,8 +294,11 @@ type Facts struct {
 	Partitions    int       `json:"partitions,omitempty,omitzero"`
 
 	// Paused Everything is
-	Paused  bool `json:"paused,omitempty,omitzero"`
-	Standby bool `json:"standby,omitempty,omitzero"`
+	Paused bool `json:"paused,omitempty,omitzero"`
+
+	// Refused Who was refused for his token in the last five minutes, as an executor of an app
+	Refused []RefusedExecutor `json:"refused,omitempty,omitzero"`
+	Standby bool              `json:"standby,omitempty,omitzero"`
 
 	// UncomparedFrom From when on what was due is not compared with its runs yet, for a message that was due then may be on its way
 	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
@@ -680,6 +686,19 @@ type RedriveResult struct {
 
 	// Sent Fires that are sent again, or would be
 	Sent int `json:"sent"`
+}
+
+// RefusedExecutor What it says of itself: nothing proves that it is one
+type RefusedExecutor struct {
+	Address string `json:"address"`
+	App     string `json:"app"`
+
+	// At The last time
+	At time.Time `json:"at"`
+
+	// From IP address
+	From  string `json:"from"`
+	Times int    `json:"times"`
 }
 
 // ReplanRequest defines model for ReplanRequest.

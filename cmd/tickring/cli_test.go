@@ -26,6 +26,7 @@ import (
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/testkit/memory"
 	"github.com/tickring/tickring/server"
 )
@@ -138,7 +139,11 @@ func testServer() *httptest.Server {
 	data := memory.Open(memory.Options{})
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
-	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", ReadToken: "a-token-that-may-only-read", Log: slog.New(slog.DiscardHandler),
+	refused := refusal.New(refusal.Options{})
+	refused.Note(context.Background(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112", App: "guarded",
+		Address: "http://10.0.3.17:9999/"})
+	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
+		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
 			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}

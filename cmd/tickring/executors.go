@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -34,9 +35,10 @@ func (c *execsCmd) Run(e *conn) error {
 			return err
 		}
 		all.Executors = append(all.Executors, list.Executors...)
+		all.Refused = append(all.Refused, list.Refused...)
 	}
 	return e.show(all, func() {
-		if len(all.Executors) == 0 {
+		if len(all.Executors)+len(all.Refused) == 0 {
 			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
 			return
 		}
@@ -44,6 +46,10 @@ func (c *execsCmd) Run(e *conn) error {
 		for i := range all.Executors {
 			x := &all.Executors[i]
 			rows = append(rows, []string{x.App, x.Address, liveText(e.Env, x)})
+		}
+		for _, r := range all.Refused {
+			rows = append(rows, []string{r.App, oneLine(r.Address),
+				fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)})
 		}
 		table(e.Stdout, rows)
 	})

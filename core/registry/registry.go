@@ -224,8 +224,8 @@ var ErrNoToken = errors.New("the app has no token")
 // What executors are told to do.
 const (
 	writeToken   = "write token: {env: APP_TOKEN} to the app in a file for tickring apply, and give the executor the same as its access token"
-	withoutToken = "without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, through no proxy: " +
-		writeToken + "; or start the server with --allow-no-token"
+	withoutToken = "without one this server takes at most executors on its own machine that ask it at 127.0.0.1 or localhost, " +
+		"through no proxy: " + writeToken + "; or start the server with --allow-no-token"
 )
 
 func passing(err error) error {

@@ -44,9 +44,12 @@ func (a *apps) set(err error, list ...core.App) {
 
 var shop, pay, open = core.App{Name: "shop", Token: "secret"}, core.App{Name: "pay", Token: "other"}, core.App{Name: "open"}
 
+func everybody(context.Context) bool { return true }
+
 func TestTokens(t *testing.T) {
 	a := &apps{list: []core.App{shop, pay, open}}
-	tokens, free := registry.NewTokens(a, registry.TokensOptions{}), registry.NewTokens(a, registry.TokensOptions{AllowNoToken: func(context.Context) bool { return true }})
+	tokens := registry.NewTokens(a, registry.TokensOptions{})
+	free := registry.NewTokens(a, registry.TokensOptions{AllowNoToken: everybody})
 	for _, c := range []struct {
 		app, token string
 		in, free   bool
@@ -69,8 +72,8 @@ func TestTokens(t *testing.T) {
 		}
 	}
 	a.set(nil, shop)
-	if err := registry.NewTokens(a, registry.TokensOptions{AllowNoToken: func(context.Context) bool { return true }}).Admit(ctx, "", ""); core.CodeOf(err) != core.CodeUnauthorized ||
-		!strings.Contains(err.Error(), "create the app first") {
+	free = registry.NewTokens(a, registry.TokensOptions{AllowNoToken: everybody})
+	if err := free.Admit(ctx, "", ""); core.CodeOf(err) != core.CodeUnauthorized || !strings.Contains(err.Error(), "create the app first") {
 		t.Errorf("no token where all apps have one: %v", err)
 	}
 }

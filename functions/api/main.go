@@ -45,7 +45,7 @@ func main() {
 
 // doorOf makes what the doors of executors have.
 func doorOf(c *boot.Config, e *engine.Engine, log *slog.Logger) executorhttp.Door {
-	return executorhttp.Door{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Log: log}
+	return executorhttp.Door{Tokens: c.Assemble(e, log).Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
 }
 
 // wire makes the handler on an engine.
@@ -57,7 +57,7 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
+	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
 		f := api.Facts{Deployment: c.Deployment}
 		doctor.Gather(ctx, e, time.Now(), &f)
 		return f

@@ -35,7 +35,7 @@ func wire(c *boot.Config, e *engine.Engine, bury func(ctx context.Context, body,
 	log *slog.Logger) func(context.Context, json.RawMessage) (any, error) {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	door := executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: log}
+	door := executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}
 	door.Wire(mux, nil, a.Callback(callback.Options{TokenFor: boot.TokenFor}))
 	results := &results{end: a.Finish.End, bury: bury, now: time.Now, log: log}
 	if c.Signs() { // else no report was ever asked for

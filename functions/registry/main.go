@@ -25,7 +25,7 @@ func main() {
 func wire(c *boot.Config, e *engine.Engine, log *slog.Logger) http.Handler {
 	a := c.Assemble(e, log)
 	mux := http.NewServeMux()
-	executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: log}.Wire(mux,
+	executorhttp.Door{Tokens: a.Tokens(registry.TokensOptions{}), Refused: c.Metrics.Trace(log), Log: log}.Wire(mux,
 		a.Registry(registry.Options{Allowed: executorhttp.Allowed(c.Policy)}), nil)
 	return mux
 }

@@ -55,6 +55,7 @@ var exceptions = map[string][]string{
 var free = map[string][]string{
 	"wire":              {},
 	"internal/safedial": {},
+	"internal/refusal":  {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/roles":    {},

@@ -3,8 +3,12 @@ package boot
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"slices"
+	"sync"
 	"time"
+
+	"github.com/tickring/tickring/internal/refusal"
 )
 
 // Metrics are the few numbers that functions tell CloudWatch beside those that
@@ -23,6 +27,7 @@ const (
 	Recovered = "Recovered" // fires that were lost and sent again
 	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its slot, from one
 	LateFires = "LateFires" // how many were later than that
+	Refused   = "Refused"   // requests that were refused at a door: a wrong token, too much, a page in a browser
 )
 
 // MetricNamespace is where they are, MetricDimension what tells deployments apart.
@@ -31,7 +36,27 @@ const (
 	MetricDimension = "Scheduler"
 )
 
-var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count"}
+var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count"}
+
+// refusedEvery is how often a process tells of refusals at most.
+const refusedEvery = 10 * time.Second
+
+// Trace is where who is refused by a function leaves a trace: lines in its log, and
+// Refused. Nobody waits there, for each moment of a function costs.
+func (m *Metrics) Trace(log *slog.Logger) *refusal.Trace {
+	var mu sync.Mutex
+	var n float64
+	var told time.Time
+	return refusal.New(refusal.Options{Log: log, Count: func(string, string) {
+		mu.Lock()
+		defer mu.Unlock()
+		n++
+		if now := time.Now(); now.Sub(told).Abs() >= refusedEvery {
+			m.Put(now, map[string]float64{Refused: n})
+			n, told = 0, now
+		}
+	}})
+}
 
 // NewMetrics makes Metrics of a deployment; without a name nothing is written.
 func NewMetrics(of string, out io.Writer) *Metrics { return &Metrics{of: of, out: out} }

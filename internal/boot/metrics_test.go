@@ -3,8 +3,13 @@ package boot
 import (
 	"bytes"
 	"encoding/json"
+	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/tickring/tickring/internal/refusal"
 )
 
 // A line is what CloudWatch takes for metrics, and there is none while all is well.
@@ -46,4 +51,20 @@ func TestFewMetrics(t *testing.T) {
 	if len(units) > 8 {
 		t.Errorf("%d metrics; at most 8 are allowed", len(units))
 	}
+}
+
+// Strangers write no line of metrics for each request.
+func TestRefusalsAreToldTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		trace := NewMetrics("prod", &out).Trace(slog.New(slog.DiscardHandler))
+		for range 1000 { // in 20 s
+			trace.Note(t.Context(), refusal.Refusal{Door: refusal.Callback, Reason: refusal.Token, Remote: "10.0.0.1:1"})
+			time.Sleep(20 * time.Millisecond)
+		}
+		if n := strings.Count(out.String(), "\n"); n != 2 || !strings.Contains(out.String(), `"Refused":1,`) ||
+			!strings.Contains(out.String(), `"Refused":500,`) {
+			t.Errorf("%d lines: %s", n, &out)
+		}
+	})
 }

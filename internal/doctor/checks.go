@@ -280,6 +280,11 @@ func executors(f *Facts, s *sheet) string {
 				do("start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler")
 		}
 	}
+	for _, r := range f.Own.Refused[max(0, len(f.Own.Refused)-10):] { // the newest; strangers can make any number
+		s.warn("app %q: an executor at %q was refused for its token, %d times, the last %s ago from %s", r.App, r.Address, r.Times,
+			span(f.Own.Now.Sub(r.At)), r.From).
+			do("give it the token of its app as its access token; if it is none of yours, somebody is trying")
+	}
 	if len(f.Own.Executors) == 0 {
 		return ""
 	}

@@ -120,6 +120,10 @@ func TestFindings(t *testing.T) {
 		{"one executor gone", well, func(f *Facts) {
 			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.2:9999/", BeatAt: now.Add(-time.Hour)})
 		}, "executors", Warning, "http://10.0.0.2:9999/ (1h0m ago)"},
+		{"one is refused for its token", here, func(f *Facts) {
+			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.9:9999/", From: "10.0.0.9",
+				At: f.Own.Now.Add(-time.Minute), Times: 7}}
+		}, "executors", Warning, "http://10.0.0.9:9999/"},
 		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
 		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
 		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},

@@ -3,21 +3,36 @@ package executorhttp
 import (
 	"io"
 	"net/http"
+	"strings"
 
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/wire"
 )
 
 const pageRefused = "Pages in a browser are refused here (header Origin or Sec-Fetch-Site): only executors may ask."
 
 // noPage keeps pages in browsers from a door of executors.
-func noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
+func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if wire.FromPage(r.Header) {
+			d.Refused.Note(r.Context(), refusal.Refusal{Door: doorOf(r.URL.Path), Reason: refusal.Page, Remote: r.RemoteAddr})
 			refuse(w, r)
 			return
 		}
 		next(w, r)
 	}
+}
+
+func doorOf(path string) string {
+	switch {
+	case strings.HasSuffix(path, wire.PathCallback):
+		return refusal.Callback
+	case strings.HasPrefix(path, "/v1/queue/"):
+		return refusal.Queue
+	case strings.HasPrefix(path, "/v1/report/"):
+		return refusal.Report
+	}
+	return refusal.Registry
 }
 
 // refusePageWire refuses in the words of the wire, where all is HTTP 200.

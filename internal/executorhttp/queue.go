@@ -14,7 +14,9 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/wire"
+	"github.com/tickring/tickring/wirehttp"
 )
 
 // Queues are what executors that pull from queues ask. Each request has the token of
@@ -49,7 +51,7 @@ type queueRequest struct {
 // and the question about runs for all.
 func (d *Queues) Serve(mux *http.ServeMux) {
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
-		mux.HandleFunc("POST "+path, noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) }, refusePage))
+		mux.HandleFunc("POST "+path, d.noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) }, refusePage))
 	}
 	handle("/v1/queue/runs", d.runs)
 	if d.Puller == nil {
@@ -62,11 +64,22 @@ func (d *Queues) Serve(mux *http.ServeMux) {
 
 func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
 	token := r.Header.Get(wire.HeaderToken)
-	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {
+	var q queueRequest
+	refuse := func(reason string, err error) {
+		if core.CodeOf(err) == core.CodeUnauthorized {
+			d.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.Queue, Reason: reason, Remote: r.RemoteAddr, App: q.App,
+				Address: pull.Queue{App: q.App, Name: q.Queue}.Address()})
+		}
 		api.WriteError(w, r, d.Log, err)
+	}
+	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {
+		if d.Refused.Asks() { // for the trace alone
+			b, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, wirehttp.MaxRegistration))
+			_ = json.Unmarshal(b, &q)
+		}
+		refuse(refusal.Token, err)
 		return
 	}
-	var q queueRequest
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQueueBody))
 	if err != nil {
 		api.WriteError(w, r, d.Log, core.Errorf(core.CodeTooLarge, "a request to a queue has at most %d bytes", maxQueueBody))
@@ -79,10 +92,11 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 		return
 	}
 	app, err := d.Registry.Admit(r.Context(), q.App, token)
-	var out any
-	if err == nil {
-		out, err = f(r.Context(), &app, &q)
+	if err != nil {
+		refuse(refusal.App, err)
+		return
 	}
+	out, err := f(r.Context(), &app, &q)
 	switch {
 	case err != nil && r.Context().Err() != nil:
 		return // a poll that nobody waits for any more

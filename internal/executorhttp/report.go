@@ -3,13 +3,14 @@ package executorhttp
 import (
 	"crypto/hmac"
 	"encoding/json"
+	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/send"
 )
 
@@ -19,10 +20,14 @@ const MaxReport = 256 << 10
 // Report takes the result of a call: that answered 202, at /v1/report/{run}. The
 // key in its URL is the permission.
 func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
-	return noPage(func(w http.ResponseWriter, r *http.Request) { report(f, key, d.Log, w, r) }, refusePage)
+	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, w, r) }, refusePage)
 }
 
-func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWriter, r *http.Request) {
+func (d Door) report(f *finish.Finish, key send.Key, w http.ResponseWriter, r *http.Request) {
+	log := d.Log
+	note := func(reason string) {
+		d.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.Report, Reason: reason, Remote: r.RemoteAddr})
+	}
 	id, err := core.ParseRunID(r.PathValue("run"))
 	if err != nil {
 		api.WriteError(w, r, log, err)
@@ -35,6 +40,7 @@ func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWri
 		return
 	}
 	if !hmac.Equal([]byte(r.URL.Query().Get("key")), []byte(send.ReportSignature(signs, id))) {
+		note(refusal.Token)
 		api.WriteError(w, r, log,
 			core.Errorf(core.CodeUnauthorized, "the key is not that of this run: use the URL of the %s header as it was sent", send.HeaderCallback))
 		return
@@ -72,6 +78,9 @@ func report(f *finish.Finish, key send.Key, log *slog.Logger, w http.ResponseWri
 		return
 	}
 	if err := f.End(r.Context(), []finish.Result{res})[0]; err != nil {
+		if errors.Is(err, finish.ErrUnsent) {
+			note(refusal.Unsent)
+		}
 		api.WriteError(w, r, log, err)
 		return
 	}

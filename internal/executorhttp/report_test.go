@@ -15,7 +15,8 @@ import (
 func TestKeyThatCannotBeRead(t *testing.T) {
 	err := errors.New("AccessDenied")
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/report/{run}", Door{Log: slog.New(slog.DiscardHandler)}.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
+	door := Door{Log: slog.New(slog.DiscardHandler)}
+	mux.HandleFunc("POST /v1/report/{run}", door.Report(nil, func(context.Context) ([]byte, error) { return []byte("key"), err }))
 	ask := func(path string) (int, string) {
 		w := httptest.NewRecorder()
 		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, nil))

@@ -10,36 +10,40 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// A Door is what all doors of executors have: who may speak at all, and the log.
+// A Door is what all doors of executors have: who may speak at all, where who may not
+// leaves a trace (nil: nowhere), and the log.
 type Door struct {
-	Tokens *registry.Tokens
-	Log    *slog.Logger
+	Tokens  *registry.Tokens
+	Refused *refusal.Trace
+	Log     *slog.Logger
 }
 
 // Wire serves the paths of the wire; one of reg and call may be nil where
 // another door takes what it is for.
 func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
-	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call}}, wirehttp.Options{Log: d.Log,
-		Admit: func(ctx context.Context, c wirehttp.Caller) error {
+	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
+		Log: d.Log, Refused: d.Refused, Admit: func(ctx context.Context, c wirehttp.Caller) error {
 			err := d.Tokens.Admit(ctx, c.App, c.Token)
-			if e, ok := errors.AsType[*core.Error](err); ok {
-				return wirehttp.Refuse("%s", e.Error())
+			if e, ok := errors.AsType[*core.Error](err); ok && e.Code == core.CodeUnauthorized {
+				return wirehttp.Unauthorized(e.Error())
 			}
-			return err
+			return wireError(err)
 		}})
 	for _, pattern := range wirehttp.Patterns {
-		mux.Handle(pattern, noPage(h.ServeHTTP, refusePageWire))
+		mux.Handle(pattern, d.noPage(h.ServeHTTP, refusePageWire))
 	}
 }
 
@@ -91,7 +95,10 @@ func (w wireRegistry) Remove(ctx context.Context, c wirehttp.Caller, r wirehttp.
 
 // wireCallbacks takes callbacks from the wire. A run that is unknown is
 // answered as stored, for sending it again would not help.
-type wireCallbacks struct{ call *callback.Callback }
+type wireCallbacks struct {
+	call    *callback.Callback
+	refused *refusal.Trace
+}
 
 func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []wire.CallbackItem) []error {
 	if w.call == nil {
@@ -106,6 +113,9 @@ func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []
 		results[i] = callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, now)
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
+	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, finish.ErrUnsent) }) {
+		w.refused.Note(ctx, refusal.Refusal{Door: refusal.Callback, Reason: refusal.Unsent, Remote: c.Remote, App: c.App})
+	}
 	for i, err := range errs {
 		if core.CodeOf(err) == core.CodeNotFound {
 			err = nil
@@ -121,7 +131,9 @@ func wireError(err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case core.CodeOf(err) == core.CodeUnauthorized && !errors.Is(err, registry.ErrNoToken):
+	case errors.Is(err, registry.ErrNoToken):
+		return wirehttp.Unauthorized(err.Error())
+	case core.CodeOf(err) == core.CodeUnauthorized:
 		return wirehttp.ErrUnauthorized
 	case errors.As(err, &e) && e.Code != core.CodeInternal:
 		return wirehttp.Refuse("%s", e.Error())

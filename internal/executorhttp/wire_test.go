@@ -38,7 +38,7 @@ func TestDataOfACallback(t *testing.T) {
 	}
 	call := assembly.New(e, assembly.Options{Plan: plan.Local()}).Callback(callback.Options{})
 	body := wire.AppendCallback(nil, wire.DialectGo, []wire.CallbackItem{{LogID: int64(id), Code: 200, Msg: "m", Data: "d"}})
-	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call}}, wirehttp.Options{})
+	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{}, Callbacks: wireCallbacks{call, nil}}, wirehttp.Options{})
 	r := httptest.NewRequest(http.MethodPost, wire.PathCallback, bytes.NewReader(body))
 	r.Header.Set(wire.HeaderToken, "secret")
 	w := httptest.NewRecorder()
@@ -117,9 +117,11 @@ func TestStrangers(t *testing.T) {
 	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
 	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
 	door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-	(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}).Serve(mux)
+	queues := Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}
+	queues.Serve(mux)
 	for i := range 1000 {
-		for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs", "/v1/queue/receive"} {
+		for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
+			"/v1/queue/receive"} {
 			r := httptest.NewRequest(http.MethodPost, path, untouched{t})
 			r.ContentLength = 5 << 20
 			r.Header.Set(wire.HeaderToken, []string{"", "guess" + strconv.Itoa(i)}[i%2])
@@ -139,7 +141,7 @@ func TestStrangers(t *testing.T) {
 // token is wrong.
 func TestNoTokenIsSaid(t *testing.T) {
 	err := wireError(&core.Error{Code: core.CodeUnauthorized, Reason: "write token: …", Err: registry.ErrNoToken})
-	if errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
+	if !errors.Is(err, wirehttp.ErrUnauthorized) || !strings.Contains(err.Error(), "write token: …") {
 		t.Error(err)
 	}
 	if err := wireError(core.Errorf(core.CodeUnauthorized, "wrong")); !errors.Is(err, wirehttp.ErrUnauthorized) {

@@ -1,0 +1,233 @@
+// Package refusal is the trace that is kept of who was refused at a door: a count, a
+// line in the log for each address and minute, who said he is an executor of an app, and
+// a wait that grows for an address that keeps coming with wrong tokens. All of it is
+// bounded, whoever comes. It refuses nobody itself, and reads nothing of requests.
+package refusal
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The doors.
+const (
+	Registry = "registry"
+	Callback = "callback"
+	Queue    = "queue"
+	Report   = "report"
+	API      = "api"
+)
+
+// Why somebody is refused.
+const (
+	Token  = "token"  // it is nobody's, or the key of a report is wrong
+	App    = "app"    // it is not that of the app that he spoke of
+	Large  = "large"  // he says more than is listened to
+	Busy   = "busy"   // there was no room to listen
+	Unsent = "unsent" // the end of a run that nobody has
+	Page   = "page"   // he is a page in a browser
+)
+
+// Refusal is one, or several that were alike. App and Address are the words of who was
+// refused.
+type Refusal struct {
+	Door, Reason string
+	Remote       string // IP address and port of the connection
+	App, Address string // of an executor; empty where they are not known
+	At           time.Time
+	Count        int
+}
+
+// Options of a Trace. The zero value of a field is its default.
+type Options struct {
+	Now func() time.Time
+	Log *slog.Logger
+	// Count is called for each; nil: nobody counts.
+	Count func(door, reason string)
+	// Longest is how long an address that keeps coming with wrong tokens waits for its
+	// answer at most; it grows from its fourth on.
+	Longest time.Duration // 0: nobody waits
+	// Every is how often an address has its line, Forget after how long without a
+	// refusal nothing is known any more.
+	Every, Forget time.Duration // 1 min, 5 min
+}
+
+// How much is kept.
+const (
+	mostAddresses = 1000
+	mostExecutors = 100
+	mostWaiting   = 64
+	mostAsked     = 20 // a second
+	mostText      = 200
+)
+
+// Trace is the trace. A nil one keeps nothing.
+type Trace struct {
+	o Options
+
+	mu        sync.Mutex
+	of        map[string]*address
+	executors []Refusal // the one that was refused last is the last
+	waiting   int
+	asked     int
+	second    time.Time
+}
+
+// address is what is known of one.
+type address struct {
+	last, told time.Time
+	since      int // refusals since its line
+	wrong      int // tokens
+}
+
+// New makes a Trace.
+func New(o Options) *Trace {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
+	o.Every, o.Forget = cmp.Or(o.Every, time.Minute), cmp.Or(o.Forget, 5*time.Minute)
+	return &Trace{o: o, of: map[string]*address{}}
+}
+
+// Asks reports whether it is to be found out who was refused, though that takes a short
+// body to be read: a few times a second.
+func (t *Trace) Asks() bool {
+	if t == nil {
+		return false
+	}
+	now := t.o.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if now.Sub(t.second).Abs() >= time.Second {
+		t.second, t.asked = now, 0
+	}
+	t.asked++
+	return t.asked <= mostAsked
+}
+
+// Note keeps a refusal, and returns when it may be answered.
+func (t *Trace) Note(ctx context.Context, r Refusal) {
+	if t == nil {
+		return
+	}
+	if t.o.Count != nil {
+		t.o.Count(r.Door, r.Reason)
+	}
+	r.At, r.Count, r.App, r.Address = t.o.Now(), 1, short(r.App), short(r.Address)
+	r.Remote = hostOf(r.Remote)
+	t.mu.Lock()
+	a := t.address(r.Remote, r.At)
+	a.last, a.since = r.At, a.since+1
+	tells := a.told.IsZero() || r.At.Sub(a.told).Abs() >= t.o.Every
+	times := a.since
+	if tells {
+		a.told, a.since = r.At, 0
+	}
+	var wait time.Duration
+	if r.Reason == Token || r.Reason == App {
+		t.keep(r)
+		if a.wrong++; a.wrong > 3 {
+			wait = min(100*time.Millisecond<<min(a.wrong-4, 10), t.o.Longest)
+		}
+	}
+	waits := wait > 0 && t.waiting < mostWaiting
+	if waits {
+		t.waiting++
+	}
+	t.mu.Unlock()
+	if tells {
+		t.o.Log.Warn("refused", "door", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App, "executor", r.Address)
+	}
+	if !waits {
+		return
+	}
+	timer := time.NewTimer(wait)
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	timer.Stop()
+	t.mu.Lock()
+	t.waiting--
+	t.mu.Unlock()
+}
+
+// address finds one, or makes room for it; where there is none it is one of many.
+func (t *Trace) address(remote string, now time.Time) *address {
+	if a := t.of[remote]; a != nil {
+		if now.Sub(a.last).Abs() >= t.o.Forget {
+			a.wrong = 0
+		}
+		return a
+	}
+	if len(t.of) >= mostAddresses {
+		for name, a := range t.of {
+			if now.Sub(a.last).Abs() >= t.o.Every {
+				delete(t.of, name)
+			}
+		}
+	}
+	const many = "many more"
+	if len(t.of) >= mostAddresses {
+		remote = many
+	}
+	if t.of[remote] == nil {
+		t.of[remote] = &address{}
+	}
+	return t.of[remote]
+}
+
+// keep remembers who said that he is an executor of an app.
+func (t *Trace) keep(r Refusal) {
+	if r.App == "" {
+		return
+	}
+	same := func(k Refusal) bool { return k.App == r.App && k.Address == r.Address && k.Remote == r.Remote }
+	if i := slices.IndexFunc(t.executors, same); i >= 0 {
+		r.Count += t.executors[i].Count
+		t.executors = slices.Delete(t.executors, i, i+1)
+	} else if len(t.executors) >= mostExecutors {
+		t.executors = slices.Delete(t.executors, 0, 1)
+	}
+	t.executors = append(t.executors, r)
+}
+
+// Executors lists who said a while ago that he is an executor of an app, and was refused for
+// his token; of all apps if app is empty.
+func (t *Trace) Executors(app string) []Refusal {
+	if t == nil {
+		return nil
+	}
+	now := t.o.Now()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.executors = slices.DeleteFunc(t.executors, func(r Refusal) bool { return now.Sub(r.At).Abs() >= t.o.Forget })
+	var list []Refusal
+	for _, r := range t.executors {
+		if app == "" || r.App == app {
+			list = append(list, r)
+		}
+	}
+	return list
+}
+
+// hostOf is the IP address of a connection; of IPv6 the network that one customer has.
+func hostOf(remote string) string {
+	at, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return short(remote)
+	}
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String()
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String()
+}
+
+func short(text string) string { return text[:min(len(text), mostText)] }
