@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"os"
@@ -111,20 +110,10 @@ func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
 	if len(names) == 0 || c.Yes {
 		return true, nil
 	}
-	e.notef("to be deleted:\n")
-	for _, name := range names {
-		e.notef("  - %s\n", name)
+	if slices.Contains(c.File, "-") { // what is asked would be answered by the rest of the file
+		e.Stdin = nil
 	}
-	if slices.Contains(c.File, "-") || !terminal(e.Stdin) {
-		return false, usagef("--prune deletes %s: say --yes to do so", plural(len(names), "thing"))
-	}
-	e.notef("delete %s? [y/N] ", plural(len(names), "thing"))
-	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
-		e.notef("nothing was changed\n")
-		return false, exitWith(exitRefused)
-	}
-	return true, nil
+	return true, e.sure("delete", names)
 }
 
 // exit is the worst of what was refused.

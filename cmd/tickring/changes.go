@@ -11,25 +11,20 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/manifest"
 )
 
 type changeCmd struct {
-	What  string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	Limit int    `default:"20" help:"At most so many."`
+	What    string `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	Limit   int    `default:"20" help:"At most so many, the last ones."`
+	Restore int64  `placeholder:"CHANGE" help:"Make the job as it was before this change, also one that was deleted: under a new number then."`
 }
 
 func (c *changeCmd) Run(e *conn) error {
-	params := api.ListChangesParams{Limit: c.Limit}
-	switch {
-	case c.What == "":
-	case kindOf(c.What) == appKind:
-		params.App = c.What
-	case kindOf(c.What) == jobKind:
-		params.Job = c.What
-	default:
-		return core.Invalid("what", c.What, "a job (app/name) or an app is expected")
+	if c.Restore != 0 {
+		return c.restore(e)
 	}
-	list, err := e.ListChanges(e.Ctx, params)
+	list, err := c.list(e, c.Limit)
 	if err != nil {
 		return err
 	}
@@ -38,17 +33,103 @@ func (c *changeCmd) Run(e *conn) error {
 			e.printf("no changes%s\n", of(c.What))
 			return
 		}
-		rows := [][]string{{"WHEN", "WHO", "WHAT", "", "WHY"}}
-		for i := range list.Changes {
+		undoable := false
+		rows := [][]string{{"WHEN", "CHANGE", "WHO", "WHAT", "", "WHY"}}
+		for i := range slices.Backward(list.Changes) { // to be read downwards, as it happened
 			ch := &list.Changes[i]
 			subject := cmp.Or(ch.Job, ch.App, "everything")
 			if ch.Job == "" && ch.JobID != 0 {
 				subject = fmt.Sprintf("%s, job %d", ch.App, ch.JobID) // its name is forgotten
 			}
-			rows = append(rows, []string{e.full(ch.At, ""), ch.By, ch.Verb, subject + changedFields(ch), ch.Reason})
+			number := ""
+			if _, n := before(ch); n != 0 {
+				number, undoable = fmt.Sprint(n), true
+			}
+			rows = append(rows, []string{e.full(ch.At, ""), number, ch.By, ch.Verb, subject + changedFields(ch), ch.Reason})
 		}
 		table(e.Stdout, rows)
+		if undoable {
+			e.printf("undo a change that has a number: %s\n", undo("JOB", 0))
+		}
 	})
+}
+
+// list reads the last changes, the newest first.
+func (c *changeCmd) list(e *conn, limit int) (list api.ChangeList, err error) {
+	params := api.ListChangesParams{Limit: limit}
+	switch {
+	case c.What == "":
+	case kindOf(c.What) == appKind:
+		params.App = c.What
+	case kindOf(c.What) == jobKind:
+		params.Job = c.What
+	default:
+		return list, core.Invalid("what", c.What, "a job (app/name) or an app is expected")
+	}
+	if list, err = e.ListChanges(e.Ctx, params); exitOf(err) != exitNotFound || !strings.Contains(params.Job, "/") {
+		return list, err
+	}
+	// A job that was deleted has no name any more, but its app's changes have it.
+	app, _, _ := strings.Cut(params.Job, "/")
+	all, other := e.ListChanges(e.Ctx, api.ListChangesParams{App: app, Limit: maxChanges})
+	if other != nil {
+		return list, err
+	}
+	for _, ch := range all.Changes {
+		if ch.Job == params.Job && len(list.Changes) < limit {
+			list.Changes = append(list.Changes, ch)
+		}
+	}
+	if len(list.Changes) > 0 {
+		err = nil
+	}
+	return list, err
+}
+
+// maxChanges is as many as one answer has.
+const maxChanges = 1000
+
+// undo is the command that takes a change back.
+func undo(job string, change int64) string {
+	number := "CHANGE"
+	if change != 0 {
+		number = fmt.Sprint(change)
+	}
+	return fmt.Sprintf("tickring changes %s --restore %s", job, number)
+}
+
+// before is the job as it was before a change, and the number of that; 0 where the
+// change was of something else.
+func before(c *api.Change) (*api.Job, int64) {
+	old, _ := core.ParseJobRecord(string(c.Old))
+	now, ok := core.ParseJobRecord(string(c.New))
+	if !ok || old.Def == nil {
+		return nil, 0
+	}
+	j := api.JobOf(&core.Job{Def: *old.Def, Sched: core.Sched{ID: old.Def.ID, App: old.Def.App, Rev: old.Rev, State: old.State,
+		Schedule: old.Schedule, Misfire: old.Misfire, Grace: old.Grace, Deadline: old.Deadline}})
+	return &j, now.Rev
+}
+
+// restore makes a job as it was before a change.
+func (c *changeCmd) restore(e *conn) error {
+	if kindOf(c.What) != jobKind {
+		return usagef("name the job whose change it is: %s", undo("JOB", c.Restore))
+	}
+	list, err := c.list(e, maxChanges)
+	if err != nil {
+		return err
+	}
+	for i := range list.Changes {
+		if j, n := before(&list.Changes[i]); n == c.Restore {
+			data, err := manifest.Export(nil, []api.Job{*j})
+			if err != nil {
+				return err
+			}
+			return e.applyText(fmt.Sprintf("%s/%s before change %d", j.App, j.Name, n), data, nil)
+		}
+	}
+	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be taken back: tickring changes %s", c.What, c.Restore, c.What)}
 }
 
 // changedFields names the fields in which the records of a change differ.

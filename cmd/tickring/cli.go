@@ -62,21 +62,23 @@ type grammar struct {
 	Bench  BenchCmd     `cmd:"" help:"Measure lateness and throughput here."`
 	BenchX benchExecCmd `cmd:"" name:"bench-executor" hidden:""`
 
-	Apply  applyCmd  `cmd:"" help:"Make jobs and apps as files say." group:"Jobs"`
-	Create createCmd `cmd:"" help:"Make one job." group:"Jobs"`
-	Get    getCmd    `cmd:"" help:"List jobs, or show one; -o yaml prints a file for apply." group:"Jobs"`
-	Desc   descCmd   `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
-	Delete deleteCmd `cmd:"" help:"Delete a job, or an app without jobs." group:"Jobs"`
-	Give   giveCmd   `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
-	Pause  pauseCmd  `cmd:"" aliases:"stop" help:"Stop the schedule of a job, of an app, or of everything." group:"Jobs"`
-	Resume resumeCmd `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
-	Execs  execsCmd  `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
-	Change changeCmd `cmd:"" name:"changes" help:"Who changed what." group:"Jobs"`
-	Schema schemaCmd `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
+	Apply  applyCmd   `cmd:"" help:"Make jobs and apps as files say." group:"Jobs"`
+	Create createCmd  `cmd:"" help:"Make one job." group:"Jobs"`
+	Get    getCmd     `cmd:"" help:"List jobs, or show one; -o yaml prints a file for apply." group:"Jobs"`
+	Desc   descCmd    `cmd:"" name:"describe" help:"All about a job, app or run." group:"Jobs"`
+	Delete deleteCmd  `cmd:"" help:"Delete jobs, or apps without jobs; it asks." group:"Jobs"`
+	EditJ  editJobCmd `cmd:"" name:"edit" help:"Change a job in an editor." group:"Jobs"`
+	Give   giveCmd    `cmd:"" name:"give-back" help:"Let the code that declares a job make or change it again." group:"Jobs"`
+	Pause  pauseCmd   `cmd:"" help:"Stop the schedule of jobs, of apps, or of everything." group:"Jobs"`
+	Stop   stopCmd    `cmd:"" hidden:"" help:"Another name of pause; not that of the server."`
+	Resume resumeCmd  `cmd:"" aliases:"start" help:"Go on; what passed is not run." group:"Jobs"`
+	Execs  execsCmd   `cmd:"" name:"executors" help:"The executors of an app, or of all." group:"Jobs"`
+	Change changeCmd  `cmd:"" name:"changes" help:"Who changed what; a change of a job can be taken back." group:"Jobs"`
+	Schema schemaCmd  `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
 
-	Trigger triggerCmd `cmd:"" help:"Run a job now, or at a moment." group:"Runs"`
+	Trigger triggerCmd `cmd:"" help:"Run jobs now, or at a moment." group:"Runs"`
 	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Give a trigger that waits another time, params or addresses." group:"Runs"`
-	Kill    killCmd    `cmd:"" help:"End a run, or all runs of a job; cancel one that waits." group:"Runs"`
+	Kill    killCmd    `cmd:"" help:"End runs, or all runs of jobs; cancel what waits." group:"Runs"`
 	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`
 	Run     runCmd     `cmd:"" help:"One run: by ID, or as app/name@2026-11-20T02:30." group:"Runs"`
 	Logs    logsCmd    `cmd:"" help:"The log of a run, or of a job's run at work, else its last." group:"Runs"`
@@ -188,7 +190,8 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}()
 	parser, err := kong.New(&g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
-		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes)},
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes),
+			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 	if err != nil {

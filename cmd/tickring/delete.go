@@ -1,33 +1,94 @@
 package main
 
 import (
+	"bufio"
+	"fmt"
+	"strings"
+
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 )
 
 type deleteCmd struct {
-	What string `arg:"" placeholder:"JOB|APP" help:"What to delete; runs are kept."`
+	What  []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What to delete; runs are kept."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	Yes   bool     `short:"y" help:"Do not ask."`
 }
 
 func (c *deleteCmd) Run(e *conn) error {
-	if kindOf(c.What) == appKind {
-		if err := core.CheckAppName("app", c.What); err != nil {
+	names, err := e.named(c.What, c.Label)
+	if err != nil {
+		return err
+	}
+	if !c.Yes {
+		for i, name := range names {
+			if names[i], err = e.deletable(name); err != nil {
+				return err
+			}
+		}
+		if err := e.sure("delete", names); err != nil {
 			return err
 		}
-		res, err := e.DeleteApp(e.Ctx, c.What)
+	}
+	return e.each(names, nil, func(name string) error { return c.one(e, name) })
+}
+
+// deletable is what a name names: whoever is asked is asked of what is there.
+func (e *conn) deletable(name string) (string, error) {
+	switch kindOf(name) {
+	case appKind:
+		_, err := e.app(name)
+		return name, err
+	case runKind:
+		return "", notDeleted(name)
+	}
+	j, err := e.job(name)
+	return j.App + "/" + j.Name, err
+}
+
+func notDeleted(run string) error {
+	return usagef("runs are not deleted; end one with: tickring kill %s", run)
+}
+
+// sure asks whoever sits there whether to do it. Nobody there is no yes.
+func (e *Env) sure(verb string, names []string) error {
+	what := strings.Join(names, ", ")
+	if len(names) > 3 {
+		what = plural(len(names), "thing")
+		e.notef("to %s:\n", verb)
+		for _, name := range names {
+			e.notef("  - %s\n", name)
+		}
+	}
+	if !terminal(e.Stdin) {
+		return usagef("%s %s? nobody is there to ask: say --yes", verb, what)
+	}
+	e.notef("%s %s? [y/N] ", verb, what)
+	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
+		e.notef("nothing was changed\n")
+		return exitWith(exitRefused)
+	}
+	return nil
+}
+
+func (c *deleteCmd) one(e *conn, what string) error {
+	switch kindOf(what) {
+	case appKind:
+		if err := core.CheckAppName("app", what); err != nil {
+			return err
+		}
+		res, err := e.DeleteApp(e.Ctx, what)
 		if err != nil {
 			return err
 		}
-		if e.json() {
-			return e.printJSON(appliedOf(&api.ApplyResult{Applied: true, Apps: []api.AppResult{res}}))
-		}
-		e.printf("deleted app %s\n", res.Name)
-		return nil
+		return e.show(appliedOf(&api.ApplyResult{Applied: true, Apps: []api.AppResult{res}}), func() {
+			e.printf("deleted app %s\n", res.Name)
+		})
+	case runKind:
+		return notDeleted(what)
 	}
-	if kindOf(c.What) == runKind {
-		return usagef("runs are not deleted; end one with: tickring kill %s", c.What)
-	}
-	app, name, err := e.jobName(c.What)
+	app, name, err := e.jobName(what)
 	if err != nil {
 		return err
 	}
@@ -36,7 +97,8 @@ func (c *deleteCmd) Run(e *conn) error {
 		return err
 	}
 	return e.show(appliedOf(&api.ApplyResult{Applied: true, Jobs: []api.JobResult{res}}), func() {
-		e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d\n", res.App, res.Name, res.ID, res.ID)
+		e.printf("deleted %s/%s (%d)   its runs stay: tickring runs %d   undo: %s\n", res.App, res.Name, res.ID, res.ID,
+			undo(fmt.Sprint(res.ID), res.Rev))
 		if res.Withheld {
 			e.printf("code that declares it does not make it again until tickring give-back %s/%s\n", res.App, res.Name)
 		}

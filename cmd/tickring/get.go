@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -8,7 +9,8 @@ import (
 )
 
 type getCmd struct {
-	What string `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out."`
+	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 }
 
 func (c *getCmd) Run(e *conn) error {
@@ -16,10 +18,13 @@ func (c *getCmd) Run(e *conn) error {
 	var jobs []api.Job
 	var failed []api.UnreadableJob
 	var err error
+	of := api.ListJobsParams{Label: c.Label, Last: e.Output != "yaml"}
 	switch {
+	case len(c.Label) > 0 && c.What != "" && kindOf(c.What) != appKind:
+		return usagef("-l looks for jobs: name an app beside it, or nothing")
 	case c.What == "":
 		if apps, err = e.apps(); err == nil {
-			jobs, failed, err = e.jobs("", e.Output == "text")
+			jobs, failed, err = e.jobs(of)
 		}
 	case kindOf(c.What) == jobKind:
 		var j api.Job
@@ -34,11 +39,17 @@ func (c *getCmd) Run(e *conn) error {
 		var a api.App
 		if a, err = e.app(c.What); err == nil {
 			apps = []api.App{a}
-			jobs, failed, err = e.jobs(c.What, e.Output == "text")
+			of.App = c.What
+			jobs, failed, err = e.jobs(of)
 		}
 	}
 	if err != nil {
 		return err
+	}
+	if len(c.Label) > 0 {
+		apps = slices.DeleteFunc(apps, func(a api.App) bool {
+			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
+		})
 	}
 	if err := c.print(e, apps, jobs, failed); err != nil || len(failed) == 0 {
 		return err
@@ -64,6 +75,8 @@ func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.Unr
 		return e.export(apps, jobs)
 	case len(jobs) > 0:
 		return e.printJobs(jobs)
+	case len(failed) == 0 && len(c.Label) > 0:
+		return noLabel(c.Label)
 	case len(failed) == 0:
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
 	}

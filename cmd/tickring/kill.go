@@ -8,25 +8,29 @@ import (
 )
 
 type killCmd struct {
-	What string `arg:"" placeholder:"RUN|JOB" help:"A run (by ID, app/name@instant, app/name#key), or a job: all its runs."`
+	What  []string `arg:"" optional:"" placeholder:"RUN|JOB" help:"A run (by ID, app/name@instant, app/name#key), or a job: all its runs."`
+	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 }
 
-func (c *killCmd) Run(e *conn) error {
+func (c *killCmd) Run(e *conn) error { return e.each(c.What, c.Label, e.kill) }
+
+// kill ends a run, or all runs of a job.
+func (e *conn) kill(name string) error {
 	var ask func(after string) (api.StopResult, error)
-	what := c.What
-	switch kindOf(c.What) {
+	what := name
+	switch kindOf(name) {
 	case appKind:
-		return usagef("name a run or a job (app/name); to stop the schedules of an app: tickring pause %s", c.What)
+		return usagef("name a run or a job (app/name); to stop the schedules of an app: tickring pause %s", name)
 	case jobKind:
-		app, name, err := e.jobName(c.What)
+		app, job, err := e.jobName(name)
 		if err != nil {
-			return notRun(err, c.What)
+			return notRun(err, name)
 		}
 		ask = func(after string) (api.StopResult, error) {
-			return e.KillJob(e.Ctx, app, name, api.KillJobParams{After: after})
+			return e.KillJob(e.Ctx, app, job, api.KillJobParams{After: after})
 		}
 	case runKind:
-		run, err := e.run(c.What)
+		run, err := e.run(name)
 		if err != nil {
 			return err
 		}
@@ -46,7 +50,7 @@ func (c *killCmd) Run(e *conn) error {
 	})
 	if err != nil {
 		if res.Changed {
-			err = e.interrupted(err, progress()+", and there are more", "tickring", "kill", c.What)
+			err = e.interrupted(err, progress()+", and there are more", "tickring", "kill", name)
 		}
 		return err
 	}
@@ -63,7 +67,7 @@ func (c *killCmd) Run(e *conn) error {
 			}
 		}
 		if res.Partial {
-			e.printf("more of it is running than a kill looks at: once these have ended: tickring kill %s\n", c.What)
+			e.printf("more of it is running than a kill looks at: once these have ended: tickring kill %s\n", name)
 		}
 		if len(res.Cancelled)+len(res.Killed) == 0 {
 			e.printf("%s: nothing of it is running\n", what)

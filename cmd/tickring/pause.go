@@ -8,33 +8,54 @@ import (
 )
 
 type pauseCmd struct {
-	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"Whose schedule to stop."`
-	All    bool   `help:"Everything."`
-	Reason string `placeholder:"TEXT" help:"Why; others see it."`
-	Until  string `placeholder:"TIME" help:"Go on by itself: 06:00, 2h, 2026-12-24T18:00."`
+	What   []string `arg:"" optional:"" placeholder:"JOB|APP" help:"Whose schedule to stop."`
+	Label  []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	All    bool     `help:"Everything."`
+	Reason string   `placeholder:"TEXT" help:"Why; others see it."`
+	Until  string   `placeholder:"TIME" help:"Go on by itself: 06:00, 2h, 2026-12-24T18:00."`
 }
 
-func (c *pauseCmd) Run(e *Env) error { return pauseOrResume(e, c.What, c.All, c.Reason, c.Until, true) }
+func (c *pauseCmd) Run(e *Env) error { return c.run(e, true) }
+
+// stopCmd is pause under its other name, which may be meant for the server.
+type stopCmd struct{ pauseCmd }
+
+func (c *stopCmd) Run(e *Env) error {
+	if len(c.What)+len(c.Label) == 0 {
+		return usagef("every schedule stops with: tickring pause --all   one with: tickring pause JOB\n" +
+			"the server itself with Ctrl-C where it runs, or a SIGTERM, as systemctl stop sends it")
+	}
+	return c.run(e, true)
+}
 
 type resumeCmd struct {
-	What   string `arg:"" optional:"" placeholder:"JOB|APP" help:"What is to go on."`
-	All    bool   `help:"Everything."`
-	Reason string `placeholder:"TEXT" help:"Why; others see it."`
+	What   []string `arg:"" optional:"" placeholder:"JOB|APP" help:"What is to go on."`
+	Label  []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	All    bool     `help:"Everything."`
+	Reason string   `placeholder:"TEXT" help:"Why; others see it."`
 }
 
 func (c *resumeCmd) Run(e *Env) error {
-	return pauseOrResume(e, c.What, c.All, c.Reason, "", false)
+	return (&pauseCmd{What: c.What, Label: c.Label, All: c.All, Reason: c.Reason}).run(e, false)
 }
 
-func pauseOrResume(env *Env, what string, all bool, reason, until string, pause bool) error {
-	if (what == "") != all {
-		return usagef("name a job or an app, or say --all")
+func (c *pauseCmd) run(env *Env, pause bool) error {
+	if (len(c.What)+len(c.Label) == 0) != c.All {
+		return usagef("name jobs or apps, or those of a label with -l KEY=VALUE, or say --all")
 	}
 	e, err := env.connect()
 	if err != nil {
 		return err
 	}
-	zone := ""
+	if c.All {
+		return c.one(e, "", pause)
+	}
+	return e.each(c.What, c.Label, func(what string) error { return c.one(e, what, pause) })
+}
+
+// one pauses or resumes one job or app, or everything.
+func (c *pauseCmd) one(e *conn, what string, pause bool) (err error) {
+	all, zone := c.All, ""
 	var app, name string
 	if !all && kindOf(what) != appKind {
 		j, err := e.job(what)
@@ -48,13 +69,13 @@ func pauseOrResume(env *Env, what string, all bool, reason, until string, pause 
 			return err
 		}
 	}
-	body := api.PauseRequest{Reason: reason}
-	if until != "" {
-		if body.Until, err = parseTime("until", until, e.zone(zone), time.Now(), false); err != nil {
+	body := api.PauseRequest{Reason: c.Reason}
+	if c.Until != "" {
+		if body.Until, err = parseTime("until", c.Until, e.zone(zone), time.Now(), false); err != nil {
 			return err
 		}
 	}
-	goOn := api.ResumeRequest{Reason: reason}
+	goOn := api.ResumeRequest{Reason: c.Reason}
 	var res api.StateResult
 	switch {
 	case all && pause:

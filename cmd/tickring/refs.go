@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -118,10 +119,79 @@ func notRun(err error, text string) error {
 	return err
 }
 
-// jobs reads all jobs of an app, or of all, and which cannot be read.
-func (e *conn) jobs(app string, last bool) (jobs []api.Job, failed []api.UnreadableJob, err error) {
+// each does to each of the names what a command says, or to the jobs with the
+// labels: of the apps that are named then, or of all. It goes on where one is
+// refused; the exit code is that of the first.
+func (e *conn) each(names, labels []string, do func(name string) error) error {
+	names, err := e.named(names, labels)
+	if err != nil {
+		return err
+	}
+	if len(names) == 1 {
+		return do(names[0])
+	}
+	var first error
+	for i, name := range names {
+		err := do(name)
+		if err == nil {
+			continue
+		}
+		if e.Ctx.Err() != nil || errors.Is(err, client.ErrNoAnswer) {
+			return e.interrupted(err, fmt.Sprintf("%d of %d were done", i, len(names)), "the same command")
+		}
+		if text := e.errorText(err); text != "" {
+			e.notef("tickring: %s: %s\n", name, text)
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return exitWith(exitOf(first))
+}
+
+// named is what a command works on: the names as they are, or the jobs with the labels.
+func (e *conn) named(names, labels []string) ([]string, error) {
+	if len(labels) == 0 {
+		if len(names) == 0 {
+			return nil, usagef("name one or several, or the jobs of a label with -l KEY=VALUE")
+		}
+		return names, nil
+	}
+	apps := names
+	if len(apps) == 0 {
+		apps = []string{""}
+	}
+	var found []string
+	for _, app := range apps {
+		if app != "" && kindOf(app) != appKind {
+			return nil, usagef("-l looks for jobs: beside it stand apps, or nothing, not %s", app)
+		}
+		jobs, failed, err := e.jobs(api.ListJobsParams{App: app, Label: labels})
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range failed {
+			e.notef("job %d cannot be read: %s\n", f.Number, oneLine(f.Message))
+		}
+		for _, j := range jobs {
+			found = append(found, j.App+"/"+j.Name)
+		}
+	}
+	if len(found) == 0 {
+		return nil, noLabel(labels)
+	}
+	return found, nil
+}
+
+func noLabel(labels []string) error {
+	return &exitError{exitNotFound, fmt.Errorf("no job has the label %s: tickring describe JOB shows those of one",
+		strings.Join(labels, " and "))}
+}
+
+// jobs reads all jobs that params mean, and which cannot be read.
+func (e *conn) jobs(params api.ListJobsParams) (jobs []api.Job, failed []api.UnreadableJob, err error) {
 	jobs = []api.Job{}
-	params := api.ListJobsParams{App: app, Last: last, Limit: 1000}
+	params.Limit = 1000
 	_, err = pages(e, "", parts.Pages[api.JobPage]{
 		Ask: func(string) (api.JobPage, error) { return e.ListJobs(e.Ctx, params) },
 		Add: func(page *api.JobPage) string {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -10,7 +11,8 @@ import (
 )
 
 type triggerCmd struct {
-	Job     string   `arg:"" placeholder:"JOB" help:"The job to run."`
+	Job     []string `arg:"" optional:"" placeholder:"JOB" help:"The job to run, or several."`
+	Label   []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
 	Params  *string  `placeholder:"TEXT" help:"In place of the job's."`
 	At      string   `placeholder:"TIME" help:"Later: 18:00, 10m, 2026-12-24T18:00 in the job's zone."`
 	Address []string `placeholder:"ADDRESS" help:"In place of the app's executors."`
@@ -20,29 +22,53 @@ type triggerCmd struct {
 }
 
 func (c *triggerCmd) Run(e *conn) error {
-	app, name, err := e.jobName(c.Job)
-	if err != nil {
+	var made []api.Run
+	err := e.each(c.Job, c.Label, func(job string) error {
+		run, err := c.one(e, job)
+		if err == nil {
+			made = append(made, run)
+		}
 		return err
+	})
+	if !c.Wait || len(made) == 0 {
+		return err
+	}
+	code := exitOf(err)
+	for _, run := range made {
+		run, err := e.follow(run)
+		if err != nil {
+			return err
+		}
+		if err := e.show(run, func() { e.printEnd(&run) }); err != nil {
+			return err
+		}
+		code = cmp.Or(code, exitOfRun(&run))
+	}
+	return exitWith(code)
+}
+
+// one triggers one job.
+func (c *triggerCmd) one(e *conn, job string) (api.Run, error) {
+	app, name, err := e.jobName(job)
+	if err != nil {
+		return api.Run{}, err
 	}
 	body := api.TriggerRequest{Params: c.Params, Addresses: c.Address, Key: c.Key, Retries: c.Retry, Cause: string(core.CauseManual)}
 	if c.At != "" {
 		j, err := e.GetJob(e.Ctx, app, name)
 		if err != nil {
-			return err
+			return api.Run{}, err
 		}
 		if body.At, err = parseTime("at", c.At, e.zone(j.Schedule.Timezone), time.Now(), false); err != nil {
-			return err
+			return api.Run{}, err
 		}
 	}
 	res, err := e.TriggerJob(e.Ctx, app, name, body)
-	if err != nil {
-		return err
+	if err != nil || c.Wait {
+		return res.Run, err
 	}
-	if !c.Wait {
-		if e.json() {
-			return e.printJSON(res)
-		}
-		r := &res.Run
+	r := &res.Run
+	return *r, e.show(res, func() {
 		switch {
 		case res.Existing:
 			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), stateText(r))
@@ -51,20 +77,7 @@ func (c *triggerCmd) Run(e *conn) error {
 		default:
 			e.printf("run %s   %s   triggered   how it goes: tickring run %s\n", r.ID, runName(r), r.ID)
 		}
-		return nil
-	}
-	run, err := e.follow(res.Run)
-	if err != nil {
-		return err
-	}
-	if e.json() {
-		if err := e.printJSON(run); err != nil {
-			return err
-		}
-	} else {
-		e.printEnd(&run)
-	}
-	return exitWith(exitOfRun(&run))
+	})
 }
 
 // follow waits for the end of a run and of the retries that follow it.

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/internal/parts"
+	"github.com/tickring/tickring/manifest"
+)
+
+type editJobCmd struct {
+	Job string `arg:"" placeholder:"JOB" help:"The job to change, as a file in your editor: $$VISUAL, $$EDITOR or vi."`
+}
+
+func (c *editJobCmd) Run(e *conn) error {
+	j, err := e.job(c.Job)
+	if err != nil {
+		return err
+	}
+	text, err := manifest.Export(nil, []api.Job{j})
+	if err != nil {
+		return err
+	}
+	path, edited, err := e.editor(text)
+	if err != nil {
+		return err
+	}
+	if bytes.Equal(text, edited) {
+		e.printf("nothing was changed\n")
+		return os.Remove(path)
+	}
+	name := j.App + "/" + j.Name
+	err = e.applyText(path, edited, func(doc *manifest.Document) error {
+		if len(doc.Apps) != 0 || len(doc.Jobs) != 1 || doc.Jobs[0].Spec.Def.App+"/"+doc.Jobs[0].Spec.Def.Name != name {
+			return usagef("one job is edited here, and keeps its app and its name: %s", name)
+		}
+		doc.Jobs[0].Spec.IfRev = &j.Rev // somebody else may have changed it meanwhile
+		return nil
+	})
+	if err != nil {
+		text := "your text is kept, mend it and: tickring apply -f " + path
+		if why := e.errorText(err); why != "" {
+			text = why + "\n" + text
+		}
+		return &exitError{exitOf(err), errors.New(text)}
+	}
+	return os.Remove(path)
+}
+
+// editor has a text edited, in a file that is left to the caller.
+func (e *Env) editor(text []byte) (path string, edited []byte, err error) {
+	editor := strings.Fields(cmp.Or(e.env("VISUAL"), e.env("EDITOR"), "vi"))
+	if len(editor) == 0 {
+		return "", nil, usagef("VISUAL and EDITOR name no program")
+	}
+	f, err := os.CreateTemp("", "tickring-*.yaml")
+	if err != nil {
+		return "", nil, fmt.Errorf("make a file for the editor: %w", err)
+	}
+	path = f.Name()
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return "", nil, fmt.Errorf("write the file for the editor: %w", err)
+	}
+	cmd := exec.CommandContext(e.Ctx, editor[0], append(editor[1:], path)...)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = e.Stdin, e.Stdout, e.Stderr
+	if err := cmd.Run(); err != nil {
+		return "", nil, &exitError{exitFailed, fmt.Errorf("the editor %q has failed: %w; set EDITOR to another   the text is in %s",
+			strings.Join(editor, " "), err, path)}
+	}
+	edited, err = os.ReadFile(path)
+	return path, edited, err
+}
+
+// applyText applies a manifest that is no file of the user's, if check, where there
+// is one, has nothing against it, and says what has changed.
+func (e *conn) applyText(name string, text []byte, check func(*manifest.Document) error) error {
+	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv})
+	if err != nil {
+		return badManifest(err)
+	}
+	if check != nil {
+		if err := check(doc); err != nil {
+			return err
+		}
+	}
+	res, err := parts.Apply(e.Ctx, e.Client, doc, parts.Options{Say: func(int, int, string) {}})
+	if err != nil {
+		return err
+	}
+	c := &applyCmd{}
+	if err := e.show(appliedOf(&res), func() { c.print(e.Env, doc, &res) }); err != nil {
+		return err
+	}
+	return exitWith(c.exit(&res))
+}
