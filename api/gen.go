@@ -47,6 +47,9 @@ type ServerInterface interface {
 	// GetFacts What tickring doctor judges, as the deployment itself sees it. What could not be read is left out.
 	// (GET /v1/facts)
 	GetFacts(w http.ResponseWriter, r *http.Request)
+	// GetJobFacts Which jobs nobody takes and which fail, for tickring doctor. It looks at as many jobs as it comes to in about 10 s, at most 10,000.
+	// (GET /v1/facts/jobs)
+	GetJobFacts(w http.ResponseWriter, r *http.Request)
 	// Fence Shut everybody out of this data, until a restore or take-over. What was begun ends within 30 s.
 	// (POST /v1/fence)
 	Fence(w http.ResponseWriter, r *http.Request)
@@ -474,6 +477,20 @@ func (siw *ServerInterfaceWrapper) GetFacts(w http.ResponseWriter, r *http.Reque
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetFacts(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetJobFacts operation middleware
+func (siw *ServerInterfaceWrapper) GetJobFacts(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetJobFacts(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1378,6 +1395,19 @@ func (siw *ServerInterfaceWrapper) ListRuns(w http.ResponseWriter, r *http.Reque
 		return
 	}
 
+	// ------------- Optional query parameter "failed" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "failed", r.URL.Query(), &params.Failed, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "failed"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "failed", Err: err})
+		}
+		return
+	}
+
 	// ------------- Optional query parameter "from" -------------
 
 	err = runtime.BindQueryParameterWithOptions("form", true, false, "from", r.URL.Query(), &params.From, runtime.BindQueryParameterOptions{Type: "string", Format: "date-time"})
@@ -1852,6 +1882,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/restore", wrapper.Restore)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/redrive", wrapper.Redrive)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts", wrapper.GetFacts)
+	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/facts/jobs", wrapper.GetJobFacts)
 
 	return m
 }

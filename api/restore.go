@@ -14,6 +14,7 @@ type (
 	DataFolder     = client.DataFolder
 	Depth          = client.Depth
 	Facts          = client.Facts
+	JobFacts       = client.JobFacts
 	Generation     = client.Generation
 	RestoreRequest = client.RestoreRequest
 	RestoreResult  = client.RestoreResult
@@ -78,4 +79,23 @@ func (s *server) GetFacts(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.write(w, http.StatusOK, s.o.Facts(r.Context()))
+}
+
+// GetJobFacts says which jobs nobody takes and which fail.
+func (s *server) GetJobFacts(w http.ResponseWriter, r *http.Request) {
+	t, err := s.m.Trouble(r.Context())
+	out := JobFacts{Looked: t.Looked, More: t.More, FailingJobs: t.Fail}
+	for _, d := range t.Deserted {
+		out.Deserted = append(out.Deserted, client.DesertedApp{App: d.App, Jobs: d.Jobs, Job: d.First})
+	}
+	for i := range t.Failing {
+		last := &t.Failing[i].Last
+		j := t.Named[last.ID.Job()]
+		out.Failing = append(out.Failing, client.FailingJob{Job: j.Name(), Times: t.Failing[i].Times, Last: runOf(last, j)})
+	}
+	if t.Pending != nil {
+		pending := runOf(t.Pending, t.Named[t.Pending.ID.Job()])
+		out.Pending = &pending
+	}
+	s.reply(w, r, out, err)
 }

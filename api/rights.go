@@ -69,6 +69,7 @@ var needs = map[string]need{
 	"POST /v1/restore":                           changes,
 	"POST /v1/redrive":                           asks,
 	"GET /v1/facts":                              reads,
+	"GET /v1/facts/jobs":                         reads,
 }
 
 // A caller is who asks, as its token says; the zero caller has none that is known.

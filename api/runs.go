@@ -17,6 +17,7 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
+		out.Runs[i].ThenAt = page.ThenAt[r.Then].Time()
 	}
 	for _, skip := range page.Skips {
 		out.Skips = append(out.Skips, skipOf(skip))
@@ -26,7 +27,7 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 
 // ListRuns lists runs.
 func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
-	f := ask.RunFilter{Job: params.Job, App: params.App, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	f := ask.RunFilter{Job: params.Job, App: params.App, Failed: params.Failed, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
 	for _, state := range params.State {
 		f.States = append(f.States, core.State(state))
 	}
@@ -50,6 +51,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		return
 	}
 	out := runOf(&v.Run, v.Job)
+	out.ThenAt = v.ThenAt.Time()
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)
 		out.Skip = &skip

@@ -28,6 +28,9 @@ var States = []State{Planned, Queued, Running, Succeeded, Failed, TimedOut, Kill
 // Open reports whether a run can still change.
 func (s State) Open() bool { return s == Planned || s == Queued || s == Running }
 
+// Failure reports whether what ended so may be tried again.
+func (s State) Failure() bool { return s == Failed || s == TimedOut || s == Lost }
+
 // Reason is why a run ended as it did: every closed state but succeeded has one.
 type Reason string
 
@@ -141,6 +144,12 @@ type Run struct {
 	Late *LateResult
 	// Tries are the addresses that were asked before Address, and their answers.
 	Tries []Try
+}
+
+// FailedForGood reports whether the chain of attempts came to nothing with this one: it
+// failed, or was a retry that fell, and none follows.
+func (r *Run) FailedForGood() bool {
+	return r.Then == 0 && (r.State.Failure() || r.State == Skipped && r.Attempt > 1)
 }
 
 // Expired reports whether the owner of r can no longer send it at now.

@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,8 +17,7 @@ import (
 	"github.com/tickring/tickring/core/tick"
 )
 
-// metrics are the server's own numbers; labels are bounded by the number of
-// apps, never jobs.
+// metrics are the server's own numbers; labels are bounded, by apps and by jobs.
 type metrics struct {
 	reg      *prometheus.Registry
 	lateness *prometheus.HistogramVec
@@ -29,6 +30,9 @@ type metrics struct {
 
 	mu   sync.RWMutex
 	apps map[string]*appMetrics
+
+	chainMu sync.Mutex
+	chains  map[core.JobID]map[core.State]int // that ended, by how; job 0 is all that have no place
 }
 
 // appMetrics are looked up once per app: resolving labels costs more than counting.
@@ -38,8 +42,12 @@ type appMetrics struct {
 	runs     map[core.State]prometheus.Counter
 }
 
-// maxApps bounds the labels.
-const maxApps = 1000
+// Bounds of the labels: of apps, and of jobs, which have a series for each outcome.
+const (
+	maxApps = 1000
+	maxJobs = 200
+	others  = "(others)"
+)
 
 var answerNames = [...]string{
 	dispatch.AnswerUnconfirmed: "unconfirmed", dispatch.AnswerAccepted: "accepted", dispatch.AnswerRepeat: "repeat",
@@ -64,7 +72,7 @@ func newMetrics() *metrics {
 			Help: "When the tick last finished a pass."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
 			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
-		apps: map[string]*appMetrics{},
+		apps: map[string]*appMetrics{}, chains: map[core.JobID]map[core.State]int{},
 	}
 	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused)
 	return m
@@ -83,7 +91,7 @@ func (m *metrics) app(name string) *appMetrics {
 		return a
 	}
 	if len(m.apps) >= maxApps {
-		name = "(others)"
+		name = others
 		if a = m.apps[name]; a != nil {
 			return a
 		}
@@ -113,6 +121,19 @@ func (m *metrics) closed(r *core.Run) {
 	if c := m.app(r.App).runs[r.State]; c != nil {
 		c.Inc()
 	}
+	if r.Then != 0 {
+		return
+	}
+	m.chainMu.Lock()
+	defer m.chainMu.Unlock()
+	of := r.ID.Job()
+	if m.chains[of] == nil && len(m.chains) >= maxJobs {
+		of = 0
+	}
+	if m.chains[of] == nil {
+		m.chains[of] = map[core.State]int{}
+	}
+	m.chains[of][r.State]++
 }
 
 func (m *metrics) pass(res tick.Result, at time.Time) {
@@ -123,9 +144,11 @@ func (m *metrics) pass(res tick.Result, at time.Time) {
 
 // handler answers /metrics; the depth of the ring is read when asked.
 func (m *metrics) handler(p *parts) http.Handler {
+	chains := &chainCollector{m: m, p: p, desc: prometheus.NewDesc("tickring_chains_ended_total",
+		"Chains of attempts that ended, by job and the state of the last attempt.", []string{"app", "name", "outcome"}, nil)}
 	depth := &depthCollector{p: p, desc: prometheus.NewDesc("tickring_ring_messages", "Messages on the ring.", []string{"kind", "state"}, nil)}
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(depth)
+	reg.MustRegister(depth, chains)
 	return promhttp.HandlerFor(prometheus.Gatherers{m.reg, reg}, promhttp.HandlerOpts{})
 }
 
@@ -147,6 +170,44 @@ func (d *depthCollector) Collect(c chan<- prometheus.Metric) {
 		}
 		for state, n := range map[string]int{"due": due, "waiting": waiting, "in-flight": inFlight} {
 			c <- prometheus.MustNewConstMetric(d.desc, prometheus.GaugeValue, float64(n), string(kind), state)
+		}
+	}
+}
+
+// chainCollector names jobs when somebody asks, so that no fire pays for it.
+type chainCollector struct {
+	m    *metrics
+	p    *parts
+	desc *prometheus.Desc
+}
+
+func (k *chainCollector) Describe(c chan<- *prometheus.Desc) { c <- k.desc }
+
+func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	k.m.chainMu.Lock()
+	ended := make(map[core.JobID]map[core.State]int, len(k.m.chains))
+	for id, by := range k.m.chains {
+		ended[id] = maps.Clone(by)
+	}
+	k.m.chainMu.Unlock()
+	found, _, err := k.p.engine.Manage.Jobs(ctx, slices.Collect(maps.Keys(ended)))
+	if _, err = core.Besides(err); err != nil {
+		c <- prometheus.NewInvalidMetric(k.desc, err)
+		return
+	}
+	for id, by := range ended {
+		app, name := others, others
+		if j := found[id]; j != nil {
+			app, name = j.Def.App, j.Def.Name
+		} else if id != 0 { // deleted
+			app, name = "", id.String()
+		}
+		for _, s := range core.States {
+			if !s.Open() {
+				c <- prometheus.MustNewConstMetric(k.desc, prometheus.CounterValue, float64(by[s]), app, name, string(s))
+			}
 		}
 	}
 }

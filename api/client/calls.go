@@ -233,3 +233,9 @@ func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResul
 func (c *Client) GetFacts(ctx context.Context) (Facts, error) {
 	return do[Facts](ctx, c, "GET", "/v1/facts", nil, nil)
 }
+
+// GetJobFacts reads which jobs nobody takes and which fail, of as many as it comes to in
+// about 10 s.
+func (c *Client) GetJobFacts(ctx context.Context) (JobFacts, error) {
+	return do[JobFacts](ctx, c, "GET", "/v1/facts/jobs", nil, nil)
+}

@@ -238,6 +238,15 @@ type Depth struct {
 	Waiting  int `json:"waiting"`
 }
 
+// DesertedApp defines model for DesertedApp.
+type DesertedApp struct {
+	App string `json:"app"`
+
+	// Job One of them
+	Job  string `json:"job"`
+	Jobs int    `json:"jobs"`
+}
+
 // ErrorReply defines model for ErrorReply.
 type ErrorReply struct {
 	Error Error `json:"error"`
@@ -307,6 +316,16 @@ type Facts struct {
 	Unread  []string  `json:"unread,omitempty,omitzero"`
 	UpSince time.Time `json:"upSince,omitempty,omitzero"`
 	Version string    `json:"version"`
+}
+
+// FailingJob defines model for FailingJob.
+type FailingJob struct {
+	// Job app/name
+	Job  string `json:"job"`
+	Last Run    `json:"last"`
+
+	// Times How often in a row it failed for good; at most 3 are counted, and fewer are told where it never did anything else
+	Times int `json:"times"`
 }
 
 // Generation defines model for Generation.
@@ -488,6 +507,25 @@ type JobBase struct {
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
+}
+
+// JobFacts defines model for JobFacts.
+type JobFacts struct {
+	// Deserted Apps that have no executor, and jobs that fire
+	Deserted []DesertedApp `json:"deserted,omitempty,omitzero"`
+
+	// Failing At most 100
+	Failing []FailingJob `json:"failing,omitempty,omitzero"`
+
+	// FailingJobs How many fail
+	FailingJobs int `json:"failingJobs,omitempty,omitzero"`
+
+	// Looked Jobs that were looked at, in the order of their numbers
+	Looked int `json:"looked"`
+
+	// More There are more
+	More    bool `json:"more,omitempty,omitzero"`
+	Pending *Run `json:"pending,omitempty"`
 }
 
 // JobPage defines model for JobPage.
@@ -893,6 +931,9 @@ type Run struct {
 	// Then The retry that followed
 	Then string `json:"then,omitempty,omitzero"`
 
+	// ThenAt When that is due; left out where it was not looked for, or is kept no more
+	ThenAt time.Time `json:"thenAt,omitempty,omitzero"`
+
 	// Timezone Of the job
 	Timezone string `json:"timezone,omitempty,omitzero"`
 
@@ -1174,6 +1215,9 @@ type ListRunsParams struct {
 	App   QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 	State []string `form:"state,omitempty" json:"state,omitempty,omitzero"`
 	Cause []string `form:"cause,omitempty" json:"cause,omitempty,omitzero"`
+
+	// Failed Only those that failed for good: what is tried again is left out
+	Failed bool `form:"failed,omitempty" json:"failed,omitempty,omitzero"`
 
 	// From Instants from; of one job only
 	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`

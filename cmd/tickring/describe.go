@@ -86,7 +86,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("note", trap)
 	}
 	if j.Last != nil {
-		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), stateText(j.Last)))
+		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), e.stateText(j.Last)))
 	}
 	for i := range waiting {
 		r := &waiting[i]

@@ -59,6 +59,12 @@ func (c *doctorCmd) Run(e *Env) error {
 			f.OwnErr = firstLineOf(err.Error())
 		}
 	}
+	if f.Own != nil && f.OwnErr == "" {
+		jobs, err := cl.GetJobFacts(ctx)
+		if f.Jobs = &jobs; err != nil {
+			f.Jobs, f.JobsErr = nil, firstLineOf(err.Error())
+		}
+	}
 	if e.stackName() != "" {
 		if f.Own != nil && f.OwnErr == "" {
 			f.Canary = canary(ctx, cl)

@@ -26,7 +26,7 @@ func (c *logsCmd) Run(e *conn) error {
 		if run, err = e.lastLogged(c.What); err != nil {
 			return err
 		}
-		e.notef("run %s   %s   %s\n", run.ID, e.full(run.ScheduledAt, run.Timezone), stateText(&run))
+		e.notef("run %s   %s   %s\n", run.ID, e.full(run.ScheduledAt, run.Timezone), e.stateText(&run))
 	case runKind:
 		if run, err = e.run(c.What); err != nil {
 			return err
@@ -37,7 +37,7 @@ func (c *logsCmd) Run(e *conn) error {
 	}
 	if !core.State(run.State).Open() && run.SentAt.IsZero() {
 		return &exitError{exitNotFound, fmt.Errorf("run %s has no log: it was never sent (%s)   more: tickring run %s",
-			run.ID, stateText(&run), run.ID)}
+			run.ID, e.stateText(&run), run.ID)}
 	}
 	wait, told := 200*time.Millisecond, false
 	for from := 1; ; {

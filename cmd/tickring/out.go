@@ -185,12 +185,31 @@ func scheduleText(j *api.Job) string {
 	return "by hand only"
 }
 
-// stateText is a state with its reason; that a run timed out is said once.
-func stateText(r *api.Run) string {
-	if r.Reason != "" && r.Reason != string(core.ReasonTimeout) {
-		return r.State + ": " + r.Reason
+// stateText is how a run stands, and when it is tried again: what failed and is not
+// tried again failed for good.
+func (e *Env) stateText(r *api.Run) string { return howText(r) + e.againText(r) }
+
+// howText is a state with its reason, that a run timed out is said once, and of what may
+// be tried again which attempt this is.
+func howText(r *api.Run) string {
+	text := r.State
+	if total := r.Attempt + r.Retries; total > 1 && (r.Attempt > 1 || core.State(r.State).Failure()) {
+		text += fmt.Sprintf(" %d/%d", r.Attempt, total)
 	}
-	return r.State
+	if r.Reason != "" && r.Reason != string(core.ReasonTimeout) {
+		text += ": " + r.Reason
+	}
+	return text
+}
+
+func (e *Env) againText(r *api.Run) string {
+	switch {
+	case r.Then == "":
+		return ""
+	case r.ThenAt.IsZero():
+		return ", tried again"
+	}
+	return ", again at " + e.short(r.ThenAt, time.Now(), r.Timezone)
 }
 
 // runName is the job of a run, also when it was deleted.

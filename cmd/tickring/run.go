@@ -27,7 +27,7 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			return
 		}
-		about := &card{{"run " + r.ID, runName(&r) + "   " + stateText(&r)}}
+		about := &card{{"run " + r.ID, runName(&r) + "   " + e.stateText(&r)}}
 		add := about.add
 		cause := r.Cause
 		if r.By != "" {

@@ -8,18 +8,19 @@ import (
 )
 
 type runsCmd struct {
-	What  string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	State []string `placeholder:"STATE" help:"Only these: planned, queued, running, succeeded, failed, timed-out, killed, lost, skipped."`
-	From  string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
-	To    string   `placeholder:"TIME" help:"Up to."`
-	Limit int      `default:"20" help:"At most so many."`
+	What   string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
+	State  []string `placeholder:"STATE" help:"Only these: planned, queued, running, succeeded, failed, timed-out, killed, lost, skipped."`
+	Failed bool     `help:"Only those that failed for good: what is tried again is left out."`
+	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
+	To     string   `placeholder:"TIME" help:"Up to."`
+	Limit  int      `default:"20" help:"At most so many."`
 }
 
 func (c *runsCmd) Run(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}
-	params := api.ListRunsParams{State: c.State}
+	params := api.ListRunsParams{State: c.State, Failed: c.Failed}
 	var zone string
 	var err error
 	switch {
@@ -69,7 +70,7 @@ func (e *Env) printRuns(page *api.RunPage, zone string) {
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		rows = append(rows, []string{r.ID, runName(r), e.full(r.ScheduledAt, r.Timezone), lateness(r), took(r), r.Cause,
-			stateText(r), e.firstLine(r.Message)})
+			e.stateText(r), e.firstLine(r.Message)})
 	}
 	table(e.Stdout, rows)
 	for _, s := range page.Skips {

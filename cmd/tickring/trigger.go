@@ -71,7 +71,7 @@ func (c *triggerCmd) one(e *conn, job string) (api.Run, error) {
 	return *r, e.show(res, func() {
 		switch {
 		case res.Existing:
-			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), stateText(r))
+			e.printf("run %s   %s   the key was used before   %s\n", r.ID, runName(r), e.stateText(r))
 		case res.Waiting:
 			e.printWaits(r)
 		default:
@@ -126,19 +126,16 @@ func (e *Env) printEnd(r *api.Run) {
 	if r.Address != "" {
 		parts = append(parts, r.Address)
 	}
-	state := stateText(r)
+	state := howText(r)
 	if !r.SentAt.IsZero() && !r.EndedAt.IsZero() {
 		state += " in " + took(r)
 	}
-	parts = append(parts, state)
-	if r.Attempt > 1 {
-		parts = append(parts, fmt.Sprintf("attempt %d", r.Attempt))
+	if r.Then != "" {
+		state += e.againText(r) + " as " + r.Then
 	}
+	parts = append(parts, state)
 	if m := e.firstLine(r.Message); m != "" {
 		parts = append(parts, m)
-	}
-	if r.Then != "" {
-		parts = append(parts, "tried again as "+r.Then)
 	}
 	e.printf("%s\n", oneLine(strings.Join(parts, "   ")))
 }

@@ -50,8 +50,9 @@ type RunView struct {
 	Run core.Run
 	// Skip is set when there is no run but a record that covers the instant:
 	// then of Run only ID, App, At, State and Reason are set.
-	Skip *core.Skip
-	Job  *core.Job // nil when it was deleted
+	Skip   *core.Skip
+	Job    *core.Job    // nil when it was deleted
+	ThenAt core.Instant // when the retry that followed is due; 0 where there is none, or it is kept no more
 }
 
 // RunFilter says which runs; the zero value is all, newest first.
@@ -60,6 +61,7 @@ type RunFilter struct {
 	App    string // where Job is empty
 	States []core.State
 	Causes []core.Cause
+	Failed bool      // for good
 	From   time.Time // instants from, of one job only
 	To     time.Time // instants up to
 	Limit  int       // at most 1000; 0 is 100
@@ -75,6 +77,8 @@ type RunPage struct {
 	Next  string // After of the next page; empty there is none
 	// Jobs are those of Runs, as far as they were not deleted.
 	Jobs map[core.JobID]*core.Job
+	// ThenAt is when the retries that followed Runs are due, as far as they are kept.
+	ThenAt map[core.RunID]core.Instant
 }
 
 // Coming is one instant to come.
@@ -475,7 +479,8 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 	if err != nil {
 		return RunView{}, err
 	}
-	return RunView{Run: r, Job: jobs[r.ID.Job()]}, nil
+	at, err := q.thenAt(ctx, []core.Run{r})
+	return RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then]}, err
 }
 
 // skipped is the record that covers an instant of a job.
@@ -519,7 +524,7 @@ func (q *Ask) runAt(ctx context.Context, ref, text string) (RunView, error) {
 	}
 	for _, id := range ids {
 		if r, ok := found[id]; ok {
-			return RunView{Run: r, Job: &job}, nil
+			return q.view(ctx, r)
 		}
 	}
 	for _, at := range instants {
@@ -713,7 +718,7 @@ func within(bad error, times ...time.Time) ([]core.Instant, error) {
 }
 
 func (f *RunFilter) takes(r *core.Run) bool {
-	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) &&
+	return (len(f.States) == 0 || slices.Contains(f.States, r.State)) && (!f.Failed || r.FailedForGood()) &&
 		(len(f.Causes) == 0 || slices.Contains(f.Causes, r.Cause)) &&
 		(f.From.IsZero() || !r.Slot.Time().Before(f.From)) && (f.To.IsZero() || !r.Slot.Time().After(f.To))
 }
@@ -742,7 +747,35 @@ func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	if err == nil {
 		res.Jobs, err = q.jobsOf(ctx, res.Runs)
 	}
+	if err == nil {
+		res.ThenAt, err = q.thenAt(ctx, res.Runs)
+	}
 	return res, err
+}
+
+// thenAt reads when the retries of runs are due; most are among them.
+func (q *Ask) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]core.Instant, error) {
+	at := map[core.RunID]core.Instant{}
+	for i := range runs {
+		at[runs[i].ID] = runs[i].Slot
+	}
+	var ids []core.RunID
+	for i := range runs {
+		if then := runs[i].Then; then != 0 && at[then] == 0 {
+			ids = append(ids, then)
+		}
+	}
+	if len(ids) == 0 {
+		return at, nil
+	}
+	found, left, err := q.store.Runs(ctx, ids)
+	if err := core.Unread(left, err); err != nil {
+		return nil, err
+	}
+	for id := range found {
+		at[id] = found[id].Slot
+	}
+	return at, nil
 }
 
 // jobsOf reads the jobs of runs; deleted ones, and what cannot be read, are not in the answer.
@@ -801,20 +834,12 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 			full = true
 			break
 		}
-		r, err := planned.peek(ctx)
+		take, r, err := newer(ctx, planned, numbered)
 		if err != nil {
 			return RunPage{}, err
 		}
-		n, err := numbered.peek(ctx)
-		if err != nil {
-			return RunPage{}, err
-		}
-		if r == nil && n == nil {
+		if r == nil {
 			break
-		}
-		take := planned
-		if r == nil || n != nil && n.Slot > r.Slot {
-			take, r = numbered, n
 		}
 		fits := f.takes(r)
 		if len(res.Runs) == limit || looked >= maxLooked || fits && !p.Takes(r) {
@@ -840,7 +865,7 @@ func (q *Ask) runs(ctx context.Context, f RunFilter, p *bound.Page) (RunPage, er
 			lower = at
 		}
 	}
-	if lower <= upper && (len(f.States) == 0 || slices.Contains(f.States, core.Skipped)) {
+	if lower <= upper && !f.Failed && (len(f.States) == 0 || slices.Contains(f.States, core.Skipped)) {
 		skips, err := q.store.Skips(ctx, job, lower, upper)
 		if err != nil {
 			return RunPage{}, core.Passing(err)
@@ -878,6 +903,22 @@ func (r *reader) peek(ctx context.Context) (*core.Run, error) {
 		return nil, nil
 	}
 	return &r.buf[0], nil
+}
+
+// newer is the reader whose next run is due last, and that run; nil where both are at their end.
+func newer(ctx context.Context, planned, numbered *reader) (*reader, *core.Run, error) {
+	r, err := planned.peek(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	n, err := numbered.peek(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if r == nil || n != nil && n.Slot > r.Slot {
+		return numbered, n, nil
+	}
+	return planned, r, nil
 }
 
 // drop reads out what peek answers.

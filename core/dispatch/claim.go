@@ -176,6 +176,7 @@ func (b *batch) write(ctx context.Context, w *writes) {
 				continue
 			}
 			if p.Apply(it.run); p.Ends() {
+				b.d.finish.Ended(it.run)
 				b.chainSkipped(ctx, it.run)
 			} else {
 				it.own()

@@ -21,14 +21,15 @@ import (
 // clocked is a process with all that one needs for calls, whose clock is set
 // while they are awaited: a machine that slept, or one that was told the time.
 type clocked struct {
-	t    *testing.T
-	s    *memory.Store
-	d    *dispatch.Dispatcher
-	w    *finish.Watchdog
-	off  atomic.Int64
-	send func(s dispatch.Shipment) dispatch.Answer
-	mu   sync.Mutex
-	sent map[core.RunID]int
+	t      *testing.T
+	s      *memory.Store
+	d      *dispatch.Dispatcher
+	w      *finish.Watchdog
+	off    atomic.Int64
+	send   func(s dispatch.Shipment) dispatch.Answer
+	mu     sync.Mutex
+	sent   map[core.RunID]int
+	closed []core.Run
 }
 
 func (c *clocked) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
@@ -55,7 +56,12 @@ func newClocked(t *testing.T) *clocked {
 	c := &clocked{t: t, sent: map[core.RunID]int{}}
 	c.s = memory.New(memory.Options{Now: c.now})
 	log := slog.New(slog.DiscardHandler)
-	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log})
+	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log,
+		Closed: func(r *core.Run) {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.closed = append(c.closed, *r)
+		}})
 	c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
 	c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
 	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
@@ -262,6 +268,23 @@ func TestBusyBesideLongCall(t *testing.T) {
 		c.set(24 * time.Hour)
 		if n, _ := c.deliver(); n != 0 {
 			t.Errorf("%d messages are left", n)
+		}
+	})
+}
+
+// TestRetryThatFallsIsTold: a chain whose job is paused before its retry came to nothing,
+// and who hears of ends hears of it.
+func TestRetryThatFallsIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
+		retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At, Slot: fire.Slot,
+			Attempt: 2, First: fire.Run}
+		c.must(c.s.Create(t.Context(), []core.Run{retry})[0])
+		c.enqueue(retry.Fire())
+		c.deliver()
+		if r := c.run(retry.ID); r.State != core.Skipped || len(c.closed) != 1 || c.closed[0].ID != retry.ID || !c.closed[0].FailedForGood() {
+			t.Errorf("it is %s: %s; told of %+v", r.State, r.Reason, c.closed)
 		}
 	})
 }

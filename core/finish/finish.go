@@ -138,10 +138,20 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (
 // done does what follows of a close that is stored; run is as it was before.
 func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut) error {
 	c.Apply(&run)
-	if f.o.Closed != nil {
-		f.o.Closed(&run)
-	}
+	f.Ended(&run)
 	return f.follow(ctx, &run)
+}
+
+// Ended tells of a run that this process closed. A chain that came to nothing is in the
+// log once: its earlier attempts were tried again.
+func (f *Finish) Ended(run *core.Run) {
+	if run.FailedForGood() {
+		f.o.Log.Warn("failed for good", "run", run.ID, "app", run.App, "job", run.ID.Job(), "instant", run.At.String(), "state", run.State,
+			"reason", run.Reason, "code", run.Code, "attempt", run.Attempt)
+	}
+	if f.o.Closed != nil {
+		f.o.Closed(run)
+	}
 }
 
 // endOnce reads and closes the results named by todo, and answers those whose
@@ -251,15 +261,11 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]cor
 	var need []core.JobID
 	for _, i := range todo {
 		run, ok := found[results[i].Run]
-		if ok && run.State.Open() && run.Retries > 0 && retryable(results[i].State) && !slices.Contains(need, run.ID.Job()) {
+		if ok && run.State.Open() && run.Retries > 0 && results[i].State.Failure() && !slices.Contains(need, run.ID.Job()) {
 			need = append(need, run.ID.Job())
 		}
 	}
 	return need
-}
-
-func retryable(s core.State) bool {
-	return s == core.Failed || s == core.TimedOut || s == core.Lost
 }
 
 // closeOf is the close that a result asks for; seen is the run, if it was read.
@@ -286,7 +292,7 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To
-	if !run.KillAt.IsZero() && retryable(r.State) || r.Killed {
+	if !run.KillAt.IsZero() && r.State.Failure() || r.Killed {
 		to.State, to.Reason = core.Killed, r.Reason
 		if !run.KillAt.IsZero() || to.Reason != core.ReasonReplaced {
 			to.Reason = core.ReasonPerson
@@ -296,10 +302,10 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		c.If |= core.RunMaybeSent
 	}
 	// Who records a kill meanwhile was told so: it is read again, and decided by it.
-	if retryable(to.State) && run.KillAt.IsZero() {
+	if to.State.Failure() && run.KillAt.IsZero() {
 		c.If |= core.RunKill
 	}
-	if run.Retries <= 0 || !retryable(to.State) {
+	if run.Retries <= 0 || !to.State.Failure() {
 		return c, nil
 	}
 	var delay time.Duration // none where the job is gone: its retry is recorded as deleted

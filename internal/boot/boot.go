@@ -193,7 +193,12 @@ func isURL(text string) bool {
 // Assemble makes what makes the parts of a function on an engine.
 func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly {
 	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: log, Deployment: c.Deployment,
-		AllowNoToken: func(context.Context) bool { return c.NoToken }})
+		AllowNoToken: func(context.Context) bool { return c.NoToken },
+		Closed: func(r *core.Run) {
+			if r.FailedForGood() {
+				c.Metrics.Put(time.Now(), map[string]float64{Failed: 1})
+			}
+		}})
 }
 
 // Send is what a function that sends to executors, or asks them, does it with.

@@ -28,6 +28,7 @@ const (
 	Lateness  = "Lateness"  // seconds: the latest send of an invocation after its slot, from one
 	LateFires = "LateFires" // how many were later than that
 	Refused   = "Refused"   // requests that were refused at a door: a wrong token, too much, a page in a browser
+	Failed    = "Failed"    // chains of attempts that failed for good; the log names each
 )
 
 // MetricNamespace is where they are, MetricDimension what tells deployments apart.
@@ -36,7 +37,8 @@ const (
 	MetricDimension = "Scheduler"
 )
 
-var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count"}
+var units = map[string]string{DueLag: "Seconds", Recovered: "Count", Lateness: "Seconds", LateFires: "Count", Refused: "Count",
+	Failed: "Count"}
 
 // refusedEvery is how often a process tells of refusals at most.
 const refusedEvery = 10 * time.Second

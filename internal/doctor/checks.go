@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
 	"github.com/tickring/tickring/internal/stack"
 )
@@ -23,6 +25,7 @@ var checks = []check{
 	{"losses", ours | aws, losses},
 	{"canary", ours, canary},
 	{"executors", own, executors},
+	{"jobs", own, jobs},
 	{"disk", own, disk},
 	{"table", aws, each(func(c *Cloud) map[string]*Table { return c.Tables }, table)},
 	{"queue", aws, each(func(c *Cloud) map[string]*Queue { return c.Queues }, queue)},
@@ -45,6 +48,7 @@ const (
 	dueAWS, dueLocal      = 5 * time.Minute, 30 * time.Second
 	dueFew                = 20               // messages
 	onItsWay              = 15 * time.Minute // as an audit has patience
+	inARow                = 3                // chains of a job that failed for good: it does not work
 	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
 	diskWrong, diskWarn   = 100 << 20, 1 << 30
 	fewConcurrent         = 50
@@ -289,6 +293,65 @@ func executors(f *Facts, s *sheet) string {
 		return ""
 	}
 	return fmt.Sprintf("%d registered, all of them live", len(f.Own.Executors))
+}
+
+// jobs tells of those that nobody takes and those that fail.
+func jobs(f *Facts, s *sheet) string {
+	j := f.Jobs
+	if j == nil {
+		if f.JobsErr != "" {
+			s.unknown("how they fare could not be asked: %s", f.JobsErr)
+		}
+		return ""
+	}
+	deserted := map[string]bool{}
+	for _, d := range j.Deserted {
+		deserted[d.App] = true
+		if slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool { return x.App == d.App }) {
+			continue // those it had are told of
+		}
+		of := d.Job
+		if d.Jobs > 1 {
+			of += fmt.Sprintf(" and %d more", d.Jobs-1)
+		}
+		s.wrong("app %s has no executor, and nobody runs %s", d.App, of).
+			do("start one, or give the app a fixed address")
+	}
+	named := 0
+	for i := range j.Failing {
+		x := &j.Failing[i]
+		if x.Last.Reason == string(core.ReasonNoExecutor) && deserted[x.Last.App] {
+			continue
+		}
+		if named++; named > mostNamed {
+			s.wrong("and %d more fail", j.FailingJobs-i).do("tickring runs --failed")
+			break
+		}
+		why, _, _ := strings.Cut(strings.TrimSpace(x.Last.Message), "\n")
+		why = strings.TrimSuffix(x.Last.Reason+": "+why, ": ")
+		do := "tickring runs " + x.Job + " --failed; tickring logs " + x.Last.ID
+		if when := span(f.Own.Now.Sub(x.Last.EndedAt)); x.Times < inARow {
+			s.warn("%s did nothing but fail yet, the last time %s ago: %s", x.Job, when, why).do(do)
+		} else {
+			s.wrong("%s failed for good %d times in a row, the last time %s ago: %s", x.Job, x.Times, when, why).do(do)
+		}
+	}
+	text := fmt.Sprintf("%d looked at", j.Looked)
+	if j.More {
+		text += ", and there are more, which were not"
+	}
+	if p := j.Pending; p != nil {
+		age := f.Own.Now.Sub(p.DueAt)
+		oldest := fmt.Sprintf("the oldest run that is due and was not sent is of %s, %s: it waits for %s", p.Job, p.State, span(age))
+		if age > onItsWay {
+			s.warn("%s", oldest).do("tickring runs " + p.Job + " --state planned,queued,running tells what it waits for")
+		}
+		text += "; " + oldest
+	}
+	if j.More && len(s.list) > 0 {
+		s.unknown("%s", text)
+	}
+	return text
 }
 
 func disk(f *Facts, s *sheet) string {

@@ -56,6 +56,9 @@ type Facts struct {
 	OwnErr  string
 	Refused bool
 	Older   bool // it answers, and knows no such question
+	// Jobs are how its jobs fare; JobsErr is why that is not known.
+	Jobs    *api.JobFacts
+	JobsErr string
 
 	Cloud *Cloud // nil on one machine
 }

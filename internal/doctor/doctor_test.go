@@ -1,12 +1,14 @@
 package doctor
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
 )
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -70,6 +72,30 @@ func TestWell(t *testing.T) {
 	}
 }
 
+func failing(job string, times int, reason core.Reason) client.FailingJob {
+	app, _, _ := strings.Cut(job, "/")
+	return client.FailingJob{Job: job, Times: times, Last: client.Run{ID: "7", App: app, State: "failed", Reason: string(reason),
+		Message: "no such table\nline 7", EndedAt: now.Add(-time.Minute)}}
+}
+
+// TestManyJobs: of jobs that fail a few are named and the others counted, and it is said
+// where the look stopped.
+func TestManyJobs(t *testing.T) {
+	f := here()
+	f.Jobs = &client.JobFacts{Looked: 10_000, More: true}
+	if list := Judge(f); !strings.Contains(fmt.Sprint(list), "10000 looked at, and there are more, which were not") || Worst(list) != Well {
+		t.Errorf("%+v", list)
+	}
+	f.Jobs.FailingJobs = 300
+	for range 100 {
+		f.Jobs.Failing = append(f.Jobs.Failing, failing("web/a", 3, core.ReasonHandler))
+	}
+	list := slices.DeleteFunc(Judge(f), func(x Finding) bool { return x.Check != "jobs" })
+	if len(list) != mostNamed+2 || list[mostNamed].Says != "and 295 more fail" || !strings.Contains(list[mostNamed+1].Says, "there are more") {
+		t.Errorf("%+v", list)
+	}
+}
+
 // Each thing that can be wrong is found, alone, with what to do about it.
 func TestFindings(t *testing.T) {
 	no := new(bool)
@@ -125,6 +151,24 @@ func TestFindings(t *testing.T) {
 				At: f.Own.Now.Add(-time.Minute), Times: 7}}
 		}, "executors", Warning, "http://10.0.0.9:9999/"},
 		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
+		{"an app without executors", here, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
+		}, "jobs", Wrong, "app shop has no executor, and nobody runs shop/backup and 2 more"},
+		{"all executors gone, and jobs", here, func(f *Facts) {
+			f.Own.Executors[0].Live = false
+			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "web", Jobs: 1, Job: "web/a"}}, FailingJobs: 1,
+				Failing: []client.FailingJob{failing("web/a", 3, core.ReasonNoExecutor)}}
+		}, "executors", Wrong, "app web has no executor left"},
+		{"a job that fails", here, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 3, core.ReasonHandler)}}
+		}, "jobs", Wrong, "web/a failed for good 3 times in a row, the last time 1m0s ago: handler: no such table"},
+		{"a job that only failed yet", here, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Looked: 3, FailingJobs: 1, Failing: []client.FailingJob{failing("web/a", 1, core.ReasonNoExecutor)}}
+		}, "jobs", Warning, "web/a did nothing but fail yet"},
+		{"a run that waits for long", well, func(f *Facts) {
+			f.Jobs = &client.JobFacts{Looked: 3, Pending: &client.Run{Job: "web/a", State: "queued", DueAt: now.Add(-16 * time.Minute)}}
+		}, "jobs", Warning, "was not sent is of web/a, queued: it waits for 16m"},
+		{"jobs that cannot be looked at", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
 		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
 		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
 		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "not known"},

@@ -1,0 +1,179 @@
+package ask
+
+import (
+	"context"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of a look for trouble.
+const (
+	maxTroubled  = 10_000 // jobs that are looked at
+	lookedAtOnce = 256    // jobs whose runs are read before further jobs are
+	failsInARow  = 3      // chains that failed for good, after which a job fails
+	maxFailing   = 100    // jobs that are named
+	maxPast      = 100    // runs that are looked at of one job
+)
+
+// Trouble is which jobs nobody takes and which fail, as far as one page comes.
+type Trouble struct {
+	Looked int  // jobs, in the order of their numbers
+	More   bool // there are more
+	// Deserted are the apps without an executor whose jobs fire, by the first of these.
+	Deserted []Deserted
+	Failing  []Failing // the first ones
+	Fail     int       // how many jobs fail
+	Pending  *core.Run // the oldest that is due and was not sent; nil none
+	// Named are the jobs of what is said.
+	Named map[core.JobID]*core.Job
+}
+
+// Deserted is an app that has no executor.
+type Deserted struct {
+	App   string
+	Jobs  int // that fire
+	First string
+}
+
+// Failing is a job whose last chains failed for good: failsInARow, or all that it has.
+type Failing struct {
+	Times int
+	Last  core.Run
+}
+
+// Trouble looks for jobs that nobody takes and that fail. What is paused is passed over.
+func (q *Ask) Trouble(ctx context.Context) (Trouble, error) {
+	res := Trouble{Named: map[core.JobID]*core.Job{}}
+	deserted, paused, err := q.standing(ctx)
+	if err != nil {
+		return res, err
+	}
+	at := map[string]int{} // in Deserted
+	var batch []core.Job
+	p := q.Page()
+	look := func() (done bool, err error) {
+		found := make([]fares, len(batch))
+		n, err := p.SideBySide(len(batch), func(i int) (err error) {
+			if s := batch[i].Sched.State; s == core.Started && !paused(batch[i].Def.App) {
+				found[i], err = q.fares(ctx, batch[i].Def.ID)
+			}
+			return err
+		})
+		for i := range n {
+			j, f := &batch[i], &found[i]
+			res.Looked++
+			if j.Sched.State == core.Started && len(j.Sched.Schedule.Any) > 0 && deserted[j.Def.App] && !paused(j.Def.App) {
+				k, ok := at[j.Def.App]
+				if !ok {
+					k, at[j.Def.App] = len(res.Deserted), len(res.Deserted)
+					res.Deserted = append(res.Deserted, Deserted{App: j.Def.App, First: j.Name()})
+				}
+				res.Deserted[k].Jobs++
+			}
+			if f.fails() {
+				if res.Fail++; len(res.Failing) < maxFailing {
+					res.Failing, res.Named[j.Def.ID] = append(res.Failing, Failing{f.times, f.last}), j
+				}
+			}
+			if f.pending != nil && (res.Pending == nil || f.pending.Slot < res.Pending.Slot) {
+				res.Pending, res.Named[j.Def.ID] = f.pending, j
+			}
+		}
+		done = n == len(batch)
+		batch = nil
+		return done, err
+	}
+	all := true
+	next, walked := q.EachJob(ctx, "", 0, p, func(j *core.Job) bool {
+		if res.Looked+len(batch) == maxTroubled {
+			return false
+		}
+		if batch = append(batch, *j); len(batch) == lookedAtOnce {
+			all, err = look()
+		}
+		return all && err == nil
+	})
+	if err == nil && walked == nil && all {
+		all, err = look()
+	}
+	if err == nil {
+		err = walked
+	}
+	res.More = next != 0 || !all
+	return res, err
+}
+
+// standing tells the apps that have no executor, and those that are paused, or all are.
+func (q *Ask) standing(ctx context.Context) (deserted map[string]bool, paused func(app string) bool, err error) {
+	g, err := q.Global(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	apps, err := q.Apps(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	names := make([]string, len(apps))
+	for i := range apps {
+		names[i] = apps[i].Name
+	}
+	stored, err := q.store.Executors(ctx, names)
+	if err != nil {
+		return nil, nil, core.Passing(err)
+	}
+	now := q.o.Now()
+	deserted, standing := map[string]bool{}, map[string]bool{}
+	for i := range apps {
+		a := &apps[i]
+		deserted[a.Name] = len(a.Candidates(stored[a.Name], g, now, q.o.Expiry)) == 0
+		standing[a.Name] = a.Pause.Covers(now) || g.Pause.Covers(now)
+	}
+	return deserted, func(app string) bool { return standing[app] }, nil
+}
+
+// fares is how a job fares by its last runs.
+type fares struct {
+	times   int      // in a row that it failed for good
+	all     bool     // and it has no other end
+	last    core.Run // of those
+	pending *core.Run
+}
+
+func (f *fares) fails() bool { return f.times >= failsInARow || f.times > 0 && f.all }
+
+// fares reads back from the newest run that is due to the first end that is no failure.
+func (q *Ask) fares(ctx context.Context, job core.JobID) (f fares, err error) {
+	now := core.InstantOf(q.o.Now())
+	low, high := core.RunRange(job, firstInstant, now)
+	nlow, nhigh := core.NumberedRange(job)
+	planned := &reader{q: q, at: high, to: low, down: true, n: failsInARow + 1}
+	numbered := &reader{q: q, at: nhigh, to: nlow, down: true, n: failsInARow + 1}
+	for range maxPast {
+		take, r, err := newer(ctx, planned, numbered)
+		if err != nil {
+			return f, err
+		}
+		if r == nil {
+			f.all = true
+			return f, nil
+		}
+		switch {
+		case r.State.Open():
+			if (r.State == core.Planned || r.State == core.Queued) && r.Slot <= now {
+				waits := *r
+				f.pending = &waits
+			}
+		case r.FailedForGood():
+			if f.times++; f.times == 1 {
+				f.last = *r
+			}
+			if f.times == failsInARow {
+				return f, nil
+			}
+		case r.Then == 0 && r.State != core.Skipped:
+			return f, nil
+		}
+		take.drop()
+	}
+	return f, nil
+}

@@ -1,0 +1,173 @@
+package ask_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// past stores runs of a job, the oldest first, as a text says: s succeeded, f failed for
+// good, t is tried again by the next, S is a retry that fell, x fell without one, k was
+// killed, p waits since it was due, l is to come.
+func (f *fixture) past(job core.JobID, story string) {
+	f.T.Helper()
+	for i, c := range story {
+		at := core.InstantOf(start) - core.Instant(60*(len(story)-i))
+		id := core.PlannedRun(job, at)
+		r := core.Run{ID: id, App: "shop", Attempt: 1, First: id, At: at, Slot: at, Cause: core.CauseSchedule, EndedAt: at.Time()}
+		if i > 0 && story[i-1] == 't' {
+			r.ID, r.Attempt, r.Cause = core.NumberedRun(job, uint32(i)), 2, core.CauseRetry
+		}
+		switch c {
+		case 's':
+			r.State = core.Succeeded
+		case 'f':
+			r.State, r.Reason = core.Failed, core.ReasonHandler
+		case 't':
+			r.State, r.Reason, r.Then = core.Lost, core.ReasonGone, core.NumberedRun(job, uint32(i+1))
+		case 'S', 'x':
+			r.State, r.Reason = core.Skipped, core.ReasonDeadline
+		case 'k':
+			r.State, r.Reason = core.Killed, core.ReasonPerson
+		case 'p':
+			r.State, r.EndedAt = core.Queued, time.Time{}
+		case 'l':
+			r.ID, r.Slot, r.State, r.EndedAt = core.NumberedRun(job, uint32(i)), core.InstantOf(start)+60, core.Planned, time.Time{}
+		}
+		if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+			f.T.Fatal(err)
+		}
+	}
+}
+
+// TestTrouble: a job fails when its last three chains did, or all that it ever had. What
+// is tried again, falls or is under way is no end, and the oldest that waits is told.
+func TestTrouble(t *testing.T) {
+	for _, c := range []struct {
+		story   string
+		times   int // that it fails; 0 it does not
+		pending int // minutes that the oldest waits; 0 none does
+	}{
+		{"", 0, 0}, {"s", 0, 0}, {"f", 1, 0}, {"sff", 0, 0}, {"sfff", 3, 0}, {"sfffffff", 3, 0}, {"ffffs", 0, 0},
+		{"tf", 1, 0}, {"ts", 0, 0}, {"tttftttfttS", 3, 0}, {"xxxx", 0, 0}, {"sfxfxfx", 3, 0}, {"ffk", 0, 0}, {"sffkf", 0, 0},
+		{"sfffppl", 3, 3}, {"l", 0, 0}, {"st", 0, 0}, {"pf", 1, 2},
+	} {
+		t.Run(c.story, func(t *testing.T) {
+			f := newFixture(t)
+			j := f.Create(spec("sweep", every(time.Minute)))
+			f.past(j.Def.ID, c.story)
+			got, err := f.M.Trouble(ctx)
+			if err != nil || got.Looked != 1 || got.More || (got.Fail == 1) != (c.times > 0) || len(got.Failing) != got.Fail {
+				t.Fatalf("%+v %v", got, err)
+			}
+			if c.times > 0 && (got.Failing[0].Times != c.times || !got.Failing[0].Last.FailedForGood() ||
+				got.Named[got.Failing[0].Last.ID.Job()].Name() != "shop/sweep") {
+				t.Errorf("%+v", got.Failing)
+			}
+			if (got.Pending != nil) != (c.pending > 0) ||
+				c.pending > 0 && got.Pending.Slot != core.InstantOf(start)-core.Instant(60*c.pending) {
+				t.Errorf("%+v waits, want %d min", got.Pending, c.pending)
+			}
+		})
+	}
+}
+
+// TestTroubleOfApps: an app without an executor, live or fixed, is told where jobs of it
+// fire; paused ones are not.
+func TestTroubleOfApps(t *testing.T) {
+	f := newFixture(t)
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "fixed", Executors: []string{"http://10.0.0.7:9999"}}))
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "paused"}))
+	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "paused"}, manage.PauseRequest{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, app := range []string{"fixed", "paused", "shop"} {
+		for i := range 2 {
+			s := spec(fmt.Sprint("sweep", i), every(time.Minute))
+			s.Def.App = app
+			f.past(f.Create(s).Def.ID, "f")
+		}
+	}
+	byHand := spec("by-hand", core.Schedule{})
+	f.Create(byHand)
+	stopped := spec("stopped", every(time.Minute))
+	stopped.Paused = new(true)
+	f.Create(stopped)
+	look := func() ask.Trouble {
+		t.Helper()
+		got, err := f.M.Trouble(ctx)
+		if err != nil || got.Looked != 8 || got.Fail != 4 {
+			t.Errorf("%+v %v", got, err)
+		}
+		return got
+	}
+	if got := look().Deserted; len(got) != 1 || got[0] != (ask.Deserted{App: "shop", Jobs: 2, First: "shop/sweep0"}) {
+		t.Errorf("%+v", got)
+	}
+	beat := core.Executor{App: "shop", Address: "http://10.0.0.8:9999", Beat: f.Clock, Since: f.Clock}
+	if err := f.E.Registry.PutExecutor(ctx, beat); err != nil {
+		t.Fatal(err)
+	}
+	if got := look().Deserted; len(got) != 0 {
+		t.Errorf("%+v", got)
+	}
+	f.Clock = f.Clock.Add(2 * core.BeatExpiry)
+	if got := look().Deserted; len(got) != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
+// TestTroubleIsBounded: a page looks at 10,000 jobs and says that there are more; so does
+// one that is over before.
+func TestTroubleIsBounded(t *testing.T) {
+	f := newFixture(t)
+	specs := make([]manage.JobSpec, 500)
+	for n := range 21 {
+		for i := range specs {
+			specs[i] = spec(fmt.Sprintf("sweep-%d-%d", n, i), every(24*time.Hour))
+		}
+		for _, r := range f.Save(specs...) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+		}
+	}
+	got, err := f.M.Trouble(ctx)
+	if err != nil || got.Looked != 10_000 || !got.More || got.Deserted[0].Jobs != 10_000 {
+		t.Errorf("looked at %d, more %v, %+v (%v)", got.Looked, got.More, got.Deserted, err)
+	}
+	short := ask.New(f.E.Manage, ask.Options{PageFor: time.Nanosecond})
+	if got, err = short.Trouble(ctx); err != nil || got.Looked == 0 || got.Looked > 500 || !got.More {
+		t.Errorf("in no time: looked at %d, more %v (%v)", got.Looked, got.More, err)
+	}
+}
+
+// slowly is a store that takes its time for runs.
+type slowly struct{ ask.Store }
+
+func (s slowly) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	time.Sleep(4 * time.Second)
+	return s.Store.RunSpan(ctx, first, last, limit)
+}
+
+// TestTroubleOfASlowStore: jobs whose runs could not be read in time were not looked at,
+// though all were listed.
+func TestTroubleOfASlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		for i := range 40 {
+			f.Create(spec(fmt.Sprint("sweep-", i), every(time.Minute)))
+		}
+		begun := time.Now()
+		got, err := ask.New(slowly{f.E.Manage}, ask.Options{}).Trouble(ctx)
+		if took := time.Since(begun); err != nil || got.Looked != 32 || !got.More || took > 20*time.Second {
+			t.Errorf("after %s: looked at %d, more %v (%v)", took, got.Looked, got.More, err)
+		}
+	})
+}

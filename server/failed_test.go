@@ -1,0 +1,208 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/doctor"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// kept is a log that can be read while it is written.
+type kept struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (k *kept) Write(b []byte) (int, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.b.Write(b)
+}
+
+func (k *kept) lines(with string) (lines []string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for line := range strings.Lines(k.b.String()) {
+		if strings.Contains(line, with) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// TestFailuresAreTold: of a job whose executor fails at each attempt, of one that fails
+// each time, and of one whose app has no executor, the log, the metrics, the list of runs
+// and doctor tell, each what failed for good apart from what is tried again.
+func TestFailuresAreTold(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/fine" {
+			http.Error(w, "no such table", http.StatusInternalServerError)
+		}
+	}))
+	defer web.Close()
+	log := &kept{}
+	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	for _, a := range []manage.AppSpec{{Name: "web", Executors: []string{"call:" + web.URL}}, {Name: "shop"}} {
+		if _, err := s.Manage().SaveApp(t.Context(), actor, a); err != nil {
+			t.Fatal(err)
+		}
+	}
+	spec := func(name string, retries int) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
+			Retry: core.Retry{Max: retries, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}}}
+	}
+	backup := manage.JobSpec{Def: core.Def{App: "shop", Name: "backup", Handler: "backup"},
+		Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 3 * * *"}}}}
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("thrice", 2), spec("never", 0), spec("fine", 2), backup}) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	trigger := func(job string) core.RunID {
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r.Run.ID
+	}
+	first := trigger("web/thrice")
+	for range 3 {
+		trigger("web/never")
+	}
+	trigger("web/fine")
+	cl, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs := func(p client.ListRunsParams) client.RunPage {
+		page, err := cl.ListRuns(t.Context(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page
+	}
+	eventually(t, 20*time.Second, func() error {
+		if n := len(runs(client.ListRunsParams{Failed: true}).Runs); n != 4 {
+			return fmt.Errorf("%d runs failed for good, want 4", n)
+		}
+		if n := len(runs(client.ListRunsParams{State: []string{"succeeded"}}).Runs); n != 1 {
+			return fmt.Errorf("%d runs succeeded, want 1", n)
+		}
+		return nil
+	})
+
+	// The three attempts, newest first; only the last is not followed by another.
+	thrice := runs(client.ListRunsParams{Job: "web/thrice"}).Runs
+	for i, r := range thrice {
+		if r.Attempt != 3-i || r.Attempt+r.Retries != 3 || (r.Then == "") != (i == 0) || i > 0 && !r.ThenAt.Equal(thrice[i-1].DueAt) {
+			t.Errorf("attempt %d: %+v", i, r)
+		}
+	}
+	if len(thrice) != 3 {
+		t.Fatalf("%d attempts, want 3", len(thrice))
+	}
+	if r, err := cl.GetRun(t.Context(), first.String()); err != nil || !r.ThenAt.Equal(thrice[1].DueAt) {
+		t.Errorf("the first alone: %+v %v", r, err)
+	}
+
+	// A line for each chain, none for what was tried again.
+	if lines := log.lines("failed for good"); len(lines) != 4 {
+		t.Errorf("%d lines, want 4: %s", len(lines), lines)
+	}
+	var line struct {
+		App, State, Reason, Instant string
+		Run                         core.RunID
+		Job                         core.JobID
+		Attempt, Code               int
+	}
+	last := log.lines(`"attempt":3`)
+	if len(last) != 1 || json.Unmarshal([]byte(last[0]), &line) != nil || line.Run.String() != thrice[0].ID || line.Job != first.Job() ||
+		line.App != "web" || line.State != "failed" || line.Reason != "handler" || line.Code != 500 || line.Instant == "" {
+		t.Errorf("%s: %+v", last, line)
+	}
+
+	resp, err := http.Get(s.URL() + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, _ := io.ReadAll(resp.Body)
+	for _, want := range []string{
+		`tickring_chains_ended_total{app="web",name="thrice",outcome="failed"} 1`,
+		`tickring_chains_ended_total{app="web",name="thrice",outcome="succeeded"} 0`,
+		`tickring_chains_ended_total{app="web",name="never",outcome="failed"} 3`,
+		`tickring_chains_ended_total{app="web",name="fine",outcome="succeeded"} 1`,
+		`tickring_runs_closed_total{app="web",state="failed"} 6`,
+	} {
+		if !strings.Contains(string(text), want+"\n") {
+			t.Errorf("/metrics has no %s", want)
+		}
+	}
+
+	own, err := cl.GetFacts(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs, err := cl.GetJobFacts(t.Context())
+	if err != nil || jobs.Looked != 4 || jobs.More || jobs.FailingJobs != 2 || jobs.Pending != nil {
+		t.Errorf("%+v %v", jobs, err)
+	}
+	list := doctor.Judge(&doctor.Facts{Now: own.Now, Own: &own, Jobs: &jobs})
+	for _, want := range []struct {
+		level doctor.Level
+		says  string
+	}{
+		{doctor.Wrong, "app shop has no executor, and nobody runs shop/backup"},
+		{doctor.Wrong, "web/never failed for good 3 times in a row, the last time "},
+		{doctor.Warning, "web/thrice did nothing but fail yet, the last time "},
+	} {
+		if !strings.Contains(fmt.Sprint(list), want.says) {
+			t.Errorf("%s: not found in %+v", want.says, list)
+		}
+		for _, x := range list {
+			if strings.Contains(x.Says, want.says) && (x.Level != want.level || x.Do == "") {
+				t.Errorf("%+v", x)
+			}
+		}
+	}
+	for _, x := range list {
+		if strings.Contains(x.Says, "web/never") && !strings.Contains(x.Says, "handler: ") || strings.Contains(x.Says, "web/fine") {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
+// TestJobsHaveBoundedLabels: so many jobs have series of their own, and the rest is one;
+// a job that was deleted has its number.
+func TestJobsHaveBoundedLabels(t *testing.T) {
+	m := newMetrics()
+	for job := range core.JobID(maxJobs + 50) {
+		m.closed(&core.Run{ID: core.NumberedRun(job+1, 1), App: "web", State: core.Failed, Then: core.NumberedRun(job+1, 2)})
+		m.closed(&core.Run{ID: core.NumberedRun(job+1, 2), App: "web", State: core.Failed})
+	}
+	rec := httptest.NewRecorder()
+	m.handler(&parts{engine: memory.Open(memory.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
+	text := rec.Body.String()
+	for want, n := range map[string]int{
+		`outcome="failed"} 1` + "\n": maxJobs, `tickring_chains_ended_total{app="(others)",name="(others)",outcome="failed"} 50` + "\n": 1,
+		`tickring_chains_ended_total{app="",name="1",outcome="failed"} 1` + "\n": 1,
+	} {
+		if got := strings.Count(text, want); got != n {
+			t.Errorf("%q is there %d times, want %d", want, got, n)
+		}
+	}
+}
