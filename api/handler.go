@@ -16,6 +16,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/operate"
 	"github.com/tickring/tickring/core/people"
+	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/refusal"
 )
 
@@ -71,6 +72,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.Default()
 	}
+	o.Log = boundlog.Of(o.Log)
 	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), mux: http.NewServeMux()}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s

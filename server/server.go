@@ -243,6 +243,7 @@ func (s *Server) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.ownFiles()
 	eng, err := sqlite.Open(ctx, sqlite.Options{Lock: lock, Synchronous: s.o.Synchronous})
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/wire"
@@ -140,6 +141,7 @@ func NewHandler(p Ports, o Options) http.Handler {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
+	o.Log = boundlog.Of(o.Log)
 	return &handler{p, o, newRoom(cmp.Or(o.HeldLong, 8), cmp.Or(o.HoldFor, 5*time.Second))}
 }
 

@@ -56,6 +56,7 @@ var free = map[string][]string{
 	"wire":              {},
 	"internal/safedial": {},
 	"internal/refusal":  {},
+	"internal/boundlog": {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/roles":    {},

@@ -1,0 +1,34 @@
+package server
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+)
+
+// wideFiles are the files of a folder that others than their owner may use.
+func wideFiles(dir string) (wide []string) {
+	if runtime.GOOS == "windows" { // its rights are no bits
+		return nil
+	}
+	entries, _ := os.ReadDir(dir) // what cannot be read is said by who needs it
+	for _, e := range entries {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			wide = append(wide, filepath.Join(dir, e.Name()))
+		}
+	}
+	return wide
+}
+
+// ownFiles has a restored database be its owner's alone, as one is that is made here,
+// and says which files in the data folder are not.
+func (s *Server) ownFiles() {
+	if s.o.Restored {
+		_ = os.Chmod(filepath.Join(s.o.Dir, "tickring.db"), 0o600) // where it cannot be, that is said
+	}
+	if wide := wideFiles(s.o.Dir); len(wide) > 0 {
+		s.log.Warn("others on this machine may read or change these files, which hold tokens and params", "files", wide,
+			"do", "chmod go= "+strings.Join(wide, " "))
+	}
+}

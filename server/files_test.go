@@ -1,0 +1,71 @@
+//go:build unix
+
+package server
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/boundlog"
+	"github.com/tickring/tickring/wire"
+)
+
+// What a restore left for all to read is said once, and the database is closed.
+func TestWideFiles(t *testing.T) {
+	dir := t.TempDir()
+	start(t, Options{Dir: dir}).stop()
+	db := filepath.Join(dir, "tickring.db")
+	run := func(restored bool) string {
+		t.Helper()
+		var log bytes.Buffer
+		start(t, Options{Dir: dir, Restored: restored, Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}).stop()
+		return log.String()
+	}
+	if log := run(false); strings.Contains(log, "chmod") {
+		t.Errorf("of its own files it says %s", log)
+	}
+	token := filepath.Join(dir, TokenFile)
+	for _, name := range []string{db, token} {
+		if err := os.Chmod(name, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if log := run(false); strings.Count(log, "chmod go= "+token+" "+db) != 1 {
+		t.Errorf("it says %s", log)
+	}
+	log := run(true)
+	info, err := os.Stat(db)
+	if err != nil || info.Mode().Perm() != 0o600 || !strings.Contains(log, "chmod go= "+token+`"`) {
+		t.Errorf("restored: %v %v, %s", info.Mode(), err, log)
+	}
+}
+
+// An executor that reports what cannot be used does not fill the log.
+func TestLogOfNonsense(t *testing.T) {
+	var log bytes.Buffer
+	s := start(t, Options{Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	save(t, s, "shop", manage.JobSpec{Def: core.Def{App: "shop", Name: "report", Handler: "report"}})
+	for range 3 * boundlog.Most {
+		r, err := http.NewRequest("POST", s.URL()+wire.PathCallback, strings.NewReader(`[{"logId":-1,"handleCode":200},{"logId":"x"}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(wire.HeaderToken, "executors-of-shop")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	s.stop()
+	if n := strings.Count(log.String(), "callback with unusable items"); n != boundlog.Most {
+		t.Errorf("%d lines: %.300s", n, log.String())
+	}
+}
