@@ -26,6 +26,9 @@ func (s *Server) facts(ctx context.Context, p *parts) api.Facts {
 		f.Data.Free = -1
 		f.Unread = append(f.Unread, "free room on the disk")
 	}
+	if s.cert != nil {
+		f.CertificateUntil = s.cert.get(time.Now()).Leaf.NotAfter
+	}
 	f.Refused = api.RefusedExecutors(p.refused, "")
 	doctor.Gather(ctx, p.engine, time.Now(), &f)
 	return f

@@ -276,8 +276,10 @@ type ExecutorList struct {
 
 // Facts defines model for Facts.
 type Facts struct {
-	Checks *Depth      `json:"checks,omitempty"`
-	Data   *DataFolder `json:"data,omitempty"`
+	// CertificateUntil When the certificate that the server shows ends; left out where it speaks no TLS itself
+	CertificateUntil time.Time   `json:"certificateUntil,omitempty,omitzero"`
+	Checks           *Depth      `json:"checks,omitempty"`
+	Data             *DataFolder `json:"data,omitempty"`
 
 	// DeadLetters At most 100 are counted
 	DeadLetters *int `json:"deadLetters,omitempty"`

@@ -26,6 +26,7 @@ var checks = []check{
 	{"canary", ours, canary},
 	{"executors", own, executors},
 	{"jobs", own, jobs},
+	{"certificate", own, certificate},
 	{"disk", own, disk},
 	{"table", aws, each(func(c *Cloud) map[string]*Table { return c.Tables }, table)},
 	{"queue", aws, each(func(c *Cloud) map[string]*Queue { return c.Queues }, queue)},
@@ -51,6 +52,7 @@ const (
 	inARow                = 3                // chains of a job that failed for good: it does not work
 	uncompared            = 10 * time.Minute // that what was due is not compared with its runs
 	diskWrong, diskWarn   = 100 << 20, 1 << 30
+	certificateEnds       = 7 * 24 * time.Hour
 	fewConcurrent         = 50
 	fewWrites             = 4000
 	fewReceives           = 20
@@ -352,6 +354,21 @@ func jobs(f *Facts, s *sheet) string {
 		s.unknown("%s", text)
 	}
 	return text
+}
+
+func certificate(f *Facts, s *sheet) string {
+	until := f.Own.CertificateUntil
+	if until.IsZero() {
+		return ""
+	}
+	const do = "write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, the log says why not"
+	switch left := until.Sub(f.Own.Now); {
+	case left <= 0:
+		s.wrong("it ended %s ago: whoever checks it does not connect", span(-left)).do(do)
+	case left < certificateEnds:
+		s.warn("it ends in %s", span(left)).do(do)
+	}
+	return "it ends at " + until.UTC().Format(time.RFC3339)
 }
 
 func disk(f *Facts, s *sheet) string {

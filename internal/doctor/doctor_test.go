@@ -169,6 +169,10 @@ func TestFindings(t *testing.T) {
 			f.Jobs = &client.JobFacts{Looked: 3, Pending: &client.Run{Job: "web/a", State: "queued", DueAt: now.Add(-16 * time.Minute)}}
 		}, "jobs", Warning, "was not sent is of web/a, queued: it waits for 16m"},
 		{"jobs that cannot be looked at", well, func(f *Facts) { f.JobsErr = "it answered 500" }, "jobs", Unknown, "it answered 500"},
+		{"a certificate that ends", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(6 * 24 * time.Hour) }, "certificate", Warning,
+			"it ends in 6 days"},
+		{"a certificate that ended", here, func(f *Facts) { f.Own.CertificateUntil = now.Add(-time.Minute) }, "certificate", Wrong,
+			"it ended 1m0s ago"},
 		{"a full disk", here, func(f *Facts) { f.Own.Data.Free = 99 << 20 }, "disk", Wrong, "99 MB are free"},
 		{"a disk that fills up", here, func(f *Facts) { f.Own.Data.Free = 1 << 29 }, "disk", Warning, "512 MB are free"},
 		{"a disk that is not known", here, func(f *Facts) { f.Own.Data.Free = -1 }, "disk", Unknown, "not known"},
