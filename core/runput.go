@@ -27,7 +27,7 @@ const (
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
-// Was, it is open if Open says so, and if Had says so somebody has it or had it, those of
+// Was, it is open if Open says so, and if Had says so as Run.Had says, those of
 // Set become as in To. Who made it names
 // in If what he saw and decided by, and no more: what another may write meanwhile, as
 // a person a kill beside the owner, does not refuse it.

@@ -1,5 +1,5 @@
 // Package engine is where state lives: the ports of all use cases as one
-// struct of small interfaces. An engine (memory, sqlite, awsengine) fills it;
+// struct of small interfaces. An engine (sqlite, awsengine, and the testkit's memory) fills it;
 // enginetest holds what all of them must do. It decides nothing about fires.
 package engine
 

@@ -34,7 +34,7 @@ var table = map[core.Route]struct {
 	core.RouteRound:     {order: turns},
 	core.RouteRandom:    {order: shuffled},
 	core.RouteHash:      {order: func(in input) []string { return newHashRing(in.addrs).order(in.job) }},
-	core.RouteLFU:       {order: shuffled}, // what LFU gives without counts; the dispatcher has them: Counts.Order
+	core.RouteLFU:       {order: shuffled}, // what LFU gives without counts: see Counts
 	core.RouteLRU:       {order: turns},    // what LRU comes to when each fire has a number: no state to write
 	core.RouteFailover:  {order: listed, ask: AskBeat},
 	core.RouteBusyover:  {order: listed, ask: AskIdle},
