@@ -69,7 +69,11 @@ func (a *applying) read(body *ApplyRequest) error {
 			app.Set = body.Set
 		}
 		a.out.Apps[i] = AppResult{Name: app.Name, Change: manage.Unchanged}
-		a.apps = append(a.apps, ManageApp(app))
+		spec, err := ManageApp(app)
+		a.apps = append(a.apps, spec)
+		if err != nil {
+			a.refuseApp(i, err)
+		}
 		if seen[app.Name] {
 			a.refuseApp(i, core.Invalid("name", app.Name, "named twice"))
 		}
@@ -240,6 +244,7 @@ func jobAfter(spec *manage.JobSpec, old *core.Job) Job {
 func appAfter(spec *manage.AppSpec, old core.App) App {
 	after := AppOf(&old)
 	after.Title, after.Executors, after.Allow = spec.Title, spec.Executors, spec.Allow
+	after.WaitForExecutor = orNone(spec.WaitForExecutor)
 	if spec.Set != "" {
 		after.Set = spec.Set
 	}

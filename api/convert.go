@@ -48,6 +48,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
 		Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
+		WaitForExecutor: orNone(d.WaitForExecutor),
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		Keep: Keep{Days: d.Keep.Days},
@@ -82,6 +83,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		{"deadline", j.Deadline, &spec.Deadline},
 		{"timeout", j.Timeout, &spec.Def.Timeout},
 		{"lostAfter", j.LostAfter, &spec.Def.LostAfter},
+		{"waitForExecutor", j.WaitForExecutor, &spec.Def.WaitForExecutor},
 		{"retry.delay", j.Retry.Delay, &spec.Def.Retry.Delay},
 		{"retry.maxDelay", j.Retry.MaxDelay, &spec.Def.Retry.MaxDelay},
 	} {
@@ -217,7 +219,7 @@ func pauseOf(p core.Pause) *Pause {
 // AppOf is an app in the words of the document: without its token.
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
-		Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause)}
+		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause)}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -226,12 +228,15 @@ func AppOf(a *core.App) App {
 
 // AppSpecOf is a spec in the words of the document.
 func AppSpecOf(a manage.AppSpec) AppSpec {
-	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
+	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
+		WaitForExecutor: orNone(a.WaitForExecutor), IfRev: a.IfRev}
 }
 
-// ManageApp is the spec as package manage takes it.
-func ManageApp(a AppSpec) manage.AppSpec {
-	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow, IfRev: a.IfRev}
+// ManageApp is the spec as package manage takes it. Its errors name the field.
+func ManageApp(a AppSpec) (manage.AppSpec, error) {
+	wait, err := parseDuration("waitForExecutor", a.WaitForExecutor)
+	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
+		WaitForExecutor: wait, IfRev: a.IfRev}, err
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.

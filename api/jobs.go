@@ -47,7 +47,7 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 		j := &page.Jobs[i]
 		out.Jobs[i] = held.show(s, j, 1)
 		if params.Last {
-			out.Jobs[i].Last = lastOf(page.Last[i], j)
+			out.Jobs[i].Last = held.last(page.Last[i], j)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(page.Failed)) {
@@ -56,12 +56,15 @@ func (s *server) ListJobs(w http.ResponseWriter, r *http.Request, params ListJob
 	s.write(w, http.StatusOK, out)
 }
 
-// lastOf shows the last run of a job; nil when it has none.
-func lastOf(r *core.Run, j *core.Job) *Run {
+// last shows the last run of a job; nil when it has none.
+func (p *pauses) last(r *core.Run, j *core.Job) *Run {
 	if r == nil {
 		return nil
 	}
 	run := runOf(r, j)
+	if app := p.apps[j.Def.App]; r.State == core.Queued {
+		run.WaitsUntil = j.WaitsUntil(&app, r.Slot)
+	}
 	return &run
 }
 
@@ -81,7 +84,7 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 		out.Traps = c.Traps(core.InstantOf(time.Now()))
 	}
 	last, err := s.m.Last(r.Context(), j.Def.ID)
-	out.Last = lastOf(last, &j)
+	out.Last = held.last(last, &j)
 	s.reply(w, r, out, err)
 }
 
@@ -235,7 +238,12 @@ func (s *server) PutApp(w http.ResponseWriter, r *http.Request, name string) {
 		return
 	}
 	body.Name = name
-	res, err := s.m.SaveApp(r.Context(), actor(r), ManageApp(body))
+	spec, err := ManageApp(body)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	res, err := s.m.SaveApp(r.Context(), actor(r), spec)
 	s.reply(w, r, AppResult{Name: res.Name, Rev: res.Rev, Change: res.Change}, err)
 }
 

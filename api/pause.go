@@ -15,15 +15,15 @@ const (
 )
 
 // pauses are those of apps and of everything, which change no job and yet
-// hold it.
+// hold it; of the apps the rest too.
 type pauses struct {
 	now  time.Time
 	all  core.Pause
-	apps map[string]core.Pause
+	apps map[string]core.App
 }
 
 func (s *server) pauses(r *http.Request) (pauses, error) {
-	p := pauses{now: time.Now(), apps: map[string]core.Pause{}}
+	p := pauses{now: time.Now(), apps: map[string]core.App{}}
 	g, err := s.m.Global(r.Context())
 	if err != nil {
 		return p, err
@@ -31,7 +31,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 	p.all = g.Pause
 	apps, err := s.m.Apps(r.Context())
 	for _, a := range apps {
-		p.apps[a.Name] = a.Pause
+		p.apps[a.Name] = a
 	}
 	return p, err
 }
@@ -39,14 +39,14 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 // show is a job with what holds it now and its next instants outside of that.
 func (p *pauses) show(s *server, j *core.Job, count int) Job {
 	out := JobOf(j)
-	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App]))
+	out.Next = timesOf(s.m.NextOf(j, count, p.all, p.apps[j.Def.App].Pause))
 	if out.Pause != nil || j.Sched.State != core.Started {
 		return out
 	}
 	for _, held := range []struct {
 		of string
 		p  core.Pause
-	}{{ofEverything, p.all}, {ofApp, p.apps[j.Def.App]}} {
+	}{{ofEverything, p.all}, {ofApp, p.apps[j.Def.App].Pause}} {
 		if !held.p.Covers(p.now) {
 			continue
 		}

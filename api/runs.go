@@ -18,6 +18,7 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 		r := &page.Runs[i]
 		out.Runs[i] = runOf(r, page.Jobs[r.ID.Job()])
 		out.Runs[i].ThenAt = page.ThenAt[r.Then].Time()
+		out.Runs[i].WaitsUntil = page.Waits[r.ID]
 	}
 	for _, skip := range page.Skips {
 		out.Skips = append(out.Skips, skipOf(skip))
@@ -52,6 +53,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	}
 	out := runOf(&v.Run, v.Job)
 	out.ThenAt = v.ThenAt.Time()
+	out.WaitsUntil = v.Waits
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)
 		out.Skip = &skip

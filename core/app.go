@@ -15,6 +15,8 @@ type App struct {
 	Token     string         // what its executors send; empty accepts none but where the server allows it
 	Executors []string       // fixed addresses; none: those that register
 	Allow     []netip.Prefix // addresses that its executors may have besides the server's own policy
+	// WaitForExecutor is that of its jobs that do not say; 0: they do not wait.
+	WaitForExecutor time.Duration
 	// Withheld are the names of jobs that code had declared and somebody deleted:
 	// no declaration makes them again. In the order of their deletions.
 	Withheld []string

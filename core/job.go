@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"maps"
 	"time"
 )
@@ -42,9 +43,22 @@ type Def struct {
 	Timeout   time.Duration     `json:"timeout,omitempty"` // 0: none
 	Retry     Retry             `json:"retry"`
 	LostAfter time.Duration     `json:"lostAfter"`
-	Keep      Keep              `json:"keep"`
-	Declared  Declared          `json:"declared,omitempty"`
-	Created   time.Time         `json:"created"`
+	// WaitForExecutor is how long from its slot on a run waits where no executor is
+	// there; 0: as its app says.
+	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
+	Keep            Keep          `json:"keep"`
+	Declared        Declared      `json:"declared,omitempty"`
+	Created         time.Time     `json:"created"`
+}
+
+// WaitsUntil is when a run with that slot waits no longer for an executor: the job's
+// word, or else its app's, within its deadline. At its slot: it does not wait.
+func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
+	wait := cmp.Or(j.Def.WaitForExecutor, app.WaitForExecutor)
+	if d := j.Sched.Deadline; d > 0 {
+		wait = min(wait, d)
+	}
+	return slot.Time().Add(wait)
 }
 
 // Declared says of a job that code has declared who made its definition last.
@@ -64,7 +78,7 @@ func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
-		d.LostAfter == o.LostAfter && d.Keep == o.Keep && d.Declared == o.Declared
+		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Keep == o.Keep && d.Declared == o.Declared
 }
 
 // Sched is the part of a job that planning reads and writes.

@@ -57,6 +57,8 @@ type AppRecord struct {
 	Executors []string       `json:"executors,omitempty"`
 	Allow     []netip.Prefix `json:"allow,omitempty"`
 	Withheld  []string       `json:"withheld,omitempty"`
+	// WaitForExecutor is as of App.
+	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
@@ -69,6 +71,7 @@ func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
 		a.Withheld
+	r.WaitForExecutor = a.WaitForExecutor
 	return r
 }
 

@@ -12,7 +12,7 @@ type State string
 
 const (
 	Planned   State = "planned" // recorded before its slot
-	Queued    State = "queued"  // waits for an overlap slot
+	Queued    State = "queued"  // waits for an executor of its app
 	Running   State = "running" // claimed: accepted, being sent, or unconfirmed
 	Succeeded State = "succeeded"
 	Failed    State = "failed"
@@ -158,6 +158,11 @@ func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(
 // Had reports whether somebody has a run, or one who had it may have sent it. Of what
 // nobody had each send was proven not to have arrived.
 func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
+
+// UnderWay reports whether an open run is somebody's, was sent, or waits for an executor.
+func (r *Run) UnderWay() bool {
+	return r.State.Open() && (r.Owner != "" || r.Address != "" || r.State == Queued)
+}
 
 // Sent reports whether the run went out to an executor. SentAt alone does not
 // tell: the claim sets it, before it is known that anybody is there.

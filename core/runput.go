@@ -155,6 +155,11 @@ func (r *Run) GiveBack() RunPut {
 	return r.put(RunOwner, RunState|RunOwner|RunAddress, to)
 }
 
+// Wait notes that a run as read, that nobody has and nobody sent, waits for an executor.
+func (r *Run) Wait() RunPut {
+	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState, Run{State: Queued})
+}
+
 // SkipUnsent ends a run as read that nobody has, and nobody sent.
 func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	to := Run{State: Skipped, Reason: reason, EndedAt: at}

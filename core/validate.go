@@ -38,6 +38,7 @@ const (
 	MaxAhead     = 366 * day // of a trigger
 	MinLostAfter = time.Minute
 	MaxLostAfter = 30 * day
+	MaxWait      = day // for an executor
 	MaxKeepDays  = 3650
 )
 
@@ -131,6 +132,7 @@ func (j *Job) Validate() error {
 		{"deadline", s.Deadline, 0, MaxDeadline},
 		{"timeout", d.Timeout, 0, MaxTimeout},
 		{"lostAfter", d.LostAfter, MinLostAfter, MaxLostAfter},
+		{"waitForExecutor", d.WaitForExecutor, 0, MaxWait},
 	} {
 		if err := bounded(b.field, b.value, b.min, b.max); err != nil {
 			return err
@@ -323,7 +325,7 @@ func (a *App) Validate() error {
 			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "a range is written as 10.0.0.0/8 or fd00::/8")
 		}
 	}
-	return nil
+	return bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait)
 }
 
 // at is err with another field, where it is an Error.

@@ -376,7 +376,11 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 			b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
 		}
 	}
-	return api.ManageApp(a)
+	app, err := api.ManageApp(a)
+	if err != nil { // the schema lets no such value through
+		b.errorf(b.places[path], path, "%v", err)
+	}
+	return app
 }
 
 // standIn is an address that is right, for one that is wrong.

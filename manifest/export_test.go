@@ -63,6 +63,7 @@ func appOf(spec manage.AppSpec, old core.App) core.App {
 		p, _ := manage.ParseRange(text)
 		old.Allow = append(old.Allow, p)
 	}
+	old.WaitForExecutor = spec.WaitForExecutor
 	return old
 }
 
@@ -73,7 +74,7 @@ func fullJob() core.Job {
 			Set:     "finance",
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
-			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour},
+			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
 				Timezone: "Asia/Shanghai", From: "2026-12-01", Until: "2027-12-31T00:00:00+08:00", Jitter: 2 * time.Minute}},
@@ -83,7 +84,7 @@ func fullJob() core.Job {
 func fullApp() core.App {
 	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example",
 		"http://h:9999"},
-		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}}
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, WaitForExecutor: time.Minute}
 }
 
 func TestExport(t *testing.T) {
@@ -103,6 +104,7 @@ apps:
     title: 报表
     executors: ["call:https://x.example", "http://h:9999"]
     allow: ["10.0.0.0/8", "fd00::/8"]
+    waitForExecutor: 60s
     # token: set; it is never printed, and left out here it stays as it is
 
 jobs:
@@ -127,6 +129,7 @@ jobs:
     timeout: 1m30s
     retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
     lostAfter: 1h
+    waitForExecutor: 10m
     keep: {days: 90}
     paused: true
   - app: reports

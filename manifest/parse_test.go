@@ -47,15 +47,15 @@ example.yaml:28:5: apps[1].overlap: not yet: limits of overlap come with a later
 example.yaml:37:15: jobs[0].template: not yet: templates in params come with a later version; leave it out
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:48:5: jobs[0].overlap: not yet: limits of overlap come with a later version; leave it out
-example.yaml:53:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
-example.yaml:55:5: jobs[0].notify: not yet: notices come with a later version; leave it out
-example.yaml:56:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
-example.yaml:61:15: jobs[1].template: not yet: templates in params come with a later version; leave it out
-example.yaml:62:5: jobs[1].after: not yet: children come with a later version; leave it out
-example.yaml:67:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, failover
-example.yaml:68:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out
-example.yaml:71:5: jobs[3].script: not yet: scripts come with a later version; leave it out
-example.yaml:77:40: jobs[4].schedule.calendar: not yet: calendars come with a later version; leave it out`
+example.yaml:54:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
+example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
+example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
+example.yaml:62:15: jobs[1].template: not yet: templates in params come with a later version; leave it out
+example.yaml:63:5: jobs[1].after: not yet: children come with a later version; leave it out
+example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, failover
+example.yaml:69:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out
+example.yaml:72:5: jobs[3].script: not yet: scripts come with a later version; leave it out
+example.yaml:78:40: jobs[4].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
 func TestExample(t *testing.T) {
 	_, err := Parse("example.yaml", read(t, "example.yaml"), env("REPORTS_TOKEN", "s3cret"))
@@ -75,39 +75,40 @@ func TestAccepted(t *testing.T) {
 	token, yes, no := "s3cret", true, false
 	at := func(line int) Pos { return Pos{"accepted.yaml", line, 5} }
 	retry := core.Retry{Max: 1, Delay: 30 * time.Second}
-	keep := core.Keep{Days: 30}
+	keep, wait := core.Keep{Days: 30}, 5*time.Minute
 	want := &Document{
 		Set: "finance-prod",
 		Apps: []App{
-			{manage.AppSpec{Name: "reports", Title: "报表", Set: "finance-prod", Token: &token, Allow: []string{"10.0.0.0/8", "192.0.2.7"}}, at(7)},
-			{manage.AppSpec{Name: "pay", Set: "finance-prod", Executors: []string{"call:https://pay.internal"}}, at(11)},
+			{manage.AppSpec{Name: "reports", Title: "报表", Set: "finance-prod", Token: &token, Allow: []string{"10.0.0.0/8", "192.0.2.7"},
+				WaitForExecutor: 2 * time.Minute}, at(7)},
+			{manage.AppSpec{Name: "pay", Set: "finance-prod", Executors: []string{"call:https://pay.internal"}}, at(12)},
 		},
 		Jobs: []Job{
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Labels: map[string]string{"team": "finance"}, Set: "finance-prod",
 					Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
-					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, Keep: core.Keep{Days: 90},
+					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, WaitForExecutor: 10 * time.Minute, Keep: core.Keep{Days: 90},
 					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 						On: []core.State{core.Failed, core.TimedOut}}},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Asia/Shanghai",
 					From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
-				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(15)},
+				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(16)},
 			{manage.JobSpec{
-				Def:      core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(37)},
+				Def:      core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep, WaitForExecutor: wait},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(39)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
-					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep},
+					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(41)},
+				Paused: &yes}, at(43)},
 			{manage.JobSpec{
 				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
-					Retry: retry, Keep: keep},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(50)},
+					Retry: retry, Keep: keep, WaitForExecutor: wait},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(52)},
 			{manage.JobSpec{
-				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(56)},
+				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
+				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(58)},
 		},
 	}
 	if diff := cmp.Diff(want, doc); diff != "" {
@@ -137,7 +138,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, " +
-				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, keep, paused\n" +
+				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, keep, paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},

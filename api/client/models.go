@@ -19,6 +19,9 @@ type App struct {
 	Set       string    `json:"set,omitempty,omitzero"`
 	Title     string    `json:"title,omitempty,omitzero"`
 
+	// WaitForExecutor How long runs of its jobs that do not say wait for an executor
+	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
+
 	// Withheld Jobs that its code declared and somebody deleted: code does not make them again
 	Withheld []string `json:"withheld,omitempty,omitzero"`
 }
@@ -56,6 +59,9 @@ type AppSpec struct {
 
 	// Token What its executors send as XXL-JOB-ACCESS-TOKEN. Left out: it stays as it is. It is never answered.
 	Token *string `json:"token,omitempty"`
+
+	// WaitForExecutor How long runs of its jobs that do not say wait where no executor is there. Left out: they fail at once.
+	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
 // ApplyRequest defines model for ApplyRequest.
@@ -413,6 +419,9 @@ type Job struct {
 	// Traps What its owner may not expect; only when one job is read
 	Traps []string `json:"traps,omitempty,omitzero"`
 
+	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
+
 	// Words The schedule in words
 	Words string `json:"words"`
 }
@@ -509,6 +518,9 @@ type JobBase struct {
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
+
+	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
 // JobFacts defines model for JobFacts.
@@ -616,6 +628,9 @@ type JobSpec struct {
 
 	// Title Free text.
 	Title string `json:"title,omitempty,omitzero"`
+
+	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
+	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 }
 
 // Keep How long runs are kept.
@@ -941,6 +956,9 @@ type Run struct {
 
 	// Tries Addresses that were asked before, and what is known of the run at the one that has it
 	Tries []Try `json:"tries,omitempty,omitzero"`
+
+	// WaitsUntil Of a queued run: how long it waits for an executor of its app
+	WaitsUntil time.Time `json:"waitsUntil,omitempty,omitzero"`
 }
 
 // RunPage defines model for RunPage.

@@ -87,6 +87,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	if j.Last != nil {
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), e.stateText(j.Last)))
+		add("waits", e.waitText(j.Last))
 	}
 	for i := range waiting {
 		r := &waiting[i]
@@ -203,6 +204,7 @@ func (c *descCmd) app(e *conn) error {
 	}
 	add("token", token)
 	add("allow", strings.Join(a.Allow, ", "))
+	add("its jobs wait for an executor", a.WaitForExecutor)
 	add("set", a.Set)
 	if len(a.Withheld) > 0 {
 		add("withheld", strings.Join(a.Withheld, ", ")+": deleted here, so code does not make them until tickring give-back "+a.Name+"/JOB")

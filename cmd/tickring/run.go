@@ -45,6 +45,7 @@ func (c *runCmd) Run(e *conn) error {
 			}
 			add("sent", sent)
 		}
+		add("waits", e.waitText(&r))
 		if !r.EndedAt.IsZero() {
 			ended := e.full(r.EndedAt, r.Timezone)
 			if !r.SentAt.IsZero() {
@@ -90,6 +91,8 @@ func (c *runCmd) Run(e *conn) error {
 				e.printf("change: tickring edit-trigger %s   ", r.ID)
 			}
 			e.printf("cancel: tickring kill %s\n", r.ID)
+		case r.State == string(core.Queued):
+			e.printf("who is there: tickring executors %s   cancel: tickring kill %s\n", r.App, r.ID)
 		case core.State(r.State).Open():
 			e.printf("its log: tickring logs %s -f   end it: tickring kill %s\n", r.ID, r.ID)
 		case !r.SentAt.IsZero():

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tickring/tickring/api"
@@ -70,12 +71,20 @@ func (e *Env) printRuns(page *api.RunPage, zone string) {
 	for i := range page.Runs {
 		r := &page.Runs[i]
 		rows = append(rows, []string{r.ID, runName(r), e.full(r.ScheduledAt, r.Timezone), lateness(r), took(r), r.Cause,
-			e.stateText(r), e.firstLine(r.Message)})
+			e.stateText(r), cmp.Or(e.waitText(r), e.firstLine(r.Message))})
 	}
 	table(e.Stdout, rows)
 	for _, s := range page.Skips {
 		e.printf("%s\n", e.skipLine(&s, zone))
 	}
+}
+
+// waitText says for whom a queued run waits, and until when.
+func (e *Env) waitText(r *api.Run) string {
+	if r.WaitsUntil.IsZero() {
+		return ""
+	}
+	return "for an executor of app " + r.App + ", until " + e.full(r.WaitsUntil, r.Timezone)
 }
 
 func (e *Env) skipLine(s *api.Skip, zone string) string {

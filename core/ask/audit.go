@@ -179,6 +179,7 @@ type pauses struct {
 	// since is the instant up to which there may have been others, whose records
 	// are kept no more; 0 none.
 	since core.Instant
+	app   core.App
 }
 
 func (p *pauses) cover(at core.Instant) bool {
@@ -198,7 +199,7 @@ func (q *Ask) pauses(ctx context.Context, a *auditing, app core.App, from core.I
 	default: // what was before it was another
 		known = max(known, core.InstantOf(app.Created))
 	}
-	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause)}
+	p := pauses{list: append(slices.Clone(app.Past.Pauses), app.Pause), app: app}
 	first := p.list[0].From // zero: it holds none
 	// Where an earlier version wrote the item, it may know the last one alone: of
 	// those before it the records may tell.
@@ -409,7 +410,7 @@ func (q *Ask) audit(ctx context.Context, a *auditing, s *subject, paused pauses,
 		if !r.demands() {
 			continue
 		}
-		w := walk{q: q, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs}
+		w := walk{q: q, a: a, rep: &rep, pauses: paused, history: &h, rev: r, skips: skips, runs: runs, job: s.job}
 		if r.last && s.job != nil {
 			w.now = &s.job.Sched
 		}
@@ -435,6 +436,7 @@ type walk struct {
 	rev     revision
 	sch     *schedule.Schedule // of rev
 	now     *core.Sched        // of the present revision
+	job     *core.Job          // nil when it was deleted
 	skips   []core.Skip
 	runs    *rising
 }
@@ -500,16 +502,21 @@ func (w *walk) toPlan(at core.Instant) bool {
 // run counts what has a run.
 func (w *walk) run(r *core.Run) {
 	if !w.rep.run(r) {
-		w.pending(r.At, r.Slot.Time())
+		due := r.Slot.Time()
+		if r.State == core.Queued && w.job != nil {
+			due = w.job.WaitsUntil(&w.pauses.app, r.Slot)
+		}
+		w.pending(r.At, due)
 	}
 	if w.a.ahead && r.State.Open() && r.Expired(w.a.now) {
 		w.rep.Again = append(w.rep.Again, r.Fire())
 	}
 }
 
-// pending counts an instant that is still to be sent at its slot, or to be planned.
-func (w *walk) pending(at core.Instant, slot time.Time) {
-	if slot.After(w.a.now.Add(-w.q.o.Patience)) {
+// pending counts an instant that is still to be sent at its slot, or at the end of its
+// wait for an executor, or to be planned.
+func (w *walk) pending(at core.Instant, due time.Time) {
+	if due.After(w.a.now.Add(-w.q.o.Patience)) {
 		w.rep.Pending++
 		return
 	}

@@ -53,6 +53,8 @@ type RunView struct {
 	Skip   *core.Skip
 	Job    *core.Job    // nil when it was deleted
 	ThenAt core.Instant // when the retry that followed is due; 0 where there is none, or it is kept no more
+	// Waits is until when it waits for an executor, where it does.
+	Waits time.Time
 }
 
 // RunFilter says which runs; the zero value is all, newest first.
@@ -79,6 +81,8 @@ type RunPage struct {
 	Jobs map[core.JobID]*core.Job
 	// ThenAt is when the retries that followed Runs are due, as far as they are kept.
 	ThenAt map[core.RunID]core.Instant
+	// Waits says until when those wait for an executor that do.
+	Waits map[core.RunID]time.Time
 }
 
 // Coming is one instant to come.
@@ -480,7 +484,11 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		return RunView{}, err
 	}
 	at, err := q.thenAt(ctx, []core.Run{r})
-	return RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then]}, err
+	if err != nil {
+		return RunView{}, err
+	}
+	waits, err := q.waits(ctx, []core.Run{r}, jobs)
+	return RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}, err
 }
 
 // skipped is the record that covers an instant of a job.
@@ -750,6 +758,9 @@ func (q *Ask) Runs(ctx context.Context, f RunFilter) (RunPage, error) {
 	if err == nil {
 		res.ThenAt, err = q.thenAt(ctx, res.Runs)
 	}
+	if err == nil {
+		res.Waits, err = q.waits(ctx, res.Runs, res.Jobs)
+	}
 	return res, err
 }
 
@@ -776,6 +787,33 @@ func (q *Ask) thenAt(ctx context.Context, runs []core.Run) (map[core.RunID]core.
 		at[id] = found[id].Slot
 	}
 	return at, nil
+}
+
+// waits is until when those of runs wait for an executor that do, by their jobs and apps
+// as they are now.
+func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*core.Job) (map[core.RunID]time.Time, error) {
+	var names []string
+	for i := range runs {
+		if runs[i].State == core.Queued {
+			names = append(names, runs[i].App)
+		}
+	}
+	if len(names) == 0 {
+		return nil, nil
+	}
+	slices.Sort(names)
+	apps, left, err := q.store.Apps(ctx, slices.Compact(names))
+	if err := core.Unread(left, err); err != nil {
+		return nil, err
+	}
+	waits := map[core.RunID]time.Time{}
+	for i := range runs {
+		r := &runs[i]
+		if job, app := jobs[r.ID.Job()], apps[r.App]; job != nil && r.State == core.Queued {
+			waits[r.ID] = job.WaitsUntil(&app, r.Slot)
+		}
+	}
+	return waits, nil
 }
 
 // jobsOf reads the jobs of runs; deleted ones, and what cannot be read, are not in the answer.

@@ -71,14 +71,14 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 			it := byRun[f.Run]
 			if it == nil {
 				_, planned := f.Run.Planned()
-				it = &item{fire: f, recorded: !planned, try: msgs[i].Try, run: &noRun, phase: undecided{}}
+				it = &item{fire: f, recorded: !planned, run: &noRun, phase: undecided{}}
 				byRun[f.Run] = it
 				b.items = append(b.items, it)
 			} else if f.Rev > it.fire.Rev {
 				// The copy with the job's present rev decides; no copy can be newer than that.
 				it.fire = f
 			}
-			it.slow = it.slow || msgs[i].Slow
+			it.slow, it.try = it.slow || msgs[i].Slow, max(it.try, msgs[i].Try)
 			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {
 				it.msgs = append(it.msgs, i)
 			}

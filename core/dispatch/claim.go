@@ -16,11 +16,12 @@ const lookRounds = 5
 
 // claim takes fires through steps 4 and 5. The first write of one that has no record
 // of its own is what a look would lead to that finds no item; it is looked at
-// only where that write did not decide it.
+// only where that write did not decide it, or where it came again and may be waiting
+// for an executor: then it has an item.
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
-		if !it.recorded && it.phase == (undecided{}) {
+		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it)) {
 			open = append(open, it)
 		}
 	}
@@ -128,15 +129,22 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		it.own()
 	case toClaim:
 		if b.route(it) {
-			w.creates, w.createOf = append(w.creates, b.recorded(it, now, false)), append(w.createOf, it)
+			w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Running)), append(w.createOf, it)
+		} else if it.waits() {
+			w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Queued)), append(w.createOf, it)
 		}
 	case toRecord:
-		w.creates, w.createOf = append(w.creates, b.recorded(it, now, true)), append(w.createOf, it)
+		w.creates, w.createOf = append(w.creates, b.recorded(it, now, core.Skipped)), append(w.createOf, it)
 	case toSkip:
+		if it.run.State == core.Queued && it.falls == fallsPast {
+			it.reason = core.ReasonDeadline // misfire came first, and did not count
+		}
 		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
 			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(), first(it.order), now, it.choice.tries)), append(w.putOf, it)
+		} else if it.waits() && it.run.State != core.Queued {
+			w.puts, w.putOf = append(w.puts, it.run.Wait()), append(w.putOf, it)
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
@@ -155,12 +163,14 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 func (b *batch) write(ctx context.Context, w *writes) {
 	if len(w.creates) > 0 && b.owns(0) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
-			it, skips := w.createOf[k], w.creates[k].State == core.Skipped
-			it.phase = firstWrite(err, skips)
-			switch it.phase {
-			case done{}:
+			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
+			it.phase = firstWrite(err, state == core.Skipped)
+			switch {
+			case it.phase == done{}:
 				b.chainSkipped(ctx, &w.creates[k])
-			case ours{}:
+			case it.phase == ours{} && state == core.Queued:
+				it.phase = waits
+			case it.phase == ours{}:
 				run := w.creates[k] // apart from the others, which may be over long before it
 				it.run = &run
 			}
@@ -168,37 +178,41 @@ func (b *batch) write(ctx context.Context, w *writes) {
 	}
 	if len(w.puts) > 0 && b.owns(0) {
 		for k, err := range b.d.store.PutRuns(ctx, w.puts) {
-			it, p := w.putOf[k], &w.puts[k]
+			it, p, waits := w.putOf[k], &w.puts[k], w.putOf[k].phase
 			if it.phase = takeOver(err); p.Ends() {
 				it.phase = firstWrite(err, true)
 			}
 			if err != nil {
 				continue
 			}
-			if p.Apply(it.run); p.Ends() {
+			switch p.Apply(it.run); {
+			case p.Ends():
 				b.d.finish.Ended(it.run)
 				b.chainSkipped(ctx, it.run)
-			} else {
+			case p.To.State == core.Queued:
+				it.phase = waits
+			default:
 				it.own()
 			}
 		}
 	}
 }
 
-// recorded is the record of a fire that this invocation is about to send, or of one
-// that falls.
-func (b *batch) recorded(it *item, now time.Time, skips bool) core.Run {
+// recorded is the record of a fire that this invocation is about to send, of one that
+// waits for an executor, or of one that falls.
+func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
 	f := &it.fire
 	r := core.Run{ID: f.Run, App: it.job.Def.App, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq,
-		Attempt: 1, First: f.Run, FixedDelay: fixed}
-	if skips {
-		r.State, r.Reason, r.EndedAt = core.Skipped, it.reason, now
+		Attempt: 1, First: f.Run, FixedDelay: fixed, State: state}
+	switch state {
+	case core.Skipped:
+		r.Reason, r.EndedAt = it.reason, now
 		return r
+	case core.Running:
+		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = b.nonce, b.until, b.key, now, first(it.order)
 	}
-	r.State, r.Owner, r.Until, r.Journal, r.SentAt = core.Running, b.nonce, b.until, b.key, now
 	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
-	r.Address = first(it.order)
 	return r
 }
 
@@ -258,19 +272,25 @@ func (b *batch) slow(it *item) bool {
 	return true
 }
 
+// mayWait reports that a fire whose time has come waits for an executor if none is there.
+func (b *batch) mayWait(it *item) bool {
+	return it.job.WaitsUntil(it.app, it.fire.Slot).After(it.fire.Slot.Time())
+}
+
+// waits reports that a fire does.
+func (it *item) waits() bool {
+	p, is := it.phase.(passing)
+	return is && !p.waits.IsZero()
+}
+
 // route finds the addresses to try, in order. It answers false when the item
-// was decided without one: waiting for an executor after our own outage, or for an
-// answer or a place in its app's share, or slow.
+// was decided without one: waiting for an executor, as its job says or after our own
+// outage, or for an answer or a place in its app's share, or slow.
 func (b *batch) route(it *item) bool {
 	addresses := b.addresses(it)
-	if len(addresses) == 0 {
-		it.order = nil
-		if b.outage {
-			it.phase = passing{why: fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App)}
-		}
-		return !b.outage // claimed, then failed: no-executor
-	}
 	switch {
+	case len(addresses) == 0:
+		it.order = nil
 	case route.Asks(it.job.Def.Route) != route.AskBeat:
 		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
 	case it.choice.err != nil:
@@ -278,6 +298,18 @@ func (b *batch) route(it *item) bool {
 		return false
 	default:
 		it.order = it.choice.order
+	}
+	if len(it.order) == 0 {
+		if until := it.job.WaitsUntil(it.app, it.fire.Slot); !b.now().After(until) {
+			it.phase = passing{waits: until, why: errNobody}
+			return false
+		}
+		if len(addresses) == 0 {
+			if b.outage {
+				it.phase = passing{why: fmt.Errorf("no executor of %s has registered again yet", it.job.Def.App)}
+			}
+			return !b.outage // claimed, then failed: no-executor
+		}
 	}
 	return !b.slow(it) && b.hold(it)
 }

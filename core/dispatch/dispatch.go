@@ -38,6 +38,9 @@ type Options struct {
 	JournalEvery time.Duration // 250 ms
 	// BackoffMin doubles up to BackoffMax between tries of a fire that failed for a passing reason.
 	BackoffMin, BackoffMax time.Duration // 1 s, 60 s
+	// WaitLook is the longest wait, and a quarter of it more, between two looks of a fire
+	// that waits for an executor.
+	WaitLook time.Duration // 12 s
 	// Expiry is how long an executor counts as live after its last heartbeat.
 	Expiry time.Duration // 90 s
 	// CallTimeout is how long a call: is awaited whose job has no timeout.
@@ -100,6 +103,7 @@ func (o *Options) defaults() {
 	o.JournalEvery = cmp.Or(o.JournalEvery, 250*time.Millisecond)
 	o.BackoffMin = cmp.Or(o.BackoffMin, time.Second)
 	o.BackoffMax = cmp.Or(o.BackoffMax, time.Minute)
+	o.WaitLook = cmp.Or(o.WaitLook, 12*time.Second)
 	o.Expiry = cmp.Or(o.Expiry, 90*time.Second)
 	o.CallTimeout = cmp.Or(o.CallTimeout, time.Minute)
 	o.Behind = cmp.Or(o.Behind, 10*time.Minute)
@@ -137,6 +141,7 @@ type Dispatcher struct {
 	plans  *schedules
 	health *healths
 	probes *probes
+	waits  waits
 
 	underWay sync.Map     // owners that are invocations of this Dispatcher
 	wanted   atomic.Int64 // the minute in which it was said last that something is wanting here
@@ -145,7 +150,8 @@ type Dispatcher struct {
 // New makes a Dispatcher.
 func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispatcher {
 	o.defaults()
-	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules()}
+	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
+		waits: waits{out: map[core.RunID]awaiting{}}}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
 	d.probes = &probes{o: &d.o, of: map[question]*probe{}}
 	return d
@@ -265,8 +271,8 @@ func (d *Dispatcher) putOff(ctx context.Context, slot core.Instant, msgs []ring.
 
 // backoff is the wait before try n (from 1) of a fire that failed for a
 // passing reason, spread so that what failed together does not return together.
-func (d *Dispatcher) backoff(try int) time.Duration {
-	w := min(d.o.BackoffMin<<min(try-1, 16), d.o.BackoffMax)
+func (d *Dispatcher) backoff(try int, most time.Duration) time.Duration {
+	w := min(d.o.BackoffMin<<min(try-1, 16), most)
 	return w + mathrand.N(w/4+1)
 }
 

@@ -90,17 +90,23 @@ func (b *batch) putBack(ctx context.Context) {
 		try  int
 		slow bool
 		now  bool
+		// waits is when the last look for an executor is.
+		waits time.Time
 	}
 	var gives []core.RunPut
 	groups := map[group][]*item{}
 	for _, it := range in[passing](b) {
 		p := it.phase.(passing)
+		if it.waits() && b.d.waits.has(it) {
+			b.set(it, done{}) // this was a copy
+			continue
+		}
 		if p.claimed {
 			gives = append(gives, it.run.GiveBack())
 		}
-		g := group{it.fire.Slot, it.try + 1, it.slow, false}
+		g := group{it.fire.Slot, it.try + 1, it.slow, false, p.waits}
 		if p.slowly {
-			g = group{it.fire.Slot, it.try, true, true}
+			g = group{it.fire.Slot, it.try, true, true, p.waits}
 		}
 		groups[g] = append(groups[g], it)
 	}
@@ -111,8 +117,12 @@ func (b *batch) putBack(ctx context.Context) {
 	var of [][]*item
 	for g, items := range groups {
 		at := b.now()
-		if !g.now {
-			at = at.Add(b.d.backoff(g.try))
+		switch {
+		case g.now:
+		case g.waits.IsZero():
+			at = at.Add(b.d.backoff(g.try, b.d.o.BackoffMax))
+		default:
+			at = b.d.waitLook(g.try, g.waits)
 		}
 		for chunk := range slices.Chunk(items, ring.MaxFires) {
 			m := ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow}
@@ -127,9 +137,13 @@ func (b *batch) putBack(ctx context.Context) {
 	}
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {
-			if err == nil {
+			switch {
+			case err == nil && it.waits():
+				b.d.waits.note(it, out[k].Message.Try)
 				b.set(it, done{})
-			} else {
+			case err == nil:
+				b.set(it, done{})
+			default:
 				p := it.phase.(passing)
 				p.why = err
 				b.set(it, p)

@@ -29,7 +29,9 @@ type (
 	passing struct {
 		claimed bool
 		slowly  bool // nothing of it failed: it only belongs on the slow lane
-		why     error
+		// waits is until when it waits for an executor; zero: it does not.
+		waits time.Time
+		why   error
 	}
 	// undeliverable: to go to the dead letters.
 	undeliverable struct{ why string }
@@ -84,6 +86,7 @@ const (
 	fallsRecorded       // as skipped, with its reason
 	fallsSilently       // a newer plan or a change record covers it
 	fallsLate           // recorded where nobody has claimed it: a claimed run is not judged late again
+	fallsPast           // the same, but past its deadline, which no wait for an executor goes beyond
 )
 
 // stops are the pauses of everything, or of an app.
@@ -147,6 +150,9 @@ func judge(f *core.Fire, sched *core.Sched, gone bool, pauses [2]stops, now time
 		return sends, ""
 	}
 	if sent, _, reason := plan.Judge(p, f.At, f.Slot, next(sched, f.At), now); !sent {
+		if p.Deadline > 0 && now.After(due.Add(p.Deadline)) {
+			return fallsPast, reason
+		}
 		return fallsLate, reason
 	}
 	return sends, ""
@@ -179,6 +185,7 @@ const (
 	closedOwing
 	mine
 	nobodys
+	queued // nobody's, and it waits for an executor
 	nobodysMaybeSent
 	othersSettled
 	othersLive
@@ -212,15 +219,18 @@ var looks = [...][2]act{
 	closedOwing:      {toMend, toMend},
 	mine:             {toKeep, toKeep},
 	nobodys:          {toTake, toSkip},
+	queued:           {toTake, toSkip},
 	nobodysMaybeSent: {toRetake, toLeave},
 	othersSettled:    {isDone, isDone},
 	othersLive:       {toWait, toWait},
 	othersPast:       {toRetake, toLeave},
 }
 
-// look is table B, also for what falls late: where it is claimed it is to be sent.
+// look is table B, also for what falls late: where it is claimed it is to be sent, and
+// where it waits for an executor as long as its deadline has not passed.
 func look(what row, f falls) act {
-	if f == fallsRecorded || f == fallsLate && (what == noItem || what == nobodys) {
+	unsent := what == noItem || what == nobodys
+	if f == fallsRecorded || f == fallsLate && unsent || f == fallsPast && (unsent || what == queued) {
 		return looks[what][1]
 	}
 	return looks[what][0]
@@ -238,6 +248,8 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 		return closedOwing
 	case r.Owner == nonce:
 		return mine
+	case r.Owner == "" && !r.MaybeSent && r.State == core.Queued:
+		return queued
 	case r.Owner == "" && !r.MaybeSent:
 		return nobodys
 	case r.Owner == "":
@@ -374,4 +386,5 @@ var (
 	errNotDone   = errors.New("not done")
 	errNotBegun  = errors.New("its send was not begun in time")
 	errBusy      = errors.New("refused for a passing reason")
+	errNobody    = errors.New("no executor is there to take it yet")
 )

@@ -105,7 +105,8 @@ func TestPageJudge(t *testing.T) {
 			with(func(f *facts) { f.rev, f.due, f.pause = 1, 3*hour, over })},
 		"late, by misfire": {
 			with(func(f *facts) { f.due, f.job.Misfire, f.job.Grace = 2*minute, core.MisfireSkip, minute }),
-			with(func(f *facts) { f.due, f.misses = minute, true })},
+			with(func(f *facts) { f.due, f.misses = minute, true }),
+			with(func(f *facts) { f.due, f.misses, f.job.Deadline = 2*minute, true, minute })},
 		"late, by deadline": {
 			with(func(f *facts) { f.due, f.job.Grace, f.job.Deadline = 2*minute, hour, minute })},
 		"else": {
@@ -139,8 +140,12 @@ func TestPageJudge(t *testing.T) {
 					got = "falls silently"
 				case fallsRecorded:
 					got = "falls, recorded: " + string(reason)
-				case fallsLate:
+				case fallsLate, fallsPast:
 					got = "falls late: " + string(reason)
+					past := c.job.Deadline > 0 && c.due > c.job.Deadline
+					if past != (falls == fallsPast) {
+						t.Errorf("%s: past its deadline: %t", row, !past)
+					}
 				}
 				if was != "" && was != got {
 					t.Errorf("%s: %q, and of another such fire %q", row, was, got)
@@ -192,6 +197,9 @@ func TestPageLook(t *testing.T) {
 			with(func(r *core.Run) { r.State, r.Owner = core.Planned, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Planned, "", core.CauseAPI }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // no trigger: jitter after an edit
+		"queued (nobody's, and it waits for an executor)": {
+			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Queued, "", core.CauseAPI, 101 })},
 		"owner empty, maybeSent": {
 			with(func(r *core.Run) { r.State, r.Owner, r.MaybeSent = core.Planned, "", true })},
 		"foreign, journal says accepted or unconfirmed": {
@@ -208,12 +216,15 @@ func TestPageLook(t *testing.T) {
 		}
 		what := rows[0]
 		p.Says(found, deeds[look(what, sends)], deeds[look(what, fallsRecorded)])
-		like := sends
-		if found == "no item" || found == "owner empty, not maybeSent" {
-			like = fallsRecorded
+		late, past := sends, sends
+		switch found {
+		case "no item", "owner empty, not maybeSent":
+			late, past = fallsRecorded, fallsRecorded
+		case "queued (nobody's, and it waits for an executor)":
+			past = fallsRecorded
 		}
-		if look(what, fallsLate) != look(what, like) {
-			t.Errorf("%s: what falls late: %s", found, deeds[look(what, fallsLate)])
+		if look(what, fallsLate) != look(what, late) || look(what, fallsPast) != look(what, past) {
+			t.Errorf("%s: what falls late: %s, past its deadline: %s", found, deeds[look(what, fallsLate)], deeds[look(what, fallsPast)])
 		}
 	}
 }

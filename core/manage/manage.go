@@ -145,7 +145,9 @@ type AppSpec struct {
 	Token     *string // nil leaves the token as it is
 	Executors []string
 	Allow     []string // as 10.0.0.0/8, or a single address
-	IfRev     *int64
+	// WaitForExecutor is as of core.App.
+	WaitForExecutor time.Duration
+	IfRev           *int64
 }
 
 // AppResult is what became of an AppSpec.

@@ -68,7 +68,7 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 		return StopResult{}, core.Passing(err)
 	}
 	partial := len(open) == maxKilled
-	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.Address != run.Address && r.ID != run.ID })
+	open = slices.DeleteFunc(open, func(r core.Run) bool { return (r.Address != run.Address || r.State == core.Queued) && r.ID != run.ID })
 	if run.State.Open() && !slices.ContainsFunc(open, func(r core.Run) bool { return r.ID == run.ID }) {
 		open = append(open, *run)
 	}
@@ -88,7 +88,7 @@ func (op *Operate) killing(actor core.Actor, after string) (p *bound.Page, behin
 }
 
 // KillJob ends all runs of a job, and the retries of it that are to come; its
-// schedule goes on, and triggers that wait stay. After is as of KillRun.
+// schedule goes on, and triggers whose time is to come stay. After is as of KillRun.
 func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -105,28 +105,37 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 		return StopResult{}, core.Passing(err)
 	}
 	recent = slices.DeleteFunc(recent, func(r core.Run) bool { return r.State != core.Planned || r.Cause != core.CauseRetry })
-	cancelled := make([]bool, len(recent))
-	n, err := p.SideBySide(len(recent), func(i int) (err error) {
-		cancelled[i], err = op.cancel(ctx, actor, &recent[i])
-		return err
-	})
-	for i := range recent {
-		if cancelled[i] {
-			res.Cancelled = append(res.Cancelled, recent[i].ID)
+	cancel := func(runs []core.Run) (all bool, err error) {
+		cancelled := make([]bool, len(runs))
+		n, err := p.SideBySide(len(runs), func(i int) (err error) {
+			cancelled[i], err = op.cancel(ctx, actor, &runs[i])
+			return err
+		})
+		for i := range runs {
+			if cancelled[i] {
+				res.Cancelled = append(res.Cancelled, runs[i].ID)
+			}
 		}
+		return n == len(runs), err
 	}
+	all, err := cancel(recent)
 	var open []core.Run
-	if err == nil && n == len(recent) {
+	if all && err == nil {
 		if open, err = op.store.OpenRuns(ctx, id, maxKilled); err != nil {
 			err = core.Passing(err)
 		}
+		res.Partial = len(open) == maxKilled
+		queued := slices.DeleteFunc(slices.Clone(open), func(r core.Run) bool { return r.State != core.Queued })
+		open = slices.DeleteFunc(open, func(r core.Run) bool { return r.State == core.Queued })
+		if err == nil { // nobody has them
+			all, err = cancel(queued)
+		}
 	}
-	if err != nil || n < len(recent) {
+	if err != nil || !all {
 		res.Changed, res.Next = len(res.Cancelled) > 0, killPlace+behind
 		op.noteRuns(ctx, actor, core.VerbCancelled, id, res.Cancelled, nil)
 		return res, err
 	}
-	res.Partial = len(open) == maxKilled
 	return op.kill(ctx, actor, open, behind, p, res)
 }
 

@@ -49,7 +49,7 @@ type Triggered struct {
 
 // Open is what people end.
 type Open interface {
-	// OpenRuns reads the claimed and still open runs of a job, oldest first.
+	// OpenRuns reads the runs of a job that are under way, oldest first.
 	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
 	// PutRuns changes stored runs; condition of each as it says.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error

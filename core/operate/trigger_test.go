@@ -403,3 +403,33 @@ func TestTriggerAddresses(t *testing.T) {
 		}
 	}
 }
+
+// A kill of what waits for an executor ends it at once: nobody has it. So does one of
+// its job, and the rest of its job is killed beside it.
+func TestKillQueued(t *testing.T) {
+	for _, all := range []bool{true, false} {
+		f := newFixture(t)
+		j := f.Create(spec("sweep", core.Schedule{}))
+		sent := running(f, core.NumberedRun(j.Def.ID, 9), "http://a")
+		queued := core.Run{ID: core.NumberedRun(j.Def.ID, 10), App: "shop", State: core.Queued, Cause: core.CauseManual, Attempt: 1,
+			Slot: core.InstantOf(f.Clock)}
+		queued.First = queued.ID
+		if err := f.E.Finish.Create(ctx, []core.Run{queued})[0]; err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if all {
+			_, err = f.M.KillJob(ctx, ann, "shop/sweep", "")
+		} else {
+			_, err = f.M.KillRun(ctx, ann, queued.ID.String(), "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, _, err := f.E.Manage.Runs(ctx, []core.RunID{sent.ID, queued.ID})
+		if q, s := found[queued.ID], found[sent.ID]; err != nil || q.State != core.Skipped || q.Reason != core.ReasonCancelled ||
+			s.KillAt.IsZero() == all {
+			t.Errorf("all %t: %s %s, and what was sent was killed: %t (%v)", all, q.State, q.Reason, !s.KillAt.IsZero(), err)
+		}
+	}
+}

@@ -29,6 +29,9 @@ type Options struct {
 	// AllowNoToken says whether who asks is let in for an app without a token; nil:
 	// nobody is.
 	AllowNoToken func(ctx context.Context) bool
+	// Came is told of an app that had no executor alive and has one now. Each
+	// registration that is stored may say so again.
+	Came func(ctx context.Context, app string)
 	// BeatWrite is how old the stored beat must be for a new one to be
 	// written; 40 s if 0.
 	BeatWrite time.Duration
@@ -102,10 +105,12 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 	now := r.o.Now()
 	next := core.Executor{App: g.App, Address: g.Address, Beat: now, Since: now, Dialect: g.Dialect}
 	var others []core.Executor
+	came := true
 	for _, e := range all[g.App] {
 		if e.Fixed {
 			continue
 		}
+		came = came && e.Silent(core.Global{}, now, core.BeatExpiry)
 		if e.Address != g.Address {
 			others = append(others, e)
 			continue
@@ -129,6 +134,9 @@ func (r *Registry) beat(ctx context.Context, g Registration) error {
 	}
 	if err := r.store.PutExecutor(ctx, next); err != nil {
 		return passing(err)
+	}
+	if came && r.o.Came != nil {
+		r.o.Came(ctx, g.App)
 	}
 	return nil
 }

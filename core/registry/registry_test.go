@@ -286,3 +286,31 @@ func TestPolled(t *testing.T) {
 		}
 	}
 }
+
+// TestCame: who comes where nobody is alive is told, and nobody else.
+func TestCame(t *testing.T) {
+	clock := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(ctx, 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+		t.Fatal(err)
+	}
+	came := 0
+	r := registry.New(e.Registry, registry.Options{Now: func() time.Time { return clock }, Came: func(_ context.Context, app string) {
+		if all, err := e.Registry.Executors(ctx, []string{app}); err != nil || len(all[app]) == 0 {
+			t.Errorf("it is not stored yet: %v", err)
+		}
+		came++
+	}})
+	for i, c := range []struct {
+		after   time.Duration
+		address string
+		came    int
+	}{{0, "a", 1}, {30 * time.Second, "a", 1}, {20 * time.Second, "b", 1}, {40 * time.Second, "a", 1},
+		{91 * time.Second, "a", 2}, {92 * time.Second, "c", 3}} {
+		clock = clock.Add(c.after)
+		g := registry.Registration{App: "shop", Address: "http://" + c.address, Token: "secret"}
+		if err := r.Register(ctx, g); err != nil || came != c.came {
+			t.Errorf("%d: %d came, want %d (%v)", i, came, c.came, err)
+		}
+	}
+}

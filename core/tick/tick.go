@@ -500,10 +500,12 @@ func (t *Ticker) chain(ctx context.Context, s core.Sched, now time.Time) (c chai
 		run, ok := runs[id]
 		switch {
 		case ok && run.State.Open():
-			// A retry has a message of its own. So has a claim of this revision; that
-			// of an older one falls silently, and its owner may be dead.
+			// A retry has a message of its own. So has a claim of this revision, and what
+			// waits for an executor; that of an older one falls silently, and its owner
+			// may be dead.
 			fallen := run.Rev < s.Rev && run.Expired(now)
-			return chain{begun: true, open: true, out: run.Owner != "" && !fallen || id != first}, nil
+			has := run.Owner != "" || run.State == core.Queued
+			return chain{begun: true, open: true, out: has && !fallen || id != first}, nil
 		case !ok && id == first:
 			return chain{open: true}, nil
 		case !ok && len(last.Owes) == 0:

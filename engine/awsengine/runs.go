@@ -415,7 +415,7 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 		err := s.query(ctx, in, func(it item) (bool, error) {
 			looked++
 			r, more, err := decodeRun(it)
-			if r.State.Open() && (r.Owner != "" || r.Address != "") {
+			if r.UnderWay() {
 				if more {
 					rest = append(rest, len(list))
 				}

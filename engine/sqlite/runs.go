@@ -668,8 +668,7 @@ func lastBefore(c *sqlite.Conn, before int64) (row int64, err error) {
 	return lo, nil
 }
 
-// OpenRuns implements operate.Store: open runs that have an owner or an address,
-// in the order of SentAt.
+// OpenRuns implements operate.Store, in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	found, _, err := s.Runs(ctx, s.recent.openOf(job))
 	if err != nil {
@@ -677,7 +676,7 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 	}
 	var list []core.Run
 	for _, r := range found {
-		if r.State.Open() && (r.Owner != "" || r.Address != "") {
+		if r.UnderWay() {
 			list = append(list, r)
 		}
 	}

@@ -268,6 +268,37 @@ func giveBack(t *testing.T, h Harness) {
 	refused(t, e.Dispatch.PutRuns(ctx, give[:1])[0])
 }
 
+// wait: what nobody has and nobody sent waits for an executor, and is taken as any.
+func wait(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(6)
+	free, owned, maybe, shut, changed := put(t, e, id[0], unowned), put(t, e, id[1], nil), put(t, e, id[2], func(r *core.Run) {
+		unowned(r)
+		r.MaybeSent = true
+	}), put(t, e, id[3], closed), put(t, e, id[4], unowned)
+	none, seen := free, changed
+	none.ID, seen.Until = id[5], changed.Until.Add(time.Second)
+	puts := []core.RunPut{free.Wait(), owned.Wait(), maybe.Wait(), shut.Wait(), seen.Wait(), none.Wait()}
+	for i := range puts {
+		puts[i].Was.Owner, puts[i].Was.MaybeSent = "", false
+	}
+	answers(t, e.Dispatch.PutRuns(ctx, puts), "ok", "refused", "refused", "refused", "refused", "refused")
+	free.State = core.Queued
+	for _, r := range []core.Run{free, owned, maybe, shut, changed} {
+		sameRun(t, e, r)
+	}
+	fresh := put(t, e, core.PlannedRun(1, at(77)), func(r *core.Run) {
+		unowned(r)
+		r.State, r.SentAt, r.Journal = core.Queued, time.Time{}, core.JournalKey{}
+	})
+	take := free.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "http://new/", base.Add(time.Hour), nil)
+	allNil(t, e.Dispatch.PutRuns(ctx, []core.RunPut{take, fresh.SkipUnsent(core.ReasonDeadline, base)}))
+	take.Apply(&free)
+	fresh.State, fresh.Reason, fresh.EndedAt = core.Skipped, core.ReasonDeadline, base
+	sameRun(t, e, free)
+	sameRun(t, e, fresh)
+}
+
 func skipUnsent(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()
 	id := ids(5)
@@ -700,6 +731,8 @@ func openRuns(t *testing.T, h Harness) {
 	put(t, e, core.PlannedRun(1, at(20)), closed)
 	put(t, e, core.PlannedRun(2, at(20)), nil)
 	put(t, e, core.NumberedRun(1, 9), func(r *core.Run) { unowned(r); r.SentAt = time.Time{} })
+	d := core.NumberedRun(1, 10)
+	put(t, e, d, func(r *core.Run) { unowned(r); r.State, r.SentAt = core.Queued, time.Time{} })
 	read := func(limit int, want ...core.RunID) {
 		t.Helper()
 		runs, err := e.Manage.OpenRuns(ctx, 1, limit)
@@ -710,10 +743,10 @@ func openRuns(t *testing.T, h Harness) {
 		}
 		same(t, "open runs", got, want)
 	}
-	read(10, b, c, a)
-	read(2, b, c)
+	read(10, d, b, c, a)
+	read(3, d, b, c)
 	allNil(t, e.Finish.PutRuns(ctx, []core.RunPut{core.End(c, core.Run{State: core.Succeeded, EndedAt: base})}))
-	read(10, b, a)
+	read(10, d, b, a)
 }
 
 func journal(minute int64, nonce string, v int, n int) core.Journal {

@@ -130,8 +130,7 @@ func (s *Store) RecentRuns(ctx context.Context, app string, before int64, limit 
 	return runs, next, err
 }
 
-// OpenRuns implements operate.Store: open runs that have an owner or an address,
-// in the order of SentAt.
+// OpenRuns implements operate.Store, in the order of SentAt.
 func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error) {
 	var list []core.Run
 	err := s.one(ctx, func() error {
@@ -139,7 +138,7 @@ func (s *Store) OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core
 			if id.Job() != job {
 				break
 			}
-			if r := s.open(id); r != nil && (r.Owner != "" || r.Address != "") {
+			if r := s.open(id); r != nil && r.UnderWay() {
 				list = append(list, copyRun(r))
 			}
 		}

@@ -1,0 +1,103 @@
+package dispatch
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// waits remember the fires that wait for an executor and were put on the ring here, for
+// Wake. What is forgotten comes at its next look.
+type waits struct {
+	mu  sync.Mutex
+	out map[core.RunID]awaiting
+}
+
+// awaiting is a fire whose message is on the ring; no other of its run has that try.
+type awaiting struct {
+	app  string
+	fire core.Fire
+	slow bool
+	try  int
+}
+
+// maxWaits bounds what is remembered.
+const maxWaits = 10_000
+
+func (w *waits) note(it *item, try int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if len(w.out) >= maxWaits {
+		clear(w.out)
+	}
+	w.out[it.fire.Run] = awaiting{it.job.Def.App, it.fire, it.slow, try}
+}
+
+// came forgets a fire whose message has come.
+func (w *waits) came(it *item) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if l, is := w.out[it.fire.Run]; is && it.try >= l.try {
+		delete(w.out, it.fire.Run)
+	}
+}
+
+// has reports that a later message of the fire, which says no less, is on the ring.
+// Which of two is later says their try and no clock.
+func (w *waits) has(it *item) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	l, is := w.out[it.fire.Run]
+	return is && it.try < l.try && it.fire.Rev <= l.fire.Rev
+}
+
+// Wake brings the fires that wait for an executor of an app, and were put on the ring by
+// this process, at once: one has come. Those that it does not reach come at their next
+// look, and so does each of these once more, which finds it decided.
+func (d *Dispatcher) Wake(ctx context.Context, app string) {
+	type group struct {
+		slot core.Instant
+		try  int
+		slow bool
+	}
+	groups := map[group][]core.Fire{}
+	d.waits.mu.Lock()
+	for _, l := range d.waits.out {
+		if l.app == app {
+			g := group{l.fire.Slot, l.try - 1, l.slow}
+			groups[g] = append(groups[g], l.fire)
+		}
+	}
+	d.waits.mu.Unlock()
+	var out []ring.Out
+	for g, fires := range groups {
+		for len(fires) > 0 {
+			n := min(len(fires), ring.MaxFires)
+			out = append(out, ring.Out{NotBefore: d.o.Now(),
+				Message: ring.Message{Kind: ring.KindFires, Slot: g.slot, Try: g.try, Slow: g.slow, Fires: fires[:n]}})
+			fires = fires[n:]
+		}
+	}
+	if len(out) == 0 {
+		return
+	}
+	for _, err := range d.ring.Enqueue(ctx, out) {
+		if err != nil {
+			d.o.Log.Warn("fires that wait for an executor come at their next look", "app", app, "err", err)
+			return
+		}
+	}
+}
+
+// waitLook is when look n (from 1) is of what waits for an executor until a moment: the
+// last directly after it, when a deadline that ended the wait is past too.
+func (d *Dispatcher) waitLook(try int, until time.Time) time.Time {
+	at := d.o.Now().Add(d.backoff(try, d.o.WaitLook))
+	if last := until.Add(time.Millisecond); at.After(last) {
+		return last
+	}
+	return at
+}

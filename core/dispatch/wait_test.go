@@ -1,0 +1,235 @@
+package dispatch_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// waiting is a process whose app "away" has nobody registered yet.
+type waiting struct {
+	*clocked
+	reg *registry.Registry
+	run core.RunID
+	at  core.Instant
+}
+
+// waits is such a process and a job of it that is due now.
+func waits(t *testing.T, change func(*core.Job)) *waiting {
+	w := &waiting{clocked: newClocked(t)}
+	w.send = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
+	w.must(w.s.PutApp(t.Context(), 0, core.App{Name: "away", Rev: 1}, core.Change{ID: 1, App: "away"}))
+	w.reg = registry.New(w.s, registry.Options{Came: w.d.Wake, AllowNoToken: func(context.Context) bool { return true }})
+	run, fire := w.clocked.job(7, func(j *core.Job) {
+		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
+		if change != nil {
+			change(j)
+		}
+	})
+	w.run, w.at = run, fire.At
+	w.enqueue(fire)
+	return w
+}
+
+// after lets a time pass, in which what is visible is delivered each 100 ms, and answers
+// the run.
+func (w *waiting) after(d time.Duration) core.Run {
+	w.t.Helper()
+	for end := time.Now().Add(d); ; time.Sleep(100 * time.Millisecond) {
+		for {
+			if n, acked := w.deliver(); n != acked {
+				w.t.Fatalf("%d of %d acked", acked, n)
+			} else if n == 0 {
+				break
+			}
+		}
+		if !time.Now().Before(end) {
+			break
+		}
+	}
+	found, _, err := w.s.Runs(w.t.Context(), []core.RunID{w.run})
+	w.must(err)
+	return found[w.run]
+}
+
+func (w *waiting) register() {
+	w.t.Helper()
+	w.must(w.reg.Register(w.t.Context(), registry.Registration{App: "away", Address: "http://10.0.0.1:9999"}))
+}
+
+// out is how many messages are on the ring.
+func (w *waiting) out() int {
+	due, ahead, inFlight, err := w.s.Depth(w.t.Context(), ring.KindFires)
+	w.must(err)
+	return due + ahead + inFlight
+}
+
+// TestWaitsForExecutor: where nobody is there a run is queued, for as long as its job, or
+// else its app, says and no longer than its deadline; who comes meanwhile gets it.
+func TestWaitsForExecutor(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*core.Job)
+		app    time.Duration // what the app says
+		comes  time.Duration // somebody; 0: nobody
+		waits  time.Duration // the run is queued for so long
+		state  core.State
+		reason core.Reason
+	}{
+		"somebody comes":         {nil, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+		"nobody comes":           {nil, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
+		"too late":               {nil, 0, 11 * time.Minute, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
+		"it does not wait":       {saysNot, 0, time.Minute, 0, core.Failed, core.ReasonNoExecutor},
+		"its app says so":        {saysNot, time.Minute, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
+		"it says less":           {saysAMinute, time.Hour, 0, time.Minute, core.Failed, core.ReasonNoExecutor},
+		"to its deadline":        {endsSoon, 0, 3 * time.Minute, 2 * time.Minute, core.Skipped, core.ReasonDeadline},
+		"before its deadline":    {endsSoon, 0, time.Minute, time.Minute, core.Running, ""},
+		"late is skipped":        {skipsLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+		"and nobody comes":       {skipsLate, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
+		"who is there is asked":  {func(j *core.Job) { j.Def.Route = core.RouteFailover }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+		"the next is there soon": {func(j *core.Job) { every(j, time.Minute) }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := waits(t, c.change)
+				if c.app > 0 {
+					w.must(w.s.PutApp(t.Context(), 1, core.App{Name: "away", Rev: 2, WaitForExecutor: c.app}, core.Change{ID: 2, App: "away"}))
+				}
+				for passed := time.Duration(0); passed < c.waits; passed += 10 * time.Second {
+					if r := w.after(0); r.State != core.Queued || r.Owner != "" || r.Address != "" || !r.SentAt.IsZero() {
+						t.Fatalf("after %s: %+v", passed, r)
+					}
+					if w.out() != 1 {
+						t.Fatalf("after %s: %d messages", passed, w.out())
+					}
+					w.after(10 * time.Second)
+				}
+				if c.comes > 0 && c.comes <= c.waits {
+					w.register()
+				}
+				r := w.after(2 * time.Second)
+				if r.State != c.state || r.Reason != c.reason {
+					t.Errorf("after its wait: %s %s", r.State, r.Reason)
+				}
+				if r.State == core.Failed && (r.Then == 0 || r.Retries != 2) {
+					t.Errorf("what failed is tried again: %+v", r)
+				}
+				if c.comes > c.waits {
+					w.register()
+				}
+				if again := w.after(time.Minute); again.State != c.state {
+					t.Errorf("later: %s", again.State)
+				}
+				if n := w.times(w.run); (n == 1) != (c.state == core.Running) {
+					t.Errorf("sent %d times", n)
+				}
+			})
+		})
+	}
+}
+
+func skipsLate(j *core.Job)   { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, time.Second }
+func saysNot(j *core.Job)     { j.Def.WaitForExecutor = 0 }
+func saysAMinute(j *core.Job) { j.Def.WaitForExecutor = time.Minute }
+func endsSoon(j *core.Job)    { j.Sched.Deadline = 2 * time.Minute }
+
+func every(j *core.Job, d time.Duration) {
+	j.Sched.Schedule.Any = []core.When{{Kind: core.KindEvery, Every: d}}
+}
+
+// TestWakes: who registers first wakes what waits for it at once, and that only; without
+// being told it is looked at within 15 seconds all the same. However often somebody comes
+// and goes, one message waits.
+func TestWakes(t *testing.T) {
+	for _, told := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			w := waits(t, nil)
+			w.after(5 * time.Minute)
+			for range 20 { // comes, and is gone before anybody is sent to it
+				w.d.Wake(t.Context(), "away")
+				w.d.Wake(t.Context(), "other")
+				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
+					t.Fatalf("%s, %d messages", r.State, w.out())
+				}
+			}
+			most := 200 * time.Millisecond
+			if !told {
+				w.reg = registry.New(w.s, registry.Options{AllowNoToken: func(context.Context) bool { return true }})
+				most = 15 * time.Second
+			}
+			w.register()
+			if r := w.after(most); r.State != core.Running || w.times(w.run) != 1 {
+				t.Errorf("told %t: %s after %s", told, r.State, most)
+			}
+			if w.after(20 * time.Second); w.times(w.run) != 1 || w.out() != 0 {
+				t.Errorf("sent %d times, %d messages are left", w.times(w.run), w.out())
+			}
+		})
+	}
+}
+
+// TestWakesByPlan: of two messages of a run the one of the newer plan waits on: the other
+// falls when it comes.
+func TestWakesByPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		w.after(5 * time.Second) // some looks in, and the next in a while
+		w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, w.at.Time().Add(-time.Second) })
+		w.enqueue(core.Fire{Run: w.run, Rev: 2, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+		w.after(time.Minute)
+		w.register()
+		if r := w.after(15 * time.Second); r.State != core.Running {
+			t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
+		}
+	})
+}
+
+// change gives the job another plan.
+func (w *waiting) change(to func(*core.Sched)) {
+	w.t.Helper()
+	jobs, _, err := w.s.Jobs(w.t.Context(), []core.JobID{7})
+	w.must(err)
+	seen, next := jobs[7].Sched.Rev, *jobs[7]
+	to(&next.Sched)
+	w.must(w.s.UpdateJobs(w.t.Context(), []manage.Update{{Seen: seen, Job: next,
+		Change: core.Change{ID: next.Sched.Rev, App: "away", Job: 7}}})[0])
+}
+
+// TestChangedWhileItWaits: what is paused, changed or deleted meanwhile falls as any that
+// comes again; what comes after our own outage is past its wait.
+func TestChangedWhileItWaits(t *testing.T) {
+	for name, c := range map[string]struct {
+		do     func(w *waiting)
+		reason core.Reason
+	}{
+		"paused": {func(w *waiting) {
+			w.change(func(s *core.Sched) { s.Rev, s.RevAt, s.State = 2, time.Now(), core.Paused })
+		}, core.ReasonPaused},
+		"changed": {func(w *waiting) { w.change(func(s *core.Sched) { s.Rev, s.RevAt = 2, time.Now() }) }, core.ReasonChanged},
+		"app paused": {func(w *waiting) {
+			w.must(w.s.PutApp(w.t.Context(), 1, core.App{Name: "away", Rev: 2, Pause: core.Pause{From: time.Now(), By: "ann"}},
+				core.Change{ID: 2, App: "away"}))
+		}, core.ReasonPaused},
+		"deleted": {func(w *waiting) {
+			w.must(w.s.DeleteJob(w.t.Context(), 1, core.Tombstone{Job: 7, App: "away", Name: "job-7", Rev: 2, RevAt: time.Now()},
+				core.Change{ID: 2, App: "away", Job: 7}))
+		}, core.ReasonDeleted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := waits(t, nil)
+				w.after(time.Minute)
+				c.do(w)
+				if r := w.after(15 * time.Second); r.State != core.Skipped || r.Reason != c.reason || w.out() != 0 {
+					t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
+				}
+			})
+		})
+	}
+}
