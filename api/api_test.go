@@ -251,11 +251,17 @@ func TestToken(t *testing.T) {
 	f := newFixture(t)
 	for name, header := range map[string]string{"none": "", "wrong": "Bearer sesam", "no scheme": token, "another scheme": "Basic " + token,
 		"empty": "Bearer "} {
-		for _, path := range []string{"/v1/apps", "/v1/nothing", "/v1/openapi.yaml"} {
+		for _, path := range []string{"/v1/apps", "/v1/apply", "/v1/nothing", "/v1/openapi.yaml"} {
 			r := httptest.NewRequest("GET", path, nil)
 			r.Header.Set("Authorization", header)
 			w := httptest.NewRecorder()
 			f.h.ServeHTTP(w, r)
+			if path == "/v1/nothing" { // a mistake in a path is none in a token
+				if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "there is no /v1/nothing here") {
+					t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)
+				}
+				continue
+			}
 			if w.Code != http.StatusUnauthorized || !strings.Contains(w.Body.String(), `"unauthorized"`) ||
 				w.Header().Get("WWW-Authenticate") == "" {
 				t.Errorf("%s %s: %d %s", name, path, w.Code, w.Body)

@@ -104,7 +104,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, pattern := s.mux.Handler(r)
 	n := needs[pattern]
 	if pattern == "" {
-		n = reads // that there is no such thing
+		if s.methods(r) == nil {
+			// To strangers too: the paths are no secret, and whoever has a wrong one would look for a mistake in his token.
+			s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", truncate(r.URL.Path)))
+			return
+		}
+		n = reads // which methods there are
 	}
 	c, err := s.callerOf(r, n)
 	if err == nil {
@@ -134,9 +139,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mux.ServeHTTP(w, r)
 }
 
-// lost answers what no pattern takes: another method, or no such path.
-func (s *server) lost(w http.ResponseWriter, r *http.Request) {
-	var allow []string
+// methods are those that are at the path of a request.
+func (s *server) methods(r *http.Request) (allow []string) {
 	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
 		try := r.Clone(r.Context())
 		try.Method = method
@@ -144,10 +148,12 @@ func (s *server) lost(w http.ResponseWriter, r *http.Request) {
 			allow = append(allow, method)
 		}
 	}
-	if len(allow) == 0 {
-		s.fail(w, r, core.Errorf(core.CodeNotFound, "there is no %s here: see /v1/openapi.yaml", truncate(r.URL.Path)))
-		return
-	}
+	return allow
+}
+
+// lost answers what no pattern takes: another method.
+func (s *server) lost(w http.ResponseWriter, r *http.Request) {
+	allow := s.methods(r)
 	w.Header().Set("Allow", strings.Join(append(allow, http.MethodOptions), ", "))
 	if r.Method == http.MethodOptions {
 		w.WriteHeader(http.StatusNoContent)

@@ -254,7 +254,29 @@ func oneOf[T ~string](field string, value T, allowed []T) error {
 	if slices.Contains(allowed, value) {
 		return nil
 	}
-	return Invalid(field, string(value), "allowed are "+Words(allowed))
+	return Invalid(field, string(value), "allowed are "+Words(allowed)+Here(string(value)))
+}
+
+// Here says what a word of xxl-job's forms and tables is called here: "; xxl-job's X is y here".
+func Here(word string) string {
+	if here, ok := fromXXL[word]; ok {
+		return "; xxl-job's " + word + " is " + here + " here"
+	}
+	return ""
+}
+
+var fromXXL = map[string]string{
+	"SERIAL_EXECUTION": "block: serial", "DISCARD_LATER": "block: discard-later", "COVER_EARLY": "block: cover-early",
+	"FIRST": "route: first", "LAST": "route: last", "ROUND": "route: round", "RANDOM": "route: random", "CONSISTENT_HASH": "route: hash",
+	"LEAST_FREQUENTLY_USED": "route: lfu", "LEAST_RECENTLY_USED": "route: lru", "FAILOVER": "route: failover", "BUSYOVER": "route: busyover",
+	"SHARDING_BROADCAST": "route: broadcast", "DO_NOTHING": "misfire: skip", "FIRE_ONCE_NOW": "misfire: latest",
+	"CRON": "schedule: {cron: …}", "FIX_RATE": "schedule: {every: …}", "FIX_DELAY": "schedule: {fixedDelay: …}",
+	"NONE": "a job without a schedule", "BEAN": "a handler by its name",
+	"executorRouteStrategy": "route", "executorBlockStrategy": "block", "misfireStrategy": "misfire", "executorHandler": "handler",
+	"executorParam": "params", "executorTimeout": "timeout", "executorFailRetryCount": "retry: {max: …}",
+	"scheduleType": "the field of schedule: cron, every or fixedDelay",
+	"scheduleConf": "schedule: {cron: …}, {every: …} or {fixedDelay: …}",
+	"jobDesc":      "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
 }
 
 // Words is a list of what is allowed as messages and help name it: "a, b, c".

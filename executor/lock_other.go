@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-var errLocked = errors.New("another process uses the folder")
+var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
 
 // lockFolder cannot tell here whether another process uses the folder.
 func lockFolder(name string) (*os.File, error) {

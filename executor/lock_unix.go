@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-var errLocked = errors.New("another process uses the folder")
+var errLocked = errors.New("another process uses the folder: give this one another (Options.Dir, --dir)")
 
 // lockFolder takes a lock that the kernel drops when the process ends.
 func lockFolder(name string) (*os.File, error) {

@@ -198,7 +198,8 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if s.kind == kSecret {
 			return fail("a %s; %s", noun(n), s.allowed())
 		}
-		return fail("%s; %s", describe(n), s.allowed())
+		word, _ := scalar(n)
+		return fail("%s; %s", describe(n), s.allowed()+core.Here(word))
 	}
 	text, isText := scalar(n)
 	if bare, ok := n.(*ast.StringNode); ok && bare.Token.Type == token.StringType && strings.Contains(text, ": ") {
@@ -264,10 +265,10 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isText {
 			span, err := api.ParseDuration(text)
 			if err != nil {
-				return fail("%s: %v; %s", truncate(text), err, s.allowed())
+				return fail("%s: %v; %s", truncate(text), err, s.allowed()+core.Here(text))
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
-				return fail("%s; %s", truncate(text), s.allowed())
+				return fail("%s; %s", truncate(text), s.allowed()+core.Here(text))
 			}
 		}
 	case kInstant:

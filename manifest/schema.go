@@ -13,6 +13,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
 )
 
 // kind is what a value is.
@@ -264,7 +265,7 @@ func (s *schema) unknown(name string) string {
 	if best != "" {
 		return fmt.Sprintf("%s; did you mean %s?", msg, best)
 	}
-	return msg + "; allowed are " + s.names()
+	return msg + "; allowed are " + s.names() + core.Here(name)
 }
 
 // fold makes time_zone and Time-Zone alike.

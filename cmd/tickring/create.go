@@ -11,6 +11,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/cron"
 	"github.com/tickring/tickring/server"
 )
 
@@ -54,6 +55,10 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	if err := core.CheckName("job", name); err != nil {
 		return err
+	}
+	if expr, command, ok := cron.Line(cmp.Or(c.Crontab, c.Cron)); ok {
+		return usagef("crontab: %q is a command, and a schedule has none: %s", command,
+			commandJob(app, cmp.Or(c.Handler, name), c.Job, expr, command))
 	}
 	none := int64(0)
 	spec := api.JobSpec{App: app, Name: name, Title: c.Title, Labels: c.Label, Handler: c.Handler, Params: c.Params,
@@ -158,6 +163,13 @@ func (c *createCmd) Run(env *Env) error {
 	}
 	e.printf("the same as a file: tickring get %s -o yaml\n", c.Job)
 	return nil
+}
+
+// commandJob is what a line of a crontab is here.
+func commandJob(app, handler, job, expr, command string) string {
+	return fmt.Sprintf("it is the handler of an executor\n  tickring exec --app %s --handler %s -- %s\n"+
+		"  tickring create %s --handler %s --crontab '%s'",
+		app, handler, command, job, handler, expr)
 }
 
 // hint adds to a refusal which flag is meant by a field of the file.

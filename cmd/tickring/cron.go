@@ -30,6 +30,10 @@ func (c *cronCmd) Run(e *Env) error {
 	if c.Expr == "-" {
 		return cronLines(e.Stdin, e.Stdout)
 	}
+	if expr, command, ok := cron.Line(c.Expr); ok {
+		return usagef("%q is a command, and a schedule has none: tickring cron --crontab '%s' says what that means   as a job %s",
+			command, expr, commandJob("box", "NAME", "box/NAME", expr, command))
+	}
 	kind := core.KindCron
 	if c.Crontab {
 		kind = core.KindCrontab

@@ -44,6 +44,9 @@ func (c *execCmd) Run(e *Env) error {
 		code, err := reap("/proc/self/exe", os.Args)
 		return cmp.Or(err, exitWith(code))
 	}
+	if e.Token != "" {
+		return usagef("--token is the server's own, which no executor gets: that of the app is --app-token or TICKRING_APP_TOKEN")
+	}
 	servers := c.Server
 	if len(servers) == 0 {
 		endpoint, _, err := e.findServer()
@@ -85,7 +88,12 @@ func (c *execCmd) Run(e *Env) error {
 	if err != nil {
 		return &exitError{exitUsage, err}
 	}
-	return x.ListenAndServe(e.Ctx)
+	err = x.ListenAndServe(e.Ctx)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%w\nanother executor is there, it may be: one takes several handlers (--handler A --handler B), and a second "+
+			"one another port: --listen 127.0.0.1:9998, or :9998 for a server elsewhere", err)
+	}
+	return err
 }
 
 var errSecond = errors.New("a second signal to stop has ended the executor")

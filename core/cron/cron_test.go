@@ -109,6 +109,16 @@ func TestRealTime(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	const quartzNeeds = "cron has 6 or 7: seconds minutes hours day-of-month month day-of-week [year]"
+	for line, want := range map[string][2]string{
+		"30 2 * * * /bin/x a b": {"30 2 * * *", "/bin/x a b"}, "*/5 * * * MON php artisan": {"*/5 * * * MON", "php artisan"},
+		"@daily ./x": {"@daily", "./x"}, "0 5 * * 1 2>&1 x": {}, "0 0 12 * * ?": {}, "0 0 12 ? * MON-FRI 2027": {}, "30 2 * * *": {}, "": {},
+		"99 2 * * * /bin/x": {"99 2 * * *", "/bin/x"}, "0 15 10 ? * 6L": {}, "0 0 0 LW * ?": {},
+	} {
+		expr, command, ok := Line(line)
+		if _, err := ParseCrontab(want[0]); expr != want[0] || command != want[1] || ok != (err == nil) {
+			t.Errorf("%q: %q %q %v", line, expr, command, ok)
+		}
+	}
 	for _, c := range []struct{ text, want string }{
 		{"", `at offset 0 of "": is empty`},
 		{"0 9 * * 1-5", `at offset 0 of "0 9 * * 1-5": 5 fields are a Unix crontab: use the kind crontab; ` + quartzNeeds},

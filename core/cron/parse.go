@@ -2,6 +2,7 @@ package cron
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -172,11 +173,17 @@ func readCrontab(text string) ([][]item, error) {
 	first := words[0]
 	if strings.HasPrefix(first.text, "@") {
 		expansion, ok := nicknames[strings.ToLower(first.text)]
+		if rest := behind(words, 1); ok && rest != "" {
+			return nil, isCommand(text, words[1].pos, rest)
+		}
 		if !ok || len(words) > 1 {
 			return nil, &ParseError{text, first.pos, "",
 				"not a known name; allowed: one of @yearly @annually @monthly @weekly @daily @midnight @hourly alone, or 5 fields"}
 		}
 		words, _ = split(expansion)
+	}
+	if rest := behind(words, 5); rest != "" {
+		return nil, isCommand(text, words[5].pos, rest)
 	}
 	switch n := len(words); {
 	case n == 6 || n == 7:
@@ -189,6 +196,40 @@ func readCrontab(text string) ([][]item, error) {
 		return nil, &ParseError{text, words[5].pos, "", fmt.Sprintf("has %d fields; allowed: 5: minutes hours day-of-month month day-of-week", n)}
 	}
 	return readFields(text, words, crontabFields, true)
+}
+
+// Line splits a line of a crontab into its schedule and its command; false if it has none.
+func Line(text string) (expr, command string, ok bool) {
+	words, _ := split(text)
+	n := 5
+	if len(words) > 0 && strings.HasPrefix(words[0].text, "@") {
+		n = 1
+	}
+	if command = behind(words, n); command == "" {
+		return "", "", false
+	}
+	expr = strings.TrimSpace(text[:words[n].pos])
+	_, err := ParseCrontab(expr)
+	return expr, strings.TrimSpace(text[words[n].pos:]), err == nil
+}
+
+// behind is the first of the words behind n, if that is no field of any cron expression.
+func behind(words []word, n int) string {
+	if len(words) <= n {
+		return ""
+	}
+	text := words[n].text
+	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r < 'A' || r > 'Z' && r < 'a' || r > 'z' }) {
+		if !slices.Contains([]string{"SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT", "L", "W", "LW"}, strings.ToUpper(name)) {
+			return text
+		}
+	}
+	return ""
+}
+
+func isCommand(text string, pos int, word string) error {
+	return &ParseError{text, pos, "", "behind the schedule stands a command, " + quote(word) + ": a job names a handler instead, and tickring exec " +
+		"makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week"}
 }
 
 // word is a part of the text and where it begins.
