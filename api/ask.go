@@ -22,7 +22,14 @@ func (s *server) ListUpcoming(w http.ResponseWriter, r *http.Request, params Lis
 		s.fail(w, r, core.Invalid("for", params.For, "allowed are 1s to 366d"))
 		return
 	}
-	res, err := s.m.Upcoming(r.Context(), ask.JobFilter{App: params.App, After: core.JobID(params.After)}, span, params.Limit)
+	f := ask.JobFilter{App: params.App, After: core.JobID(params.After)}
+	if params.Job != "" {
+		if f.Job, err = s.m.JobID(r.Context(), params.Job); err != nil {
+			s.fail(w, r, err)
+			return
+		}
+	}
+	res, err := s.m.Upcoming(r.Context(), f, params.From, span, params.Limit)
 	if err != nil {
 		s.fail(w, r, err)
 		return

@@ -1269,6 +1269,12 @@ type ListUpcomingParams struct {
 	// App The name of an app
 	App QueryApp `form:"app,omitempty" json:"app,omitempty,omitzero"`
 
+	// Job app/name or number
+	Job string `form:"job,omitempty" json:"job,omitempty,omitzero"`
+
+	// From Instants after this; now if left out
+	From time.Time `form:"from,omitempty" json:"from,omitempty,omitzero"`
+
 	// For How far, such as 1h (the default)
 	For string `form:"for,omitempty" json:"for,omitempty,omitzero"`
 

@@ -161,7 +161,7 @@ func TestPagesAreFollowed(t *testing.T) {
 		"runs":     {[]string{"runs"}, "17179869186", "17179869185"},
 		"get":      {[]string{"get"}, "shop/sweep", "shop/sweep"},
 		"kill":     {[]string{"kill", "shop/sweep"}, "run 12 is to end", "run 11 is to end"},
-		"upcoming": {[]string{"upcoming", "--limit", "2"}, "there is more", "shop/early"},
+		"upcoming": {[]string{"upcoming", "--for", "3h", "--limit", "2"}, "there is more", "shop/early"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			asked := map[string]int{}

@@ -34,6 +34,7 @@ type JobFilter struct {
 	After  core.JobID // go on after this number
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // with the last run of each
+	Job    core.JobID // this one alone
 }
 
 // JobPage is one page of jobs in the order of their numbers.
@@ -181,6 +182,9 @@ func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 }
 
 func (f *JobFilter) takes(j *core.Job) bool {
+	if f.Job != 0 && j.Def.ID != f.Job {
+		return false
+	}
 	if f.Set != "" && j.Def.Set != f.Set {
 		return false
 	}
@@ -1034,11 +1038,11 @@ func (q *Ask) recentThatFit(ctx context.Context, f *RunFilter, before int64, n i
 	}
 }
 
-// Upcoming lists the instants of jobs from now on, the earliest first, without
+// Upcoming lists the instants of jobs after from (now, if that is later), the earliest first, without
 // those that fall to a pause of their own, of their app or of everything. When at most 100
 // jobs fit, their waiting triggers and retries are listed too. It looks at as many
 // jobs as it comes to in Options.PageFor: Next is behind which to go on.
-func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, limit int) (UpcomingResult, error) {
+func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead time.Duration, limit int) (UpcomingResult, error) {
 	if _, err := f.check(); err != nil {
 		return UpcomingResult{}, err
 	}
@@ -1062,9 +1066,17 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 	for _, a := range all {
 		pauses[a.Name] = a.Pause
 	}
-	now := q.o.Now()
-	after := core.InstantOf(now)
-	end := min(core.InstantOf(now.Add(ahead)), core.Horizon)
+	if now := q.o.Now(); from.Before(now) {
+		from = now
+	}
+	if from.After(q.o.Now().Add(MaxUpcoming)) {
+		return UpcomingResult{}, core.Invalid("from", from.Format(time.RFC3339), "allowed is up to 366 days from now")
+	}
+	after := core.InstantOf(from)
+	end := min(core.InstantOf(from.Add(ahead)), core.Horizon)
+	if f.Job != 0 {
+		f.After = f.Job - 1
+	}
 	var res UpcomingResult
 	order := func(a, b Coming) int {
 		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.Job, b.Job), cmp.Compare(a.Run, b.Run))
@@ -1079,6 +1091,9 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 	var few []core.Job
 	fit := 0
 	res.Next, err = q.EachJob(ctx, f.App, f.After, p, func(j *core.Job) bool {
+		if f.Job != 0 && j.Def.ID > f.Job {
+			return false
+		}
 		if !f.takes(j) {
 			return true
 		}
@@ -1096,6 +1111,9 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, ahead time.Duration, li
 	})
 	if err != nil {
 		return UpcomingResult{}, err
+	}
+	if f.Job != 0 {
+		res.Next = 0
 	}
 	if fit <= maxFew {
 		waiting := make([][]core.Run, fit)

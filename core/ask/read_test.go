@@ -150,18 +150,18 @@ func TestJobsAndUpcoming(t *testing.T) {
 			t.Errorf("%+v: %d jobs, want %d", c.f, n, c.want)
 		}
 	}
-	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, 3*time.Minute, 100)
+	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, 3*time.Minute, 100)
 	if err != nil || len(up.Coming) != 27 || up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
-	if up, err = f.M.Upcoming(ctx, ask.JobFilter{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
+	if up, err = f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, time.Hour, 20); err != nil || len(up.Coming) != 20 || !up.Partial {
 		t.Errorf("upcoming: %d %v", len(up.Coming), err)
 	}
 	until := start.Add(90 * time.Second)
 	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "pay"}, manage.PauseRequest{Until: &until}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err = f.M.Upcoming(ctx, ask.JobFilter{App: "pay"}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
+	if up, err = f.M.Upcoming(ctx, ask.JobFilter{App: "pay"}, time.Time{}, 3*time.Minute, 100); err != nil || len(up.Coming) != 8 {
 		t.Errorf("upcoming over a pause: %d %v", len(up.Coming), err)
 	}
 	p, err := f.M.Preview(every(time.Hour), core.InstantOf(start), 3)
@@ -299,7 +299,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		up, err := f.M.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Hour, 100)
+		up, err := f.M.Upcoming(ctx, ask.JobFilter{App: "shop"}, time.Time{}, time.Hour, 100)
 		first := core.Ceil(until) // of a job: the first after it
 		if name != "of the app" && name != "of everything" {
 			first = core.Ceil(until) + 1
@@ -313,7 +313,7 @@ func TestUpcomingAfterAPause(t *testing.T) {
 	if _, err := f.M.Pause(ctx, ann, manage.Target{App: "shop"}, manage.PauseRequest{}); err != nil {
 		t.Fatal(err)
 	}
-	if up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
+	if up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, time.Hour, 100); err != nil || len(up.Coming) != 0 || up.Partial {
 		t.Errorf("paused without an end: %+v %v", up, err)
 	}
 }

@@ -107,7 +107,7 @@ func TestTriggerAt(t *testing.T) {
 	if err != nil || len(runs) != 1 || runs[0].ID != r.Run.ID {
 		t.Errorf("waiting: %+v %v", runs, err)
 	}
-	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, 48*time.Hour, 10)
+	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, 48*time.Hour, 10)
 	if err != nil || len(up.Coming) != 1 || up.Coming[0].Run != r.Run.ID {
 		t.Errorf("upcoming: %+v %v", up, err)
 	}
