@@ -44,7 +44,7 @@ func (w *World) forgetClosed(s *state, f int) {
 	if r.is <= open {
 		return
 	}
-	r.owner, r.until, r.past, r.address, r.maybeSent, r.journal, r.kill, r.slot, r.params, r.rev = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+	r.owner, r.until, r.past, r.address, r.maybeSent, r.journal, r.kill, r.slot, r.params, r.rev, r.queued = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	if r.owes == 0 {
 		m.exec, m.known, m.reports = 0, 0, 0
 	}

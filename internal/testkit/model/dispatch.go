@@ -72,7 +72,7 @@ func (g *gen) receive(s *state, k int) {
 // read is steps 2 and 3: the job is read, and each fire judged by it.
 func (g *gen) read(s state, k int) {
 	d := &s.disp[k]
-	d.at, d.read = working, s.job.rev
+	d.at, d.read, d.away = working, s.job.rev, s.away
 	for f := range g.w.Fires {
 		if d.fires&(1<<f) == 0 {
 			continue
@@ -132,7 +132,13 @@ func (g *gen) afterSkip() uint8 {
 }
 
 func (g *gen) claim(s state, k, f int) {
-	a, nonce := firstAddress(&s, f), s.disp[k].nonce
+	if s.disp[k].waits() {
+		g.write(s, dispName(k)+" records that "+fireName(f)+" waits", g.putClaim(f, 0, 0, s.disp[k].rev), func(t *state, a answer) {
+			t.disp[k].of[f].is = [...]uint8{g.afterWait(), toLook, givenBack, toLook}[a]
+		}, late{what: lateClaim, fire: uint8(f), rev: s.disp[k].rev})
+		return
+	}
+	a, nonce := firstAddress(&s, k, f), s.disp[k].nonce
 	put := g.putClaim(f, nonce, a, s.disp[k].rev)
 	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
@@ -141,9 +147,40 @@ func (g *gen) claim(s state, k, f int) {
 	}, late{what: lateClaim, fire: uint8(f), nonce: nonce, address: a, rev: s.disp[k].rev})
 }
 
+// afterWait is what is left to do for what waits: it is put on the ring again.
+func (g *gen) afterWait() uint8 {
+	if g.w.WaitIsDone {
+		return done
+	}
+	return givenBack
+}
+
+// wait has what nobody has and nobody sent wait for an executor.
+func (g *gen) wait(s state, k, f int) {
+	if s.runs[f].queued == 1 {
+		s.disp[k].of[f].is = g.afterWait()
+		g.emit(&s, false, "%s lets %s wait on", dispName(k), fireName(f))
+		return
+	}
+	until := s.disp[k].of[f].until
+	g.write(s, dispName(k)+" has "+fireName(f)+" wait", func(t *state) bool {
+		r := &t.runs[f]
+		if r.is != open || r.owner != 0 || r.maybeSent == 1 || r.until != until {
+			return false
+		}
+		r.queued = 1
+		return true
+	}, func(t *state, a answer) {
+		t.disp[k].of[f].is = [...]uint8{g.afterWait(), toLook, toLook, toLook}[a]
+	}, late{})
+}
+
 // firstAddress routes afresh: what was tried before makes the other address the
 // worst choice.
-func firstAddress(s *state, f int) uint8 {
+func firstAddress(s *state, k, f int) uint8 {
+	if s.disp[k].away&nobody != 0 {
+		return 0
+	}
 	if s.seen[f].tried == 1 {
 		return 2
 	}
@@ -157,6 +194,9 @@ func (g *gen) putClaim(f int, nonce, address, rev uint8) func(*state) bool {
 			return false
 		}
 		*r = run{is: open, owner: nonce, until: nonce, address: address}
+		if nonce == 0 {
+			r.queued = 1
+		}
 		if g.w.Kind == FixedDelay {
 			r.rev = rev
 		}
@@ -187,7 +227,7 @@ func (g *gen) lookAtRun(s state, k, f int) {
 	switch {
 	case r.is == absent:
 		g.noItem(s, k, f)
-	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.slot != d.slot:
+	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.queued == 0 && r.slot != d.slot:
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
 	case r.is != open && (r.owes == 0 || g.w.ClosedIsDone):
@@ -337,8 +377,12 @@ func (g *gen) takeOver(s state, k, f int) {
 		return
 	}
 	to := i.address
+	if to == 0 && i.owner == 0 && d.waits() {
+		g.wait(s, k, f)
+		return
+	}
 	if to == 0 {
-		to = firstAddress(&s, f)
+		to = firstAddress(&s, k, f)
 	}
 	put := g.putTake(f, i.owner, i.until, i.address, d.nonce, to)
 	if read := s.disp[1-k].of[f].until; g.w.UntilComesTwice && read != 0 {
@@ -372,7 +416,7 @@ func (g *gen) putTake(f int, owner, until, seen, nonce, to uint8) func(*state) b
 		if owner != 0 {
 			r.maybeSent = 1
 		}
-		r.owner, r.until, r.past, r.journal = nonce, nonce, 0, nothing
+		r.owner, r.until, r.past, r.journal, r.queued = nonce, nonce, 0, nothing, 0
 		if r.address == 0 {
 			r.address = to
 		}
@@ -406,6 +450,11 @@ func (g *gen) compareOwnUntil(s state, k, f int) {
 	if d.past == 1 {
 		d.of[f].is = notDone
 		g.emit(&s, false, "%s finds its own until past: %s is not sent", dispName(k), fireName(f))
+		return
+	}
+	if d.of[f].address == 0 {
+		d.of[f].is = failing
+		g.emit(&s, false, "%s finds nobody to send %s to", dispName(k), fireName(f))
 		return
 	}
 	t := s

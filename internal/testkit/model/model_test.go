@@ -40,6 +40,10 @@ var bounded = []named{
 	{"a chain, a crash", one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})},
 	{"a changed chain", one(World{Kind: FixedDelay, Changes: 1, Allowed: edit, Crashes: 1, All: 1, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, All: 1, Few: true})},
+	{"a wait", one(World{Waits: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true})},
+	{"a wait, and a change", one(World{Waits: true, Due: -1, Changes: 1, Allowed: edit | pause, Few: true})},
+	{"a trigger waits", one(World{Waits: true, Kind: Trigger, Few: true})},
+	{"a chain waits", one(World{Waits: true, Kind: FixedDelay, Changes: 1, Allowed: edit | pause, Few: true})},
 }
 
 // longer are those of the table in docs/claim-protocol.md.
@@ -176,6 +180,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			18, "a job leaves a chain that has not ended"},
 		{"look at tail", Rules{NoLookAtTail: true}, fixed, 11, "the schedule is not planned to its end"},
 		{"claimed tail", Rules{ClaimedTailIsOut: true}, with(fixed, World{Changes: 1, Allowed: edit}), 9, "f1 is open"},
+		{"a wait", Rules{WaitIsDone: true}, one(World{Waits: true, Few: true}), 6, unnamedRun},
 		{"killed", Rules{KilledCloses: true}, one(World{CoverEarly: true, Crashes: 1, All: 1, Few: true}),
 			20, "5: a 'killed' of our own making closes a run that runs"},
 		{"a stranger", Rules{ReportEndsUnsent: true}, with(trigger, World{Strangers: true}), 3, "5: a report ends what nobody has"},

@@ -135,7 +135,7 @@ func (g *gen) beginTrigger(s *state, k int) {
 		t.pause ^= 1
 		g.emit(&t, true, "%s pauses or resumes the app", who)
 	}
-	if r.is != open || r.owner != 0 || r.maybeSent == 1 {
+	if r.is != open || r.owner != 0 || r.queued == 1 || r.maybeSent == 1 {
 		return
 	}
 	t := *s
@@ -168,7 +168,7 @@ func (g *gen) changeTrigger(s state, k int) {
 	}
 	g.write(s, personName(k)+" changes the trigger", func(t *state) bool {
 		r := &t.runs[0]
-		if r.is != open || r.owner != 0 || r.maybeSent == 1 || r.until != p.until {
+		if r.is != open || r.owner != 0 || r.queued == 1 || r.maybeSent == 1 || r.until != p.until {
 			return false
 		}
 		r.slot, r.params, t.entry = p.slot, p.params, p.slot+1

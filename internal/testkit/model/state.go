@@ -17,6 +17,7 @@ type state struct {
 	alleged  uint8     // change records that stand before the write which makes them true
 	entry    uint8     // of the trigger in the due index: 1 + the slot it names; 0: none
 	pause    uint8     // 1: the app of the trigger is paused
+	away     uint8     // bits: see below
 	tickers  [2]ticker
 	ring     [maxMessages]message
 	runs     [maxFires]run
@@ -29,6 +30,12 @@ type state struct {
 	late     late
 	left     budget
 }
+
+// Bits of away.
+const (
+	nobody = 1 // no executor is there
+	over   = 2 // so is the wait for one
+)
 
 // job is the sched item. next is the index of the first fire that is not
 // provably on the ring; tail is 1 + the fire that is the open chain's first run.
@@ -63,6 +70,7 @@ type run struct {
 	slot, params                                              uint8 // how often the trigger's were changed
 	// The owed ID; bits of the IDs that were created; 1: its message was sent.
 	owes, retries, sent uint8
+	queued              uint8 // 1: it waits for an executor
 }
 
 // States of a run.
@@ -110,8 +118,8 @@ const (
 
 // invocation is one Handle call of a dispatcher with one message.
 type invocation struct {
-	at, message, fires, rev, slot, read, nonce, past, told uint8
-	of                                                     [maxFires]item
+	at, message, fires, rev, slot, read, nonce, past, told, away uint8
+	of                                                           [maxFires]item
 }
 
 // Stations of an invocation.

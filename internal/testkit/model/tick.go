@@ -98,14 +98,14 @@ func (g *gen) lookAtTail(s *state, k int) (again bool) {
 	f := int(x.tail - 1)
 	r := &s.runs[f]
 	t := *s
-	switch out := r.is == open && r.owner != 0; {
+	switch out := r.is == open && (r.owner != 0 || r.queued == 1); {
 	case r.is > open:
 		t.tickers[k].at = tickSent
 		if g.w.NoLookAtTail {
 			t.tickers[k] = ticker{}
 		}
 		g.emit(&t, false, "%s looks at the tail %s: it has ended", tickName(k), fireName(f))
-	case out && (g.w.ClaimedTailIsOut || r.past == 0 || r.rev >= x.rev):
+	case out && (g.w.ClaimedTailIsOut || r.owner != 0 && r.past == 0 || r.rev >= x.rev):
 		t.tickers[k] = ticker{}
 		g.emit(&t, false, "%s looks at the tail %s: it is on its way", tickName(k), fireName(f))
 	default:

@@ -29,6 +29,7 @@ type World struct {
 	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
 	Kills      int  // by people
 	AppPauses  bool // of the trigger's app
+	Waits      bool // for an executor: nobody is there at first, and they come and go
 	Strangers  bool // report what nobody has
 
 	// Faults are all together at most All, and of each kind at most as many.
@@ -71,6 +72,7 @@ type Rules struct {
 	ChainIgnoresTail     bool // a run that is not the tail moves the job on
 	NoLookAtTail         bool // by the tick
 	ClaimedTailIsOut     bool // the tick never sends a claimed tail again
+	WaitIsDone           bool // what waits for an executor is not put on the ring again
 	KilledCloses         bool // also a run that may have been sent twice
 	ReportEndsUnsent     bool // what nobody has, and nobody may have sent
 	KillIsNotSeen        bool // by a close that read the run before the kill
@@ -196,6 +198,7 @@ func (g *gen) from(s *state) []move {
 		g.people(s, k)
 	}
 	g.untils(s)
+	g.executors(s)
 	if s.check.nonce != 0 {
 		g.consumeCheck(*s)
 	}
@@ -230,6 +233,24 @@ func (g *gen) untils(s *state) {
 		}
 	}
 }
+
+// executors lets them come and go, and the wait for one be over.
+func (g *gen) executors(s *state) {
+	if !g.w.Waits {
+		return
+	}
+	t := *s
+	t.away ^= nobody
+	g.emit(&t, false, "an executor comes, or the last one goes")
+	if s.away&over == 0 {
+		t = *s
+		t.away |= over
+		g.emit(&t, false, "the wait for an executor is over")
+	}
+}
+
+// waits reports that the invocation found nobody there, and the wait not over.
+func (d *invocation) waits() bool { return d.away == nobody }
 
 // spend takes a fault of one kind from what is left.
 func (b *budget) spend(kind *uint8) {
@@ -286,6 +307,9 @@ func (w *World) start() state {
 	s := state{job: job{rev: 1}}
 	s.left = budget{crash: uint8(w.Crashes), write: uint8(w.Writes), busy: uint8(w.Busy), second: uint8(w.Seconds), slow: uint8(w.Slow),
 		all: uint8(w.All), changes: uint8(w.Changes), kills: uint8(w.Kills)}
+	if w.Waits {
+		s.away = nobody
+	}
 	if w.Kind == Trigger {
 		// Its record and its entry are one write; who made it sends it next.
 		s.runs[0].is, s.entry = open, 1
