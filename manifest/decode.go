@@ -239,6 +239,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if text != "" {
 			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
 				Message: "a secret is written out; {env: NAME} or {file: PATH} keeps it out of the file"})
+			d.known(text, path, at)
 		}
 	case kVersion:
 		if number == "1" {
@@ -401,6 +402,10 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 		d.errorf(d.places[join(path, field)], join(path, field), format, args...)
 		return nil, false
 	}
+	given := func(text string) (any, bool) {
+		d.known(text, path, at)
+		return text, true
+	}
 	env, isEnv := where["env"].(string)
 	file, isFile := where["file"].(string)
 	switch {
@@ -410,7 +415,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	case isEnv:
 		if d.o.Getenv != nil {
 			if text, ok := d.o.Getenv(env); ok {
-				return text, true
+				return given(text)
 			}
 		}
 		return fail("env", "the environment has no %s", truncate(env))
@@ -424,7 +429,15 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	case len(b) > core.MaxToken+2:
 		return fail("file", "%d bytes; a secret has at most %d", len(b), core.MaxToken)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"), true
+	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
+}
+
+// known warns of the token that xxl-job comes with.
+func (d *decoder) known(text, path string, at Pos) {
+	if text == "default_token" {
+		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
+			Message: "default_token is what xxl-job comes with, so everybody knows it: give the app, and its executors, one of chance"})
+	}
 }
 
 // plain is an error without its wrapping.

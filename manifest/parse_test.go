@@ -373,6 +373,26 @@ func TestManyAliases(t *testing.T) {
 	}
 }
 
+// The token that everybody knows is warned about, wherever it comes from.
+func TestKnownToken(t *testing.T) {
+	o := Options{Getenv: func(string) (string, bool) { return "default_token", true },
+		ReadFile: func(string) ([]byte, error) { return []byte("default_token\n"), nil }}
+	for _, token := range []string{"default_token", "{env: T}", "{file: t}"} {
+		doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: "+token+"}]\n"), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const says = "m:2:25: apps[0].token: default_token is what xxl-job comes with"
+		if n := len(doc.Warnings); n == 0 || !strings.Contains(doc.Warnings[n-1].Error(), says) {
+			t.Errorf("%s: %v", token, doc.Warnings)
+		}
+	}
+	o.Getenv = func(string) (string, bool) { return "another", true }
+	if doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: {env: T}}]\n"), o); err != nil || len(doc.Warnings) > 0 {
+		t.Error(doc.Warnings, err)
+	}
+}
+
 func TestSecrets(t *testing.T) {
 	const secret = "hunter2-very-secret"
 	doc, err := Parse("m", []byte("version: 1\napps: [{name: a, token: "+secret+"}]\n"), Options{})

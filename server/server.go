@@ -360,15 +360,12 @@ func (s *Server) derived(purpose string) []byte {
 // is none.
 func adminToken(dir, given string) (string, error) {
 	if given != "" {
-		if len(given) < 8 || len(given) > 512 || strings.ContainsAny(given, " \t\r\n") {
-			return "", core.Invalid("TICKRING_ADMIN_TOKEN", "", "a token is 8 to 512 characters without spaces")
-		}
-		return given, nil
+		return given, core.CheckToken("TICKRING_ADMIN_TOKEN", given)
 	}
 	path := filepath.Join(dir, TokenFile)
 	b, err := os.ReadFile(path)
-	if err == nil && len(strings.TrimSpace(string(b))) >= 8 {
-		return strings.TrimSpace(string(b)), nil
+	if token := strings.TrimSpace(string(b)); token != "" {
+		return token, core.CheckToken(path, token)
 	}
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", core.Invalid("data", path, "the admin token cannot be read: "+reason(err))

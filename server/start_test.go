@@ -27,6 +27,10 @@ func TestCannotStart(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(noDatabase, "tickring.db"), []byte(strings.Repeat("this is no database ", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	short := t.TempDir()
+	if err := os.WriteFile(filepath.Join(short, TokenFile), []byte("12345678\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, c := range []struct {
 		name  string
 		o     Options
@@ -38,7 +42,8 @@ func TestCannotStart(t *testing.T) {
 		{"no port", Options{Dir: t.TempDir(), Listen: "127.0.0.1:http-or-so"}, "listen", []string{"HOST:PORT"}},
 		{"a folder that is a file", Options{Dir: file}, "data", []string{file, "--data"}},
 		{"a folder below a file", Options{Dir: filepath.Join(file, "below")}, "data", []string{file}},
-		{"a token too short", Options{Dir: t.TempDir(), Token: "short"}, "TICKRING_ADMIN_TOKEN", []string{"8 to 512"}},
+		{"a token too short", Options{Dir: t.TempDir(), Token: "nineteen-characters"}, "TICKRING_ADMIN_TOKEN", []string{"20 to 512"}},
+		{"a token too short in the folder", Options{Dir: short}, filepath.Join(short, TokenFile), []string{"20 to 512"}},
 		{"a file that is no database", Options{Dir: noDatabase}, "", []string{"no file of tickring"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -120,8 +120,10 @@ func Read(getenv func(string) string, needs Needs) (Config, error) {
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN and TICKRING_ADMIN_TOKEN_PARAM: one of them"))
 	case c.AdminToken == "" && c.Params.AdminToken == "" && needs.AdminToken:
 		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN is missing"))
-	case c.AdminToken != "" && !isToken(c.AdminToken):
-		errs = append(errs, errors.New("TICKRING_ADMIN_TOKEN: "+whatTokensAre))
+	case c.AdminToken != "":
+		if err := core.CheckToken("TICKRING_ADMIN_TOKEN", c.AdminToken); err != nil {
+			errs = append(errs, err)
+		}
 	}
 	c.ReportURL = strings.TrimSuffix(getenv("TICKRING_REPORT_URL"), "/")
 	if u := c.ReportURL; u != "" && !isURL(u) {
@@ -177,12 +179,6 @@ func standIn(getenv func(string) string) bool {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	return u.Hostname() == "localhost" || err == nil && ip.IsLoopback()
-}
-
-const whatTokensAre = "a token is 8 to 512 characters without spaces"
-
-func isToken(text string) bool {
-	return len(text) >= 8 && len(text) <= 512 && !strings.ContainsAny(text, " \t\r\n")
 }
 
 func isURL(text string) bool {

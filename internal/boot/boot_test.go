@@ -62,7 +62,8 @@ func TestPrivateNetworks(t *testing.T) {
 }
 
 func TestReadAll(t *testing.T) {
-	c, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/", "TICKRING_ALLOW",
+	c, err := Read(with("TICKRING_ADMIN_TOKEN", "token-of-an-administrator", "TICKRING_REPORT_URL", "https://jobs.example.com/prod/",
+		"TICKRING_ALLOW",
 		"10.0.0.0/8, fd00::/8",
 		"TICKRING_ALLOW_NO_TOKEN", "1", "TICKRING_VISIBILITY", "2m", "TICKRING_MAX_PARTITIONS", "256", "TICKRING_LOG_LEVEL", "warn",
 		"TICKRING_QUEUE_RESULTS", "https://sqs.us-east-1.amazonaws.com/1/results", "AWS_LAMBDA_FUNCTION_NAME", "tick"), Needs{AdminToken: true})
@@ -84,7 +85,7 @@ func TestReadTokenOnce(t *testing.T) {
 		c.Params.AdminToken != "/tickring/admin-token" {
 		t.Errorf("%+v, %v", c.Params, err)
 	}
-	if _, err := Read(with("TICKRING_ADMIN_TOKEN", "admin-token", "TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"),
+	if _, err := Read(with("TICKRING_ADMIN_TOKEN", "token-of-an-administrator", "TICKRING_ADMIN_TOKEN_PARAM", "/tickring/admin-token"),
 		Needs{}); !strings.Contains(fmt.Sprint(err), "one of them") {
 		t.Errorf("both: %v", err)
 	}
@@ -145,8 +146,9 @@ func TestReadNamesAllThatIsWrong(t *testing.T) {
 	wrong := map[string]string{
 		"TICKRING_QUEUE_FIRES": "fires", "TICKRING_QUEUE_SLOW": "slow", "TICKRING_QUEUE_CHECKS": "https://",
 		"TICKRING_QUEUE_DEAD":  "arn:aws:sqs:us-east-1:1:dead",
-		"TICKRING_ADMIN_TOKEN": "short", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1", "TICKRING_ALLOW_NO_TOKEN": "yes",
-		"TICKRING_VISIBILITY": "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud", "TICKRING_QUEUE_RESULTS": "results",
+		"TICKRING_ADMIN_TOKEN": "nineteen-characters", "TICKRING_REPORT_URL": "http://", "TICKRING_ALLOW": "10.0.0.1",
+		"TICKRING_ALLOW_NO_TOKEN": "yes",
+		"TICKRING_VISIBILITY":     "1500ms", "TICKRING_MAX_PARTITIONS": "257", "TICKRING_LOG_LEVEL": "loud", "TICKRING_QUEUE_RESULTS": "results",
 	}
 	var pairs []string
 	for name, v := range wrong {
@@ -177,7 +179,7 @@ func TestReadBounds(t *testing.T) {
 	for _, c := range []struct{ name, value string }{
 		{"TICKRING_VISIBILITY", "1s"}, {"TICKRING_VISIBILITY", "12h"}, {"TICKRING_MAX_PARTITIONS", "1"}, {"TICKRING_ALLOW_NO_TOKEN", "0"},
 		{"TICKRING_ALLOW", " , "},
-		{"TICKRING_ADMIN_TOKEN", "12345678"}, {"TICKRING_REPORT_URL", "http://127.0.0.1:8080"},
+		{"TICKRING_ADMIN_TOKEN", "12345678901234567890"}, {"TICKRING_REPORT_URL", "http://127.0.0.1:8080"},
 	} {
 		if _, err := Read(with(c.name, c.value), Needs{}); err != nil {
 			t.Errorf("%s=%q: %v", c.name, c.value, err)

@@ -12,6 +12,8 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws/retry"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/aws/aws-sdk-go-v2/service/ssm/types"
+
+	"github.com/tickring/tickring/core"
 )
 
 // parameters is what is called of SSM.
@@ -93,10 +95,14 @@ func (s *secret) ask(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("the parameter %s does not exist: the deployment makes it", s.name)
 	case err != nil:
 		return "", fmt.Errorf("read the parameter %s: %w", s.name, err)
-	case out.Parameter == nil || !isToken(aws.ToString(out.Parameter.Value)):
-		return "", fmt.Errorf("the parameter %s: %s", s.name, whatTokensAre)
+	case out.Parameter == nil:
+		return "", fmt.Errorf("the parameter %s has no value", s.name)
 	}
-	return *out.Parameter.Value, nil
+	text := aws.ToString(out.Parameter.Value)
+	if err := core.CheckToken("the parameter "+s.name, text); err != nil {
+		return "", err
+	}
+	return text, nil
 }
 
 // passing is an error after which the same question may be answered.

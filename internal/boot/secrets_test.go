@@ -65,7 +65,7 @@ func keyOf(t *testing.T, c *Config) string {
 // A function asks for the secrets that it is told of and for no others, each when
 // it first needs it, and once.
 func TestSecrets(t *testing.T) {
-	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token", "/t/report-key": "the-report-key"}}
+	params := &fakeParams{values: map[string]string{"/t/admin-token": "the-admin-token-of-here", "/t/report-key": "the-report-key-of-here"}}
 	started := func(vars ...string) *Config {
 		c, err := Read(with(vars...), Needs{})
 		if err != nil {
@@ -87,18 +87,19 @@ func TestSecrets(t *testing.T) {
 	}
 	params.asked = nil
 	all := started("TICKRING_REPORT_KEY_PARAM", "/t/report-key", "TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token")
-	if token, err := all.Token(t.Context()); err != nil || token != "the-admin-token" {
+	if token, err := all.Token(t.Context()); err != nil || token != "the-admin-token-of-here" {
 		t.Errorf("token %q, %v", token, err)
 	}
 	// Whoever takes a report has to know the key of whoever asked for it.
 	if keyOf(t, all) != key {
 		t.Error("two functions with one report key sign differently")
 	}
-	if keyOf(t, &Config{AdminToken: "the-admin-token"}) == key {
+	if keyOf(t, &Config{AdminToken: "the-admin-token-of-here"}) == key {
 		t.Error("reports are signed with the admin token, though there is a key for them")
 	}
 	params.asked = nil
-	if alone := started("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token"); keyOf(t, alone) != keyOf(t, &Config{AdminToken: "the-admin-token"}) {
+	if alone := started("TICKRING_ADMIN_TOKEN_PARAM", "/t/admin-token"); keyOf(t, alone) !=
+		keyOf(t, &Config{AdminToken: "the-admin-token-of-here"}) {
 		t.Error("without a report key reports are not signed by the admin token")
 	}
 	if none := started(); none.Signs() {
@@ -112,7 +113,7 @@ func TestSecrets(t *testing.T) {
 func TestColdStarts(t *testing.T) {
 	const functions, invocation = 300, 28 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"}, perSecond: 40}
+		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key-of-here"}, perSecond: 40}
 		began := time.Now()
 		took := make([]time.Duration, functions)
 		var all sync.WaitGroup
@@ -144,7 +145,7 @@ func TestColdStarts(t *testing.T) {
 // is told so; the next asks again.
 func TestSecretIsAskedForByOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key"},
+		params := &fakeParams{values: map[string]string{"/t/report-key": "the-report-key-of-here"},
 			err: &smithy.GenericAPIError{Code: "ThrottlingException"}}
 		c := Config{Params: Params{ReportKey: "/t/report-key"}}
 		c.secrets(params)
@@ -176,7 +177,7 @@ func TestSecretsMissing(t *testing.T) {
 	}{
 		"not there": {&fakeParams{}, "the parameter /t/admin-token does not exist"},
 		"short": {&fakeParams{values: map[string]string{"/t/admin-token": "x"}},
-			"the parameter /t/admin-token: a token is 8 to 512 characters"},
+			"the parameter /t/admin-token: a token is 20 to 512 characters"},
 		"not allowed": {&fakeParams{err: errors.New("AccessDenied")}, "read the parameter /t/admin-token: AccessDenied"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,9 +193,9 @@ func TestSecretsMissing(t *testing.T) {
 				if len(c.params.asked) != 1 || time.Since(began) > 0 {
 					t.Errorf("asked %d times in %s", len(c.params.asked), time.Since(began))
 				}
-				c.params.err, c.params.values = nil, map[string]string{"/t/admin-token": "the-admin-token"}
+				c.params.err, c.params.values = nil, map[string]string{"/t/admin-token": "the-admin-token-of-here"}
 				time.Sleep(time.Second) // of the bubble: what cannot pass is not asked again at once
-				if token, err := cfg.Token(t.Context()); token != "the-admin-token" || err != nil {
+				if token, err := cfg.Token(t.Context()); token != "the-admin-token-of-here" || err != nil {
 					t.Errorf("once it is there: %q, %v", token, err)
 				}
 			})
@@ -220,13 +221,13 @@ func (f *hangsOnce) GetParameter(ctx context.Context, in *ssm.GetParameterInput,
 // TestSecretOfACallerThatLeaves: a client that hangs up fails nobody else.
 func TestSecretOfACallerThatLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "admin-token"}}}, "/x", SecretOptions{})
+		s := newSecret(&hangsOnce{fakeParams: fakeParams{values: map[string]string{"/x": "token-of-an-administrator"}}}, "/x", SecretOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		if _, err := s.get(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("it left, and got %v", err)
 		}
-		if v, err := s.get(t.Context()); err != nil || v != "admin-token" {
+		if v, err := s.get(t.Context()); err != nil || v != "token-of-an-administrator" {
 			t.Errorf("the next got %q, %v", v, err)
 		}
 	})

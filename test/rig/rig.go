@@ -19,7 +19,7 @@ import (
 )
 
 // Token is the admin token of servers that a rig starts.
-const Token = "rig-admin-token"
+const Token = "admin-token-of-the-rig"
 
 // Build compiles the binary into a folder and answers its path.
 func Build(dir string) (string, error) {
