@@ -201,6 +201,9 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	if len(args) == 0 {
 		args = []string{"--help"}
 	}
+	if args[0] == "help" {
+		args = append(args[1:], "--help")
+	}
 	command, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintf(stderr, "tickring: %v%s\n", err, flagHint(err))

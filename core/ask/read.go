@@ -34,7 +34,7 @@ type JobFilter struct {
 	After  core.JobID // go on after this number
 	Limit  int        // at most 1000; 0 is 100
 	Last   bool       // with the last run of each
-	Job    core.JobID // this one alone
+	Job    core.JobID // of Upcoming: this one alone
 }
 
 // JobPage is one page of jobs in the order of their numbers.
@@ -182,9 +182,6 @@ func (q *Ask) storedJob(ctx context.Context, id core.JobID) (*core.Job, error) {
 }
 
 func (f *JobFilter) takes(j *core.Job) bool {
-	if f.Job != 0 && j.Def.ID != f.Job {
-		return false
-	}
 	if f.Set != "" && j.Def.Set != f.Set {
 		return false
 	}
