@@ -28,7 +28,8 @@ func (s *server) runs(page *ask.RunPage) RunPage {
 
 // ListRuns lists runs.
 func (s *server) ListRuns(w http.ResponseWriter, r *http.Request, params ListRunsParams) {
-	f := ask.RunFilter{Job: params.Job, App: params.App, Failed: params.Failed, From: params.From, To: params.To, Limit: params.Limit, After: params.After}
+	f := ask.RunFilter{Job: params.Job, App: params.App, Failed: params.Failed, From: params.From, To: params.To, Limit: params.Limit,
+		After: params.After}
 	for _, state := range params.State {
 		f.States = append(f.States, core.State(state))
 	}

@@ -243,7 +243,8 @@ func (e *Executor) put(ctx context.Context, url string, in, out any) error {
 		switch {
 		case s == http.StatusConflict && why.Error.Code == "conflict":
 			return fmt.Errorf("%w: %w", errTheirs, err)
-		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusUnauthorized: // the app may be made later, or get its token
+		// the app may be made later, or get its token
+		case s >= 400 && s < 500 && s != http.StatusTooManyRequests && s != http.StatusUnauthorized:
 			return fmt.Errorf("%w: %w", errAPI, err)
 		}
 		return err

@@ -186,7 +186,8 @@ func TestScriptCannotBeRun(t *testing.T) {
 // The tokens of the scheduler are not for programs: what those print is in logs.
 func TestProgramGetsNoToken(t *testing.T) {
 	needBash(t)
-	for _, name := range []string{"TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_READ_TOKEN", "TICKRING_APP_TOKEN", "TICKRING_ACCESS_TOKEN"} {
+	for _, name := range []string{"TICKRING_TOKEN", "TICKRING_ADMIN_TOKEN", "TICKRING_READ_TOKEN",
+		"TICKRING_APP_TOKEN", "TICKRING_ACCESS_TOKEN"} {
 		t.Setenv(name, "secret")
 	}
 	t.Setenv("TOKEN_OF_ANOTHER", "theirs")

@@ -94,7 +94,8 @@ func TestAccepted(t *testing.T) {
 					From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
 				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(16)},
 			{manage.JobSpec{
-				Def:      core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep, WaitForExecutor: wait},
+				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep,
+					WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(39)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",

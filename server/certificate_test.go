@@ -84,7 +84,8 @@ func TestTLS(t *testing.T) {
 	if until := s.facts(t.Context(), s.parts).CertificateUntil; !until.Equal(s.cert.get(time.Now()).Leaf.NotAfter) {
 		t.Errorf("doctor is told that it ends at %s", until)
 	}
-	if got := answer(t, s.ln.Addr().String(), "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got, "400 ") {
+	if got := answer(t, s.ln.Addr().String(), "GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
+		"400 ") {
 		t.Errorf("in clear: %s", got)
 	}
 	look := time.Now()

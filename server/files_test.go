@@ -25,7 +25,8 @@ func TestWideFiles(t *testing.T) {
 	run := func(restored bool) string {
 		t.Helper()
 		var log bytes.Buffer
-		start(t, Options{Dir: dir, Restored: restored, Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}).stop()
+		start(t, Options{Dir: dir, Restored: restored,
+			Log: slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))}).stop()
 		return log.String()
 	}
 	if log := run(false); strings.Contains(log, "chmod") {

@@ -15,7 +15,8 @@ const readToken = "read-token-of-the-server"
 // that could be guessed, or is the admin token, is no read token.
 func TestTokens(t *testing.T) {
 	for _, bad := range []string{"read-token", "token-of-an-administrator"} {
-		if _, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Token: "token-of-an-administrator", ReadToken: bad}); core.CodeOf(err) !=
+		if _, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0", Token: "token-of-an-administrator",
+			ReadToken: bad}); core.CodeOf(err) !=
 			core.CodeInvalid || !strings.Contains(err.Error(), "TICKRING_READ_TOKEN") {
 			t.Errorf("%q: %v", bad, err)
 		}

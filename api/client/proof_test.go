@@ -46,9 +46,13 @@ func TestTokenIsForOneServer(t *testing.T) {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			fmt.Fprint(w, `{"error":{"code":"unavailable","message":"standing by"}}`)
 		}, says: "standing by"},
-		{what: "a redirect of the proof", proof: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 302) },
-			is: ErrUnproven, says: "a token is for one server"},
-		{what: "a redirect", proof: proof("sesame"), rest: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, 307) },
+		{what: "a redirect of the proof",
+			proof: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, other.URL, http.StatusFound) },
+			is:    ErrUnproven, says: "a token is for one server"},
+		{what: "a redirect", proof: proof("sesame"),
+			rest: func(w http.ResponseWriter, r *http.Request) {
+				http.Redirect(w, r, other.URL, http.StatusTemporaryRedirect)
+			},
 			sent: true, says: "if that one is meant, name it"},
 	} {
 		t.Run(c.what, func(t *testing.T) {

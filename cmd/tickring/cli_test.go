@@ -140,7 +140,8 @@ func testServer() *httptest.Server {
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
 	refused := refusal.New(refusal.Options{})
-	refused.Note(context.Background(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112", App: "guarded",
+	refused.Note(context.Background(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112",
+		App:     "guarded",
 		Address: "http://10.0.3.17:9999/"})
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
 		Log:    slog.New(slog.DiscardHandler),

@@ -98,7 +98,8 @@ func (c *ServeCmd) Run(e *Env) error {
 		}
 	}
 	if s.InClear() {
-		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy (docs/proxy.md)")
+		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
+			"(docs/proxy.md)")
 	}
 	if s.AsksTokens() {
 		fmt.Fprintln(out, "executors that register need the token of their app: "+

@@ -82,7 +82,8 @@ func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.R
 	for start := 0; start < len(results); start += Batch {
 		end := min(start+Batch, len(results))
 		c.batch(ctx, from, results[start:end], errs[start:end])
-		if end < len(results) && !slices.ContainsFunc(errs[start:end], func(err error) bool { return core.CodeOf(err) != core.CodeUnauthorized }) {
+		if end < len(results) && !slices.ContainsFunc(errs[start:end],
+			func(err error) bool { return core.CodeOf(err) != core.CodeUnauthorized }) {
 			for i := range errs[end:] {
 				errs[end+i] = errs[start]
 			}
@@ -251,7 +252,8 @@ func Translate(run core.RunID, code int, message, data string, now time.Time) fi
 	if len(data) > core.DataMax {
 		// The run has ended all the same, and part of it might mean another thing.
 		end.Data = ""
-		end.Message = core.TruncateMessage(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s", len(data),
+		end.Message = core.TruncateMessage(fmt.Sprintf("(%d bytes of data for the runs that follow were dropped: at most %d are kept)\n%s",
+			len(data),
 			core.DataMax, message))
 	}
 	switch code {

@@ -228,8 +228,8 @@ func behind(words []word, n int) string {
 }
 
 func isCommand(text string, pos int, word string) error {
-	return &ParseError{text, pos, "", "behind the schedule stands a command, " + quote(word) + ": a job names a handler instead, and tickring exec " +
-		"makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week"}
+	return &ParseError{text, pos, "", "behind the schedule stands a command, " + quote(word) + ": a job names a handler instead, " +
+		"and tickring exec makes a handler of any program; allowed: 5 fields: minutes hours day-of-month month day-of-week"}
 }
 
 // word is a part of the text and where it begins.

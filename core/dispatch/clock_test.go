@@ -278,7 +278,8 @@ func TestRetryThatFallsIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
-		retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At, Slot: fire.Slot,
+		retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
+			Slot:    fire.Slot,
 			Attempt: 2, First: fire.Run}
 		c.must(c.s.Create(t.Context(), []core.Run{retry})[0])
 		c.enqueue(retry.Fire())

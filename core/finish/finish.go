@@ -270,7 +270,8 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]cor
 
 // closeOf is the close that a result asks for; seen is the run, if it was read.
 func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
-	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: core.TruncateMessage(r.Message), Data: r.Data, EndedAt: r.At})
+	c := core.End(r.Run, core.Run{State: r.State, Reason: r.Reason, Code: r.Code, Message: core.TruncateMessage(r.Message), Data: r.Data,
+		EndedAt: r.At})
 	c.Was.App, c.Was.Owner, c.Had, c.Seen = r.App, r.Owner, r.Reported, seen
 	if c.To.EndedAt.IsZero() {
 		c.To.EndedAt = f.o.Now()

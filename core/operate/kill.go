@@ -142,7 +142,8 @@ func (op *Operate) KillJob(ctx context.Context, actor core.Actor, ref, after str
 // kill marks runs, and only then tells their executors: some addresses at a time, each
 // once all runs there are marked, in their order and behind the last address told. However long the
 // reading took, half a page is left for it. What was done is recorded, also before an error.
-func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page, res StopResult) (out StopResult,
+func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, behind string, p *bound.Page,
+	res StopResult) (out StopResult,
 	err error) {
 	defer func() {
 		if out.Changed = len(out.Killed)+len(out.Cancelled) > 0; out.Changed {

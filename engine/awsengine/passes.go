@@ -86,7 +86,7 @@ func (s *Store) enter(ctx context.Context, parts [][]core.Job) (p *passes, open 
 // leave removes passes. One that stays lets nobody in whom it would not have
 // let in before, and expires.
 func (s *Store) leave(ctx context.Context, p *passes) {
-	s.deleteAll(ctx, p.keys)
+	_ = s.deleteAll(ctx, p.keys)
 }
 
 // deleteAll removes items of the state table.

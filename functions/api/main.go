@@ -57,19 +57,20 @@ func wire(c *boot.Config, e *engine.Engine, door executorhttp.Door) http.Handler
 	mux := http.NewServeMux()
 	// Who pulls from a queue of SQS asks here about runs, and says that it is there.
 	(&executorhttp.Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: a.Engine.Finish, Finish: a.Finish}).Serve(mux)
-	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}), Facts: func(ctx context.Context) api.Facts {
-		f := api.Facts{Deployment: c.Deployment}
-		doctor.Gather(ctx, e, time.Now(), &f)
-		return f
-	}, Status: func() api.Status {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
-		if err != nil {
-			log.Warn("the last tick could not be read", "err", err)
-		}
-		return api.Status{Now: time.Now().UTC(), LastTick: last}
-	}}
+	o := api.Options{Refused: door.Refused, Log: log, Dead: e.Dead, Restore: a.Restorer(restore.Options{}),
+		Facts: func(ctx context.Context) api.Facts {
+			f := api.Facts{Deployment: c.Deployment}
+			doctor.Gather(ctx, e, time.Now(), &f)
+			return f
+		}, Status: func() api.Status {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+			defer cancel()
+			last, err := e.Upkeep.LastAlive(ctx) // each minute of a tick
+			if err != nil {
+				log.Warn("the last tick could not be read", "err", err)
+			}
+			return api.Status{Now: time.Now().UTC(), LastTick: last}
+		}}
 	mux.Handle("/", guarded(c.Tokens, log, func(t boot.Tokens) http.Handler {
 		o.Token, o.ReadToken, o.Admit = t.Admin, t.Read, door.Tokens.Admit
 		return api.NewHandler(m, sender, o)

@@ -361,7 +361,8 @@ func certificate(f *Facts, s *sheet) string {
 	if until.IsZero() {
 		return ""
 	}
-	const do = "write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, the log says why not"
+	const do = "write a new one and its key into the files of --tls-cert and --tls-key: they are read again; where they are new, the log " +
+		"says why not"
 	switch left := until.Sub(f.Own.Now); {
 	case left <= 0:
 		s.wrong("it ended %s ago: whoever checks it does not connect", span(-left)).do(do)

@@ -110,7 +110,8 @@ func TestSums(t *testing.T) {
 		page.WorstMs = worst
 		AddAudit(&sum, &page)
 	}
-	if sum.Jobs != 120 || sum.Demanded != 4 || sum.Skipped["misfire"] != 2 || sum.WorstMs != 5 || len(sum.Failed) != shownJobs || sum.Next != "x" {
+	if sum.Jobs != 120 || sum.Demanded != 4 || sum.Skipped["misfire"] != 2 || sum.WorstMs != 5 || len(sum.Failed) != shownJobs ||
+		sum.Next != "x" {
 		t.Errorf("%+v", sum)
 	}
 }

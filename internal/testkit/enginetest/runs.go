@@ -357,10 +357,12 @@ func closeRuns(t *testing.T, h Harness) {
 	}
 	on(core.RunApp, &ofApp, &ofAnother)
 	ofApp.Was.App, ofAnother.Was.App = "orders", "billing"
-	list := []core.RunPut{nobodys, hasOwner, owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone, unkilled,
+	list := []core.RunPut{nobodys, hasOwner, owned, foreign, notMaybe, isMaybe, notOwned, free, freedMaybe, end(8), end(10), queuedDone,
+		unkilled,
 		unkilledLong,
 		ofApp, ofAnother, freedHad}
-	want := []string{"refused", "ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused", "refused",
+	want := []string{"refused", "ok", "ok", "refused", "refused", "ok", "refused", "ok", "refused", "refused", "refused", "ok", "refused",
+		"refused",
 		"ok", "refused", "ok"}
 	before := map[core.RunID]core.Run{}
 	for _, c := range list {
