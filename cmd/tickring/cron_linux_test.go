@@ -12,17 +12,69 @@ import (
 	"time"
 )
 
-// TestCronPage: the commands of docs/cron.md make jobs of its crontab, and its units
-// run them, quotes and percent signs as cron has them.
-func TestCronPage(t *testing.T) {
-	page, err := os.ReadFile("../../docs/cron.md")
+// pageBlocks gives what a page of docs has as code of a language.
+func pageBlocks(t *testing.T, name string) func(language string) []string {
+	page, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	block := func(language, with string) string {
+	return func(language string) (out []string) {
 		for _, m := range regexp.MustCompile("(?s)\n```"+language+"\n(.*?\n)```\n").FindAllStringSubmatch(string(page), -1) {
-			if strings.Contains(m[1], with) {
-				return m[1]
+			out = append(out, m[1])
+		}
+		return out
+	}
+}
+
+// serveHere starts a server whose data folder is TICKRING_DATA, and gives its URL once it works.
+func serveHere(t *testing.T, args ...string) (url string) {
+	serve := command(t, "tickring-main", append(args, "--listen", "127.0.0.1:0")...)
+	out, err := serve.StdoutPipe()
+	if err == nil {
+		err = serve.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { serve.Process.Kill(); serve.Wait() })
+	said, _ := bufio.NewReader(out).ReadString('\n')
+	for opens := time.Now(); command(t, "tickring-main", "get").Run() != nil; {
+		if time.Since(opens) > 20*time.Second {
+			t.Fatal("it does not come up")
+		}
+	}
+	return regexp.MustCompile(`http://\S+`).FindString(said)
+}
+
+// TestAPIPage: the commands of docs/api.md work as pasted, and the only refusal is the one it shows.
+func TestAPIPage(t *testing.T) {
+	blocks := pageBlocks(t, "api.md")
+	t.Setenv("TICKRING_DATA", t.TempDir())
+	serveHere(t, "serve")
+	out, err := exec.CommandContext(t.Context(), "sh", "-ec", strings.Join(blocks("sh"), "")).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	said := string(out)
+	if want := blocks("json")[0]; strings.Count(said, want) != 1 || strings.Count(said, `{"error":`) != 1 {
+		t.Errorf("it does not say once %s: %s", want, said)
+	}
+	for _, part := range []string{`"existing":false`, `"existing":true`, `"change":"created"`, `"change":"deleted"`,
+		`{"runs":[{`, `"text":"`} {
+		if !strings.Contains(said, part) {
+			t.Errorf("nothing says %s: %s", part, said)
+		}
+	}
+}
+
+// TestCronPage: the commands of docs/cron.md make jobs of its crontab, and its units
+// run them, quotes and percent signs as cron has them.
+func TestCronPage(t *testing.T) {
+	blocks := pageBlocks(t, "cron.md")
+	block := func(language, with string) string {
+		for _, b := range blocks(language) {
+			if strings.Contains(b, with) {
+				return b
 			}
 		}
 		t.Fatalf("the page has no %s with %q", language, with)
@@ -38,25 +90,10 @@ func TestCronPage(t *testing.T) {
 	t.Chdir(dir)
 	t.Setenv("TICKRING_APP_TOKEN", "the-token-of-the-crontab")
 	t.Setenv("TICKRING_DATA", dir+"/data")
-	start := func(args ...string) *exec.Cmd {
-		t.Helper()
-		cmd := command(t, "tickring-main", args...)
-		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		return cmd
-	}
-	serve := start(append(unit("DynamicUser=", "/var/lib/tickring", dir+"/data"), "--listen", "127.0.0.1:0")...)
-	out, err := serve.StdoutPipe()
-	if err == nil {
-		err = serve.Start()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { serve.Process.Kill(); serve.Wait() }()
-	said, _ := bufio.NewReader(out).ReadString('\n')
-	url := regexp.MustCompile(`http://\S+`).FindString(said)
+	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data")...)
 
-	for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo /usr/share/zoneinfo/Europe/Berlin"} {
+	for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'",
+		"readlink": "echo /usr/share/zoneinfo/Europe/Berlin"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -81,15 +118,11 @@ func TestCronPage(t *testing.T) {
 		}
 		return out.String()
 	}
-	for opens := time.Now(); command(t, "tickring-main", "get").Run() != nil; {
-		if time.Since(opens) > 20*time.Second {
-			t.Fatal("it does not come up")
-		}
-	}
 	if got := run("apply", "-f", "jobs.yaml"); !strings.Contains(got, "6 created") {
 		t.Errorf("apply said %s", got)
 	}
-	executor := start(unit("User=deploy", "http://127.0.0.1:7700", url, "127.0.0.1:9999", "127.0.0.1:0", "/var/lib/tickring-cron", dir+"/journal")...)
+	executor := command(t, "tickring-main", unit("User=deploy", "http://127.0.0.1:7700", url, "127.0.0.1:9999", "127.0.0.1:0",
+		"/var/lib/tickring-cron", dir+"/journal")...)
 	if err := executor.Start(); err != nil {
 		t.Fatal(err)
 	}
