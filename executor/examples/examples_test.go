@@ -90,3 +90,20 @@ func TestExamples(t *testing.T) {
 		})
 	}
 }
+
+// TestSDKPage: the program of docs/sdk.md compiles as it stands there.
+func TestSDKPage(t *testing.T) {
+	page, err := os.ReadFile("../../docs/sdk.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "\n```go\n")
+	code, _, _ := strings.Cut(rest, "\n```\n")
+	file := filepath.Join(t.TempDir(), "main.go")
+	if err := os.WriteFile(file, []byte(code+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command("go", "build", "-o", file+".exe", file).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
