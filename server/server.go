@@ -318,7 +318,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
 		Count: func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
-	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Wake})
+	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
 	p.call = a.Callback(callback.Options{})
 
 	if o.Restored {

@@ -62,9 +62,7 @@ func (b *batch) read(ctx context.Context) {
 	}
 	next := b.d.plans.next
 	for _, it := range b.items {
-		if it.try > 0 {
-			b.d.waits.came(it)
-		}
+		b.d.waits.came(it)
 		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
 			continue
 		}

@@ -10,10 +10,11 @@ import (
 )
 
 // waits remember the fires that wait for an executor and were put on the ring here, for
-// Wake. What is forgotten comes at its next look.
+// the Waker: without one nothing is remembered, for where others dispatch beside, what
+// is remembered may be over. What is forgotten comes at its next look.
 type waits struct {
 	mu  sync.Mutex
-	out map[core.RunID]awaiting
+	out map[core.RunID]awaiting // nil without a Waker
 }
 
 // awaiting is a fire whose message is on the ring; no other of its run has that try.
@@ -30,17 +31,21 @@ const maxWaits = 10_000
 func (w *waits) note(it *item, try int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.out == nil || try < 2 { // a copy of look 0 could not be told from what is sent anew
+		return
+	}
 	if len(w.out) >= maxWaits {
 		clear(w.out)
 	}
 	w.out[it.fire.Run] = awaiting{it.job.Def.App, it.fire, it.slow, try}
 }
 
-// came forgets a fire whose message has come.
+// came forgets a fire whose message has come, or that is sent anew (by replan, or from the
+// dead letters): it may be on the ring no more.
 func (w *waits) came(it *item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if l, is := w.out[it.fire.Run]; is && it.try >= l.try {
+	if l, is := w.out[it.fire.Run]; is && (it.try == 0 || it.try >= l.try) {
 		delete(w.out, it.fire.Run)
 	}
 }
@@ -54,10 +59,15 @@ func (w *waits) has(it *item) bool {
 	return is && it.try < l.try && it.fire.Rev <= l.fire.Rev
 }
 
-// Wake brings the fires that wait for an executor of an app, and were put on the ring by
-// this process, at once: one has come. Those that it does not reach come at their next
-// look, and so does each of these once more, which finds it decided.
-func (d *Dispatcher) Wake(ctx context.Context, app string) {
+// Waker is for the only process that dispatches: what it answers brings the fires that
+// wait for an executor of an app at once, for one has come. Those that it does not reach
+// come at their next look, and so does each of these once more, which finds it decided.
+func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
+	d.waits.out = map[core.RunID]awaiting{}
+	return d.wake
+}
+
+func (d *Dispatcher) wake(ctx context.Context, app string) {
 	type group struct {
 		slot core.Instant
 		try  int

@@ -16,9 +16,10 @@ import (
 // waiting is a process whose app "away" has nobody registered yet.
 type waiting struct {
 	*clocked
-	reg *registry.Registry
-	run core.RunID
-	at  core.Instant
+	reg  *registry.Registry
+	wake func(ctx context.Context, app string)
+	run  core.RunID
+	at   core.Instant
 }
 
 // waits is such a process and a job of it that is due now.
@@ -26,7 +27,8 @@ func waits(t *testing.T, change func(*core.Job)) *waiting {
 	w := &waiting{clocked: newClocked(t)}
 	w.send = func(dispatch.Shipment) dispatch.Answer { return dispatch.Answer{Kind: dispatch.AnswerAccepted} }
 	w.must(w.s.PutApp(t.Context(), 0, core.App{Name: "away", Rev: 1}, core.Change{ID: 1, App: "away"}))
-	w.reg = registry.New(w.s, registry.Options{Came: w.d.Wake, AllowNoToken: func(context.Context) bool { return true }})
+	w.wake = w.d.Waker()
+	w.reg = registry.New(w.s, registry.Options{Came: w.wake, AllowNoToken: func(context.Context) bool { return true }})
 	run, fire := w.clocked.job(7, func(j *core.Job) {
 		j.Def.App, j.Def.WaitForExecutor, j.Def.Retry.Max = "away", 10*time.Minute, 2
 		if change != nil {
@@ -152,8 +154,8 @@ func TestWakes(t *testing.T) {
 			w := waits(t, nil)
 			w.after(5 * time.Minute)
 			for range 20 { // comes, and is gone before anybody is sent to it
-				w.d.Wake(t.Context(), "away")
-				w.d.Wake(t.Context(), "other")
+				w.wake(t.Context(), "away")
+				w.wake(t.Context(), "other")
 				if r := w.after(time.Second); r.State != core.Queued || w.out() != 1 {
 					t.Fatalf("%s, %d messages", r.State, w.out())
 				}
@@ -172,6 +174,27 @@ func TestWakes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestSentAnewWhileItWaits: where its message was lost, what replan or the dead letters
+// send anew is no copy of it.
+func TestSentAnewWhileItWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		w.after(time.Minute)
+		for w.out() > 0 {
+			got, err := w.s.Receive(w.t.Context(), ring.KindFires, 10)
+			w.must(err)
+			for _, err := range w.s.Ack(w.t.Context(), got) {
+				w.must(err)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		w.enqueue(core.Fire{Run: w.run, Rev: 1, At: w.at, Slot: w.at, Cause: core.CauseSchedule})
+		if r := w.after(10 * time.Minute); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
+			t.Errorf("%s %s, %d messages", r.State, r.Reason, w.out())
+		}
+	})
 }
 
 // TestWakesByPlan: of two messages of a run the one of the newer plan waits on: the other
