@@ -64,6 +64,15 @@ func (u Unreadable) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
+// UnreadableApps is an answer beside a list of apps, as Unreadable is: apps by name that
+// are stored, and cannot be understood.
+type UnreadableApps map[string]error
+
+func (u UnreadableApps) Error() string {
+	name := slices.Min(slices.Collect(maps.Keys(u)))
+	return fmt.Sprintf("app %s cannot be read (of %d such): %v", name, len(u), u[name])
+}
+
 // Code is what kind of error reaches a caller. It maps to an HTTP status and a
 // CLI exit code in one place each.
 type Code string

@@ -4,13 +4,15 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
 )
 
-// Lister lists all apps.
+// Lister lists all apps; those that cannot be read it names beside the others, as
+// core.UnreadableApps.
 type Lister interface {
 	ListApps(ctx context.Context) ([]core.App, error)
 }
@@ -108,12 +110,23 @@ func (t *Tokens) read(ctx context.Context, now time.Time) {
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.o.ReadFor)
 	list, err := t.store.ListApps(reads)
 	cancel()
+	// An app that cannot be read shuts out nobody of another: its own token is what it was.
+	bad, partly := errors.AsType[core.UnreadableApps](err)
+	if partly {
+		err = nil
+	}
 	t.mu.Lock()
 	close(done)
 	if t.reading, t.failed = nil, err; err != nil {
 		return
 	}
+	before := t.of
 	t.of, t.all, t.without = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}, map[string]bool{}
+	for name := range bad {
+		if of, had := before[name]; had {
+			t.of[name], t.all[of] = of, true
+		}
+	}
 	for _, a := range list {
 		if a.Token == "" {
 			t.without[a.Name] = true

@@ -115,6 +115,34 @@ func TestStrangersDoNotHaveTheStoreRead(t *testing.T) {
 	})
 }
 
+// An app that cannot be read shuts out nobody of another, and its own keep their token.
+func TestOneUnreadableAppShutsNobodyOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		bad := core.UnreadableApps{"pay": errors.New("damaged")}
+		a := &apps{}
+		a.set(bad, shop)
+		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
+			t.Errorf("another's: %v", err)
+		}
+		if err := tokens.Admit(t.Context(), "", "unknown"); core.CodeOf(err) != core.CodeUnauthorized {
+			t.Errorf("a stranger: %v", err)
+		}
+		a.set(nil, shop, pay)
+		time.Sleep(time.Second)
+		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
+			t.Errorf("mended: %v", err)
+		}
+		a.set(bad, shop)
+		time.Sleep(time.Hour)
+		for range 2 {
+			if err := tokens.Admit(t.Context(), "pay", "other"); err != nil {
+				t.Errorf("one that was known: %v", err)
+			}
+		}
+	})
+}
+
 func TestTokensFollowTheApps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := &apps{list: []core.App{shop}}

@@ -66,10 +66,15 @@ func TestEngine(t *testing.T) {
 	for n, a := range accounts {
 		of := map[*engine.Engine]*fakes{}
 		damage := func(t *testing.T, e *engine.Engine, job core.JobID) {
-			of[e].damage(t, job)
+			of[e].damage(t, &fakeaws.Names.Jobs, "schedule", map[string]types.AttributeValue{
+				"id": &types.AttributeValueMemberS{Value: "job#" + job.String()}, "part": &types.AttributeValueMemberS{Value: "sched"}})
+		}
+		damageApp := func(t *testing.T, e *engine.Engine, name string) {
+			of[e].damage(t, &fakeaws.Names.State, "body", map[string]types.AttributeValue{
+				"of": &types.AttributeValueMemberS{Value: "app"}, "key": &types.AttributeValueMemberS{Value: name}})
 		}
 		h := enginetest.Harness{Visibility: visibility, Coarse: time.Second, Expires: true, Wait: time.Sleep, Patience: 5 * time.Second,
-			Damage: damage, Open: func(t *testing.T) *engine.Engine {
+			Damage: damage, DamageApp: damageApp, Open: func(t *testing.T) *engine.Engine {
 				// 2,500 runs of one job fill its partition for three seconds.
 				f := newFakes(t, awsengine.Options{Insist: time.Minute})
 				if a.has.Use(f.db, f.sqs, uint64(n)); f.db.TTL == nil {
@@ -89,16 +94,14 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// damage makes of the schedule of a job what nobody understands.
-func (f *fakes) damage(t *testing.T, job core.JobID) {
+// damage makes of a field of an item what nobody understands.
+func (f *fakes) damage(t *testing.T, table *string, field string, key map[string]types.AttributeValue) {
 	t.Helper()
 	faults := f.db.Faults
 	f.db.Faults = nil
 	defer func() { f.db.Faults = faults }()
-	_, err := f.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: &fakeaws.Names.Jobs,
-		Key: map[string]types.AttributeValue{"id": &types.AttributeValueMemberS{Value: "job#" + job.String()},
-			"part": &types.AttributeValueMemberS{Value: "sched"}},
-		UpdateExpression: aws.String("SET #s = :s"), ExpressionAttributeNames: map[string]string{"#s": "schedule"},
+	_, err := f.db.UpdateItem(t.Context(), &dynamodb.UpdateItemInput{TableName: table, Key: key,
+		UpdateExpression: aws.String("SET #s = :s"), ExpressionAttributeNames: map[string]string{"#s": field},
 		ExpressionAttributeValues: map[string]types.AttributeValue{":s": &types.AttributeValueMemberS{Value: "{"}}})
 	if err != nil {
 		t.Fatal(err)

@@ -151,11 +151,19 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 // ListApps implements ask.Store.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
+	bad := core.UnreadableApps{}
 	err := s.all(ctx, "app", func(it item) error {
 		a, err := decodeApp(it)
+		if err != nil {
+			bad[stringOf(it, "key")] = err
+			return nil
+		}
 		list = append(list, a)
-		return err
+		return nil
 	})
+	if err == nil && len(bad) > 0 {
+		err = bad
+	}
 	return list, err
 }
 

@@ -598,12 +598,21 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 
 // ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
+	bad := core.UnreadableApps{}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		return query(c, "SELECT body FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
-			list = append(list, core.App{})
-			return json.Unmarshal(columnBytes(st, 0), &list[len(list)-1])
+		return query(c, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
+			var a core.App
+			if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
+				bad[st.ColumnText(1)] = err
+				return nil
+			}
+			list = append(list, a)
+			return nil
 		})
 	})
+	if err == nil && len(bad) > 0 {
+		err = bad
+	}
 	return list, err
 }
 

@@ -47,15 +47,10 @@ func TestEngine(t *testing.T) {
 			return e
 		},
 		Damage: func(t *testing.T, e *engine.Engine, job core.JobID) {
-			c, err := zombie.OpenConn(filepath.Join(dirs[e], "tickring.db"), zombie.OpenReadWrite)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer c.Close()
-			err = sqlitex.Execute(c, "UPDATE sched SET spec = '{' WHERE id = ?", &sqlitex.ExecOptions{Args: []any{int64(job)}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			damage(t, dirs[e], "UPDATE sched SET spec = '{' WHERE id = ?", int64(job))
+		},
+		DamageApp: func(t *testing.T, e *engine.Engine, name string) {
+			damage(t, dirs[e], "UPDATE apps SET body = '{' WHERE name = ?", name)
 		},
 		Reopen: func(t *testing.T, e *engine.Engine) *engine.Engine {
 			if err := e.Close(); err != nil {
@@ -64,6 +59,17 @@ func TestEngine(t *testing.T) {
 			return openDir(t, dirs[e], o)
 		},
 	})
+}
+
+func damage(t *testing.T, dir, with string, of any) {
+	c, err := zombie.OpenConn(filepath.Join(dir, "tickring.db"), zombie.OpenReadWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := sqlitex.Execute(c, with, &sqlitex.ExecOptions{Args: []any{of}}); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func BenchmarkEngine(b *testing.B) {

@@ -31,6 +31,8 @@ type Harness struct {
 	// Damage makes what is stored of a job no text that anybody understands; nil if
 	// nothing is stored as one.
 	Damage func(t *testing.T, e *engine.Engine, job core.JobID)
+	// DamageApp does so with an app.
+	DamageApp func(t *testing.T, e *engine.Engine, name string)
 	// Patience is how long a read that may be behind is repeated; 0 is once.
 	Patience time.Duration
 	// Visibility is that of the engine's queue; 0 is Visibility.

@@ -210,6 +210,16 @@ func unreadable(t *testing.T, h Harness) {
 		}
 	}
 	same(t, "listed", got, []core.JobID{1, 3})
+
+	ok(t, e.Manage.PutApp(ctx, 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, App: "ledger"}))
+	before, err := e.Manage.ListApps(ctx)
+	ok(t, err)
+	h.DamageApp(t, e, "ledger")
+	apps, err := e.Manage.ListApps(ctx)
+	bad, is := errors.AsType[core.UnreadableApps](err)
+	if !is || len(bad) != 1 || bad["ledger"] == nil || len(apps) != len(before)-1 {
+		t.Errorf("of %d apps one is damaged: %v, %v", len(before), apps, err)
+	}
 }
 
 func due(t *testing.T, h Harness) {
