@@ -9,7 +9,6 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -75,30 +74,40 @@ const Batch = 500
 
 // Callback writes down results, as Translate makes them; an error for each, nil when it is stored. One
 // of core.CodeNotFound is about a run that is unknown: the executor need not
-// report it again. A run that is closed already is no error. Once nothing of a batch
-// was the caller's to report, no run is read for the rest.
+// report it again. A run that is closed already is no error. Once no run of a job in a
+// batch was the caller's to report, none of that job is read for the rest; those of other
+// jobs are, for they may be of another app.
 func (c *Callback) Callback(ctx context.Context, from Caller, results []finish.Result) []error {
 	errs := make([]error, len(results))
+	refused := map[core.JobID]error{}
 	for start := 0; start < len(results); start += Batch {
 		end := min(start+Batch, len(results))
-		c.batch(ctx, from, results[start:end], errs[start:end])
-		if end < len(results) && !slices.ContainsFunc(errs[start:end],
-			func(err error) bool { return core.CodeOf(err) != core.CodeUnauthorized }) {
-			for i := range errs[end:] {
-				errs[end+i] = errs[start]
+		c.batch(ctx, from, results[start:end], errs[start:end], refused)
+		for i, r := range results[start:end] {
+			if err := errs[start+i]; core.CodeOf(err) == core.CodeUnauthorized {
+				refused[r.Run.Job()] = err
 			}
-			break
+		}
+		for i, r := range results[start:end] {
+			if core.CodeOf(errs[start+i]) != core.CodeUnauthorized {
+				delete(refused, r.Run.Job())
+			}
 		}
 	}
 	return errs
 }
 
-func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Result, errs []error) {
+func (c *Callback) batch(ctx context.Context, from Caller, results []finish.Result, errs []error,
+	refused map[core.JobID]error) {
 	ids := make([]core.RunID, 0, len(results))
 	first := make(map[core.RunID]int, len(results)) // a run named twice is ended by the first
 	for i, r := range results {
 		if !r.Run.Valid() {
 			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", r.Run)
+			continue
+		}
+		if why, is := refused[r.Run.Job()]; is {
+			errs[i] = why
 			continue
 		}
 		if _, again := first[r.Run]; !again {

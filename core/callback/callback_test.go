@@ -189,6 +189,32 @@ func TestBacklogOfOthers(t *testing.T) {
 	}
 }
 
+// TestBacklogOfTwoApps: behind a batch of an app whose token was changed, the results of
+// another app whose token is the caller's are taken.
+func TestBacklogOfTwoApps(t *testing.T) {
+	e, ids := open(t, callback.Batch+1)
+	pay := core.NumberedRun(8, 1)
+	for _, err := range e.Finish.Create(ctx, []core.Run{{ID: pay, App: "pay", State: core.Running, Owner: "me", Attempt: 1, First: pay}}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids = append(ids, pay)
+	results := make([]finish.Result, len(ids))
+	for i, id := range ids {
+		results[i] = ended(id, 200)
+	}
+	errs := start(e, callback.Options{}).Callback(ctx, callback.Caller{Token: "other"}, results)
+	for i, err := range errs[:len(errs)-1] {
+		if code(err) != core.CodeUnauthorized {
+			t.Fatalf("%d: %v", i, err)
+		}
+	}
+	if err := errs[len(errs)-1]; err != nil {
+		t.Errorf("of the app whose token it is: %v", err)
+	}
+}
+
 type failing struct {
 	callback.Store
 	err    error

@@ -71,30 +71,34 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		return has && of == sum || free && t.without[app]
 	}
 	t.mu.Lock()
-	in, never, reading := opens(), t.of == nil, t.reading
+	defer t.mu.Unlock()
+	var late error
+	in, reading := opens(), t.reading
 	age := t.o.Every
 	if in {
 		age = t.o.For
 	}
 	switch {
-	case reading != nil && never: // nobody is known: all wait for what is read
+	case reading != nil && !in: // it may find the token
 		t.mu.Unlock()
+		waits, cancel := context.WithTimeout(ctx, t.o.ReadFor)
 		select {
 		case <-reading:
-		case <-ctx.Done():
+		case <-waits.Done():
+			late = waits.Err()
 		}
+		cancel()
 		t.mu.Lock()
 	case reading == nil && (t.asked.IsZero() || since(now, t.asked) >= age):
 		t.read(ctx, now)
 	}
-	failed := t.failed
-	in = opens()
-	t.mu.Unlock()
 	switch {
-	case in:
+	case opens():
 		return nil
-	case failed != nil:
-		return core.Passing(failed)
+	case t.failed != nil:
+		return core.Passing(t.failed)
+	case late != nil:
+		return passing(late)
 	case ctx.Err() != nil:
 		return passing(ctx.Err())
 	}
@@ -102,24 +106,33 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 }
 
 // read reads the list, for others too: a caller that goes does not end it. It is
-// called with the lock, and leaves with it.
+// called with the lock, and leaves with it, also where the store panics. A list that
+// takes longer than ReadFor fails, and the last one that was read stays; there are no
+// pages, so then no new token comes in.
 func (t *Tokens) read(ctx context.Context, now time.Time) {
 	done := make(chan struct{})
 	t.reading, t.asked = done, now
 	t.mu.Unlock()
 	reads, cancel := context.WithTimeout(context.WithoutCancel(ctx), t.o.ReadFor)
-	list, err := t.store.ListApps(reads)
-	cancel()
-	// An app that cannot be read shuts out nobody of another: its own token is what it was.
-	bad, partly := errors.AsType[core.UnreadableApps](err)
-	if partly {
-		err = nil
-	}
-	t.mu.Lock()
-	close(done)
-	if t.reading, t.failed = nil, err; err != nil {
-		return
-	}
+	defer cancel()
+	var list []core.App
+	err := errors.New("the reading of the apps broke off")
+	defer func() {
+		// An app that cannot be read shuts out nobody of another: its own token is what it was.
+		bad, partly := errors.AsType[core.UnreadableApps](err)
+		if partly {
+			err = nil
+		}
+		t.mu.Lock()
+		close(done)
+		if t.reading, t.failed = nil, err; err == nil {
+			t.learn(list, bad)
+		}
+	}()
+	list, err = t.store.ListApps(reads)
+}
+
+func (t *Tokens) learn(list []core.App, bad core.UnreadableApps) {
 	before := t.of
 	t.of, t.all, t.without = map[string][sha256.Size]byte{}, map[[sha256.Size]byte]bool{}, map[string]bool{}
 	for name := range bad {

@@ -181,3 +181,50 @@ func TestTokensFollowTheApps(t *testing.T) {
 		}
 	})
 }
+
+// panics is a list whose reading takes a second, and panics.
+type panics struct{}
+
+func (panics) ListApps(context.Context) ([]core.App, error) {
+	time.Sleep(time.Second)
+	panic("boom")
+}
+
+// Whoever is not known while a reading is under way waits for it: it may find the token.
+func TestNewTokenWaitsForTheReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := &apps{list: []core.App{shop}}
+		tokens := registry.NewTokens(a, registry.TokensOptions{})
+		if err := tokens.Admit(t.Context(), "", "secret"); err != nil {
+			t.Fatal(err)
+		}
+		a.set(nil, shop, pay)
+		a.takes = time.Second
+		time.Sleep(time.Second)
+		var all sync.WaitGroup
+		all.Go(func() { tokens.Admit(t.Context(), "", "stranger") })
+		synctest.Wait()
+		if err := tokens.Admit(t.Context(), "", "other"); err != nil {
+			t.Errorf("a new app's token, while the list was being read: %v", err)
+		}
+		all.Wait()
+	})
+}
+
+// A reading that panics holds up nobody, then or later.
+func TestPanicOfAReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tokens := registry.NewTokens(panics{}, registry.TokensOptions{})
+		var all sync.WaitGroup
+		all.Go(func() {
+			defer func() { recover() }()
+			tokens.Admit(t.Context(), "", "secret")
+		})
+		synctest.Wait()
+		began := time.Now()
+		if err := tokens.Admit(t.Context(), "", "secret"); core.CodeOf(err) != core.CodeUnavailable || time.Since(began) != time.Second {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		all.Wait()
+	})
+}
