@@ -300,7 +300,7 @@ func (b *batch) route(it *item) bool {
 		it.order = it.choice.order
 	}
 	if len(it.order) == 0 {
-		if until := it.job.WaitsUntil(it.app, it.fire.Slot); !b.now().After(until) {
+		if until := it.job.WaitsUntil(it.app, it.fire.Slot); b.mayWait(it) && !b.now().After(until) {
 			it.phase = passing{waits: until, why: errNobody}
 			return false
 		}

@@ -106,7 +106,11 @@ func (d *Dispatcher) wake(ctx context.Context, app string) {
 // last directly after it, when a deadline that ended the wait is past too.
 func (d *Dispatcher) waitLook(try int, until time.Time) time.Time {
 	at := d.o.Now().Add(d.backoff(try, d.o.WaitLook))
-	if last := until.Add(time.Millisecond); at.After(last) {
+	last := until.Add(time.Millisecond)
+	if soonest := d.o.Now().Add(d.o.BackoffMin); last.Before(soonest) {
+		last = soonest // a queue that counts whole seconds would bring it at once, again and again
+	}
+	if at.After(last) {
 		return last
 	}
 	return at

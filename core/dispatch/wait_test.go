@@ -256,3 +256,26 @@ func TestChangedWhileItWaits(t *testing.T) {
 		})
 	}
 }
+
+// TestWaitsNotAtItsInstant: who does not wait fails at the very instant of the slot too.
+func TestWaitsNotAtItsInstant(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if r := waits(t, saysNot).after(0); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
+			t.Errorf("%s %s", r.State, r.Reason)
+		}
+	})
+}
+
+// TestLastLookIsASecondAhead: a queue that counts whole seconds, rounded down, does not
+// bring the last look again and again until the wait is over.
+func TestLastLookIsASecondAhead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, func(j *core.Job) { j.Def.WaitForExecutor = 500 * time.Millisecond })
+		if r := w.after(900 * time.Millisecond); r.State != core.Queued {
+			t.Errorf("within a second: %s %s", r.State, r.Reason)
+		}
+		if r := w.after(time.Second); r.State != core.Failed || r.Reason != core.ReasonNoExecutor {
+			t.Errorf("then: %s %s", r.State, r.Reason)
+		}
+	})
+}
