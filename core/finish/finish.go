@@ -96,7 +96,7 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 	for try := 0; len(todo) > 0; try++ {
 		if try == readTries {
 			for _, i := range todo {
-				errs[i] = fmt.Errorf("close run %d: %w", results[i].Run, core.ErrThrottled)
+				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, readTries, errs[i])
 			}
 			break
 		}
@@ -188,7 +188,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		run, ok := found[r.Run]
 		switch {
 		case !ok && slices.Contains(unread, r.Run):
-			again, againIDs = append(again, i), append(againIDs, r.Run)
+			errs[i], again, againIDs = core.ErrThrottled, append(again, i), append(againIDs, r.Run)
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "there is no run %d", r.Run)
 		case r.App != "" && run.App != r.App:
@@ -204,6 +204,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			// Not the end of this run as far as anybody can tell; the callback
 			// is taken, the watchdog decides.
 			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
+			errs[i] = nil
 		case seen[r.Run]:
 			again, againIDs = append(again, i), append(againIDs, r.Run)
 		case bad[r.Run.Job()] != nil:
@@ -233,6 +234,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 				errs[i] = fmt.Errorf("close run %d: %w", c.ID, ctx.Err())
 				continue
 			}
+			errs[i] = err // said if there is no clearer one
 			again, againIDs = append(again, i), append(againIDs, c.ID)
 		}
 	}

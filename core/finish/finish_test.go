@@ -77,6 +77,20 @@ func TestEndOfNoRun(t *testing.T) {
 	}
 }
 
+// TestNoClearAnswerSaysTheLast: whoever looks for what keeps a run open finds it.
+func TestNoClearAnswerSaysTheLast(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	for range 4 {
+		r.s.faults["close"] = append(r.s.faults["close"], fault{err: errUnknown})
+	}
+	err := r.f.End(t.Context(), []finish.Result{{Run: id, State: core.Failed, Reason: core.ReasonHandler}})[0]
+	if core.CodeOf(err) != core.CodeUnavailable || !strings.Contains(err.Error(), errUnknown.Error()) {
+		t.Errorf("got %v; want one to be tried again that says %q", err, errUnknown)
+	}
+}
+
 func TestMessageIsCutAtACharacter(t *testing.T) {
 	r := newRig(t)
 	for i, n := range []int{core.MessageMax, core.MessageMax + 1} {

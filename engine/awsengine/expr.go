@@ -18,7 +18,6 @@ type edits interface {
 	remove(name string)
 	equals(name string, v types.AttributeValue)
 	missing(name string)
-	exists(of ...string)
 	open()
 }
 

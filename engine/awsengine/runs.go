@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -168,18 +167,11 @@ func (w *writer) open() { w.where(openTest) }
 
 func (w *writer) equals(name string, v types.AttributeValue) { w.where(`"`+name+`" = ?`, v) }
 
-func (w *writer) exists(of ...string) {
-	var any []string
-	for _, name := range of {
-		any = append(any, `"`+name+`" IS NOT MISSING`)
-	}
-	w.where("(" + strings.Join(any, " OR ") + ")")
-}
-
 func (w *writer) missing(name string) { w.where(`"` + name + `" IS MISSING`) }
 
 // PutRuns implements the ports. Puts travel together, but for an end of a run that was
-// not read: it is a write by itself, whose answer shows the run. Texts of an end that
+// not read: it is a write by itself, whose answer shows the run; and but for one that asks
+// for one of two: beside its key a statement may only say "and". Texts of an end that
 // are long are written with the run in one transaction: a put that is refused must leave
 // nothing. What addresses answered is written afterwards, at half the price: it is only
 // told to people, and where it cannot be stored it is not told.
@@ -197,7 +189,7 @@ func (s *Store) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 	rests := make([]item, len(puts))
 	for i := range puts {
 		p, w := &puts[i], s.edit(puts[i].ID)
-		if p.Ends() && p.Seen == nil {
+		if p.Had || p.Ends() && p.Seen == nil {
 			alone = append(alone, i)
 		} else if rests[i], errs[i] = s.writePut(ctx, w, p); errs[i] != nil {
 			continue
@@ -274,7 +266,7 @@ func (s *Store) writePut(ctx context.Context, w edits, p *core.RunPut) (rest ite
 		w.open()
 	}
 	if p.Had {
-		w.exists("owner", "maybeSent")
+		w.(*expr).exists("owner", "maybeSent")
 	}
 	for n, names := range runFields {
 		for _, name := range names {

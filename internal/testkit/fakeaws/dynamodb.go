@@ -887,6 +887,9 @@ func (d *DynamoDB) partiql(st *statement, params []types.AttributeValue) (*write
 	}
 	w.key = item{}
 	for _, c := range list {
+		if c.op == "or" {
+			return nil, strange("an \"or\" beside the key of a statement: not all that stand in for DynamoDB find the key then")
+		}
 		if c.op == "=" {
 			if n := w.env.name(c.args[0]); n == t.hash.name || n == t.sort.name {
 				w.key[n] = w.env.value(c.args[1])
