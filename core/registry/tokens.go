@@ -29,9 +29,13 @@ type Tokens struct {
 	all     map[[sha256.Size]byte]bool
 	without map[string]bool // apps that have none
 	asked   time.Time       // when the list was asked for last
+	paid    time.Time       // until then strangers have used up their readings
 	failed  error           // of the last reading
 	reading chan struct{}   // closed when the one that is under way is over; nil: none is
 }
+
+// spareReadings is how many readings strangers can have at once, who had none for a while.
+const spareReadings = 10
 
 // TokensOptions of Tokens. The zero value of a duration is its default.
 type TokensOptions struct {
@@ -41,7 +45,8 @@ type TokensOptions struct {
 	// nobody is.
 	AllowNoToken func(ctx context.Context) bool
 	// For is how long a token that was taken away may open the door still, Every how
-	// often strangers can have the list read, ReadFor how long a reading may take.
+	// often strangers can have the list read in the long run, ReadFor how long a reading
+	// may take.
 	For, Every, ReadFor time.Duration // 5 min, 1 s, 3 s
 }
 
@@ -73,24 +78,17 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var late error
-	in, reading := opens(), t.reading
-	age := t.o.Every
-	if in {
-		age = t.o.For
-	}
-	switch {
-	case reading != nil && !in: // it may find the token
-		t.mu.Unlock()
-		waits, cancel := context.WithTimeout(ctx, t.o.ReadFor)
-		select {
-		case <-reading:
-		case <-waits.Done():
-			late = waits.Err()
+	if opens() {
+		if t.reading == nil && since(now, t.asked) >= t.o.For {
+			t.read(ctx, now)
 		}
-		cancel()
-		t.mu.Lock()
-	case reading == nil && (t.asked.IsZero() || since(now, t.asked) >= age):
-		t.read(ctx, now)
+	} else if began, reading := t.asked, t.reading; reading != nil { // it may find the token
+		late = t.await(ctx, reading)
+		if began.Before(now) && !opens() { // or have begun too soon
+			late = t.readFor(ctx)
+		}
+	} else {
+		late = t.readFor(ctx)
 	}
 	switch {
 	case opens():
@@ -103,6 +101,38 @@ func (t *Tokens) Admit(ctx context.Context, app, token string) error {
 		return passing(ctx.Err())
 	}
 	return t.refuse(app, token, free)
+}
+
+// await waits for a reading that is under way. It is called with the lock.
+func (t *Tokens) await(ctx context.Context, reading <-chan struct{}) error {
+	t.mu.Unlock()
+	defer t.mu.Lock()
+	ctx, cancel := context.WithTimeout(ctx, t.o.ReadFor)
+	defer cancel()
+	select {
+	case <-reading:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// readFor has the list read for somebody who is not known: once in Every, and some more
+// where nobody has asked for a while, for apps are made in numbers. It is called with
+// the lock.
+func (t *Tokens) readFor(ctx context.Context) error {
+	if t.reading != nil {
+		return t.await(ctx, t.reading)
+	}
+	now := t.o.Now().Round(0) // a function that was frozen has its readings all the same
+	if from := now.Add(-spareReadings * t.o.Every); t.paid.Before(from) || t.paid.After(now) {
+		t.paid = from
+	}
+	if now.Sub(t.paid) >= t.o.Every {
+		t.paid = t.paid.Add(t.o.Every)
+		t.read(ctx, now)
+	}
+	return nil
 }
 
 // read reads the list, for others too: a caller that goes does not end it. It is
