@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -176,6 +177,16 @@ func exitOfCode(code string) int {
 // helped ends a parse that has printed its help.
 type helped int
 
+// newParser is the parser of a command line.
+func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
+	return kong.New(g, kong.Name("tickring"),
+		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
+		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes),
+			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
+		kong.Exit(func(code int) { panic(helped(code)) }))
+}
+
 // Main runs one command line and answers its exit code.
 func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer, getenv func(string) (string, bool)) (code int) {
 	var g grammar
@@ -188,12 +199,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 			panic(p)
 		}
 	}()
-	parser, err := kong.New(&g, kong.Name("tickring"),
-		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
-		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes),
-			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
-		kong.Exit(func(code int) { panic(helped(code)) }))
+	parser, err := newParser(&g, stdout, stderr)
 	if err != nil {
 		fmt.Fprintln(stderr, "tickring:", err)
 		return exitFailed
@@ -206,12 +212,11 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	command, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintf(stderr, "tickring: %v%s\n", err, flagHint(err))
-		if p, ok := errors.AsType[*kong.ParseError](err); ok && p.Context != nil && p.Context.Selected() != nil {
-			fmt.Fprintf(stderr, "see: tickring %s --help\n", p.Context.Selected().Name)
-		} else {
-			fmt.Fprintln(stderr, "see: tickring --help")
+		see := "tickring"
+		if p, ok := errors.AsType[*kong.ParseError](err); ok {
+			err, see = errors.New(wrongLine(p)), strings.TrimSpace("tickring "+commandPath(nodeOf(p)))
 		}
+		fmt.Fprintf(stderr, "tickring: %v\nsee: %s --help\n", err, see)
 		return exitUsage
 	}
 	e := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv}

@@ -3,41 +3,13 @@ package main
 import (
 	"errors"
 	"regexp"
-	"strings"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/manifest"
 )
 
-var (
-	unknownFlag = regexp.MustCompile(`^unknown flag --([^ ,]+)`)
-	unknownName = regexp.MustCompile(`^there is no (job|app) ([^ ;]+)$`)
-)
-
-// flagHint names the flag that may be meant by one that is not there.
-func flagHint(err error) string {
-	p, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || p.Context == nil {
-		return ""
-	}
-	m := unknownFlag.FindStringSubmatch(err.Error())
-	if m == nil || strings.Contains(err.Error(), "did you mean") {
-		return ""
-	}
-	var names []string
-	for _, f := range p.Context.Flags() {
-		if !f.Hidden {
-			names = append(names, f.Name)
-		}
-	}
-	if name := nearest(m[1], names); name != "" {
-		return ", did you mean --" + name + "?"
-	}
-	return ""
-}
+var unknownName = regexp.MustCompile(`^there is no (job|app) ([^ ;]+)$`)
 
 // nameHint names the job or app that may be meant by one that is not there.
 func (e *Env) nameHint(err error) string {
@@ -81,8 +53,8 @@ func nearest(text string, names []string) string {
 			best, least = name, d
 		}
 	}
-	if least >= len(text) {
-		return "" // all of it would have to change
+	if 2*least > len(text) {
+		return "" // more than half of it would have to change
 	}
 	return best
 }

@@ -1,0 +1,266 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"reflect"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+)
+
+// The parser says what is wrong in text alone; what it said it of is in its model.
+var (
+	noFlag    = regexp.MustCompile(`^unknown flag (--?[^ ,]+)`)
+	noWord    = regexp.MustCompile(`^unexpected (?:argument|flag argument|token) (.*?)(?:, did you mean .*)?$`)
+	tooFew    = regexp.MustCompile(`^(?:missing flags: |missing positional arguments |expected (?:one of )?["<])`)
+	notOf     = regexp.MustCompile(`^(--[^ ]+) must be one of .* but got "(.*)"$`)
+	badValue  = regexp.MustCompile(`^(--[^ :]+|<[^>]+>)(?:=[^:]*)?: `)
+	badText   = regexp.MustCompile(` (?:got|value) "((?:[^"\\]|\\.)*)"`)
+	notBoth   = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) can't be used together$`)
+	onlyBoth  = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) must be used together$`)
+	otherWord = map[string]string{ // what other programs call a command
+		"list": "get", "ls": "get", "jobs": "get", "show": "describe", "inspect": "describe", "add": "create", "new": "create",
+		"rm": "delete", "remove": "delete", "status": "doctor", "check": "doctor", "health": "doctor", "history": "runs", "ps": "runs",
+		"suspend": "pause", "disable": "pause", "enable": "resume", "unpause": "resume", "fire": "trigger", "cancel": "kill",
+		"next": "upcoming", "server": "serve", "daemon": "serve", "rollback": "changes", "workers": "executors",
+	}
+)
+
+// wrongLine says what is wrong with a command line, where, what is allowed there and
+// what may be meant.
+func wrongLine(p *kong.ParseError) string {
+	text, node := p.Error(), nodeOf(p)
+	if m := noFlag.FindStringSubmatch(text); m != nil {
+		return noFlagWords(p.Context, node, m[1])
+	}
+	if m := noWord.FindStringSubmatch(text); m != nil {
+		return noWordWords(node, m[1])
+	}
+	if tooFew.MatchString(text) {
+		return needs(node)
+	}
+	if m := notOf.FindStringSubmatch(text); m != nil {
+		if f := flagOf(p.Context, m[1]); f != nil {
+			return fmt.Sprintf("%s: %q: allowed are %s", m[1], m[2], strings.Join(f.EnumSlice(), ", ")) + didYouMean("", m[2], f.EnumSlice())
+		}
+	}
+	if m := badValue.FindStringSubmatch(text); m != nil {
+		if v := valueOf(p.Context, node, m[1]); v != nil {
+			return badValueWords(v, m[1], text)
+		}
+	}
+	if m := notBoth.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s and %s say different things: give one of them", m[1], m[2])
+	}
+	if m := onlyBoth.FindStringSubmatch(text); m != nil {
+		return fmt.Sprintf("%s and %s belong together: give both", m[1], m[2])
+	}
+	return text
+}
+
+// nodeOf is the command that a line means, or the program.
+func nodeOf(p *kong.ParseError) *kong.Node {
+	if n := p.Context.Selected(); n != nil {
+		return n
+	}
+	return p.Context.Model.Node
+}
+
+// commandPath is a command as it is written, behind the program's name.
+func commandPath(n *kong.Node) string {
+	var path []string
+	for ; n != nil && n.Type == kong.CommandNode; n = n.Parent {
+		path = append([]string{n.Name}, path...)
+	}
+	return strings.Join(path, " ")
+}
+
+// commands are the names of those that a node has.
+func commands(n *kong.Node) (names []string) {
+	for _, child := range n.Children {
+		if child.Type == kong.CommandNode && !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}
+
+func noWordWords(node *kong.Node, word string) string {
+	if names := commands(node); len(names) > 0 {
+		what := strings.TrimSpace(commandPath(node) + " " + word)
+		text := fmt.Sprintf("there is no command %s", what)
+		if other := otherWord[word]; other != "" && node.Parent == nil {
+			return text + ": here it is " + other
+		}
+		if hint := didYouMean("", word, names); hint != "" {
+			return text + hint
+		}
+		return text + ": there are " + strings.Join(names, ", ")
+	}
+	var takes []string
+	for _, v := range node.Positional {
+		takes = append(takes, placeholder(v))
+	}
+	if len(takes) == 0 {
+		return fmt.Sprintf("%s takes flags alone: %q is one too many", commandPath(node), word)
+	}
+	return fmt.Sprintf("%s takes %s and no more: %q is one too many", commandPath(node), strings.Join(takes, " "), word)
+}
+
+func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
+	var all, own []string
+	for _, f := range c.Flags() {
+		if f.Hidden {
+			continue
+		}
+		all = append(append(all, f.Name), f.Aliases...)
+	}
+	for _, f := range node.Flags {
+		if !f.Hidden && f.Name != "help" {
+			own = append(own, "--"+f.Name)
+		}
+	}
+	hint := didYouMean("--", strings.TrimLeft(flag, "-"), all)
+	path := commandPath(node)
+	if path == "" {
+		var has []string
+		for _, child := range node.Children {
+			for _, f := range child.Flags {
+				if "--"+f.Name == flag && !child.Hidden {
+					has = append(has, child.Name)
+				}
+			}
+		}
+		if len(has) > 0 {
+			return fmt.Sprintf("%s belongs behind its command: %s", flag, strings.Join(has, ", "))
+		}
+		return fmt.Sprintf("there is no flag %s%s", flag, hint)
+	}
+	text := fmt.Sprintf("%s has no flag %s", path, flag)
+	switch {
+	case hint != "":
+		return text + hint
+	case len(own) == 0:
+		return text + ": it has those of every command alone"
+	}
+	return text + ": its own are " + strings.Join(own, ", ")
+}
+
+// needs says what a command line leaves out.
+func needs(node *kong.Node) string {
+	path := commandPath(node)
+	if names := commands(node); len(names) > 0 {
+		return fmt.Sprintf("%s needs a command: %s", cmp.Or(path, "tickring"), strings.Join(names, ", "))
+	}
+	var missing, help []string
+	for _, f := range node.Flags {
+		if f.Required && !f.Set {
+			missing, help = append(missing, "--"+f.Name+" "+placeholder(f.Value)), append(help, f.Help)
+		}
+	}
+	for _, v := range node.Positional {
+		if v.Required && !v.Set {
+			missing, help = append(missing, placeholder(v)), append(help, v.Help)
+		}
+	}
+	text := path + " needs " + strings.Join(missing, ", ")
+	if len(help) == 1 {
+		text += ": " + firstSentence(help[0])
+	}
+	return text
+}
+
+// badValueWords is of a value that is none of its kind, or is not there.
+func badValueWords(v *kong.Value, name, text string) string {
+	got := ""
+	if m := badText.FindStringSubmatch(text); m != nil {
+		got = m[1]
+	}
+	switch {
+	case strings.Contains(text, ": missing value") || strings.HasSuffix(text, "(<EOL>)"):
+		return fmt.Sprintf("%s needs a value, as in %s %s: %s", name, name, placeholder(v), firstSentence(v.Help))
+	case strings.Contains(text, " flag); perhaps try "):
+		return fmt.Sprintf("%s needs a value, and %s is a flag: if it is the value, write %s=%s", name, got, name, got)
+	}
+	kind := v.Target.Type()
+	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
+		kind = kind.Elem()
+	}
+	allowed := "allowed is " + placeholder(v)
+	switch {
+	case kind == reflect.TypeFor[time.Duration]():
+		allowed = "allowed are spans such as 30s, 10m and 1h30m"
+	case kind.Kind() == reflect.Bool:
+		allowed = "allowed are true and false"
+	case kind.Kind() >= reflect.Int && kind.Kind() <= reflect.Uint64:
+		allowed = "allowed are whole numbers"
+	}
+	return fmt.Sprintf("%s: %q: %s", name, got, allowed)
+}
+
+// firstSentence is the first of a help, without its full stop.
+func firstSentence(help string) string {
+	first, _, _ := strings.Cut(help, ". ")
+	return strings.TrimSuffix(first, ".")
+}
+
+// placeholder stands for a value where one is written.
+func placeholder(v *kong.Value) string {
+	if v.Tag.PlaceHolder != "" {
+		return v.Tag.PlaceHolder
+	}
+	if v.HasDefault {
+		return v.Default
+	}
+	return strings.ToUpper(v.Name)
+}
+
+// flagOf is the flag of that name; nil if there is none.
+func flagOf(c *kong.Context, name string) *kong.Flag {
+	for _, f := range c.Flags() {
+		if "--"+f.Name == name {
+			return f
+		}
+	}
+	return nil
+}
+
+// valueOf is the flag, or the value without a flag, of that name.
+func valueOf(c *kong.Context, node *kong.Node, name string) *kong.Value {
+	if f := flagOf(c, name); f != nil {
+		return f.Value
+	}
+	for _, v := range node.Positional {
+		if "<"+v.Name+">" == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// didYouMean asks for the name that a word may be meant to be, if there is one.
+func didYouMean(dashes, word string, names []string) string {
+	if name := meant(word, names); name != "" {
+		return ", did you mean " + dashes + name + "?"
+	}
+	return ""
+}
+
+// meant is the one of the names that begins as the word does, or is the nearest;
+// empty if there is none.
+func meant(word string, names []string) string {
+	var begins []string
+	for _, name := range names {
+		if strings.HasPrefix(name, word) && len(word) > 1 {
+			begins = append(begins, name)
+		}
+	}
+	name := nearest(word, names)
+	if len(begins) == 1 {
+		name = begins[0]
+	}
+	return name
+}

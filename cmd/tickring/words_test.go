@@ -1,0 +1,120 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+)
+
+// parserWords are those of the parser, which are not ours.
+var parserWords = regexp.MustCompile(`(?i)unexpected|expected|positional|missing|unknown|must be one of|but got|bit int|EOL|can't be used|perhaps`)
+
+func TestWordsAreOurs(t *testing.T) {
+	parser, err := newParser(&grammar{}, io.Discard, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := [][]string{{"--wat"}, {"-z"}, {"gett"}, {"-"}, {"-o", "json"}, {"-o", "x", "get"}, {"--limit", "3", "runs"}, {"list"}}
+	names := commands(parser.Model.Node)
+	for word, name := range otherWord {
+		if !slices.Contains(names, name) || slices.Contains(names, word) {
+			t.Errorf("%s: here it is %s: there is no such command, or there are both", word, name)
+		}
+	}
+	var of func(n *kong.Node)
+	of = func(n *kong.Node) {
+		path := strings.Fields(commandPath(n))
+		line := func(more ...string) { wrong = append(wrong, append(slices.Clone(path), more...)) }
+		line()
+		line("--no-such-flag")
+		line("--no-such-flag=x")
+		line("-z")
+		line("a", "b", "c", "d")
+		for _, f := range n.Flags {
+			flag := "--" + f.Name
+			line(flag)
+			line(flag, "--utc")
+			line(flag + "=~")
+			line(flag, "~")
+		}
+		for _, child := range n.Children {
+			of(child)
+		}
+	}
+	of(parser.Model.Node)
+	for _, args := range wrong {
+		_, err := parse(args)
+		p, wrong := errors.AsType[*kong.ParseError](err)
+		switch {
+		case err == nil: // that one is right
+		case !wrong:
+			t.Errorf("%q: %v", args, err)
+		case parserWords.MatchString(wrongLine(p)):
+			t.Errorf("%q: %s", args, wrongLine(p))
+		}
+	}
+	if len(wrong) < 300 {
+		t.Errorf("only %d lines", len(wrong))
+	}
+}
+
+// parse is the parser alone.
+func parse(args []string) (ctx *kong.Context, err error) {
+	parser, err := newParser(&grammar{}, io.Discard, io.Discard)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			if _, ok := p.(helped); !ok {
+				panic(p)
+			}
+		}
+	}()
+	return parser.Parse(args)
+}
+
+func TestWrongLine(t *testing.T) {
+	for line, want := range map[string]string{
+		"gett":                   "there is no command gett, did you mean get?",
+		"upc":                    "there is no command upc, did you mean upcoming?",
+		"list":                   "there is no command list: here it is get",
+		"get a b":                `get takes APP|JOB and no more: "b" is one too many`,
+		"serve x":                `serve takes flags alone: "x" is one too many`,
+		"--limit 3 runs":         "--limit belongs behind its command: changes, runs, upcoming",
+		"create x --handlr x":    "create has no flag --handlr, did you mean --handler?",
+		"doctor --wat":           "doctor has no flag --wat: its own are --all",
+		"version --wat":          "version has no flag --wat: it has those of every command alone",
+		"apply":                  "apply needs --file FILE|DIR|-: What to apply: files, folders, or - for standard input",
+		"exec":                   "exec needs --app NAME, --handler NAME, -- PROGRAM",
+		"describe":               "describe needs JOB|APP|RUN: What to describe",
+		"runs --limit":           "--limit needs a value, as in --limit 20: At most so many",
+		"runs --limit x":         `--limit: "x": allowed are whole numbers`,
+		"trigger x --params -x":  "--params needs a value, and -x is a flag: if it is the value, write --params=-x",
+		"serve --drain soon":     `--drain: "soon": allowed are spans such as 30s, 10m and 1h30m`,
+		"pause --all=maybe":      `--all: "maybe": allowed are true and false`,
+		"create a/b --label x":   `--label: "x": allowed is KEY=VALUE`,
+		"serve --log-level warm": `--log-level: "warm": allowed are debug, info, warn, error, did you mean warn?`,
+		"serve --tls-cert x":     "--tls-cert and --tls-key belong together: give both",
+		"get -oxml":              `--output: "xml": allowed are text, json, yaml`,
+		"serve --require-token --demo --allow-no-token": "--allow-no-token and --require-token say different things: give one of them",
+	} {
+		_, err := parse(strings.Fields(line))
+		p, ok := err.(*kong.ParseError)
+		if !ok {
+			t.Errorf("%s: %v of %v", line, err, reflect.TypeOf(err))
+		} else if got := wrongLine(p); got != want {
+			t.Errorf("%s:\n%s\nwant:\n%s", line, got, want)
+		}
+	}
+	_, err := parse([]string{"xyzzy"})
+	if got := wrongLine(err.(*kong.ParseError)); !strings.HasPrefix(got, "there is no command xyzzy: there are serve, bench, apply, ") {
+		t.Error(got)
+	}
+}
