@@ -604,7 +604,7 @@ func TestProbesHoldUpNobody(t *testing.T) {
 		return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
 	}, Act: func(w *World) {
 		w.execs.set(func(e *executor) { e.deaf = w.began.Add(time.Hour) }, apps[0].addresses...)
-		w.troubleAt("alpha", w.began, w.began.Add(2*time.Minute)) // a fire of its own may have to ask twice
+		w.troubleAt("alpha", w.began, w.began.Add(3*time.Minute)) // a fire of its own may have to ask twice, and fires go on after For
 	}})
 	late := time.Duration(0)
 	for _, run := range r.runs(t, 9) {
