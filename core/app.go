@@ -163,6 +163,14 @@ type Health struct {
 	At   time.Time // when that was found, or found again
 }
 
+// Uses is how often each address of a job was chosen since a moment, as one dispatcher
+// counted it and all go by.
+type Uses struct {
+	Job    JobID
+	Since  time.Time
+	Counts map[string]int64
+}
+
 // Letter is a message that could not be dispatched, kept for people.
 type Letter struct {
 	ID     string

@@ -53,7 +53,7 @@ var (
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
 		RouteBroadcast}
 	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
-	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteFailover}
+	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
 	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
 	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
 	RetryOns    = []State{Failed, TimedOut, Lost}

@@ -30,6 +30,7 @@ type Engine struct {
 	Ring     Ring
 	Queue    Queue
 	Health   dispatch.Healths
+	Uses     dispatch.Uses // nil where one process dispatches all: it has nobody to tell
 	Pull     pull.Store // queues that executors pull from; nil where SQS has them
 	Dead     operate.DeadLetters
 	Upkeep   Upkeep

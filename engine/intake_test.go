@@ -30,6 +30,8 @@ type hung struct {
 
 func (h *hung) Beat(context.Context, *core.App, string) error { return nil }
 
+func (h *hung) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
+
 func (h *hung) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
 	done := dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded}
 	h.mu.Lock()

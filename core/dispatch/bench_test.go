@@ -23,6 +23,8 @@ func (accepting) Send(context.Context, dispatch.Shipment) dispatch.Answer {
 
 func (accepting) Beat(context.Context, *core.App, string) error { return nil }
 
+func (accepting) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
+
 // BenchmarkHandle is what one fire costs from the ring to the ack beside store
 // and network: 1,000 jobs, one fire each, in 20 messages.
 func BenchmarkHandle(b *testing.B) {

@@ -45,6 +45,8 @@ func (n *noted) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 
 func (n *noted) Beat(context.Context, *core.App, string) error { return nil }
 
+func (n *noted) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
+
 // TestChangedTrigger: a trigger that is changed before its message is looked at,
 // or between that look and the claim, is sent as it has become and when it has
 // become due, and never as it was.

@@ -291,7 +291,9 @@ func (b *batch) route(it *item) bool {
 	switch {
 	case len(addresses) == 0:
 		it.order = nil
-	case route.Asks(it.job.Def.Route) != route.AskBeat:
+	case route.Used(it.job.Def.Route):
+		it.order = b.d.uses.order(it.fire.Run.Job(), addresses, b.now())
+	case route.Asks(it.job.Def.Route) == route.AskNothing:
 		it.order = route.Order(it.job.Def.Route, addresses, it.fire.Run.Job(), it.fire.Seq, rand.Uint64())
 	case it.choice.err != nil:
 		it.phase = passing{why: it.choice.err}

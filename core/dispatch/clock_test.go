@@ -48,6 +48,10 @@ func (c *clocked) times(id core.RunID) int {
 
 func (c *clocked) Beat(context.Context, *core.App, string) error { return nil }
 
+func (c *clocked) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	return true, nil
+}
+
 func (c *clocked) now() time.Time { return time.Now().Add(time.Duration(c.off.Load())) }
 
 func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }

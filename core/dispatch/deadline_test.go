@@ -39,6 +39,8 @@ func (endless) Send(ctx context.Context, _ dispatch.Shipment) dispatch.Answer {
 
 func (endless) Beat(context.Context, *core.App, string) error { return nil }
 
+func (endless) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
+
 // TestCallIsLetGoInTime: a call that outlasts the invocation is on the journal
 // before its time is over. Else whoever comes after until sends it again, though
 // this process knew by then that it may be at work.

@@ -58,6 +58,10 @@ type Options struct {
 	// fires go on the slow lane. nil: there is no slow lane, which is right where
 	// one process keeps them apart by itself.
 	Health Healths
+	// Uses is what dispatchers tell each other of the addresses that lfu chose, once in
+	// UsesEvery at most. nil: there is no other, or none is told.
+	Uses      Uses
+	UsesEvery time.Duration // 10 s
 	// A job or an address is slow that answered later than SlowAfter more than
 	// SlowCount times within SlowWithin, or not at all SlowTimeouts times in a row.
 	// One answer in ProbeEvery says whether it still is.
@@ -116,6 +120,7 @@ func (o *Options) defaults() {
 	o.SlowTimeouts = cmp.Or(o.SlowTimeouts, 3)
 	o.ProbeEvery = cmp.Or(o.ProbeEvery, time.Minute)
 	o.HealthEvery = cmp.Or(o.HealthEvery, 5*time.Second)
+	o.UsesEvery = cmp.Or(o.UsesEvery, 10*time.Second)
 	o.SendsMin = cmp.Or(o.SendsMin, 32)
 	o.SendsMax = cmp.Or(o.SendsMax, 512)
 	o.GateFor = cmp.Or(o.GateFor, 3*time.Second)
@@ -141,6 +146,7 @@ type Dispatcher struct {
 	plans  *schedules
 	health *healths
 	probes *probes
+	uses   *uses
 	waits  waits
 
 	underWay sync.Map     // owners that are invocations of this Dispatcher
@@ -153,6 +159,7 @@ func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispa
 	d := &Dispatcher{store: store, ring: r, sender: sender, finish: f, o: o, plans: newSchedules(),
 		waits: waits{out: map[core.RunID]awaiting{}}}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
+	d.uses = newUses(&d.o)
 	d.probes = &probes{o: &d.o, of: map[question]*probe{}}
 	return d
 }
@@ -182,7 +189,7 @@ func (d *Dispatcher) HandleFreeing(ctx context.Context, msgs []ring.Message, fre
 	verdicts := make([]Verdict, len(msgs))
 	bySlot := map[core.Instant][]int{}
 	d.health.sync(ctx, d.o.Now())
-	defer func() { d.health.sync(ctx, d.o.Now()) }()
+	defer func() { d.health.sync(ctx, d.o.Now()); d.uses.tell(ctx, d.o.Now()) }()
 	now := core.InstantOf(d.o.Now())
 	for i, m := range msgs {
 		slot := max(m.Slot, now) // what is past or of this second goes together

@@ -60,6 +60,11 @@ func (s *slow) Beat(_ context.Context, _ *core.App, address string) error {
 	return nil
 }
 
+func (s *slow) Idle(ctx context.Context, app *core.App, address string, _ core.JobID) (bool, error) {
+	err := s.Beat(ctx, app, address)
+	return err == nil, err
+}
+
 // peak is the most sends that were under way to each address since it was asked last.
 func (s *slow) peak() map[string]int {
 	s.mu.Lock()

@@ -43,6 +43,8 @@ func (l *laned) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
 
 func (l *laned) Beat(context.Context, *core.App, string) error { return nil }
 
+func (l *laned) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return true, nil }
+
 func (l *laned) Healths(ctx context.Context) ([]core.Health, error) {
 	l.mu.Lock()
 	l.reads++

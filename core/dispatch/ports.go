@@ -42,6 +42,14 @@ type Healths interface {
 	PutHealths(ctx context.Context, list []core.Health) []error
 }
 
+// Uses are what dispatchers tell each other of how often they chose each address of a job.
+type Uses interface {
+	// Uses reads those of jobs; it may be a little behind.
+	Uses(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Uses, error)
+	// PutUses stores them over what is there, for two days.
+	PutUses(ctx context.Context, list []core.Uses) []error
+}
+
 // Ring takes what is put back, and checks.
 type Ring interface {
 	Enqueue(ctx context.Context, out []ring.Out) []error
@@ -57,6 +65,9 @@ type Sender interface {
 	// Beat asks an address whether it is there; nil is yes, and an error of
 	// core.CodeUnavailable that it could not be asked.
 	Beat(ctx context.Context, app *core.App, address string) error
+	// Idle asks an address whether it neither runs nor queues a run of the job; an
+	// error when it cannot be known, of core.CodeUnavailable as of Beat.
+	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
 }
 
 // Shipment is one send. The pointers are read only.

@@ -11,8 +11,12 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// question is what an address is asked before a run is sent to it.
-type question at
+// question is what an address is asked before a run is sent to it: whether it is there,
+// or, with a job, whether it runs nothing of it.
+type question struct {
+	at
+	job core.JobID
+}
 
 // probe is one asking, for all who want to know it in that time.
 type probe struct {
@@ -25,7 +29,18 @@ type probe struct {
 	err    error // nil: yes
 	silent bool  // it let itself be waited for, and did not say yes
 	unsaid bool  // it was not asked after all
+
+	// taken, under the lock of the probes: that it runs nothing of a job holds until a
+	// run of it is sent there, so one fire goes by it.
+	taken bool
 }
+
+// busy reports that it was asked what is soon different: of a probe that is over, under
+// the lock of the probes.
+func (p *probe) busy() bool { return p.taken || errors.Is(p.err, errWorks) }
+
+var errWorks = errors.New("it runs the job, or has a run of it waiting")
+var errTaken = errors.New("another run of the job has just been sent there")
 
 func (p *probe) over() bool {
 	select {
@@ -36,7 +51,7 @@ func (p *probe) over() bool {
 	}
 }
 
-// said is a probe of what need not be asked.
+// said is a probe of what need not be asked, or cannot be.
 func said(err error) *probe {
 	p := &probe{done: make(chan struct{}), err: err}
 	close(p.done)
@@ -54,14 +69,19 @@ type probes struct {
 const maxProbes = 10_000
 
 // ask answers the probe that holds for now, or a new one, which the caller is to
-// make. With anew one that was silent does not hold for longer than another.
+// make. With anew one that was silent does not hold for longer than another, and that
+// one was busy hardly at all.
 func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	old := x.of[q]
 	if old != nil {
 		age := time.Since(old.asked)
-		if !old.over() || age < x.o.AskAgain || old.silent && !anew && age < x.o.AskSilent {
+		holds := x.o.AskAgain
+		if anew && old.over() && old.busy() {
+			holds = x.o.AskNext
+		}
+		if !old.over() || age < holds || old.silent && !anew && age < x.o.AskSilent {
 			return old, false
 		}
 	}
@@ -85,19 +105,40 @@ func (x *probes) made(q question, p *probe) {
 	close(p.done)
 }
 
+// take has one fire go by a yes; false where another has.
+func (x *probes) take(p *probe) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	was := p.taken
+	p.taken = true
+	return !was
+}
+
+// untake has a fire go by another yes.
+func (x *probes) untake(p *probe) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	p.taken = false
+}
+
 // make asks. It counts as a send for the address's gate and for the lanes.
 func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	p.err, p.unsaid = errors.New("not asked"), true
 	defer b.d.probes.made(q, p)
 	until, _ := ctx.Deadline()
-	pass, err := b.d.gates.of(at(q)).enter(ctx, until)
+	pass, err := b.d.gates.of(q.at).enter(ctx, until)
 	if err != nil {
 		p.err = err
 		return
 	}
 	defer pass.leave(0)
 	began := time.Now()
-	err = b.d.sender.Beat(ctx, app, q.address)
+	idle := true
+	if q.job == 0 {
+		err = b.d.sender.Beat(ctx, app, q.address)
+	} else {
+		idle, err = b.d.sender.Idle(ctx, app, q.address, q.job)
+	}
 	a := Answer{Kind: AnswerAccepted, Took: time.Since(began)}
 	if err != nil {
 		a.Ours = core.CodeOf(err) == core.CodeUnavailable
@@ -106,6 +147,11 @@ func (b *batch) make(ctx context.Context, p *probe, q question, app *core.App) {
 	}
 	if a.Ours {
 		b.d.wants(q.address, err.Error())
+	}
+	if err == nil && !idle {
+		p.err, p.unsaid = errWorks, false
+		b.d.health.note(&a, b.now(), q.address)
+		return
 	}
 	// The end of what a batch may ask says nothing of who was asked just before.
 	p.err, p.unsaid = err, err != nil && (ctx.Err() != nil || a.Ours) && !p.silent
@@ -119,14 +165,14 @@ type choice struct {
 	err   error // why nothing can be said yet
 }
 
-// asking takes the fires out whose route asks before it chooses, in groups that ask
-// the same. What needs no answer is claimed and sent without them. They are in hand
+// asking takes the fires out whose route asks before it chooses, in groups that go by
+// the same answers. What needs no answer is claimed and sent without them. They are in hand
 // from now on: nothing else bounds how many wait for what silent addresses say.
 func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) {
 	groups = map[string][]*item{}
 	rest = make([]*item, 0, len(items))
 	for _, it := range items {
-		if it.phase != (undecided{}) || it.falls != sends || route.Asks(it.job.Def.Route) != route.AskBeat {
+		if it.phase != (undecided{}) || it.falls != sends || route.Asks(it.job.Def.Route) == route.AskNothing {
 			rest = append(rest, it)
 			continue
 		}
@@ -141,20 +187,31 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 			continue
 		}
 		key := it.job.Def.App + "\n" + strings.Join(it.order, "\n")
+		if it.asksIdle() != 0 { // each goes by a yes of its own
+			key = it.fire.Run.String()
+		}
 		groups[key] = append(groups[key], it)
 	}
 	return groups, rest
 }
 
+// asksIdle is the job that addresses are asked about before a fire is sent, if any.
+func (it *item) asksIdle() core.JobID {
+	if route.Asks(it.job.Def.Route) == route.AskIdle {
+		return it.fire.Run.Job()
+	}
+	return 0
+}
+
 // choose asks addresses which of them is to get a fire. bound is that of all that
 // the batch asks. That one was silent a while ago spares waiting for it while
 // another says yes; no fire fails by it, but by what is asked for it.
-func (b *batch) choose(bound context.Context, app *core.App, order []string, open *sync.WaitGroup) choice {
-	c, remembered := b.askAll(bound, app, order, false, open)
+func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) choice {
+	c, remembered := b.askAll(bound, it, false, open)
 	switch {
 	case len(c.order) > 0 || !remembered:
 	case bound.Err() == nil:
-		c, _ = b.askAll(bound, app, order, true, open)
+		c, _ = b.askAll(bound, it, true, open)
 	default:
 		c.err = errUnasked
 	}
@@ -163,22 +220,24 @@ func (b *batch) choose(bound context.Context, app *core.App, order []string, ope
 
 // askAll asks addresses, side by side: the next where those before have said no, or
 // are doubted, and more of them the longer no one says yes. It answers the first
-// in their order that does, and whether one was taken for silent unasked; with anew
-// none is.
-func (b *batch) askAll(bound context.Context, app *core.App, order []string, anew bool, open *sync.WaitGroup) (c choice, remembered bool) {
+// in their order that does, and whether one was taken for silent unasked, or for busy by
+// what another fire was sent to; with anew none is.
+func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.WaitGroup) (c choice, remembered bool) {
+	app, order, job := it.app, it.order, it.asksIdle()
 	var asked, made []*probe
+	took := -1 // the one whose yes this fire goes by, where it asks for idle ones
 	answered := make(chan struct{}, len(order))
 	ask := func() {
-		q := question{app.Name, order[len(asked)]}
+		q := question{at{app.Name, order[len(asked)]}, job}
 		p, mine := (*probe)(nil), false
 		switch {
-		case strings.HasPrefix(q.address, "lambda:"):
+		case unaskable(q):
 			p = said(nil)
-		case b.silent[at(q)]:
+		case b.silent[q.at]:
 			p = said(errors.New("nobody polls it any more"))
 		default:
 			p, mine = b.d.probes.ask(q, anew)
-			remembered = remembered || p.over() && p.silent
+			remembered = remembered || !mine && p.over() && (p.silent || errors.Is(p.err, errWorks))
 		}
 		asked = append(asked, p)
 		if mine {
@@ -211,12 +270,22 @@ func (b *batch) askAll(bound context.Context, app *core.App, order []string, ane
 				under++
 				waits = waits || yes < 0 && !p.doubted
 			case p.err == nil && yes < 0:
+				if job != 0 && i != took {
+					if !b.d.probes.take(p) {
+						asked[i], remembered = &probe{done: p.done, err: errTaken, unsaid: true}, true
+						continue
+					}
+					if took >= 0 {
+						b.d.probes.untake(asked[took])
+					}
+					took = i
+				}
 				yes = i
 			}
 		}
 		more := len(asked) < len(order)
 		if yes >= 0 && !waits || over || !more && under == 0 {
-			return chosen(order, asked), remembered
+			return chosen(order, asked, job, took), remembered
 		}
 		if !waits && more {
 			ask()
@@ -235,22 +304,31 @@ func (b *batch) askAll(bound context.Context, app *core.App, order []string, ane
 	}
 }
 
+// unaskable reports that nothing at an address answers such a question: a function, and
+// where it is whether something of the job is at work, an endpoint.
+func unaskable(q question) bool {
+	return strings.HasPrefix(q.address, "lambda:") || q.job != 0 && isCall(q.address)
+}
+
 var errUnasked = errors.New("not all of its addresses could be asked in time")
 
-// chosen is the choice among what was asked: the first that has said yes by now.
-func chosen(order []string, asked []*probe) (c choice) {
+// chosen is the choice among what was asked: the first that has said yes by now, or with
+// a job the one that the fire took.
+func chosen(order []string, asked []*probe, job core.JobID, took int) (c choice) {
 	unsaid := len(asked) < len(order)
 	for i, p := range asked {
 		t := core.Try{Address: order[i]}
 		over := p.over()
-		yes := over && p.err == nil
+		yes := over && p.err == nil && (job == 0 || i == took)
 		switch {
-		case yes && strings.HasPrefix(order[i], "lambda:"):
+		case yes && unaskable(question{at{address: order[i]}, job}):
 			t.Message = "not asked: it refuses the run itself if it cannot take it"
 		case yes:
 			t.Code = 200
 		case !over:
 			t.Message, unsaid = "no answer yet", unsaid || !p.doubted
+		case p.err == nil:
+			t.Message = "it could take it, but another said so before"
 		default:
 			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
 		}

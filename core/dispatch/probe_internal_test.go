@@ -22,7 +22,7 @@ func TestChosen(t *testing.T) {
 		"none, and one has no answer":            {[]*probe{no, open, no}, "", true},
 		"none":                                   {[]*probe{no, no, no}, "", false},
 	} {
-		got := chosen(order, c.asked)
+		got := chosen(order, c.asked, 0, -1)
 		first := ""
 		if len(got.order) > 0 {
 			first = got.order[0]

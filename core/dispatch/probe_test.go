@@ -34,13 +34,16 @@ type prober struct {
 	sent   map[core.JobID]time.Time
 	to     map[core.JobID]string
 	jobs   core.JobID
-	ours   error // instead of asking
+	ours   error           // instead of asking
+	busy   map[string]bool // with some run of any job
+	works  bool            // what is sent makes busy
+	runs   []string        // where each was sent
 }
 
 func newProber(t *testing.T, o dispatch.Options) *prober {
 	p := &prober{t: t, s: memory.New(memory.Options{}), silent: map[string]bool{}, asked: map[string]int{}, open: map[string]int{},
 		most: map[string]int{},
-		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}}
+		sent: map[core.JobID]time.Time{}, to: map[core.JobID]string{}, busy: map[string]bool{}}
 	o.Log = slog.New(slog.DiscardHandler)
 	p.d = dispatch.New(p.s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
 	return p
@@ -82,9 +85,18 @@ func (p *prober) Beat(ctx context.Context, _ *core.App, address string) error {
 	return p.at(ctx, address)
 }
 
+func (p *prober) Idle(ctx context.Context, app *core.App, address string, _ core.JobID) (bool, error) {
+	err := p.Beat(ctx, app, address)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return err == nil && !p.busy[address], err
+}
+
 func (p *prober) Send(ctx context.Context, s dispatch.Shipment) dispatch.Answer {
 	p.mu.Lock()
 	p.sent[s.Run.ID.Job()], p.to[s.Run.ID.Job()] = time.Now(), s.Address
+	p.runs = append(p.runs, s.Address)
+	p.busy[s.Address] = p.busy[s.Address] || p.works
 	p.mu.Unlock()
 	a := dispatch.Answer{Kind: dispatch.AnswerAccepted, Took: 10 * time.Millisecond}
 	if p.at(ctx, s.Address) != nil {
@@ -343,5 +355,70 @@ func TestCouldNotAsk(t *testing.T) {
 		}
 		p.handle(got[0].Message)
 		p.sentWithin("asked again", ids, "http://10.0.0.1:1", time.Now(), time.Second)
+	})
+}
+
+// TestBusyover: each run goes to the first address that runs nothing of its job, also
+// of several fires at once; where all are busy it fails, and where that is only what was
+// heard a moment ago they are asked again.
+func TestBusyover(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		a, b, c := "http://10.0.0.1:1", "http://10.0.0.2:1", "http://10.0.0.3:1"
+		p.app("work", a, b, c)
+		p.works, p.busy[b] = true, true
+		first, ids := p.message("work", 1, core.RouteBusyover)
+		many := func(n int) (m ring.Message) {
+			m = ring.Message{Kind: ring.KindFires, Slot: first.Slot}
+			for range n {
+				at := first.Fires[0]
+				first.Fires[0].At++ // of one job, and due by now
+				at.Run = core.PlannedRun(ids[0], first.Fires[0].At)
+				m.Fires = append(m.Fires, at)
+			}
+			return m
+		}
+		time.Sleep(10 * time.Second)
+		p.handle(many(2))
+		slices.Sort(p.runs)
+		if !slices.Equal(p.runs, []string{a, c}) {
+			t.Errorf("two at once, one of three is busy: %v", p.runs)
+		}
+		state := func(m ring.Message) core.Run {
+			runs, _, err := p.s.Runs(t.Context(), []core.RunID{m.Fires[0].Run})
+			must(t, err)
+			return runs[m.Fires[0].Run]
+		}
+		time.Sleep(500 * time.Millisecond)
+		all := many(1)
+		p.handle(all)
+		if r := state(all); r.Reason != core.ReasonNoExecutor || len(r.Tries) != 3 {
+			t.Errorf("all are busy: %+v", r)
+		}
+		// What was busy a moment ago may be idle: nothing fails by hearsay.
+		time.Sleep(200 * time.Millisecond)
+		p.busy[b] = false
+		free := many(1)
+		p.handle(free)
+		if r := state(free); r.Address != b || r.State != core.Running {
+			t.Errorf("one is idle again: %+v", r)
+		}
+		// Two at once where one is idle: the other is not sent by an answer that is used up.
+		time.Sleep(2 * time.Second)
+		p.busy[a], p.runs, p.works = false, nil, false
+		p.asked = map[string]int{}
+		two := many(2)
+		p.handle(two)
+		if len(p.runs) != 1 {
+			t.Errorf("two at once where one is idle: sent to %v", p.runs)
+		}
+		if _, waiting, _, err := p.s.Depth(t.Context(), ring.KindFires); waiting != 1 || err != nil {
+			t.Errorf("%d messages wait, %v", waiting, err)
+		}
+		for address, n := range p.asked {
+			if n > 2 {
+				t.Errorf("%s was asked %d times", address, n)
+			}
+		}
 	})
 }

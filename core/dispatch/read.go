@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -60,6 +61,7 @@ func (b *batch) read(ctx context.Context) {
 			apps[s.App] = &core.App{Name: s.App}
 		}
 	}
+	b.d.uses.read(ctx, k.byUse(), now)
 	next := b.d.plans.next
 	for _, it := range b.items {
 		b.d.waits.came(it)
@@ -128,6 +130,16 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	}
 	k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs)
 	return k, err
+}
+
+// byUse are the jobs whose route goes by how often addresses were used.
+func (k *known) byUse() (ids []core.JobID) {
+	for id, j := range k.jobs {
+		if route.Used(j.Def.Route) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // meet gives a fire its job, app and record; it is undecided where it has them.

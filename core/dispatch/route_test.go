@@ -51,7 +51,7 @@ func TestReadyRoutesAreDone(t *testing.T) {
 					if len(g.sender.beats) != 0 {
 						t.Errorf("asks nothing, and %v were asked", g.sender.beats)
 					}
-				case route.AskBeat:
+				case route.AskBeat, route.AskIdle:
 					if !slices.Equal(g.sender.beats, addresses) || run.Address != addresses[2] || len(run.Tries) != 3 {
 						t.Errorf("asked %v, sent to %s, noted %v", g.sender.beats, run.Address, run.Tries)
 					}

@@ -98,7 +98,7 @@ func (b *batch) waitThenSend(ctx context.Context, app string, items []*item, sen
 func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	bound, cancel := context.WithTimeout(ctx, b.d.o.AskFor)
 	context.AfterFunc(bound, cancel) // not before: what a probe finds is for others too
-	c := b.choose(bound, items[0].app, items[0].order, senders)
+	c := b.choose(bound, items[0], senders)
 	for _, it := range items {
 		it.choice = c
 		it.choice.tries = slices.Clone(c.tries)

@@ -28,13 +28,14 @@ var table = map[core.Route]struct {
 	order func(in input) []string
 	ask   Ask
 	all   bool // every address gets a run of its own
+	used  bool // it goes by Counts
 }{
 	core.RouteFirst:     {order: listed},
 	core.RouteLast:      {order: reversed},
 	core.RouteRound:     {order: turns},
 	core.RouteRandom:    {order: shuffled},
 	core.RouteHash:      {order: func(in input) []string { return newHashRing(in.addrs).order(in.job) }},
-	core.RouteLFU:       {order: shuffled}, // what LFU gives without counts: see Counts
+	core.RouteLFU:       {order: shuffled, used: true}, // what it gives without counts
 	core.RouteLRU:       {order: turns},    // what LRU comes to when each fire has a number: no state to write
 	core.RouteFailover:  {order: listed, ask: AskBeat},
 	core.RouteBusyover:  {order: listed, ask: AskIdle},
@@ -69,6 +70,10 @@ func Asks(route core.Route) Ask { return table[route].ask }
 
 // All reports whether every address gets a run of its own.
 func All(route core.Route) bool { return table[route].all }
+
+// Used reports whether the route goes by how often each address was used: its order is
+// that of Counts.
+func Used(route core.Route) bool { return table[route].used }
 
 // Shard is the address of shard i of a broadcast: the ith, or the first where
 // the list has shrunk since the shards were made.

@@ -82,6 +82,7 @@ func (a *Assembly) Ticker(o tick.Options) *tick.Ticker {
 func (a *Assembly) Dispatcher(to dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Now, o.MaxAhead, o.Log = a.o.Now, a.o.Plan.MaxAhead, a.o.Log
 	o.Expiry, o.Behind, o.TimeoutGrace = a.o.Expiry, a.o.Behind, a.o.TimeoutGrace
+	o.Uses = a.Engine.Uses
 	if o.Health = nil; a.o.Plan.SlowLane {
 		o.Health = a.Engine.Health
 	}

@@ -73,7 +73,7 @@ var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
 	{"Advance", advance},
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global},
-	{"Lanes", lanes}, {"Healths", healths}, {"Letters", letters},
+	{"Lanes", lanes}, {"Healths", healths}, {"Uses", uses}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
 	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack},
 	{"SkipUnsent", skipUnsent}, {"Wait", wait},

@@ -901,6 +901,25 @@ func healths(t *testing.T, h Harness) {
 	read(a, newer)
 }
 
+// uses: the last that were put are read.
+func uses(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	if e.Uses == nil {
+		return
+	}
+	since := time.Now().UTC().Truncate(time.Millisecond)
+	a := core.Uses{Job: 7, Since: since, Counts: map[string]int64{"http://10.0.0.1:9999/": 3, "call:http://a": 0}}
+	b := core.Uses{Job: 8, Since: since.Add(-time.Hour), Counts: map[string]int64{"queue:q": 12}}
+	allNil(t, e.Uses.PutUses(ctx, []core.Uses{a, b}))
+	a.Counts = map[string]int64{"http://10.0.0.2:9999/": 1}
+	allNil(t, e.Uses.PutUses(ctx, []core.Uses{a}))
+	eventually(t, h, func() string {
+		got, err := e.Uses.Uses(ctx, []core.JobID{7, 8, 9})
+		ok(t, err)
+		return cmp.Diff(map[core.JobID]core.Uses{7: a, 8: b}, got)
+	})
+}
+
 // letters: what is buried is there to be listed, newest first, until it is dropped.
 func letters(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()

@@ -1,0 +1,135 @@
+package dispatch
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
+)
+
+// uses counts how often each address of a job was chosen, for the jobs whose route goes
+// by that. Dispatchers tell each other, each once in UsesEvery at most, and the last to
+// tell is believed: the counts are nearly those of all. Where there is nobody to tell,
+// they are this process's, and begin anew with it.
+type uses struct {
+	o  *Options
+	mu sync.Mutex
+	of map[core.JobID]*used
+}
+
+type used struct {
+	counts route.Counts
+	since  time.Time        // the counts begin anew a day after
+	more   map[string]int64 // counted here since they were told
+	read   time.Time        // when those of others were read
+	told   time.Time
+}
+
+// maxUses bounds the jobs that are counted for, usesFor how long.
+const (
+	maxUses = 10_000
+	usesFor = 24 * time.Hour
+)
+
+func newUses(o *Options) *uses { return &uses{o: o, of: map[core.JobID]*used{}} }
+
+// job is what is known of one. Callers hold mu.
+func (u *uses) job(id core.JobID, now time.Time) *used {
+	x := u.of[id]
+	if x == nil {
+		if len(u.of) >= maxUses {
+			clear(u.of)
+		}
+		x = &used{since: now}
+		u.of[id] = x
+	}
+	if age := now.Sub(x.since); age >= usesFor || age < -usesFor {
+		*x = used{since: now, read: x.read, told: x.told}
+	}
+	return x
+}
+
+// read learns what others counted for jobs, where that is old. It is for the choice
+// alone: an error leaves it to the next time.
+func (u *uses) read(ctx context.Context, jobs []core.JobID, now time.Time) {
+	if u.o.Uses == nil {
+		return
+	}
+	var ask []core.JobID
+	u.mu.Lock()
+	for _, id := range jobs {
+		if x := u.job(id, now); now.Sub(x.read).Abs() >= u.o.UsesEvery {
+			x.read = now
+			ask = append(ask, id)
+		}
+	}
+	u.mu.Unlock()
+	if len(ask) == 0 {
+		return
+	}
+	found, err := u.o.Uses.Uses(ctx, ask)
+	if err != nil {
+		u.o.Log.Warn("how often addresses were used could not be read", "err", err)
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for id, of := range found {
+		if now.Sub(of.Since).Abs() >= usesFor {
+			continue
+		}
+		x := u.job(id, now)
+		x.counts, x.since = maps.Clone(of.Counts), of.Since
+		for address, n := range x.more {
+			if x.counts == nil {
+				x.counts = route.Counts{}
+			}
+			x.counts[address] += n
+		}
+	}
+}
+
+// order is the addresses from the least used on, and counts the first.
+func (u *uses) order(id core.JobID, addresses []string, now time.Time) []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	x := u.job(id, now)
+	order, counts := x.counts.Order(addresses, rand.Uint64())
+	x.counts = counts
+	x.counts[order[0]]++
+	if u.o.Uses != nil {
+		if x.more == nil {
+			x.more = map[string]int64{}
+		}
+		x.more[order[0]]++
+	}
+	return order
+}
+
+// tell stores what was counted here, of each job once in UsesEvery at most.
+func (u *uses) tell(ctx context.Context, now time.Time) {
+	if u.o.Uses == nil {
+		return
+	}
+	var list []core.Uses
+	u.mu.Lock()
+	for id, x := range u.of {
+		if len(x.more) > 0 && now.Sub(x.told).Abs() >= u.o.UsesEvery {
+			list = append(list, core.Uses{Job: id, Since: x.since, Counts: maps.Clone(x.counts)})
+			x.told, x.more = now, nil
+		}
+	}
+	u.mu.Unlock()
+	if len(list) == 0 {
+		return
+	}
+	for i, err := range u.o.Uses.PutUses(ctx, list) {
+		if err != nil {
+			u.o.Log.Warn("how often addresses were used could not be stored", "job", list[i].Job, "err", err)
+		}
+	}
+}
