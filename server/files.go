@@ -7,14 +7,17 @@ import (
 	"strings"
 )
 
+// Wide reports whether others than its owner may use a file.
+func Wide(info os.FileInfo) bool {
+	return runtime.GOOS != "windows" && // its rights are no bits
+		info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0
+}
+
 // wideFiles are the files of a folder that others than their owner may use.
 func wideFiles(dir string) (wide []string) {
-	if runtime.GOOS == "windows" { // its rights are no bits
-		return nil
-	}
 	entries, _ := os.ReadDir(dir) // what cannot be read is said by who needs it
 	for _, e := range entries {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+		if info, err := e.Info(); err == nil && Wide(info) {
 			wide = append(wide, filepath.Join(dir, e.Name()))
 		}
 	}

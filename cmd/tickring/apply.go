@@ -107,7 +107,11 @@ func (c *applyCmd) ask(e *Env, res *api.ApplyResult) (bool, error) {
 			names = append(names, a.Name+" (app)")
 		}
 	}
-	if len(names) == 0 || c.Yes {
+	if len(names) == 0 {
+		return true, nil
+	}
+	if c.Yes {
+		e.sayWhere()
 		return true, nil
 	}
 	if slices.Contains(c.File, "-") { // what is asked would be answered by the rest of the file

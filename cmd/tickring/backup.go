@@ -17,8 +17,8 @@ To restore it: docs/operations.md, and tickring serve --restored.`
 }
 
 func (c *backupCmd) Run(e *Env) error {
-	if e.Endpoint != "" || e.Stack != "" {
-		return usagef("backup copies a data folder on this machine: say --data, not --endpoint or --stack")
+	if e.Endpoint != "" || e.Stack != "" || e.Context != "" {
+		return usagef("backup copies a data folder on this machine: say --data, not --endpoint, --stack or --context")
 	}
 	dir, err := e.dataDir()
 	if err != nil {

@@ -46,6 +46,7 @@ var exits = map[core.Code]int{
 type Globals struct {
 	Data     string           `help:"Data folder of a server on this machine (default: $$TICKRING_DATA, else the platform's state folder)." placeholder:"DIR" type:"path"`
 	Endpoint string           `help:"URL of the server (default: $$TICKRING_ENDPOINT, else the one on this machine)." placeholder:"URL"`
+	Context  string           `help:"A server and its token by name: tickring context --help (default: $$TICKRING_CONTEXT, else the one in use)." placeholder:"CONTEXT"`
 	Stack    string           `help:"CloudFormation stack of a deployment on AWS, found and let in by AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
 	Region   string           `help:"AWS Region of --stack (default: that of the AWS configuration)." placeholder:"REGION"`
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
@@ -94,6 +95,8 @@ type grammar struct {
 	Restore  restoreCmd  `cmd:"" help:"Make data that was brought back to an earlier moment this deployment's, and send what has no run." group:"Operating"`
 	Takeover takeoverCmd `cmd:"" help:"The same with a replica of the data, in another Region." group:"Operating"`
 
+	Context contextCmd `cmd:"" help:"Servers and their tokens by name." group:"Other"`
+
 	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
 	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
 	Cost costCmd    `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`
@@ -114,6 +117,8 @@ type Env struct {
 	tokenFrom string         // where the token for it was found
 	aws       *awsask.Client // of a stack
 	outputs   stack.Outputs  // of the stack
+	context   string         // that is used, and what it says
+	target    target
 }
 
 // exitError is an error with an exit code of its own. An empty one says nothing
@@ -240,17 +245,32 @@ func (e *Env) errorText(err error) string {
 		return ""
 	}
 	if errors.Is(err, client.ErrNoAnswer) {
-		return err.Error() + "\nis it running? start one here with: tickring serve"
+		return err.Error() + e.on() + "\nis it running? start one here with: tickring serve"
 	}
 	if errors.Is(err, client.ErrUnproven) {
-		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger: set TICKRING_TOKEN to the server's "+
-			"own, or --data to the folder of a server on this machine", err, e.tokenFrom, e.endpoint)
+		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger: %s", err, e.tokenFrom, e.endpoint,
+			e.tokenHint())
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
-		return fmt.Sprintf("the server at %s does not take the token from %s: set TICKRING_TOKEN to its own, or --data to the folder of a "+
-			"server on this machine", e.endpoint, e.tokenFrom)
+		return fmt.Sprintf("the server at %s does not take the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
 	}
-	return err.Error() + e.nameHint(err)
+	if _, ok := errors.AsType[*client.Error](err); ok {
+		return err.Error() + e.nameHint(err) + e.on()
+	}
+	return err.Error()
+}
+
+// tokenHint says how to give the server its own token.
+func (e *Env) tokenHint() string {
+	if e.context == "" {
+		return "set TICKRING_TOKEN to its own, or --data to the folder of a server on this machine"
+	}
+	return "give it its own: " + e.setHint()
+}
+
+// setHint is the command that gives the context another token.
+func (e *Env) setHint() string {
+	return fmt.Sprintf("tickring context set %s --endpoint %s --token-file FILE", e.context, e.target.Endpoint)
 }
 
 func (e *Env) json() bool { return e.Output == "json" }

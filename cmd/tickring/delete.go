@@ -30,6 +30,9 @@ func (c *deleteCmd) Run(e *conn) error {
 			return err
 		}
 	}
+	if c.Yes {
+		e.sayWhere()
+	}
 	return e.each(names, nil, func(name string) error { return c.one(e, name) })
 }
 
@@ -61,9 +64,9 @@ func (e *Env) sure(verb string, names []string) error {
 		}
 	}
 	if !terminal(e.Stdin) {
-		return usagef("%s %s? nobody is there to ask: say --yes", verb, what)
+		return usagef("%s %s%s? nobody is there to ask: say --yes", verb, what, e.at())
 	}
-	e.notef("%s %s? [y/N] ", verb, what)
+	e.notef("%s %s%s? [y/N] ", verb, what, e.at())
 	line, _ := bufio.NewReader(e.Stdin).ReadString('\n')
 	if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 		e.notef("nothing was changed\n")

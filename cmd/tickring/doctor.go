@@ -38,7 +38,7 @@ func (c *doctorCmd) Run(e *Env) error {
 		}
 		f.OwnErr = firstLineOf(err.Error())
 	}
-	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server")
+	f.Endpoint = cmp.Or(e.endpoint, strings.TrimSuffix(e.outputs[stack.Url], "/"), "the server") + e.on()
 	if err == nil {
 		began := time.Now()
 		own, err := cl.GetFacts(ctx)

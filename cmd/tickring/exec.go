@@ -49,7 +49,7 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	servers := c.Server
 	if len(servers) == 0 {
-		endpoint, _, err := e.findServer()
+		endpoint, err := e.serverURL()
 		if err != nil {
 			return err
 		}

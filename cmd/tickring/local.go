@@ -56,9 +56,13 @@ func (e *Env) dataDir() (string, error) {
 }
 
 // findServer is where the server is, and the token for it. What is said on the
-// command line beats the environment, and that beats what is found in the data
-// folder. When nothing answers there, a running demo is taken.
+// command line beats the environment, that beats the context in use, and that what is
+// found in the data folder. When nothing answers there, a running demo is taken.
 func (e *Env) findServer() (endpoint string, token secret, err error) {
+	if e.context != "" {
+		token, err := e.contextToken()
+		return e.Endpoint, token, err
+	}
 	given := secret{e.Token, "--token"}
 	env := secret{e.env("TICKRING_TOKEN"), "TICKRING_TOKEN"}
 	admin := secret{e.env("TICKRING_ADMIN_TOKEN"), "TICKRING_ADMIN_TOKEN"}
@@ -88,8 +92,8 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 	if endpointIn(dir) == "" && endpointIn(filepath.Join(dir, demoFolder)) != "" {
 		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
 	}
-	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor set TICKRING_ENDPOINT and "+
-		"TICKRING_TOKEN for one elsewhere", dir, start)
+	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: tickring context "+
+		"set NAME --endpoint URL --token-file FILE   (or TICKRING_ENDPOINT and TICKRING_TOKEN)", dir, start)
 }
 
 // secret is a token and where it was found.
@@ -154,7 +158,11 @@ func (e *Env) api() (*client.Client, error) {
 		return nil, err
 	}
 	if token.text == "" {
-		return nil, &exitError{exitRefused, fmt.Errorf("there is no token for %s: set TICKRING_TOKEN", endpoint)}
+		hint := "set TICKRING_TOKEN"
+		if e.context != "" {
+			hint = e.setHint()
+		}
+		return nil, &exitError{exitRefused, fmt.Errorf("there is no token for %s: %s", endpoint, hint)}
 	}
 	e.endpoint, e.tokenFrom = endpoint, token.from
 	e.found, err = client.New(endpoint, token.text, client.Config{Actor: e.actor()})
@@ -178,20 +186,12 @@ func (e *Env) connect() (*conn, error) {
 // server is where the server is, and the token for it: of a stack, or as
 // findServer finds it.
 func (e *Env) server() (endpoint string, token secret, err error) {
-	name := e.stackName()
-	if name == "" {
-		return e.findServer()
-	}
-	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--data", e.Data}} {
-		if other.value != "" {
-			return "", secret{}, usagef("--stack and %s: each says where the server is; give one of them", other.flag)
-		}
-	}
-	if !stack.ValidName(name) {
-		return "", secret{}, usagef("%q is no name of a stack: letters, digits and -, a letter first", name)
-	}
-	if err := e.readStack(name); err != nil {
+	of, err := e.stackMeant()
+	if err != nil {
 		return "", secret{}, err
+	}
+	if !of {
+		return e.findServer()
 	}
 	endpoint = strings.TrimSuffix(e.outputs[stack.Url], "/")
 	if e.Token != "" {
@@ -199,6 +199,39 @@ func (e *Env) server() (endpoint string, token secret, err error) {
 	}
 	text, err := e.aws.Secret(e.Ctx, e.outputs[stack.TokenParameter])
 	return endpoint, secret{text, "the parameter " + e.outputs[stack.TokenParameter]}, err
+}
+
+// serverURL is where the server is, for those who get none of its tokens.
+func (e *Env) serverURL() (string, error) {
+	of, err := e.stackMeant()
+	if err != nil || of {
+		return strings.TrimSuffix(e.outputs[stack.Url], "/"), err
+	}
+	if e.context != "" {
+		return e.Endpoint, nil
+	}
+	endpoint, _, err := e.findServer()
+	return endpoint, err
+}
+
+// stackMeant reports whether a stack is meant, and reads its outputs.
+func (e *Env) stackMeant() (bool, error) {
+	if err := e.useContext(); err != nil {
+		return false, err
+	}
+	name := e.stackName()
+	if name == "" {
+		return false, nil
+	}
+	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--data", e.Data}} {
+		if other.value != "" {
+			return false, usagef("--stack and %s: each says where the server is; give one of them", other.flag)
+		}
+	}
+	if !stack.ValidName(name) {
+		return false, usagef("%q is no name of a stack: letters, digits and -, a letter first", name)
+	}
+	return true, e.readStack(name)
 }
 
 // readStack reads the outputs of a stack, once.

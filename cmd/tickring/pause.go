@@ -48,6 +48,7 @@ func (c *pauseCmd) run(env *Env, pause bool) error {
 		return err
 	}
 	if c.All {
+		e.sayWhere()
 		return c.one(e, "", pause)
 	}
 	return e.each(c.What, c.Label, func(what string) error { return c.one(e, what, pause) })

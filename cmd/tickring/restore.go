@@ -10,6 +10,7 @@ import (
 type fenceCmd struct{}
 
 func (c *fenceCmd) Run(e *conn) error {
+	e.sayWhere()
 	res, err := e.Fence(e.Ctx)
 	if err != nil {
 		return err
@@ -50,6 +51,7 @@ func (c *restoreFlags) run(e *conn, done string) error {
 		}
 		req.From = from
 	}
+	e.sayWhere()
 	var sum api.RestoreResult
 	for {
 		res, err := e.Restore(e.Ctx, req)

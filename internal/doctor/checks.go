@@ -94,7 +94,7 @@ func answers(f *Facts, s *sheet) string {
 			do("the parameter was changed after the functions had read it: update the stack, or set the parameter back")
 	case f.Refused:
 		return s.wrong("%s does not take the token", f.Endpoint).
-			do("set TICKRING_TOKEN to the token of this server; it is in the file admin-token of its data folder")
+			do("give it its own, by TICKRING_TOKEN or its context; it is in the file admin-token of its data folder")
 	case f.Cloud != nil:
 		return s.wrong("the API does not answer: %s", f.OwnErr).
 			do("the log of the function says why: " + tail(f, "api", "10m") + "; what is planned and sent needs no API")

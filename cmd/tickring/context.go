@@ -1,0 +1,432 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/server"
+)
+
+// contextCmd has servers and their tokens by name.
+type contextCmd struct {
+	Set    contextSetCmd    `cmd:"" help:"Give a server and its token a name."`
+	Use    contextUseCmd    `cmd:"" help:"Have all commands mean that server, or, with --none, the one on this machine."`
+	List   contextListCmd   `cmd:"" help:"The names, and which is in use."`
+	Remove contextRemoveCmd `cmd:"" help:"Forget a name."`
+}
+
+func (c *contextCmd) Help() string {
+	return `A command means the server that its flags say (--context, --endpoint, --stack, --data), else the environment (TICKRING_CONTEXT, ` +
+		`TICKRING_ENDPOINT, TICKRING_STACK, TICKRING_DATA), else the context in use, else the one on this machine. The names are kept in ` +
+		`tickring/contexts.yaml of your configuration folder, which is yours alone (0600).`
+}
+
+// contexts is the file of the names.
+type contexts struct {
+	Use      string            `yaml:"use,omitempty"`
+	Contexts map[string]target `yaml:"contexts,omitempty"`
+}
+
+// target is one server: at a URL with a token, or a stack on AWS, which has its own.
+type target struct {
+	Endpoint  string `yaml:"endpoint,omitempty" json:"endpoint,omitempty"`
+	Token     string `yaml:"token,omitempty" json:"-"`
+	TokenFile string `yaml:"tokenFile,omitempty" json:"tokenFile,omitempty"`
+	Stack     string `yaml:"stack,omitempty" json:"stack,omitempty"`
+	Region    string `yaml:"region,omitempty" json:"region,omitempty"`
+	Profile   string `yaml:"profile,omitempty" json:"profile,omitempty"`
+}
+
+func (p target) where() string {
+	if p.Stack == "" {
+		return p.Endpoint
+	}
+	text := "stack " + p.Stack
+	if p.Region != "" {
+		text += " in " + p.Region
+	}
+	return text
+}
+
+func (p target) tokenText() string {
+	switch {
+	case p.Stack != "":
+		return "the stack's"
+	case p.Token != "":
+		return "in contexts.yaml"
+	case p.TokenFile != "":
+		return p.TokenFile
+	}
+	return "that of the data folder"
+}
+
+var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+type contextSetCmd struct {
+	Name      string `arg:"" placeholder:"CONTEXT" help:"Its name: letters, digits, - . and _."`
+	TokenFile string `placeholder:"FILE" type:"path" help:"The file that holds the token, which is read each time; a TOKEN of --token is written into contexts.yaml itself. Without either: that of the data folder, where the server is on this machine."`
+}
+
+func (c *contextSetCmd) Help() string {
+	return `Such as:
+
+    tickring context set prod --endpoint https://tickring.example.com --token-file FILE
+    tickring context set cloud --stack Tickring --region eu-central-1`
+}
+
+func (c *contextSetCmd) Run(e *Env) error {
+	p := target{Endpoint: e.Endpoint, Token: e.Token, TokenFile: c.TokenFile, Stack: e.Stack, Region: e.Region, Profile: e.Profile}
+	switch {
+	case !contextName.MatchString(c.Name):
+		return usagef("%q is no name of a context: at most 63 letters, digits, - . and _", c.Name)
+	case e.Data != "" || e.Context != "" || (p.Endpoint == "") == (p.Stack == ""):
+		return usagef("say where the server is, in one way: --endpoint URL, or --stack NAME")
+	case p.Stack != "" && (p.Token != "" || p.TokenFile != ""):
+		return usagef("a stack has its own token, which your AWS credentials read: leave out --token and --token-file")
+	case p.Token != "" && p.TokenFile != "":
+		return usagef("--token and --token-file: each is the token; give one of them")
+	case p.Endpoint != "" && (p.Region != "" || p.Profile != ""):
+		return usagef("--region and --profile are of a --stack")
+	}
+	if p.Endpoint != "" {
+		if _, err := client.New(p.Endpoint, "none", client.Config{}); err != nil {
+			return usagef("%w", err)
+		}
+	}
+	all, path, err := e.contexts()
+	if err != nil {
+		return err
+	}
+	if all.Contexts == nil {
+		all.Contexts = map[string]target{}
+	}
+	all.Contexts[c.Name] = p
+	if err := all.write(path); err != nil {
+		return err
+	}
+	if p.TokenFile != "" {
+		if _, err := e.tokenIn(p.TokenFile); err != nil {
+			e.notef("warning: %v\n", err)
+		}
+	}
+	hint := ""
+	if all.Use != c.Name {
+		hint = "   for one command: --context " + c.Name + "   for all: tickring context use " + c.Name
+	}
+	e.printf("context %s: %s   token: %s%s\n", c.Name, p.where(), p.tokenText(), hint)
+	return nil
+}
+
+type contextUseCmd struct {
+	Name string `arg:"" optional:"" placeholder:"CONTEXT" help:"Which."`
+	None bool   `help:"None: that on this machine again."`
+}
+
+func (c *contextUseCmd) Run(e *Env) error {
+	if (c.Name == "") != c.None {
+		return usagef("name a context, or say --none")
+	}
+	all, path, err := e.contexts()
+	if err != nil {
+		return err
+	}
+	p, err := all.get(c.Name)
+	if err != nil && !c.None {
+		return err
+	}
+	all.Use = c.Name
+	if err := all.write(path); err != nil {
+		return err
+	}
+	if c.None {
+		e.printf("no context is in use: commands mean the server on this machine\n")
+	} else {
+		e.printf("commands mean %s: %s   no longer: tickring context use --none\n", c.Name, p.where())
+	}
+	e.sayBeaten()
+	return nil
+}
+
+// sayBeaten says what of the environment beats the context in use.
+func (e *Env) sayBeaten() {
+	for _, name := range elsewhere {
+		if e.env(name) != "" {
+			e.notef("but %s is set, and goes before the context in use\n", name)
+		}
+	}
+}
+
+type contextListCmd struct{}
+
+func (c *contextListCmd) Run(e *Env) error {
+	all, path, err := e.contexts()
+	if err != nil {
+		return err
+	}
+	if e.json() {
+		type named struct {
+			Name  string `json:"name"`
+			InUse bool   `json:"inUse"`
+			target
+		}
+		list := []named{}
+		for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+			list = append(list, named{name, name == all.Use, all.Contexts[name]})
+		}
+		return e.printJSON(list)
+	}
+	if len(all.Contexts) == 0 {
+		e.printf("no contexts in %s   make one: tickring context set NAME --endpoint URL --token-file FILE\n", path)
+		return nil
+	}
+	rows := [][]string{{"CONTEXT", "SERVER", "TOKEN", ""}}
+	for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+		p, used := all.Contexts[name], ""
+		if name == all.Use {
+			used = "in use"
+		}
+		rows = append(rows, []string{name, p.where(), p.tokenText(), used})
+	}
+	table(e.Stdout, rows)
+	if all.Use != "" {
+		e.sayBeaten()
+	}
+	return nil
+}
+
+type contextRemoveCmd struct {
+	Name string `arg:"" placeholder:"CONTEXT" help:"Which."`
+}
+
+func (c *contextRemoveCmd) Run(e *Env) error {
+	all, path, err := e.contexts()
+	if err != nil {
+		return err
+	}
+	if _, err := all.get(c.Name); err != nil {
+		return err
+	}
+	delete(all.Contexts, c.Name)
+	used := all.Use == c.Name
+	if used {
+		all.Use = ""
+	}
+	if err := all.write(path); err != nil {
+		return err
+	}
+	e.printf("removed context %s\n", c.Name)
+	if used {
+		e.printf("it was in use: commands mean the server on this machine now\n")
+	}
+	return nil
+}
+
+// contextsPath is the file of the names; empty where the user has no folder for it.
+func (e *Env) contextsPath() string {
+	home, dir := e.env("HOME"), ""
+	switch {
+	case runtime.GOOS == "windows":
+		dir = e.env("AppData")
+	case runtime.GOOS == "darwin" && home != "":
+		dir = filepath.Join(home, "Library", "Application Support")
+	case filepath.IsAbs(e.env("XDG_CONFIG_HOME")):
+		dir = e.env("XDG_CONFIG_HOME")
+	case home != "":
+		dir = filepath.Join(home, ".config")
+	}
+	if dir == "" {
+		return ""
+	}
+	return filepath.Join(dir, "tickring", "contexts.yaml")
+}
+
+// contexts reads the names; there are none where there is no file.
+func (e *Env) contexts() (all contexts, path string, err error) {
+	if path = e.contextsPath(); path == "" {
+		return all, "", errors.New("there is no home folder, where contexts are kept: set HOME")
+	}
+	data, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return all, path, nil
+	}
+	if err != nil {
+		return all, path, fmt.Errorf("read the contexts: %w", err)
+	}
+	e.warnWide(path)
+	if err := yaml.UnmarshalWithOptions(data, &all, yaml.DisallowUnknownField()); err != nil {
+		// The text of the file, which the error shows, may hold a token.
+		return all, path, usagef("%s is no file of contexts%s: mend it, or take it away", path, yamlPlace(err))
+	}
+	return all, path, nil
+}
+
+func yamlPlace(err error) string {
+	if e, ok := errors.AsType[yaml.Error](err); ok && e.GetToken() != nil {
+		return fmt.Sprintf(", line %d: %s", e.GetToken().Position.Line, oneLine(e.GetMessage()))
+	}
+	return ""
+}
+
+// warnWide says of a file with a secret that others may use it.
+func (e *Env) warnWide(path string) {
+	if info, err := os.Stat(path); err == nil && server.Wide(info) {
+		e.notef("warning: others on this machine may read or change %s: chmod go= %s\n", path, path)
+	}
+}
+
+func (c *contexts) get(name string) (target, error) {
+	p, ok := c.Contexts[name]
+	if !ok {
+		return p, &exitError{exitNotFound, fmt.Errorf("there is no context %s%s: tickring context list", name,
+			didYouMean("", name, slices.Sorted(maps.Keys(c.Contexts))))}
+	}
+	return p, nil
+}
+
+// write puts the names into their file, whole or not at all, for its owner alone.
+func (c *contexts) write(path string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("write the contexts: %w", err)
+		}
+	}()
+	data, err := yaml.Marshal(c)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".contexts-*") // 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// tokenIn is the token that a file holds.
+func (e *Env) tokenIn(path string) (string, error) {
+	e.warnWide(path)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return "", fmt.Errorf("read the token: %w", err)
+	}
+	text := strings.TrimSpace(string(data))
+	if text == "" {
+		return "", fmt.Errorf("%s holds no token", path)
+	}
+	return text, nil
+}
+
+// elsewhere are the variables that say where the server is, besides the context's.
+var elsewhere = []string{"TICKRING_ENDPOINT", "TICKRING_STACK", "TICKRING_DATA"}
+
+// useContext has the flags say what the context says that is meant, if one is: nothing
+// else on the command line or in the environment says where the server is.
+func (e *Env) useContext() error {
+	if e.context != "" {
+		return nil
+	}
+	name := e.Context
+	for _, other := range []struct{ flag, value string }{{"--endpoint", e.Endpoint}, {"--stack", e.Stack}, {"--data", e.Data}} {
+		switch {
+		case other.value == "":
+		case name != "":
+			return usagef("--context and %s: each says where the server is; give one of them", other.flag)
+		default:
+			return nil
+		}
+	}
+	if name == "" {
+		name = e.env("TICKRING_CONTEXT")
+		for _, other := range elsewhere {
+			switch {
+			case e.env(other) == "":
+			case name == "":
+				return nil
+			case other != "TICKRING_DATA": // which is also where this machine's own files are
+				return usagef("TICKRING_CONTEXT and %s: each says where the server is; unset one of them, or say --context", other)
+			}
+		}
+	}
+	all, _, err := e.contexts()
+	if err != nil {
+		if name == "" && e.contextsPath() == "" {
+			return nil
+		}
+		return err
+	}
+	if name = cmp.Or(name, all.Use); name == "" {
+		return nil
+	}
+	p, err := all.get(name)
+	if err != nil {
+		return err
+	}
+	e.context, e.target = name, p
+	e.Endpoint, e.Stack, e.Region, e.Profile = p.Endpoint, p.Stack, cmp.Or(e.Region, p.Region), cmp.Or(e.Profile, p.Profile)
+	return nil
+}
+
+// contextToken is the token of the context's server: no other is sent there, neither
+// that of the environment.
+func (e *Env) contextToken() (secret, error) {
+	from := "context " + e.context
+	switch {
+	case e.Token != "":
+		return secret{e.Token, "--token"}, nil
+	case e.target.Token != "":
+		return secret{e.target.Token, from}, nil
+	case e.target.TokenFile != "":
+		text, err := e.tokenIn(e.target.TokenFile)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", from, err)
+		}
+		return secret{text, from + " (" + e.target.TokenFile + ")"}, err
+	}
+	return e.tokenOf(e.Endpoint), nil
+}
+
+// on names the context that is used, behind what is said of its server.
+func (e *Env) on() string {
+	if e.context == "" {
+		return ""
+	}
+	return " (context " + e.context + ")"
+}
+
+// at names the server that is meant by a context, for questions.
+func (e *Env) at() string {
+	if e.context == "" {
+		return ""
+	}
+	return fmt.Sprintf(" on %s (%s)", e.context, e.target.where())
+}
+
+// sayWhere says on which server something is done that cannot be taken back easily,
+// where a name stands for it.
+func (e *Env) sayWhere() {
+	if e.context != "" {
+		e.notef("context %s: %s\n", e.context, e.target.where())
+	}
+}
