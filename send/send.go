@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"math"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -80,7 +81,13 @@ type Sender struct {
 	o    Options
 	wire *wirehttp.Client
 	call *caller
+
+	mu    sync.Mutex
+	newer map[string]bool // base URLs of executors of the dialect D, as their answers proved
 }
+
+// maxNewer bounds what is remembered of executors: without it a send costs two calls.
+const maxNewer = 10_000
 
 var (
 	_ dispatch.Sender = (*Sender)(nil)
@@ -103,9 +110,10 @@ func New(o Options) *Sender {
 		o.Now = time.Now
 	}
 	return &Sender{
-		o:    o,
-		wire: wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: o.MaxConns}),
-		call: newCaller(o),
+		o:     o,
+		wire:  wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: o.MaxConns}),
+		call:  newCaller(o),
+		newer: map[string]bool{},
 	}
 }
 
@@ -135,8 +143,7 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	}
 	ctx = allowing(ctx, sh.App)
 	if scheme == core.SchemeWire {
-		r := order(sh)
-		return answerOf(s.wire.Run(ctx, target, auth(sh.App), &r))
+		return s.run(ctx, target, sh)
 	}
 	key, err := s.signs(ctx)
 	if err != nil {
@@ -146,6 +153,28 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 		return s.call.send(ctx, target, sh, key)
 	}
 	return s.hand(ctx, scheme, target, sh, key)
+}
+
+// run sends a run over the wire, at the path that this executor took the last one at.
+func (s *Sender) run(ctx context.Context, target string, sh dispatch.Shipment) dispatch.Answer {
+	r, a := order(sh), auth(sh.App)
+	s.mu.Lock()
+	if s.newer[target] {
+		a.Dialect = wire.DialectD
+	}
+	s.mu.Unlock()
+	o := s.wire.Run(ctx, target, a, &r)
+	if o.Dialect != wire.DialectUnknown {
+		s.mu.Lock()
+		if delete(s.newer, target); o.Dialect == wire.DialectD {
+			if len(s.newer) >= maxNewer {
+				clear(s.newer)
+			}
+			s.newer[target] = true
+		}
+		s.mu.Unlock()
+	}
+	return answerOf(o)
 }
 
 // signs is the key of reports, empty where there is none. It is waited for as long

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -296,6 +297,34 @@ func TestWire(t *testing.T) {
 			t.Errorf("it %s: kind %d (%s), want %d", c.name, a.Kind, a.Message, c.kind)
 		}
 		exec.Close()
+	}
+}
+
+// The path at which an executor takes runs is learnt from its answers: only the first
+// run after it was exchanged costs two calls.
+func TestPathIsLearnt(t *testing.T) {
+	var calls []string
+	var path atomic.Value
+	path.Store("/trigger")
+	exec := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		calls = append(calls, r.URL.Path)
+		if r.URL.Path != path.Load() {
+			w.Write(wire.AppendReply(nil, 500, "invalid request, uri-mapping("+r.URL.Path+") not found."))
+			return
+		}
+		w.Write(wire.AppendReply(nil, 200, ""))
+	}))
+	defer exec.Close()
+	s := newSender(t, Options{})
+	for _, c := range []struct{ path, want string }{
+		{"/trigger", "[/run /trigger]"}, {"/trigger", "[/trigger]"}, {"/run", "[/trigger /run]"}, {"/run", "[/run]"},
+	} {
+		calls = nil
+		path.Store(c.path)
+		if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != dispatch.AnswerAccepted || fmt.Sprint(calls) != c.want {
+			t.Errorf("kind %d (%s) after %v, want %s", a.Kind, a.Message, calls, c.want)
+		}
 	}
 }
 

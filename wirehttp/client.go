@@ -65,8 +65,10 @@ type Outcome struct {
 	Msg        string       // of the envelope, at most wire.MaxMessage characters
 	HTTPStatus int          // 0 if no response arrived
 	Took       time.Duration
-	Err        error        // why Kind is not Accepted, where the envelope does not say it
-	Dialect    wire.Dialect // set if the answer proved one: a run was taken at the path of D, or /log told C from A and B
+	Err        error // why Kind is not Accepted, where the envelope does not say it
+	// Dialect is set if the answer proved another than was taken for known: a run was taken
+	// at the path of D, or at that of the others (B stands for them), or /log told C from A and B.
+	Dialect wire.Dialect
 }
 
 // Auth is what identifies the admin to an executor. Executors before D ignore
@@ -185,8 +187,11 @@ func (c *Client) Run(ctx context.Context, base string, auth Auth, r *wire.Run) O
 	x.path = other
 	out, _ = c.call(ctx, base, x, nil)
 	out.Took += first
-	if other == wire.PathTrigger && (out.Kind == Accepted || out.Kind == Repeat) {
-		out.Dialect = wire.DialectD
+	if out.Kind == Accepted || out.Kind == Repeat {
+		out.Dialect = wire.DialectB
+		if other == wire.PathTrigger {
+			out.Dialect = wire.DialectD
+		}
 	}
 	return out
 }

@@ -406,8 +406,8 @@ func TestRunFindsThePath(t *testing.T) {
 	}{
 		{"D, not known yet", "/trigger", java, wire.DialectUnknown, Accepted, 2, wire.DialectD},
 		{"D, known", "/trigger", java, wire.DialectD, Accepted, 1, wire.DialectUnknown},
-		{"B taken for D", "/run", java, wire.DialectD, Accepted, 2, wire.DialectUnknown},
-		{"Go taken for D", "/run", goes, wire.DialectD, Accepted, 2, wire.DialectUnknown},
+		{"B taken for D", "/run", java, wire.DialectD, Accepted, 2, wire.DialectB},
+		{"Go taken for D", "/run", goes, wire.DialectD, Accepted, 2, wire.DialectB},
 		{"404 at /run proves nothing about /trigger", "/trigger", goes, wire.DialectB, Refused, 1, wire.DialectUnknown},
 		{"neither", "/none", java, wire.DialectUnknown, Refused, 2, wire.DialectUnknown},
 	} {
