@@ -35,6 +35,9 @@ type Options struct {
 	// Token is the admin token, which may do all; ReadToken one that may only read.
 	// One that is empty lets nobody in.
 	Token, ReadToken string
+	// URL is the one by which the server is reached besides the addresses at which it
+	// listens; empty is none.
+	URL string
 	// Admit judges beforehand who says to be the code of an app, so that strangers do
 	// not have the store asked; nil: it is asked.
 	Admit func(ctx context.Context, app, token string) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
+	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -187,16 +188,29 @@ func actor(r *http.Request) core.Actor {
 	return core.Actor{Name: "api"}
 }
 
-// Prove answers what only who knows the tokens can, so that a caller sends its own to
-// nobody else.
+// Prove answers what only who knows the tokens can, for where it was reached, so that a
+// caller sends its own to nobody else: who hands the question on is reached elsewhere.
 func (s *server) Prove(w http.ResponseWriter, r *http.Request, params ProveParams) {
 	if n := len(params.Nonce); n < 16 || n > 64 {
 		s.fail(w, r, core.Invalid("nonce", params.Nonce, "16 to 64 characters of chance are expected"))
 		return
 	}
+	var hosts []string
+	if u, err := url.Parse(s.o.URL); err == nil && u.Host != "" {
+		hosts = append(hosts, client.HostOf(u))
+	}
+	at := client.HostOf(&url.URL{Scheme: "https", Host: r.Host}) // what is before a function goes by it
+	if local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr); ok {
+		at = client.HostAt(local)
+	}
+	if !slices.Contains(hosts, at) {
+		hosts = append(hosts, at)
+	}
 	out := Proofs{Proofs: []string{}}
 	for _, k := range s.known {
-		out.Proofs = append(out.Proofs, client.Proof(k.token, params.Nonce))
+		for _, host := range hosts {
+			out.Proofs = append(out.Proofs, client.Proof(k.token, host, params.Nonce))
+		}
 	}
 	s.write(w, http.StatusOK, out)
 }

@@ -1,6 +1,9 @@
 package api_test
 
 import (
+	"context"
+	"encoding/json"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
@@ -11,6 +14,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 )
 
 const (
@@ -140,7 +144,8 @@ func TestCodeDeclares(t *testing.T) {
 	declare("fresh", `,"params":"q"`, 401, "")
 }
 
-// TestProof: what a nonce is, and that the proof of one tells nothing of another.
+// TestProof: what a nonce is, that the proof of one tells nothing of another, and which
+// hosts are proven: that of the connection and that of the URL, whatever a caller says.
 func TestProof(t *testing.T) {
 	f := newFixture(t)
 	proofs := regexp.MustCompile(`^{"proofs":\["[0-9a-f]{64}","[0-9a-f]{64}"\]}\n$`)
@@ -152,5 +157,32 @@ func TestProof(t *testing.T) {
 			t.Errorf("%q: %d %s", nonce, status, text)
 		}
 		seen[text] = true
+	}
+	const nonce = "abcdefghijklmnop"
+	for _, c := range []struct {
+		url   string
+		local net.Addr
+		want  []string
+	}{
+		{"", nil, []string{"jobs.example:443"}},
+		{"", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7700}, []string{"127.0.0.1:7700"}},
+		{"http://127.0.0.1:7700", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7700}, []string{"127.0.0.1:7700"}},
+		{"http://Sched", &net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 7700}, []string{"sched:80", "[fe80::1]:7700"}},
+	} {
+		h := api.NewHandler(nil, nil, api.Options{Token: "sesame", URL: c.url})
+		r := httptest.NewRequest("GET", "/v1/proof?nonce="+nonce, nil)
+		r.Host = "jobs.example"
+		if c.local != nil {
+			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.local))
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		var got, want api.Proofs
+		for _, host := range c.want {
+			want.Proofs = append(want.Proofs, client.Proof("sesame", host, nonce))
+		}
+		if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || !slices.Equal(got.Proofs, want.Proofs) {
+			t.Errorf("%+v: %v %v", c, got, err)
+		}
 	}
 }

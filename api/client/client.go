@@ -22,7 +22,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -47,8 +50,9 @@ type Config struct {
 // Client asks one server. Its methods may be called at the same time.
 //
 // Over https its certificate says who that is. Over http whoever listens there has to
-// prove that he knows the token before it is sent. That is against a stranger who has
-// taken the place of a server; who stands between the two reads all that is sent.
+// prove that he knows the token, and that he is what was asked, before it is sent. That
+// is against a stranger who has taken the place of a server, or listens beside it and
+// hands questions on; who stands on the way between the two reads all that is sent.
 type Client struct {
 	endpoint, host, token string
 	o                     Config
@@ -68,7 +72,7 @@ func New(endpoint, token string, o Config) (*Client, error) {
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &hc
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
-	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: u.Host, token: token, o: o, most: maxAnswer,
+	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: HostOf(u), token: token, o: o, most: maxAnswer,
 		secure: u.Scheme == "https"}, nil
 }
 
@@ -97,7 +101,7 @@ var ErrNoAnswer = errors.New("no answer")
 
 // ErrUnproven is the error of a call whose token was not sent, for whoever listens
 // there does not prove that he knows it.
-var ErrUnproven = errors.New("it does not prove that it knows the token, which was not sent")
+var ErrUnproven = errors.New("it does not prove to be the server of the token, which was not sent")
 
 const (
 	pathProof = "/v1/proof"
@@ -106,27 +110,51 @@ const (
 	proofHolds = 10 * time.Second
 )
 
-// Proof is what proves that somebody knows a token: whoever asks chose the nonce.
-func Proof(token, nonce string) string {
+// Proof is what proves that somebody knows a token and is the server at host, which has
+// a port: whoever asks chose the nonce.
+func Proof(token, host, nonce string) string {
 	m := hmac.New(sha256.New, []byte(token))
-	io.WriteString(m, "tickring proof\n"+nonce) // the token is the key of other hashes too: none begins so
+	io.WriteString(m, "tickring proof\n"+host+"\n"+nonce) // the token is the key of other hashes too: none begins so
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// prove has the server prove that it knows the token.
+// HostOf is the host of a URL, with its port, as it is proven.
+func HostOf(u *url.URL) string {
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	return strings.ToLower(net.JoinHostPort(u.Hostname(), port))
+}
+
+// HostAt is the address of an end of a connection, as it is proven; empty where it is
+// none of TCP.
+func HostAt(a net.Addr) string {
+	t, ok := a.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	at := t.AddrPort()
+	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port()).String()
+}
+
+// prove has the server prove that it knows the token, and that it is the one that was
+// asked: the address at the other end of the connection is its own, or the host of the
+// endpoint is the one that it was told to be reached by. What localhost means is decided
+// by each connection, so it is nobody's name.
 func (c *Client) prove(ctx context.Context) error {
-	if at := c.proven.Load(); c.secure || at != nil && time.Since(*at) < proofHolds {
+	if last := c.proven.Load(); c.secure || last != nil && time.Since(*last) < proofHolds {
 		return nil
 	}
-	nonce, now := rand.Text(), time.Now()
-	got, err := c.Prove(ctx, ProveParams{Nonce: nonce})
+	at, nonce, now := "", rand.Text(), time.Now()
+	got, err := c.Prove(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
+		at = HostAt(g.Conn.RemoteAddr())
+	}}), ProveParams{Nonce: nonce})
 	refused, ok := errors.AsType[*Error](err)
 	switch {
 	case ok && refused.Status == http.StatusServiceUnavailable, errors.Is(err, ErrNoAnswer):
 		return err
 	case err != nil:
 		return fmt.Errorf("%s: %w (%w)", c.host, ErrUnproven, err)
-	case !slices.Contains(got.Proofs, Proof(c.token, nonce)):
+	case at != "" && slices.Contains(got.Proofs, Proof(c.token, at, nonce)):
+	case strings.HasPrefix(c.host, "localhost:") || !slices.Contains(got.Proofs, Proof(c.token, c.host, nonce)):
 		return fmt.Errorf("%s: %w", c.host, ErrUnproven)
 	}
 	c.proven.Store(&now)

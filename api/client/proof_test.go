@@ -1,9 +1,12 @@
 package client
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -16,11 +19,14 @@ func TestTokenIsForOneServer(t *testing.T) {
 	proof := func(token string) func(w http.ResponseWriter, r *http.Request) {
 		return func(w http.ResponseWriter, r *http.Request) {
 			nonce := r.URL.Query().Get("nonce")
-			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("another of its tokens", nonce), Proof(token, nonce)}})
+			at := HostAt(r.Context().Value(http.LocalAddrContextKey).(net.Addr))
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("another of its tokens", at, nonce), Proof(token, at, nonce)}})
 		}
 	}
 	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
 	defer other.Close()
+	known := httptest.NewServer(http.HandlerFunc(proof("sesame")))
+	defer known.Close()
 	for _, c := range []struct {
 		what  string
 		tls   bool
@@ -34,9 +40,23 @@ func TestTokenIsForOneServer(t *testing.T) {
 		{what: "a certificate", tls: true, sent: true},
 		{what: "a stranger", proof: func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"proofs":[]}`) }, is: ErrUnproven},
 		{what: "one with another token", proof: proof("sesam"), is: ErrUnproven},
-		{what: "one that says the same each time", proof: func(w http.ResponseWriter, _ *http.Request) {
-			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", "once")}})
+		{what: "one that says the same each time", proof: func(w http.ResponseWriter, r *http.Request) {
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", r.Host, "once")}})
 		}, is: ErrUnproven},
+		{what: "one that hands it on", proof: func(w http.ResponseWriter, r *http.Request) {
+			on, _ := http.NewRequestWithContext(r.Context(), "GET", known.URL+r.RequestURI, nil)
+			on.Host = r.Host
+			resp, err := http.DefaultClient.Do(on)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer resp.Body.Close()
+			io.Copy(w, resp.Body)
+		}, is: ErrUnproven},
+		{what: "what has its name", proof: func(w http.ResponseWriter, r *http.Request) {
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", r.Host, r.URL.Query().Get("nonce"))}})
+		}, sent: true},
 		{what: "another program", proof: http.NotFound, is: ErrUnproven, says: "is it a tickring server?"},
 		{what: "an older server", proof: func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusUnauthorized)
@@ -99,5 +119,27 @@ func TestTokenIsForOneServer(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestNobodyIsLocalhost: it is another address to each who asks, so only the address of
+// the connection counts.
+func TestNobodyIsLocalhost(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") != "" {
+			t.Error("the token was sent")
+		}
+		json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", strings.ToLower(r.Host), r.URL.Query().Get("nonce"))}})
+	}))
+	defer s.Close()
+	c, err := New(strings.Replace(s.URL, "127.0.0.1", "LOCALHOST", 1), "sesame", Config{HTTP: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, s.Listener.Addr().String())
+		}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.GetFacts(t.Context()); !errors.Is(err, ErrUnproven) {
+		t.Errorf("%v", err)
 	}
 }

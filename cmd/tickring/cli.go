@@ -248,8 +248,8 @@ func (e *Env) errorText(err error) string {
 		return err.Error() + e.on() + "\nis it running? start one here with: tickring serve"
 	}
 	if errors.Is(err, client.ErrUnproven) {
-		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger: %s", err, e.tokenFrom, e.endpoint,
-			e.tokenHint())
+		return fmt.Sprintf("%v: either the token from %s is another server's, or %s is a stranger or hands on to a server elsewhere: %s; "+
+			"behind a proxy or a mapped port ask at the host and port of the server's --report-url", err, e.tokenFrom, e.endpoint, e.tokenHint())
 	}
 	if r, ok := errors.AsType[*client.Error](err); ok && r.Code == string(core.CodeUnauthorized) {
 		return fmt.Sprintf("the server at %s does not take the token from %s: %s", e.endpoint, e.tokenFrom, e.tokenHint())
