@@ -36,7 +36,7 @@ var table = map[core.Route]struct {
 	core.RouteRandom:    {order: shuffled},
 	core.RouteHash:      {order: func(in input) []string { return newHashRing(in.addrs).order(in.job) }},
 	core.RouteLFU:       {order: shuffled, used: true}, // what it gives without counts
-	core.RouteLRU:       {order: turns},    // what LRU comes to when each fire has a number: no state to write
+	core.RouteLRU:       {order: turns},                // what LRU comes to when each fire has a number: no state to write
 	core.RouteFailover:  {order: listed, ask: AskBeat},
 	core.RouteBusyover:  {order: listed, ask: AskIdle},
 	core.RouteBroadcast: {order: listed, all: true},
