@@ -168,11 +168,13 @@ type choice struct {
 // asking takes the fires out whose route asks before it chooses, in groups that go by
 // the same answers. What needs no answer is claimed and sent without them. They are in hand
 // from now on: nothing else bounds how many wait for what silent addresses say.
+// One that is late is sent nevertheless where its run is queued, which only the look says.
 func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) {
 	groups = map[string][]*item{}
 	rest = make([]*item, 0, len(items))
 	for _, it := range items {
-		if it.phase != (undecided{}) || it.falls != sends || route.Asks(it.job.Def.Route) == route.AskNothing {
+		send := it.falls == sends || it.falls == fallsLate && b.mayWait(it)
+		if it.phase != (undecided{}) || !send || route.Asks(it.job.Def.Route) == route.AskNothing {
 			rest = append(rest, it)
 			continue
 		}

@@ -95,6 +95,7 @@ func TestWaitsForExecutor(t *testing.T) {
 		"late is skipped":        {skipsLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 		"and nobody comes":       {skipsLate, 0, 0, 10 * time.Minute, core.Failed, core.ReasonNoExecutor},
 		"who is there is asked":  {func(j *core.Job) { j.Def.Route = core.RouteFailover }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
+		"late, and asked":        {asksLate, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 		"the next is there soon": {func(j *core.Job) { every(j, time.Minute) }, 0, 5 * time.Minute, 5 * time.Minute, core.Running, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +138,7 @@ func TestWaitsForExecutor(t *testing.T) {
 }
 
 func skipsLate(j *core.Job)   { j.Sched.Misfire, j.Sched.Grace = core.MisfireSkip, time.Second }
+func asksLate(j *core.Job)    { skipsLate(j); j.Def.Route = core.RouteFailover }
 func saysNot(j *core.Job)     { j.Def.WaitForExecutor = 0 }
 func saysAMinute(j *core.Job) { j.Def.WaitForExecutor = time.Minute }
 func endsSoon(j *core.Job)    { j.Sched.Deadline = 2 * time.Minute }
