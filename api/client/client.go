@@ -161,8 +161,13 @@ func (c *Client) prove(ctx context.Context) error {
 	return nil
 }
 
-// maxAnswer bounds what is read of an answer.
-const maxAnswer = 256 << 20
+// Bounds of what is read, in bytes: of an answer; of one that may be a stranger's, or
+// says what went wrong; of each text of that.
+const (
+	maxAnswer  = 256 << 20
+	maxProblem = 64 << 10
+	maxText    = 4 << 10
+)
 
 // do makes a request of JSON and reads its answer of JSON. nil is no query, and no
 // body; names are those of the path, in its order.
@@ -196,7 +201,11 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, c.most))
+	most := c.most
+	if resp.StatusCode != http.StatusOK || path == pathProof {
+		most = maxProblem
+	}
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
 	if resp.StatusCode == http.StatusOK {
 		return answer, c.foreign(err)
 	}
@@ -205,9 +214,14 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 	}
 	var reply ErrorReply
 	if err != nil || json.Unmarshal(answer, &reply) != nil || reply.Error.Code == "" {
-		return nil, fmt.Errorf("%s answered %s: is it a tickring server?", c.host, resp.Status)
+		return nil, fmt.Errorf("%s answered %.200s: is it a tickring server?", c.host, resp.Status)
 	}
 	reply.Error.Status = resp.StatusCode
+	for _, text := range []*string{&reply.Error.Code, &reply.Error.Field, &reply.Error.Value, &reply.Error.Message} {
+		if len(*text) > maxText {
+			*text = strings.ToValidUTF8((*text)[:maxText], "") + "…"
+		}
+	}
 	return nil, &reply.Error
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -221,7 +222,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 		if p, ok := errors.AsType[*kong.ParseError](err); ok {
 			err, see = errors.New(wrongLine(p)), strings.TrimSpace("tickring "+commandPath(nodeOf(p)))
 		}
-		fmt.Fprintf(stderr, "tickring: %v\nsee: %s --help\n", err, see)
+		fmt.Fprintf(stderr, "tickring: %s\nsee: %s --help\n", visible(err.Error()), see)
 		return exitUsage
 	}
 	e := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: stdin, Stdout: stdout, Stderr: stderr, Getenv: getenv}
@@ -235,7 +236,7 @@ func Main(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io
 	}
 	err = command.Run(e)
 	if text := e.errorText(err); text != "" {
-		fmt.Fprintln(stderr, "tickring:", text)
+		fmt.Fprintln(stderr, "tickring:", visible(text))
 	}
 	return exitOf(err)
 }
@@ -275,7 +276,9 @@ func (e *Env) setHint() string {
 
 func (e *Env) json() bool { return e.Output == "json" }
 
-func (e *Env) printf(format string, args ...any) { fmt.Fprintf(e.Stdout, format, args...) }
+func (e *Env) printf(format string, args ...any) {
+	io.WriteString(e.Stdout, visible(fmt.Sprintf(format, args...)))
+}
 
 // show prints what was asked for: v for programs, or what say says to people.
 func (e *Env) show(v any, say func()) error {
@@ -287,14 +290,22 @@ func (e *Env) show(v any, say func()) error {
 }
 
 // notef tells people what a program that reads stdout need not know.
-func (e *Env) notef(format string, args ...any) { fmt.Fprintf(e.Stderr, format, args...) }
+func (e *Env) notef(format string, args ...any) {
+	io.WriteString(e.Stderr, visible(fmt.Sprintf(format, args...)))
+}
 
-// printJSON prints one JSON value, indented.
+// printJSON prints one JSON value, indented. What would steer a terminal stands in
+// strings only, and is escaped there.
 func (e *Env) printJSON(v any) error {
-	enc := json.NewEncoder(e.Stdout)
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(e.Stdout, visible(b.String()))
+	return err
 }
 
 // terminal reports whether a person sits at f.

@@ -62,7 +62,7 @@ func (c *logsCmd) Run(e *conn) error {
 					return err
 				}
 			} else {
-				text := plain(log.Text)
+				text := log.Text
 				if text != "" && !strings.HasSuffix(text, "\n") {
 					text += "\n"
 				}

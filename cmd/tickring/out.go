@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -42,22 +43,37 @@ func (c *card) add(name, value string) {
 
 // oneLine is text that cannot break a table or steer a terminal.
 func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+	return visible(strings.Map(func(r rune) rune {
+		if r == '\n' || r == '\r' || r == '\t' {
 			return ' '
 		}
 		return r
-	}, text)
+	}, text))
 }
 
-// plain is text of several lines that cannot steer a terminal.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' && r != '\n' && r != '\t' || r == 0x7f || r >= 0x80 && r < 0xa0 {
-			return -1
+// visible is text of several lines that cannot steer a terminal, or show as something
+// else than it is: what would is shown as it is written in JSON. All that is printed for
+// people goes through it, for servers, executors and whoever takes their place say it.
+func visible(text string) string {
+	text = strings.ReplaceAll(text, "\r\n", "\n")
+	if !strings.ContainsFunc(text, steers) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if steers(r) && r != '\n' && r != '\t' {
+			fmt.Fprintf(&b, `\u%04x`, r)
+		} else {
+			b.WriteRune(r)
 		}
-		return r
-	}, text)
+	}
+	return b.String()
+}
+
+// steers reports whether a terminal does something else with a character than to show
+// it: control characters, and what turns the direction of a text.
+func steers(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // zone is where times of a job are shown.

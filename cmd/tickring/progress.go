@@ -28,7 +28,7 @@ func (e *Env) progress() *progress {
 func (p *progress) say(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if terminal(p.e.Stderr) {
-		p.e.notef("\r\x1b[K%s", oneLine(text))
+		fmt.Fprintf(p.e.Stderr, "\r\x1b[K%s", oneLine(text))
 		p.line = true
 		return
 	}
@@ -41,7 +41,7 @@ func (p *progress) say(format string, args ...any) {
 // end takes the line away.
 func (p *progress) end() {
 	if p.line {
-		p.e.notef("\r\x1b[K")
+		fmt.Fprint(p.e.Stderr, "\r\x1b[K")
 		p.line = false
 	}
 }

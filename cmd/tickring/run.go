@@ -79,11 +79,11 @@ func (c *runCmd) Run(e *conn) error {
 		add("data", e.firstLine(r.Data))
 		table(e.Stdout, *about)
 		if r.Message != "" {
-			e.printf("%s\n", strings.TrimRight(plain(r.Message), "\n"))
+			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))
 		}
 		if r.Late != nil {
 			e.printf("after that it was reported, at %s: code %d %s\n", e.full(r.Late.At, r.Timezone), r.Late.Code,
-				e.firstLine(plain(r.Late.Message)))
+				e.firstLine(r.Late.Message))
 		}
 		switch {
 		case r.State == string(core.Planned):

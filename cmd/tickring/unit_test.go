@@ -1,6 +1,11 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"runtime/debug"
 	"strings"
@@ -8,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/manifest"
@@ -124,13 +130,52 @@ func TestShort(t *testing.T) {
 	}
 }
 
-// TestOneLine: what a server or an executor says cannot steer the terminal.
-func TestOneLine(t *testing.T) {
-	if got := oneLine("a\x1b[31m\nb\u009bc\td"); got != "a [31m b c d" {
+// TestVisible: what a server or an executor says cannot steer the terminal, and is seen.
+func TestVisible(t *testing.T) {
+	const said = "a\x1b[31m\r\nb\u009bc\td\re\x7f \u202eF\u2069 \u200f\u061c\u2066 ä 漢 \xff"
+	if got := oneLine(said); got != "a\\u001b[31m  b\\u009bc d e\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD" {
 		t.Errorf("%q", got)
 	}
-	if got := plain("a\x1b[31m\nb\r\tc"); got != "a[31m\nb\tc" {
+	const seen = "a\\u001b[31m\nb\\u009bc\td\\u000de\\u007f \\u202eF\\u2069 \\u200f\\u061c\\u2066 ä 漢 \uFFFD"
+	if got := visible(said); got != seen {
 		t.Errorf("%q", got)
+	}
+	var out, errs bytes.Buffer
+	e := &Env{Globals: &Globals{}, Stdout: &out, Stderr: &errs}
+	e.printf("%s %v", said, errors.New(said))
+	e.notef("%s", said)
+	if out.String() != seen+" "+seen || errs.String() != seen {
+		t.Errorf("%q %q", out.String(), errs.String())
+	}
+	out.Reset()
+	valid := strings.ToValidUTF8(said, "")
+	err := e.printJSON(map[string]string{"is": valid, valid: "key"})
+	if err != nil || strings.ContainsFunc(strings.ReplaceAll(out.String(), "\n", ""), steers) {
+		t.Errorf("%q %v", out.String(), err)
+	}
+	var back map[string]string
+	if err := json.Unmarshal(out.Bytes(), &back); err != nil || back["is"] != valid || back[valid] != "key" {
+		t.Errorf("%q %v", back, err)
+	}
+}
+
+// TestStrangerSaysLittle: what somebody says who proved nothing is shown as it is, and
+// not all of it.
+func TestStrangerSaysLittle(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		json.NewEncoder(w).Encode(client.ErrorReply{Error: client.Error{Code: "no",
+			Message: "\x1b]0;mine\a\u202eoh" + strings.Repeat("x", 50<<10)}})
+	}))
+	defer s.Close()
+	for _, args := range [][]string{{"get"}, {"get", "-o", "json"}, {"doctor"}, {"doctor", "-o", "json"}} {
+		var out bytes.Buffer
+		Main(t.Context(), append(args, "--endpoint", s.URL, "--token", "sesame"), strings.NewReader(""), &out, &out,
+			func(string) (string, bool) { return "", false })
+		if text := out.String(); text == "" || len(text) > 8<<10 || strings.ContainsFunc(strings.ReplaceAll(text, "\n", ""), steers) ||
+			args[0] == "get" && !strings.Contains(text, `\u001b]0;mine\u0007\u202eoh`) {
+			t.Errorf("%v: %d bytes: %.300q", args, len(text), text)
+		}
 	}
 }
 
