@@ -98,10 +98,12 @@ type grammar struct {
 
 	Context contextCmd `cmd:"" help:"Servers and their tokens by name." group:"Other"`
 
-	Exec execCmd    `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
-	Cron cronCmd    `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
-	Cost costCmd    `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`
-	Vers versionCmd `cmd:"" name:"version" help:"The version of this program." group:"Other"`
+	Exec  execCmd       `cmd:"" help:"Make any program an executor: its runs are your program's." group:"Other"`
+	Cron  cronCmd       `cmd:"" help:"What a cron expression means; needs no server." group:"Other"`
+	Cost  costCmd       `cmd:"" help:"What the jobs of a manifest cost on AWS; needs no server." group:"Other"`
+	Compl completionCmd `cmd:"" name:"completion" help:"TAB in bash, zsh and fish." group:"Other"`
+	Words completeCmd   `cmd:"" name:"complete" hidden:""`
+	Vers  versionCmd    `cmd:"" name:"version" help:"The version of this program." group:"Other"`
 }
 
 // Env is what a command has of the world.
@@ -188,7 +190,8 @@ func newParser(g *grammar, stdout, stderr io.Writer) (*kong.Kong, error) {
 	return kong.New(g, kong.Name("tickring"),
 		kong.Description("A job scheduler that loses nothing. Start with: tickring serve --demo"),
 		kong.UsageOnError(), kong.Writers(stdout, stderr), kong.Vars{"version": version(), "routes": core.Words(core.ReadyRoutes),
-			"label": "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
+			"states": core.Words(core.States),
+			"label":  "The jobs with this label, or with a key whatever its value; those of the apps that are named, or of all."},
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, NoExpandSubcommands: true}),
 		kong.Exit(func(code int) { panic(helped(code)) }))
 }

@@ -53,8 +53,8 @@ func nearest(text string, names []string) string {
 			best, least = name, d
 		}
 	}
-	if 2*least > len(text) {
-		return "" // more than half of it would have to change
+	if 2*least >= len(text) {
+		return "" // half of it would have to change
 	}
 	return best
 }

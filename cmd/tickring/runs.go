@@ -10,7 +10,7 @@ import (
 
 type runsCmd struct {
 	What   string   `arg:"" optional:"" placeholder:"JOB|APP" help:"Of one job or app; of all if left out."`
-	State  []string `placeholder:"STATE" help:"Only these: planned, queued, running, succeeded, failed, timed-out, killed, lost, skipped."`
+	State  []string `placeholder:"STATE" enum:"${states}" help:"Only these: ${states}."`
 	Failed bool     `help:"Only those that failed for good: what is tried again is left out."`
 	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
 	To     string   `placeholder:"TIME" help:"Up to."`

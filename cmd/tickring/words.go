@@ -16,7 +16,7 @@ var (
 	noFlag    = regexp.MustCompile(`^unknown flag (--?[^ ,]+)`)
 	noWord    = regexp.MustCompile(`^unexpected (?:argument|flag argument|token) (.*?)(?:, did you mean .*)?$`)
 	tooFew    = regexp.MustCompile(`^(?:missing flags: |missing positional arguments |expected (?:one of )?["<])`)
-	notOf     = regexp.MustCompile(`^(--[^ ]+) must be one of .* but got "(.*)"$`)
+	notOf     = regexp.MustCompile(`^(--[^ ]+|<[^>]+>)(?: \.\.\.)? must be one of .* but got "(.*)"$`)
 	badValue  = regexp.MustCompile(`^(--[^ :]+|<[^>]+>)(?:=[^:]*)?: `)
 	badText   = regexp.MustCompile(` (?:got|value) "((?:[^"\\]|\\.)*)"`)
 	notBoth   = regexp.MustCompile(`^(--[^ ]+) and (--[^ ]+) can't be used together$`)
@@ -43,13 +43,13 @@ func wrongLine(p *kong.ParseError) string {
 		return needs(node)
 	}
 	if m := notOf.FindStringSubmatch(text); m != nil {
-		if f := flagOf(p.Context, m[1]); f != nil {
-			return fmt.Sprintf("%s: %q: allowed are %s", m[1], m[2], strings.Join(f.EnumSlice(), ", ")) + didYouMean("", m[2], f.EnumSlice())
+		if v := valueOf(p.Context, node, m[1]); v != nil {
+			return fmt.Sprintf("%s: %q: allowed are %s", called(v), m[2], strings.Join(v.EnumSlice(), ", ")) + didYouMean("", m[2], v.EnumSlice())
 		}
 	}
 	if m := badValue.FindStringSubmatch(text); m != nil {
 		if v := valueOf(p.Context, node, m[1]); v != nil {
-			return badValueWords(v, m[1], text)
+			return badValueWords(v, called(v), text)
 		}
 	}
 	if m := notBoth.FindStringSubmatch(text); m != nil {
@@ -218,20 +218,20 @@ func placeholder(v *kong.Value) string {
 	return strings.ToUpper(v.Name)
 }
 
-// flagOf is the flag of that name; nil if there is none.
-func flagOf(c *kong.Context, name string) *kong.Flag {
-	for _, f := range c.Flags() {
-		if "--"+f.Name == name {
-			return f
-		}
+// called is what a value is called: its flag, or what stands for it.
+func called(v *kong.Value) string {
+	if v.Flag != nil {
+		return "--" + v.Name
 	}
-	return nil
+	return placeholder(v)
 }
 
 // valueOf is the flag, or the value without a flag, of that name.
 func valueOf(c *kong.Context, node *kong.Node, name string) *kong.Value {
-	if f := flagOf(c, name); f != nil {
-		return f.Value
+	for _, f := range c.Flags() {
+		if "--"+f.Name == name {
+			return f.Value
+		}
 	}
 	for _, v := range node.Positional {
 		if "<"+v.Name+">" == name {

@@ -35,6 +35,7 @@ func TestWordsAreOurs(t *testing.T) {
 		line("--no-such-flag")
 		line("--no-such-flag=x")
 		line("-z")
+		line("~")
 		line("a", "b", "c", "d")
 		for _, f := range n.Flags {
 			flag := "--" + f.Name

@@ -1,0 +1,306 @@
+package main
+
+import (
+	"context"
+	_ "embed"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+var (
+	//go:embed completion/tickring.bash
+	bashScript string
+	//go:embed completion/tickring.zsh
+	zshScript string
+	//go:embed completion/tickring.fish
+	fishScript string
+)
+
+type completionCmd struct {
+	Shell string `arg:"" enum:"bash,zsh,fish" help:"Of which shell."`
+}
+
+func (c *completionCmd) Help() string {
+	return `The script asks this program at each TAB, so it needs no renewal: for commands, flags and their values, and for the names of jobs and ` +
+		`apps the server that the line means, for a second at most.
+
+    bash, in ~/.bashrc:                eval "$(tickring completion bash)"
+    zsh, in ~/.zshrc behind compinit:  eval "$(tickring completion zsh)"
+    fish:  tickring completion fish > ~/.config/fish/completions/tickring.fish`
+}
+
+func (c *completionCmd) Run(e *Env) error {
+	_, err := io.WriteString(e.Stdout, map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript}[c.Shell])
+	return err
+}
+
+// completeCmd is what the scripts ask: a line for each word that may stand in place of
+// the last one, with what it means behind a tab, or ":" where a file is meant.
+type completeCmd struct {
+	Shell string   `arg:"" enum:"bash,zsh,fish"`
+	Words []string `arg:"" optional:"" passthrough:""`
+}
+
+// What whoever presses TAB waits for, and reads.
+const (
+	completeFor  = time.Second
+	completeMost = 200
+)
+
+func (c *completeCmd) Run(e *Env) error {
+	words := c.Words
+	if len(words) > 0 && words[0] == "--" {
+		words = words[1:]
+	}
+	if c.Shell == "bash" {
+		words = joined(words)
+	}
+	var g grammar
+	parser, err := newParser(&g, io.Discard, io.Discard)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(e.Ctx, completeFor)
+	defer cancel()
+	asked := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: e.Stdin, Stdout: io.Discard, Stderr: io.Discard, Getenv: e.Getenv}
+	list := (&completer{e: asked, node: parser.Model.Node}).complete(words)
+	for _, w := range list {
+		line := w.text
+		if c.Shell == "bash" {
+			if _, value, ok := strings.Cut(line, "="); ok {
+				line = value // its words end at a =
+			}
+		} else if w.means != "" {
+			line += "\t" + oneLine(w.means)
+		}
+		e.printf("%s\n", line)
+	}
+	return nil
+}
+
+// joined are the words as they were before bash split them at each =.
+func joined(words []string) (all []string) {
+	for i, w := range words {
+		last := len(all) - 1
+		switch {
+		case w == "=" && last >= 0 && strings.HasPrefix(all[last], "--"):
+			all[last] += "="
+		case i > 0 && words[i-1] == "=" && last >= 0 && strings.HasSuffix(all[last], "="):
+			all[last] += w
+		default:
+			all = append(all, w)
+		}
+	}
+	return all
+}
+
+// word is one that may be meant, and what it means.
+type word struct{ text, means string }
+
+// aFile says that the name of a file is meant, which shells know themselves.
+var aFile = []word{{":", ""}}
+
+// completer walks along a command line.
+type completer struct {
+	e    *Env
+	node *kong.Node
+	arg  int // of the command's values without a flag, the next one
+}
+
+// complete is what may stand in place of the last of the words.
+func (c *completer) complete(words []string) []word {
+	if len(words) == 0 {
+		words = []string{""}
+	}
+	before, cur := words[:len(words)-1], words[len(words)-1]
+	if len(before) > 0 && before[0] == "help" {
+		before = before[1:]
+	}
+	var open *kong.Flag // a flag whose value comes
+	for _, w := range before {
+		switch {
+		case open != nil:
+			set(open, w)
+			open = nil
+		case w == "--":
+			return aFile // of exec: a program
+		case strings.HasPrefix(w, "-") && w != "-":
+			name, value, has := strings.Cut(w, "=")
+			if f := c.flag(name); f != nil && has {
+				set(f, value)
+			} else if f != nil && !f.IsBool() {
+				open = f
+			}
+		default:
+			c.step(w)
+		}
+	}
+	name, value, has := strings.Cut(cur, "=")
+	switch {
+	case open != nil:
+		return c.values(open.Value, "", cur)
+	case strings.HasPrefix(cur, "--") && has:
+		if f := c.flag(name); f != nil {
+			return c.values(f.Value, name+"=", value)
+		}
+		return nil
+	case strings.HasPrefix(cur, "-"):
+		return begun(c.flags(true), "", cur)
+	case c.arg < len(c.node.Positional):
+		return c.values(c.node.Positional[c.arg], "", cur)
+	case len(c.node.Children) > 0:
+		var list []word
+		for _, child := range c.node.Children {
+			if !child.Hidden {
+				list = append(list, word{child.Name, firstSentence(child.Help)})
+			}
+		}
+		return begun(list, "", cur)
+	}
+	return begun(c.flags(false), "", cur)
+}
+
+// step goes on behind a command, or a value without a flag.
+func (c *completer) step(w string) {
+	for _, child := range c.node.Children {
+		if child.Name == w || slices.Contains(child.Aliases, w) {
+			c.node, c.arg = child, 0
+			return
+		}
+	}
+	if c.arg < len(c.node.Positional) && !c.node.Positional[c.arg].IsCumulative() {
+		c.arg++
+	}
+}
+
+// flag is the one of that name that the command takes; nil if there is none.
+func (c *completer) flag(name string) *kong.Flag {
+	for _, group := range c.node.AllFlags(true) {
+		for _, f := range group {
+			if "--"+f.Name == name || f.Short != 0 && "-"+string(f.Short) == name || slices.Contains(f.Aliases, strings.TrimPrefix(name, "--")) {
+				return f
+			}
+		}
+	}
+	return nil
+}
+
+// set gives a flag the value that it has on the line: some say which server is asked.
+func set(f *kong.Flag, value string) {
+	if f.Target.Kind() == reflect.String {
+		f.Target.SetString(value)
+	}
+}
+
+// flags are those of the command itself, and also those of every command.
+func (c *completer) flags(also bool) (list []word) {
+	for _, group := range c.node.AllFlags(true) {
+		for _, f := range group {
+			if also || slices.Contains(c.node.Flags, f) {
+				list = append(list, word{"--" + f.Name, firstSentence(f.Help)})
+			}
+		}
+	}
+	return list
+}
+
+// begun are those of the list that begin as what is there, with what stands before it.
+func begun(list []word, before, cur string) []word {
+	list = slices.DeleteFunc(list, func(w word) bool { return !strings.HasPrefix(w.text, cur) })
+	for i := range list {
+		list[i].text = before + list[i].text
+	}
+	return list
+}
+
+// policies are the words of flags that the server judges: it knows those of others, too.
+var policies = map[string][]word{
+	"route": wordsOf(core.ReadyRoutes), "block": wordsOf(core.Blocks), "misfire": wordsOf(core.Misfires), "backoff": wordsOf(core.Backoffs),
+}
+
+func wordsOf[T ~string](list []T) (words []word) {
+	for _, w := range list {
+		words = append(words, word{string(w), ""})
+	}
+	return words
+}
+
+// values are those of a flag, or of a value without one.
+func (c *completer) values(v *kong.Value, before, cur string) []word {
+	if v.Enum != "" {
+		return begun(wordsOf(v.EnumSlice()), before, cur)
+	}
+	if list := policies[v.Name]; v.Flag != nil && list != nil {
+		return begun(slices.Clone(list), before, cur)
+	}
+	if v.Passthrough || v.Tag.Type == "path" {
+		return aFile
+	}
+	var list []word
+	for kind := range strings.SplitSeq(v.Tag.PlaceHolder, "|") {
+		switch kind {
+		case "FILE", "DIR":
+			return aFile
+		case "CONTEXT":
+			all, _, _ := c.e.contexts()
+			for _, name := range slices.Sorted(maps.Keys(all.Contexts)) {
+				list = append(list, word{name, all.Contexts[name].where()})
+			}
+		case "APP":
+			list = append(list, c.apps()...)
+		case "JOB":
+			list = append(list, c.jobs(cur)...)
+		}
+	}
+	list = begun(list, before, cur)
+	return list[:min(len(list), completeMost)]
+}
+
+// apps and jobs are the server's. Nothing is said where it cannot be asked: whoever
+// presses TAB has a line there.
+func (c *completer) apps() (list []word) {
+	e, err := c.e.connect()
+	if err != nil {
+		return nil
+	}
+	apps, _ := e.apps()
+	for _, a := range apps {
+		list = append(list, word{a.Name, a.Title})
+	}
+	return list
+}
+
+func (c *completer) jobs(cur string) (list []word) {
+	e, err := c.e.connect()
+	if err != nil {
+		return nil
+	}
+	of := api.ListJobsParams{Limit: 1000}
+	if app, name, ok := strings.Cut(cur, "/"); ok {
+		of.App, of.Text = app, name
+	}
+	for len(list) < completeMost {
+		page, err := e.ListJobs(e.Ctx, of)
+		if err != nil {
+			break
+		}
+		for _, j := range page.Jobs {
+			if name := j.App + "/" + j.Name; strings.HasPrefix(name, cur) {
+				list = append(list, word{name, scheduleText(&j)})
+			}
+		}
+		if of.After = page.Next; of.After == 0 {
+			break
+		}
+	}
+	return list
+}

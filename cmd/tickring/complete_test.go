@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestCompletionIsBounded(t *testing.T) {
+	run := func(endpoint, stdin string, args ...string) string {
+		env := map[string]string{"TICKRING_ENDPOINT": endpoint, "TICKRING_TOKEN": "sesame", "HOME": t.TempDir()}
+		var stdout, stderr bytes.Buffer
+		code := Main(t.Context(), args, strings.NewReader(stdin), &stdout, &stderr, func(name string) (string, bool) {
+			value, ok := env[name]
+			return value, ok
+		})
+		if code != exitDone || stderr.Len() > 0 {
+			t.Fatalf("%q: exit code %d: %s", args, code, &stderr)
+		}
+		return stdout.String()
+	}
+	s := testServer()
+	defer s.Close()
+	jobs := "version: 1\napps: [{name: many}]\njobs:\n"
+	for i := range 2 * completeMost {
+		jobs += fmt.Sprintf("  - {app: many, name: job-%03d, handler: x}\n", i)
+	}
+	run(s.URL, jobs, "apply", "-f", "-")
+	if n := strings.Count(run(s.URL, "", "complete", "bash", "--", "describe", ""), "\n"); n != completeMost {
+		t.Errorf("%d names", n)
+	}
+	if got := run(s.URL, "", "complete", "bash", "--", "describe", "many/job-39"); strings.Count(got, "\n") != 10 {
+		t.Errorf("behind the first %d: %q", completeMost, got)
+	}
+	hangs := knowing(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer hangs.Close()
+	began := time.Now()
+	if got := run(hangs.URL, "", "complete", "bash", "--", "get", ""); got != "" {
+		t.Errorf("%q", got)
+	}
+	if took := time.Since(began); took > 5*completeFor {
+		t.Errorf("%s", took)
+	}
+}
+
+// A shell that is here reads its script; of the others at least what is opened is closed.
+func TestCompletionScripts(t *testing.T) {
+	for shell, script := range map[string]string{"bash": bashScript, "zsh": zshScript, "fish": fishScript} {
+		if !strings.Contains(script, "(tickring complete "+shell+" -- ") {
+			t.Errorf("the script of %s does not ask", shell)
+		}
+		for _, pair := range []string{"()", "{}", "[]"} {
+			text := strings.NewReplacer("*)", "*", "'^--[^=]*='", "").Replace(script)
+			if strings.Count(text, pair[:1]) != strings.Count(text, pair[1:]) {
+				t.Errorf("%s: %s", shell, pair)
+			}
+		}
+		path, err := exec.LookPath(shell)
+		if err != nil {
+			t.Logf("there is no %s here", shell)
+			continue
+		}
+		cmd := exec.Command(path, "-n")
+		cmd.Stdin = strings.NewReader(script)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, out)
+		}
+	}
+}
