@@ -25,19 +25,22 @@ func connsFor(descriptors uint64) int {
 }
 
 // conns is a listener with a bound on its connections. Where there is no room for the
-// next, the one is closed that is the oldest of those whose first request is not there
-// yet, else of those between two requests. All have had patience for it: who is quick
-// gets an answer, however many come. Those that are being answered are waited for.
+// next, one is closed: that takes nothing of its answer for a while, else the oldest of
+// those whose first request is not there yet, else of those between two requests. All
+// have had their time for it: who is quick gets an answer, however many come. Others
+// that are being answered are waited for.
 type conns struct {
 	net.Listener
 	most     int
 	patience time.Duration
+	stands   time.Duration // how long a write stands still until its connection may be closed
 	log      *slog.Logger
 
 	mu     sync.Mutex
 	open   int
 	fresh  list.List // of *conn whose first request is not there yet, the oldest first
 	idle   list.List // of *conn between two requests, the oldest first
+	writes list.List // of *conn that is written to, the one whose write is the oldest first
 	room   sync.Cond // a connection was closed, or is no longer answered
 	closed bool
 	ended  int       // closed for want of room since told
@@ -45,7 +48,7 @@ type conns struct {
 }
 
 func newConns(ln net.Listener, most int, log *slog.Logger) *conns {
-	l := &conns{Listener: ln, most: most, patience: time.Second, log: log}
+	l := &conns{Listener: ln, most: most, patience: time.Second, stands: 5 * time.Second, log: log}
 	l.room.L = &l.mu
 	return l
 }
@@ -57,7 +60,9 @@ type conn struct {
 	// Under the lock of of:
 	in    *list.List // nil while it is answered, and once it is closed
 	at    *list.Element
-	since time.Time // it is there
+	since time.Time     // it is there
+	write *list.Element // of the write that is under way
+	wrote time.Time     // it began
 	gone  bool
 }
 
@@ -91,31 +96,36 @@ func (l *conns) again() {
 	l.mu.Unlock()
 }
 
-// endOne closes a connection that nothing is done for, or answers how soon one could
-// be. Callers hold the lock.
+// endOne closes the first connection that nothing is done for, or that takes no answer,
+// once it has had its time; else it answers how soon one will have. Callers hold the lock.
 func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
-	e := l.fresh.Front()
-	if e == nil {
-		e = l.idle.Front()
+	soon = l.stands // nobody tells that a write begins
+	for _, in := range []*list.List{&l.writes, &l.fresh, &l.idle} {
+		e := in.Front()
+		if e == nil {
+			continue
+		}
+		c := e.Value.(*conn)
+		left := l.patience - now.Sub(c.since)
+		if in == &l.writes {
+			left = l.stands - now.Sub(c.wrote)
+		}
+		if left <= 0 {
+			c.leave()
+			c.Conn.Close()
+			l.ended++
+			return true, 0
+		}
+		soon = min(soon, left)
 	}
-	if e == nil {
-		return false, time.Minute // it is told when one is answered
-	}
-	c := e.Value.(*conn)
-	if soon = l.patience - now.Sub(c.since); soon > 0 {
-		return false, soon
-	}
-	c.leave()
-	c.Conn.Close()
-	l.ended++
-	return true, 0
+	return false, soon
 }
 
 // tell says once a minute that there is no room. Callers hold the lock.
 func (l *conns) tell() {
 	if now := time.Now(); now.Sub(l.told) >= time.Minute {
-		l.log.Warn("as many connections as may be are open: those without a request are closed for new ones", "most", l.most,
-			"waiting", l.fresh.Len(), "idle", l.idle.Len(), "closed", l.ended)
+		l.log.Warn("as many connections as may be are open: those without a request, or that take no answer, are closed for new ones",
+			"most", l.most, "waiting", l.fresh.Len(), "idle", l.idle.Len(), "writing", l.writes.Len(), "closed", l.ended)
 		l.told, l.ended = now, 0
 	}
 }
@@ -140,6 +150,7 @@ func (c *conn) Close() error {
 // leave makes room, once. Callers hold the lock.
 func (c *conn) leave() {
 	c.put(nil)
+	c.writing(false)
 	if !c.gone {
 		c.gone = true
 		c.of.open--
@@ -155,6 +166,36 @@ func (c *conn) put(in *list.List) {
 	if c.in = in; in != nil {
 		c.at, c.since = in.PushBack(c), time.Now()
 		c.of.room.Signal()
+	}
+}
+
+// piece is how much is written at a time: who takes it slowly is seen to take it.
+const piece = 16 << 10
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		c.of.mu.Lock()
+		c.writing(!c.gone)
+		c.of.mu.Unlock()
+		var m int
+		m, err = c.Conn.Write(p[n:min(len(p), n+piece)])
+		n += m
+		c.of.mu.Lock()
+		c.writing(false)
+		c.of.mu.Unlock()
+	}
+	return n, err
+}
+
+// writing says that a write begins, or that none is under way. Callers hold the lock.
+func (c *conn) writing(begins bool) {
+	if c.write != nil {
+		c.of.writes.Remove(c.write)
+		c.write = nil
+	}
+	if begins {
+		c.write, c.wrote = c.of.writes.PushBack(c), time.Now()
 	}
 }
 

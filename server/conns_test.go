@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tickring/tickring/core/pull"
@@ -74,10 +75,6 @@ func TestConnsAreBounded(t *testing.T) {
 	long := []net.Conn{dial(fmt.Sprintf(get, "long")), dial(fmt.Sprintf(post, "long") + "12345")}
 	<-begun
 	<-begun
-	kept := dial(fmt.Sprintf(get, "kept"))
-	if err := answer(kept, "/kept"); err != nil {
-		t.Fatal(err)
-	}
 	for _, says := range []string{"", "GET /", "GET /x HTTP/1.1\r\nHost: x\r\nX: ", fmt.Sprintf(post, "x") + "123"} {
 		for range 20 {
 			dial(says)
@@ -85,11 +82,6 @@ func TestConnsAreBounded(t *testing.T) {
 		if err := answer(dial(fmt.Sprintf(get, "quick")), "/quick"); err != nil {
 			t.Errorf("beside strangers that say %q: %v", says, err)
 		}
-	}
-	// Those of strangers went first: the one that was answered is there still.
-	io.WriteString(kept, fmt.Sprintf(get, "kept"))
-	if err := answer(kept, "/kept"); err != nil {
-		t.Errorf("a connection between two requests: %v", err)
 	}
 	for range 6 {
 		long = append(long, dial(fmt.Sprintf(get, "long")))
@@ -144,4 +136,122 @@ func TestConnsFor(t *testing.T) {
 			t.Errorf("of %d descriptors: %d connections, want %d", of, n, want)
 		}
 	}
+}
+
+// pipes is a listener in memory, where nothing is taken that nobody reads.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	if c, ok := <-p; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
+
+// bubble serves what answers with so many bytes, with room for four connections. ask
+// opens one and asks; take reads the answer, some of it each time.
+func bubble(t *testing.T, long int, do func(inner pipes, ask func() net.Conn, take func(net.Conn, time.Duration))) {
+	synctest.Test(t, func(t *testing.T) {
+		inner := make(pipes, 10)
+		l := newConns(inner, 4, slog.New(slog.DiscardHandler))
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, long)) })}
+		l.watch(srv)
+		var serving sync.WaitGroup
+		serving.Go(func() { srv.Serve(l) })
+		defer serving.Wait()
+		defer srv.Close()
+		ask := func() net.Conn {
+			here, there := net.Pipe()
+			inner <- there
+			io.WriteString(here, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+			return here
+		}
+		take := func(c net.Conn, every time.Duration) {
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Errorf("taking some each %v: %v", every, err)
+				return
+			}
+			n := 0
+			for err == nil {
+				time.Sleep(every)
+				var m int
+				m, err = io.ReadFull(resp.Body, make([]byte, 8<<10))
+				n += m
+			}
+			if n != long {
+				t.Errorf("taking some each %v: %d bytes: %v", every, n, err)
+			}
+		}
+		do(inner, ask, take)
+	})
+}
+
+// TestWhoTakesNoAnswerMakesRoom: strangers that ask and read nothing hold no connection
+// for long where others want it; who takes a long answer slowly gets all of it.
+func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
+	bubble(t, 200<<10, func(_ pipes, ask func() net.Conn, take func(net.Conn, time.Duration)) {
+		var taking sync.WaitGroup
+		slow := ask()
+		taking.Go(func() {
+			take(slow, time.Second)
+			slow.Close()
+		})
+		for range 3 {
+			defer ask().Close()
+		}
+		for i := range 3 {
+			began := time.Now()
+			c := ask()
+			take(c, 0)
+			c.Close()
+			if d := time.Since(began); d > 6*time.Second {
+				t.Errorf("request %d beside those that take nothing: after %v", i, d)
+			}
+		}
+		taking.Wait()
+	})
+}
+
+// TestWhoIsSilentHoldsUpNobody: while a connection without a request has its time, one
+// between two requests makes room; afterwards the silent one goes first.
+func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
+	bubble(t, 1, func(inner pipes, ask func() net.Conn, take func(net.Conn, time.Duration)) {
+		come := func() net.Conn {
+			began := time.Now()
+			c := ask()
+			take(c, 0)
+			if d := time.Since(began); d != 0 {
+				t.Errorf("it waits %v", d)
+			}
+			synctest.Wait() // until the server too is done with it
+			return c
+		}
+		gone := func(c net.Conn) bool {
+			c.SetReadDeadline(time.Now().Add(time.Millisecond))
+			_, err := c.Read(make([]byte, 1))
+			return err == io.EOF
+		}
+		var all []net.Conn
+		for range 3 {
+			all = append(all, come())
+		}
+		time.Sleep(2 * time.Second)
+		silent, there := net.Pipe()
+		inner <- there
+		synctest.Wait()
+		for range 2 {
+			all = append(all, come())
+			time.Sleep(2 * time.Second)
+		}
+		if !gone(all[0]) || !gone(silent) || gone(all[1]) || gone(all[2]) {
+			t.Error("others made room than the oldest between two requests, and then the silent one")
+		}
+		for _, c := range append(all, silent) {
+			c.Close()
+		}
+	})
 }
