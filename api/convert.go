@@ -46,7 +46,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	}
 	return JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
-		Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
+		Template: d.Template, Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
@@ -66,7 +66,7 @@ func JobSpecOf(spec manage.JobSpec) JobSpec {
 func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
-			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params,
+			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry: core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 		},

@@ -38,6 +38,7 @@ type Def struct {
 	Set       string            `json:"set,omitempty"` // the manifest that made it
 	Handler   string            `json:"handler"`
 	Params    string            `json:"params,omitempty"`
+	Template  bool              `json:"template,omitempty"` // Params is a Template
 	Route     Route             `json:"route"`
 	Block     Block             `json:"block"`
 	Timeout   time.Duration     `json:"timeout,omitempty"` // 0: none
@@ -76,7 +77,7 @@ var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 // Equal reports whether two definitions say the same.
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
-		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params &&
+		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Keep == o.Keep && d.Declared == o.Declared
 }

@@ -172,7 +172,11 @@ func (d *Def) validateTexts() error {
 	if err := text("handler", d.Handler, MaxHandler); err != nil {
 		return err
 	}
-	return CheckParams("params", d.Params)
+	if err := CheckParams("params", d.Params); err != nil || !d.Template {
+		return err
+	}
+	_, err := ParseTemplate(d.Params)
+	return err
 }
 
 // CheckParams refuses params that are too long or no UTF-8.

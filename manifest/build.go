@@ -181,7 +181,6 @@ func spec(form object) (manage.JobSpec, error) {
 	out := maps.Clone(form)
 	out["schedule"] = sched
 	delete(out, "timezone")
-	delete(out, "template")
 	var job api.JobSpec
 	if err := strictly(out, &job); err != nil {
 		return manage.JobSpec{}, err

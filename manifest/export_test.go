@@ -556,7 +556,7 @@ func TestSchema(t *testing.T) {
 		t.Error("the complete example is not yet valid")
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
-		"misfire: lastest", "route: broadcast", "template: true",
+		"misfire: lastest", "route: broadcast", "template: yes",
 		"notify: {}", "keep: {log: always}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {

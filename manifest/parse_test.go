@@ -44,13 +44,12 @@ example.yaml:9:1: channels: not yet: channels of notices come with a later versi
 example.yaml:15:1: calendars: not yet: calendars come with a later version; leave it out
 example.yaml:25:5: apps[0].limits: not yet: limits of an app come with a later version; leave it out
 example.yaml:28:5: apps[1].overlap: not yet: limits of overlap come with a later version; leave it out
-example.yaml:37:15: jobs[0].template: not yet: templates in params come with a later version; leave it out
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:48:5: jobs[0].overlap: not yet: limits of overlap come with a later version; leave it out
 example.yaml:54:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
-example.yaml:62:15: jobs[1].template: not yet: templates in params come with a later version; leave it out
+example.yaml:61:13: jobs[1].params: "{{parent.data}}": line 1, column 1 of the template: not yet: children come with a later version; allowed are scheduledAt, attempt, runId, lastSuccessAt
 example.yaml:63:5: jobs[1].after: not yet: children come with a later version; leave it out
 example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, lfu, lru, failover, busyover
 example.yaml:69:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out

@@ -153,10 +153,7 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 	if err != nil {
 		return nil, err
 	}
-	body := sh.Job.Def.Params
-	if sh.Run.Params != nil {
-		body = *sh.Run.Params
-	}
+	body := sh.Params
 	var content io.Reader = strings.NewReader(body)
 	if method == http.MethodGet {
 		body, content = "", struct{ io.Reader }{strings.NewReader("")}

@@ -192,12 +192,8 @@ func (s *Sender) signs(ctx context.Context) ([]byte, error) {
 
 // order is what the wire says of a run.
 func order(sh dispatch.Shipment) wire.Run {
-	params := sh.Job.Def.Params
-	if sh.Run.Params != nil {
-		params = *sh.Run.Params
-	}
 	return wire.Run{
-		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: params,
+		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
 		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastTotal: 1, About: about(sh.Run),

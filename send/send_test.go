@@ -29,7 +29,8 @@ func shipment(address, handler string) dispatch.Shipment {
 	at := core.Instant(1800000000)
 	run := core.Run{ID: core.PlannedRun(7, at), App: "web", At: at, Slot: at, SentAt: at.Time().Add(3 * time.Millisecond), Attempt: 2,
 		Cause: core.CauseRetry}
-	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address}
+	return dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "web", Token: "web-token"}, Address: address,
+		Params: job.Def.Params}
 }
 
 func newSender(t *testing.T, o Options) *Sender {
@@ -158,7 +159,7 @@ func TestCallOnce(t *testing.T) {
 			}()
 			s := newSender(t, Options{Timeout: 3 * time.Second})
 			sh := shipment("call:http://"+l.Addr().String(), c.handler)
-			sh.Job.Def.Params = c.params
+			sh.Params = c.params
 			for i, kind := range []dispatch.AnswerKind{dispatch.AnswerEnded, dispatch.AnswerUnconfirmed} {
 				if a := s.Send(t.Context(), sh); a.Kind != kind {
 					t.Errorf("send %d: kind %d (%s), want %d", i+1, a.Kind, a.Message, kind)

@@ -388,7 +388,7 @@ type Job struct {
 	// Next The next instants: none within a pause of the job, its app or everything
 	Next []time.Time `json:"next,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte; at most 64 KB.
+	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 	Pause  *Pause `json:"pause,omitempty"`
 
@@ -409,6 +409,9 @@ type Job struct {
 	// Set The manifest that made it
 	Set   string `json:"set,omitempty,omitzero"`
 	State string `json:"state"`
+
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
@@ -498,7 +501,7 @@ type JobBase struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte; at most 64 KB.
+	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
 	// Retry Whether a failed run is tried again.
@@ -512,6 +515,9 @@ type JobBase struct {
 
 	// Set The manifest that made it
 	Set string `json:"set,omitempty,omitzero"`
+
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`
@@ -605,7 +611,7 @@ type JobSpec struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
-	// Params Goes to the executor byte for byte; at most 64 KB.
+	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
 	// Paused Left out: the live state stays
@@ -622,6 +628,9 @@ type JobSpec struct {
 
 	// Set The manifest that made it
 	Set string `json:"set,omitempty,omitzero"`
+
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
 	Timeout string `json:"timeout,omitempty,omitzero"`

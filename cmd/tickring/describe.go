@@ -109,6 +109,9 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	add("handler", j.Handler)
 	add("params", e.firstLine(j.Params))
+	if j.Template {
+		add("template", "params are filled for each run")
+	}
 	add("misfire", j.Misfire)
 	add("grace", j.Grace)
 	add("deadline", cmp.Or(j.Deadline, "none"))
@@ -142,7 +145,7 @@ func (c *descCmd) Run(e *conn) error {
 }
 
 // described are the fields of a job that describe says in words.
-var described = []string{"app", "name", "title", "labels", "handler", "params", "schedule", "misfire", "grace", "deadline",
+var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
 	"block", "route", "timeout", "retry", "lostAfter", "keep", "paused", "set"}
 
 // written is a schedule as its owner wrote it.

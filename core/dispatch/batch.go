@@ -23,11 +23,12 @@ type item struct {
 	falls    falls
 	reason   core.Reason // why it falls
 	phase    phase
-	run      *core.Run // once claimed or looked at; before, an empty one that all share
-	named    bool      // the watchdog will come to a journal that names it: stored in time, or announced
-	held     bool      // it counts among the fires in hand
-	order    []string  // addresses to try, the claimed one first
-	choice   choice    // of what was asked, where the route asks
+	run      *core.Run    // once claimed or looked at; before, an empty one that all share
+	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
+	held     bool         // it counts among the fires in hand
+	order    []string     // addresses to try, the claimed one first
+	choice   choice       // of what was asked, where the route asks
+	success  core.Instant // of the job's last success, where its template names it
 }
 
 // batch is one invocation: one nonce, one deadline, one journal.

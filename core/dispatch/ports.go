@@ -27,6 +27,10 @@ type Store interface {
 	// PutRuns changes stored runs; condition of each as it says.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error
 
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// downwards where first is the greater, at most limit.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
+
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Journals reads journals; one that is not stored is not in the answer.
@@ -76,6 +80,7 @@ type Shipment struct {
 	Job     *core.Job
 	App     *core.App
 	Address string
+	Params  string
 }
 
 // AnswerKind is what a send proved.

@@ -62,6 +62,7 @@ func (b *batch) read(ctx context.Context) {
 		}
 	}
 	b.d.uses.read(ctx, k.byUse(), now)
+	successes := b.successes(ctx, k)
 	next := b.d.plans.next
 	for _, it := range b.items {
 		b.d.waits.came(it)
@@ -70,6 +71,12 @@ func (b *batch) read(ctx context.Context) {
 		}
 		if calls[it.job.Def.App] || hasCall(it.run.Addresses) {
 			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
+		}
+		if last, is := successes[it.job.Def.ID]; is && last.err != nil {
+			it.phase = passing{why: last.err}
+			continue
+		} else if is {
+			it.success = last.at
 		}
 		_, gone := k.stones[it.job.Def.ID]
 		pauses := [2]stops{{&k.global.Pause, &k.global.Past}, {&it.app.Pause, &it.app.Past}}

@@ -229,13 +229,18 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		limited, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
 		defer cancel()
 	}
+	params, err := it.params()
+	if err != nil {
+		b.set(it, ended{Answer{State: core.Failed, Reason: core.ReasonNotAccepted, Message: "not sent: " + err.Error()}})
+		return 0
+	}
 	for {
 		if !b.mayBegin(ctx, it) {
 			b.set(it, passing{claimed: true, why: errNotBegun}) // nothing of it is on its way: it waits for no call beside it
 			return 0
 		}
 		at, began := b.now(), time.Now()
-		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address})
+		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address, Params: params})
 		// Interrupted by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
 		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))

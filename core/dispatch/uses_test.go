@@ -107,8 +107,8 @@ func TestLFU(t *testing.T) {
 	})
 }
 
-// dispatchOver is a dispatcher that sends by another prober on the store of p.
-func dispatchOver(p, by *prober, o dispatch.Options) *dispatch.Dispatcher {
+// dispatchOver is a dispatcher that sends by another on the store of p.
+func dispatchOver(p *prober, by dispatch.Sender, o dispatch.Options) *dispatch.Dispatcher {
 	o.Log = slog.New(slog.DiscardHandler)
 	return dispatch.New(p.s, p.s, by, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: o.Log}), o)
 }

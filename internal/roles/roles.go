@@ -35,7 +35,7 @@ var (
 	}
 	dispatching = Role{
 		Jobs:  []string{"BatchGetItem"},
-		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"}, // Query: a job's last success
 		State: []string{"BatchGetItem", "BatchWriteItem", "GetItem", "PutItem", "Query"},
 	}
 	calledBack  = Role{Runs: []string{"BatchGetItem"}, State: []string{"BatchGetItem", "Query"}} // the latter: all apps, for their tokens

@@ -97,7 +97,7 @@ func at(seconds int) core.Instant { return core.InstantOf(base) + core.Instant(s
 func job(id core.JobID) core.Job {
 	return core.Job{
 		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Labels: map[string]string{"team": "a"},
-			Handler: "demo", Params: "{}", Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
+			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,
 			Created: base.Add(123 * time.Millisecond)},

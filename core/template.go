@@ -1,0 +1,287 @@
+package core
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Template is params with places that each run fills: {{name}}, {{name pattern}},
+// {{name offset}} or {{name pattern offset}}. There are no expressions, and the names
+// are a closed list, Placeholders.
+type Template struct {
+	text   string
+	places []place
+}
+
+// place stands for text[from:to].
+type place struct {
+	from, to int
+	name     string
+	pattern  []part // of a moment; nil: RFC 3339
+	offset   offset
+}
+
+// part is a stretch of letters of a pattern of dates, or of plain text.
+type part struct {
+	letter byte // 0: plain
+	text   string
+}
+
+// offset moves a moment by a number of units.
+type offset struct {
+	n    int
+	unit byte
+}
+
+// Placeholders are the names that a template may have.
+var Placeholders = []string{"scheduledAt", "attempt", "runId", "lastSuccessAt"}
+
+// Bounds of a template.
+const (
+	maxPlaces  = 100
+	maxPattern = 64
+	maxOffset  = 10_000
+)
+
+// Filling is what a run fills its template with.
+type Filling struct {
+	Run     RunID
+	Attempt int
+	At      Instant // scheduledAt
+	// LastSuccess is the instant of the job's last run that succeeded; 0: none is known.
+	LastSuccess Instant
+	Zone        *time.Location // of the job
+}
+
+// ParseTemplate reads params that are a template. Its error says where it is wrong, and
+// what is allowed.
+func ParseTemplate(text string) (*Template, error) {
+	t := &Template{text: text}
+	for at := 0; ; {
+		open := strings.Index(text[at:], "{{")
+		if open < 0 {
+			return t, nil
+		}
+		open += at
+		end := strings.Index(text[open:], "}}")
+		if end < 0 {
+			return nil, badTemplate(text, open, text[open:], "it has no }}")
+		}
+		end += open + 2
+		p, err := parsePlace(text[open+2 : end-2])
+		if err != nil {
+			return nil, badTemplate(text, open, text[open:end], err.Error())
+		}
+		p.from, p.to = open, end
+		if t.places = append(t.places, p); len(t.places) > maxPlaces {
+			return nil, badTemplate(text, open, text[open:end], fmt.Sprintf("at most %d are allowed", maxPlaces))
+		}
+		at = end
+	}
+}
+
+func badTemplate(text string, at int, what, why string) error {
+	if len(what) > 40 {
+		what = strings.ToValidUTF8(what[:40], "") + "…"
+	}
+	line := 1 + strings.Count(text[:at], "\n")
+	column := 1 + len([]rune(text[strings.LastIndexByte(text[:at], '\n')+1:at]))
+	return Invalid("params", what, fmt.Sprintf("line %d, column %d of the template: %s", line, column, why))
+}
+
+func parsePlace(text string) (p place, err error) {
+	words, err := templateWords(text)
+	if err != nil {
+		return p, err
+	}
+	if len(words) == 0 {
+		return p, fmt.Errorf("a name is missing; allowed are %s", strings.Join(Placeholders, ", "))
+	}
+	p.name = words[0]
+	switch {
+	case p.name == "parent.data":
+		return p, fmt.Errorf("not yet: children come with a later version; allowed are %s", strings.Join(Placeholders, ", "))
+	case !slices.Contains(Placeholders, p.name):
+		return p, fmt.Errorf("there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
+	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
+		return p, fmt.Errorf("%s is no moment: nothing may follow it", p.name)
+	}
+	for k, w := range words[1:] {
+		switch {
+		case w[0] == '+' || w[0] == '-':
+			if p.offset != (offset{}) {
+				return p, fmt.Errorf("one offset is allowed, %s is a second", w)
+			}
+			if p.offset, err = parseOffset(w); err != nil {
+				return p, err
+			}
+		case k > 0:
+			return p, fmt.Errorf("%s: after the pattern only an offset is allowed, as -1d; a pattern with a space stands in \"quotes\"", w)
+		default:
+			if p.pattern, err = parsePattern(w); err != nil {
+				return p, err
+			}
+		}
+	}
+	return p, nil
+}
+
+// templateWords are the words of a placeholder; what is in quotes is one.
+func templateWords(text string) (words []string, err error) {
+	for text = strings.TrimSpace(text); text != ""; text = strings.TrimSpace(text) {
+		if text[0] == '"' {
+			end := strings.IndexByte(text[1:], '"')
+			if end < 1 {
+				return nil, fmt.Errorf("a quote has no end, or nothing in it")
+			}
+			words, text = append(words, text[1:end+1]), text[end+2:]
+			continue
+		}
+		end := strings.IndexAny(text, " \t\n")
+		if end < 0 {
+			end = len(text)
+		}
+		words, text = append(words, text[:end]), text[end:]
+	}
+	return words, nil
+}
+
+const offsetUnits = "smhdwMy"
+
+func parseOffset(w string) (o offset, err error) {
+	unit := w[len(w)-1]
+	n, err := strconv.Atoi(w[:len(w)-1])
+	if err != nil || strings.IndexByte(offsetUnits, unit) < 0 || n < -maxOffset || n > maxOffset {
+		return o, fmt.Errorf("%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w, maxOffset)
+	}
+	return offset{n, unit}, nil
+}
+
+// move moves a moment; days and what is longer go by the calendar of its zone, and the
+// last day of a month is the last one of a shorter month.
+func (o offset) move(t time.Time) time.Time {
+	switch o.unit {
+	case 's':
+		return t.Add(time.Duration(o.n) * time.Second)
+	case 'm':
+		return t.Add(time.Duration(o.n) * time.Minute)
+	case 'h':
+		return t.Add(time.Duration(o.n) * time.Hour)
+	case 'd':
+		return t.AddDate(0, 0, o.n)
+	case 'w':
+		return t.AddDate(0, 0, 7*o.n)
+	case 'M', 'y':
+		months := o.n
+		if o.unit == 'y' {
+			months *= 12
+		}
+		first := time.Date(t.Year(), t.Month()+time.Month(months), 1, t.Hour(), t.Minute(), t.Second(), 0, t.Location())
+		last := first.AddDate(0, 1, -1).Day()
+		return first.AddDate(0, 0, min(t.Day(), last)-1)
+	}
+	return t
+}
+
+// patternLetters are Java's that a pattern may have, in their allowed lengths, and how
+// Go writes them.
+var patternLetters = map[string]string{"yyyy": "2006", "yy": "06", "MM": "01", "M": "1", "dd": "02", "d": "2", "HH": "15", "mm": "04",
+	"ss": "05", "XXX": "Z07:00", "EEE": "Mon"}
+
+func parsePattern(w string) (parts []part, err error) {
+	if len(w) > maxPattern {
+		return nil, fmt.Errorf("a pattern has at most %d characters", maxPattern)
+	}
+	for i := 0; i < len(w); {
+		c := w[i]
+		n := 1
+		switch {
+		case c == '\'':
+			end := strings.IndexByte(w[i+1:], '\'')
+			if end < 0 {
+				return nil, fmt.Errorf("%s: a ' has no end", w)
+			}
+			text := w[i+1 : i+1+end]
+			if end == 0 { // two are one
+				text = "'"
+			}
+			parts = append(parts, part{text: text})
+			n = end + 2
+		case c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+			for i+n < len(w) && w[i+n] == c {
+				n++
+			}
+			layout, is := patternLetters[w[i:i+n]]
+			if !is {
+				return nil, fmt.Errorf("%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, other letters in 'quotes'", w,
+					w[i:i+n])
+			}
+			parts = append(parts, part{letter: c, text: layout})
+		default:
+			for i+n < len(w) && strings.IndexByte("'", w[i+n]) < 0 && !isLetter(w[i+n]) {
+				n++
+			}
+			parts = append(parts, part{text: w[i : i+n]})
+		}
+		i += n
+	}
+	return parts, nil
+}
+
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// NeedsLastSuccess reports whether the last success has to be known to fill it.
+func (t *Template) NeedsLastSuccess() bool {
+	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == "lastSuccessAt" })
+}
+
+// Fill is the params of one run. An error says that they would be too long.
+func (t *Template) Fill(f Filling) (string, error) {
+	var b strings.Builder
+	at := 0
+	for i := range t.places {
+		p := &t.places[i]
+		b.WriteString(t.text[at:p.from])
+		b.WriteString(p.value(&f))
+		at = p.to
+	}
+	b.WriteString(t.text[at:])
+	return b.String(), CheckParams("params", b.String())
+}
+
+func (p *place) value(f *Filling) string {
+	switch p.name {
+	case "attempt":
+		return strconv.Itoa(f.Attempt)
+	case "runId":
+		return f.Run.String()
+	case "lastSuccessAt":
+		return p.moment(f.LastSuccess, f.Zone)
+	}
+	return p.moment(f.At, f.Zone)
+}
+
+func (p *place) moment(at Instant, zone *time.Location) string {
+	if at == 0 {
+		return ""
+	}
+	if zone == nil {
+		zone = time.UTC
+	}
+	t := p.offset.move(at.Time().In(zone))
+	if p.pattern == nil {
+		return t.Format(time.RFC3339)
+	}
+	var b strings.Builder
+	for _, x := range p.pattern {
+		if x.letter == 0 {
+			b.WriteString(x.text)
+		} else {
+			b.WriteString(t.Format(x.text))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,104 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestTemplate(t *testing.T) {
+	shanghai, err := time.LoadLocation("Asia/Shanghai")
+	if err != nil {
+		t.Fatal(err)
+	}
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := InstantOf(time.Date(2026, 3, 31, 18, 30, 0, 0, time.UTC)) // 1 April in Shanghai
+	summer := InstantOf(time.Date(2026, 3, 29, 10, 0, 0, 0, time.UTC))
+	for _, c := range []struct {
+		text, want string
+		f          Filling
+	}{
+		{"plain {\"a\": {}} }}", "plain {\"a\": {}} }}", Filling{}},
+		{"day={{scheduledAt yyyy-MM-dd -1d}}", "day=2026-03-31", Filling{At: at, Zone: shanghai}},
+		{"{{scheduledAt}}", "2026-04-01T02:30:00+08:00", Filling{At: at, Zone: shanghai}},
+		{"{{scheduledAt}}", "2026-03-31T18:30:00Z", Filling{At: at}},
+		{"{{ scheduledAt  \"yyyy-MM-dd HH:mm:ss\"  +90m }}", "2026-03-31 20:00:00", Filling{At: at}},
+		{"{{scheduledAt -1h}}", "2026-03-31T17:30:00Z", Filling{At: at}},
+		{"{{scheduledAt yyyyMM -1M}}", "202602", Filling{At: at}}, // the 31st becomes the 28th, not 3 March
+		{"{{scheduledAt dd -1M}}", "28", Filling{At: at}},
+		{"{{scheduledAt yy.M.d'T'EEE +1y}}", "27.3.31TWed", Filling{At: at}},
+		{"{{scheduledAt yyyy''MM'MM'XXX}}", "2026'03MMZ", Filling{At: at}},
+		{"{{scheduledAt -1d}}", "2026-03-28T12:00:00+01:00", Filling{At: summer, Zone: berlin}}, // a day of 23 hours between
+		{"{{scheduledAt -24h}}", "2026-03-28T11:00:00+01:00", Filling{At: summer, Zone: berlin}},
+		{"{{scheduledAt HH:mm:ss +10s}} {{scheduledAt dd -2w}}", "18:30:10 17", Filling{At: at}},
+		{"from={{lastSuccessAt}}&to={{scheduledAt HH}}", "from=&to=18", Filling{At: at}},
+		{"from={{lastSuccessAt MM/dd}}", "from=03/29", Filling{At: at, LastSuccess: summer}},
+		{"{{attempt}} of {{runId}}", "2 of 17", Filling{Run: 17, Attempt: 2}},
+		{"{{attempt}}{{attempt}}", "11", Filling{Attempt: 1}},
+	} {
+		tpl, err := ParseTemplate(c.text)
+		if err != nil {
+			t.Errorf("%s: %v", c.text, err)
+			continue
+		}
+		if got, err := tpl.Fill(c.f); got != c.want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", c.text, got, err, c.want)
+		}
+		if tpl.NeedsLastSuccess() != strings.Contains(c.text, "lastSuccessAt") {
+			t.Errorf("%s: needs the last success: %t", c.text, tpl.NeedsLastSuccess())
+		}
+	}
+}
+
+func TestTemplateErrors(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: there is no shceduledAt; allowed are scheduledAt, attempt, runId, lastSuccessAt",
+		"日{{parent.data}}":                 "column 2 of the template: not yet: children",
+		"{{scheduledAt":                    "it has no }}",
+		"{{}}":                             "a name is missing",
+		"{{ }}":                            "a name is missing",
+		"{{attempt -1d}}":                  "attempt is no moment",
+		"{{scheduledAt YYYY}}":             "YYYY is not allowed in a pattern; allowed are yyyy",
+		"{{scheduledAt yyyy-MM-dd HH:mm}}": "stands in \"quotes\"",
+		"{{scheduledAt -1d -1d}}":          "one offset is allowed",
+		"{{scheduledAt -d}}":               "-d is no offset",
+		"{{scheduledAt -1q}}":              "-1q is no offset",
+		"{{scheduledAt -99999d}}":          "a number up to 10000",
+		"{{scheduledAt +}}":                "+ is no offset",
+		"{{scheduledAt 'a}}":               "a ' has no end",
+		"{{scheduledAt \"a}}":              "a quote has no end",
+		"{{scheduledAt \"\"}}":             "a quote has no end, or nothing in it",
+		"{{scheduledAt " + strings.Repeat("-", 1) + "}}":    "- is no offset",
+		"{{scheduledAt " + strings.Repeat("dd:", 30) + "}}": "at most 64 characters",
+		strings.Repeat("{{attempt}}", 101):                  "at most 100 are allowed",
+		"{{" + strings.Repeat("x", 100) + "}} and the rest": "there is no xxx",
+	} {
+		_, err := ParseTemplate(text)
+		var e *Error
+		if !errors.As(err, &e) || e.Field != "params" || !strings.Contains(e.Reason, want) || len(e.Value) > 50 {
+			t.Errorf("%.40s: %v, want %q", text, err, want)
+		}
+	}
+	tpl, err := ParseTemplate(strings.Repeat("x", MaxParams-19) + "{{scheduledAt}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tpl.Fill(Filling{At: 1}); err == nil {
+		t.Error("params of over 64 KB are allowed")
+	}
+}
+
+func FuzzTemplate(f *testing.F) {
+	for _, s := range []string{"{{scheduledAt yyyy-MM-dd -1d}}", "{{attempt}}", "{{scheduledAt \"a b\" +1M}}", "{{", "}}{{''}}"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		if tpl, err := ParseTemplate(s); err == nil {
+			tpl.Fill(Filling{Run: 1, Attempt: 1, At: 1_800_000_000})
+		}
+	})
+}
