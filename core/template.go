@@ -155,7 +155,8 @@ func parseOffset(w string) (o offset, err error) {
 	unit := w[len(w)-1]
 	n, err := strconv.Atoi(w[:len(w)-1])
 	if err != nil || strings.IndexByte(offsetUnits, unit) < 0 || n < -maxOffset || n > maxOffset {
-		return o, fmt.Errorf("%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w, maxOffset)
+		return o, fmt.Errorf("%s is no offset: a sign, a number up to %d and one of s, m, h, d, w, M (months), y are expected, as -1d", w,
+			maxOffset)
 	}
 	return offset{n, unit}, nil
 }
@@ -216,8 +217,8 @@ func parsePattern(w string) (parts []part, err error) {
 			}
 			layout, is := patternLetters[w[i:i+n]]
 			if !is {
-				return nil, fmt.Errorf("%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, other letters in 'quotes'", w,
-					w[i:i+n])
+				return nil, fmt.Errorf("%s: %s is not allowed in a pattern; allowed are yyyy yy MM M dd d HH mm ss XXX EEE, "+
+					"other letters in 'quotes'", w, w[i:i+n])
 			}
 			parts = append(parts, part{letter: c, text: layout})
 		default:

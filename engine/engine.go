@@ -31,7 +31,7 @@ type Engine struct {
 	Queue    Queue
 	Health   dispatch.Healths
 	Uses     dispatch.Uses // nil where one process dispatches all: it has nobody to tell
-	Pull     pull.Store // queues that executors pull from; nil where SQS has them
+	Pull     pull.Store    // queues that executors pull from; nil where SQS has them
 	Dead     operate.DeadLetters
 	Upkeep   Upkeep
 	// Close ends what the engine runs and releases its files.
