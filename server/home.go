@@ -42,11 +42,10 @@ func (s *Server) fromHere(r *http.Request) bool {
 		return false
 	}
 	for name := range r.Header {
-		switch name {
-		case "Forwarded", "Via", "X-Real-Ip":
-			return false
-		}
-		if strings.HasPrefix(name, "X-Forwarded-") {
+		switch {
+		case name == "Forwarded", name == "Via", name == "Cdn-Loop", strings.HasPrefix(name, "X-Forwarded-"),
+			strings.HasPrefix(name, "X-Envoy-"),
+			strings.HasSuffix(name, "-Ip"), strings.HasSuffix(name, "-Clientip"): // X-Real-IP, CF-Connecting-IP, True-Client-IP …
 			return false
 		}
 	}
