@@ -83,27 +83,17 @@ func (c *ServeCmd) Run(e *Env) error {
 		demo = server.NewDemo(out)
 		demo.Hook(&o)
 	}
+	opened := o.Opened
+	o.Opened = func(ctx context.Context, s *server.Server) error {
+		c.tell(e, out, dir, s)
+		if opened == nil {
+			return nil
+		}
+		return opened(ctx, s)
+	}
 	s, err := server.New(o)
 	if err != nil {
 		return err
-	}
-	token := "of TICKRING_ADMIN_TOKEN"
-	if o.Token == "" {
-		token = filepath.Join(short(dir, e), server.TokenFile)
-	}
-	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
-	if s.OnAllNetworks() {
-		if c.ReportURL == "" {
-			fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
-		}
-	}
-	if s.InClear() {
-		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
-			"(docs/proxy.md)")
-	}
-	if s.AsksTokens() {
-		fmt.Fprintln(out, "executors that register need the token of their app: "+
-			"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
 	}
 	ctx, stop := context.WithCancel(e.Ctx)
 	defer stop()
@@ -133,6 +123,26 @@ func (c *ServeCmd) Run(e *Env) error {
 	stop()
 	wg.Wait()
 	return err
+}
+
+// tell says where the server is and what it expects, once commands find it.
+func (c *ServeCmd) tell(e *Env, out io.Writer, dir string, s *server.Server) {
+	token := "of TICKRING_ADMIN_TOKEN"
+	if e.env("TICKRING_ADMIN_TOKEN") == "" {
+		token = filepath.Join(short(dir, e), server.TokenFile)
+	}
+	fmt.Fprintf(out, "tickring %s   %s   data %s   token %s\n", version(), s.URL(), short(dir, e), token)
+	if s.OnAllNetworks() && c.ReportURL == "" {
+		fmt.Fprintf(out, "call: executors are told to report to %s: if they reach this server elsewhere, say --report-url\n", s.ReportURL())
+	}
+	if s.InClear() {
+		fmt.Fprintln(out, "tokens cross the network in clear: say --tls-cert and --tls-key, or the --report-url https://… of a proxy "+
+			"(docs/proxy.md)")
+	}
+	if s.AsksTokens() {
+		fmt.Fprintln(out, "executors that register need the token of their app: "+
+			"apps: [{name: APP, token: {env: APP_TOKEN}}] in a file for apply")
+	}
 }
 
 // policy is where executors may live.

@@ -5,13 +5,18 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tickring/tickring/server"
 )
 
-// A first signal has serve say what it waits for, a second one ends it at once.
+// A command works once the first line is there. A first signal has serve say what it
+// waits for, a second one ends it at once.
 func TestServeSecondSignal(t *testing.T) {
 	began, over := make(chan bool, 1), make(chan bool)
 	web := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -33,12 +38,12 @@ func TestServeSecondSignal(t *testing.T) {
 	defer time.AfterFunc(time.Minute, func() { cmd.Process.Kill() }).Stop()
 	lines := bufio.NewScanner(out)
 	lines.Scan()
+	if _, err := os.Stat(filepath.Join(dir, server.EndpointFile)); err != nil {
+		t.Errorf("its first line is there before commands find it: %v", err)
+	}
 	for _, args := range [][]string{{"create", "web/slow", "--every", "1d", "--call", web.URL}, {"trigger", "web/slow"}} {
-		opens := time.Now()
-		for command(t, "tickring-main", append(args, "--data", dir)...).Run() != nil {
-			if time.Since(opens) > 20*time.Second {
-				t.Fatal("it does not come up")
-			}
+		if err := command(t, "tickring-main", append(args, "--data", dir)...).Run(); err != nil {
+			t.Fatalf("%q after its first line: %v", args, err)
 		}
 	}
 	<-began
