@@ -56,7 +56,7 @@ func TestTemplate(t *testing.T) {
 
 func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: there is no shceduledAt; allowed are scheduledAt, attempt, runId, lastSuccessAt",
+		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: there is no shceduledAt; allowed are scheduledAt, attempt",
 		"日{{parent.data}}":                 "column 2 of the template: not yet: children",
 		"{{scheduledAt":                    "it has no }}",
 		"{{}}":                             "a name is missing",

@@ -96,7 +96,7 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 	for try := 0; len(todo) > 0; try++ {
 		if try == readTries {
 			for _, i := range todo {
-				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, readTries, errs[i])
+				errs[i] = fmt.Errorf("close run %d: %w: the last of %d answers: %v", results[i].Run, core.ErrThrottled, readTries, errs[i].Error())
 			}
 			break
 		}
