@@ -405,6 +405,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 		return
 	}
 	w.endInTime(r, st, revs)
+	t.waited(r, st)
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
 	w.count("state "+string(r.State), 1)
@@ -511,7 +512,7 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return "and no executor refused it for that"
 		}
 	case core.ReasonCancelled:
-		if r.Cause.Planned() && !fixed {
+		if r.Cause.Planned() && !fixed && !st.queued {
 			return "and nobody could"
 		}
 	default:

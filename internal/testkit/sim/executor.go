@@ -54,6 +54,7 @@ func (s sender) Beat(ctx context.Context, app *core.App, address string) error {
 	_, err := read(s.in.port, ctx, "Beat", func(ctx context.Context) (int, error) { return 0, s.in.p.w.execs.hears(ctx, address) })
 	if err != nil {
 		s.in.p.w.noted(question{address, 0})
+		s.in.p.w.unanswered(app.Name)
 	}
 	return err
 }

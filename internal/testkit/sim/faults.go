@@ -602,13 +602,13 @@ func (p *port) DropLease(ctx context.Context, seen core.Lease) error {
 }
 
 // Enqueue makes some messages of fires visible a little early, as a queue that
-// counts its delays in whole seconds does. The queue counts from now on, by
-// whatever clock.
+// counts its delays in whole seconds does. The queue counts from now on: a clock that
+// is wrong, as the caller's may be, says how far ahead, and not when.
 func (p *port) Enqueue(ctx context.Context, out []ring.Out) []error {
 	w := p.in.p.w
 	out = slices.Clone(out)
 	for i := range out {
-		out[i].NotBefore = out[i].NotBefore.Add(-time.Duration(w.offset.Load()))
+		out[i].NotBefore = out[i].NotBefore.Add(-p.in.p.drift())
 	}
 	if w.faulty.Load() {
 		d, _ := p.in.p.dice("early")

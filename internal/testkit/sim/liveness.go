@@ -80,6 +80,7 @@ type troubles struct {
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble     // what their executors do
+	unheard                  map[string][]trouble     // that an executor of the app was asked for a run and did not answer
 	unproven                 map[question][]trouble   // which an executor did not answer, or by its work
 	moved                    map[core.JobID]time.Time // when the index was last told of a job
 }
@@ -87,7 +88,7 @@ type troubles struct {
 func newTroubles() *troubles {
 	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{},
 		moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
-		back: map[core.Instant][]trouble{}}
+		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -375,7 +376,8 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks))
+	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks),
+		w.truth.awaited(runs[0], app, slot))
 	for _, id := range runs {
 		list = append(list, f.runs[id]...)
 	}

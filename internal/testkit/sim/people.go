@@ -57,6 +57,9 @@ func (w *World) setUp(d *dice) {
 		spec := manage.AppSpec{Name: a.name}
 		if a.fixed {
 			spec.Executors = a.addresses
+		} else {
+			w.appWaits = w.waitForExecutor(d)
+			spec.WaitForExecutor = w.appWaits
 		}
 		if _, err := w.people.SaveApp(bg, god, spec); err != nil {
 			panic(err)
@@ -189,12 +192,13 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	if d.n(4) == 0 {
 		spec.Def.Timeout = time.Duration(1+d.n(5)) * time.Second
 	}
+	spec.Def.WaitForExecutor = w.waitForExecutor(d)
 	return spec
 }
 
-// beats keeps the registered executors registered.
-func (w *World) beats(in *incarnation) {
-	r := in.assembly().Registry(registry.Options{BeatWrite: 15 * time.Second})
+// beats keeps the registered executors registered, and tells who has come.
+func (w *World) beats(in *incarnation, came func(ctx context.Context, app string)) {
+	r := in.assembly().Registry(registry.Options{BeatWrite: 15 * time.Second, Came: came})
 	for !w.closing() && !in.dead.Load() {
 		for _, a := range apps {
 			for _, address := range a.addresses {

@@ -38,6 +38,8 @@ func configOf(engine string, seed uint64, fires int) Config {
 			c.asDeployed(25 * time.Minute)
 		}
 	}
+	c.Waits = !c.Machine && d.chance(0.5)
+	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
 	return c
 }
 

@@ -18,6 +18,7 @@ type story struct {
 	closed   time.Time
 	born     time.Time // when it was asked for, or made; zero: by its schedule
 	decided  time.Time // when it was first sent, or closed
+	queued   bool      // it waited for an executor
 	left     bool      // and that by the watchdog: who claimed it died, and then it fell
 	sent     time.Time // last
 	over     time.Time // when an executor was done with it last

@@ -52,6 +52,7 @@ type truth struct {
 	stories  map[core.RunID]*story
 	jobs     map[core.JobID][]revision
 	pauses   []pauseOf
+	nobody   []trouble // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -185,6 +186,9 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 			t.fail(r.ID, "retry %d was made and no run owes it", r.ID)
 		}
 	}
+	if r.State == core.Queued {
+		t.queued(ctx, r)
+	}
 	t.claimed(ctx, r.Owner)
 	if at, planned := r.ID.Planned(); planned && r.Owner != "" {
 		for _, rev := range t.jobs[r.ID.Job()] {
@@ -289,6 +293,8 @@ func verb(p *core.RunPut) string {
 		return "ClearOwed"
 	case p.Set&core.RunKill != 0:
 		return "MarkKilled"
+	case p.Set&core.RunState != 0:
+		return "Wait"
 	}
 	return "NoteLate"
 }
@@ -318,7 +324,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			continue
 		}
 		// What is read and decided by is compared here whatever the put compares.
-		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress"
+		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress" || does == "Wait"
 		if !p.Holds(was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
 			t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
 		}
@@ -327,6 +333,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.ended(ctx, p, does == "CloseRuns")
 		case "TakeOver":
 			t.taken(ctx, p, was)
+		case "Wait":
+			t.queued(ctx, was)
 		case "GiveBack":
 			if r, _ := t.run(p.ID); was.MaybeSent && r.Address != was.Address {
 				t.fail(p.ID, "run %d was given back without its address although it may have been sent", p.ID)
@@ -1158,6 +1166,7 @@ func (t *truth) sweep() {
 func (t *truth) look() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.there()
 	for id := range t.open {
 		fires := t.fires[id]
 		if t.moved[id] { // one of another slot lets it be

@@ -56,6 +56,8 @@ type Config struct {
 	Partitions         int     // of the due index in the beginning; 0: 2
 	AWS                bool    // the state is in awsengine over fakeaws; else in internal/testkit/memory
 	SDK                bool    // faults befall each request of awsengine too
+	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
+	Wakes              bool    // one process dispatches and is told who registers, as serve does
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.
 	Machine bool
@@ -108,9 +110,11 @@ type World struct {
 	counts map[string]int
 	calls  map[core.RunID]int // callbacks under way
 	serial int                // of jobs made by people
-	jobs   []string           // app/name of those that people know
-	asked  []asked
-	faults *troubles
+	// appWaits is how long jobs of the app wait whose executors come and go.
+	appWaits time.Duration
+	jobs     []string // app/name of those that people know
+	asked    []asked
+	faults   *troubles
 	// changes are what people asked of triggers that waited.
 	changes map[core.RunID][]*changed
 }
@@ -149,7 +153,9 @@ func Run(cfg Config) Report {
 		if !w.deployed.functions {
 			w.process(fmt.Sprintf("ticker-%d", i), w.ticker)
 		}
-		w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
+		if i == 0 || !cfg.Wakes {
+			w.workers = append(w.workers, w.process(fmt.Sprintf("dispatcher-%d", i), w.dispatcher))
+		}
 	}
 	for i := range 2 {
 		w.fronts = append(w.fronts, w.process(fmt.Sprintf("callback-%d", i), idle))
@@ -158,7 +164,9 @@ func Run(cfg Config) Report {
 		w.process("watchdog-0", w.watchdog)
 	}
 	users := w.process("user-0", idle)
-	w.process("registry-0", w.beats)
+	if !cfg.Wakes {
+		w.process("registry-0", func(in *incarnation) { w.beats(in, nil) })
+	}
 	w.faulty.Store(true)
 	for _, p := range w.processes() {
 		p.start()
@@ -177,6 +185,9 @@ func Run(cfg Config) Report {
 	}
 	if cfg.Rate > 0 {
 		people.Go(func() { w.disasters(w.dice("disasters")) })
+	}
+	if cfg.Waits && cfg.Rate > 0 {
+		people.Go(func() { w.comings(w.dice("comings")) })
 	}
 	if cfg.Machine {
 		people.Go(func() { w.machine(w.dice("machine")) })
@@ -329,6 +340,10 @@ func (w *World) dispatcher(in *incarnation) {
 		Nonce:       func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
 		Invocation:  w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax,
 	})
+	if w.cfg.Wakes {
+		wake := d.Waker()
+		in.spawn(func() { w.beats(in, wake) })
+	}
 	in.p.mu.Lock()
 	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
 	in.p.mu.Unlock()

@@ -1,0 +1,179 @@
+package sim
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
+)
+
+// In a world with Waits the executors of the app that has no fixed ones go away, all at
+// once, and come back, and jobs of any app wait for one: those of that app because nobody
+// is there, those that ask before they choose because nobody answers.
+
+// come is the app whose executors do.
+const come = "beta"
+
+// waitLook is the longest between two looks of a fire that waits.
+const waitLook = 15 * time.Second
+
+// waitForExecutor is a job's, or come's, word; 0: none.
+func (w *World) waitForExecutor(d *dice) time.Duration {
+	if !w.cfg.Waits || d.n(2) == 0 {
+		return 0
+	}
+	return time.Duration(2+d.n(59)) * time.Second
+}
+
+// comings has them go and come back; the last time perhaps they do not.
+func (w *World) comings(d *dice) {
+	for w.busy.Load() {
+		w.sleep(bg, d.between(5*time.Second, 30*time.Second))
+		long := d.between(2*time.Second, 45*time.Second)
+		w.allGo(long, d.n(2) == 0)
+		w.sleep(bg, long)
+	}
+	if d.n(3) == 0 {
+		w.allGo(24*time.Hour, d.n(2) == 0)
+	}
+}
+
+// allGo has all executors of come go for a while, with a goodbye or, silent, without one
+// and long ago.
+func (w *World) allGo(long time.Duration, silent bool) {
+	at := time.Now()
+	w.count("all executors away", 1)
+	w.execs.set(func(e *executor) { e.down = at.Add(long) }, apps[1].addresses...)
+	for _, address := range apps[1].addresses {
+		var err error
+		if silent {
+			err = w.truth.PutExecutor(bg, core.Executor{App: come, Address: address, Beat: at.Add(-time.Hour), Since: at.Add(-time.Hour)})
+		} else {
+			err = w.truth.RemoveExecutor(bg, come, address, time.Time{})
+		}
+		if err != nil {
+			w.fail(0, "let an executor go: %v", err)
+		}
+	}
+}
+
+func (t *truth) PutExecutor(ctx context.Context, e core.Executor) error {
+	err := t.Store.PutExecutor(ctx, e)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.there()
+	return err
+}
+
+func (t *truth) RemoveExecutor(ctx context.Context, app, address string, seen time.Time) error {
+	err := t.Store.RemoveExecutor(ctx, app, address, seen)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.there()
+	return err
+}
+
+// there mirrors from when until when nobody was there. Callers hold mu.
+func (t *truth) there() {
+	if !t.w.cfg.Waits {
+		return
+	}
+	all, err := t.Store.Executors(bg, []string{come})
+	if err != nil {
+		t.fail(0, "read executors: %v", err)
+	}
+	now, n := time.Now(), len(t.nobody)
+	is := slices.ContainsFunc(all[come], func(e core.Executor) bool { return !e.Silent(core.Global{}, now, core.BeatExpiry) })
+	switch was := n == 0 || t.nobody[n-1].until.Before(now); {
+	case is && !was:
+		t.nobody[n-1].until = now
+		t.trace(bg, 0, "an executor of %s is there", come)
+	case !is && was:
+		t.nobody = append(t.nobody, trouble{now, now.Add(1000 * time.Hour)})
+		t.trace(bg, 0, "no executor of %s is there", come)
+	}
+}
+
+// waitsUntil is when a run of a slot waits no longer, and whether its job asks before it
+// chooses. Callers hold mu.
+func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, asks bool) {
+	revs := t.jobs[run.Job()]
+	r := &revs[len(revs)-1] // no edit changes what is read here
+	wait := r.def.WaitForExecutor
+	if r.def.App == come {
+		wait = cmp.Or(wait, t.w.appWaits)
+	}
+	if r.sched.Deadline > 0 {
+		wait = min(wait, r.sched.Deadline)
+	}
+	return slot.Add(wait), route.Asks(r.def.Route) == route.AskBeat
+}
+
+// awaited is what has a run wait: that nobody is there, or answers, until the look after
+// somebody is, or until its wait is over. Callers hold mu of the truth and of the world.
+func (t *truth) awaited(run core.RunID, app string, slot time.Time) (list []trouble) {
+	until, asks := t.waitsUntil(run, slot)
+	if app == come {
+		list = slices.Clone(t.nobody)
+	}
+	if asks {
+		list = slices.Concat(list, t.w.faults.unheard[app])
+	}
+	for i := range list {
+		if list[i].until = list[i].until.Add(waitLook); list[i].until.After(until) {
+			list[i].until = until
+		}
+	}
+	return list
+}
+
+// queued asserts that what begins to wait has nobody to go to. Callers hold mu.
+func (t *truth) queued(ctx context.Context, r *core.Run) {
+	st := t.story(r.ID)
+	st.queued = true
+	t.w.count("waits for an executor", 1)
+	until, asks := t.waitsUntil(r.ID, r.Slot.Time())
+	inv := invocationOf(ctx)
+	switch {
+	case !until.After(r.Slot.Time()):
+		t.fail(r.ID, "run %d waits for an executor, and its job does not", r.ID)
+	case inv != nil && !asks && !t.wasNobody(r.App, inv.until.Add(-t.w.deployed.invocation-time.Second), time.Now()):
+		t.fail(r.ID, "run %d waits for an executor, and somebody was there", r.ID)
+	}
+}
+
+// wasNobody reports that nobody was there at some moment. Callers hold mu.
+func (t *truth) wasNobody(app string, from, to time.Time) bool {
+	return app == come && slices.ContainsFunc(t.nobody, func(n trouble) bool {
+		return !n.from.After(to.Add(time.Second)) && !n.until.Before(from.Add(-time.Second))
+	})
+}
+
+// waited asserts that a run which failed for want of an executor waited for one as long
+// as its job says, and that there was none. Callers hold mu.
+func (t *truth) waited(r *core.Run, st *story) {
+	slot := r.Slot.Time()
+	until, asks := t.waitsUntil(r.ID, slot)
+	if st.queued {
+		t.w.count("waited, then "+string(r.State)+" "+string(r.Reason), 1)
+	}
+	if r.Reason != core.ReasonNoExecutor || !until.After(slot) {
+		return
+	}
+	switch {
+	case st.closed.Add(t.w.slack()).Before(until):
+		t.fail(r.ID, "run %d failed for want of an executor %s before its wait was over", r.ID, until.Sub(st.closed))
+	case !asks && !t.wasNobody(r.App, slot.Add(-t.w.slack()), st.closed):
+		t.fail(r.ID, "run %d failed for want of an executor, and somebody was there", r.ID)
+	}
+}
+
+// unanswered notes that an address was asked for a run that chooses, and did not answer.
+func (w *World) unanswered(app string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.faults.unheard[app] = append(w.faults.unheard[app], trouble{time.Now(), time.Now()})
+}

@@ -1,0 +1,79 @@
+package sim
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+)
+
+// Nobody is there for a while. Who comes back gets what waits: at once where one process
+// dispatches and is told of him, and within 15 s where many do; nothing of it twice. What
+// waits no longer is decided within a second, which is how a queue counts.
+func TestExecutorsComeBack(t *testing.T) {
+	const goes, away = 20 * time.Second, 80 * time.Second
+	waits := func(name string, s core.Schedule, change func(*manage.JobSpec)) manage.JobSpec {
+		j := jobOf(come, name, s)
+		j.Def.WaitForExecutor, j.Misfire, j.Grace = 5*time.Minute, core.MisfireSkip, 2*time.Second
+		change(&j)
+		return j
+	}
+	jobs := []manage.JobSpec{
+		waits("waits", every(5*time.Second), func(*manage.JobSpec) {}),
+		waits("asks", every(20*time.Second), func(j *manage.JobSpec) { j.Def.Route = core.RouteFailover }),
+		waits("chain", core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 5 * time.Second}}}, func(*manage.JobSpec) {}),
+		waits("gives-up", every(20*time.Second), func(j *manage.JobSpec) { j.Def.WaitForExecutor = 17 * time.Second }),
+		waits("ends", every(20*time.Second), func(j *manage.JobSpec) { j.Deadline = 23 * time.Second }),
+	}
+	for name, c := range map[string]struct {
+		world  Config
+		within time.Duration
+	}{
+		"one machine":                 {Config{Wakes: true}, 500 * time.Millisecond},
+		"functions, as they are":      {Config{Far: true, Deployed: true}, 15 * time.Second},
+		"functions, as they are, AWS": {Config{Far: true, Deployed: true, AWS: true}, 15 * time.Second},
+	} {
+		if c.world.Wakes && *flagEngine == "aws" {
+			continue
+		}
+		for _, silent := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				c.world.Waits, c.world.Jobs, c.world.For = true, jobs, 3*time.Minute
+				c.world.Act = func(w *World) {
+					w.sleep(bg, goes)
+					w.allGo(away, silent)
+				}
+				r := directed(t, c.world)
+				back := r.w.truth.nobody[0].until
+				if n := len(r.w.truth.nobody); n != 1 {
+					t.Fatalf("nobody was there %d times", n)
+				}
+				of := map[core.State]int{}
+				for i := range jobs {
+					for _, run := range r.runs(t, core.JobID(i+1)) {
+						st := r.w.truth.stories[run.ID]
+						if !st.queued {
+							continue
+						}
+						until, _ := r.w.truth.waitsUntil(run.ID, run.Slot.Time())
+						due, within := back, c.within
+						if until.Before(back) {
+							due, within = until, 1100*time.Millisecond
+						}
+						if late := st.decided.Sub(due); late < 0 || late > within+50*time.Millisecond {
+							t.Errorf("run %d of %s, %s %s: decided %s after its time", run.ID, jobs[i].Def.Name, run.State, run.Reason, late)
+						}
+						if sent := until.After(back); sent != (st.sends == 1) || !sent && st.sends > 0 {
+							t.Errorf("run %d of %s was sent %d times", run.ID, jobs[i].Def.Name, st.sends)
+						}
+						of[run.State]++
+					}
+				}
+				if of[core.Succeeded] < 18 || of[core.Failed] < 2 || of[core.Skipped] < 2 {
+					t.Errorf("what waited: %v", of)
+				}
+			})
+		}
+	}
+}
