@@ -124,7 +124,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		if core.CodeOf(err) == core.CodeUnauthorized {
-			s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr})
+			if s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: r.RemoteAddr}) {
+				w.Header().Set("Connection", "close")
+			}
 			w.Header().Set("WWW-Authenticate", "Bearer")
 		}
 		s.fail(w, r, err)

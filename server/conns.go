@@ -24,6 +24,9 @@ func connsFor(descriptors uint64) int {
 	return int(min(max(descriptors/2, 1), maxConns))
 }
 
+// waitingFor is how many of so many connections may be of who waits to be refused.
+func waitingFor(conns int) int { return min(64, max(1, conns/8)) }
+
 // conns is a listener with a bound on its connections. Where there is no room for the
 // next, one is closed: that takes nothing of its answer for a while, else the oldest of
 // those whose first request is not there yet, else of those between two requests. All

@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -32,6 +35,49 @@ func (l *tracedLog) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.b.String()
+}
+
+// Where as many wait to be refused as may, who comes beyond that is answered at once, at
+// each door, and his connection is closed.
+func TestFewWaitToBeRefused(t *testing.T) {
+	s := start(t, Options{RefusedWait: time.Hour})
+	wrong := refusal.Refusal{Door: refusal.API, Reason: refusal.Token, Remote: "127.0.0.1:1"}
+	ctx, cancel := context.WithCancel(t.Context())
+	gone, end := context.WithCancel(ctx)
+	end()
+	for range 20 {
+		s.parts.refused.Note(gone, wrong)
+	}
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer cancel()
+	for range 64 {
+		waiting.Go(func() { s.parts.refused.Note(ctx, wrong) })
+	}
+	eventually(t, 10*time.Second, func() error {
+		if !s.parts.refused.Note(gone, wrong) {
+			return errors.New("there is room to wait")
+		}
+		return nil
+	})
+	for _, door := range []string{"POST /api/registry", "POST /api/callback", "POST /v1/queue/runs", "POST /v1/report/4294967297?key=x",
+		"GET /v1/apps"} {
+		began := time.Now()
+		method, path, _ := strings.Cut(door, " ")
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL()+path, strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set(wire.HeaderToken, "nobodys")
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if d := time.Since(began); !res.Close || d > 10*time.Second {
+			t.Errorf("%s: %s after %v; the connection is closed: %t", door, res.Status, d, res.Close)
+		}
+	}
 }
 
 // An executor that is refused for its token is named by the server; each door counts.

@@ -317,7 +317,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
-		Count: func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
+		Waiting: waitingFor(connsFor(descriptors())),
+		Count:   func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
 	p.call = a.Callback(callback.Options{})
 

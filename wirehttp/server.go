@@ -180,7 +180,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := Caller{Token: r.Header.Get(wire.HeaderToken), App: app, Dialect: wire.DialectOfHeader(app), Remote: r.RemoteAddr}
 	msg, of, err := h.take(w, r, c, most, serve)
 	if err != nil {
-		h.note(r, c, most, of, err)
+		h.note(w, r, c, most, of, err)
 		err = fmt.Errorf("%s from %s: %w", path, r.RemoteAddr, err)
 	}
 	h.reply(w, msg, err)
@@ -230,7 +230,7 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 }
 
 // note leaves the trace of a refusal, if it is one that needs any.
-func (h *handler) note(r *http.Request, c Caller, most int64, of wire.Registration, err error) {
+func (h *handler) note(w http.ResponseWriter, r *http.Request, c Caller, most int64, of wire.Registration, err error) {
 	t := refusal.Refusal{Door: refusal.Callback, Remote: c.Remote, App: cmp.Or(of.App, c.App), Address: of.Address}
 	if most == MaxRegistration {
 		t.Door = refusal.Registry
@@ -242,8 +242,8 @@ func (h *handler) note(r *http.Request, c Caller, most int64, of wire.Registrati
 	case errors.Is(err, ErrUnauthorized):
 		t.Reason = refusal.App
 	}
-	if t.Reason != "" {
-		h.opts.Refused.Note(r.Context(), t)
+	if t.Reason != "" && h.opts.Refused.Note(r.Context(), t) {
+		w.Header().Set("Connection", "close")
 	}
 }
 

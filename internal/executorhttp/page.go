@@ -15,11 +15,19 @@ const pageRefused = "Pages in a browser are refused here (header Origin or Sec-F
 func (d Door) noPage(next, refuse http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if wire.FromPage(r.Header) {
-			d.Refused.Note(r.Context(), refusal.Refusal{Door: doorOf(r.URL.Path), Reason: refusal.Page, Remote: r.RemoteAddr})
+			d.note(w, r, refusal.Refusal{Door: doorOf(r.URL.Path), Reason: refusal.Page})
 			refuse(w, r)
 			return
 		}
 		next(w, r)
+	}
+}
+
+// note has the trace of who asked, and returns when he may be answered.
+func (d Door) note(w http.ResponseWriter, r *http.Request, of refusal.Refusal) {
+	of.Remote = r.RemoteAddr
+	if d.Refused.Note(r.Context(), of) {
+		w.Header().Set("Connection", "close")
 	}
 }
 

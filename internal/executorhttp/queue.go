@@ -67,7 +67,7 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	var q queueRequest
 	refuse := func(reason string, err error) {
 		if core.CodeOf(err) == core.CodeUnauthorized {
-			d.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.Queue, Reason: reason, Remote: r.RemoteAddr, App: q.App,
+			d.note(w, r, refusal.Refusal{Door: refusal.Queue, Reason: reason, App: q.App,
 				Address: pull.Queue{App: q.App, Name: q.Queue}.Address()})
 		}
 		api.WriteError(w, r, d.Log, err)

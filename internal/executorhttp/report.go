@@ -26,7 +26,7 @@ func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
 func (d Door) report(f *finish.Finish, key send.Key, w http.ResponseWriter, r *http.Request) {
 	log := d.Log
 	note := func(reason string) {
-		d.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.Report, Reason: reason, Remote: r.RemoteAddr})
+		d.note(w, r, refusal.Refusal{Door: refusal.Report, Reason: reason})
 	}
 	id, err := core.ParseRunID(r.PathValue("run"))
 	if err != nil {

@@ -52,6 +52,8 @@ type Options struct {
 	// Longest is how long an address that keeps coming with wrong tokens waits for its
 	// answer at most; it grows from its fourth on.
 	Longest time.Duration // 0: nobody waits
+	// Waiting is how many wait at a time: each takes a connection of those there are.
+	Waiting int // 64
 	// Every is how often an address has its line, Forget after how long without a
 	// refusal nothing is known any more.
 	Every, Forget time.Duration // 1 min, 5 min
@@ -61,7 +63,6 @@ type Options struct {
 const (
 	mostAddresses = 1000
 	mostExecutors = 100
-	mostWaiting   = 64
 	mostAsked     = 20 // a second
 	mostText      = 200
 )
@@ -92,6 +93,7 @@ func New(o Options) *Trace {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Every, o.Forget = cmp.Or(o.Every, time.Minute), cmp.Or(o.Forget, 5*time.Minute)
+	o.Waiting = cmp.Or(o.Waiting, 64)
 	return &Trace{o: o, of: map[string]*address{}}
 }
 
@@ -111,10 +113,11 @@ func (t *Trace) Asks() bool {
 	return t.asked <= mostAsked
 }
 
-// Note keeps a refusal, and returns when it may be answered.
-func (t *Trace) Note(ctx context.Context, r Refusal) {
+// Note keeps a refusal, and returns when it may be answered. Where as many wait as may,
+// it does so at once, and answers that the connection is to be closed instead.
+func (t *Trace) Note(ctx context.Context, r Refusal) (closes bool) {
 	if t == nil {
-		return
+		return false
 	}
 	if t.o.Count != nil {
 		t.o.Count(r.Door, r.Reason)
@@ -136,7 +139,7 @@ func (t *Trace) Note(ctx context.Context, r Refusal) {
 			wait = min(100*time.Millisecond<<min(a.wrong-4, 10), t.o.Longest)
 		}
 	}
-	waits := wait > 0 && t.waiting < mostWaiting
+	waits := wait > 0 && t.waiting < t.o.Waiting
 	if waits {
 		t.waiting++
 	}
@@ -145,7 +148,7 @@ func (t *Trace) Note(ctx context.Context, r Refusal) {
 		t.o.Log.Warn("refused", "door", r.Door, "reason", r.Reason, "from", r.Remote, "times", times, "app", r.App, "executor", r.Address)
 	}
 	if !waits {
-		return
+		return wait > 0
 	}
 	timer := time.NewTimer(wait)
 	select {
@@ -156,6 +159,7 @@ func (t *Trace) Note(ctx context.Context, r Refusal) {
 	t.mu.Lock()
 	t.waiting--
 	t.mu.Unlock()
+	return false
 }
 
 // address finds one, or makes room for it; where there is none it is one of many.

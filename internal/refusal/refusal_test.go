@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +46,7 @@ func TestALineForEachAddressAndMinute(t *testing.T) {
 // another reason does not, and of those that wait at once there are a few.
 func TestWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		trace := New(Options{Longest: 2 * time.Second})
+		trace := New(Options{Longest: 2 * time.Second, Waiting: 5})
 		note := func(ctx context.Context, r Refusal) time.Duration {
 			began := time.Now()
 			trace.Note(ctx, r)
@@ -73,15 +74,20 @@ func TestWaits(t *testing.T) {
 		}
 		began := time.Now()
 		var all sync.WaitGroup
+		var closed atomic.Int32
 		for range 1000 {
-			all.Go(func() { trace.Note(t.Context(), wrong(0)) })
+			all.Go(func() {
+				if trace.Note(t.Context(), wrong(0)) {
+					closed.Add(1)
+				}
+			})
 		}
 		synctest.Wait()
-		if trace.waiting != mostWaiting {
-			t.Errorf("%d wait", trace.waiting)
+		if trace.waiting != 5 || closed.Load() != 995 || trace.Note(t.Context(), wrong(2)) {
+			t.Errorf("%d wait, the connections of %d are closed", trace.waiting, closed.Load())
 		}
 		all.Wait()
-		if trace.waiting != 0 || time.Since(began) > 2*time.Second {
+		if trace.waiting != 0 || closed.Load() != 995 || time.Since(began) > 2*time.Second {
 			t.Errorf("%d wait after %v", trace.waiting, time.Since(began))
 		}
 		time.Sleep(5 * time.Minute)
