@@ -67,11 +67,11 @@ func TestLambda(t *testing.T) {
 	}
 	token := "pay-token"
 	if _, err := s.Manage().SaveApp(t.Context(), actor,
-		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll"}}); err != nil {
+		manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:payroll", "lambda:nobody"}}); err != nil {
 		t.Fatal(err)
 	}
 	if res := s.Manage().Save(t.Context(), actor,
-		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries"}}})[0]; res.Err != nil {
+		[]manage.JobSpec{{Def: core.Def{App: "pay", Name: "salaries", Handler: "salaries", Route: core.RouteFirst}}})[0]; res.Err != nil {
 		t.Fatal(res.Err)
 	}
 	for _, c := range []struct {

@@ -182,7 +182,8 @@ func (op *Operate) checkAddresses(ctx context.Context, job *core.Job, addresses 
 }
 
 // ownAddresses refuses what is no executor of an app and not in its allow: who is sent
-// a run is shown the app's token. A function and a queue are not.
+// a run is shown its params, and over HTTP the app's token; a function and a queue are
+// reached with the rights of the scheduler.
 func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []string) error {
 	app, err := op.ask.App(ctx, name)
 	if err != nil {
@@ -193,16 +194,14 @@ func (op *Operate) ownAddresses(ctx context.Context, name string, addresses []st
 		return err
 	}
 	for i, address := range addresses {
-		scheme, _, _ := core.ParseAddress(address)
-		if scheme == core.SchemeLambda || scheme == core.SchemeQueue || app.Allows(address) ||
-			slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
-				return strings.TrimRight(x.Executor.Address, "/") == strings.TrimRight(address, "/")
-			}) {
+		if app.Allows(address) || slices.ContainsFunc(executors, func(x ask.ExecutorView) bool {
+			return strings.TrimRight(x.Executor.Address, "/") == strings.TrimRight(address, "/")
+		}) {
 			continue
 		}
 		return &core.Error{Code: core.CodeRefused, Field: fmt.Sprintf("addresses[%d]", i), Value: address,
-			Reason: "it is no executor of " + name + ", whose token it would be shown; allowed are the executors of the app (tickring executors " +
-				name + ") and IP addresses that its allow names"}
+			Reason: "it is no executor of " + name + ", and would be sent what is for those; allowed are the executors of the app " +
+				"(tickring executors " + name + ") and IP addresses that its allow names"}
 	}
 	return nil
 }

@@ -370,12 +370,13 @@ func (b broken) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 }
 
 // TestTriggerAddresses: a trigger names executors of the app, fixed or registered, and
-// what the app's allow names. Nobody else is ever shown its token.
+// what the app's allow names. Nobody else is ever shown its token, and no other function
+// or queue that the scheduler reaches is sent its runs.
 func TestTriggerAddresses(t *testing.T) {
 	f := newFixture(t)
 	f.Create(spec("sweep", core.Schedule{}))
 	token := "shop-executors"
-	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/"},
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "shop", Token: &token, Executors: []string{"http://fixed.example:9999/", "queue:own"},
 		Allow: []string{"10.0.0.0/24", "fd00::/8"}}))
 	registered := core.Executor{App: "shop", Address: "http://198.51.100.7:9999/", Beat: f.Clock, Since: f.Clock}
 	if err := f.E.Registry.PutExecutor(ctx, registered); err != nil {
@@ -387,8 +388,8 @@ func TestTriggerAddresses(t *testing.T) {
 	}
 	for address, own := range map[string]bool{
 		"http://fixed.example:9999/": true, "http://fixed.example:9999": true, "http://198.51.100.7:9999/": true, "http://10.0.0.7:80": true,
-		"https://[fd00::1]:443/x": true,
-		"http://10.0.1.7:80":      false, "http://198.51.100.8:9999/": false, "http://fixed.example:9998": false,
+		"https://[fd00::1]:443/x": true, "queue:own": true, "queue:other": false, "queue:arn:aws:sqs:eu-central-1:123456789012:own": false,
+		"http://10.0.1.7:80": false, "http://198.51.100.8:9999/": false, "http://fixed.example:9998": false,
 		"http://fixed.example.evil.example:9999": false,
 		"https://fixed.example:9999":             false, "http://evil.example": false, "http://[::ffff:10.0.1.7]": false,
 	} {
