@@ -95,6 +95,13 @@ func (p *RunPut) Apply(r *Run) {
 // Ends reports whether the put ends a run.
 func (p *RunPut) Ends() bool { return p.Set&RunState != 0 && !p.To.State.Open() }
 
+// Made reports whether a run that was read afterwards was ended by the put: of one whose
+// answer was lost.
+func (p *RunPut) Made(r *Run) bool {
+	return p.ID == r.ID && p.Ends() && r.State == p.To.State && r.Reason == p.To.Reason && r.Code == p.To.Code && r.Then == p.To.Then &&
+		Millis(r.EndedAt) == Millis(p.To.EndedAt)
+}
+
 // GoesOn reports whether something comes of a run after its end. What is owed is the
 // next attempt, so that where it is cleared the chain goes on.
 func (p *RunPut) GoesOn() bool { return len(p.To.Owes) > 0 || p.To.Then != 0 }

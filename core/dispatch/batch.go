@@ -29,6 +29,7 @@ type item struct {
 	order    []string     // addresses to try, the claimed one first
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it
+	lost     *core.RunPut // the record of its fall whose answer was lost
 }
 
 // batch is one invocation: one nonce, one deadline, one journal.

@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -116,7 +117,9 @@ func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run
 func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *writes) {
 	switch a {
 	case isDone:
-		it.phase = done{}
+		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
+			b.d.finish.Ended(it.run)
+		}
 	case toBury:
 		it.phase = it.unrecorded()
 	case toLeave:
@@ -183,6 +186,9 @@ func (b *batch) write(ctx context.Context, w *writes) {
 				it.phase = firstWrite(err, true)
 			}
 			if err != nil {
+				if p.Ends() && !errors.Is(err, core.ErrRefused) {
+					it.lost = p
+				}
 				continue
 			}
 			switch p.Apply(it.run); {

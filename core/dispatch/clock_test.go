@@ -2,6 +2,7 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -23,6 +24,7 @@ import (
 type clocked struct {
 	t      *testing.T
 	s      *memory.Store
+	cut    *cut // what the dispatcher has of it
 	d      *dispatch.Dispatcher
 	w      *finish.Watchdog
 	off    atomic.Int64
@@ -59,6 +61,7 @@ func (c *clocked) set(d time.Duration) { c.off.Add(int64(d)) }
 func newClocked(t *testing.T) *clocked {
 	c := &clocked{t: t, sent: map[core.RunID]int{}}
 	c.s = memory.New(memory.Options{Now: c.now})
+	c.cut = &cut{Store: c.s}
 	log := slog.New(slog.DiscardHandler)
 	f := finish.New(c.s, c.s, finish.Options{Now: c.now, Plan: plan.Local(), Log: log,
 		Closed: func(r *core.Run) {
@@ -66,7 +69,7 @@ func newClocked(t *testing.T) *clocked {
 			defer c.mu.Unlock()
 			c.closed = append(c.closed, *r)
 		}})
-	c.d = dispatch.New(c.s, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
+	c.d = dispatch.New(c.cut, c.s, c, f, dispatch.Options{Now: c.now, MaxAhead: plan.Local().MaxAhead, Log: log})
 	c.w = finish.NewWatchdog(f, c.s, nil, finish.WatchOptions{})
 	c.must(c.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{"call:https://h"}, Rev: 1},
 		core.Change{ID: 1, App: "calls"}))
@@ -277,21 +280,42 @@ func TestBusyBesideLongCall(t *testing.T) {
 }
 
 // TestRetryThatFallsIsTold: a chain whose job is paused before its retry came to nothing,
-// and who hears of ends hears of it.
+// and who hears of ends hears of it, once, also where the answer to its record was lost.
 func TestRetryThatFallsIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newClocked(t)
-		_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
-		retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
-			Slot:    fire.Slot,
-			Attempt: 2, First: fire.Run}
-		c.must(c.s.Create(t.Context(), []core.Run{retry})[0])
-		c.enqueue(retry.Fire())
-		c.deliver()
-		if r := c.run(retry.ID); r.State != core.Skipped || len(c.closed) != 1 || c.closed[0].ID != retry.ID || !c.closed[0].FailedForGood() {
-			t.Errorf("it is %s: %s; told of %+v", r.State, r.Reason, c.closed)
+	for _, lost := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) { retryThatFallsIsTold(t, lost) })
+	}
+}
+
+// cut loses the answers to puts that end runs.
+type cut struct {
+	*memory.Store
+	lost bool
+}
+
+func (c *cut) PutRuns(ctx context.Context, puts []core.RunPut) []error {
+	errs := c.Store.PutRuns(ctx, puts)
+	for i := range puts {
+		if c.lost && puts[i].Ends() {
+			errs[i] = errors.New("connection reset")
 		}
-	})
+	}
+	return errs
+}
+
+func retryThatFallsIsTold(t *testing.T, lost bool) {
+	c := newClocked(t)
+	c.cut.lost = lost
+	_, fire := c.job(7, func(j *core.Job) { j.Sched.State = core.Paused })
+	retry := core.Run{ID: core.NumberedRun(7, 1), App: "calls", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: fire.At,
+		Slot:    fire.Slot,
+		Attempt: 2, First: fire.Run}
+	c.must(c.s.Create(t.Context(), []core.Run{retry})[0])
+	c.enqueue(retry.Fire())
+	c.deliver()
+	if r := c.run(retry.ID); r.State != core.Skipped || len(c.closed) != 1 || c.closed[0].ID != retry.ID || !c.closed[0].FailedForGood() {
+		t.Errorf("lost %t: it is %s: %s; told of %+v", lost, r.State, r.Reason, c.closed)
+	}
 }
 
 // TestClockSetWhileCallIsAwaited: set ahead, set back: the journal that is due while

@@ -88,7 +88,8 @@ const readTries = 4
 // try again.
 func (f *Finish) End(ctx context.Context, results []Result) []error {
 	errs := make([]error, len(results))
-	todo := f.endBlind(ctx, results, errs)
+	var lost []core.RunPut
+	todo := f.endBlind(ctx, results, errs, &lost)
 	ids := make([]core.RunID, 0, len(todo))
 	for _, i := range todo {
 		ids = append(ids, results[i].Run)
@@ -100,14 +101,14 @@ func (f *Finish) End(ctx context.Context, results []Result) []error {
 			}
 			break
 		}
-		todo, ids = f.endOnce(ctx, results, todo, ids, errs, try == 0)
+		todo, ids = f.endOnce(ctx, results, todo, ids, errs, &lost, try == 0)
 	}
 	return errs
 }
 
 // endBlind closes what need not be read, and answers what is to be read: all the
-// rest, and what has no clear answer yet.
-func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (todo []int) {
+// rest, and what has no clear answer yet. Closes whose answer was lost are added to lost.
+func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, lost *[]core.RunPut) (todo []int) {
 	closes := make([]core.RunPut, 0, len(results)) // one is a kilobyte
 	var at []int
 	for i := range results {
@@ -129,6 +130,7 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error) (
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
 			todo = append(todo, i)
+			noteLost(lost, c, err)
 		}
 	}
 	slices.Sort(todo)
@@ -154,10 +156,24 @@ func (f *Finish) Ended(run *core.Run) {
 	}
 }
 
+func noteLost(lost *[]core.RunPut, c *core.RunPut, err error) {
+	if !errors.Is(err, core.ErrRefused) {
+		*lost = append(*lost, *c)
+	}
+}
+
+// tellLost tells of a run that was found closed, where a close of this call did it.
+func (f *Finish) tellLost(lost *[]core.RunPut, run *core.Run) {
+	if slices.ContainsFunc(*lost, func(c core.RunPut) bool { return c.Made(run) }) {
+		*lost = slices.DeleteFunc(*lost, func(c core.RunPut) bool { return c.ID == run.ID }) // once
+		f.Ended(run)
+	}
+}
+
 // endOnce reads and closes the results named by todo, and answers those whose
 // close has no clear answer yet.
-func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, first bool) (again []int,
-	againIDs []core.RunID) {
+func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids []core.RunID, errs []error, lost *[]core.RunPut,
+	first bool) (again []int, againIDs []core.RunID) {
 	found, unread, err := f.read(ctx, results, todo, ids, first)
 	if err != nil {
 		for _, i := range todo {
@@ -194,6 +210,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case r.App != "" && run.App != r.App:
 			errs[i] = core.ErrRefused
 		case !run.State.Open():
+			f.tellLost(lost, &run)
 			errs[i] = f.closed(ctx, &run, r)
 		case r.Reported && !run.Had():
 			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
@@ -230,6 +247,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
+			noteLost(lost, c, err)
 			if ctx.Err() != nil {
 				errs[i] = fmt.Errorf("close run %d: %w", c.ID, ctx.Err())
 				continue

@@ -59,6 +59,42 @@ func TestEndClosesOnce(t *testing.T) {
 	}
 }
 
+// TestLostAnswerIsTold: of a close whose answer was lost this process tells once, and of
+// one that somebody else made meanwhile never.
+func TestLostAnswerIsTold(t *testing.T) {
+	for _, result := range []finish.Result{
+		{Run: id, Reported: true, State: core.Succeeded, Code: 200},
+		{Run: id, Reported: true, State: core.Failed, Reason: core.ReasonHandler, Code: 500},
+	} {
+		for what, c := range map[string]struct {
+			faults []fault
+			told   int
+		}{
+			"it happened":             {[]fault{{err: errUnknown, done: true}}, 1},
+			"it did not":              {[]fault{{err: errUnknown}}, 1},
+			"the last one happened":   {[]fault{{err: errUnknown}, {err: errUnknown, done: true}}, 1},
+			"somebody else closed it": {[]fault{{err: core.ErrRefused}}, 0},
+		} {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(run *core.Run) { run.Retries = 0 })
+			r.s.faults["close"] = c.faults
+			if c.told == 0 {
+				r.s.faults["close"][0].between = func() {
+					put := core.End(id, core.Run{State: core.Lost, Reason: core.ReasonNoReport, EndedAt: begin})
+					r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{put})[0])
+				}
+			}
+			r.must(r.end(result))
+			r.now = r.now.Add(time.Minute)
+			r.must(r.end(result))
+			if len(r.closed) != c.told {
+				t.Errorf("%s, %s: told %d times", result.State, what, len(r.closed))
+			}
+		}
+	}
+}
+
 func TestEndWithoutATimeIsNow(t *testing.T) {
 	r := newRig(t)
 	r.run(id, nil)
