@@ -97,6 +97,8 @@ func (h *results) handle(ctx context.Context, e events.SQSEvent) (events.SQSEven
 	for i, err := range h.end(ctx, ends) {
 		switch {
 		case err == nil:
+		case errors.Is(err, finish.ErrUnsent):
+			h.log.Warn("result of a run that nobody was sent is not its end", "run", ends[i].Run, "job", ends[i].Run.Job())
 		case core.CodeOf(err) == core.CodeNotFound:
 			h.log.Info("result of a run that is no longer kept", "run", ends[i].Run)
 		default:

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/aws/aws-lambda-go/events"
 	awslambda "github.com/aws/aws-lambda-go/lambda"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/internal/boot"
 	"github.com/tickring/tickring/send"
@@ -155,5 +158,21 @@ func TestForeignRecords(t *testing.T) {
 	gone = strings.ReplaceAll(gone, send.ReportSignature(keyOf(t, config), run), send.ReportSignature(keyOf(t, config), run+1))
 	if again, err := records(t, config, e, g, gone); err != nil || len(again)+len(g.bodies) > 0 {
 		t.Errorf("a run that is no longer kept: %v %v %q", again, err, g.reasons)
+	}
+}
+
+// TestUnsentRecord: what is said of the result of a run is what is known of the run.
+func TestUnsentRecord(t *testing.T) {
+	for says, end := range map[string]error{
+		"that nobody was sent":   &core.Error{Code: core.CodeNotFound, Err: finish.ErrUnsent},
+		"that is no longer kept": core.Errorf(core.CodeNotFound, "there is no run"),
+	} {
+		var told bytes.Buffer
+		h := results{key: config.ReportKey, now: time.Now, log: slog.New(slog.NewTextHandler(&told, nil)),
+			end: func(context.Context, []finish.Result) []error { return []error{end} }}
+		res, err := h.handle(t.Context(), events.SQSEvent{Records: []events.SQSMessage{{MessageId: "a", Body: document(t, config, "success")}}})
+		if err != nil || len(res.BatchItemFailures) != 0 || !strings.Contains(told.String(), says) || strings.Count(told.String(), "\n") != 1 {
+			t.Errorf("%v: %+v %v, %s", end, res, err, &told)
+		}
 	}
 }
