@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/mattn/go-isatty"
+	"golang.org/x/term"
 
 	"github.com/tickring/tickring/api/client"
 	"github.com/tickring/tickring/core"
@@ -122,6 +122,7 @@ type Env struct {
 	outputs   stack.Outputs  // of the stack
 	context   string         // that is used, and what it says
 	target    target
+	still     bool // times are shown without how far they are away, which changes all the time
 }
 
 // exitError is an error with an exit code of its own. An empty one says nothing
@@ -314,7 +315,7 @@ func (e *Env) printJSON(v any) error {
 // terminal reports whether a person sits at f.
 func terminal(f any) bool {
 	file, ok := f.(interface{ Fd() uintptr })
-	return ok && isatty.IsTerminal(file.Fd())
+	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // wait waits d, and answers false when the command was interrupted.

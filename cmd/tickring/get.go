@@ -11,9 +11,12 @@ import (
 type getCmd struct {
 	What  string   `arg:"" optional:"" placeholder:"APP|JOB" help:"One app or job; all if left out."`
 	Label []string `short:"l" placeholder:"KEY=VALUE" help:"${label}"`
+	watchFlags
 }
 
-func (c *getCmd) Run(e *conn) error {
+func (c *getCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
+
+func (c *getCmd) once(e *conn) error {
 	var apps []api.App
 	var jobs []api.Job
 	var failed []api.UnreadableJob

@@ -124,6 +124,8 @@ func (e *Env) short(t, now time.Time, zone string) string {
 func (e *Env) soon(t, now time.Time, zone string) string {
 	away := t.Sub(now)
 	switch {
+	case e.still:
+		return e.short(t, now, zone)
 	case away < 0:
 		return e.short(t, now, zone) + " (now)"
 	case away < time.Second:

@@ -15,9 +15,12 @@ type runsCmd struct {
 	From   string   `placeholder:"TIME" help:"From: 2026-11-20, 02:30, 2h (ago)."`
 	To     string   `placeholder:"TIME" help:"Up to."`
 	Limit  int      `default:"20" help:"At most so many."`
+	watchFlags
 }
 
-func (c *runsCmd) Run(e *conn) error {
+func (c *runsCmd) Run(e *conn) error { return c.watchFlags.run(e, c.once) }
+
+func (c *runsCmd) once(e *conn) error {
 	if c.Limit < 1 {
 		return core.Invalid("limit", fmt.Sprint(c.Limit), "at least 1")
 	}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/tickring/tickring/core"
+)
+
+// watchFlags are those of commands whose answer can be looked at again and again.
+type watchFlags struct {
+	Watch    bool          `short:"w" help:"Again and again, until Ctrl-C: in place on a terminal, else once more whenever it has changed."`
+	Interval time.Duration `default:"2s" placeholder:"SPAN" help:"How often --watch asks: 500ms to 1h (default: 2s)."`
+}
+
+// run shows what once prints: once, or until the command is interrupted. A server that
+// does not answer for a while is asked again; but it must have answered before.
+func (w *watchFlags) run(e *conn, once func(e *conn) error) error {
+	if w.Interval < 500*time.Millisecond || w.Interval > time.Hour {
+		return core.Invalid("interval", w.Interval.String(), "allowed are 500ms to 1h")
+	}
+	if !w.Watch {
+		return once(e)
+	}
+	s := screen{e: e.Env, every: w.Interval, inPlace: terminal(e.Stdout) && e.Output == "text"}
+	for first := true; ; first = false {
+		out, notes, err := e.record(s.inPlace, once)
+		said := err == nil || err.Error() == "" // what it did not like stands in its notes
+		switch {
+		case e.Ctx.Err() != nil:
+			return nil
+		case said:
+			s.show(out, notes)
+		case first || exitOf(err) != exitFailed:
+			return err
+		default:
+			s.away(err)
+		}
+		if !e.wait(w.Interval) {
+			return nil
+		}
+	}
+}
+
+// record is what once prints, and what it notes beside it.
+func (e *conn) record(inPlace bool, once func(e *conn) error) (out, notes string, err error) {
+	env := *e.Env
+	var text, beside bytes.Buffer
+	env.Stdout, env.Stderr, env.still = &text, &beside, !inPlace
+	if f, ok := e.Stdout.(interface{ Fd() uintptr }); ok && inPlace {
+		env.Stdout = &page{&text, f.Fd()}
+	}
+	err = once(&conn{&env, e.Client})
+	return text.String(), beside.String(), err
+}
+
+// page is text that comes to stand on a terminal, and is made for it.
+type page struct {
+	*bytes.Buffer
+	fd uintptr
+}
+
+func (p *page) Fd() uintptr { return p.fd }
+
+// screen is where what is watched is shown.
+type screen struct {
+	e       *Env
+	every   time.Duration
+	inPlace bool
+	lines   int    // that stand there in place
+	out     string // what was shown last
+	notes   string
+	gone    time.Time // since when there is no answer
+}
+
+func (s *screen) show(out, notes string) {
+	if !s.inPlace {
+		if !s.gone.IsZero() {
+			s.e.notef("it answers again, after %s\n", span(time.Since(s.gone)))
+		}
+		if notes != s.notes {
+			io.WriteString(s.e.Stderr, notes)
+		}
+		if out != s.out {
+			if s.out != "" && s.e.Output == "text" {
+				out = "\n" + out
+			}
+			io.WriteString(s.e.Stdout, out)
+			out = strings.TrimPrefix(out, "\n")
+		}
+	}
+	s.out, s.notes, s.gone = out, notes, time.Time{}
+	s.draw(fmt.Sprintf("every %s   %s   it ends with Ctrl-C", s.every, s.e.full(time.Now().Truncate(time.Second), "")))
+}
+
+// away says, once, that the server does not answer.
+func (s *screen) away(err error) {
+	if s.gone.IsZero() {
+		s.gone = time.Now()
+		if !s.inPlace {
+			s.e.notef("%s\nasked again every %s\n", s.e.errorText(err), s.every)
+		}
+	}
+	s.draw(fmt.Sprintf("of %s, and since then: %s   asked again every %s", s.e.full(s.gone.Truncate(time.Second), ""),
+		oneLine(firstLineOf(err.Error())), s.every))
+}
+
+// draw puts the picture in place of the one before, under a line on its state.
+func (s *screen) draw(state string) {
+	if !s.inPlace {
+		return
+	}
+	_, height, err := term.GetSize(int(s.e.Stdout.(interface{ Fd() uintptr }).Fd()))
+	if err != nil {
+		height = 24
+	}
+	lines := strings.Split(strings.TrimSuffix(state+"\n"+s.notes+s.out, "\n"), "\n")
+	if most := max(height-1, 2); len(lines) > most {
+		lines = append(lines[:most-1], fmt.Sprintf("… %d more lines: they need a higher window", len(lines)-most+1))
+	}
+	up := ""
+	if s.lines > 0 {
+		up = fmt.Sprintf("\x1b[%dA", s.lines)
+	}
+	// Lines that wrapped would be more than are counted.
+	fmt.Fprintf(s.e.Stdout, "%s\r\x1b[J\x1b[?7l%s\n\x1b[?7h", up, strings.Join(lines, "\n"))
+	s.lines = len(lines)
+}
