@@ -373,7 +373,7 @@ func TestFunctions(t *testing.T) {
 // environment holds a secret.
 func TestEnvironment(t *testing.T) {
 	for form, p := range map[string]infra.Props{"HTTP API": {Allow: []string{"10.0.0.0/8"}, NoToken: true, NoTokenPublic: true,
-		LogLevel: "warn", MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
+		ReadToken: true, LogLevel: "warn", MaxPartitions: jsii.Number(32)}, "function URL": {FunctionUrl: true}} {
 		tmpl := synth(t, p)
 		for _, id := range tmpl.of(t, "AWS::Lambda::Function") {
 			vars, _ := at(tmpl.Resources[id].Properties, "Environment.Variables").(map[string]any)
@@ -408,7 +408,10 @@ func TestEnvironment(t *testing.T) {
 				!strings.HasSuffix(c.Names.Slow, "/TickringSlow") || !strings.HasSuffix(c.Results, "/TickringResults") {
 				t.Errorf("%s: %s works on %+v", form, id, c.Names)
 			}
-			if c.AdminToken != "" {
+			if reads := c.Params.ReadToken != ""; reads != (p.ReadToken && strings.HasPrefix(id, "TickringApi")) {
+				t.Errorf("%s: %s is told where the read token is: %t", form, id, reads)
+			}
+			if c.AdminToken != "" || c.ReadToken != "" {
 				t.Errorf("%s: %s shows the token", form, id)
 			}
 			if form == "HTTP API" && (c.Partitions != 32 || !c.NoToken || len(c.Policy.Allow) != 1 ||

@@ -75,6 +75,9 @@ type Props struct {
 	// sent what their jobs say. The URL of a deployment is public, so anybody may be
 	// one: NoTokenPublic says that this is meant, and NoToken is refused without it.
 	NoToken, NoTokenPublic bool
+	// ReadToken makes a second token of the API, which may only read. Its parameter
+	// stays where this is taken back.
+	ReadToken bool
 
 	// Vpc that the functions which call executors live in; nil: none.
 	Vpc            awsec2.IVpc

@@ -89,6 +89,10 @@ func TestContradictions(t *testing.T) {
 		"nothing to tell": {infra.Props{NoAlarms: true, AlarmTopic: topic}, "NoAlarms is set with an AlarmTopic"},
 		"a variable of ours": {infra.Props{Environment: map[string]string{"TICKRING_ADMIN_TOKEN": "0"}},
 			"Environment has TICKRING_ADMIN_TOKEN"},
+		"a token in clear": {infra.Props{Environment: map[string]string{"TICKRING_READ_TOKEN": "0"}},
+			"Environment has TICKRING_READ_TOKEN:"},
+		"another place of the token": {infra.Props{Environment: map[string]string{"TICKRING_READ_TOKEN_PARAM": "0"}},
+			"Environment has TICKRING_READ_TOKEN_PARAM"},
 		"two places of functions": {infra.Props{Source: ".."}, "Functions and Source are both given"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -182,7 +182,9 @@ func TestRoleOfItsOwn(t *testing.T) {
 // Who calls strangers holds no more than it needs: of the secrets the key of
 // reports, and nobody but the API the token of the API.
 func TestSecretsOfRoles(t *testing.T) {
-	for form, p := range allForms() {
+	forms := allForms()
+	forms["read token"] = infra.Props{ReadToken: true}
+	for form, p := range forms {
 		tmpl := synth(t, p)
 		readers := map[string][]string{}
 		for _, s := range tmpl.statements(t) {
@@ -192,7 +194,7 @@ func TestSecretsOfRoles(t *testing.T) {
 					continue
 				}
 				b, _ := json.Marshal(s.Resource)
-				for _, secret := range []string{"admin-token", "report-key"} {
+				for _, secret := range []string{"admin-token", "read-token", "report-key"} {
 					if strings.Contains(string(b), "/"+secret) {
 						readers[secret+" "+a.(string)] = append(readers[secret+" "+a.(string)], strings.TrimPrefix(strings.SplitN(s.role, "Role", 2)[0],
 							"Tickring"))
@@ -207,6 +209,11 @@ func TestSecretsOfRoles(t *testing.T) {
 		}
 		if p.FunctionUrl {
 			want["report-key ssm:GetParameter"] = "Api Callback Dispatch Slow"
+		}
+		if p.ReadToken {
+			for action, who := range map[string]string{"Get": "Api", "Put": "Setup", "Delete": "Setup"} {
+				want["read-token ssm:"+action+"Parameter"] = who
+			}
 		}
 		for what, who := range readers {
 			slices.Sort(who)

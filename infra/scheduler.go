@@ -29,8 +29,9 @@ type Scheduler struct {
 	Functions map[string]awslambda.Function
 	// Url is the base of all its URLs.
 	Url *string
-	// TokenParameter names the SSM parameter with the token of the API.
-	TokenParameter *string
+	// TokenParameter names the SSM parameter with the token of the API, and
+	// ReadTokenParameter that with the one that may only read; nil: there is none.
+	TokenParameter, ReadTokenParameter *string
 
 	schedule    awsscheduler.CfnSchedule
 	reportKey   *string
@@ -89,14 +90,19 @@ func (s *Scheduler) arn(service, resource string) *string {
 func (s *Scheduler) secrets(p *Props, dir string) {
 	prefix := "/tickring/" + *s.name()
 	s.TokenParameter, s.reportKey = jsii.String(prefix+"/admin-token"), jsii.String(prefix+"/report-key")
-	both := []*string{s.parameter(s.TokenParameter), s.parameter(s.reportKey)}
-	may := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, both...)}
+	names := []*string{s.TokenParameter, s.reportKey}
+	if p.ReadToken {
+		s.ReadTokenParameter = jsii.String(prefix + "/read-token")
+		names = append(names, s.ReadTokenParameter)
+	}
+	all := s.parameters(names)
+	may := []awsiam.PolicyStatement{allow([]string{"ssm:PutParameter", "ssm:DeleteParameter"}, all...)}
 	if p.EncryptionKey != nil { // the second action where parameters are of the advanced tier
-		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", both, "kms:Encrypt", "kms:GenerateDataKey"))
+		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", all, "kms:Encrypt", "kms:GenerateDataKey"))
 	}
 	fn := s.function(p, dir, function{name: "setup", about: "makes tokens and the canary at deployment", memory: 128, timeout: 60,
 		plain: true}, may...)
-	properties := map[string]any{"Secrets": []*string{s.TokenParameter, s.reportKey}}
+	properties := map[string]any{"Secrets": names}
 	if p.EncryptionKey != nil {
 		properties["KeyId"] = p.EncryptionKey.KeyArn()
 	}
@@ -106,15 +112,18 @@ func (s *Scheduler) secrets(p *Props, dir string) {
 	})
 }
 
-func (s *Scheduler) parameter(name *string) *string {
-	return s.arn("ssm", "parameter"+*name)
+// parameters are the ARNs of those that there are.
+func (s *Scheduler) parameters(names []*string) (list []*string) {
+	for _, n := range names {
+		if n != nil {
+			list = append(list, s.arn("ssm", "parameter"+*n))
+		}
+	}
+	return list
 }
 
 func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement {
-	var list []*string
-	for _, n := range names {
-		list = append(list, s.parameter(n))
-	}
+	list := s.parameters(names)
 	may := []awsiam.PolicyStatement{allow([]string{"ssm:GetParameter"}, list...)}
 	if p.EncryptionKey != nil {
 		may = append(may, s.via(p, "ssm", "PARAMETER_ARN", list, "kms:Decrypt"))
@@ -125,18 +134,21 @@ func (s *Scheduler) mayRead(p *Props, names ...*string) []awsiam.PolicyStatement
 // doors are the functions that are asked over HTTP, behind one base URL.
 func (s *Scheduler) doors(p *Props, dir string) {
 	admin := map[string]*string{"TICKRING_ADMIN_TOKEN_PARAM": s.TokenParameter}
+	if s.ReadTokenParameter != nil {
+		admin["TICKRING_READ_TOKEN_PARAM"] = s.ReadTokenParameter
+	}
 	if p.FunctionUrl {
 		admin["TICKRING_REPORT_KEY_PARAM"] = s.reportKey
 		admin["TICKRING_DOORS"] = jsii.String("all")
 		all := s.function(p, dir, function{name: "api", about: "jobs, runs, executors and their results", memory: 256, timeout: doorTimeout,
 			calls: true, env: admin,
-			role: roles.AllDoors}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.reportKey)...)...)
+			role: roles.AllDoors}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter, s.reportKey)...)...)
 		s.callback(p, dir)
 		s.Url = s.functionUrl(all)
 		return
 	}
 	api := s.function(p, dir, function{name: "api", about: "jobs, apps, runs", memory: 256, timeout: doorTimeout, calls: true, env: admin,
-		role: roles.Api}, append(s.logs(p), s.mayRead(p, s.TokenParameter)...)...)
+		role: roles.Api}, append(s.logs(p), s.mayRead(p, s.TokenParameter, s.ReadTokenParameter)...)...)
 	callback := s.callback(p, dir)
 	registry := s.function(p, dir, function{name: "registry", about: "takes the heartbeats of executors", memory: 128, timeout: doorTimeout,
 		role: roles.Registry})

@@ -42,6 +42,9 @@ func NewTickringStack(scope constructs.Construct, id string, props *StackProps) 
 	}
 	out("Url", s.Url, "The address of the scheduler, for executors and for tickring --endpoint")
 	out("TokenParameter", s.TokenParameter, "The SSM parameter with the token of the API")
+	if s.ReadTokenParameter != nil {
+		out("ReadTokenParameter", s.ReadTokenParameter, "The SSM parameter with the token that may only read")
+	}
 	out("JobsTable", s.Jobs.TableName(), "Table of jobs")
 	out("RunsTable", s.Runs.TableName(), "Table of runs")
 	out("StateTable", s.State.TableName(), "Table of all else")

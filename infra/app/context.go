@@ -173,6 +173,7 @@ var all = []setting{
 		flag(func(s *settings) *bool { return &s.props.NoToken })},
 	{"noTokenPublic", "true: yes, anybody who finds the URL may be such an executor",
 		flag(func(s *settings) *bool { return &s.props.NoTokenPublic })},
+	{"readToken", "true: a second token of the API, which may only read", flag(func(s *settings) *bool { return &s.props.ReadToken })},
 	{"vpc", "identifier of a VPC", text(func(s *settings) *string { return &s.vpc })},
 	{"subnets", "identifiers of subnets", text(func(s *settings) *string { return &s.subnets })},
 	{"securityGroups", "identifiers of security groups", text(func(s *settings) *string { return &s.groups })},
