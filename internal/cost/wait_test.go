@@ -1,0 +1,89 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+// TestWaiting holds docs/aws.md to what runs use that wait ten minutes for an executor.
+func TestWaiting(t *testing.T) {
+	const long = 10 * time.Minute
+	near := func(what string, is, says, within float64) {
+		t.Helper()
+		if t.Logf("%s: %.2f", what, is); math.Abs(is-says) > within {
+			t.Errorf("%s: %.2f, docs/aws.md says %g", what, is, says)
+		}
+	}
+	for _, fires := range []int{1, ring.MaxFires} {
+		n, not, m := float64(fires), waiting(t, fires, 0), waiting(t, fires, long)
+		if not.of["dispatch"].times != 1 || not.queue["SendMessageBatch"] > 0 {
+			t.Errorf("what does not wait: %s", not)
+		}
+		looks := float64(m.of["dispatch"].times - 1)
+		near("looks", looks, 50, 4)
+		near("reads of a look", (m.read-not.read)/looks, 5.5+2*(n-1), 0.2)
+		near("writes of a run", (m.on["runs"].Write-not.on["runs"].Write)/n, 1, 0)
+		near("writes of a look", (m.on["state"].Write-not.on["state"].Write)/looks, 1, 0.2) // not the first ones
+		near("messages of a look", float64(m.queue["SendMessageBatch"])/looks, 1, 0)
+		near("acks of a look", float64(m.queue["DeleteMessageBatch"]-1)/looks, 1, 0)
+	}
+	look := Usage{ReadUnits: 5.5, WriteUnits: 1, QueueRequests: 3, Invocations: 1,
+		GBSeconds: secondsOfDispatch * gb(Standard().MemoryMB.Dispatch)}
+	of := Sum(Virginia.Bill(look))
+	holds(t, "aws.md", fmt.Sprintf("three requests of a queue and an invocation: $%.6f. Ten minutes are some 50 looks: $%.5f.", of, 50*of))
+}
+
+// waiting is what fires of one second use for which nobody is there, from their first
+// look to their end.
+func waiting(t *testing.T, fires int, long time.Duration) (m measured) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(begin))
+		ctx, stop := context.WithCancel(t.Context())
+		db, q := fakeaws.New(t.Errorf)
+		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}}
+		d.a = assembly.New(d.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		d.fires = d.a.Dispatcher(d, dispatch.Options{})
+		if _, err := d.manage().SaveApp(ctx, ann, manage.AppSpec{Name: "orders", WaitForExecutor: long}); err != nil {
+			t.Fatal(err)
+		}
+		at := core.InstantOf(time.Now()) + 2
+		msg := ring.Message{Kind: ring.KindFires, Slot: at}
+		for _, r := range d.manage().Save(ctx, ann, orders(fires, "waits-")) {
+			if r.Err != nil {
+				t.Fatal(r.Err)
+			}
+			msg.Fires = append(msg.Fires, core.Fire{Run: core.PlannedRun(r.ID, at), Rev: r.Rev, At: at, Slot: at, Cause: core.CauseSchedule})
+		}
+		q.Purge(fakeaws.Names.Fires)
+		if err := d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		d.take(0)
+		var driver sync.WaitGroup
+		driver.Go(func() { d.poll(ctx) })
+		time.Sleep(long + time.Minute)
+		m = d.take(long)
+		stop()
+		driver.Wait()
+	})
+	return m
+}
