@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core/pull"
+	"github.com/tickring/tickring/internal/testkit/pipe"
 )
 
 // TestConnsAreBounded: however many connections strangers hold without a whole request,
@@ -146,24 +147,11 @@ func TestWaitingFor(t *testing.T) {
 	}
 }
 
-// pipes is a listener in memory, where nothing is taken that nobody reads.
-type pipes chan net.Conn
-
-func (p pipes) Accept() (net.Conn, error) {
-	if c, ok := <-p; ok {
-		return c, nil
-	}
-	return nil, net.ErrClosed
-}
-
-func (p pipes) Close() error   { close(p); return nil }
-func (p pipes) Addr() net.Addr { return &net.TCPAddr{} }
-
 // bubble serves what answers with so many bytes, with room for four connections. ask
 // opens one and asks; take reads the answer, some of it each time.
-func bubble(t *testing.T, long int, do func(inner pipes, ask func() net.Conn, take func(net.Conn, time.Duration))) {
+func bubble(t *testing.T, long int, do func(inner pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration))) {
 	synctest.Test(t, func(t *testing.T) {
-		inner := make(pipes, 10)
+		inner := pipe.Listen()
 		l := newConns(inner, 4, slog.New(slog.DiscardHandler))
 		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.Write(make([]byte, long)) })}
 		l.watch(srv)
@@ -172,8 +160,7 @@ func bubble(t *testing.T, long int, do func(inner pipes, ask func() net.Conn, ta
 		defer serving.Wait()
 		defer srv.Close()
 		ask := func() net.Conn {
-			here, there := net.Pipe()
-			inner <- there
+			here := inner.Dial()
 			io.WriteString(here, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 			return here
 		}
@@ -201,7 +188,7 @@ func bubble(t *testing.T, long int, do func(inner pipes, ask func() net.Conn, ta
 // TestWhoTakesNoAnswerMakesRoom: strangers that ask and read nothing hold no connection
 // for long where others want it; who takes a long answer slowly gets all of it.
 func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
-	bubble(t, 200<<10, func(_ pipes, ask func() net.Conn, take func(net.Conn, time.Duration)) {
+	bubble(t, 200<<10, func(_ pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration)) {
 		var taking sync.WaitGroup
 		slow := ask()
 		taking.Go(func() {
@@ -227,7 +214,7 @@ func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
 // TestWhoIsSilentHoldsUpNobody: while a connection without a request has its time, one
 // between two requests makes room; afterwards the silent one goes first.
 func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
-	bubble(t, 1, func(inner pipes, ask func() net.Conn, take func(net.Conn, time.Duration)) {
+	bubble(t, 1, func(inner pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration)) {
 		come := func() net.Conn {
 			began := time.Now()
 			c := ask()
@@ -248,8 +235,7 @@ func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
 			all = append(all, come())
 		}
 		time.Sleep(2 * time.Second)
-		silent, there := net.Pipe()
-		inner <- there
+		silent := inner.Dial()
 		synctest.Wait()
 		for range 2 {
 			all = append(all, come())

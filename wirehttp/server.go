@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -66,10 +65,12 @@ type Options struct {
 	MaxBody  int64 // bytes of a callback; 0: wire.MaxBody. A registration has MaxRegistration
 	MaxItems int   // of one callback; 0: wire.MaxItems
 	// HeldLong is how many bodies longer than MaxRegistration are held at once, beside
-	// 1024 that are shorter; who comes meanwhile waits HoldFor for a place, and is told to
-	// come again.
+	// 1024 that are shorter: of the first app (a token) half of them at most, of a second
+	// a quarter. Who comes meanwhile waits HoldFor for a place, and is told to come
+	// again. Who has one has ReadFor to say all.
 	HeldLong int           // 0: 8
 	HoldFor  time.Duration // 0: 5 s
+	ReadFor  time.Duration // 0: 10 s
 
 	// CheckAddress judges the address of a registration (not of a removal).
 	// Its error reaches the executor. nil: safedial.ParseBase.
@@ -122,9 +123,6 @@ const adminPrefix = "/xxl-job-admin"
 // or no result) are named in the message and logged; they fail the request
 // only if no other item is in it, because executors repeat a failed batch for
 // ever and the items would never get better.
-//
-// The time allowed for reading a request is the server's business
-// (http.Server.ReadTimeout).
 func NewHandler(p Ports, o Options) http.Handler {
 	if p.Registry == nil || p.Callbacks == nil {
 		panic("wirehttp: NewHandler without its ports")
@@ -148,7 +146,7 @@ func NewHandler(p Ports, o Options) http.Handler {
 type handler struct {
 	ports Ports
 	opts  Options
-	room  room
+	room  *room
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -204,21 +202,32 @@ func (h *handler) take(w http.ResponseWriter, r *http.Request, c Caller, most in
 		err = h.opts.Admit(r.Context(), c)
 	}
 	names := most == MaxRegistration && size <= most
+	within := h.opts.ReadFor
 	switch {
-	case err != nil && !(errors.Is(err, ErrUnauthorized) && names && h.opts.Refused.Asks()):
-		return "", of, err
+	case err != nil:
+		if !errors.Is(err, ErrUnauthorized) || !names {
+			return "", of, err
+		}
+		if within = h.opts.Refused.Asks(); within == 0 {
+			return "", of, err
+		}
 	case size > most:
 		return "", of, tooLarge(most)
+	default:
+		leave, ok := h.room.enter(r.Context(), c.Token, size)
+		if !ok {
+			return "", of, &refused{text: "The server takes as much as it can hold just now; send it again.", trace: refusal.Busy}
+		}
+		defer leave()
 	}
-	leave, full := h.room.enter(r.Context(), size)
-	if full != nil {
-		return "", of, cmp.Or(err, full)
-	}
-	defer leave()
 	buf := bodies.Get().(*[]byte)
 	defer putBody(buf)
-	if unread := readBody(w, r, buf, most); unread != nil {
-		return "", of, cmp.Or(err, unread)
+	var unread error
+	if *buf, unread = ReadBody(w, r, (*buf)[:0], most, within); unread != nil {
+		if _, large := errors.AsType[*http.MaxBytesError](unread); large {
+			return "", of, cmp.Or(err, tooLarge(most))
+		}
+		return "", of, cmp.Or(err, Refuse("the body could not be read to its end"))
 	}
 	if err == nil {
 		msg, err = serve(r.Context(), c, *buf)
@@ -357,27 +366,4 @@ func putBody(b *[]byte) {
 
 func tooLarge(most int64) error {
 	return &refused{text: fmt.Sprintf("the body is larger than the %d bytes that are allowed", most), trace: refusal.Large}
-}
-
-// readBody reads the request's body into buf.
-func readBody(w http.ResponseWriter, r *http.Request, buf *[]byte, most int64) error {
-	b := (*buf)[:0]
-	body := http.MaxBytesReader(w, r.Body, most)
-	for {
-		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
-		}
-		n, err := body.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		*buf = b
-		var large *http.MaxBytesError
-		switch {
-		case err == io.EOF:
-			return nil
-		case errors.As(err, &large):
-			return tooLarge(most)
-		case err != nil:
-			return Refuse("the body could not be read to its end")
-		}
-	}
 }

@@ -1,10 +1,12 @@
 package wirehttp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -18,6 +20,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tickring/tickring/internal/refusal"
+	"github.com/tickring/tickring/internal/testkit/pipe"
 	"github.com/tickring/tickring/wire"
 )
 
@@ -302,57 +306,127 @@ type slow struct {
 func (s slow) Read([]byte) (int, error) {
 	s.began.Add(1)
 	<-s.goes
+	time.Sleep(40 * time.Millisecond)
 	return 0, io.EOF
 }
 
 // However many come at once, and whatever they say of the length, no more is held than
-// there is room for; who had no room is told to come again, and who is short has it.
+// there is room for, and of one app no more than what is left for others; who had no room
+// is told to come again, and who is short has it.
 func TestBodiesHeldAtOnceAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &ports{}
 		h := NewHandler(Ports{p, p}, Options{})
 		var all sync.WaitGroup
 		began, full, goes := new(atomic.Int32), new(atomic.Int32), make(chan struct{})
-		come := func(size int64) {
-			all.Go(func() {
-				r := httptest.NewRequest("POST", "/api/callback", slow{began, goes})
-				r.ContentLength = size
-				w := httptest.NewRecorder()
-				h.ServeHTTP(w, r)
-				if strings.Contains(w.Body.String(), "send it again") {
-					full.Add(1)
-				}
-			})
+		come := func(token string, times int, sizes ...int64) {
+			for i := range times {
+				all.Go(func() {
+					r := httptest.NewRequest("POST", "/api/callback", slow{began, goes})
+					r.ContentLength = sizes[i%len(sizes)]
+					r.Header.Set(wire.HeaderToken, token)
+					w := httptest.NewRecorder()
+					h.ServeHTTP(w, r)
+					if strings.Contains(w.Body.String(), "send it again") {
+						full.Add(1)
+					}
+				})
+			}
+			synctest.Wait()
 		}
-		for i := range 100 {
-			come([]int64{-1, 5 << 20}[i%2])
-		}
-		synctest.Wait()
-		if n := began.Load(); n != 8 {
-			t.Errorf("%d of 5 MiB are held", n)
+		for i, want := range []int32{4, 6, 7, 8, 8} { // of the first app half, of the second a quarter
+			come(fmt.Sprint("app", i), 100, -1, 5<<20)
+			if n := began.Load(); n != want {
+				t.Errorf("%d of 5 MiB are held of %d apps, want %d", n, i+1, want)
+			}
 		}
 		time.Sleep(6 * time.Second)
-		if n := full.Load(); n != 92 {
+		if n := full.Load(); n != 492 {
 			t.Errorf("%d were told to come again", n)
 		}
-		for range 1024 {
-			come(100)
-		}
-		synctest.Wait()
-		if n := began.Load(); n != 8+1024 {
-			t.Errorf("%d short ones were let in beside what is long", n-8)
+		for i, want := range []int32{512, 768} {
+			come(fmt.Sprint("app", i), 1024, 100)
+			if n := began.Load() - 8; n != want {
+				t.Errorf("%d short ones of %d apps were let in beside what is long, want %d", n, i+1, want)
+			}
 		}
 		close(goes)
 		all.Wait()
 		began.Store(0)
-		goes = make(chan struct{})
-		close(goes)
-		for range 100 {
-			come(5 << 20)
-		}
+		full.Store(0)
+		come("app1", 100, 5<<20)
 		all.Wait()
-		if n := began.Load(); n != 100 || full.Load() != 92 {
+		if n := began.Load(); n != 100 || full.Load() != 0 {
 			t.Errorf("%d of 100 had room after the others", n)
+		}
+	})
+}
+
+// A body that does not come is waited for a while: a short one where it is to tell who was
+// refused, and that takes no place of those let in. What comes in time is worked on for as
+// long as it takes.
+func TestBodiesComeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &ports{perItem: func(int) []error {
+			time.Sleep(time.Minute)
+			return nil
+		}}
+		trace := refusal.New(refusal.Options{})
+		h := NewHandler(Ports{p, p}, Options{Refused: trace, Admit: func(_ context.Context, c Caller) error {
+			if c.Token != "secret" {
+				return ErrUnauthorized
+			}
+			return nil
+		}})
+		var ended error
+		inner := pipe.Listen()
+		srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			h.ServeHTTP(w, r)
+			if r.ContentLength == 0 {
+				time.Sleep(time.Minute)
+			}
+			ended = r.Context().Err()
+		})}
+		var serving sync.WaitGroup
+		serving.Go(func() { srv.Serve(inner) })
+		defer serving.Wait()
+		defer srv.Close()
+		const whole = `[{"logId":1,"logDateTim":1,"handleCode":200,"handleMsg":"m"}]`
+		for _, c := range []struct {
+			path, token, body string
+			missing           int
+			after             time.Duration
+			free              int
+			says              string
+		}{
+			{"/api/callback", "secret", whole, 1, 10 * time.Second, 1023, "to its end"},
+			{"/api/callback", "secret", whole, 1 << 20, 10 * time.Second, 1024, "to its end"},
+			{"/api/registry", "secret", demo, 1, 10 * time.Second, 1023, "to its end"},
+			{"/api/registry", "wrong", demo, 1, time.Second, 1024, "token is wrong"},
+			{"/api/callback", "secret", whole, 0, time.Minute, 1023, `"code":200`},
+			{"/api/callback", "secret", "", 0, time.Minute, 1024, "no callback"},
+		} {
+			began := time.Now()
+			here := inner.Dial()
+			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, wire.HeaderToken, c.token,
+				len(c.body)+c.missing, c.body)
+			synctest.Wait()
+			if n := h.(*handler).room.short.free; n != c.free {
+				t.Errorf("%+v: %d places are free", c, n)
+			}
+			res, err := http.ReadResponse(bufio.NewReader(here), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(res.Body)
+			if d := time.Since(began); err != nil || d != c.after || !strings.Contains(string(b), c.says) {
+				t.Errorf("%+v: after %v: %s, %v", c, d, b, err)
+			}
+			if c.missing == 0 && ended != nil {
+				t.Errorf("%+v: its context ended: %v", c, ended)
+			}
+			here.Close()
+			synctest.Wait()
 		}
 	})
 }

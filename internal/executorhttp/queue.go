@@ -3,8 +3,8 @@ package executorhttp
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"time"
@@ -73,16 +73,16 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 		api.WriteError(w, r, d.Log, err)
 	}
 	if err := d.Tokens.Admit(r.Context(), "", token); err != nil {
-		if d.Refused.Asks() { // for the trace alone
-			b, _ := io.ReadAll(http.MaxBytesReader(w, r.Body, wirehttp.MaxRegistration))
+		if within := d.Refused.Asks(); within > 0 { // for the trace alone
+			b, _ := wirehttp.ReadBody(w, r, nil, wirehttp.MaxRegistration, within)
 			_ = json.Unmarshal(b, &q)
 		}
 		refuse(refusal.Token, err)
 		return
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxQueueBody))
+	b, err := wirehttp.ReadBody(w, r, nil, maxQueueBody, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, d.Log, core.Errorf(core.CodeTooLarge, "a request to a queue has at most %d bytes", maxQueueBody))
+		api.WriteError(w, r, d.Log, unread(err, "a request to a queue", maxQueueBody))
 		return
 	}
 	if err := json.Unmarshal(b, &q); err != nil {
@@ -108,6 +108,14 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	if err := json.NewEncoder(w).Encode(out); err != nil {
 		d.Log.Debug("answer of a queue was not taken", "app", app.Name, "queue", q.Queue, "err", err)
 	}
+}
+
+// unread says why a body was not read.
+func unread(err error, what string, most int) error {
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return core.Errorf(core.CodeTooLarge, "%s has at most %d bytes", what, most)
+	}
+	return core.Errorf(core.CodeUnavailable, "%s did not come in time: send it again", what)
 }
 
 // beat notes that somebody polls a queue of the app.

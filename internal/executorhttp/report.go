@@ -12,6 +12,7 @@ import (
 	"github.com/tickring/tickring/core/finish"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wirehttp"
 )
 
 // MaxReport bounds the body of a report, in bytes.
@@ -50,9 +51,9 @@ func (d Door) report(f *finish.Finish, key send.Key, w http.ResponseWriter, r *h
 		Message string     `json:"message"`
 		Data    string     `json:"data"`
 	}
-	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxReport))
+	b, err := wirehttp.ReadBody(w, r, nil, MaxReport, d.ReadFor)
 	if err != nil {
-		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "a report has at most %d bytes", MaxReport))
+		api.WriteError(w, r, log, unread(err, "a report", MaxReport))
 		return
 	}
 	body.State = core.Succeeded

@@ -23,10 +23,11 @@ import (
 	"github.com/tickring/tickring/wirehttp"
 )
 
-// A Door is what all doors of executors have: who may speak at all, where who may not
-// leaves a trace (nil: nowhere), and the log.
+// A Door is what all doors of executors have: who may speak at all, how long what he says
+// may take (0: 10 s), where who may not leaves a trace (nil: nowhere), and the log.
 type Door struct {
 	Tokens  *registry.Tokens
+	ReadFor time.Duration
 	Refused *refusal.Trace
 	Log     *slog.Logger
 }
@@ -35,7 +36,7 @@ type Door struct {
 // another door takes what it is for.
 func (d Door) Wire(mux *http.ServeMux, reg *registry.Registry, call *callback.Callback) {
 	h := wirehttp.NewHandler(wirehttp.Ports{Registry: wireRegistry{reg}, Callbacks: wireCallbacks{call, d.Refused}}, wirehttp.Options{
-		Log: d.Log, Refused: d.Refused, Admit: func(ctx context.Context, c wirehttp.Caller) error {
+		Log: d.Log, ReadFor: d.ReadFor, Refused: d.Refused, Admit: func(ctx context.Context, c wirehttp.Caller) error {
 			err := d.Tokens.Admit(ctx, c.App, c.Token)
 			if e, ok := errors.AsType[*core.Error](err); ok && e.Code == core.CodeUnauthorized {
 				return wirehttp.Unauthorized(e.Error())

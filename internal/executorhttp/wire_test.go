@@ -1,16 +1,21 @@
 package executorhttp
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/callback"
@@ -19,7 +24,9 @@ import (
 	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/core/registry"
 	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/internal/testkit/pipe"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/wire"
 	"github.com/tickring/tickring/wirehttp"
@@ -147,4 +154,51 @@ func TestNoTokenIsSaid(t *testing.T) {
 	if err := wireError(core.Errorf(core.CodeUnauthorized, "wrong")); !errors.Is(err, wirehttp.ErrUnauthorized) {
 		t.Error(err)
 	}
+}
+
+// A body that does not come is waited for a while at each door, and a shorter one where
+// it would only tell who was refused.
+func TestBodiesComeInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(memory.Options{})
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
+		log := slog.New(slog.DiscardHandler)
+		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), ReadFor: 7 * time.Second, Refused: refusal.New(refusal.Options{}), Log: log}
+		key := func(context.Context) ([]byte, error) { return []byte("key"), nil }
+		door.Wire(mux, nil, a.Callback(callback.Options{}))
+		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, key))
+		(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		inner, srv := pipe.Listen(), &http.Server{Handler: mux}
+		var serving sync.WaitGroup
+		serving.Go(func() { srv.Serve(inner) })
+		defer serving.Wait()
+		defer srv.Close()
+		id := core.NumberedRun(7, 1)
+		for _, c := range []struct {
+			path, token string
+			after       time.Duration
+			says        string
+		}{
+			{"/api/callback", "secret", 7 * time.Second, "to its end"},
+			{"/v1/queue/runs", "secret", 7 * time.Second, "did not come in time"},
+			{"/v1/queue/runs", "wrong", time.Second, "unauthorized"},
+			{"/v1/report/" + id.String() + "?key=" + send.ReportSignature([]byte("key"), id), "", 7 * time.Second, "did not come in time"},
+		} {
+			began := time.Now()
+			here := inner.Dial()
+			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: 9\r\n\r\n{", c.path, wire.HeaderToken, c.token)
+			res, err := http.ReadResponse(bufio.NewReader(here), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(res.Body)
+			if d := time.Since(began); err != nil || d != c.after || !strings.Contains(string(b), c.says) {
+				t.Errorf("%+v: after %v: %s, %v", c, d, b, err)
+			}
+			here.Close()
+		}
+	})
 }

@@ -54,6 +54,8 @@ type Options struct {
 	Longest time.Duration // 0: nobody waits
 	// Waiting is how many wait at a time: each takes a connection of those there are.
 	Waiting int // 64
+	// Listen is how long is listened to who is refused, to find out who he is.
+	Listen time.Duration // 1 s
 	// Every is how often an address has its line, Forget after how long without a
 	// refusal nothing is known any more.
 	Every, Forget time.Duration // 1 min, 5 min
@@ -93,15 +95,15 @@ func New(o Options) *Trace {
 	}
 	o.Log = cmp.Or(o.Log, slog.New(slog.DiscardHandler))
 	o.Every, o.Forget = cmp.Or(o.Every, time.Minute), cmp.Or(o.Forget, 5*time.Minute)
-	o.Waiting = cmp.Or(o.Waiting, 64)
+	o.Waiting, o.Listen = cmp.Or(o.Waiting, 64), cmp.Or(o.Listen, time.Second)
 	return &Trace{o: o, of: map[string]*address{}}
 }
 
-// Asks reports whether it is to be found out who was refused, though that takes a short
-// body to be read: a few times a second.
-func (t *Trace) Asks() bool {
+// Asks answers how long a short body may take to be read to find out who was refused: a
+// few times a second, else 0. So a few are read at a time, and need no other bound.
+func (t *Trace) Asks() time.Duration {
 	if t == nil {
-		return false
+		return 0
 	}
 	now := t.o.Now()
 	t.mu.Lock()
@@ -109,8 +111,10 @@ func (t *Trace) Asks() bool {
 	if now.Sub(t.second).Abs() >= time.Second {
 		t.second, t.asked = now, 0
 	}
-	t.asked++
-	return t.asked <= mostAsked
+	if t.asked++; t.asked > mostAsked {
+		return 0
+	}
+	return t.o.Listen
 }
 
 // Note keeps a refusal, and returns when it may be answered. Where as many wait as may,
