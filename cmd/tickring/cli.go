@@ -53,6 +53,7 @@ type Globals struct {
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
 	Token    string           `help:"Its admin token, or its read token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
+	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`
 	Version  kong.VersionFlag `hidden:"" help:"Print the version."`
 }

@@ -52,6 +52,7 @@ func (c *descCmd) Run(e *conn) error {
 		state = "paused" + pausedWith[j.Pause.Of]
 	}
 	about := &card{{j.App + "/" + j.Name, fmt.Sprintf("job %d   %s", j.ID, state)}}
+	var colours paints
 	add := about.add
 	add("title", j.Title)
 	if p := j.Pause; p != nil {
@@ -67,6 +68,9 @@ func (c *descCmd) Run(e *conn) error {
 			with = "with everything since "
 		}
 		add("paused", with+e.full(p.From, zone)+why(p)+until)
+	}
+	if j.Problem != "" {
+		colours = append(colours, paint{len(*about), 1, "", red})
 	}
 	add("problem", j.Problem)
 	add("schedule", scheduleText(&j))
@@ -86,6 +90,7 @@ func (c *descCmd) Run(e *conn) error {
 		add("note", trap)
 	}
 	if j.Last != nil {
+		colours = append(colours, paint{len(*about), 1, howText(j.Last), stateColour(j.Last.State)})
 		add("last", fmt.Sprintf("%s   %s   %s", j.Last.ID, e.full(j.Last.ScheduledAt, zone), e.stateText(j.Last)))
 		add("waits", e.waitText(j.Last))
 	}
@@ -139,7 +144,7 @@ func (c *descCmd) Run(e *conn) error {
 	}
 	add("made", e.full(j.CreatedAt, zone))
 	add("changed", e.full(j.RevAt, zone))
-	table(e.Stdout, *about)
+	table(e.Stdout, *about, e.paints(colours)...)
 	e.printf("more: tickring runs %s/%s · tickring changes %s/%s\n", j.App, j.Name, j.App, j.Name)
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -95,7 +96,11 @@ func (c *doctorCmd) Run(e *Env) error {
 			well++
 			continue
 		}
-		e.printf("%-8s %s: %s\n", x.Level, x.Check, x.Says)
+		level := fmt.Sprintf("%-8s", x.Level)
+		if e.colours() {
+			level = levelColours[x.Level].on(level)
+		}
+		fmt.Fprintf(e.Stdout, "%s %s\n", level, visible(x.Check+": "+x.Says))
 		if x.Do != "" {
 			e.printf("         %s\n", x.Do)
 		}
@@ -105,6 +110,8 @@ func (c *doctorCmd) Run(e *Env) error {
 	}
 	return exitWith(code)
 }
+
+var levelColours = map[doctor.Level]colour{doctor.Wrong: red, doctor.Warning: yellow}
 
 // canary is the last run that ended of the job by which the deployment watches
 // itself; nil where there is no such job, or it cannot be asked.

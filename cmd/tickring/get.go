@@ -113,6 +113,7 @@ func (e *conn) printJobs(jobs []api.Job) error {
 		e.notef("everything is paused%s   go on: tickring resume --all\n", why(status.Pause))
 	}
 	rows := [][]string{{"APP/JOB", "SCHEDULE", "NEXT", "LAST", "STATE"}}
+	var colours paints
 	for i := range jobs {
 		j := &jobs[i]
 		next, last, state := "-", "-", j.State
@@ -121,10 +122,12 @@ func (e *conn) printJobs(jobs []api.Job) error {
 		}
 		if j.Last != nil {
 			last = j.Last.State
+			colours = append(colours, paint{len(rows), 3, "", stateColour(last)})
 		}
 		switch {
 		case j.Problem != "":
 			state = "cannot be planned: " + j.Problem
+			colours = append(colours, paint{len(rows), 4, "", red})
 		case j.Pause != nil:
 			state = "paused" + pausedWith[j.Pause.Of]
 			if !j.Pause.Until.IsZero() {
@@ -133,7 +136,7 @@ func (e *conn) printJobs(jobs []api.Job) error {
 		}
 		rows = append(rows, []string{j.App + "/" + j.Name, scheduleText(j), next, last, state})
 	}
-	table(e.Stdout, rows)
+	table(e.Stdout, rows, e.paints(colours)...)
 	return nil
 }
 

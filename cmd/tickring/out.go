@@ -15,19 +15,25 @@ import (
 )
 
 // table prints rows in columns; the first row is the heading.
-func table(w io.Writer, rows [][]string) {
+func table(w io.Writer, rows [][]string, colours ...paint) {
 	var b bytes.Buffer
 	tw := tabwriter.NewWriter(&b, 0, 0, 3, ' ', 0)
-	for _, row := range rows {
-		cells := make([]string, len(row))
-		for i, cell := range row {
-			cells[i] = oneLine(cell)
+	all := make([][]string, len(rows))
+	for r, row := range rows {
+		for _, cell := range row {
+			all[r] = append(all[r], oneLine(cell))
 		}
-		fmt.Fprintln(tw, strings.Join(cells, "\t"))
+		fmt.Fprintln(tw, strings.Join(all[r], "\t"))
 	}
 	tw.Flush()
+	r := 0
 	for line := range strings.Lines(b.String()) {
-		fmt.Fprintln(w, strings.TrimRight(line, " \n"))
+		line = strings.TrimRight(line, " \n")
+		if len(colours) > 0 {
+			line = paints(colours).on(r, all[r], line)
+		}
+		fmt.Fprintln(w, line)
+		r++
 	}
 }
 

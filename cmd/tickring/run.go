@@ -29,6 +29,7 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		about := &card{{"run " + r.ID, runName(&r) + "   " + e.stateText(&r)}}
 		add := about.add
+		colours := paints{{0, 1, howText(&r), stateColour(r.State)}}
 		cause := r.Cause
 		if r.By != "" {
 			cause += ", by " + r.By
@@ -42,6 +43,7 @@ func (c *runCmd) Run(e *conn) error {
 			sent := e.full(r.SentAt, r.Timezone)
 			if r.LatenessMs != nil {
 				sent += "   " + lateness(&r)
+				colours = append(colours, paint{len(*about), 1, lateness(&r), lateColour(&r)})
 			}
 			add("sent", sent)
 		}
@@ -77,7 +79,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("code", fmt.Sprint(r.Code))
 		}
 		add("data", e.firstLine(r.Data))
-		table(e.Stdout, *about)
+		table(e.Stdout, *about, e.paints(colours)...)
 		if r.Message != "" {
 			e.printf("%s\n", strings.TrimRight(r.Message, "\n"))
 		}

@@ -133,9 +133,15 @@ func (e *Env) printEnd(r *api.Run) {
 	if r.Then != "" {
 		state += e.againText(r) + " as " + r.Then
 	}
+	how := len(parts)
 	parts = append(parts, state)
 	if m := e.firstLine(r.Message); m != "" {
 		parts = append(parts, m)
 	}
-	e.printf("%s\n", oneLine(strings.Join(parts, "   ")))
+	for i, part := range parts {
+		if parts[i] = oneLine(part); i == how && e.colours() {
+			parts[i] = stateColour(r.State).on(parts[i])
+		}
+	}
+	fmt.Fprintln(e.Stdout, strings.Join(parts, "   "))
 }

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// A table that is coloured is the same table.
+func TestColourMovesNothing(t *testing.T) {
+	codes := regexp.MustCompile("\x1b\\[[0-9]*m")
+	rapid.Check(t, func(t *rapid.T) {
+		cell := rapid.OneOf(rapid.SampledFrom([]string{"", " ", "-", "failed", "failed 1/3: handler", "shop/failed", "ü…"}), rapid.String())
+		rows := rapid.SliceOfN(rapid.SliceOfN(cell, 1, 4), 1, 5).Draw(t, "rows")
+		var colours paints
+		for row := range rows {
+			for col := range rows[row] {
+				text := rapid.SampledFrom([]string{"", "failed", rows[row][col]}).Draw(t, "text")
+				colours = append(colours, paint{row, col, text, rapid.SampledFrom([]colour{"", red}).Draw(t, "colour")})
+			}
+		}
+		var plain, coloured bytes.Buffer
+		table(&plain, rows)
+		table(&coloured, rows, colours...)
+		if got := codes.ReplaceAllString(coloured.String(), ""); got != plain.String() {
+			t.Fatalf("%q\nwant\n%q", got, plain.String())
+		}
+	})
+}
+
+func TestColourOfStates(t *testing.T) {
+	for s, want := range map[core.State]colour{core.Failed: red, core.Lost: red, core.TimedOut: red, core.Running: cyan, core.Succeeded: "",
+		core.Queued: "", core.Killed: "", core.Skipped: "", core.Planned: ""} {
+		if got := stateColour(string(s)); got != want {
+			t.Errorf("%s: %q", s, got)
+		}
+	}
+	var b bytes.Buffer
+	e := &Env{Globals: &Globals{Output: "text", Color: "always"}, Stdout: &b}
+	for late, want := range map[int64]string{1000: " +1.0 s ", 1001: " \x1b[33m+1.0 s\x1b[0m "} {
+		b.Reset()
+		e.printRuns(&api.RunPage{Runs: []api.Run{{ID: "17", Job: "shop/x", State: "succeeded", LatenessMs: &late}}}, "")
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("%d ms: %q", late, b.String())
+		}
+	}
+}
+
+func TestColourOfACell(t *testing.T) {
+	var b bytes.Buffer
+	table(&b, [][]string{{"APP/JOB", "STATE", "WHY"}, {"shop/failed", "failed", "failed again"}}, paint{1, 1, "", red})
+	if want := "shop/failed   \x1b[31mfailed\x1b[0m   failed again\n"; !strings.HasSuffix(b.String(), want) {
+		t.Errorf("%q", b.String())
+	}
+}
