@@ -53,7 +53,7 @@ type batch struct {
 	v       int
 	stored  bool        // the last journal written is stored
 	dirty   bool        // something was answered since the last journal
-	blocked atomic.Bool // the journal is refused: no further send is begun
+	blocked atomic.Bool // the journal is not stored: no further send is begun
 }
 
 // noRun is never written to.

@@ -29,6 +29,8 @@ func words(p phase) string {
 		return core.Outcome(p).String()
 	case passing:
 		return "passing"
+	case undeliverable:
+		return "undeliverable: a dead letter"
 	case notDone:
 		return "not done"
 	case done:
@@ -71,12 +73,21 @@ func TestPageJudge(t *testing.T) {
 		"triggered by hand": {
 			with(func(f *facts) { f.cause, f.pause, f.job.State = core.CauseManual, lasts, core.Paused }),
 			with(func(f *facts) { f.cause, f.rev = core.CauseManual, 1 })},
-		"retry or by API, its app or everything is paused": {
+		"retry, by API or of a parent, its app or everything is paused now": {
 			with(func(f *facts) { f.cause, f.pause = core.CauseAPI, lasts }),
+			with(func(f *facts) { f.cause, f.pause = core.CauseParent, lasts }),
 			with(func(f *facts) { f.cause, f.pause = core.CauseRetry, lasts })},
-		"retry, its job is paused": {
-			with(func(f *facts) { f.cause, f.job.State = core.CauseRetry, core.Paused })},
-		"by API, else": {
+		"retry, its job is paused now": {
+			with(func(f *facts) { f.cause, f.job.State = core.CauseRetry, core.Paused }),
+			with(func(f *facts) {
+				f.cause, f.job.State, f.job.PauseUntil = core.CauseRetry, core.Paused, core.InstantOf(now)+1
+			})},
+		"retry, by API or of a parent, else": {
+			with(func(f *facts) { f.cause = core.CauseRetry }),
+			with(func(f *facts) {
+				f.cause, f.job.State, f.job.PauseUntil = core.CauseRetry, core.Paused, core.InstantOf(now)
+			}),
+			with(func(f *facts) { f.cause, f.job.State = core.CauseParent, core.Paused }),
 			with(func(f *facts) { f.cause, f.job.State = core.CauseAPI, core.Paused }),
 			with(func(f *facts) { f.cause, f.pause, f.due = core.CauseAPI, over, 90*minute }),
 			with(func(f *facts) { f.cause, f.rev = core.CauseAPI, 1 })},
@@ -98,8 +109,11 @@ func TestPageJudge(t *testing.T) {
 			with(func(f *facts) { f.rev, f.due = 1, 29*minute })},
 		"old rev, the tail of a fixed delay": {
 			with(func(f *facts) { f.rev, f.due, f.tail = 1, hour, true })},
-		"old rev, its job is paused": {
-			with(func(f *facts) { f.rev, f.due, f.job.State = 1, 30*minute, core.Paused })},
+		"old rev, its job says paused": {
+			with(func(f *facts) { f.rev, f.due, f.job.State = 1, 30*minute, core.Paused }),
+			with(func(f *facts) {
+				f.rev, f.due, f.job.State, f.job.PauseUntil = 1, 30*minute, core.Paused, core.InstantOf(now)
+			})},
 		"old rev, else": {
 			with(func(f *facts) { f.rev, f.due = 1, 30*minute }),
 			with(func(f *facts) { f.rev, f.due, f.pause = 1, 3*hour, over })},
@@ -154,6 +168,7 @@ func TestPageJudge(t *testing.T) {
 		}
 		p.Says(row, got)
 	}
+	p.Says("its job has neither item nor tombstone", words((&known{}).meet(&item{fire: core.Fire{Run: 7}}, nil)))
 }
 
 func TestPageFirstWrite(t *testing.T) {
