@@ -52,6 +52,14 @@ func TestColourOfStates(t *testing.T) {
 	}
 }
 
+func TestColourIsForPeople(t *testing.T) {
+	for _, output := range []string{"json", "yaml"} {
+		if (&Env{Globals: &Globals{Output: output, Color: "always"}}).colours() {
+			t.Errorf("%s has colours", output)
+		}
+	}
+}
+
 func TestColourOfACell(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, [][]string{{"APP/JOB", "STATE", "WHY"}, {"shop/failed", "failed", "failed again"}}, paint{1, 1, "", red})
