@@ -287,7 +287,7 @@ func takeOver(err error) phase {
 // address to try.
 func sent(a *Answer, resend, more bool) phase {
 	switch {
-	case a.Kind == AnswerAccepted, a.Kind == AnswerRepeat && resend:
+	case a.Kind == AnswerAccepted, a.Kind == AnswerRepeat: // IDs are given once: it has the run, or had it
 		return settled(core.Accepted)
 	case a.Kind == AnswerEnded:
 		return ended{*a}
