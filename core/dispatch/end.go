@@ -135,12 +135,14 @@ func (b *batch) putBack(ctx context.Context) {
 	if len(out) == 0 {
 		return
 	}
+	apps := map[string]bool{} // whose fires wait
 	for k, err := range b.d.ring.Enqueue(ctx, out) {
 		for _, it := range of[k] {
 			switch {
 			case err == nil && it.waits():
 				b.d.waits.note(it, out[k].Message.Try)
 				b.set(it, done{})
+				apps[it.job.Def.App] = true
 			case err == nil:
 				b.set(it, done{})
 			default:
@@ -149,6 +151,12 @@ func (b *batch) putBack(ctx context.Context) {
 				b.set(it, p)
 			}
 		}
+	}
+	if b.d.waits.woken.Load() == b.woken {
+		return
+	}
+	for app := range apps { // who came since live was read may be of it, and found nothing to wake
+		b.d.wake(ctx, app)
 	}
 }
 

@@ -31,6 +31,7 @@ type known struct {
 // read is step 2, and judges each fire (step 3). All is read after the hold; what
 // cannot be read makes its fires passing.
 func (b *batch) read(ctx context.Context) {
+	b.woken = b.d.waits.woken.Load()
 	k, err := b.known(ctx)
 	if err != nil {
 		for _, it := range b.items {

@@ -3,6 +3,7 @@ package dispatch
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -13,8 +14,9 @@ import (
 // the Waker: without one nothing is remembered, for where others dispatch beside, what
 // is remembered may be over. What is forgotten comes at its next look.
 type waits struct {
-	mu  sync.Mutex
-	out map[core.RunID]awaiting // nil without a Waker
+	mu    sync.Mutex
+	out   map[core.RunID]awaiting // nil without a Waker
+	woken atomic.Int64            // how often somebody came
 }
 
 // awaiting is a fire whose message is on the ring; no other of its run has that try.
@@ -64,7 +66,10 @@ func (w *waits) has(it *item) bool {
 // come at their next look, and so does each of these once more, which finds it decided.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
 	d.waits.out = map[core.RunID]awaiting{}
-	return d.wake
+	return func(ctx context.Context, app string) {
+		d.waits.woken.Add(1)
+		d.wake(ctx, app)
+	}
 }
 
 func (d *Dispatcher) wake(ctx context.Context, app string) {

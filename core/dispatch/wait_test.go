@@ -178,6 +178,24 @@ func TestWakes(t *testing.T) {
 	}
 }
 
+// TestComesAsItIsLookedAt: who registers between a look at who is there and its end, whose
+// message was not there to be woken yet, gets the run at once too.
+func TestComesAsItIsLookedAt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		w.after(5 * time.Minute)
+		var looked time.Time
+		w.cut.look = func() {
+			w.cut.look, looked = nil, time.Now()
+			w.register()
+		}
+		r := w.after(20 * time.Second)
+		if late := r.SentAt.Sub(looked); r.State != core.Running || late > 200*time.Millisecond || w.times(w.run) != 1 || w.out() != 0 {
+			t.Errorf("%s, sent %s after the look, %d times, %d messages are left", r.State, late, w.times(w.run), w.out())
+		}
+	})
+}
+
 // TestSentAnewWhileItWaits: where its message was lost, what replan or the dead letters
 // send anew is no copy of it.
 func TestSentAnewWhileItWaits(t *testing.T) {
