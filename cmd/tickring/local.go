@@ -31,6 +31,9 @@ func (e *Env) env(name string) string {
 // platform's state folder.
 func (e *Env) dataDir() (string, error) {
 	if dir := cmp.Or(e.Data, e.env("TICKRING_DATA")); dir != "" {
+		if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+			return "", usagef("%s is a file: the data folder is the one that it is in, %s", dir, filepath.Dir(dir))
+		}
 		return dir, nil
 	}
 	home := e.env("HOME")
@@ -74,6 +77,9 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 	case endpoint != "":
 		return endpoint, firstSecret(given, env, e.tokenOf(endpoint)), nil
 	case e.Data != "":
+		if _, err := e.dataDir(); err != nil {
+			return "", secret{}, err
+		}
 		if endpoint = endpointIn(e.Data); endpoint == "" {
 			return "", secret{}, fmt.Errorf("no server has run on the data folder %s: start one with: tickring serve --data %s", e.Data, e.Data)
 		}

@@ -50,6 +50,9 @@ func (c *ServeCmd) Run(e *Env) error {
 	if c.Demo && c.DenyPrivate {
 		return usagef("--demo and --deny-private: the demo's own executor is on this machine; leave one out")
 	}
+	if c.Restored && !hasData(dir) {
+		return usagef("--restored: there is no tickring.db in %s: copy the backup there, or name its folder with --data", dir)
+	}
 	policy, err := c.policy()
 	if err != nil {
 		return err
