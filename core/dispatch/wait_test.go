@@ -189,7 +189,7 @@ func TestComesAsItIsLookedAt(t *testing.T) {
 			w.cut.look, looked = nil, time.Now()
 			w.register()
 		}
-		r := w.after(20 * time.Second)
+		r := w.after(31 * time.Second) // that look, and the next, which finds it decided
 		if late := r.SentAt.Sub(looked); r.State != core.Running || late > 200*time.Millisecond || w.times(w.run) != 1 || w.out() != 0 {
 			t.Errorf("%s, sent %s after the look, %d times, %d messages are left", r.State, late, w.times(w.run), w.out())
 		}
