@@ -48,7 +48,7 @@ func stateColour(state string) colour {
 
 // lateColour is of what was sent later than an audit counts as on time.
 func lateColour(r *api.Run) colour {
-	if r.LatenessMs != nil && int64(*r.LatenessMs) > questions.OnTime.Milliseconds() {
+	if r.LatenessMs != nil && *r.LatenessMs > questions.OnTime.Milliseconds() {
 		return yellow
 	}
 	return ""

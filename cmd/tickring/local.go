@@ -98,8 +98,8 @@ func (e *Env) findServer() (endpoint string, token secret, err error) {
 	if endpointIn(dir) == "" && endpointIn(filepath.Join(dir, demoFolder)) != "" {
 		start += " --demo   (it goes on with what is in " + filepath.Join(dir, demoFolder) + ")"
 	}
-	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: tickring context "+
-		"set NAME --endpoint URL --token-file FILE   (or TICKRING_ENDPOINT and TICKRING_TOKEN)", dir, start)
+	return "", secret{}, fmt.Errorf("no server runs on this machine (data folder %s): start one with: %s\nor name one elsewhere: "+
+		"tickring context set NAME --endpoint URL --token-file FILE   (or TICKRING_ENDPOINT and TICKRING_TOKEN)", dir, start)
 }
 
 // secret is a token and where it was found.

@@ -55,8 +55,9 @@ func TestWatch(t *testing.T) {
 	}{
 		"what has changed is appended": {"text", []any{"a", "a", "b", "b", "a", ""}, "a\n\nb\n\na\n", "", exitDone},
 		"values follow on each other":  {"json", []any{"{1}", "{1}", "{2}", ""}, "{1}\n{2}\n", "", exitDone},
-		"notes go beside it, once":     {"text", []any{"paused", "paused", "paused b", ""}, "paused\n\npaused b\n", "everything is paused\n", exitDone},
-		"nobody is there at first":     {"text", []any{gone}, "", "", exitFailed},
+		"notes go beside it, once": {"text", []any{"paused", "paused", "paused b", ""}, "paused\n\npaused b\n",
+			"everything is paused\n", exitDone},
+		"nobody is there at first": {"text", []any{gone}, "", "", exitFailed},
 		"away for a while": {"text", []any{"a", gone, gone, "a", "b", ""}, "a\n\nb\n",
 			away + "it answers again, after 4.0 s\n", exitDone},
 		"what is no longer there ends it": {"text", []any{"a", missing, "b"}, "a\n", "", exitNotFound},
@@ -106,7 +107,8 @@ func TestWatchInPlace(t *testing.T) {
 	if !strings.HasPrefix(second, "\x1b[3A\r\x1b[J\x1b[?7lof ") || !strings.Contains(second, `no answer: refused\u001b[2J`) || !strings.Contains(second, "\none\ntwo\n") {
 		t.Errorf("%q", second)
 	}
-	if !strings.HasPrefix(third, "\x1b[3A") || strings.Count(third, "\n") != 23 || !strings.HasSuffix(third, "\n… 80 more lines: they need a higher window\n\x1b[?7h") {
+	if !strings.HasPrefix(third, "\x1b[3A") || strings.Count(third, "\n") != 23 ||
+		!strings.HasSuffix(third, "\n… 80 more lines: they need a higher window\n\x1b[?7h") {
 		t.Errorf("%q", third)
 	}
 }
