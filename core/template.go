@@ -103,7 +103,7 @@ func parsePlace(text string) (p place, err error) {
 	p.name = words[0]
 	switch {
 	case p.name == "parent.data":
-		return p, fmt.Errorf("not yet: children come with a later version; allowed are %s", strings.Join(Placeholders, ", "))
+		return p, fmt.Errorf("not yet: children come with a later version")
 	case !slices.Contains(Placeholders, p.name):
 		return p, fmt.Errorf("there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:

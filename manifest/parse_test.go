@@ -37,6 +37,8 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
+const readyRoutes = "first, last, round, random, hash, lfu, lru, failover, busyover"
+
 // What the complete example has and this version does not.
 const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices come with a later version; leave it out
 example.yaml:7:107: defaults.keep.log: not yet: keeping logs of runs comes with a later version; leave it out
@@ -49,9 +51,9 @@ example.yaml:48:5: jobs[0].overlap: not yet: limits of overlap come with a later
 example.yaml:54:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
-example.yaml:61:13: jobs[1].params: "{{parent.data}}": line 1, column 1 of the template: not yet: children come with a later version; allowed are scheduledAt, attempt, runId, lastSuccessAt
+example.yaml:61:13: jobs[1].params: "{{parent.data}}": line 1, column 1 of the template: not yet: children come with a later version
 example.yaml:63:5: jobs[1].after: not yet: children come with a later version; leave it out
-example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, lfu, lru, failover, busyover
+example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are ` + readyRoutes + `
 example.yaml:69:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out
 example.yaml:72:5: jobs[3].script: not yet: scripts come with a later version; leave it out
 example.yaml:78:40: jobs[4].schedule.calendar: not yet: calendars come with a later version; leave it out`
@@ -165,7 +167,7 @@ func TestErrors(t *testing.T) {
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed are latest, all, skip`},
 		{"later word", job("route: broadcast"),
-			"m:6:10: jobs[0].route: not yet: broadcast comes with a later version; allowed are first, last, round, random, hash, lfu, lru, failover, busyover"},
+			"m:6:10: jobs[0].route: not yet: broadcast comes with a later version; allowed are " + readyRoutes},
 		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: an empty list; a list such as [failed, timed-out, lost] is needed"},
 		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), `m:6:32: jobs[0].retry.maxDelay: "30s": shorter than retry.delay, 1m0s`},
 		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),
