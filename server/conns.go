@@ -29,9 +29,9 @@ func waitingFor(conns int) int { return min(64, max(1, conns/8)) }
 
 // conns is a listener with a bound on its connections. Where there is no room for the
 // next, one is closed: that takes nothing of its answer for a while, else the oldest of
-// those whose first request is not there yet, else of those between two requests. All
-// have had their time for it: who is quick gets an answer, however many come. Others
-// that are being answered are waited for.
+// those whose first request is not there yet, once it had its time, else of those between
+// two requests, though the next may have come: who is quick gets an answer, however many
+// come and however many each asks. Others that are being answered are waited for.
 type conns struct {
 	net.Listener
 	most     int
@@ -45,6 +45,7 @@ type conns struct {
 	idle   list.List // of *conn between two requests, the oldest first
 	writes list.List // of *conn that is written to, the one whose write is the oldest first
 	room   sync.Cond // a connection was closed, or is no longer answered
+	waits  bool      // somebody does, for room
 	closed bool
 	ended  int       // closed for want of room since told
 	told   time.Time // when it was said last that there is none
@@ -85,7 +86,9 @@ func (l *conns) Accept() (net.Conn, error) {
 			break
 		}
 		t := time.AfterFunc(soon, l.again)
+		l.waits = true
 		l.room.Wait()
+		l.waits = false
 		t.Stop()
 	}
 	l.open++
@@ -108,10 +111,12 @@ func (l *conns) endOne(now time.Time) (ended bool, soon time.Duration) {
 		if e == nil {
 			continue
 		}
-		c := e.Value.(*conn)
-		left := l.patience - now.Sub(c.since)
-		if in == &l.writes {
+		c, left := e.Value.(*conn), time.Duration(0)
+		switch in {
+		case &l.writes:
 			left = l.stands - now.Sub(c.wrote)
+		case &l.fresh:
+			left = l.patience - now.Sub(c.since)
 		}
 		if left <= 0 {
 			c.leave()
@@ -257,5 +262,8 @@ func (c *conn) move(in *list.List) {
 	defer c.of.mu.Unlock()
 	if !c.gone {
 		c.put(in)
+	}
+	if l := c.of; in == &l.idle && l.waits && l.open >= l.most {
+		l.endOne(time.Now()) // before its next request, if that is there
 	}
 }

@@ -211,6 +211,44 @@ func TestWhoTakesNoAnswerMakesRoom(t *testing.T) {
 	})
 }
 
+// TestWhoAsksOnAndOnMakesRoom: a connection that has had an answer makes room for others
+// though its next request is there already.
+func TestWhoAsksOnAndOnMakesRoom(t *testing.T) {
+	bubble(t, 200<<10, func(inner pipe.Listener, ask func() net.Conn, take func(net.Conn, time.Duration)) {
+		var asking sync.WaitGroup
+		var all []net.Conn
+		for range 4 {
+			c := inner.Dial()
+			all = append(all, c)
+			asking.Go(func() {
+				for err := error(nil); err == nil; {
+					_, err = io.WriteString(c, strings.Repeat("GET / HTTP/1.1\r\nHost: x\r\n\r\n", 100))
+				}
+			})
+			asking.Go(func() {
+				for err := error(nil); err == nil; {
+					time.Sleep(10 * time.Millisecond)
+					_, err = c.Read(make([]byte, 8<<10))
+				}
+			})
+		}
+		time.Sleep(3 * time.Second)
+		for range 4 {
+			began := time.Now()
+			c := ask()
+			all = append(all, c)
+			take(c, 0)
+			if d := time.Since(began); d > time.Second {
+				t.Errorf("it waits %v", d)
+			}
+		}
+		for _, c := range all {
+			c.Close()
+		}
+		asking.Wait()
+	})
+}
+
 // TestWhoIsSilentHoldsUpNobody: while a connection without a request has its time, one
 // between two requests makes room; afterwards the silent one goes first.
 func TestWhoIsSilentHoldsUpNobody(t *testing.T) {
