@@ -38,6 +38,7 @@ func TestMain(m *testing.M) {
 // programs are what this test's program is under other names.
 var programs = map[string]func(){
 	"tickring": func() {
+		completeFor = time.Minute
 		os.Exit(Main(context.Background(), os.Args[1:], os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
 	},
 	"tickring-main": main, // with its signals
