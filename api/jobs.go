@@ -212,8 +212,11 @@ func (s *server) ResumeAll(w http.ResponseWriter, r *http.Request) {
 
 // ListApps lists all apps.
 func (s *server) ListApps(w http.ResponseWriter, r *http.Request) {
-	apps, err := s.m.Apps(r.Context())
+	apps, bad, err := s.m.Apps(r.Context())
 	out := AppList{Apps: make([]App, len(apps))}
+	for _, name := range slices.Sorted(maps.Keys(bad)) {
+		out.Failed = append(out.Failed, UnreadableApp{Name: name, Message: bad[name].Error()})
+	}
 	for i := range apps {
 		out.Apps[i] = AppOf(&apps[i])
 	}

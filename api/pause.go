@@ -29,7 +29,7 @@ func (s *server) pauses(r *http.Request) (pauses, error) {
 		return p, err
 	}
 	p.all = g.Pause
-	apps, err := s.m.Apps(r.Context())
+	apps, _, err := s.m.Apps(r.Context()) // the list of apps names the others
 	for _, a := range apps {
 		p.apps[a.Name] = a
 	}

@@ -68,6 +68,7 @@ type (
 	TriggerRequest     = client.TriggerRequest
 	TriggerResult      = client.TriggerResult
 	Try                = client.Try
+	UnreadableApp      = client.UnreadableApp
 	UnreadableJob      = client.UnreadableJob
 	Upcoming           = client.Upcoming
 )

@@ -64,13 +64,49 @@ func (u Unreadable) Error() string {
 	return strings.Join(reasons, "; ")
 }
 
-// UnreadableApps is an answer beside a list of apps, as Unreadable is: apps by name that
-// are stored, and cannot be understood.
+// UnreadableApps is an answer beside what a read of apps found, as Unreadable is: apps by
+// name that are stored, and cannot be understood.
 type UnreadableApps map[string]error
+
+// BesidesApps parts what a read of apps answered, as Besides does.
+func BesidesApps(err error) (UnreadableApps, error) {
+	if bad, ok := errors.AsType[UnreadableApps](err); ok {
+		return bad, nil
+	}
+	return nil, err
+}
+
+// Add notes one more.
+func (u *UnreadableApps) Add(name string, err error) {
+	if *u == nil {
+		*u = UnreadableApps{}
+	}
+	(*u)[name] = err
+}
+
+// Err is nil where there are none.
+func (u UnreadableApps) Err() error {
+	if len(u) == 0 {
+		return nil
+	}
+	return u
+}
+
+// Of is why an app cannot be read, for people; nil of one that is not among them.
+func (u UnreadableApps) Of(name string) error {
+	if err := u[name]; err != nil {
+		return Passing(UnreadableApps{name: err})
+	}
+	return nil
+}
 
 func (u UnreadableApps) Error() string {
 	name := slices.Min(slices.Collect(maps.Keys(u)))
-	return fmt.Sprintf("app %s cannot be read (of %d such): %v", name, len(u), u[name])
+	text := fmt.Sprintf("app %s cannot be read: %v", name, u[name])
+	if len(u) > 1 {
+		text += fmt.Sprintf("; nor can %d others", len(u)-1)
+	}
+	return text
 }
 
 // Code is what kind of error reaches a caller. It maps to an HTTP status and a
@@ -145,6 +181,9 @@ func Passing(err error) error {
 		return e
 	}
 	if bad, _ := Besides(err); bad != nil {
+		return &Error{Code: CodeRefused, Reason: bad.Error(), Err: err}
+	}
+	if bad, _ := BesidesApps(err); bad != nil {
 		return &Error{Code: CodeRefused, Reason: bad.Error(), Err: err}
 	}
 	return &Error{Code: CodeUnavailable, Reason: "the store did not answer: try again", Err: err}

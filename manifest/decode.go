@@ -434,7 +434,7 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 
 // known warns of the token that xxl-job comes with.
 func (d *decoder) known(text, path string, at Pos) {
-	if text == "default_token" {
+	if core.KnownToken(text) {
 		d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
 			Message: "default_token is what xxl-job comes with, so everybody knows it: give the app, and its executors, one of chance"})
 	}

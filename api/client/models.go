@@ -29,6 +29,9 @@ type App struct {
 // AppList defines model for AppList.
 type AppList struct {
 	Apps []App `json:"apps"`
+
+	// Failed Apps that are there and are not in apps, for they cannot be read
+	Failed []UnreadableApp `json:"failed,omitempty,omitzero"`
 }
 
 // AppResult defines model for AppResult.
@@ -300,7 +303,10 @@ type Facts struct {
 	Fires      *Depth     `json:"fires,omitempty"`
 	Generation int        `json:"generation,omitempty,omitzero"`
 	Holder     string     `json:"holder,omitempty,omitzero"`
-	LastTick   time.Time  `json:"lastTick,omitempty,omitzero"`
+
+	// KnownTokens Apps whose token everybody knows, for xxl-job comes with it
+	KnownTokens []string  `json:"knownTokens,omitempty,omitzero"`
+	LastTick    time.Time `json:"lastTick,omitempty,omitzero"`
 
 	// LossFound When it was found that the queues lost messages; left out once what was on them is sent again
 	LossFound time.Time `json:"lossFound,omitempty,omitzero"`
@@ -321,9 +327,10 @@ type Facts struct {
 	UncomparedFrom time.Time `json:"uncomparedFrom,omitempty,omitzero"`
 
 	// Unread What could not be read
-	Unread  []string  `json:"unread,omitempty,omitzero"`
-	UpSince time.Time `json:"upSince,omitempty,omitzero"`
-	Version string    `json:"version"`
+	Unread         []string        `json:"unread,omitempty,omitzero"`
+	UnreadableApps []UnreadableApp `json:"unreadableApps,omitempty,omitzero"`
+	UpSince        time.Time       `json:"upSince,omitempty,omitzero"`
+	Version        string          `json:"version"`
 }
 
 // FailingJob defines model for FailingJob.
@@ -1116,6 +1123,13 @@ type Try struct {
 
 	// Request Of a Lambda function that has the run: the ID of the invocation
 	Request string `json:"request,omitempty,omitzero"`
+}
+
+// UnreadableApp defines model for UnreadableApp.
+type UnreadableApp struct {
+	// Message Why it cannot be read
+	Message string `json:"message"`
+	Name    string `json:"name"`
 }
 
 // UnreadableJob defines model for UnreadableJob.

@@ -187,6 +187,29 @@ func TestPagesAreFollowed(t *testing.T) {
 	}
 }
 
+// TestUnreadableAppIsTold: what lists apps shows the others, names that one, and fails.
+func TestUnreadableAppIsTold(t *testing.T) {
+	s := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		answer(w, map[string]any{"/v1/jobs": api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo"}}},
+			"/v1/apps":                api.AppList{Apps: []api.App{{Name: "shop"}}, Failed: []api.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
+			"/v1/apps/shop/executors": api.ExecutorList{Executors: []api.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
+			"/v1/status":              api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
+	}))
+	defer s.Close()
+	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
+	for _, args := range [][]string{{"get"}, {"get", "-o", "yaml"}, {"executors"}, {"executors", "-o", "json"},
+		{"apply", "-f", "-", "--prune", "--dry-run"}} {
+		var out, errs bytes.Buffer
+		in := strings.NewReader("version: 1\nset: fleet\napps: [{name: shop}]\n")
+		code := Main(t.Context(), args, in, &out, &errs, func(k string) (string, bool) { v, ok := env[k]; return v, ok })
+		if code != exitFailed && args[0] != "apply" || code == 0 || !strings.Contains(out.String(), "shop") ||
+			!strings.Contains(out.String()+errs.String(), "app pay cannot be read: no JSON") {
+			t.Errorf("%q: exit code %d: %s%s", args, code, out.String(), errs.String())
+		}
+	}
+}
+
 // TestUnreadableJobIsTold: get shows the others, names that one with the reason, and fails.
 func TestUnreadableJobIsTold(t *testing.T) {
 	jobs := api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo", Schedule: api.Schedule{Every: "10s"}}},

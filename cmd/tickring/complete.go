@@ -272,8 +272,8 @@ func (c *completer) apps() (list []word) {
 	if err != nil {
 		return nil
 	}
-	apps, _ := e.apps()
-	for _, a := range apps {
+	apps, _ := e.ListApps(e.Ctx)
+	for _, a := range apps.Apps {
 		list = append(list, word{a.Name, a.Title})
 	}
 	return list

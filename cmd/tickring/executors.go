@@ -13,13 +13,15 @@ type execsCmd struct {
 }
 
 func (c *execsCmd) Run(e *conn) error {
-	names := []string{c.App}
+	names, short := []string{c.App}, false
 	if c.App != "" {
 		if err := core.CheckAppName("app", c.App); err != nil {
 			return err
 		}
 	} else {
-		apps, err := e.apps()
+		var apps []api.App
+		var err error
+		apps, short, err = e.apps()
 		if err != nil {
 			return err
 		}
@@ -37,7 +39,7 @@ func (c *execsCmd) Run(e *conn) error {
 		all.Executors = append(all.Executors, list.Executors...)
 		all.Refused = append(all.Refused, list.Refused...)
 	}
-	return e.show(all, func() {
+	if err := e.show(all, func() {
 		if len(all.Executors)+len(all.Refused) == 0 {
 			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
 			return
@@ -52,7 +54,10 @@ func (c *execsCmd) Run(e *conn) error {
 				fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)})
 		}
 		table(e.Stdout, rows)
-	})
+	}); err != nil || !short {
+		return err
+	}
+	return exitWith(exitFailed)
 }
 
 func liveText(e *Env, x *api.Executor) string {

@@ -20,13 +20,14 @@ func (c *getCmd) once(e *conn) error {
 	var apps []api.App
 	var jobs []api.Job
 	var failed []api.UnreadableJob
+	var short bool
 	var err error
 	of := api.ListJobsParams{Label: c.Label, Last: e.Output != "yaml"}
 	switch {
 	case len(c.Label) > 0 && c.What != "" && kindOf(c.What) != appKind:
 		return usagef("-l looks for jobs: name an app beside it, or nothing")
 	case c.What == "":
-		if apps, err = e.apps(); err == nil {
+		if apps, short, err = e.apps(); err == nil {
 			jobs, failed, err = e.jobs(of)
 		}
 	case kindOf(c.What) == jobKind:
@@ -54,7 +55,7 @@ func (c *getCmd) once(e *conn) error {
 			return !slices.ContainsFunc(jobs, func(j api.Job) bool { return j.App == a.Name })
 		})
 	}
-	if err := c.print(e, apps, jobs, failed); err != nil || len(failed) == 0 {
+	if err := c.print(e, apps, jobs, failed); err != nil || len(failed) == 0 && !short {
 		return err
 	}
 	for _, f := range failed {

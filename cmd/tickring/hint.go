@@ -23,11 +23,11 @@ func (e *Env) nameHint(err error) string {
 	}
 	var names []string
 	if m[1] == "app" {
-		apps, err := (&conn{e, e.found}).apps()
+		apps, err := e.found.ListApps(e.Ctx)
 		if err != nil {
 			return ""
 		}
-		for _, a := range apps {
+		for _, a := range apps.Apps {
 			names = append(names, a.Name)
 		}
 	} else {

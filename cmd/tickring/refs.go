@@ -211,10 +211,13 @@ func behind(job int32) string {
 	return strconv.Itoa(int(job))
 }
 
-// apps reads all apps.
-func (e *conn) apps() ([]api.App, error) {
-	list, err := e.ListApps(e.Ctx)
-	return list.Apps, err
+// apps reads all apps; those that cannot be read are told, and leave a list that is short.
+func (e *conn) apps() (list []api.App, short bool, err error) {
+	all, err := e.ListApps(e.Ctx)
+	for _, f := range all.Failed {
+		e.notef("app %s cannot be read: %s\n", f.Name, oneLine(f.Message))
+	}
+	return all.Apps, len(all.Failed) > 0, err
 }
 
 func covers(p *api.Pause, now time.Time) bool {

@@ -29,14 +29,16 @@ func (q *Ask) App(ctx context.Context, name string) (core.App, error) {
 	return a, err
 }
 
-// Apps lists all apps by name. Their tokens are in them: not for output.
-func (q *Ask) Apps(ctx context.Context) ([]core.App, error) {
+// Apps lists all apps by name, and those that cannot be understood. Their tokens are in
+// them: not for output.
+func (q *Ask) Apps(ctx context.Context) ([]core.App, core.UnreadableApps, error) {
 	apps, err := q.store.ListApps(ctx)
+	bad, err := core.BesidesApps(err)
 	if err != nil {
-		return nil, core.Passing(err)
+		return nil, nil, core.Passing(err)
 	}
 	slices.SortFunc(apps, func(a, b core.App) int { return strings.Compare(a.Name, b.Name) })
-	return apps, nil
+	return apps, bad, nil
 }
 
 // Global reads the item that concerns everything: the pause of everything.

@@ -804,14 +804,15 @@ func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*c
 	}
 	slices.Sort(names)
 	apps, left, err := q.store.Apps(ctx, slices.Compact(names))
+	_, err = core.BesidesApps(err)
 	if err := core.Unread(left, err); err != nil {
 		return nil, err
 	}
 	waits := map[core.RunID]time.Time{}
 	for i := range runs {
 		r := &runs[i]
-		if job, app := jobs[r.ID.Job()], apps[r.App]; job != nil && r.State == core.Queued {
-			waits[r.ID] = job.WaitsUntil(&app, r.Slot)
+		if app, is := apps[r.App]; is && jobs[r.ID.Job()] != nil && r.State == core.Queued {
+			waits[r.ID] = jobs[r.ID.Job()].WaitsUntil(&app, r.Slot)
 		}
 	}
 	return waits, nil
@@ -1055,7 +1056,7 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 	if err != nil {
 		return UpcomingResult{}, err
 	}
-	all, err := q.Apps(ctx)
+	all, bad, err := q.Apps(ctx)
 	if err != nil {
 		return UpcomingResult{}, err
 	}
@@ -1092,6 +1093,10 @@ func (q *Ask) Upcoming(ctx context.Context, f JobFilter, from time.Time, ahead t
 			return false
 		}
 		if !f.takes(j) {
+			return true
+		}
+		if why := bad.Of(j.Def.App); why != nil { // its pause is not known
+			p.Bad.Add(j.Def.ID, why)
 			return true
 		}
 		if fit++; fit <= maxFew {

@@ -109,7 +109,7 @@ func (q *Ask) standing(ctx context.Context) (deserted map[string]bool, paused fu
 	if err != nil {
 		return nil, nil, err
 	}
-	apps, err := q.Apps(ctx)
+	apps, _, err := q.Apps(ctx) // those that cannot be read have more trouble than this
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@
 package callback
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -168,7 +169,7 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 	for _, id := range unread {
 		missed[id] = true
 	}
-	apps, appsErr := c.apps(ctx, from, runs)
+	apps, bad, appsErr := c.apps(ctx, from, runs)
 
 	ends := make([]finish.Result, 0, len(ids))
 	for _, id := range ids {
@@ -180,7 +181,7 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 		case !ok:
 			errs[i] = core.Errorf(core.CodeNotFound, "no run %d", id)
 		default:
-			if errs[i] = c.permit(ctx, from, &run, apps, appsErr); errs[i] == nil {
+			if errs[i] = c.permit(ctx, from, &run, apps, cmp.Or(appsErr, bad.Of(run.App))); errs[i] == nil {
 				end := results[i]
 				end.Seen = &run
 				ends = append(ends, end)
@@ -195,9 +196,9 @@ func (c *Callback) judge(ctx context.Context, from Caller, results []finish.Resu
 	}
 }
 
-func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]core.Run) (map[string]core.App, error) {
+func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]core.Run) (map[string]core.App, core.UnreadableApps, error) {
 	if from.Proven || len(runs) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var names []string
 	seen := map[string]bool{}
@@ -209,13 +210,14 @@ func (c *Callback) apps(ctx context.Context, from Caller, runs map[core.RunID]co
 	}
 	now := c.o.Now()
 	found, unread, err := c.store.Apps(ctx, names)
+	bad, err := core.BesidesApps(err)
 	if err == nil && len(unread) > 0 {
 		err = core.ErrThrottled
 	}
 	if err == nil {
 		c.known.note(runs, found, now)
 	}
-	return found, err
+	return found, bad, err
 }
 
 // permit refuses a result from somebody who is not an executor of the run's app.

@@ -238,3 +238,24 @@ func TestUnread(t *testing.T) {
 		}
 	}
 }
+
+// TestUnreadableApp: who reports of an app that cannot be read is to try again, and holds up
+// nobody who reports of another in the same call.
+func TestUnreadableApp(t *testing.T) {
+	e, ids := open(t, 2)
+	store := e.Manage.(*memory.Store)
+	if err := store.PutApp(ctx, 0, core.App{Name: "ledger", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "ledger"}); err != nil {
+		t.Fatal(err)
+	}
+	other := core.Run{ID: core.NumberedRun(77, 1), App: "ledger", State: core.Running, Owner: "o", Attempt: 1}
+	other.First = other.ID
+	if err := e.Finish.Create(ctx, []core.Run{other})[0]; err != nil {
+		t.Fatal(err)
+	}
+	store.DamageApp("ledger")
+	c := callback.New(e.Manage, finish.New(e.Finish, e.Ring, finish.Options{Plan: plan.Local()}), callback.Options{})
+	errs := c.Callback(ctx, callback.Caller{Token: "secret"}, []finish.Result{ended(ids[0], 500), ended(other.ID, 500), ended(ids[1], 200)})
+	if errs[0] != nil || errs[2] != nil || code(errs[1]) != core.CodeUnavailable {
+		t.Errorf("%v", errs)
+	}
+}

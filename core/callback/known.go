@@ -85,7 +85,7 @@ func (c *Callback) proves(ctx context.Context, from Caller, ids []core.RunID, no
 	slices.Sort(asked)
 	asked = slices.Compact(asked)
 	found, _, err := c.store.Apps(ctx, asked)
-	if err == nil {
+	if _, err = core.BesidesApps(err); err == nil {
 		c.known.note(nil, found, now)
 	}
 	for job, name := range may {

@@ -13,7 +13,8 @@ import (
 // core.ErrRefused and core.ErrThrottled tell apart.
 type Store interface {
 	// Jobs answers what others may have been answered too: it is read only. What it
-	// cannot understand it names in core.Unreadable, beside the rest of the answer.
+	// cannot understand it names in core.Unreadable, beside the rest of the answer, as
+	// Apps does in core.UnreadableApps.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Tombstones(ctx context.Context, jobs []core.JobID) (map[core.JobID]core.Tombstone, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)

@@ -22,6 +22,7 @@ type known struct {
 	names      []string                      // of apps
 	apps       map[string]core.App
 	unreadApps []string
+	badApps    core.UnreadableApps
 	global     core.Global
 	executors  map[string][]core.Executor
 	runs       map[core.RunID]core.Run // that have a record of their own
@@ -119,7 +120,15 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 		}
 	}
 	k.names = distinct(k.names)
-	if k.apps, k.unreadApps, err = readAll(ctx, k.names, b.d.store.Apps); err != nil {
+	k.apps, k.unreadApps, err = readAll(ctx, k.names, func(ctx context.Context, names []string) (map[string]core.App, []string, error) {
+		found, unread, err := b.d.store.Apps(ctx, names)
+		bad, err := core.BesidesApps(err)
+		for name, why := range bad {
+			k.badApps.Add(name, why)
+		}
+		return found, unread, err
+	})
+	if err != nil {
 		return nil, err
 	}
 	if k.global, err = b.d.store.Global(ctx); err != nil {
@@ -157,10 +166,10 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	switch {
 	case !is && slices.Contains(k.unreadJobs, id), is && slices.Contains(k.unreadApps, job.Def.App):
 		return passing{why: core.ErrThrottled}
-	case !is && k.bad[id] != nil && it.try < unreadTries:
-		return passing{why: fmt.Errorf("job %d cannot be read: %w", id, k.bad[id])}
 	case !is && k.bad[id] != nil:
-		return undeliverable{why: fmt.Sprintf("job %d cannot be read: %v", id, k.bad[id])}
+		return damaged(it, fmt.Errorf("job %d cannot be read: %w", id, k.bad[id]))
+	case is && k.badApps[job.Def.App] != nil:
+		return damaged(it, k.badApps.Of(job.Def.App))
 	case !is:
 		return undeliverable{why: "job " + id.String() + " has neither item nor tombstone"}
 	}
@@ -181,7 +190,15 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	return undecided{}
 }
 
-// unreadTries is how often a fire comes again whose job cannot be understood, before it
+// damaged is a fire whose job or app cannot be understood.
+func damaged(it *item, why error) phase {
+	if it.try < unreadTries {
+		return passing{why: why}
+	}
+	return undeliverable{why: why.Error()}
+}
+
+// unreadTries is how often a fire comes again whose job or app cannot be understood, before it
 // goes to the dead letters: for a quarter of an hour, as long as a version may take to
 // be rolled out.
 const unreadTries = 20

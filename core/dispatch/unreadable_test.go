@@ -77,3 +77,30 @@ func TestUnreadableJobHoldsUpNoOther(t *testing.T) {
 		}
 	})
 }
+
+// TestUnreadableAppHoldsUpNoOther: the same of the fires of an app.
+func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		wait(time.Until(time.Date(2026, 12, 1, 9, 0, 0, 0, time.UTC)))
+		g := newGated(t, dispatch.Options{})
+		s, log := &damaged{Store: g.s}, slog.New(slog.DiscardHandler)
+		g.d = dispatch.New(s, s, g.sender, finish.New(g.s, g.s, finish.Options{Plan: plan.Local(), Log: log}), dispatch.Options{Log: log})
+		g.s.DamageApp("two")
+		msgs := append(g.messages(1, 1, "one"), g.messages(2, 1, "two")...)
+		sent, held := msgs[0].Fires[0], msgs[1].Fires[0]
+		g.handle(msgs)
+		runs, _, err := g.s.Runs(t.Context(), []core.RunID{sent.Run, held.Run})
+		if err != nil || len(runs) != 1 || runs[sent.Run].Address == "" || len(s.again) != 1 || s.again[0].Fires[0] != held {
+			t.Fatalf("runs %+v, again %+v, %v", runs, s.again, err)
+		}
+		tries := 1
+		for ; len(s.again) > 0 && tries < 100; tries++ {
+			again := s.again
+			s.again = nil
+			g.handle(again)
+		}
+		if tries != 21 || len(s.buried) != 1 || !strings.Contains(s.buried[0], "app two cannot be read: no JSON") {
+			t.Errorf("%d tries, buried %q", tries, s.buried)
+		}
+	})
+}

@@ -186,8 +186,14 @@ func (w *Watchdog) environment(ctx context.Context, subjects []subject, runs map
 		noJobs = append(noJobs, id)
 	}
 	apps = distinct(apps)
-	if e.apps, noApps, err = w.w.Apps(ctx, apps); err != nil {
+	e.apps, noApps, err = w.w.Apps(ctx, apps)
+	badApps, err := core.BesidesApps(err)
+	if err != nil {
 		return nil, fmt.Errorf("read apps: %w", err)
+	}
+	for name, why := range badApps {
+		w.f.o.Log.Error("an app cannot be read: its runs are looked at again", "app", name, "err", why)
+		noApps = append(noApps, name)
 	}
 	for i := range open { // what was not read is not gone
 		if r := &open[i]; slices.Contains(noJobs, r.ID.Job()) || slices.Contains(noApps, r.App) {

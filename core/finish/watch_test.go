@@ -742,6 +742,31 @@ func TestLaterRunsAtAQueue(t *testing.T) {
 	}
 }
 
+// TestUnreadableAppHoldsUpNoOther: what cannot be read of one app is judged later, and
+// the runs of others in that pass.
+func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
+	r := newWatchRig(t)
+	r.must(r.s.PutApp(t.Context(), 0, core.App{Name: "ledger", Rev: 1}, core.Change{ID: 1, At: begin, App: "ledger"}))
+	r.job(1, nil)
+	r.job(2, func(j *core.Job) { j.Def.App = "ledger" })
+	other := core.PlannedRun(2, core.InstantOf(begin))
+	left := func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} }
+	r.run(id, left)
+	r.run(other, func(x *core.Run) { left(x); x.App = "ledger" })
+	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}}))
+	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
+	r.s.DamageApp("ledger")
+	for range 30 {
+		r.now = r.now.Add(time.Minute)
+		if _, err := r.w.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a, b := r.stored(id), r.stored(other); a.State.Open() || !b.State.Open() {
+		t.Errorf("they are %s and %s", a.State, b.State)
+	}
+}
+
 // TestUnreadIsNotGone: what a throttled table did not answer is not taken for
 // deleted, and is looked at again soon.
 func TestUnreadIsNotGone(t *testing.T) {

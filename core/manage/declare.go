@@ -22,8 +22,10 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		return fresh
 	}
 	apps := make(map[string]core.App, len(names))
+	var bad core.UnreadableApps
 	for part := range bound.Chunks(names, bound.AtOnce) {
 		found, left, err := m.store.Apps(ctx, part)
+		worse, err := core.BesidesApps(err)
 		if err := core.Unread(left, err); err != nil {
 			for _, s := range fresh {
 				s.refuse(err)
@@ -33,8 +35,15 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 		for name, app := range found {
 			apps[name] = app
 		}
+		for name, why := range worse {
+			bad.Add(name, why)
+		}
 	}
 	return slices.DeleteFunc(fresh, func(s *saving) bool {
+		if why := bad.Of(s.job.Def.App); s.spec.Declared && why != nil {
+			s.refuse(why)
+			return true
+		}
 		is := s.spec.Declared && slices.Contains(apps[s.job.Def.App].Withheld, s.job.Def.Name)
 		if is {
 			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code does not make it until it is given back",

@@ -3,6 +3,7 @@ package manage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tickring/tickring/core"
@@ -124,9 +125,12 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	if err != nil || res.Next != 0 {
 		return res, err
 	}
-	apps, err := m.ask.Apps(ctx)
+	apps, bad, err := m.ask.Apps(ctx)
 	if err != nil {
 		return res, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(bad)) { // whose it is nobody knows
+		res.Apps = append(res.Apps, AppPrune{Name: name, Change: Refused, Err: bad.Of(name)})
 	}
 	for _, a := range apps {
 		if a.Set != r.Set || slices.Contains(r.Apps, a.Name) {

@@ -177,6 +177,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 	}
 	slices.Sort(names)
 	apps, left, err := m.store.Apps(ctx, slices.Compact(names))
+	bad, err := core.BesidesApps(err)
 	if err := core.Unread(left, err); err != nil {
 		return nil, err
 	}
@@ -188,6 +189,8 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 			err = app.CheckRoute(s.job.Def.Route)
 		}
 		switch {
+		case bad[s.job.Def.App] != nil:
+			s.refuse(bad.Of(s.job.Def.App))
 		case app.Name == "":
 			s.refuse(&core.Error{Code: core.CodeNotFound, Field: "app", Value: s.job.Def.App, Reason: "there is no such app: create it first"})
 		case err != nil:

@@ -149,10 +149,7 @@ func (t *Tokens) read(ctx context.Context, now time.Time) {
 	err := errors.New("the reading of the apps broke off")
 	defer func() {
 		// An app that cannot be read shuts out nobody of another: its own token is what it was.
-		bad, partly := errors.AsType[core.UnreadableApps](err)
-		if partly {
-			err = nil
-		}
+		bad, err := core.BesidesApps(err)
 		t.mu.Lock()
 		close(done)
 		if t.reading, t.failed = nil, err; err == nil {

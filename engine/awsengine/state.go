@@ -137,11 +137,19 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 		keys[i] = stateKey("app", n)
 	}
 	found := make(map[string]core.App, len(names))
+	var bad core.UnreadableApps
 	left, err := s.get(ctx, s.o.Names.State, keys, func(it item) error {
 		a, err := decodeApp(it)
+		if err != nil {
+			bad.Add(stringOf(it, "key"), err)
+			return nil
+		}
 		found[a.Name] = a
-		return err
+		return nil
 	})
+	if err == nil {
+		err = bad.Err()
+	}
 	var unread []string
 	for i := range left {
 		unread = append(unread, names[i])
@@ -152,18 +160,18 @@ func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, 
 // ListApps implements ask.Store.
 func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
-	bad := core.UnreadableApps{}
+	var bad core.UnreadableApps
 	err := s.all(ctx, "app", func(it item) error {
 		a, err := decodeApp(it)
 		if err != nil {
-			bad[stringOf(it, "key")] = err
+			bad.Add(stringOf(it, "key"), err)
 			return nil
 		}
 		list = append(list, a)
 		return nil
 	})
-	if err == nil && len(bad) > 0 {
-		err = bad
+	if err == nil {
+		err = bad.Err()
 	}
 	return list, err
 }

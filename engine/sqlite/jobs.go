@@ -580,38 +580,45 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 // Apps implements the ports.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found := make(map[string]core.App, len(names))
+	var bad core.UnreadableApps
 	err := s.read(ctx, func(c *sqlite.Conn) error {
 		for _, name := range names {
 			if err := query(c, "SELECT body FROM apps WHERE name = ?", values(name), func(st *sqlite.Stmt) error {
 				var a core.App
-				err := json.Unmarshal(columnBytes(st, 0), &a)
+				if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
+					bad.Add(name, err)
+					return nil
+				}
 				found[name] = a
-				return err
+				return nil
 			}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err == nil {
+		err = bad.Err()
+	}
 	return found, nil, err
 }
 
 // ListApps implements ask.Store, in the order of names.
 func (s *Store) ListApps(ctx context.Context) (list []core.App, err error) {
-	bad := core.UnreadableApps{}
+	var bad core.UnreadableApps
 	err = s.read(ctx, func(c *sqlite.Conn) error {
 		return query(c, "SELECT body, name FROM apps ORDER BY name", nil, func(st *sqlite.Stmt) error {
 			var a core.App
 			if err := json.Unmarshal(columnBytes(st, 0), &a); err != nil {
-				bad[st.ColumnText(1)] = err
+				bad.Add(st.ColumnText(1), err)
 				return nil
 			}
 			list = append(list, a)
 			return nil
 		})
 	})
-	if err == nil && len(bad) > 0 {
-		err = bad
+	if err == nil {
+		err = bad.Err()
 	}
 	return list, err
 }

@@ -24,6 +24,7 @@ var checks = []check{
 	{"messages", own, messages},
 	{"losses", ours | aws, losses},
 	{"canary", ours, canary},
+	{"apps", own, apps},
 	{"executors", own, executors},
 	{"jobs", own, jobs},
 	{"certificate", own, certificate},
@@ -265,6 +266,18 @@ func messages(f *Facts, s *sheet) string {
 }
 
 const tellsOverdue = "tickring audit tells what is overdue, tickring runs --state running what is under way"
+
+func apps(f *Facts, s *sheet) string {
+	for _, a := range f.Own.UnreadableApps {
+		s.wrong("app %s cannot be read: %s", a.Name, a.Message).
+			do("its fires wait for a quarter of an hour and go to the dead letters then: mend what is stored of it, or bring it back from a backup")
+	}
+	for _, name := range f.Own.KnownTokens {
+		s.warn("app %s has the token that xxl-job comes with, so everybody knows it", name).
+			do("give it one of chance, in its file for tickring apply and at its executors")
+	}
+	return ""
+}
 
 func executors(f *Facts, s *sheet) string {
 	if slices.Contains(f.Own.Unread, "executors") || slices.Contains(f.Own.Unread, "apps") {

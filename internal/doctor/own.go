@@ -3,6 +3,8 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -74,7 +76,7 @@ func Gather(ctx context.Context, e *engine.Engine, now time.Time, f *api.Facts) 
 		n := len(letters)
 		f.DeadLetters = &n
 	}
-	k.executors(ctx, g)
+	k.apps(ctx, g)
 }
 
 func (k *gathering) depth(ctx context.Context, kind ring.Kind) *api.Depth {
@@ -85,14 +87,22 @@ func (k *gathering) depth(ctx context.Context, kind ring.Kind) *api.Depth {
 	return &api.Depth{Due: due, Waiting: waiting, InFlight: inFlight}
 }
 
-func (k *gathering) executors(ctx context.Context, g core.Global) {
+// apps tells of apps and of who registered as an executor.
+func (k *gathering) apps(ctx context.Context, g core.Global) {
 	apps, err := k.e.Manage.ListApps(ctx)
+	bad, err := core.BesidesApps(err)
+	for _, name := range slices.Sorted(maps.Keys(bad)) {
+		k.f.UnreadableApps = append(k.f.UnreadableApps, api.UnreadableApp{Name: name, Message: bad[name].Error()})
+	}
 	if !k.read("apps", err) || len(apps) == 0 {
 		return
 	}
 	names := make([]string, len(apps))
 	for i := range apps {
 		names[i] = apps[i].Name
+		if core.KnownToken(apps[i].Token) {
+			k.f.KnownTokens = append(k.f.KnownTokens, names[i])
+		}
 	}
 	stored, err := k.e.Manage.Executors(ctx, names)
 	if !k.read("executors", err) {

@@ -64,3 +64,32 @@ func TestUncomparedFrom(t *testing.T) {
 		})
 	}
 }
+
+// TestApps: an app that cannot be read is named and hides no other, and so is one whose
+// token everybody knows, whoever gave it that.
+func TestApps(t *testing.T) {
+	e := memory.Open(memory.Options{Now: func() time.Time { return now }})
+	for name, token := range map[string]string{"moved": "default_token", "own": "token-of-chance", "open": "", "broken": "x"} {
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: name, Token: token, Rev: 1}, core.Change{ID: 1, App: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Registry.PutExecutor(t.Context(), core.Executor{App: "own", Address: "http://10.0.0.1:9999/", Beat: now}); err != nil {
+		t.Fatal(err)
+	}
+	e.Manage.(*memory.Store).DamageApp("broken")
+	f := here()
+	Gather(t.Context(), e, now, f.Own)
+	said := map[Level]string{}
+	for _, x := range Judge(f) {
+		if x.Check == "apps" {
+			said[x.Level] += x.Says
+		}
+	}
+	if len(f.Own.Unread) > 0 || !slices.ContainsFunc(f.Own.Executors, func(x api.Executor) bool { return x.App == "own" && x.Live }) {
+		t.Errorf("unread %v, executors %v", f.Own.Unread, f.Own.Executors)
+	}
+	if said[Wrong] != "app broken cannot be read: no JSON" || said[Warning] != "app moved has the token that xxl-job comes with, so everybody knows it" {
+		t.Errorf("%q", said)
+	}
+}

@@ -59,7 +59,7 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 		a.res.Apps[i] = api.AppResult{Name: a.apps[i].Name, Change: "unchanged"}
 	}
 	err := a.do()
-	a.res.Jobs = append(a.res.Jobs, a.unread...)
+	a.res.Jobs, a.res.Apps = append(a.res.Jobs, a.unread...), append(a.res.Apps, a.unreadApps...)
 	return a.res, err
 }
 
@@ -73,9 +73,10 @@ type applying struct {
 	jobs []api.JobSpec
 	at   map[string]int // of an app in apps
 	res  api.ApplyResult
-	// unread are jobs that cannot be read, so that nobody knows whether a prune is to
-	// delete them.
-	unread []api.JobResult
+	// unread are jobs and apps that cannot be read, so that nobody knows whether a prune is
+	// to delete them.
+	unread     []api.JobResult
+	unreadApps []api.AppResult
 }
 
 func (a *applying) do() error {
@@ -221,6 +222,10 @@ func (a *applying) left() error {
 		}
 	}
 	list, err := a.cl.ListApps(a.ctx)
+	for _, bad := range list.Failed {
+		a.unreadApps = append(a.unreadApps, api.AppResult{Name: bad.Name, Change: "refused",
+			Error: &api.Error{Code: string(core.CodeRefused), Message: fmt.Sprintf("app %s cannot be read: %s", bad.Name, bad.Message)}})
+	}
 	for _, app := range list.Apps {
 		if _, is := a.at[app.Name]; !is && app.Set == a.set {
 			a.res.Apps = append(a.res.Apps, api.AppResult{Name: app.Name, Change: "deleted"})

@@ -88,14 +88,14 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	if r.upTo.IsZero() || len(jobs) == 0 {
 		return found
 	}
-	apps, err := f.apps(ctx, jobs)
+	apps, bad, err := f.apps(ctx, jobs)
 	if err != nil {
 		return found
 	}
 	var all sync.WaitGroup
 	places := make(chan struct{}, f.o.Together)
 	for i, s := range jobs {
-		if s.State != core.Started || s.Tail != 0 {
+		if s.State != core.Started || s.Tail != 0 || bad[s.App] != nil {
 			continue
 		}
 		places <- struct{}{}
@@ -116,17 +116,18 @@ func (f *Finder) Find(ctx context.Context, g core.Global, jobs []*core.Sched, r 
 	return found
 }
 
-// apps reads those of some jobs, all of them.
-func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]core.App, error) {
+// apps reads those of some jobs, all that can be understood.
+func (f *Finder) apps(ctx context.Context, jobs []*core.Sched) (map[string]core.App, core.UnreadableApps, error) {
 	names := map[string]bool{}
 	for _, s := range jobs {
 		names[s.App] = true
 	}
 	apps, unread, err := f.store.Apps(ctx, slices.Collect(maps.Keys(names)))
+	bad, err := core.BesidesApps(err)
 	if err != nil || len(unread) > 0 {
-		return nil, errors.Join(errors.New("apps could not be read"), err)
+		return nil, nil, errors.Join(errors.New("apps could not be read"), err)
 	}
-	return apps, nil
+	return apps, bad, nil
 }
 
 // pauses are those of everything and of an app that are kept; known is from when on they are all.

@@ -220,6 +220,11 @@ func unreadable(t *testing.T, h Harness) {
 	if !is || len(bad) != 1 || bad["ledger"] == nil || len(apps) != len(before)-1 {
 		t.Errorf("of %d apps one is damaged: %v, %v", len(before), apps, err)
 	}
+	some, left, err := e.Dispatch.Apps(ctx, []string{"ledger", apps[0].Name})
+	if bad, err = core.BesidesApps(err); err != nil || len(left) > 0 || len(bad) != 1 || bad["ledger"] == nil || len(some) != 1 ||
+		some[apps[0].Name].Name == "" {
+		t.Errorf("of two apps by name one is damaged: %v, %v %v %v", some, left, bad, err)
+	}
 }
 
 func due(t *testing.T, h Harness) {

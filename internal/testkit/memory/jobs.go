@@ -3,6 +3,7 @@ package memory
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -364,7 +365,21 @@ func (s *Store) Changes(ctx context.Context, app string, job core.JobID, limit i
 // Apps implements the ports.
 func (s *Store) Apps(ctx context.Context, names []string) (map[string]core.App, []string, error) {
 	found, err := pick(ctx, s, names, s.apps, copyApp)
-	return found, nil, err
+	var bad core.UnreadableApps
+	for name := range found {
+		if why := s.damaged[name]; why != nil {
+			bad.Add(name, why)
+			delete(found, name)
+		}
+	}
+	return found, nil, cmp.Or(err, bad.Err())
+}
+
+// DamageApp makes what is stored of an app nothing that can be understood.
+func (s *Store) DamageApp(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.damaged.Add(name, errors.New("no JSON"))
 }
 
 // ListApps implements ask.Store, in the order of names.
@@ -372,9 +387,11 @@ func (s *Store) ListApps(ctx context.Context) ([]core.App, error) {
 	var list []core.App
 	err := s.one(ctx, func() error {
 		for _, name := range slices.Sorted(maps.Keys(s.apps)) {
-			list = append(list, copyApp(s.apps[name]))
+			if s.damaged[name] == nil {
+				list = append(list, copyApp(s.apps[name]))
+			}
 		}
-		return nil
+		return s.damaged.Err()
 	})
 	return list, err
 }

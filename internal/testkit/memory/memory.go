@@ -52,6 +52,7 @@ type Store struct {
 	entries  map[core.JobID]map[core.DueItem]struct{}
 	tombs    map[core.JobID]core.Tombstone
 	apps     map[string]core.App
+	damaged  core.UnreadableApps
 	execs    map[string]map[string]core.Executor
 	global   core.Global
 	health   map[string]core.Health

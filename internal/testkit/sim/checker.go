@@ -32,7 +32,7 @@ func (w *World) judge() {
 	}
 	w.sleep(bg, 10*time.Second)
 	paused := []manage.Target{{All: true}}
-	apps, err := w.people.Apps(bg)
+	apps, _, err := w.people.Apps(bg)
 	if err != nil {
 		w.fail(0, "read apps: %v", err)
 	}

@@ -1,0 +1,61 @@
+package manage_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// TestUnreadableApp: what is asked and done of other apps goes on beside one that cannot
+// be read, which is named where it matters.
+func TestUnreadableApp(t *testing.T) {
+	f := newFixture(t)
+	f.Must(f.M.SaveApp(ctx, ann, manage.AppSpec{Name: "ledger"}))
+	every := core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
+	job := func(app, name string) manage.JobSpec {
+		s := spec(name, every)
+		s.Def.App, s.Declared = app, true
+		return s
+	}
+	for _, r := range f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "one"), job("ledger", "two")}) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	f.E.Manage.(*memory.Store).DamageApp("ledger")
+	names := func(err error) bool {
+		return core.CodeOf(err) == core.CodeRefused && strings.Contains(err.Error(), "app ledger cannot be read: no JSON")
+	}
+	apps, bad, err := f.M.Apps(ctx)
+	if err != nil || len(apps) != 1 || apps[0].Name != "shop" || !names(bad.Of("ledger")) || bad.Of("shop") != nil {
+		t.Errorf("listed: %+v %v %v", apps, bad, err)
+	}
+	if _, err := f.M.App(ctx, "ledger"); !names(err) {
+		t.Errorf("it: %v", err)
+	}
+	res := f.M.Save(ctx, ann, []manage.JobSpec{job("shop", "three"), job("ledger", "four")})
+	if res[0].Err != nil || res[0].Change != manage.Created || !names(res[1].Err) {
+		t.Errorf("saved: %+v", res)
+	}
+	up, err := f.M.Upcoming(ctx, ask.JobFilter{}, time.Time{}, 3*time.Minute, 100)
+	if err != nil || !up.Partial || len(up.Coming) == 0 {
+		t.Errorf("upcoming: %+v %v", up, err)
+	}
+	for _, c := range up.Coming {
+		if c.App != "shop" {
+			t.Errorf("upcoming: %+v", c)
+		}
+	}
+	if _, err := f.M.Trouble(ctx); err != nil {
+		t.Errorf("trouble: %v", err)
+	}
+	pruned, err := f.M.Prune(ctx, ann, manage.PruneRequest{Set: "other"})
+	if err != nil || len(pruned.Apps) != 1 || pruned.Apps[0].Change != manage.Refused || !names(pruned.Apps[0].Err) {
+		t.Errorf("pruned: %+v %v", pruned, err)
+	}
+}
