@@ -411,9 +411,12 @@ func TestBodiesComeInTime(t *testing.T) {
 			fmt.Fprintf(here, "POST %s HTTP/1.1\r\nHost: x\r\n%s: %s\r\nContent-Length: %d\r\n\r\n%s", c.path, wire.HeaderToken, c.token,
 				len(c.body)+c.missing, c.body)
 			synctest.Wait()
-			if n := h.(*handler).room.short.free; n != c.free {
-				t.Errorf("%+v: %d places are free", c, n)
+			short := &h.(*handler).room.short
+			short.mu.Lock()
+			if short.free != c.free {
+				t.Errorf("%+v: %d places are free", c, short.free)
 			}
+			short.mu.Unlock()
 			res, err := http.ReadResponse(bufio.NewReader(here), nil)
 			if err != nil {
 				t.Fatal(err)
