@@ -800,3 +800,22 @@ func BenchmarkApply(b *testing.B) {
 		f.must("POST", "/v1/apply", string(raw))
 	}
 }
+
+// TestUnreadableAppIsNamed: the list names it with the reason, and has the others; asked
+// alone it is refused, and not said to be gone or to come.
+func TestUnreadableAppIsNamed(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/apps/ledger", `{}`)
+	f.e.Manage.(*memory.Store).DamageApp("ledger")
+	list, err := f.c.ListApps(t.Context())
+	if err != nil || len(list.Apps) != 2 || !slices.Equal(list.Failed, []api.UnreadableApp{{Name: "ledger", Message: "no JSON"}}) {
+		t.Errorf("%+v %v", list, err)
+	}
+	if status, text := f.ask("GET", "/v1/apps/ledger", ""); status != 409 || !strings.Contains(text, "app ledger cannot be read: no JSON") {
+		t.Errorf("%d %s", status, text)
+	}
+	if status, text := f.ask("GET", "/v1/jobs", ""); status != 200 || !strings.Contains(text, `"report"`) {
+		t.Errorf("%d %s", status, text)
+	}
+}

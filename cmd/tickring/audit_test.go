@@ -194,7 +194,8 @@ func TestUnreadableAppIsTold(t *testing.T) {
 		answer(w, map[string]any{"/v1/jobs": api.JobPage{Jobs: []api.Job{{App: "shop", Name: "sweep", Handler: "demo"}}},
 			"/v1/apps":                api.AppList{Apps: []api.App{{Name: "shop"}}, Failed: []api.UnreadableApp{{Name: "pay", Message: "no JSON"}}},
 			"/v1/apps/shop/executors": api.ExecutorList{Executors: []api.Executor{{App: "shop", Address: "http://10.0.0.1:9999"}}},
-			"/v1/status":              api.Status{}, "/v1/apply": api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
+			"/v1/status":              api.Status{},
+			"/v1/apply":               api.ApplyResult{Apps: []api.AppResult{{Name: "shop", Change: "unchanged"}}}}[r.URL.Path])
 	}))
 	defer s.Close()
 	env := map[string]string{"TICKRING_ENDPOINT": s.URL, "TICKRING_TOKEN": "sesame"}
