@@ -45,7 +45,14 @@ func (c *changeCmd) Run(e *conn) error {
 			if _, n := before(ch); n != 0 {
 				number, undoable = fmt.Sprint(n), true
 			}
-			rows = append(rows, []string{e.full(ch.At, ""), number, ch.By, ch.Verb, subject + changedFields(ch), ch.Reason})
+			fields := e.changed(ch)
+			if len(fields) > 0 {
+				subject += ": " + fields[0]
+			}
+			rows = append(rows, []string{e.full(ch.At, ""), number, ch.By, ch.Verb, subject, ch.Reason})
+			for _, line := range fields[min(1, len(fields)):] {
+				rows = append(rows, []string{"", "", "", "", "  " + line})
+			}
 		}
 		table(e.Stdout, rows)
 		if undoable {
@@ -106,9 +113,14 @@ func before(c *api.Change) (*api.Job, int64) {
 	if !ok || old.Def == nil {
 		return nil, 0
 	}
-	j := api.JobOf(&core.Job{Def: *old.Def, Sched: core.Sched{ID: old.Def.ID, App: old.Def.App, Rev: old.Rev, State: old.State,
-		Schedule: old.Schedule, Misfire: old.Misfire, Grace: old.Grace, Deadline: old.Deadline}})
-	return &j, now.Rev
+	return recorded(&old), now.Rev
+}
+
+// recorded is the job that a record with a definition holds.
+func recorded(r *core.JobRecord) *api.Job {
+	j := api.JobOf(&core.Job{Def: *r.Def, Sched: core.Sched{ID: r.Def.ID, App: r.Def.App, Rev: r.Rev, State: r.State,
+		Schedule: r.Schedule, Misfire: r.Misfire, Grace: r.Grace, Deadline: r.Deadline}})
+	return &j
 }
 
 // restore makes a job as it was before a change.
@@ -132,11 +144,22 @@ func (c *changeCmd) restore(e *conn) error {
 	return &exitError{exitNotFound, fmt.Errorf("%s has no change %d that can be taken back: tickring changes %s", c.What, c.Restore, c.What)}
 }
 
-// changedFields names the fields in which the records of a change differ.
-func changedFields(c *api.Change) string {
+// changed says in what the records of a change differ: from what to what where they
+// hold it, else in which fields.
+func (e *Env) changed(c *api.Change) []string {
+	if c.Verb != core.VerbUpdated {
+		return nil
+	}
+	before, _ := core.ParseJobRecord(string(c.Old))
+	after, _ := core.ParseJobRecord(string(c.New))
+	if before.Def != nil && after.Def != nil {
+		if diff := manifest.Diff(recorded(&before), recorded(&after)); len(diff) > 0 {
+			return e.diffLines(diff)
+		}
+	}
 	old, want := fields(c.Old), fields(c.New)
-	if old == nil || want == nil || c.Verb != core.VerbUpdated {
-		return ""
+	if old == nil || want == nil {
+		return nil
 	}
 	all := maps.Clone(old)
 	maps.Copy(all, want)
@@ -144,9 +167,9 @@ func changedFields(c *api.Change) string {
 		return key == "rev" || key == "revAt" || reflect.DeepEqual(old[key], want[key])
 	})
 	if len(all) == 0 {
-		return ""
+		return nil
 	}
-	return ": " + strings.Join(slices.Sorted(maps.Keys(all)), ", ")
+	return []string{strings.Join(slices.Sorted(maps.Keys(all)), ", ")}
 }
 
 // fields are those of a record, and of the definition in it; nil where it is none.

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tickring/tickring/api"
@@ -22,7 +23,7 @@ func (c *deleteCmd) Run(e *conn) error {
 	}
 	if !c.Yes {
 		for i, name := range names {
-			if names[i], err = e.deletable(name); err != nil {
+			if names[i], err = e.deletable(name, names); err != nil {
 				return err
 			}
 		}
@@ -36,11 +37,23 @@ func (c *deleteCmd) Run(e *conn) error {
 	return e.each(names, nil, func(name string) error { return c.one(e, name) })
 }
 
-// deletable is what a name names: whoever is asked is asked of what is there.
-func (e *conn) deletable(name string) (string, error) {
+// deletable is what a name names: whoever is asked is asked of what is there, and can go
+// when the names before it are gone.
+func (e *conn) deletable(name string, names []string) (string, error) {
 	switch kindOf(name) {
 	case appKind:
-		_, err := e.app(name)
+		if _, err := e.app(name); err != nil {
+			return name, err
+		}
+		page, err := e.ListJobs(e.Ctx, api.ListJobsParams{App: name, Limit: len(names) + 1})
+		if err != nil {
+			return name, err
+		}
+		for _, j := range page.Jobs {
+			if job := j.App + "/" + j.Name; !slices.Contains(names, job) {
+				return name, &exitError{exitRefused, fmt.Errorf("app %s has jobs, such as %s: delete them first", name, job)}
+			}
+		}
 		return name, err
 	case runKind:
 		return "", notDeleted(name)

@@ -81,6 +81,8 @@ func (c *getCmd) print(e *conn, apps []api.App, jobs []api.Job, failed []api.Unr
 		return e.printJobs(jobs)
 	case len(failed) == 0 && len(c.Label) > 0:
 		return noLabel(c.Label)
+	case len(failed) == 0 && c.What != "":
+		e.printf("app %s has no jobs   deleted ones: tickring changes %s   a new one: tickring create %s/NAME --help\n", c.What, c.What, c.What)
 	case len(failed) == 0:
 		e.printf("no jobs yet: tickring create --help, or tickring apply -f FILE\n")
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/manifest"
 )
 
@@ -31,6 +34,9 @@ func (e *Env) nameHint(err error) string {
 			names = append(names, a.Name)
 		}
 	} else {
+		if text := (&conn{e, e.found}).deletedHint(m[2]); text != "" {
+			return text
+		}
 		page, err := e.found.ListJobs(e.Ctx, api.ListJobsParams{Limit: 1000})
 		if err != nil {
 			return ""
@@ -41,6 +47,31 @@ func (e *Env) nameHint(err error) string {
 	}
 	if name := nearest(m[2], names); name != "" {
 		return ", did you mean " + name + "?"
+	}
+	return ""
+}
+
+// deletedHint says when a job of that name was deleted, if that is the last that is
+// known of it, and what makes it again.
+func (e *conn) deletedHint(job string) string {
+	app, _, ok := strings.Cut(job, "/")
+	if !ok {
+		return ""
+	}
+	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{App: app, Limit: maxChanges})
+	if err != nil {
+		return ""
+	}
+	for i := range list.Changes { // the newest first
+		ch := &list.Changes[i]
+		if ch.Job != job || ch.Verb != core.VerbDeleted {
+			continue
+		}
+		text := fmt.Sprintf(": it was deleted at %s by %s", e.full(ch.At, ""), ch.By)
+		if _, n := before(ch); n != 0 {
+			text += "   undo: " + undo(job, n)
+		}
+		return text + fmt.Sprintf("   its runs: tickring runs %d", ch.JobID)
 	}
 	return ""
 }

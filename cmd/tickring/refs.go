@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -88,7 +89,8 @@ func (e *conn) run(text string) (api.Run, error) {
 	job, at, byInstant := strings.Cut(text, "@")
 	job, key, byKey := strings.Cut(job, "#")
 	how := core.Invalid("run", text,
-		"a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30, or as app/name#KEY")
+		"a run is written as its ID (ten digits or more, such as 17179869185), as app/name@2026-11-20T02:30 or app/name@02:30, or as "+
+			"app/name#KEY")
 	if byInstant && at == "" || byKey && key == "" {
 		return api.Run{}, how
 	}
@@ -104,10 +106,27 @@ func (e *conn) run(text string) (api.Run, error) {
 		return api.Run{}, err
 	}
 	if byInstant {
+		if timeOfDay.MatchString(at) { // the last such moment there
+			zone, err := e.zoneOf(job)
+			if err != nil {
+				return api.Run{}, err
+			}
+			loc, err := time.LoadLocation(zone)
+			if err != nil {
+				return api.Run{}, err
+			}
+			t, err := parseTime("run", at, loc, time.Now(), true)
+			if err != nil {
+				return api.Run{}, err
+			}
+			at = t.Format(time.RFC3339)
+		}
 		return e.GetRunAt(e.Ctx, app, name, at)
 	}
 	return e.GetRunByKey(e.Ctx, app, name, key)
 }
+
+var timeOfDay = regexp.MustCompile(`^\d?\d:\d\d(:\d\d)?$`)
 
 // notRun adds to what is not there under a number what the ID of a run looks like.
 func notRun(err error, text string) error {

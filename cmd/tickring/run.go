@@ -3,12 +3,14 @@ package main
 import (
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 )
 
 type runCmd struct {
-	Name string `arg:"" name:"run" placeholder:"RUN" help:"ID, app/name@2026-11-20T02:30 in the job's zone, or app/name#KEY."`
+	Name string `arg:"" name:"run" placeholder:"RUN" help:"ID, app/name@2026-11-20T02:30 or @02:30 (the last one) in the job's zone, or app/name#KEY."`
 }
 
 func (c *runCmd) Run(e *conn) error {
@@ -16,7 +18,11 @@ func (c *runCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.show(r, func() {
+	with := e.ranWith(&r)
+	return e.show(struct {
+		api.Run
+		With *ranWith `json:"with,omitempty"`
+	}{r, with}, func() {
 		if r.Skip != nil {
 			e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
 			switch core.Reason(r.Skip.Reason) {
@@ -69,8 +75,21 @@ func (c *runCmd) Run(e *conn) error {
 		add("first", r.First)
 		add("then", r.Then)
 		add("key", r.Key)
+		if with != nil {
+			add("handler", with.Handler)
+			switch {
+			case r.Params != nil:
+			case with.Template:
+				add("params", e.firstLine(with.Params)+"   the job's, filled for each run")
+			case with.Params != "":
+				add("params", e.firstLine(with.Params)+"   the job's")
+			}
+		}
 		if r.Params != nil {
-			add("params", e.firstLine(*r.Params))
+			add("params", e.firstLine(*r.Params)+"   of this run, in place of the job's")
+		}
+		if with != nil {
+			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
 		}
 		if r.KillBy != "" {
 			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy)
@@ -103,4 +122,44 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("who is there: tickring executors %s\n", r.App)
 		}
 	})
+}
+
+// ranWith is what the job of a run said when the run was sent, and which change had made
+// it say so. What the run itself says comes before it.
+type ranWith struct {
+	Handler  string    `json:"handler,omitempty"`
+	Params   string    `json:"params,omitempty"`
+	Template bool      `json:"template,omitempty"`
+	Change   int64     `json:"change"`
+	At       time.Time `json:"at"`
+	Verb     string    `json:"verb"`
+	By       string    `json:"by"`
+}
+
+// changesOfRun is among how many changes of its job the one is looked for by which a run went.
+const changesOfRun = 100
+
+// ranWith reads what a run ran with, or would now; nil where no record says it.
+func (e *conn) ranWith(r *api.Run) *ranWith {
+	if r.JobID == 0 || r.Skip != nil {
+		return nil
+	}
+	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
+	if err != nil {
+		return nil // what is known of the run is shown without it
+	}
+	when := r.SentAt
+	if when.IsZero() {
+		when = r.EndedAt
+	}
+	for i := range list.Changes { // the newest first
+		ch := &list.Changes[i]
+		made := ch.Verb == core.VerbCreated || ch.Verb == core.VerbUpdated
+		rec, ok := core.ParseJobRecord(string(ch.New))
+		if !made || !ok || rec.Def == nil || !when.IsZero() && when.Before(ch.At) {
+			continue
+		}
+		return &ranWith{rec.Def.Handler, rec.Def.Params, rec.Def.Template, rec.Rev, ch.At, ch.Verb, ch.By}
+	}
+	return nil
 }
