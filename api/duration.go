@@ -51,6 +51,9 @@ func ParseDuration(text string) (time.Duration, error) {
 		for u < len(units) && units[u].name != unit {
 			u++
 		}
+		if weeks, err := strconv.Atoi(number); err == nil && unit == "w" {
+			return 0, fmt.Errorf("there is no unit w; say %dd", 7*weeks)
+		}
 		if number == "" || u == len(units) {
 			return 0, errors.New("no duration; allowed are 500ms 10s 5m 2h 30d and such as 1h30m")
 		}

@@ -266,7 +266,8 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isText {
 			span, err := api.ParseDuration(text)
 			if err != nil {
-				return fail("%s: %v; %s", truncate(text), err, s.allowed()+core.Here(text))
+				why, _, _ := strings.Cut(err.Error(), "; allowed") // that is said of this field
+				return fail("%s: %s; %s", truncate(text), why, s.allowed()+core.Here(text))
 			}
 			if span%time.Second != 0 || span < s.min || span > s.max {
 				return fail("%s; %s", truncate(text), s.allowed()+core.Here(text))

@@ -149,7 +149,7 @@ func TestErrors(t *testing.T) {
 		{"bare number in quotes", job("timeout: \"600\""),
 			"m:6:12: jobs[0].timeout: 600: a bare number has no unit; say 600s; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
 		{"negative", job("timeout: -5m"),
-			"m:6:12: jobs[0].timeout: -5m: negative; allowed are 500ms 10s 5m 2h 30d and such as 1h30m; allowed are whole seconds from 0s to 7d, " +
+			"m:6:12: jobs[0].timeout: -5m: negative; allowed are whole seconds from 0s to 7d, " +
 				"such as 10s 5m 2h 30d"},
 		{"too long", job("timeout: 8d"), "m:6:12: jobs[0].timeout: 8d; allowed are whole seconds from 0s to 7d, such as 10s 5m 2h 30d"},
 		{"half a second", job("timeout: 500ms"),

@@ -249,6 +249,9 @@ func (s *schema) unknown(name string) string {
 		name = name[:64] + "…"
 	}
 	msg := fmt.Sprintf("%s has no field %q", s.Title, name)
+	if here := core.Here(name); here != "" {
+		return msg + here
+	}
 	names := slices.Sorted(maps.Keys(s.Later))
 	for i, p := range s.Properties {
 		if p.fields().get(name) != nil { // written one level too high
@@ -265,7 +268,7 @@ func (s *schema) unknown(name string) string {
 	if best != "" {
 		return fmt.Sprintf("%s; did you mean %s?", msg, best)
 	}
-	return msg + "; allowed are " + s.names() + core.Here(name)
+	return msg + "; allowed are " + s.names()
 }
 
 // fold makes time_zone and Time-Zone alike.

@@ -51,7 +51,7 @@ type Globals struct {
 	Stack    string           `help:"CloudFormation stack of a deployment on AWS, found and let in by AWS credentials (default: $$TICKRING_STACK)." placeholder:"NAME"`
 	Region   string           `help:"AWS Region of --stack (default: that of the AWS configuration)." placeholder:"REGION"`
 	Profile  string           `help:"Profile of the AWS configuration for --stack (default: $$AWS_PROFILE)." placeholder:"NAME"`
-	Token    string           `help:"Its admin token, or its read token (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
+	Token    string           `help:"The admin token of the server, or its read token; not that of an app (default: $$TICKRING_TOKEN, else that in the data folder)." placeholder:"TOKEN"`
 	UTC      bool             `name:"utc" help:"Times in UTC, not in the job's zone."`
 	Color    string           `enum:"auto,always,never" default:"auto" help:"Colour states that failed or run, and what is late: auto is on a terminal, unless NO_COLOR is set; never in json."`
 	Output   string           `short:"o" enum:"text,json,yaml" default:"text" help:"text for people, json for programs; get knows yaml."`

@@ -48,7 +48,11 @@ type createCmd struct {
 func (c *createCmd) Run(env *Env) error {
 	app, name, found := strings.Cut(c.Job, "/")
 	if !found {
-		return core.Invalid("job", c.Job, "a job is written app/name, such as web/"+cmp.Or(c.Job, "warmup"))
+		such := c.Job
+		if core.CheckName("job", such) != nil {
+			such = "warmup"
+		}
+		return core.Invalid("job", c.Job, "a job is written app/name, such as web/"+such)
 	}
 	if err := core.CheckAppName("job", app); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/internal/awsask"
 	"github.com/tickring/tickring/internal/stack"
 	"github.com/tickring/tickring/server"
@@ -163,20 +164,32 @@ func (e *Env) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
+	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor()})
+	if err != nil {
+		return nil, usagef("%w", err)
+	}
+	if base, ok := strings.CutSuffix(strings.TrimSuffix(endpoint, "/"), adminPath); ok {
+		return nil, usagef("endpoint %q: leave %s out, that path is for executors: %s", endpoint, adminPath, base)
+	}
 	if token.text == "" {
+		if !answers(e.Ctx, endpoint) {
+			return nil, fmt.Errorf("no tickring server answers at %s%s\nis it running? start one here with: tickring serve", endpoint, e.on())
+		}
 		hint := "set TICKRING_TOKEN"
 		if e.context != "" {
 			hint = e.setHint()
 		}
 		return nil, &exitError{exitRefused, fmt.Errorf("there is no token for %s: %s", endpoint, hint)}
 	}
-	e.endpoint, e.tokenFrom = endpoint, token.from
-	e.found, err = client.New(endpoint, token.text, client.Config{Actor: e.actor()})
-	if err != nil {
-		return nil, usagef("%w", err)
+	e.found, e.endpoint, e.tokenFrom = cl, endpoint, token.from
+	if core.CheckToken("", token.text) != nil {
+		e.tokenFrom += fmt.Sprintf(" (%d characters, where those of a server have 20 at least)", len(token.text))
 	}
 	return e.found, nil
 }
+
+// adminPath is where xxl-job's executors expect the paths that are theirs.
+const adminPath = "/xxl-job-admin"
 
 // conn is what a command has of the world, and the server that it asks.
 type conn struct {

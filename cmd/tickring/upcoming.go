@@ -62,7 +62,10 @@ func (c *upcomeCmd) Run(e *conn) error {
 // spanAhead reads from when to when, and has params ask so far.
 func (e *Env) spanAhead(c *upcomeCmd, zone string, now time.Time, params *api.ListUpcomingParams) (to time.Time, err error) {
 	span, err := api.ParseDuration(c.For)
-	if err != nil || span <= 0 {
+	if err != nil {
+		return to, core.Invalid("for", c.For, err.Error())
+	}
+	if span <= 0 {
 		return to, core.Invalid("for", c.For, "allowed are 1s to 366d")
 	}
 	from := now

@@ -27,6 +27,10 @@ var (
 		"suspend": "pause", "disable": "pause", "enable": "resume", "unpause": "resume", "fire": "trigger", "cancel": "kill",
 		"next": "upcoming", "server": "serve", "daemon": "serve", "rollback": "changes", "workers": "executors",
 	}
+	otherFlag = map[string]string{ // what other programs call a flag
+		"serve --port": "say --listen 127.0.0.1:PORT", "serve -p": "say --listen 127.0.0.1:PORT",
+		"serve --host": "say --listen HOST:7700", "serve --bind": "say --listen HOST:7700",
+	}
 )
 
 // wrongLine says what is wrong with a command line, where, what is allowed there and
@@ -104,6 +108,11 @@ func noWordWords(node *kong.Node, word string) string {
 	for _, v := range node.Positional {
 		takes = append(takes, placeholder(v))
 	}
+	for _, f := range node.Flags {
+		if f.Required && f.Short != 0 {
+			return fmt.Sprintf("a %s is given with -%c: tickring %s -%c %s", strings.ToLower(f.Name), f.Short, commandPath(node), f.Short, word)
+		}
+	}
 	if len(takes) == 0 {
 		return fmt.Sprintf("%s takes flags alone: %q is one too many", commandPath(node), word)
 	}
@@ -140,6 +149,13 @@ func noFlagWords(c *kong.Context, node *kong.Node, flag string) string {
 		return fmt.Sprintf("there is no flag %s%s", flag, hint)
 	}
 	text := fmt.Sprintf("%s has no flag %s", path, flag)
+	if other := otherFlag[path+" "+flag]; other != "" {
+		return text + ": " + other
+	}
+	if path == "edit" {
+		return text + ": it opens the job in your editor. Without one: tickring get JOB -o yaml >job.yaml, change a field there, " +
+			"tickring apply -f job.yaml; for one run: tickring trigger JOB --params TEXT"
+	}
 	switch {
 	case hint != "":
 		return text + hint
