@@ -53,6 +53,7 @@ var programs = map[string]func(){
 //	                       seconds ago, and one that holds no fire
 //	work                   makes three runs of job 1 in one moment, as sent to an executor
 //	                       one after the other; the log of the third begins late
+//	refuse                 has an executor of app guarded refused for its token
 //	exits CODE COMMAND…    runs the command, which must exit with the code
 //	datadir DIR            makes DIR the data folder of the server
 func TestScripts(t *testing.T) {
@@ -96,16 +97,7 @@ func TestScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, want %d", code, want)
 				}
 			},
-			"bury": func(ts *testscript.TestScript, neg bool, args []string) {
-				resp, err := http.Post(ts.Getenv("URL")+"/test/bury", "", nil)
-				ts.Check(err)
-				resp.Body.Close()
-			},
-			"work": func(ts *testscript.TestScript, neg bool, args []string) {
-				resp, err := http.Post(ts.Getenv("URL")+"/test/work", "", nil)
-				ts.Check(err)
-				resp.Body.Close()
-			},
+			"bury": has("bury"), "work": has("work"), "refuse": has("refuse"),
 			"datadir": func(ts *testscript.TestScript, neg bool, args []string) {
 				dir := ts.MkAbs(args[0])
 				ts.Check(os.MkdirAll(dir, 0o700))
@@ -114,6 +106,15 @@ func TestScripts(t *testing.T) {
 			},
 		},
 	})
+}
+
+// has has the server of a script do something.
+func has(what string) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, _ bool, _ []string) {
+		resp, err := http.Post(ts.Getenv("URL")+"/test/"+what, "", nil)
+		ts.Check(err)
+		resp.Body.Close()
+	}
 }
 
 // testLogs says of the runs that work makes and names queued, at first, what xxl-job's
@@ -141,14 +142,11 @@ func testServer() *httptest.Server {
 	a := assembly.New(data, assembly.Options{Plan: plan.Local(), Deployment: "eu-central-1/state"})
 	m := a.People(testKiller{}, people.Options{})
 	refused := refusal.New(refusal.Options{})
-	refused.Note(context.Background(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112",
-		App:     "guarded",
-		Address: "http://10.0.3.17:9999/"})
 	h := api.NewHandler(m, &testLogs{}, api.Options{Token: "sesame", Refused: refused, ReadToken: "a-token-that-may-only-read",
 		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
-			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second)}
+			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second), Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), &f)
 			return f
 		}, Restore: a.Restorer(restore.Options{})})
@@ -177,6 +175,11 @@ func testServer() *httptest.Server {
 			}
 			runs[2].Message = "queued"
 			data.Dispatch.Create(r.Context(), runs)
+			return
+		}
+		if r.URL.Path == "/test/refuse" {
+			refused.Note(r.Context(), refusal.Refusal{Door: refusal.Registry, Reason: refusal.Token, Remote: "10.0.3.17:40112", App: "guarded",
+				Address: "http://10.0.3.17:9999/"})
 			return
 		}
 		if r.URL.Path == "/test/bury" {

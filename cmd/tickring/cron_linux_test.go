@@ -87,19 +87,35 @@ func TestCronPage(t *testing.T) {
 	t.Setenv("TICKRING_DATA", dir+"/data")
 	url := serveHere(t, unit("DynamicUser=", "/var/lib/tickring", dir+"/data")...)
 
-	for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'",
-		"readlink": "echo /usr/share/zoneinfo/Europe/Berlin"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700); err != nil {
+	// made is what the lines that make jobs.yaml say of a crontab, with this as /etc/localtime.
+	made := func(crontab, localtime string) string {
+		t.Helper()
+		for name, says := range map[string]string{"crontab": "cat '" + dir + "/crontab.txt'", "readlink": "echo " + localtime} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+says+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := os.WriteFile("crontab.txt", []byte(crontab), 0o600); err != nil {
 			t.Fatal(err)
 		}
+		script := exec.CommandContext(t.Context(), "sh", "-c", block("sh", "awk"))
+		script.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		out, _ := script.CombinedOutput()
+		return string(out)
 	}
-	if err := os.WriteFile("crontab.txt", []byte(block("crontab", "MAILTO")), 0o600); err != nil {
-		t.Fatal(err)
+	const berlin = "/usr/share/zoneinfo/Europe/Berlin"
+	crontab := block("crontab", "MAILTO")
+	if said := made(strings.Replace(crontab, "MAILTO", "CRON_TZ", 1), berlin); !strings.Contains(said, "line 1 sets CRON_TZ: ") {
+		t.Errorf("of CRON_TZ it says %q", said)
 	}
-	script := exec.CommandContext(t.Context(), "sh", "-c", block("sh", "awk"))
-	script.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-	if out, err := script.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	if said := made(crontab, "/etc/localtime"); !strings.Contains(said, "/etc/localtime is no link to a zone: ") {
+		t.Errorf("where the zone is no link it says %q", said)
+	}
+	if b, err := os.ReadFile("jobs.yaml"); err == nil && len(b) > 0 {
+		t.Errorf("of what it stopped at it made %s", b)
+	}
+	if said := made(strings.Replace(crontab, "MAILTO", "S3_BUCKET2", 1), berlin); said != "" {
+		t.Fatal(said)
 	}
 	run := func(args ...string) string {
 		t.Helper()

@@ -60,6 +60,17 @@ func (c *doctorCmd) Run(e *Env) error {
 			f.OwnErr = firstLineOf(err.Error())
 		}
 	}
+	if f.Own != nil && len(f.Own.Refused) > 0 {
+		if list, err := cl.ListApps(ctx); err == nil {
+			f.Apps = []string{}
+			for _, a := range list.Apps {
+				f.Apps = append(f.Apps, a.Name)
+			}
+			for _, a := range list.Failed {
+				f.Apps = append(f.Apps, a.Name)
+			}
+		}
+	}
 	if f.Own != nil && f.OwnErr == "" {
 		jobs, err := cl.GetJobFacts(ctx)
 		if f.Jobs = &jobs; err != nil {

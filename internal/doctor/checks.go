@@ -299,7 +299,19 @@ func executors(f *Facts, s *sheet) string {
 				do("start one; its runs fail with no-executor, or wait within their deadline after an outage of the scheduler")
 		}
 	}
-	for _, r := range f.Own.Refused[max(0, len(f.Own.Refused)-10):] { // the newest; strangers can make any number
+	since := func(r client.RefusedExecutor) bool { // it was let in at last
+		return slices.ContainsFunc(f.Own.Executors, func(x client.Executor) bool {
+			return x.App == r.App && x.Live && x.BeatAt.After(r.At) && strings.TrimSuffix(x.Address, "/") == strings.TrimSuffix(r.Address, "/")
+		})
+	}
+	refused := slices.DeleteFunc(slices.Clone(f.Own.Refused), since)
+	for _, r := range refused[max(0, len(refused)-10):] { // the newest; strangers can make any number
+		if f.Apps != nil && !slices.Contains(f.Apps, r.App) {
+			s.warn("there is no app %q: an executor of it at %q was refused %d times, the last %s ago from %s", r.App, r.Address, r.Times,
+				span(f.Own.Now.Sub(r.At)), r.From).
+				do("make the app, with the token of its executors, in a file for tickring apply; if it is none of yours, somebody is trying")
+			continue
+		}
 		s.warn("app %q: an executor at %q was refused for its token, %d times, the last %s ago from %s", r.App, r.Address, r.Times,
 			span(f.Own.Now.Sub(r.At)), r.From).
 			do("give it the token of its app as its access token; if it is none of yours, somebody is trying")

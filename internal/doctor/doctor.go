@@ -56,6 +56,8 @@ type Facts struct {
 	OwnErr  string
 	Refused bool
 	Older   bool // it answers, and knows no such question
+	// Apps are the names of all, where one was refused that said he is of one; else nil.
+	Apps []string
 	// Jobs are how its jobs fare; JobsErr is why that is not known.
 	Jobs    *api.JobFacts
 	JobsErr string

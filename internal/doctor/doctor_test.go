@@ -150,6 +150,17 @@ func TestFindings(t *testing.T) {
 			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.9:9999/", From: "10.0.0.9",
 				At: f.Own.Now.Add(-time.Minute), Times: 7}}
 		}, "executors", Warning, "http://10.0.0.9:9999/"},
+		{"one is refused for an app that is not there", here, func(f *Facts) {
+			f.Own.Refused = []client.RefusedExecutor{{App: "shop", Address: "http://10.0.0.9:9999/", At: f.Own.Now, Times: 7}}
+			f.Apps = []string{"web"}
+		}, "executors", Warning, `there is no app "shop"`},
+		{"one of two is let in at last", here, func(f *Facts) {
+			f.Own.Refused = []client.RefusedExecutor{{App: "web", Address: "http://10.0.0.8:9999", At: f.Own.Now.Add(-time.Minute), Times: 8},
+				{App: "web", Address: "http://10.0.0.9:9999", At: f.Own.Now.Add(-time.Minute), Times: 7}}
+			f.Own.Executors = append(f.Own.Executors, client.Executor{App: "web", Address: "http://10.0.0.9:9999/", Live: true,
+				BeatAt: f.Own.Now.Add(-time.Second)})
+			f.Apps = []string{"web"}
+		}, "executors", Warning, "http://10.0.0.8:9999"},
 		{"all executors gone", here, func(f *Facts) { f.Own.Executors[0].Live = false }, "executors", Wrong, "app web has no executor left"},
 		{"an app without executors", here, func(f *Facts) {
 			f.Jobs = &client.JobFacts{Looked: 3, Deserted: []client.DesertedApp{{App: "shop", Jobs: 3, Job: "shop/backup"}}}
