@@ -115,7 +115,8 @@ func TestRecipes(t *testing.T) {
 	}
 	for _, r := range recipes {
 		t.Run(r.language, func(t *testing.T) {
-			_, rest, found := strings.Cut(string(page), "\n```"+r.language+"\n")
+			_, rest, _ := strings.Cut(string(page), "\n**Signature.**")
+			_, rest, found := strings.Cut(rest, "\n```"+r.language+"\n")
 			code, _, closed := strings.Cut(rest, "\n```\n")
 			if !found || !closed {
 				t.Fatal("the page has no recipe")

@@ -12,6 +12,8 @@ for v in xxl-2.3.1 xxl-3.3.2; do
     mvn -q -B -f "$here/pom.xml" -P "$v" dependency:copy-dependencies -DoutputDirectory="$dir/$v" >&2
   touch "$dir/$v/done"
   javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$here/Executor.java"
+  sed -n "/^import com.xxl.job.core.context/,/^}/p" "$here/../../docs/executors.md" >"$dir/$v/App.java" # as the page has it
+  javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$dir/$v/App.java"
 done
 [ -f "$dir/python/done" ] || {
   python3 -m venv "$dir/python" && "$dir/python/bin/pip" install -q --disable-pip-version-check pyxxl==0.4.8 >&2
