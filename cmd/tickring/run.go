@@ -88,8 +88,10 @@ func (c *runCmd) Run(e *conn) error {
 		if r.Params != nil {
 			add("params", e.firstLine(*r.Params)+"   of this run, in place of the job's")
 		}
-		if with != nil {
+		if with != nil && with.Verb != "" {
 			add("job as", fmt.Sprintf("%s %s by %s", with.Verb, e.full(with.At, r.Timezone), with.By))
+		} else if with != nil {
+			add("job as", "of "+e.full(with.At, r.Timezone))
 		}
 		if r.KillBy != "" {
 			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy)
@@ -132,8 +134,8 @@ type ranWith struct {
 	Template bool      `json:"template,omitempty"`
 	Change   int64     `json:"change"`
 	At       time.Time `json:"at"`
-	Verb     string    `json:"verb"`
-	By       string    `json:"by"`
+	Verb     string    `json:"verb,omitempty"` // left out where no record was found
+	By       string    `json:"by,omitempty"`
 }
 
 // changesOfRun is among how many changes of its job the one is looked for by which a run went.
@@ -161,5 +163,11 @@ func (e *conn) ranWith(r *api.Run) *ranWith {
 		}
 		return &ranWith{rec.Def.Handler, rec.Def.Params, rec.Def.Template, rec.Rev, ch.At, ch.Verb, ch.By}
 	}
-	return nil
+	// Much was done to it that changed nothing, triggers by hand perhaps.
+	j, err := e.GetJobByNumber(e.Ctx, fmt.Sprint(r.JobID))
+	at := core.FromMillis(j.Rev)
+	if err != nil || !when.IsZero() && when.Before(at) {
+		return nil
+	}
+	return &ranWith{Handler: j.Handler, Params: j.Params, Template: j.Template, Change: j.Rev, At: at}
 }
