@@ -163,6 +163,7 @@ type choice struct {
 	order []string // from the first that said yes
 	tries []core.Try
 	err   error // why nothing can be said yet
+	taken bool  // nobody says yes, and of one that did another fire went by it
 }
 
 // asking takes the fires out whose route asks before it chooses, in groups that go by
@@ -207,16 +208,19 @@ func (it *item) asksIdle() core.JobID {
 
 // choose asks addresses which of them is to get a fire. bound is that of all that
 // the batch asks. That one was silent a while ago spares waiting for it while
-// another says yes; no fire fails by it, but by what is asked for it.
+// another says yes; no fire fails by it, but by what is asked for it. Nor by a yes that
+// another fire went by: once that has its run they are asked again.
 func (b *batch) choose(bound context.Context, it *item, open *sync.WaitGroup) choice {
 	c, remembered := b.askAll(bound, it, false, open)
-	switch {
-	case len(c.order) > 0 || !remembered:
-	case bound.Err() == nil:
-		c, _ = b.askAll(bound, it, true, open)
-	default:
-		c.err = errUnasked
+	if len(c.order) > 0 || !remembered {
+		return c
 	}
+	for bound.Err() == nil {
+		if c, _ = b.askAll(bound, it, true, open); !c.taken || !sleep(bound, b.d.o.AskNext) {
+			return c
+		}
+	}
+	c.err = errUnasked
 	return c
 }
 
@@ -333,10 +337,11 @@ func chosen(order []string, asked []*probe, job core.JobID, took int) (c choice)
 			t.Message = "it could take it, but another said so before"
 		default:
 			t.Message, unsaid = p.err.Error(), unsaid || p.unsaid
+			c.taken = c.taken || errors.Is(p.err, errTaken)
 		}
 		c.tries = append(c.tries, t)
 		if yes {
-			c.order = order[i:]
+			c.order, c.taken = order[i:], false
 			return c
 		}
 	}

@@ -168,11 +168,14 @@ func (w *World) slowMix(d *dice) []manage.JobSpec {
 
 // spec is a job with policies drawn by the seed.
 func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
-	app := apps[d.n(len(apps))].name
+	app, chosen := apps[d.n(len(apps))].name, core.ReadyRoutes[d.n(len(core.ReadyRoutes))]
+	if chosen == core.RouteBusyover { // how long a fire waits for who is idle hangs on all others of its job
+		chosen = core.RouteFailover
+	}
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: app, Name: fmt.Sprintf("job-%d", i), Handler: "/work", LostAfter: time.Minute,
-			Route: []core.Route{core.RouteFirst, core.RouteLast, core.RouteRound, core.RouteRandom, core.RouteHash, core.RouteFailover}[d.n(6)],
+			Route: chosen,
 			Block: []core.Block{core.BlockSerial, core.BlockSerial, core.BlockDiscardLater, core.BlockCoverEarly}[d.n(4)],
 		},
 		Schedule: s,

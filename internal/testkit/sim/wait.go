@@ -109,7 +109,7 @@ func (t *truth) waitsUntil(run core.RunID, slot time.Time) (until time.Time, ask
 	if r.sched.Deadline > 0 {
 		wait = min(wait, r.sched.Deadline)
 	}
-	return slot.Add(wait), route.Asks(r.def.Route) == route.AskBeat
+	return slot.Add(wait), route.Asks(r.def.Route) != route.AskNothing
 }
 
 // awaited is what has a run wait: that nobody is there, or answers, until the look after
