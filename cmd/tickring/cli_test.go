@@ -146,7 +146,8 @@ func testServer() *httptest.Server {
 		Log:    slog.New(slog.DiscardHandler),
 		Status: func() api.Status { return api.Status{Now: time.Now().UTC(), Version: "test"} },
 		Dead:   data.Dead, Facts: func(ctx context.Context) api.Facts {
-			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second), Refused: api.RefusedExecutors(refused, "")}
+			f := api.Facts{Version: "test", Deployment: "eu-central-1/state", LastTick: time.Now().Add(-time.Second),
+				Refused: api.RefusedExecutors(refused, "")}
 			doctor.Gather(ctx, data, time.Now(), &f)
 			return f
 		}, Restore: a.Restorer(restore.Options{})})
