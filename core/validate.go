@@ -290,7 +290,7 @@ var fromXXL = map[string]string{
 // laterXXL are its words that a later version has, as manifest/testdata/example.yaml binds them.
 var laterXXL = map[string]string{
 	"SHARDING_BROADCAST": "broadcast comes with a later version, as route: broadcast",
-	"alarmEmail":         "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor and /metrics tell what failed",
+	"alarmEmail":         "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
 	"childJobId":         laterChildren, "children": laterChildren, "glueType": laterScripts, "glueSource": laterScripts,
 }
 
