@@ -160,7 +160,7 @@ func TestBadInput(t *testing.T) {
 			"backoff, delay, max, maxDelay, on"},
 		{"a field of later", putJob, job(`"overlap":{"limit":1}`), 400, core.CodeInvalid, "overlap", "no such field"},
 		{"wrong time", trigger, `{"at":"tomorrow"}`, 400, core.CodeInvalid, "at", "2026-11-20T02:30:00Z"},
-		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, core.CodeTooLarge, "", "8 MiB"},
+		{"too large", putJob, `{"handler":"` + strings.Repeat("x", api.MaxBody) + `"}`, 413, core.CodeTooLarge, "", "1 MiB"},
 		{"id out of range", "GET /v1/jobs/99999999999", "", 400, core.CodeInvalid, "id", "2147483647"},
 		{"id of nothing", "GET /v1/jobs/0", "", 400, core.CodeInvalid, "id", "1 to"},
 		{"run out of range", "GET /v1/runs/99999999999999999999", "", 400, core.CodeInvalid, "run", "run ID"},

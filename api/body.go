@@ -16,10 +16,10 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
-// Bounds of a body. A function is through with so many jobs long before an HTTP API
-// ends the wait.
+// Bounds of a body; that of one job, which may have 64 KB of params, each byte written as
+// six. A function is through with so many jobs long before an HTTP API ends the wait.
 const (
-	MaxBody      = 8 << 20
+	MaxBody      = 1 << 20
 	MaxApply     = 4 << 20
 	MaxApplyJobs = 500
 	MaxApplyApps = 100
@@ -28,10 +28,14 @@ const (
 // decode reads the body into v, at most limit bytes of JSON without unknown
 // fields. Its errors name the path.
 func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	data, done, err := readBody(w, r, limit)
+	defer done()
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return core.Errorf(core.CodeTooLarge, "the body is over %d MiB", limit>>20)
+		}
+		if errors.Is(err, errNoPlace) {
+			return err
 		}
 		return core.Errorf(core.CodeInvalid, "the body broke off before its end")
 	}
@@ -51,6 +55,47 @@ func decode(w http.ResponseWriter, r *http.Request, limit int64, v any) error {
 		return found
 	}
 	return core.Errorf(core.CodeInvalid, "the body is not what is expected here")
+}
+
+// bodyFor is how long a body may take to come, longPlaces how many long ones of those
+// who are no admin are in hand at once, waitFor how long one waits for a place.
+const (
+	bodyFor    = 10 * time.Second
+	longBody   = 32 << 10
+	longPlaces = 8
+	waitFor    = 5 * time.Second
+)
+
+var errNoPlace = core.Errorf(core.CodeUnavailable, "too many long requests are under way: send it again")
+
+// readBody reads a body, and whoever has it in hand calls done. Without an admin token
+// few long ones are held at once: memory is everybody's.
+func readBody(w http.ResponseWriter, r *http.Request, limit int64) (data []byte, done func(), err error) {
+	// Where it cannot be set, as in a function, the whole body is there before.
+	c := http.NewResponseController(w)
+	_ = c.SetReadDeadline(time.Now().Add(bodyFor))
+	defer func() { _ = c.SetReadDeadline(time.Time{}) }() // it would end a request that takes longer
+	body, done := http.MaxBytesReader(w, r.Body, limit), func() {}
+	of, _ := r.Context().Value(callerKey{}).(caller)
+	if of.long == nil {
+		data, err = io.ReadAll(body)
+		return data, done, err
+	}
+	data, err = io.ReadAll(io.LimitReader(body, longBody))
+	if err != nil || len(data) < longBody {
+		return data, done, err
+	}
+	t := time.NewTimer(waitFor)
+	defer t.Stop()
+	select {
+	case of.long <- struct{}{}:
+	case <-t.C:
+		return nil, done, errNoPlace
+	case <-r.Context().Done():
+		return nil, done, r.Context().Err()
+	}
+	more, err := io.ReadAll(body)
+	return append(data, more...), func() { <-of.long }, err
 }
 
 // decodeOrNone is decode, and leaves v as it is when there is no body.

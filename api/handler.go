@@ -76,7 +76,7 @@ func NewHandler(m *people.People, logs Logs, o Options) http.Handler {
 		o.Log = slog.Default()
 	}
 	o.Log = boundlog.Of(o.Log)
-	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), mux: http.NewServeMux()}
+	s := &server{m: m, logs: logs, o: o, known: knownOf(&o), long: make(chan struct{}, longPlaces), mux: http.NewServeMux()}
 	HandlerWithOptions(s, StdHTTPServerOptions{BaseRouter: s.mux, ErrorHandlerFunc: s.badParam})
 	return s
 }
@@ -86,6 +86,7 @@ type server struct {
 	logs  Logs
 	o     Options
 	known []known
+	long  chan struct{} // places of long bodies
 	mux   *http.ServeMux
 }
 
@@ -131,6 +132,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		s.fail(w, r, err)
 		return
+	}
+	if c.kind != admin {
+		c.long = s.long
 	}
 	r = withCaller(r, c)
 	if pattern == "" {

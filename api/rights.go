@@ -76,7 +76,8 @@ var needs = map[string]need{
 // A caller is who asks, as its token says; the zero caller has none that is known.
 type caller struct {
 	kind kind
-	app  string // of code: whose it is
+	app  string        // of code: whose it is
+	long chan struct{} // places of long bodies, for who is no admin
 }
 
 type kind int

@@ -35,6 +35,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/send"
@@ -283,7 +284,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: s.log, Expiry: o.Expiry, Behind: o.Behind, TimeoutGrace: o.TimeoutGrace,
+	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind, TimeoutGrace: o.TimeoutGrace,
 		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
 			if o.Closed != nil {

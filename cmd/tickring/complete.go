@@ -274,7 +274,9 @@ func (c *completer) apps() (list []word) {
 	}
 	apps, _ := e.ListApps(e.Ctx)
 	for _, a := range apps.Apps {
-		list = append(list, word{a.Name, a.Title})
+		if core.CheckAppName("", a.Name) == nil { // else a shell might run what it is
+			list = append(list, word{a.Name, a.Title})
+		}
 	}
 	return list
 }
@@ -294,7 +296,8 @@ func (c *completer) jobs(cur string) (list []word) {
 			break
 		}
 		for _, j := range page.Jobs {
-			if name := j.App + "/" + j.Name; strings.HasPrefix(name, cur) {
+			ours := core.CheckAppName("", j.App) == nil && core.CheckName("", j.Name) == nil
+			if name := j.App + "/" + j.Name; ours && strings.HasPrefix(name, cur) {
 				list = append(list, word{name, scheduleText(&j)})
 			}
 		}

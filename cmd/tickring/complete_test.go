@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -38,6 +39,18 @@ func TestCompletionIsBounded(t *testing.T) {
 	}
 	if got := run(s.URL, "", "complete", "bash", "--", "describe", "many/job-39"); strings.Count(got, "\n") != 10 {
 		t.Errorf("behind the first %d: %q", completeMost, got)
+	}
+	// What a hostile server calls a job would be run by the shell whose line it is put into.
+	evil := knowing(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, `{"jobs":[{"app":"a","name":"j$(touch${IFS}x)","id":1,"schedule":{}},{"app":"a","name":"fine","id":2,"schedule":{}}],`+
+			`"apps":[{"name":"`+"`id`"+`"},{"name":"good"}]}`)
+	}))
+	defer evil.Close()
+	for _, of := range []string{"describe", "executors"} {
+		if got := run(evil.URL, "", "complete", "bash", "--", of, ""); strings.ContainsAny(got, "$`") || !strings.Contains(got, "fine") &&
+			!strings.Contains(got, "good") {
+			t.Errorf("%s: %q", of, got)
+		}
 	}
 	hangs := knowing(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer hangs.Close()

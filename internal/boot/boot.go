@@ -30,6 +30,7 @@ import (
 	"github.com/tickring/tickring/engine"
 	"github.com/tickring/tickring/engine/awsengine"
 	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/boundlog"
 	"github.com/tickring/tickring/internal/safedial"
 	"github.com/tickring/tickring/send"
 	"github.com/tickring/tickring/send/awssend"
@@ -188,7 +189,7 @@ func isURL(text string) bool {
 
 // Assemble makes what makes the parts of a function on an engine.
 func (c *Config) Assemble(e *engine.Engine, log *slog.Logger) *assembly.Assembly {
-	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: log, Deployment: c.Deployment,
+	return assembly.New(e, assembly.Options{Plan: c.Plan, Log: boundlog.Of(log), Deployment: c.Deployment,
 		AllowNoToken: func(context.Context) bool { return c.NoToken },
 		Closed: func(r *core.Run) {
 			if r.FailedForGood() {

@@ -38,7 +38,14 @@ type count struct {
 
 func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
-		missed, n := h.counts.note(r.Message, r.Time)
+		what := r.Message
+		r.Attrs(func(a slog.Attr) bool { // one app's lines hide no other's
+			if a.Key == "app" {
+				what += "\n" + a.Value.String()
+			}
+			return a.Key != "app"
+		})
+		missed, n := h.counts.note(what, r.Time)
 		switch {
 		case n > Most:
 			return nil

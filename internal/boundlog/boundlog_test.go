@@ -25,6 +25,13 @@ func TestFlood(t *testing.T) {
 		if lines(`"msg":"refused"`) != Most || lines(`"msg":"seen"`) != 1000 || lines(`"msg":"another"`) != 1 || lines("not shown until") != 1 {
 			t.Errorf("%d, %d, %d lines", lines("refused"), lines("seen"), lines("another"))
 		}
+		for i := range 1000 {
+			log.Warn("failed", "run", i, "app", "a")
+		}
+		log.Warn("failed", "app", "b")
+		if lines(`"msg":"failed"`) != Most+1 || lines(`"app":"b"`) != 1 {
+			t.Errorf("%d lines of two apps, %d of the quiet one", lines(`"msg":"failed"`), lines(`"app":"b"`))
+		}
 		time.Sleep(time.Minute)
 		out.Reset()
 		log.Warn("refused")

@@ -1,0 +1,59 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestLongBodiesAreFew: of those who have no admin token; short ones and an admin's wait
+// for nobody, and who found no place is told to come again.
+func TestLongBodiesAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		places := make(chan struct{}, longPlaces)
+		read := func(c caller, body io.Reader) (time.Duration, error) {
+			r := httptest.NewRequest(http.MethodPut, "/v1/jobs/a/b", body)
+			began := time.Now()
+			_, done, err := readBody(httptest.NewRecorder(), r.WithContext(context.WithValue(t.Context(), callerKey{}, c)), MaxBody)
+			done()
+			return time.Since(began), err
+		}
+		long := strings.Repeat("x", longBody+1)
+		ofApp := caller{kind: code, app: "a", long: places}
+		ends := make(chan struct{})
+		var all sync.WaitGroup
+		for range longPlaces {
+			all.Go(func() { read(ofApp, io.MultiReader(strings.NewReader(long), until(ends))) })
+		}
+		synctest.Wait()
+		if took, err := read(ofApp, strings.NewReader(long)); !errors.Is(err, errNoPlace) || took != waitFor {
+			t.Errorf("one more: after %v: %v", took, err)
+		}
+		if took, err := read(ofApp, strings.NewReader(long[:longBody-1])); err != nil || took != 0 {
+			t.Errorf("a short one: after %v: %v", took, err)
+		}
+		if took, err := read(caller{kind: admin}, strings.NewReader(long)); err != nil || took != 0 {
+			t.Errorf("an admin's: after %v: %v", took, err)
+		}
+		close(ends)
+		all.Wait()
+		if took, err := read(ofApp, strings.NewReader(long)); err != nil || took != 0 || len(places) != 0 {
+			t.Errorf("afterwards: after %v: %v, %d places are taken", took, err, len(places))
+		}
+	})
+}
+
+// until is a body that has no more to say, and ends with the channel.
+type until <-chan struct{}
+
+func (u until) Read([]byte) (int, error) {
+	<-u
+	return 0, io.EOF
+}
