@@ -284,7 +284,8 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 	p := &parts{engine: eng, upAt: time.Now().UTC()}
 	boot := rand.Text()[:10]
 	var nonces atomic.Int64
-	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind, TimeoutGrace: o.TimeoutGrace,
+	a := assembly.New(eng, assembly.Options{Plan: o.Plan, Log: boundlog.Of(s.log), Expiry: o.Expiry, Behind: o.Behind,
+		TimeoutGrace: o.TimeoutGrace,
 		AllowNoToken: s.letsIn, Closed: func(r *core.Run) {
 			s.m.closed(r)
 			if o.Closed != nil {

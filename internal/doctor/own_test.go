@@ -89,7 +89,8 @@ func TestApps(t *testing.T) {
 	if len(f.Own.Unread) > 0 || !slices.ContainsFunc(f.Own.Executors, func(x api.Executor) bool { return x.App == "own" && x.Live }) {
 		t.Errorf("unread %v, executors %v", f.Own.Unread, f.Own.Executors)
 	}
-	if said[Wrong] != "app broken cannot be read: no JSON" || said[Warning] != "app moved has the token that xxl-job comes with, so everybody knows it" {
+	if said[Wrong] != "app broken cannot be read: no JSON" ||
+		said[Warning] != "app moved has the token that xxl-job comes with, so everybody knows it" {
 		t.Errorf("%q", said)
 	}
 }
