@@ -753,8 +753,8 @@ func TestUnreadableAppHoldsUpNoOther(t *testing.T) {
 	left := func(x *core.Run) { x.Owner, x.Address, x.State, x.Until = "", "", core.Planned, time.Time{} }
 	r.run(id, left)
 	r.run(other, func(x *core.Run) { left(x); x.App = "ledger" })
-	left := []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}
-	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: left}))
+	entries := []core.Entry{{Run: id, Outcome: core.Left}, {Run: other, Outcome: core.Left}}
+	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: key, Entries: entries}))
 	r.must(r.s.MoveCursor(t.Context(), 0, key.Minute-1))
 	r.s.DamageApp("ledger")
 	for range 30 {
