@@ -45,7 +45,7 @@ type batch struct {
 	live     map[string][]string // addresses by app
 	silent   map[at]bool         // queues that were polled, and are no more
 	outage   bool                // executors may be missing only because we were away
-	woken    int64               // how often somebody had come before live was read
+	woken    int64               // the number of who came last before live was read
 	longest  time.Duration       // that a call: may be awaited; 0: there is none
 
 	mu      sync.Mutex   // guards phases and items while sends are open, and the fields below

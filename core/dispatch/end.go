@@ -152,11 +152,10 @@ func (b *batch) putBack(ctx context.Context) {
 			}
 		}
 	}
-	if b.d.waits.woken.Load() == b.woken {
-		return
-	}
-	for app := range apps { // who came since live was read may be of it, and found nothing to wake
-		b.d.wake(ctx, app)
+	for app := range apps {
+		if b.d.waits.since(app, b.woken) { // who came since live was read found nothing to wake
+			b.d.wake(ctx, app)
+		}
 	}
 }
 

@@ -2,6 +2,8 @@ package dispatch
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
@@ -37,6 +39,9 @@ const (
 	successAtOnce = 16 // jobs that are read about side by side
 )
 
+// successFor bounds what is read for templates, before anything of the batch is claimed.
+const successFor = time.Second
+
 // success is the instant of a job's last success, 0 where none was found, or why that
 // cannot be known now.
 type success struct {
@@ -44,46 +49,63 @@ type success struct {
 	err error
 }
 
-// successes are those of the jobs of a batch whose templates name them. No other job's
-// fires wait for what is read for one.
-func (b *batch) successes(ctx context.Context, k *known) map[core.JobID]success {
-	var ids []core.JobID
-	for id, j := range k.jobs {
-		if !j.Def.Template {
+// templates reads the last successes that the templates of fires to be sent name. What
+// cannot be understood here (its version may be newer) or be read in time comes again,
+// and holds up no other job's fires for longer.
+func (b *batch) templates(ctx context.Context) {
+	found := map[core.JobID]*success{}
+	var of []*item
+	for _, it := range b.items {
+		if it.phase != (undecided{}) || it.falls != sends || !it.job.Def.Template || it.run.Params != nil {
 			continue
 		}
-		if t, err := core.ParseTemplate(j.Def.Params); err == nil && t.NeedsLastSuccess() {
-			ids = append(ids, id)
+		t, err := core.ParseTemplate(it.job.Def.Params)
+		if err == nil {
+			_, err = time.LoadLocation(it.job.Sched.Schedule.Timezone)
+		}
+		if err != nil {
+			it.phase = damaged(it, fmt.Errorf("the template of job %d: %w", it.job.Def.ID, err))
+		} else if t.NeedsLastSuccess() {
+			found[it.job.Def.ID] = &success{err: core.ErrThrottled}
+			of = append(of, it)
 		}
 	}
-	if len(ids) == 0 {
-		return nil
+	if len(of) == 0 {
+		return
 	}
-	var mu sync.Mutex
+	reads, cancel := context.WithTimeout(ctx, successFor)
+	defer cancel()
 	var all sync.WaitGroup
-	found := make(map[core.JobID]success, len(ids))
 	places := make(chan struct{}, successAtOnce)
 	now := core.InstantOf(b.now())
-	for _, id := range ids {
-		places <- struct{}{}
+	for id, last := range found {
 		all.Go(func() {
+			select {
+			case places <- struct{}{}:
+			case <-reads.Done():
+				return
+			}
 			defer func() { <-places }()
-			var last success
 			low, high := core.RunRange(id, 0, now)
 			numberedLow, numberedHigh := core.NumberedRange(id)
-			for _, span := range [][2]core.RunID{{high, low}, {numberedHigh, numberedLow}} {
-				at, err := b.lastSuccess(ctx, span[0], span[1])
-				if last.at = max(last.at, at); err != nil {
-					last.err = err
-				}
+			planned, err := b.lastSuccess(reads, high, low)
+			if err == nil {
+				last.at, err = b.lastSuccess(reads, numberedHigh, numberedLow)
 			}
-			mu.Lock()
-			found[id] = last
-			mu.Unlock()
+			last.at, last.err = max(last.at, planned), err
 		})
 	}
 	all.Wait()
-	return found
+	for _, it := range of {
+		switch last := found[it.job.Def.ID]; {
+		case last.err == nil:
+			it.success = last.at
+		case errors.Is(last.err, core.ErrThrottled), reads.Err() != nil:
+			it.phase = passing{why: fmt.Errorf("the last success of job %d: %w", it.job.Def.ID, last.err)}
+		default:
+			it.phase = damaged(it, fmt.Errorf("the last success of job %d: %w", it.job.Def.ID, last.err))
+		}
+	}
 }
 
 // lastSuccess is the instant of the newest run between two that succeeded.

@@ -2,6 +2,8 @@ package dispatch_test
 
 import (
 	"context"
+	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -9,7 +11,10 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/internal/testkit/memory"
 )
 
 // paramsOf is a sender that keeps what each run was sent with.
@@ -89,6 +94,78 @@ func TestTemplateIsFilled(t *testing.T) {
 		must(t, err)
 		if r := runs[id]; r.State != core.Failed || r.Reason != core.ReasonNotAccepted || !strings.Contains(r.Message, "64 KB") {
 			t.Errorf("too long: %+v", r)
+		}
+	})
+}
+
+// spans is a store whose runs are read slowly, or not at all.
+type spans struct {
+	*memory.Store
+	takes time.Duration
+	err   error
+}
+
+func (s *spans) RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error) {
+	select {
+	case <-time.After(s.takes):
+		return nil, s.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// TestTemplatesHoldUpNobody: not who is beside one whose last success is read slowly; what
+// cannot be read falls by its time, and ends among the dead letters; and a run that may
+// have been sent is not failed by a template that is not understood here.
+func TestTemplatesHoldUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProber(t, dispatch.Options{})
+		p.app("work", "http://10.0.0.1:1")
+		s := &spans{Store: p.s, takes: time.Hour}
+		log := slog.New(slog.DiscardHandler)
+		p.d = dispatch.New(s, p.s, p, finish.New(p.s, p.s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Log: log})
+		m, plain := p.message("work", 1, core.RouteFirst)
+		job := func(id core.JobID, params string) core.Fire {
+			j := core.Job{Def: core.Def{ID: id, App: "work", Name: "filled" + id.String(), Handler: "h", Template: true, Params: params}}
+			j.Normalize()
+			j.Sched.Rev, j.Sched.RevAt, j.Sched.Deadline = 1, time.Now().Add(-time.Hour), 10*time.Minute
+			must(t, p.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "work", Job: id}})[0])
+			now := core.InstantOf(time.Now())
+			return core.Fire{Run: core.PlannedRun(id, now), Rev: 1, At: now, Slot: now, Cause: core.CauseSchedule}
+		}
+		slow, newer := job(900, "{{lastSuccessAt}}"), job(901, "{{word of a later version}}")
+		m.Fires = append(m.Fires, slow, newer)
+		began := time.Now()
+		p.handle(m)
+		p.sentWithin("beside it", plain, "http://10.0.0.1:1", began, 1100*time.Millisecond)
+		runs, _, err := p.s.Runs(t.Context(), []core.RunID{slow.Run, newer.Run})
+		must(t, err)
+		if len(runs) != 0 || len(p.sent) != 1 {
+			t.Errorf("what cannot be filled: %+v, sent %v", runs, p.sent)
+		}
+		s.takes, s.err = 0, errors.New("a damaged run")
+		p.handle(ring.Message{Kind: ring.KindFires, Slot: slow.Slot, Try: 20, Fires: []core.Fire{slow, newer}})
+		letters, err := p.s.Letters(t.Context(), "", 10)
+		must(t, err)
+		if len(letters) != 2 {
+			t.Errorf("%d dead letters", len(letters))
+		}
+		time.Sleep(time.Hour)
+		p.handle(ring.Message{Kind: ring.KindFires, Slot: slow.Slot, Fires: []core.Fire{slow}})
+		runs, _, err = p.s.Runs(t.Context(), []core.RunID{slow.Run})
+		must(t, err)
+		if r := runs[slow.Run]; r.Reason != core.ReasonDeadline {
+			t.Errorf("past its deadline: %s %s", r.State, r.Reason)
+		}
+		maybe := job(902, "x{{runId}}"+strings.Repeat("y", core.MaxParams-12))
+		must(t, p.s.Create(t.Context(), []core.Run{{ID: maybe.Run, App: "work", State: core.Running, Cause: core.CauseSchedule, Rev: 1, At: maybe.At,
+			Slot: maybe.Slot, Attempt: 1, First: maybe.Run, Owner: "dead", Until: time.Now().Add(-time.Minute), Address: "http://10.0.0.1:1",
+			SentAt: time.Now().Add(-2 * time.Minute)}})[0])
+		p.handle(ring.Message{Kind: ring.KindFires, Slot: maybe.Slot, Try: 1, Fires: []core.Fire{maybe}})
+		runs, _, err = p.s.Runs(t.Context(), []core.RunID{maybe.Run})
+		must(t, err)
+		if r := runs[maybe.Run]; r.State != core.Running || !r.MaybeSent {
+			t.Errorf("one that may have been sent: %s %s %s", r.State, r.Reason, r.Message)
 		}
 	})
 }

@@ -32,7 +32,7 @@ type known struct {
 // read is step 2, and judges each fire (step 3). All is read after the hold; what
 // cannot be read makes its fires passing.
 func (b *batch) read(ctx context.Context) {
-	b.woken = b.d.waits.woken.Load()
+	b.woken = b.d.waits.last()
 	k, err := b.known(ctx)
 	if err != nil {
 		for _, it := range b.items {
@@ -64,21 +64,14 @@ func (b *batch) read(ctx context.Context) {
 		}
 	}
 	b.d.uses.read(ctx, k.byUse(), now)
-	successes := b.successes(ctx, k)
 	next := b.d.plans.next
 	for _, it := range b.items {
-		b.d.waits.came(it)
+		b.d.waits.met(it)
 		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
 			continue
 		}
 		if calls[it.job.Def.App] || hasCall(it.run.Addresses) {
 			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
-		}
-		if last, is := successes[it.job.Def.ID]; is && last.err != nil {
-			it.phase = passing{why: last.err}
-			continue
-		} else if is {
-			it.success = last.at
 		}
 		_, gone := k.stones[it.job.Def.ID]
 		pauses := [2]stops{{&k.global.Pause, &k.global.Past}, {&it.app.Pause, &it.app.Past}}
@@ -87,6 +80,7 @@ func (b *batch) read(ctx context.Context) {
 			it.phase = settled(core.Left)
 		}
 	}
+	b.templates(ctx)
 }
 
 func (b *batch) known(ctx context.Context) (k *known, err error) {

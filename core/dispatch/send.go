@@ -230,7 +230,11 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		defer cancel()
 	}
 	params, err := it.params()
-	if err != nil {
+	switch {
+	case err != nil && it.run.MaybeSent: // which proves nothing of the first send
+		b.set(it, settled(core.Unconfirmed))
+		return 0
+	case err != nil:
 		b.set(it, ended{Answer{State: core.Failed, Reason: core.ReasonNotAccepted, Message: "not sent: " + err.Error()}})
 		return 0
 	}

@@ -29,8 +29,10 @@ type used struct {
 	told   time.Time
 }
 
-// maxUses bounds the jobs that are counted for, usesFor how long.
+// maxUses bounds the jobs that are counted for, usesFor how long, maxTold what is told
+// after one batch.
 const (
+	maxTold = 100
 	maxUses = 10_000
 	usesFor = 24 * time.Hour
 )
@@ -118,7 +120,7 @@ func (u *uses) tell(ctx context.Context, now time.Time) {
 	var list []core.Uses
 	u.mu.Lock()
 	for id, x := range u.of {
-		if len(x.more) > 0 && now.Sub(x.told).Abs() >= u.o.UsesEvery {
+		if len(x.more) > 0 && now.Sub(x.told).Abs() >= u.o.UsesEvery && len(list) < maxTold {
 			list = append(list, core.Uses{Job: id, Since: x.since, Counts: maps.Clone(x.counts)})
 			x.told, x.more = now, nil
 		}

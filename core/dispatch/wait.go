@@ -3,7 +3,6 @@ package dispatch
 import (
 	"context"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -14,9 +13,34 @@ import (
 // the Waker: without one nothing is remembered, for where others dispatch beside, what
 // is remembered may be over. What is forgotten comes at its next look.
 type waits struct {
-	mu    sync.Mutex
-	out   map[core.RunID]awaiting // nil without a Waker
-	woken atomic.Int64            // how often somebody came
+	mu   sync.Mutex
+	out  map[core.RunID]awaiting // nil without a Waker
+	came map[string]int64        // by app: the number of who came last
+	n    int64                   // of who came last of all
+}
+
+// comes notes that somebody of an app came.
+func (w *waits) comes(app string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.n++; len(w.came) >= maxWaits {
+		clear(w.came) // the runs of these come at their next look
+	}
+	w.came[app] = w.n
+}
+
+// last is the number of who came last.
+func (w *waits) last() int64 {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.n
+}
+
+// since reports whether somebody of an app came after a number.
+func (w *waits) since(app string, n int64) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.came[app] > n
 }
 
 // awaiting is a fire whose message is on the ring; no other of its run has that try.
@@ -42,9 +66,9 @@ func (w *waits) note(it *item, try int) {
 	w.out[it.fire.Run] = awaiting{it.job.Def.App, it.fire, it.slow, try}
 }
 
-// came forgets a fire whose message has come, or that is sent anew (by replan, or from the
+// met forgets a fire whose message has come, or that is sent anew (by replan, or from the
 // dead letters): it may be on the ring no more.
-func (w *waits) came(it *item) {
+func (w *waits) met(it *item) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if l, is := w.out[it.fire.Run]; is && (it.try == 0 || it.try >= l.try) {
@@ -65,9 +89,9 @@ func (w *waits) has(it *item) bool {
 // wait for an executor of an app at once, for one has come. Those that it does not reach
 // come at their next look, and so does each of these once more, which finds it decided.
 func (d *Dispatcher) Waker() (wake func(ctx context.Context, app string)) {
-	d.waits.out = map[core.RunID]awaiting{}
+	d.waits.out, d.waits.came = map[core.RunID]awaiting{}, map[string]int64{}
 	return func(ctx context.Context, app string) {
-		d.waits.woken.Add(1)
+		d.waits.comes(app)
 		d.wake(ctx, app)
 	}
 }

@@ -223,6 +223,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			f.o.Log.Info("killed report of a run sent again is not its end", "run", r.Run, "job", run.ID.Job())
 			errs[i] = nil
 		case seen[r.Run]:
+			errs[i] = core.ErrThrottled // if there is never room to judge it
 			again, againIDs = append(again, i), append(againIDs, r.Run)
 		case bad[r.Run.Job()] != nil:
 			errs[i] = fmt.Errorf("read job %d of run %d: %w", r.Run.Job(), r.Run, bad[r.Run.Job()])

@@ -127,6 +127,25 @@ func TestNoClearAnswerSaysTheLast(t *testing.T) {
 	}
 }
 
+// TestManyCopiesWithoutRoom: one run many times in a call whose closes have no clear answer.
+func TestManyCopiesWithoutRoom(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.run(id, nil)
+	for range 10 {
+		r.s.faults["close"] = append(r.s.faults["close"], fault{err: errUnknown})
+	}
+	results := make([]finish.Result, 6)
+	for i := range results {
+		results[i] = finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler}
+	}
+	for _, err := range r.f.End(t.Context(), results) {
+		if core.CodeOf(err) != core.CodeUnavailable {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 func TestMessageIsCutAtACharacter(t *testing.T) {
 	r := newRig(t)
 	for i, n := range []int{core.MessageMax, core.MessageMax + 1} {
