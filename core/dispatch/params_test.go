@@ -159,8 +159,8 @@ func TestTemplatesHoldUpNobody(t *testing.T) {
 		}
 		maybe := job(902, "x{{runId}}"+strings.Repeat("y", core.MaxParams-12))
 		must(t, p.s.Create(t.Context(), []core.Run{{ID: maybe.Run, App: "work", State: core.Running, Cause: core.CauseSchedule, Rev: 1,
-			At: maybe.At, Slot: maybe.Slot, Attempt: 1, First: maybe.Run, Owner: "dead", Until: time.Now().Add(-time.Minute), Address: "http://10.0.0.1:1",
-			SentAt: time.Now().Add(-2 * time.Minute)}})[0])
+			At: maybe.At, Slot: maybe.Slot, Attempt: 1, First: maybe.Run, Owner: "dead", Until: time.Now().Add(-time.Minute),
+			Address: "http://10.0.0.1:1", SentAt: time.Now().Add(-2 * time.Minute)}})[0])
 		p.handle(ring.Message{Kind: ring.KindFires, Slot: maybe.Slot, Try: 1, Fires: []core.Fire{maybe}})
 		runs, _, err = p.s.Runs(t.Context(), []core.RunID{maybe.Run})
 		must(t, err)

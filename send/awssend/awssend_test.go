@@ -291,7 +291,7 @@ func TestPayload(t *testing.T) {
 	at := core.Instant(1800000000)
 	job := core.Job{Def: core.Def{ID: 7, App: "pay", Name: "salaries", Handler: "salaries", Params: `{"month":"11"}`, Timeout: time.Minute}}
 	run := core.Run{ID: core.PlannedRun(7, at), App: "pay", At: at, Slot: at, SentAt: at.Time(), Attempt: 2}
-	sh := dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "pay"}, Address: "lambda:payroll"}
+	sh := dispatch.Shipment{Run: &run, Job: &job, App: &core.App{Name: "pay"}, Address: "lambda:payroll", Params: job.Def.Params}
 	if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerAccepted {
 		t.Fatalf("%+v", a)
 	}
@@ -311,11 +311,11 @@ func TestPayload(t *testing.T) {
 		t.Errorf("%+v", n)
 	}
 	big := strings.Repeat("\x01", core.MaxParams) // six characters each, as JSON
-	job.Def.Params = big
+	sh.Params = big
 	if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerAccepted {
 		t.Errorf("the most that params may be: %d %s", a.Kind, a.Message)
 	}
-	job.Def.Params = strings.Repeat(big, 3)
+	sh.Params = strings.Repeat(big, 3)
 	f.answers.Store(0)
 	if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "1048576") || f.answers.Load() != 0 {
 		t.Errorf("over Lambda's limit: %d %s", a.Kind, a.Message)
