@@ -261,10 +261,11 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 }
 
 // moved reports that a trigger was given another slot after this fire was sent on
-// its way: it has an entry in the due index for that one, written with the change.
+// its way: it has an entry in the due index for that one, written with the change, or
+// since then a message that waits for an executor, as long as is counted from that slot.
 func moved(r *core.Run, f *core.Fire) bool {
 	trigger := r.Cause == core.CauseManual || r.Cause == core.CauseAPI
-	return trigger && r.State == core.Planned && r.Owner == "" && r.Slot != f.Slot
+	return trigger && r.State.Open() && r.Owner == "" && r.Slot != f.Slot
 }
 
 // says is the row of another's run, by its journal.

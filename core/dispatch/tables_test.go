@@ -199,6 +199,8 @@ func TestPageLook(t *testing.T) {
 		"no item, though the fire has a record of its own": {noRecord},
 		"its trigger was moved to another slot (section 4)": {
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Planned, "", core.CauseAPI, 101 }),
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Queued, "", core.CauseAPI, 101 }),
+			with(func(r *core.Run) { r.Owner, r.Cause, r.Slot = "", core.CauseAPI, 101 }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Planned, "", core.CauseManual, 99 })},
 		"closed, owes nothing": {
 			with(func(r *core.Run) { r.State = core.Succeeded }),
@@ -214,7 +216,7 @@ func TestPageLook(t *testing.T) {
 			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // no trigger: jitter after an edit
 		"queued (nobody's, and it waits for an executor)": {
 			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
-			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.Slot = core.Queued, "", core.CauseAPI, 101 })},
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Queued, "", core.CauseAPI })},
 		"owner empty, maybeSent": {
 			with(func(r *core.Run) { r.State, r.Owner, r.MaybeSent = core.Planned, "", true })},
 		"foreign, journal says accepted or unconfirmed": {

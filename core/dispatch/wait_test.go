@@ -299,3 +299,21 @@ func TestLastLookIsASecondAhead(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitIsOfTheSlotOfTheRun: a message of a trigger that was given a later slot says
+// nothing of how long its run waits, though it comes once that has begun to.
+func TestWaitIsOfTheSlotOfTheRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := waits(t, nil)
+		trigger := core.Run{ID: core.NumberedRun(7, 1), App: "away", Cause: core.CauseAPI, Rev: 1, At: w.at, Slot: w.at, Seq: 1, Attempt: 1,
+			First: core.NumberedRun(7, 1), State: core.Queued, Retries: 2}
+		for _, err := range w.s.Create(t.Context(), []core.Run{trigger}) {
+			w.must(err)
+		}
+		w.run = trigger.ID
+		w.enqueue(core.Fire{Run: trigger.ID, Rev: 1, At: w.at, Slot: w.at - 900, Seq: 1, Cause: core.CauseAPI})
+		if r := w.after(time.Second); r.State != core.Queued {
+			t.Errorf("%s %s while it may wait", r.State, r.Reason)
+		}
+	})
+}

@@ -227,7 +227,7 @@ func (g *gen) lookAtRun(s state, k, f int) {
 	switch {
 	case r.is == absent:
 		g.noItem(s, k, f)
-	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.queued == 0 && r.slot != d.slot:
+	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.slot != d.slot:
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
 	case r.is != open && (r.owes == 0 || g.w.ClosedIsDone):

@@ -148,6 +148,9 @@ func (w *World) gone(p *process, until time.Time) {
 		for _, id := range runs {
 			f.runs[id] = append(f.runs[id], trouble{now, until.Add(a.again)})
 		}
+		if w.cfg.Wakes { // no other takes meanwhile what comes due
+			f.all = append(f.all, trouble{now, until})
+		}
 	case "user":
 		f.planning = append(f.planning, trouble{now, until.Add(a.lease)})
 	default:
