@@ -174,6 +174,17 @@ func TestAuditOfAFixedDelay(t *testing.T) {
 	if err != nil || r.Unaccounted != 1 || len(r.Missing) != 1 || r.Missing[0] != at {
 		t.Errorf("a gap: %s %v %v", sum(r.AuditCount), r.Missing, err)
 	}
+
+	// The tick found no run of at-12, recorded it as skipped and went on from then; a late
+	// message of it ran all the same.
+	skip := core.Skip{Job: j.Def.ID, First: at - 12, Last: at - 12, Count: 1, Reason: core.ReasonDeadline, Made: (at - 6).Time()}
+	if err := f.E.Tick.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+		t.Fatal(err)
+	}
+	r, err = f.M.Audit(ctx, "shop/poll", base, at+80)
+	if err != nil || r.Unaccounted != 0 {
+		t.Errorf("went on from a record beside the run: %s %v %v", sum(r.AuditCount), r.Missing, err)
+	}
 }
 
 // Over any story of edits and pauses, the audit demands what a model demands
