@@ -47,6 +47,7 @@ type Def struct {
 	// WaitForExecutor is how long from its slot on a run waits where no executor is
 	// there; 0: as its app says.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
+	Overlap         Overlap       `json:"overlap,omitzero"`
 	Keep            Keep          `json:"keep"`
 	Declared        Declared      `json:"declared,omitempty"`
 	Created         time.Time     `json:"created"`
@@ -60,6 +61,17 @@ func (j *Job) WaitsUntil(app *App, slot Instant) time.Time {
 		wait = min(wait, d)
 	}
 	return slot.Time().Add(wait)
+}
+
+// Permit is the name of the limit that counts the job's runs, empty if none does.
+func (d *Def) Permit() string {
+	switch {
+	case d.Overlap.Limit == 0:
+		return ""
+	case d.Overlap.Group != "":
+		return "group/" + d.Overlap.Group
+	}
+	return "job/" + d.ID.String()
 }
 
 // Declared says of a job that code has declared who made its definition last.
@@ -79,7 +91,8 @@ func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
-		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Keep == o.Keep && d.Declared == o.Declared
+		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap && d.Keep == o.Keep &&
+		d.Declared == o.Declared
 }
 
 // Sched is the part of a job that planning reads and writes.

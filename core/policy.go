@@ -39,6 +39,23 @@ const (
 	BlockCoverEarly   Block = "cover-early"
 )
 
+// Full says what becomes of a run that finds no permit.
+type Full string
+
+const (
+	FullQueue Full = "queue"
+	FullSkip  Full = "skip"
+)
+
+// Overlap bounds how many runs are at work at once, wherever: of a job, or of all jobs
+// that name the group. The zero value is no bound.
+type Overlap struct {
+	Limit int    `json:"limit,omitempty"`
+	Group string `json:"group,omitempty"`
+	Full  Full   `json:"full,omitempty"`
+	Max   int    `json:"max,omitempty"` // of those that wait
+}
+
 // Backoff says how the delay between attempts grows.
 type Backoff string
 
@@ -54,6 +71,7 @@ var (
 		RouteBroadcast}
 	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
 	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
+	Fulls       = []Full{FullQueue, FullSkip}
 	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
 	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
 	RetryOns    = []State{Failed, TimedOut, Lost}

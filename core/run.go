@@ -122,6 +122,10 @@ type Run struct {
 	// FixedDelay says that the end of its chain makes the next fire of the job.
 	FixedDelay bool
 
+	// Permit names the limit that counts the run; empty: none does. It is that of the job
+	// when the run was made, and its chain's.
+	Permit string
+
 	// What a trigger gave in place of the job's.
 	Params    *string
 	Addresses []string

@@ -64,6 +64,10 @@ func (j *Job) Normalize() {
 	fill(&d.LostAfter, 10*time.Minute)
 	fill(&d.Keep.Days, 30)
 	fill(&d.Retry.Delay, 30*time.Second)
+	if d.Overlap.Limit > 0 {
+		fill(&d.Overlap.Full, FullQueue)
+		fill(&d.Overlap.Max, QueueIfUnsaid)
+	}
 	fill(&d.Retry.Backoff, BackoffConstant)
 	if len(d.Retry.On) == 0 {
 		d.Retry.On = []State{Failed, TimedOut}
@@ -118,6 +122,9 @@ func (j *Job) Validate() error {
 		return Invalid("route", string(d.Route), "not yet; allowed for now are "+Words(ReadyRoutes))
 	}
 	if err := oneOf("block", d.Block, Blocks); err != nil {
+		return err
+	}
+	if err := d.Overlap.validate(); err != nil {
 		return err
 	}
 	if err := d.Retry.validate(); err != nil {
@@ -177,6 +184,24 @@ func (d *Def) validateTexts() error {
 	}
 	_, err := ParseTemplate(d.Params)
 	return err
+}
+
+func (o *Overlap) validate() error {
+	if *o == (Overlap{}) {
+		return nil
+	}
+	if o.Limit < 1 || o.Limit > MaxLimit {
+		return Invalid("overlap.limit", fmt.Sprint(o.Limit), fmt.Sprintf("1 to %d are allowed", MaxLimit))
+	}
+	if o.Max < 0 || o.Max > MaxQueue {
+		return Invalid("overlap.max", fmt.Sprint(o.Max), fmt.Sprintf("1 to %d may wait", MaxQueue))
+	}
+	if o.Group != "" {
+		if err := CheckName("overlap.group", o.Group); err != nil {
+			return err
+		}
+	}
+	return oneOf("overlap.full", o.Full, Fulls)
 }
 
 // CheckParams refuses params that are too long or no UTF-8.

@@ -18,11 +18,11 @@ const lookRounds = 5
 // claim takes fires through steps 4 and 5. The first write of one that has no record
 // of its own is what a look would lead to that finds no item; it is looked at
 // only where that write did not decide it, or where it came again and may be waiting
-// for an executor: then it has an item.
+// for an executor or a permit: then it has an item.
 func (b *batch) claim(ctx context.Context, items []*item) {
 	open := make([]*item, 0, len(items))
 	for _, it := range items {
-		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it)) {
+		if !it.recorded && it.phase == (undecided{}) && (it.try == 0 || !b.mayWait(it) && it.job.Def.Overlap.Limit == 0) {
 			open = append(open, it)
 		}
 	}
@@ -120,6 +120,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
 			b.d.finish.Ended(it.run)
 		}
+		b.d.finish.Release(ctx, it.run) // this copy may have asked after its end
 	case toBury:
 		it.phase = it.unrecorded()
 	case toLeave:
@@ -164,6 +165,7 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 // write makes the writes, each kind together, and goes by their answers. What cannot
 // be begun any more stays undecided.
 func (b *batch) write(ctx context.Context, w *writes) {
+	b.permits(ctx, w)
 	if len(w.creates) > 0 && b.owns(0) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
@@ -218,7 +220,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	case core.Running:
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = b.nonce, b.until, b.key, now, first(it.order)
 	}
-	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
+	r.Retries, r.Tries, r.Permit = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit()
 	return r
 }
 
@@ -252,6 +254,7 @@ func ownOrder(address string) []string {
 // chainSkipped lets a fixed delay go on after a skipped fire; what fails here
 // the tick repairs when the job's planAt comes.
 func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
+	b.d.finish.Release(ctx, run)
 	if !run.FixedDelay {
 		return
 	}

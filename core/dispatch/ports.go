@@ -32,6 +32,11 @@ type Store interface {
 	// downwards where first is the greater, at most limit.
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 
+	// Permits reads items of permits; one that is not stored is not in the answer.
+	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	// PutPermits stores each; condition: the V that is stored is one lower.
+	PutPermits(ctx context.Context, list []core.Permits) []error
+
 	// PutJournal stores a journal; condition: none stored, or its V is lower.
 	PutJournal(ctx context.Context, j core.Journal) error
 	// Journals reads journals; one that is not stored is not in the answer.

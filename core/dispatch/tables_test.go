@@ -214,7 +214,7 @@ func TestPageLook(t *testing.T) {
 			with(func(r *core.Run) { r.State, r.Owner = core.Planned, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Planned, "", core.CauseAPI }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Slot = core.Planned, "", 101 })}, // no trigger: jitter after an edit
-		"queued (nobody's, and it waits for an executor)": {
+		"queued (nobody's, and it waits for an executor or a permit)": {
 			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Queued, "", core.CauseAPI })},
 		"owner empty, maybeSent": {
@@ -237,7 +237,7 @@ func TestPageLook(t *testing.T) {
 		switch found {
 		case "no item", "owner empty, not maybeSent":
 			late, past = fallsRecorded, fallsRecorded
-		case "queued (nobody's, and it waits for an executor)":
+		case "queued (nobody's, and it waits for an executor or a permit)":
 			past = fallsRecorded
 		}
 		if look(what, fallsLate) != look(what, late) || look(what, fallsPast) != look(what, past) {

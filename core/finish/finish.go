@@ -364,6 +364,9 @@ func (f *Finish) follow(ctx context.Context, run *core.Run) error {
 	if len(run.Owes) > 0 {
 		return f.Mend(ctx, run)
 	}
+	if run.Then == 0 {
+		f.Release(ctx, run)
+	}
 	if run.FixedDelay && run.Then == 0 {
 		return f.ChainEnded(ctx, run.First, run.EndedAt)
 	}
@@ -381,7 +384,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	for i, o := range run.Owes {
 		owed[i] = core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot, Seq: run.Seq,
 			Attempt: run.Attempt + 1, First: run.First, Retries: run.Retries - 1, FixedDelay: run.FixedDelay,
-			Params: run.Params, Addresses: run.Addresses, By: run.By}
+			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit}
 	}
 	for try := 0; ; try++ {
 		unknown := false

@@ -15,6 +15,10 @@ type Store interface {
 	// Jobs answers what others may have been answered too: it is read only.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
+	// Permits reads items of permits; one that is not stored is not in the answer.
+	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
+	// PutPermits stores each; condition: the V that is stored is one lower.
+	PutPermits(ctx context.Context, list []core.Permits) []error
 	// PutRuns changes stored runs; condition of each as it says. It may set Seen of
 	// those that it ended, in puts.
 	PutRuns(ctx context.Context, puts []core.RunPut) []error

@@ -56,7 +56,7 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 	run := core.Run{
 		ID: core.NumberedRun(d.ID, number), App: d.App, State: core.Planned, Cause: cmp.Or(r.Cause, core.CauseManual),
 		Rev: job.Sched.Rev, At: slot, Slot: slot, Seq: int64(number),
-		Attempt: 1, Retries: d.Retry.Max, Params: r.Params, Addresses: slices.Clone(r.Addresses), Key: r.Key, By: actor.Name,
+		Attempt: 1, Retries: d.Retry.Max, Params: r.Params, Addresses: slices.Clone(r.Addresses), Key: r.Key, By: actor.Name, Permit: d.Permit(),
 	}
 	if r.Retries != nil {
 		run.Retries = *r.Retries

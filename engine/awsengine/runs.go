@@ -20,7 +20,7 @@ import (
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "killBy", "killAt", "endedAt", "reason", "code",
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "killBy", "killAt", "endedAt", "reason", "code",
 	"message", "data",
 	"owes", "then", "late", "tries", "rest", "expires"}
 

@@ -3,6 +3,7 @@ package awsengine
 import (
 	"cmp"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -318,6 +319,93 @@ func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 			it["slow"] = number(1)
 		}
 		errs[i] = s.putIf(ctx, it, noneOr("at", "<", it["at"]))
+	})
+	return errs
+}
+
+// permitOf has who may run at once.
+const (
+	permitOf    = "permit"
+	keepPermits = 48 * time.Hour // of an item that nobody holds or waits for
+)
+
+// Permits implements the ports.
+func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	keys := make([]item, len(names))
+	for i, name := range names {
+		keys[i] = stateKey(permitOf, name)
+	}
+	found := make(map[string]core.Permits, len(names))
+	err := s.getAll(ctx, s.o.Names.State, keys, func(it item) error {
+		p := core.Permits{Name: stringOf(it, "key")}
+		v, err := intOf(it, "v")
+		limit, err2 := intOf(it, "limit")
+		body, is := it["body"].(*types.AttributeValueMemberB)
+		if err = errors.Join(err, err2); err == nil && !is {
+			err = errors.New("it has no body")
+		}
+		if p.V, p.Limit = v, int(limit); err == nil {
+			err = unpackPermits(&p, body.Value)
+		}
+		if err != nil {
+			return fmt.Errorf("read permits %s: %w", p.Name, err)
+		}
+		found[p.Name] = p
+		return nil
+	})
+	return found, err
+}
+
+// packPermits is short, for it is written twice a run: a hundred that wait fit into a unit.
+func packPermits(p *core.Permits) (b []byte) {
+	b = binary.AppendUvarint(b, uint64(len(p.Holders)))
+	for _, h := range p.Holders {
+		b = binary.BigEndian.AppendUint64(b, uint64(h.First))
+		b = binary.AppendUvarint(b, uint64(millis(h.Until)))
+	}
+	for _, first := range p.Queue {
+		b = binary.BigEndian.AppendUint64(b, uint64(first))
+	}
+	return b
+}
+
+func unpackPermits(p *core.Permits, b []byte) error {
+	bad := errors.New("damaged")
+	holders, n := binary.Uvarint(b)
+	if n <= 0 {
+		return bad
+	}
+	for b = b[n:]; holders > 0; holders-- {
+		if len(b) < 9 {
+			return bad
+		}
+		until, n := binary.Uvarint(b[8:])
+		if n <= 0 {
+			return bad
+		}
+		p.Holders = append(p.Holders, core.Holder{First: core.RunID(binary.BigEndian.Uint64(b)), Until: fromMillis(int64(until))})
+		b = b[8+n:]
+	}
+	if len(b)%8 != 0 {
+		return bad
+	}
+	for ; len(b) > 0; b = b[8:] {
+		p.Queue = append(p.Queue, core.RunID(binary.BigEndian.Uint64(b)))
+	}
+	return nil
+}
+
+// PutPermits implements the ports.
+func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
+	errs := make([]error, len(list))
+	s.parallel(len(list), func(i int) {
+		p := &list[i]
+		it := stateKey(permitOf, p.Name)
+		it["v"], it["limit"], it["body"] = number(p.V), number(int64(p.Limit)), &types.AttributeValueMemberB{Value: packPermits(p)}
+		if len(p.Holders)+len(p.Queue) == 0 {
+			it["expires"] = number(s.o.Now().Add(keepPermits).Unix())
+		}
+		errs[i] = s.putIf(ctx, it, was("v", p.V-1))
 	})
 	return errs
 }

@@ -783,6 +783,62 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	return list, err
 }
 
+// permitOf begins the names under which permits are in the table state.
+const permitOf = "permit/"
+
+// Permits implements the ports.
+func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	found := make(map[string]core.Permits, len(names))
+	err := s.read(ctx, func(c *sqlite.Conn) error {
+		for _, name := range names {
+			p, err := permits(c, name)
+			if err != nil {
+				return err
+			}
+			if p.V > 0 {
+				found[name] = p
+			}
+		}
+		return nil
+	})
+	return found, err
+}
+
+func permits(c *sqlite.Conn, name string) (p core.Permits, err error) {
+	err = query(c, "SELECT value FROM state WHERE name = ?", values(permitOf+name), func(st *sqlite.Stmt) error {
+		return json.Unmarshal(columnBytes(st, 0), &p)
+	})
+	return p, err
+}
+
+// PutPermits implements the ports.
+func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
+	return batch(ctx, s, true, list, func(tx *tx, list []core.Permits, answers []error) error {
+		for i := range list {
+			p := list[i].Clone()
+			for k := range p.Holders {
+				p.Holders[k].Until = milli(p.Holders[k].Until)
+			}
+			old, err := permits(tx.Conn, p.Name)
+			if err != nil {
+				return err
+			}
+			if old.V != p.V-1 {
+				answers[i] = core.ErrRefused
+				continue
+			}
+			body, err := json.Marshal(p)
+			if err != nil {
+				return err
+			}
+			if err := query(tx.Conn, "INSERT OR REPLACE INTO state (name, value) VALUES (?, ?)", values(permitOf+p.Name, body), nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // PutHealths implements dispatch.Healths.
 func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	return batch(ctx, s, false, list, func(tx *tx, list []core.Health, answers []error) error {

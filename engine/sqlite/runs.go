@@ -109,6 +109,7 @@ type given struct {
 	Addresses []string `json:"addresses,omitempty"`
 	Key       string   `json:"key,omitempty"`
 	By        string   `json:"by,omitempty"`
+	Permit    string   `json:"permit,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -128,7 +129,8 @@ ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, giv
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
 		r.Then == 0 && r.Late == nil &&
-		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == ""
+		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "" &&
+		r.Permit == ""
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -190,7 +192,8 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By}, r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "")
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.Permit},
+		r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "" && r.Permit == "")
 }
 
 // scanRun reads a row of runColumns.
@@ -242,7 +245,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	if !st.ColumnIsNull(29) {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
-		r.Params, r.Addresses, r.Key, r.By = g.Params, g.Addresses, g.Key, g.By
+		r.Params, r.Addresses, r.Key, r.By, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.Permit
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)

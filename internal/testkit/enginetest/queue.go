@@ -920,6 +920,35 @@ func uses(t *testing.T, h Harness) {
 	})
 }
 
+// permits are written by who saw them last.
+func permits(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	until := time.Now().UTC().Truncate(time.Millisecond)
+	a := core.Permits{Name: "group/db", V: 1, Limit: 3, Holders: []core.Holder{{First: 7, Until: until}, {First: 9}},
+		Queue: []core.RunID{11, 10}}
+	b := core.Permits{Name: "job/7", V: 1, Limit: 1}
+	allNil(t, e.Dispatch.PutPermits(ctx, []core.Permits{a, b}))
+	read := func(want map[string]core.Permits) {
+		t.Helper()
+		got, err := e.Finish.Permits(ctx, []string{"group/db", "job/7", "job/8"})
+		ok(t, err)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Error(diff)
+		}
+	}
+	read(map[string]core.Permits{a.Name: a, b.Name: b})
+	refused(t, e.Finish.PutPermits(ctx, []core.Permits{b})[0])
+	a.V, a.Holders, a.Queue = 2, append(a.Holders, core.Holder{First: 11}), a.Queue[1:]
+	allNil(t, e.Finish.PutPermits(ctx, []core.Permits{a}))
+	old := a
+	old.Holders = nil
+	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{old})[0])
+	ahead := b
+	ahead.V = 3
+	refused(t, e.Dispatch.PutPermits(ctx, []core.Permits{ahead})[0])
+	read(map[string]core.Permits{a.Name: a, b.Name: b})
+}
+
 // letters: what is buried is there to be listed, newest first, until it is dropped.
 func letters(t *testing.T, h Harness) {
 	e, ctx := h.Open(t), t.Context()

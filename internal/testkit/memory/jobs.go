@@ -497,6 +497,26 @@ func (s *Store) Healths(ctx context.Context) (list []core.Health, err error) {
 	return list, err
 }
 
+// Permits implements the ports.
+func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	return pick(ctx, s, names, s.permits, func(p core.Permits) core.Permits { return p.Clone() })
+}
+
+// PutPermits implements the ports.
+func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
+	return each(ctx, s, list, func(p *core.Permits) error {
+		if s.permits[p.Name].V != p.V-1 {
+			return core.ErrRefused
+		}
+		n := p.Clone()
+		for i := range n.Holders {
+			n.Holders[i].Until = milli(n.Holders[i].Until)
+		}
+		s.permits[p.Name] = n
+		return nil
+	})
+}
+
 // PutHealths implements dispatch.Healths.
 func (s *Store) PutHealths(ctx context.Context, list []core.Health) []error {
 	return each(ctx, s, list, func(h *core.Health) error {

@@ -56,6 +56,7 @@ type Store struct {
 	execs    map[string]map[string]core.Executor
 	global   core.Global
 	health   map[string]core.Health
+	permits  map[string]core.Permits
 	runs     map[core.RunID]*record
 	runIDs   *ordered[core.RunID]
 	made     *ordered[madeRun]
@@ -128,6 +129,7 @@ func New(o Options) *Store {
 		revisits: map[int64]map[core.JournalKey]struct{}{},
 		queues:   map[ring.Kind]*queue{ring.KindFires: newQueue(), ring.KindSlow: newQueue(), ring.KindCheck: newQueue()},
 		health:   map[string]core.Health{},
+		permits:  map[string]core.Permits{},
 	}
 }
 

@@ -107,6 +107,8 @@ func (g *gen) firstWrite(s state, k, f int) bool {
 	switch d.of[f].is {
 	case toClaim:
 		g.claim(s, k, f)
+	case toQueue:
+		g.queue(s, k, f)
 	case toRecord:
 		g.write(s, dispName(k)+" records "+fireName(f)+" as skipped", func(t *state) bool {
 			if t.runs[f].is != absent {
@@ -138,12 +140,16 @@ func (g *gen) claim(s state, k, f int) {
 		}, late{what: lateClaim, fire: uint8(f), rev: s.disp[k].rev})
 		return
 	}
+	if g.w.Limit && s.disp[k].of[f].permit == 0 {
+		g.ask(s, k, f, false)
+		return
+	}
 	a, nonce := firstAddress(&s, k, f), s.disp[k].nonce
 	put := g.putClaim(f, nonce, a, s.disp[k].rev)
 	g.write(s, dispName(k)+" claims "+fireName(f)+" for "+addressName(a), put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
 		i.address = a
-		i.is = [...]uint8{mine, toLook, passing, toLook}[ans]
+		i.is, i.permit = [...]uint8{mine, toLook, passing, toLook}[ans], 0
 	}, late{what: lateClaim, fire: uint8(f), nonce: nonce, address: a, rev: s.disp[k].rev})
 }
 
@@ -231,7 +237,7 @@ func (g *gen) lookAtRun(s state, k, f int) {
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
 	case r.is != open && (r.owes == 0 || g.w.ClosedIsDone):
-		i.is = done
+		i.is = g.afterClosed(&s, f)
 		g.emit(&s, false, "%s looks at %s: closed", who, fireName(f))
 	case r.is != open:
 		t := s
@@ -384,6 +390,10 @@ func (g *gen) takeOver(s state, k, f int) {
 	if to == 0 {
 		to = firstAddress(&s, k, f)
 	}
+	if g.w.Limit && i.permit == 0 && !(i.resend() && g.w.ResendAsksNot) {
+		g.ask(s, k, f, true)
+		return
+	}
 	put := g.putTake(f, i.owner, i.until, i.address, d.nonce, to)
 	if read := s.disp[1-k].of[f].until; g.w.UntilComesTwice && read != 0 {
 		t := s
@@ -396,6 +406,7 @@ func (g *gen) takeOver(s state, k, f int) {
 	}
 	g.write(s, dispName(k)+" takes "+fireName(f)+" over", put, func(t *state, ans answer) {
 		i := &t.disp[k].of[f]
+		i.permit = 0
 		if ans != ok {
 			i.is = toLook
 			return
@@ -439,6 +450,8 @@ func (g *gen) sendOrEnd(s state, k, f int) bool {
 		g.owe(s, k, f)
 	case chained:
 		g.chainGoesOn(s, k, f)
+	case releasing:
+		g.release(s, f, dispName(k), func(t *state) { t.disp[k].of[f].is = done })
 	default:
 		return false
 	}
@@ -500,6 +513,9 @@ func (g *gen) sent(s state, k, f int, arrives bool, then uint8, words string) {
 		g.breaks("4: a revision sends what was due before it")
 	}
 	if arrives {
+		if g.w.Limit && s.runs[f].is == open && s.another(f) {
+			g.breaks("8: two are at work, and one may be")
+		}
 		g.arrive(&s, k, f)
 	}
 	i.is = then

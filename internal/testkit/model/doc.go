@@ -13,7 +13,7 @@
 // It models one job and at most two fires. Time is order alone: until passes
 // when its owner is dead (or slow, where the bounds say so), the watchdog comes
 // after the invocations that hold the fire. It refuses to say anything of sizes,
-// clocks, lanes, gates, jitter, the late rule, broadcast, overlap or pauses of
-// apps, and it runs none of the product's code: that the code follows the page
+// clocks, lanes, gates, jitter, the late rule, broadcast, limits of more than one or
+// pauses of apps, and it runs none of the product's code: that the code follows the page
 // is for the other tests. It imports nothing of ours.
 package model

@@ -45,6 +45,8 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 		g.closeRun(*s, who, of)
 	case endCreate, endSend, endNote:
 		g.follow(*s, who, of)
+	case endRelease:
+		g.release(*s, int(e.fire), who, func(t *state) { *of(t) = ender{} })
 	case endChain:
 		g.write(*s, who+" moves the job on after "+fireName(int(e.fire)), g.putChainEnded(int(e.fire)),
 			func(t *state, _ answer) { *of(t) = ender{} }, late{})
@@ -71,6 +73,8 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		e.at, e.id, words = endCreate, r.owes, "it is closed, and owes"
 	case r.is != open && g.w.Kind == FixedDelay && s.job.tail == uint8(f+1):
 		e.at, words = endChain, "it is closed"
+	case r.is != open && s.holds(f):
+		e.at, words = endRelease, "it is closed, and has its permit"
 	case r.is != open:
 		*e, words = ender{}, "it is closed"
 	case e.unsent(r) && !g.w.ReportEndsUnsent:
@@ -81,7 +85,9 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 	case e.what == endKilled && r.maybeSent == 1 && r.kill == 0 && !g.w.KilledCloses:
 		*e, words = ender{}, "it may have been sent twice, so this is not its end"
 	default:
-		e.at = endClose
+		if e.at = endClose; g.w.ReleasedFirst && s.permits.holder == e.fire+1 {
+			s.permits = permits{holder: s.permits.waits}
+		}
 	}
 	g.emit(&s, false, "%s reads %s: %s", who, fireName(f), words)
 }
@@ -127,6 +133,8 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 			e.at = endCreate
 		case a == ok && g.w.Kind == FixedDelay:
 			e.at = endChain
+		case a == ok && t.holds(f):
+			e.at = endRelease
 		case a == ok:
 			*e = ender{}
 		case a == throttled, a == refusedAnswer && e.what == endLeft:
@@ -151,7 +159,7 @@ func (g *gen) result(e ender) (is, owes uint8) {
 	default:
 		is = failed
 	}
-	if g.w.Kind == FixedDelay {
+	if g.w.Kind == FixedDelay || g.w.Limit {
 		return is, 0 // no retries here: its chain goes on
 	}
 	return is, e.id
@@ -244,7 +252,7 @@ func (g *gen) leaveTail(s *state) {
 func (g *gen) closeFailed(s state, k, f int) {
 	nonce := s.disp[k].nonce
 	owes := uint8(3)
-	if g.w.Kind == FixedDelay {
+	if g.w.Kind == FixedDelay || g.w.Limit {
 		owes = 0
 	}
 	g.write(s, dispName(k)+" closes "+fireName(f)+" as failed", func(t *state) bool {
@@ -262,6 +270,8 @@ func (g *gen) closeFailed(s state, k, f int) {
 		switch {
 		case a == ok && t.runs[f].owes != 0:
 			i.is = owing2
+		case a == ok && g.w.Limit:
+			i.is = g.afterClosed(t, f)
 		case a == ok:
 			i.is = g.afterSkip()
 		case a != throttled:

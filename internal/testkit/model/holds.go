@@ -85,7 +85,7 @@ func (w *World) lacks(s *state, f int) string {
 	switch {
 	case r.is == absent && w.demanded(s, f) && s.covered&(1<<f) == 0:
 		return "was demanded, and has neither run nor record"
-	case w.Kind != FixedDelay && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
+	case w.Kind != FixedDelay && !w.Limit && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
 		return "has no retry"
 	case r.is == lost && s.seen[f].tried == 0 && w.stillDemanded(s, f):
 		return "was demanded, and closed as lost though nobody tried to send it"

@@ -40,6 +40,8 @@ var bounded = []named{
 	{"a chain, a crash", one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})},
 	{"a changed chain", one(World{Kind: FixedDelay, Changes: 1, Allowed: edit, Crashes: 1, All: 1, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, All: 1, Few: true})},
+	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, All: 1, Few: true}},
+	{"a limit, a slow owner", World{Fires: 2, Tickers: 1, Limit: true, Slow: 1, All: 1, BetweenCheckAndSend: true, Few: true}},
 	{"a wait", one(World{Waits: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true})},
 	{"a wait, and a change", one(World{Waits: true, Due: -1, Changes: 1, Allowed: edit | pause, Few: true})},
 	{"a trigger waits", one(World{Waits: true, Kind: Trigger, Few: true})},
@@ -71,6 +73,9 @@ var longer = []named{
 	{"a changed chain, two fires", World{Kind: FixedDelay, Fires: 2, Tickers: 1, Changes: 1, Allowed: edit | pause, Few: true}},
 	{"a chain, two changes", one(World{Kind: FixedDelay, Changes: 2, Allowed: edit | pause | resume, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
+	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
+	{"a limit, two crashes", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 2, All: 2, Few: true}},
+	{"a limit, a late write", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}},
 }
 
 // one is a world with one fire and one ticker.
@@ -137,6 +142,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		neverTried = "f1 was demanded, and closed as lost though nobody tried to send it"
 		unnamedRun = "1: an open run that nothing names: f1"
 		answered   = "3: a re-send of what a stored journal says was answered"
+		twoAtWork  = "8: two are at work, and one may be"
 		oldTrigger = "a trigger is sent as it was before its change"
 	)
 	broken := map[string]bool{}
@@ -186,6 +192,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"a stranger", Rules{ReportEndsUnsent: true}, with(trigger, World{Strangers: true}), 3, "5: a report ends what nobody has"},
 		{"kill race", Rules{KillIsNotSeen: true}, one(World{Kills: 1, Few: true}), 12, "5: a retry of what a person killed"},
 		{"own IDs", Rules{OwnIDs: true}, one(World{Writes: 1, Seconds: 1, All: 2, Few: true}), 17, "5: two retries of one run"},
+		{"time frees a permit", Rules{TimeFreesPermit: true},
+			World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 25, twoAtWork},
+		{"a re-send asks not", Rules{ResendAsksNot: true},
+			World{Fires: 2, Tickers: 1, Limit: true, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}, 31, twoAtWork},
+		{"over is not seen", Rules{OverIsNotSeen: true},
+			World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 16, "a message is on the ring"},
+		{"released first", Rules{ReleasedFirst: true}, World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 25, twoAtWork},
 		{"owes", Rules{OwesNotedFirst: true}, one(World{Few: true}), 12, "5: nothing is owed any more, and the retry is not on its way"},
 	} {
 		of := reflect.ValueOf(c.rules)

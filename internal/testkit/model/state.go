@@ -21,6 +21,7 @@ type state struct {
 	tickers  [2]ticker
 	ring     [maxMessages]message
 	runs     [maxFires]run
+	permits  permits
 	seen     [maxFires]seen
 	disp     [2]invocation
 	people   [2]person
@@ -92,6 +93,10 @@ const (
 	left
 )
 
+// permits is the item of a limit of one: 1 + the fire that has it, whose claim's until
+// counts while no run of it is stored, and 1 + the one that waits.
+type permits struct{ holder, until, past, waits uint8 }
+
 // seen is what the outside saw of a fire; no step of the protocol reads it but
 // that an executor runs what arrived, and the watchdog what journals named.
 type seen struct {
@@ -131,7 +136,7 @@ const (
 
 // item is one fire in the hands of an invocation; owner and until are those that
 // a look saw.
-type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored uint8 }
+type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, permit uint8 }
 
 // What an item is.
 const (
@@ -143,6 +148,7 @@ const (
 	readPast // foreign, until past: its journal is to be read
 	readLive
 	toTake
+	toQueue // no permit is free, and no run of it is stored
 	mine
 	checked // own until compared: the send comes next
 	refused
@@ -151,7 +157,8 @@ const (
 	owing2
 	owing3
 	owing4
-	chained // closed: the chain of a fixed delay is to go on
+	chained   // closed: the chain of a fixed delay is to go on
+	releasing // closed: its permit is to be freed
 	passing
 	givenBack
 	putBack
@@ -208,6 +215,7 @@ const (
 	endSend
 	endNote
 	endChain
+	endRelease
 )
 
 // What an ender wants.
@@ -229,6 +237,7 @@ type check struct {
 type late struct {
 	what, fire, nonce, until, owner, seen, address, rev uint8
 	says                                                [maxFires]uint8
+	before, after                                       permits
 }
 
 // Writes that may arrive late.
@@ -239,6 +248,7 @@ const (
 	lateMove
 	lateJournal
 	lateTake
+	latePermit
 )
 
 // budget is how many faults may still come: of each kind, and in all.

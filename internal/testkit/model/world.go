@@ -31,6 +31,7 @@ type World struct {
 	AppPauses  bool // of the trigger's app
 	Waits      bool // for an executor: nobody is there at first, and they come and go
 	Strangers  bool // report what nobody has
+	Limit      bool // one of the fires is at work at a time; there are no retries
 
 	// Faults are all together at most All, and of each kind at most as many.
 	// Busy are refusals for a passing reason, Seconds are receipts of a message
@@ -78,6 +79,10 @@ type Rules struct {
 	KillIsNotSeen        bool // by a close that read the run before the kill
 	OwnIDs               bool // a close without answer goes on with its own
 	OwesNotedFirst       bool // before the owed run is sent
+	TimeFreesPermit      bool // also of a run that is stored
+	ResendAsksNot        bool // for its permit
+	OverIsNotSeen        bool // by who wants the permit of what is over
+	ReleasedFirst        bool // a permit, before the close
 }
 
 // move is one step from a state.
@@ -213,16 +218,24 @@ func (g *gen) from(s *state) []move {
 func (g *gen) untils(s *state) {
 	for f := range g.w.Fires {
 		r := &s.runs[f]
-		if r.is != open || r.owner == 0 || r.past == 1 {
+		owner := r.owner
+		switch p := &s.permits; {
+		case r.is == open && r.owner != 0 && r.past == 0:
+		case r.is == absent && p.holder == uint8(f+1) && p.until != 0 && p.past == 0:
+			owner = p.until
+		default:
 			continue
 		}
 		t := *s
 		for o := range g.w.Fires { // all claims of an invocation share it
-			if t.runs[o].owner == r.owner {
+			if t.runs[o].owner == owner {
 				t.runs[o].past = 1
 			}
 		}
-		k, alive := s.alive(r.owner)
+		if t.permits.until == owner {
+			t.permits.past = 1
+		}
+		k, alive := s.alive(owner)
 		switch {
 		case !alive:
 			g.emit(&t, false, "until of the dead owner of %s passes", fireName(f))
@@ -296,6 +309,11 @@ func (g *gen) arriveLate(s state) {
 	case lateTake:
 		what = "take-over"
 		g.putTake(f, l.owner, l.until, l.seen, l.nonce, l.address)(&s)
+	case latePermit:
+		what = "ask"
+		if s.permits == l.before {
+			s.permits = l.after
+		}
 	case lateJournal:
 		what = "journal"
 		g.putJournal(l.nonce, l.says)(&s)

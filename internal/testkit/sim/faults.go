@@ -581,6 +581,14 @@ func (p *port) PutGlobal(ctx context.Context, seen int64, g core.Global) error {
 	return write(p, ctx, "PutGlobal", g, func(ctx context.Context, g core.Global) error { return p.truth.PutGlobal(ctx, seen, g) })
 }
 
+func (p *port) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	return read(p, ctx, "Permits", func(ctx context.Context) (map[string]core.Permits, error) { return p.truth.Permits(ctx, names) })
+}
+
+func (p *port) PutPermits(ctx context.Context, list []core.Permits) []error {
+	return writes(p, ctx, "PutPermits", list, p.truth.PutPermits)
+}
+
 func (p *port) Healths(ctx context.Context) ([]core.Health, error) {
 	return read(p, ctx, "Healths", p.truth.Healths)
 }

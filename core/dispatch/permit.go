@@ -1,0 +1,166 @@
+package dispatch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// permitsAtOnce is how many items of permits a batch reads and writes side by side.
+const permitsAtOnce = 16
+
+// permitWait is how far away the last look is of what waits for a permit without a deadline.
+const permitWait = 366 * 24 * time.Hour
+
+var errNoPermit = errors.New("as many are at work as its limit allows")
+
+// permitAsk is a write that claims a run which a limit counts.
+type permitAsk struct {
+	it     *item
+	run    *core.Run
+	create *core.Run    // nil: it is a put
+	put    *core.RunPut // nil: it is a create
+	answer core.PermitAnswer
+	err    error
+}
+
+// permits asks for the claims among writes (section 9 of the protocol); those without a
+// permit become records of what waits, or is skipped. One whose record is not stored yet
+// does not enter the queue, where nothing but its message would say that it waits.
+func (b *batch) permits(ctx context.Context, w *writes) {
+	asks := map[string][]*permitAsk{}
+	for i := range w.creates {
+		if r := &w.creates[i]; r.Permit != "" && r.State == core.Running {
+			asks[r.Permit] = append(asks[r.Permit], &permitAsk{it: w.createOf[i], run: r, create: r})
+		}
+	}
+	for i := range w.puts {
+		if p := &w.puts[i]; p.Was.Permit != "" && p.Set&core.RunOwner != 0 {
+			asks[p.Was.Permit] = append(asks[p.Was.Permit], &permitAsk{it: w.putOf[i], run: &p.Was, put: p})
+		}
+	}
+	if len(asks) == 0 {
+		return
+	}
+	var all sync.WaitGroup
+	places := make(chan struct{}, permitsAtOnce)
+	for name, list := range asks {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			b.ask(ctx, name, list)
+		})
+	}
+	all.Wait()
+	drop := map[*item]bool{}
+	for _, list := range asks {
+		for _, a := range list {
+			drop[a.it] = !b.answered(a)
+		}
+	}
+	kept := writes{}
+	for i, it := range w.createOf {
+		if !drop[it] {
+			kept.creates, kept.createOf = append(kept.creates, w.creates[i]), append(kept.createOf, it)
+		}
+	}
+	for i, it := range w.putOf {
+		if !drop[it] {
+			kept.puts, kept.putOf = append(kept.puts, w.puts[i]), append(kept.putOf, it)
+		}
+	}
+	*w = kept
+}
+
+// answered makes of a claim what its answer leads to; false: nothing is written now.
+func (b *batch) answered(a *permitAsk) bool {
+	if a.err != nil {
+		a.it.phase = passing{why: a.err}
+		return false
+	}
+	reason := core.ReasonOverlap
+	switch a.answer {
+	case core.PermitGranted:
+		return true
+	case core.PermitFull:
+		reason = core.ReasonQueueFull
+	case core.PermitWaits:
+		switch {
+		case a.create != nil: // once that is stored it is looked at, and enters the queue
+			*a.create = b.recorded(a.it, b.now(), core.Queued)
+			return true
+		case a.put.To.MaybeSent: // another's: it stays his until it is taken
+			a.it.phase = passing{why: errNoPermit}
+			return false
+		}
+		until := b.now().Add(permitWait)
+		if d := a.it.job.Sched.Deadline; d > 0 {
+			until = a.it.fire.Slot.Time().Add(d)
+		}
+		a.it.phase = passing{waits: until, why: errNoPermit}
+		*a.put = a.it.run.Wait()
+		return a.run.State != core.Queued
+	}
+	if a.it.reason = reason; a.create != nil {
+		*a.create = b.recorded(a.it, b.now(), core.Skipped)
+	} else {
+		*a.put = a.it.run.SkipUnsent(reason, b.now())
+	}
+	return true
+}
+
+// ask asks for runs under one name.
+func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
+	slices.SortFunc(list, func(x, y *permitAsk) int {
+		return cmp.Or(cmp.Compare(x.run.Slot, y.run.Slot), cmp.Compare(x.run.First, y.run.First))
+	})
+	err := b.d.finish.PutPermits(ctx, name, func(p *core.Permits) (bool, error) {
+		first := core.RunID(0) // of those that wait
+		if len(p.Queue) > 0 {
+			first = p.Queue[0]
+		}
+		was := p.Clone()
+		changed := b.askAllOf(p, list)
+		if !slices.ContainsFunc(list, func(a *permitAsk) bool {
+			return a.answer != core.PermitGranted && (a.run.First == first || !slices.Contains(was.Queue, a.run.First))
+		}) {
+			return changed, nil
+		}
+		// Nobody waits, or is skipped, for what is over. Of those that wait the first sees to it.
+		over, err := b.d.finish.Over(ctx, &was)
+		if err != nil {
+			return false, err
+		}
+		if was.Release(func(first core.RunID) bool { return over[first] }) {
+			b.askAllOf(&was, list)
+			*p, changed = was, true
+		}
+		return changed, nil
+	})
+	for _, a := range list {
+		a.err = err
+	}
+}
+
+// askAllOf asks for all that come together. Where the job of a run has another limit by
+// now than that under which the run was made, the run goes by what that one was.
+func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
+	for _, a := range list {
+		o := a.it.job.Def.Overlap
+		if a.it.job.Def.Permit() != p.Name {
+			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
+		}
+		asked := core.Asked{First: a.run.First, Until: b.until, Limit: o.Limit, Max: o.Max, Skips: o.Full == core.FullSkip, Stored: a.put != nil}
+		if a.put != nil && a.put.To.MaybeSent { // it may be at work: it is neither skipped nor does it go
+			asked.Max, asked.Skips = core.MaxQueue+1, false
+		}
+		answer, noted := p.Ask(asked)
+		a.answer, changed = answer, changed || noted
+	}
+	return changed
+}

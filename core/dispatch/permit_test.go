@@ -1,0 +1,231 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine"
+	"github.com/tickring/tickring/internal/testkit/memory"
+)
+
+// limited is a dispatcher over a store with jobs whose runs share a limit.
+type limited struct {
+	t  *testing.T
+	s  *memory.Store
+	d  *dispatch.Dispatcher
+	f  *finish.Finish
+	mu sync.Mutex
+	// sent are the runs in their order, at work those that have not ended.
+	sent []core.RunID
+	work map[core.RunID]bool
+	most int
+	at   core.Instant
+}
+
+func (l *limited) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.sent, l.work[s.Run.ID] = append(l.sent, s.Run.ID), true
+	l.most = max(l.most, len(l.work))
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+}
+
+func (l *limited) Beat(context.Context, *core.App, string) error { return nil }
+
+func (l *limited) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	return true, nil
+}
+
+func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
+	l := &limited{t: t, s: memory.New(memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
+	log := slog.New(slog.DiscardHandler)
+	l.f = finish.New(l.s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
+	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log})
+	must(t, l.s.PutApp(t.Context(), 0, core.App{Name: "a", Executors: []string{"http://10.0.0.1:1"}, Rev: 1}, core.Change{ID: 1, App: "a"}))
+	for id, o := range jobs {
+		j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h", Overlap: o}}
+		j.Normalize()
+		must(t, j.Validate())
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		must(t, l.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "a", Job: id}})[0])
+	}
+	time.Sleep(30 * time.Second)
+	return l
+}
+
+// fires are n of a job, due by now.
+func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
+	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
+	for range n {
+		l.at++
+		id := core.PlannedRun(job, l.at)
+		m.Fires = append(m.Fires, core.Fire{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: core.CauseSchedule})
+		ids = append(ids, id)
+	}
+	for _, v := range l.d.Handle(l.t.Context(), []ring.Message{m}) {
+		if !v.Ack {
+			l.t.Errorf("not acked: %v", v.Err)
+		}
+	}
+	return ids
+}
+
+// ends reports the end of a run that was sent.
+func (l *limited) ends(id core.RunID, state core.State) {
+	l.t.Helper()
+	l.mu.Lock()
+	delete(l.work, id)
+	l.mu.Unlock()
+	must(l.t, l.f.End(l.t.Context(), []finish.Result{{Run: id, State: state, Reason: core.ReasonHandler, Reported: true}})[0])
+}
+
+// comes handles what is due on the ring.
+func (l *limited) comes() {
+	for {
+		due, _, _, err := l.s.Depth(l.t.Context(), ring.KindFires)
+		must(l.t, err)
+		if due == 0 {
+			return
+		}
+		got, err := l.s.Receive(l.t.Context(), ring.KindFires, 10)
+		must(l.t, err)
+		for _, x := range got {
+			if v := l.d.Handle(l.t.Context(), []ring.Message{x.Message})[0]; v.Ack {
+				must(l.t, l.s.Ack(l.t.Context(), []engine.Delivery{x})[0])
+			}
+		}
+	}
+}
+
+func (l *limited) run(id core.RunID) core.Run {
+	l.t.Helper()
+	runs, _, err := l.s.Runs(l.t.Context(), []core.RunID{id})
+	must(l.t, err)
+	return runs[id]
+}
+
+// TestLimitQueues: never more are at work than the limit, over the jobs of a group; the
+// others wait in the order in which they came, and each end lets the next in at once.
+func TestLimitQueues(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := core.Overlap{Limit: 2, Group: "db"}
+		l := newLimited(t, map[core.JobID]core.Overlap{7: o, 8: o})
+		ids := slices.Concat(l.fires(7, 3), l.fires(8, 2))
+		if !slices.Equal(l.sent, ids[:2]) || l.run(ids[2]).State != core.Queued {
+			t.Fatalf("sent %v of %v, the third is %s", l.sent, ids, l.run(ids[2]).State)
+		}
+		for i, id := range ids[:3] {
+			l.ends(id, core.Succeeded)
+			l.comes()
+			if want := ids[:i+3]; !slices.Equal(l.sent, want) {
+				t.Errorf("after %d ends sent %v, want %v", i+1, l.sent, want)
+			}
+		}
+		l.ends(ids[3], core.Failed)
+		l.ends(ids[4], core.Failed)
+		time.Sleep(time.Minute)
+		l.comes()
+		p, err := l.s.Permits(t.Context(), []string{"group/db"})
+		must(t, err)
+		if of := p["group/db"]; l.most != 2 || len(l.sent) != 5 || len(of.Holders)+len(of.Queue) != 0 {
+			t.Errorf("%d at once, %d sent, left %+v", l.most, len(l.sent), of)
+		}
+	})
+}
+
+// TestLimitSkips: with full: skip, and where so many wait that no more may.
+func TestLimitSkips(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Full: core.FullSkip}, 8: {Limit: 1, Max: 2}})
+		ids := l.fires(7, 3)
+		for _, id := range ids[1:] {
+			if r := l.run(id); r.State != core.Skipped || r.Reason != core.ReasonOverlap {
+				t.Errorf("%s: %s", r.State, r.Reason)
+			}
+		}
+		more := l.fires(8, 5)
+		states := map[string]int{}
+		for _, id := range more {
+			r := l.run(id)
+			states[fmt.Sprint(r.State, " ", r.Reason)]++
+		}
+		if states["running "] != 1 || states["queued "] != 2 || states["skipped queue-full"] != 2 {
+			t.Errorf("%v", states)
+		}
+		l.ends(ids[0], core.Succeeded)
+		if id := l.fires(7, 1)[0]; l.run(id).State != core.Running {
+			t.Errorf("after the end the next is %s", l.run(id).State)
+		}
+	})
+}
+
+// TestPermitIsKeptByTheChain: a retry goes on with the permit of its first attempt; the
+// others wait until no attempt follows.
+func TestPermitIsKeptByTheChain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		jobs, _, err := l.s.Jobs(t.Context(), []core.JobID{7})
+		must(t, err)
+		j := *jobs[7]
+		j.Def.Retry = core.Retry{Max: 1, Delay: 5 * time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
+		must(t, l.s.UpdateJobs(t.Context(), []manage.Update{{Seen: 1, Job: j, Change: core.Change{ID: 2, App: "a", Job: 7}}})[0])
+		ids := l.fires(7, 2)
+		l.ends(ids[0], core.Failed)
+		l.comes()
+		if len(l.sent) != 1 {
+			t.Fatalf("between two attempts another is sent: %v", l.sent)
+		}
+		time.Sleep(6 * time.Second)
+		l.comes()
+		if len(l.sent) != 2 || l.run(l.sent[1]).First != ids[0] {
+			t.Fatalf("sent %v; want the retry", l.sent)
+		}
+		l.ends(l.sent[1], core.Failed)
+		l.comes()
+		if len(l.sent) != 3 || l.sent[2] != ids[1] || l.most != 1 {
+			t.Errorf("sent %v, %d at once", l.sent, l.most)
+		}
+	})
+}
+
+// TestLostPermits: who took a permit and died before he claimed, and an end that did not
+// free its permit, keep nobody waiting for long.
+func TestLostPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 2}})
+		dead := core.PlannedRun(7, l.at-100)
+		must(t, l.s.PutPermits(t.Context(), []core.Permits{{Name: "job/7", V: 1, Limit: 2,
+			Holders: []core.Holder{{First: dead, Until: time.Now().Add(20 * time.Second)}}}})[0])
+		ids := l.fires(7, 3)
+		if len(l.sent) != 1 {
+			t.Fatalf("sent %v", l.sent)
+		}
+		time.Sleep(40 * time.Second)
+		l.comes()
+		if len(l.sent) != 2 {
+			t.Fatalf("its until is past: sent %v", l.sent)
+		}
+		// An end whose release is lost: closed without finish.
+		l.mu.Lock()
+		delete(l.work, ids[0])
+		l.mu.Unlock()
+		must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(ids[0], core.Run{State: core.Succeeded, EndedAt: time.Now()})})[0])
+		time.Sleep(20 * time.Second)
+		l.comes()
+		if len(l.sent) != 3 || l.most != 2 {
+			t.Errorf("sent %v, %d at once", l.sent, l.most)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package core
+
+import (
+	"slices"
+	"time"
+)
+
+// Permits says who may be at work at once of those that share a limit: a job, or a group
+// of them. It is one stored item, written on the condition that nobody wrote it meanwhile;
+// docs/claim-protocol.md section 9 has its rules.
+type Permits struct {
+	Name string // see Def.Permit
+	V    int64  // grows by one with each write; 0: none is stored
+	// Limit is how many may be at work at once, as the last that asked said.
+	Limit   int
+	Holders []Holder
+	Queue   []RunID // first runs of chains that wait, in the order in which they came
+}
+
+// Holder is a chain of attempts that has a permit, by its first run. Its end frees it;
+// time alone frees only one of which no run is stored.
+type Holder struct {
+	First RunID
+	Until time.Time // of the claim that nothing was stored of yet; zero: its run was stored
+}
+
+// Bounds of a limit.
+const (
+	MaxLimit      = 1000
+	MaxQueue      = 1000 // that wait for a permit
+	QueueIfUnsaid = 100
+)
+
+// Asked is a run that is to be claimed.
+type Asked struct {
+	First  RunID
+	Until  time.Time // of the claim, where no run is stored yet
+	Limit  int
+	Max    int  // of those that wait
+	Skips  bool // it is skipped where there is no permit, and does not wait
+	Stored bool // its run is: only then it may stand in the queue
+}
+
+// PermitAnswer is what becomes of a run that asks.
+type PermitAnswer uint8
+
+const (
+	PermitGranted PermitAnswer = iota
+	PermitWaits
+	PermitSkips // there is none, and it does not wait
+	PermitFull  // so many wait that it may not
+)
+
+// Ask answers a run that is to be claimed, and notes it; changed says whether p did. Who
+// asks finds a free permit only where nobody waits, for those that wait are given theirs
+// as they get free.
+func (p *Permits) Ask(a Asked) (answer PermitAnswer, changed bool) {
+	if changed = p.Limit != a.Limit; changed {
+		p.Limit = a.Limit
+		p.fill()
+	}
+	if i := slices.IndexFunc(p.Holders, func(h Holder) bool { return h.First == a.First }); i >= 0 {
+		h := &p.Holders[i]
+		if !a.Stored && h.Until.Before(a.Until) {
+			h.Until, changed = a.Until, true
+		}
+		return PermitGranted, changed
+	}
+	switch {
+	case slices.Contains(p.Queue, a.First):
+		return PermitWaits, changed
+	case len(p.Queue) == 0 && len(p.Holders) < p.Limit:
+		h := Holder{First: a.First}
+		if !a.Stored {
+			h.Until = a.Until
+		}
+		p.Holders = append(p.Holders, h)
+		return PermitGranted, true
+	case a.Skips:
+		return PermitSkips, changed
+	case len(p.Queue) >= a.Max:
+		return PermitFull, changed
+	case !a.Stored:
+		return PermitWaits, changed
+	}
+	p.Queue = append(p.Queue, a.First)
+	return PermitWaits, true
+}
+
+// Release takes chains out that are over, or wait no more, and gives the permits that
+// are free to those that have waited longest.
+func (p *Permits) Release(over func(first RunID) bool) (changed bool) {
+	holders, queue := len(p.Holders), len(p.Queue)
+	p.Holders = slices.DeleteFunc(p.Holders, func(h Holder) bool { return over(h.First) })
+	p.Queue = slices.DeleteFunc(p.Queue, over)
+	if len(p.Holders) == holders && len(p.Queue) == queue {
+		return false
+	}
+	p.fill()
+	return true
+}
+
+func (p *Permits) fill() {
+	n := max(0, min(len(p.Queue), p.Limit-len(p.Holders)))
+	for _, first := range p.Queue[:n] {
+		p.Holders = append(p.Holders, Holder{First: first})
+	}
+	p.Queue = slices.Delete(p.Queue, 0, n)
+}
+
+// Given are those that waited in was and hold a permit now.
+func (p *Permits) Given(was *Permits) (first []RunID) {
+	for _, id := range was.Queue {
+		if slices.ContainsFunc(p.Holders, func(h Holder) bool { return h.First == id }) {
+			first = append(first, id)
+		}
+	}
+	return first
+}
+
+// Clone is p, of its own.
+func (p *Permits) Clone() Permits {
+	n := *p
+	n.Holders, n.Queue = slices.Clone(p.Holders), slices.Clone(p.Queue)
+	return n
+}
