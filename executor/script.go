@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -87,7 +88,11 @@ func (s *Scripts) handler(run *incoming, dir string) (*registered, string) {
 	}
 	source, updated := run.GlueSource, run.GlueUpdated
 	return &registered{name: run.GlueType, handle: func(ctx context.Context, r *Run) error {
-		file, err := placeScript(dir, r.JobID, updated, lang.suffix, source)
+		var file string
+		err := withRoom(ctx, r, func() (err error) {
+			file, err = placeScript(dir, r.JobID, updated, lang.suffix, source)
+			return err
+		})
 		if err != nil {
 			return fmt.Errorf("place the script: %w", err)
 		}
@@ -122,17 +127,20 @@ func placeScript(dir string, job int32, updated int64, suffix, source string) (s
 }
 
 func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
-	cmd := exec.CommandContext(ctx, command, file, r.Params, strconv.Itoa(r.ShardIndex), strconv.Itoa(r.ShardTotal))
-	cmd.Dir = filepath.Dir(file)
-	if cmd.Env = s.Env; cmd.Env == nil {
-		cmd.Env = []string{}
+	env := s.Env
+	if env == nil {
+		env = []string{}
 		for _, k := range []string{"PATH", "HOME", "LANG", "SystemRoot"} {
 			if v, ok := os.LookupEnv(k); ok {
-				cmd.Env = append(cmd.Env, k+"="+v)
+				env = append(env, k+"="+v)
 			}
 		}
 	}
-	return runCommand(ctx, r, cmd, "script exit value(%d) is failed", "run the script")
+	return runCommand(ctx, r, func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, command, file, r.Params, strconv.Itoa(r.ShardIndex), strconv.Itoa(r.ShardTotal))
+		cmd.Dir, cmd.Env = filepath.Dir(file), env
+		return cmd
+	}, "script exit value(%d) is failed", "run the script")
 }
 
 // A Program is another program as a [Handler]. What it writes goes into the
@@ -169,12 +177,11 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	if r.Params != "" {
 		args = append(args, r.Params)
 	}
-	cmd := exec.CommandContext(ctx, p.Path, args...)
-	cmd.Dir = p.Dir
-	if cmd.Env = slices.Clone(p.Env); p.Env == nil {
-		cmd.Env = slices.DeleteFunc(os.Environ(), isToken)
+	env := slices.Clone(p.Env)
+	if p.Env == nil {
+		env = slices.DeleteFunc(os.Environ(), isToken)
 	}
-	set := func(name, value string) { cmd.Env = append(cmd.Env, "TICKRING_"+name+"="+value) }
+	set := func(name, value string) { env = append(env, "TICKRING_"+name+"="+value) }
 	set("RUN", strconv.FormatInt(r.ID, 10))
 	set("JOB", strconv.Itoa(int(r.JobID)))
 	set("HANDLER", r.Handler)
@@ -198,7 +205,11 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	if r.Again {
 		set("AGAIN", "1")
 	}
-	return runCommand(ctx, r, cmd, "exit code %d", "run "+p.Path)
+	return runCommand(ctx, r, func() *exec.Cmd {
+		cmd := exec.CommandContext(ctx, p.Path, args...)
+		cmd.Dir, cmd.Env = p.Dir, env
+		return cmd
+	}, "exit code %d", "run "+p.Path)
 }
 
 // isToken reports whether a variable, as NAME=value, is a token of the scheduler.
@@ -207,13 +218,53 @@ func isToken(v string) bool {
 	return strings.HasPrefix(name, "TICKRING_") && strings.HasSuffix(name, "_TOKEN")
 }
 
-func runCommand(ctx context.Context, r *Run, cmd *exec.Cmd, code, doing string) error {
-	cmd.Stdout, cmd.Stderr = r.Output(), r.Output()
-	cmd.WaitDelay = 2 * time.Second // for children that hold the output open
-	ownGroup(cmd)
+// startFor is how long it is tried to start a program for which this process or machine
+// has no room: other runs end meanwhile.
+const startFor = 30 * time.Second
+
+// scarce reports whether a program was not started for want of descriptors, processes or
+// memory of our own, which says nothing of the program.
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE) || errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM)
+}
+
+// withRoom does something for which there may be no room now, and tries it again for startFor.
+func withRoom(ctx context.Context, r *Run, do func() error) error {
+	began := time.Now()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		err := do()
+		if !scarce(err) {
+			return err
+		}
+		if time.Since(began)+wait > startFor {
+			return fmt.Errorf("this executor had no descriptors, processes or memory left to begin it, for %s: give it more "+
+				"(ulimit -n, ulimit -u, LimitNOFILE= and TasksMax= of systemd) or fewer runs: %w", startFor, err)
+		}
+		if wait == 50*time.Millisecond {
+			r.Printf("There is no room to begin it, which is tried again for %s: %v", startFor, err)
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// runCommand runs what command makes, afresh for each try to start it.
+func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, code, doing string) error {
 	runtime.LockOSThread() // dieWithUs
 	defer runtime.UnlockOSThread()
-	err := cmd.Start()
+	var cmd *exec.Cmd
+	err := withRoom(ctx, r, func() error {
+		cmd = command()
+		cmd.Stdout, cmd.Stderr = r.Output(), r.Output()
+		cmd.WaitDelay = 2 * time.Second // for children that hold the output open
+		ownGroup(cmd)
+		return cmd.Start()
+	})
 	if err == nil {
 		if r.journal != nil {
 			if g, ok := groupOf(cmd.Process.Pid); ok {

@@ -12,12 +12,3 @@ func freeBytes(dir string) (int64, error) {
 	}
 	return int64(st.Bavail) * int64(st.Bsize), nil //nolint:unconvert // the types differ between systems
 }
-
-// descriptors is how many this process may have; 0: nobody says.
-func descriptors() uint64 {
-	var l unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &l) != nil {
-		return 0
-	}
-	return uint64(l.Cur) //nolint:unconvert // the types differ between systems
-}

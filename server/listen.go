@@ -19,6 +19,9 @@ import (
 	"github.com/tickring/tickring/core"
 )
 
+// waitingFor is how many of so many connections may be of who waits to be refused.
+func waitingFor(conns int) int { return min(64, max(1, conns/8)) }
+
 // listen opens the address to listen on, or says what is wrong with it.
 func listen(address string) (net.Listener, error) {
 	_, port, err := net.SplitHostPort(address)

@@ -36,6 +36,7 @@ import (
 	"github.com/tickring/tickring/engine/sqlite"
 	"github.com/tickring/tickring/internal/assembly"
 	"github.com/tickring/tickring/internal/boundlog"
+	"github.com/tickring/tickring/internal/conns"
 	"github.com/tickring/tickring/internal/executorhttp"
 	"github.com/tickring/tickring/internal/refusal"
 	"github.com/tickring/tickring/send"
@@ -152,9 +153,7 @@ func New(o Options) (_ *Server, err error) {
 	if s.cert != nil {
 		s.http.TLSConfig = s.cert.config()
 	}
-	bounded := newConns(s.ln, connsFor(descriptors()), o.Log)
-	bounded.watch(s.http)
-	s.ln = bounded
+	s.ln = conns.Listen(s.ln, conns.Most(), s.http, o.Log)
 	return s, nil
 }
 
@@ -292,7 +291,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 				o.Closed(r)
 			}
 		}})
-	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, connsFor(descriptors())/2)})
+	p.finish, p.pull = a.Finish, a.Puller(pull.Options{Waiters: min(1000, conns.Most()/2)})
 	p.sender = send.New(send.Options{Queues: sentTo{p.pull}, Policy: o.Policy, Timeout: o.SendTimeout, CallTimeout: o.CallTimeout,
 		ReportURL: s.reportURL, ReportKey: s.reportKey, Functions: o.Functions, SQS: o.SQS})
 	p.tick = a.Ticker(tick.Options{
@@ -319,7 +318,7 @@ func (s *Server) begin(ctx context.Context, eng *engine.Engine) error {
 		Ask: ask.Options{KeepRuns: o.KeepRuns, Reachable: p.sender.Reachable}, Manage: manage.Options{ResumeAhead: o.ResumeAhead}})
 	p.tokens = a.Tokens(registry.TokensOptions{})
 	p.refused = refusal.New(refusal.Options{Log: s.log, Longest: o.RefusedWait,
-		Waiting: waitingFor(connsFor(descriptors())),
+		Waiting: waitingFor(conns.Most()),
 		Count:   func(door, reason string) { s.m.refused.WithLabelValues(door, reason).Inc() }})
 	p.reg = a.Registry(registry.Options{BeatWrite: o.BeatWrite, Allowed: executorhttp.Allowed(o.Policy), Came: p.disp.Waker()})
 	p.call = a.Callback(callback.Options{})

@@ -57,11 +57,12 @@ var free = map[string][]string{
 	"internal/safedial": {},
 	"internal/refusal":  {},
 	"internal/boundlog": {},
+	"internal/conns":    {},
 	"internal/stack":    {},
 	"internal/awsask":   {},
 	"internal/roles":    {},
 	"internal/miniexec": {"wire"},
-	"executor/...":      {"wire", "executor/..."}, // executor itself: its own TestImports
+	"executor/...":      {"wire", "internal/conns", "executor/..."}, // executor itself: its own TestImports
 }
 
 // anything may import what it tests.

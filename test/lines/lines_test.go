@@ -5,10 +5,13 @@
 package lines_test
 
 import (
+	"bytes"
+	"context"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -36,12 +39,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	few := filepath.Join(t.TempDir(), "tickring")
-	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)
-	if err := os.WriteFile(few, []byte(script), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	s := rig.Start(t, few, t.TempDir())
+	s := rig.Start(t, few(t, bin, descriptors), t.TempDir())
 	listen := strings.TrimPrefix(s.URL, "http://")
 
 	var mu sync.Mutex
@@ -56,7 +54,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 			worst[how] = max(worst[how], time.Since(at.Time()))
 		}
 	}
-	exec, err := miniexec.Start(miniexec.Options{App: "wire", Admin: s.URL, Token: "wire-executors",
+	mini, err := miniexec.Start(miniexec.Options{App: "wire", Admin: s.URL, Token: "wire-executors",
 		Received: func(r *wire.Run, _ time.Time) {
 			instant, _ := core.RunID(r.LogID).Planned()
 			note("wire", instant)
@@ -64,7 +62,7 @@ func TestStrangersHoldConnections(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer exec.Close()
+	defer mini.Close()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -82,17 +80,14 @@ func TestStrangersHoldConnections(t *testing.T) {
 	const apps = "version: 1\nset: lines\napps: [{name: wire, token: wire-executors}, {name: call, executors: ['call:http://%s']}]\n"
 	s.OK(t, fmt.Sprintf(apps, ln.Addr()), "apply", "-f", "-")
 	if err := rig.Eventually(time.Minute, func() error {
-		if out := s.OK(t, "", "executors", "wire"); !strings.Contains(out, exec.URL()) {
+		if out := s.OK(t, "", "executors", "wire"); !strings.Contains(out, mini.URL()) {
 			return fmt.Errorf("the executor is not registered: %s", out)
 		}
 		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for i := range strangers {
-		go hold(t, listen, []string{"", "POST /api/callback HTTP/1.1\r\nHost: x\r\n",
-			"POST /api/callback HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n[", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}[i%4])
-	}
+	come(t, strangers, listen, "/api/callback")
 	s.OK(t, fmt.Sprintf(apps+"jobs:\n  - {app: wire, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}\n"+
 		"  - {app: call, name: b, handler: /work, misfire: all, schedule: {every: 1s, offset: 0s}}\n", ln.Addr()), "apply", "-f", "-")
 	from := core.InstantOf(time.Now()) + 5
@@ -126,6 +121,84 @@ func TestStrangersHoldConnections(t *testing.T) {
 		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"run"`) || strings.Contains(out, `"id"`) {
 			t.Errorf("%s: %.2000s", state, out)
 		}
+	}
+}
+
+// TestStrangersAtExec: a stranger holds more connections to tickring exec than its process
+// may have descriptors: it goes on running programs, and none fails.
+func TestStrangersAtExec(t *testing.T) {
+	const descriptors, strangers, runs = 128, 200, 10
+	bin, err := rig.Build(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rig.Start(t, bin, t.TempDir())
+	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n", "apply", "-f", "-")
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listen := ln.Addr().String()
+	ln.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	x := exec.CommandContext(ctx, few(t, bin, descriptors), "exec", "--server", s.URL, "--app", "reports", "--handler", "work",
+		"--app-token", "reports-executors", "--listen", listen, "--dir", t.TempDir(), "--", "sh", "-c", "echo it worked")
+	var said bytes.Buffer
+	x.Stdout, x.Stderr, x.WaitDelay = &said, &said, 10*time.Second
+	x.Cancel = func() error { return x.Process.Signal(os.Interrupt) }
+	if err := x.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		cancel()
+		x.Wait()
+		if t.Failed() {
+			t.Logf("it said:\n%s", &said)
+		}
+	}()
+	if err := rig.Eventually(time.Minute, func() error {
+		if out := s.OK(t, "", "executors", "reports"); !strings.Contains(out, listen) {
+			return fmt.Errorf("the executor is not registered: %s", out)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	come(t, strangers, listen, "/run")
+	s.OK(t, "version: 1\nset: lines\napps: [{name: reports, token: reports-executors}]\n"+
+		"jobs: [{app: reports, name: a, handler: work, misfire: all, schedule: {every: 1s, offset: 0s}}]\n", "apply", "-f", "-")
+	if err := rig.Eventually(time.Minute, func() error {
+		out := s.OK(t, "", "runs", "-o", "json", "--limit", "100")
+		if n := strings.Count(out, `"state": "succeeded"`) + strings.Count(out, `"state":"succeeded"`); n < runs {
+			return fmt.Errorf("%d of %d runs succeeded: %.2000s", n, runs, out)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	for _, state := range []string{"failed", "lost", "timed-out"} {
+		if out := s.OK(t, "", "runs", "--state", state, "-o", "json"); strings.Contains(out, `"run"`) || strings.Contains(out, `"id"`) {
+			t.Errorf("%s: %.2000s", state, out)
+		}
+	}
+}
+
+// few is the program in a process that may have so many descriptors.
+func few(t *testing.T, bin string, descriptors int) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tickring")
+	script := fmt.Sprintf("#!/bin/sh\nulimit -n %d || exit 1\nexec '%s' \"$@\"\n", descriptors, bin)
+	if err := os.WriteFile(path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// come has so many strangers hold connections: silent ones, and such that begin a request.
+func come(t *testing.T, strangers int, to, door string) {
+	for i := range strangers {
+		go hold(t, to, []string{"", "POST " + door + " HTTP/1.1\r\nHost: x\r\n",
+			"POST " + door + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9999\r\n\r\n[", "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"}[i%4])
 	}
 }
 

@@ -1,4 +1,6 @@
-package server
+// Package conns bounds the connections of a server, so that strangers who hold many take
+// neither the process's descriptors nor its memory, and who asks is answered.
+package conns
 
 import (
 	"container/list"
@@ -15,17 +17,25 @@ import (
 // maxConns bounds what strangers may cost in memory: each connection is about 20 KB.
 const maxConns = 8192
 
-// connsFor is how many connections a server takes whose process may have a number of
-// descriptors (0: nobody says): the other half is for what it sends, its data and its logs.
-func connsFor(descriptors uint64) int {
+// Most is how many connections this process takes: the other half of its descriptors is
+// for what it sends, its data and its logs.
+func Most() int { return mostOf(descriptors()) }
+
+// mostOf is Most of so many descriptors; 0: nobody says how many.
+func mostOf(descriptors uint64) int {
 	if descriptors == 0 {
 		return maxConns
 	}
 	return int(min(max(descriptors/2, 1), maxConns))
 }
 
-// waitingFor is how many of so many connections may be of who waits to be refused.
-func waitingFor(conns int) int { return min(64, max(1, conns/8)) }
+// Listen bounds the connections of ln to so many, for a server that is not serving yet
+// and that tells which of them nothing is done for.
+func Listen(ln net.Listener, most int, s *http.Server, log *slog.Logger) net.Listener {
+	l := newConns(ln, most, log)
+	l.watch(s)
+	return l
+}
 
 // conns is a listener with a bound on its connections. Where there is no room for the
 // next, one is closed: that takes nothing of its answer for a while, else the oldest of

@@ -1,4 +1,4 @@
-package server
+package conns
 
 import (
 	"bufio"
@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tickring/tickring/core/pull"
 	"github.com/tickring/tickring/internal/testkit/pipe"
 )
 
@@ -112,37 +111,10 @@ func TestConnsAreBounded(t *testing.T) {
 	}
 }
 
-// TestDeadlines: no request, no answer and no silence lasts, and an answer has the time
-// of the longest poll.
-func TestDeadlines(t *testing.T) {
-	s, err := New(Options{Dir: t.TempDir(), Listen: "127.0.0.1:0"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.ln.Close()
-	for name, d := range map[string]time.Duration{"header": s.http.ReadHeaderTimeout, "read": s.http.ReadTimeout, "write": s.http.WriteTimeout,
-		"idle": s.http.IdleTimeout} {
-		if d <= 0 || d > 2*time.Minute {
-			t.Errorf("%s: %s", name, d)
-		}
-	}
-	if s.http.WriteTimeout < s.http.ReadTimeout+pull.MaxWait+10*time.Second || s.http.IdleTimeout > 25*time.Second {
-		t.Errorf("write %s, idle %s", s.http.WriteTimeout, s.http.IdleTimeout)
-	}
-}
-
-func TestConnsFor(t *testing.T) {
+func TestMost(t *testing.T) {
 	for of, want := range map[uint64]int{0: 8192, 1: 1, 600: 300, 1024: 512, 1 << 20: 8192, 1<<64 - 1: 8192} {
-		if n := connsFor(of); n != want {
+		if n := mostOf(of); n != want {
 			t.Errorf("of %d descriptors: %d connections, want %d", of, n, want)
-		}
-	}
-}
-
-func TestWaitingFor(t *testing.T) {
-	for of, want := range map[int]int{1: 1, 8: 1, 128: 16, 512: 64, 8192: 64} {
-		if n := waitingFor(of); n != want {
-			t.Errorf("of %d connections %d, want %d", of, n, want)
 		}
 	}
 }
