@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -346,14 +347,81 @@ func TestAnswerIsBounded(t *testing.T) {
 	do := trip(func(r *http.Request) (*http.Response, error) {
 		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(`{"version":"1"}`)), Request: r}, nil
 	})
-	c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for most, ok := range map[int64]bool{14: false, 15: true} {
-		c.most = most
+		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}, MaxAnswer: most})
+		if err != nil {
+			t.Fatal(err)
+		}
 		if _, err := c.GetStatus(t.Context()); (err == nil) != ok {
 			t.Errorf("15 bytes, of which %d are read: %v", most, err)
+		}
+	}
+}
+
+// endless is an answer without end, and counts what is read of it.
+type endless struct{ read int64 }
+
+func (e *endless) Read(b []byte) (int, error) {
+	n := copy(b, strings.Repeat(" ", len(b)))
+	e.read += int64(n)
+	return n, nil
+}
+
+// TestAnswerOfNothings: an answer of a bounded length does not become a thousand times as much
+// in memory.
+func TestAnswerOfNothings(t *testing.T) {
+	for _, one := range []string{"{}", "null"} {
+		body := `{"version":"\"{\\","jobs":[` + one + strings.Repeat(","+one, 1_000_000) + "]}"
+		do := trip(func(r *http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(body)), Request: r}, nil
+		})
+		c, err := New("https://example.com", "sesame", Config{HTTP: &http.Client{Transport: do}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = c.ListJobs(t.Context(), ListJobsParams{})
+		runtime.ReadMemStats(&after)
+		if took := after.TotalAlloc - before.TotalAlloc; err == nil || took > 64<<20 {
+			t.Errorf("%s: %v, and %d MiB", one, err, took>>20)
+		}
+	}
+	if n := things([]byte(`{"a":"{n\"{","b":[{},null,{"c":"\\"}]}`)); n != 4 {
+		t.Errorf("%d things", n)
+	}
+}
+
+// TestEndlessAnswers: of an answer without end so much is read as the call may be answered.
+func TestEndlessAnswers(t *testing.T) {
+	var body endless
+	do := trip(func(r *http.Request) (*http.Response, error) {
+		body = endless{}
+		return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(&body), Request: r}, nil
+	})
+	ask := func(o Config, call func(c *Client) error) int64 {
+		o.HTTP = &http.Client{Transport: do}
+		c, err := New("https://example.com", "sesame", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := call(c); err == nil || !strings.Contains(err.Error(), "answered more than the") {
+			t.Errorf("the error is %v", err)
+		}
+		return body.read
+	}
+	jobs := func(c *Client) error { _, err := c.ListJobs(t.Context(), ListJobsParams{}); return err }
+	job := func(c *Client) error { _, err := c.GetJob(t.Context(), "a", "b"); return err }
+	apps := func(c *Client) error { _, err := c.ListApps(t.Context()); return err }
+	log := func(c *Client) error { _, err := c.GetLog(t.Context(), "1", GetLogParams{}); return err }
+	for name, c := range map[string]struct {
+		call func(c *Client) error
+		o    Config
+		most int64
+	}{"a job": {job, Config{}, maxAnswer}, "jobs": {jobs, Config{}, maxAnswer}, "apps": {apps, Config{}, maxWhole},
+		"a log": {log, Config{}, maxWhole}, "with a bound": {apps, Config{MaxAnswer: 1000}, 1000}} {
+		if got := ask(c.o, c.call); got != c.most+1 {
+			t.Errorf("%s: %d bytes are read, want %d", name, got, c.most+1)
 		}
 	}
 }

@@ -45,6 +45,9 @@ type Config struct {
 	HTTP *http.Client
 	// Timeout bounds a call, up to the end of its answer; 5 minutes if 0.
 	Timeout time.Duration
+	// MaxAnswer is how many bytes are read of an answer; as long as the call's may be if 0
+	// or more than that.
+	MaxAnswer int64
 }
 
 // Client asks one server. Its methods may be called at the same time.
@@ -56,8 +59,7 @@ type Config struct {
 type Client struct {
 	endpoint, host, token string
 	o                     Config
-	most                  int64 // bytes that are read of an answer
-	secure                bool  // the endpoint is one of https
+	secure                bool // the endpoint is one of https
 	proven                atomic.Pointer[time.Time]
 }
 
@@ -72,7 +74,8 @@ func New(endpoint, token string, o Config) (*Client, error) {
 	hc.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &hc
 	o.Timeout = cmp.Or(o.Timeout, 5*time.Minute)
-	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: HostOf(u), token: token, o: o, most: maxAnswer,
+	o.MaxAnswer = cmp.Or(o.MaxAnswer, maxWhole)
+	return &Client{endpoint: strings.TrimSuffix(endpoint, "/"), host: HostOf(u), token: token, o: o,
 		secure: u.Scheme == "https"}, nil
 }
 
@@ -161,13 +164,46 @@ func (c *Client) prove(ctx context.Context) error {
 	return nil
 }
 
-// Bounds of what is read, in bytes: of an answer; of one that may be a stranger's, or
-// says what went wrong; of each text of that.
+// Bounds of what is read, in bytes: of an answer of one thing, or of a page, which ends
+// before 4 MB of what is stored; of what comes whole, however much there is; of an answer
+// that may be a stranger's, or says what went wrong; of each text of that.
 const (
-	maxAnswer  = 256 << 20
+	maxAnswer  = 16 << 20
+	maxWhole   = 64 << 20
 	maxProblem = 64 << 10
 	maxText    = 4 << 10
 )
+
+// most is how long an answer may be, by the path of the question.
+func most(path string) int64 {
+	switch path {
+	case pathProof:
+		return maxProblem
+	case "/v1/apply", "/v1/apps", "/v1/apps/{app}/executors", "/v1/changes", "/v1/facts", "/v1/runs/{run}/log":
+		return maxWhole
+	}
+	return maxAnswer
+}
+
+// thing is how long each thing of an answer is at least, on the whole, where the answer is as
+// long as it may be: {} becomes a job of hundreds of bytes.
+const thing = 160
+
+// things is how many objects, and what stands for one, JSON has.
+func things(b []byte) (n int64) {
+	text := false
+	for i := 0; i < len(b); i++ {
+		switch c := b[i]; {
+		case c == '"':
+			text = !text
+		case text && c == '\\':
+			i++
+		case !text && (c == '{' || c == 'n'): // null
+			n++
+		}
+	}
+	return n
+}
 
 // do makes a request of JSON and reads its answer of JSON. nil is no query, and no
 // body; names are those of the path, in its order.
@@ -182,6 +218,7 @@ func do[T any](ctx context.Context, c *Client, method, path string, query, body 
 
 // ask makes a request, and reads what is answered when it was done.
 func (c *Client) ask(ctx context.Context, method, path string, query, body any, names ...string) ([]byte, error) {
+	most := min(c.o.MaxAnswer, most(path))
 	path, err := in(path, names)
 	if err != nil {
 		return nil, err
@@ -201,12 +238,15 @@ func (c *Client) ask(ctx context.Context, method, path string, query, body any, 
 		return nil, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	}
 	defer resp.Body.Close()
-	most := c.most
-	if resp.StatusCode != http.StatusOK || path == pathProof {
-		most = maxProblem
+	if resp.StatusCode != http.StatusOK {
+		most = min(most, maxProblem)
 	}
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, most))
-	if resp.StatusCode == http.StatusOK {
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, most+1))
+	switch long, room := int64(len(answer)) > most, 1000+most/thing; {
+	case resp.StatusCode == http.StatusOK && (long || things(answer) > room):
+		return nil, fmt.Errorf("%s answered more than the %d bytes, or %d things, that such an answer may have: is it a tickring server?",
+			c.host, most, room)
+	case resp.StatusCode == http.StatusOK:
 		return answer, c.foreign(err)
 	}
 	if to := resp.Header.Get("Location"); resp.StatusCode/100 == 3 && to != "" {

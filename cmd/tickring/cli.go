@@ -123,7 +123,8 @@ type Env struct {
 	outputs   stack.Outputs  // of the stack
 	context   string         // that is used, and what it says
 	target    target
-	still     bool // times are shown without how far they are away, which changes all the time
+	most      int64 // bytes that are read of an answer; 0: as long as it may be
+	still     bool  // times are shown without how far they are away, which changes all the time
 }
 
 // exitError is an error with an exit code of its own. An empty one says nothing

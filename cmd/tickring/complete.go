@@ -53,6 +53,12 @@ type completeCmd struct {
 // completeMost is as many names as whoever presses TAB reads.
 const completeMost = 200
 
+// completeBytes are read of an answer: more than completePage jobs need.
+const (
+	completePage  = 100
+	completeBytes = 8 << 20
+)
+
 // completeFor is as long as he waits. Tests on a machine that is busy wait longer.
 var completeFor = time.Second
 
@@ -71,7 +77,7 @@ func (c *completeCmd) Run(e *Env) error {
 	}
 	ctx, cancel := context.WithTimeout(e.Ctx, completeFor)
 	defer cancel()
-	asked := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: e.Stdin, Stdout: io.Discard, Stderr: io.Discard, Getenv: e.Getenv}
+	asked := &Env{Globals: &g.Globals, Ctx: ctx, Stdin: e.Stdin, Stdout: io.Discard, Stderr: io.Discard, Getenv: e.Getenv, most: completeBytes}
 	list := (&completer{e: asked, node: parser.Model.Node}).complete(words)
 	for _, w := range list {
 		line := w.text
@@ -286,7 +292,7 @@ func (c *completer) jobs(cur string) (list []word) {
 	if err != nil {
 		return nil
 	}
-	of := api.ListJobsParams{Limit: 1000}
+	of := api.ListJobsParams{Limit: completePage}
 	if app, name, ok := strings.Cut(cur, "/"); ok {
 		of.App, of.Text = app, name
 	}

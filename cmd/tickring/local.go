@@ -164,7 +164,7 @@ func (e *Env) api() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor()})
+	cl, err := client.New(endpoint, token.text, client.Config{Actor: e.actor(), MaxAnswer: e.most})
 	if err != nil {
 		return nil, usagef("%w", err)
 	}
