@@ -255,6 +255,9 @@ func runOf(r *core.Run, job *core.Job) Run {
 	if r.Then != 0 {
 		out.Then = r.Then.String()
 	}
+	if r.RerunOf != 0 {
+		out.RerunOf = r.RerunOf.String()
+	}
 	if r.Sent() {
 		out.SentAt = r.SentAt
 	}

@@ -116,6 +116,9 @@ type ServerInterface interface {
 	// Replan Send again what an audit of the span finds unaccounted for; without to, also what would be on its way. What has a run or a record of why not is left alone. One call does a part, and the next goes on after it.
 	// (POST /v1/replan)
 	Replan(w http.ResponseWriter, r *http.Request)
+	// Rerun Run again what has ended, one run or a page of those that a filter finds, with the instant and the params of each.
+	// (POST /v1/rerun)
+	Rerun(w http.ResponseWriter, r *http.Request)
 	// Restore Make a copy of the data, or a replica, that of this deployment; one call does a part, and the next goes on after it.
 	// (POST /v1/restore)
 	Restore(w http.ResponseWriter, r *http.Request)
@@ -1306,6 +1309,20 @@ func (siw *ServerInterfaceWrapper) Replan(w http.ResponseWriter, r *http.Request
 	handler.ServeHTTP(w, r)
 }
 
+// Rerun operation middleware
+func (siw *ServerInterfaceWrapper) Rerun(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.Rerun(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
 // Restore operation middleware
 func (siw *ServerInterfaceWrapper) Restore(w http.ResponseWriter, r *http.Request) {
 
@@ -1894,6 +1911,7 @@ func HandlerWithOptions(si ServerInterface, options StdHTTPServerOptions) http.H
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/pause", wrapper.PauseAll)
 	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/resume", wrapper.ResumeAll)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs", wrapper.ListRuns)
+	m.HandleFunc(http.MethodPost+" "+options.BaseURL+"/v1/rerun", wrapper.Rerun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}", wrapper.GetRun)
 	m.HandleFunc(http.MethodPatch+" "+options.BaseURL+"/v1/runs/{run}", wrapper.ChangeRun)
 	m.HandleFunc(http.MethodGet+" "+options.BaseURL+"/v1/runs/{run}/log", wrapper.GetLog)

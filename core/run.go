@@ -131,6 +131,7 @@ type Run struct {
 	Addresses []string
 	Key       string // idempotency key of the trigger
 	By        string // who triggered it
+	RerunOf   RunID  // the run that it runs again; 0: none
 
 	// The kill, recorded before it is sent.
 	KillBy string

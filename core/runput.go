@@ -22,7 +22,7 @@ const (
 	RunKill // KillBy, KillAt
 	RunLate
 	RunTime  // At, Slot
-	RunGiven // Params, Addresses, Key, By
+	RunGiven // Params, Addresses, Key, By, RerunOf
 	RunApp   // only compared
 )
 
@@ -68,7 +68,7 @@ var runFields = [...]struct {
 	{func(r, was *Run) bool { return (r.Late == nil) == (was.Late == nil) }, func(r, to *Run) { r.Late = to.Late }},
 	{nil, func(r, to *Run) { r.At, r.Slot = to.At, to.Slot }},
 	{nil, func(r, to *Run) {
-		r.Params, r.Addresses, r.Key, r.By = to.Params, slices.Clone(to.Addresses), to.Key, to.By
+		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = to.Params, slices.Clone(to.Addresses), to.Key, to.By, to.RerunOf
 	}},
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
 }

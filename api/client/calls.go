@@ -228,6 +228,11 @@ func (c *Client) Redrive(ctx context.Context, body RedriveRequest) (RedriveResul
 	return do[RedriveResult](ctx, c, "POST", "/v1/redrive", nil, body)
 }
 
+// Rerun runs again one run that has ended, or a page of those that a filter finds.
+func (c *Client) Rerun(ctx context.Context, body RerunRequest) (RerunResult, error) {
+	return do[RerunResult](ctx, c, "POST", "/v1/rerun", nil, body)
+}
+
 // GetFacts reads what tickring doctor judges, as the deployment itself sees it; what could not be
 // read is left out.
 func (c *Client) GetFacts(ctx context.Context) (Facts, error) {

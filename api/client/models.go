@@ -813,6 +813,75 @@ type ReplanResult struct {
 	To   time.Time `json:"to"`
 }
 
+// Rerun defines model for Rerun.
+type Rerun struct {
+	As *Run `json:"as,omitempty"`
+
+	// Existing The key was used before
+	Existing bool `json:"existing,omitempty,omitzero"`
+	Of       Run  `json:"of"`
+
+	// Why Why it is not run again; left out where it is
+	Why string `json:"why,omitempty,omitzero"`
+}
+
+// RerunRequest One run, or those of a job or an app that job, app, state, cause, failed, from and to take, as of the list of runs.
+type RerunRequest struct {
+	// Addresses In place of those that its trigger gave, or else the app's executors
+	Addresses []string `json:"addresses,omitempty,omitzero"`
+
+	// After next of the page before
+	After string `json:"after,omitempty,omitzero"`
+
+	// App Where job is left out
+	App string `json:"app,omitempty,omitzero"`
+
+	// As The cause of the new runs: api if left out; a manual one runs in a pause of its app too
+	As    string   `json:"as,omitempty,omitzero"`
+	Cause []string `json:"cause,omitempty,omitzero"`
+
+	// DryRun Only say which would be run again, and with what
+	DryRun bool `json:"dryRun,omitempty,omitzero"`
+
+	// Failed Only those that failed for good
+	Failed bool `json:"failed,omitempty,omitzero"`
+
+	// From Instants from
+	From time.Time `json:"from,omitempty,omitzero"`
+
+	// Job app/name or number
+	Job string `json:"job,omitempty,omitzero"`
+
+	// Key As of a trigger. With a filter there must be one, of at most 108 bytes: asking again with it makes no run twice
+	Key string `json:"key,omitempty,omitzero"`
+
+	// Limit Runs of one page, at most 100
+	Limit int `json:"limit,omitempty,omitzero"`
+
+	// Params In place of those that the first was sent with
+	Params *string `json:"params,omitempty"`
+
+	// Retries In place of the job's retry.max
+	Retries *int `json:"retries,omitempty"`
+
+	// Run One run, by its ID, app/name@instant or app/name#key
+	Run string `json:"run,omitempty,omitzero"`
+
+	// SameAddress Where the first ran
+	SameAddress bool     `json:"sameAddress,omitempty,omitzero"`
+	State       []string `json:"state,omitempty,omitzero"`
+
+	// To Instants up to
+	To time.Time `json:"to,omitempty,omitzero"`
+}
+
+// RerunResult defines model for RerunResult.
+type RerunResult struct {
+	// Next after of the next page; left out: these were all
+	Next string  `json:"next,omitempty,omitzero"`
+	Runs []Rerun `json:"runs"`
+}
+
 // RestoreRequest defines model for RestoreRequest.
 type RestoreRequest struct {
 	// After Go on behind this job
@@ -947,6 +1016,9 @@ type Run struct {
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
 	Reason string  `json:"reason,omitempty,omitzero"`
+
+	// RerunOf The run that it runs again
+	RerunOf string `json:"rerunOf,omitempty,omitzero"`
 
 	// Retries Attempts that may follow
 	Retries int `json:"retries,omitempty,omitzero"`
@@ -1346,6 +1418,9 @@ type RedriveJSONRequestBody = RedriveRequest
 
 // ReplanJSONRequestBody defines body for Replan for application/json ContentType.
 type ReplanJSONRequestBody = ReplanRequest
+
+// RerunJSONRequestBody defines body for Rerun for application/json ContentType.
+type RerunJSONRequestBody = RerunRequest
 
 // RestoreJSONRequestBody defines body for Restore for application/json ContentType.
 type RestoreJSONRequestBody = RestoreRequest

@@ -81,6 +81,7 @@ type grammar struct {
 	Schema schemaCmd  `cmd:"" help:"The JSON Schema of the files that apply takes." group:"Jobs"`
 
 	Trigger triggerCmd `cmd:"" help:"Run jobs now, or at a moment." group:"Runs"`
+	Rerun   rerunCmd   `cmd:"" help:"Run again what has ended: a run, or those of a job or app that failed." group:"Runs"`
 	Edit    editCmd    `cmd:"" name:"edit-trigger" help:"Give a trigger that waits another time, params or addresses." group:"Runs"`
 	Kill    killCmd    `cmd:"" help:"End runs, or all runs of jobs; cancel what waits." group:"Runs"`
 	Runs    runsCmd    `cmd:"" help:"What ran, newest first." group:"Runs"`

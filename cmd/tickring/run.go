@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -18,11 +20,12 @@ func (c *runCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	with := e.ranWith(&r)
+	with, again := e.ranWith(&r)
 	return e.show(struct {
 		api.Run
-		With *ranWith `json:"with,omitempty"`
-	}{r, with}, func() {
+		With    *ranWith `json:"with,omitempty"`
+		RerunAs []string `json:"rerunAs,omitempty"`
+	}{r, with, again}, func() {
 		if r.Skip != nil {
 			e.printf("%s   %s\n", runName(&r), e.skipLine(r.Skip, r.Timezone))
 			switch core.Reason(r.Skip.Reason) {
@@ -72,6 +75,8 @@ func (c *runCmd) Run(e *conn) error {
 		if r.Attempt > 1 || r.Retries > 0 || r.Then != "" {
 			add("attempt", fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries))
 		}
+		add("rerun of", r.RerunOf)
+		add("rerun as", strings.Join(again, ", "))
 		add("first", r.First)
 		add("then", r.Then)
 		add("key", r.Key)
@@ -123,6 +128,9 @@ func (c *runCmd) Run(e *conn) error {
 		case r.Reason == string(core.ReasonNoExecutor):
 			e.printf("who is there: tickring executors %s\n", r.App)
 		}
+		if core.State(r.State).Failure() && r.Then == "" && r.Job != "" {
+			e.printf("run it again: tickring rerun %s\n", r.ID)
+		}
 	})
 }
 
@@ -141,14 +149,15 @@ type ranWith struct {
 // changesOfRun is among how many changes of its job the one is looked for by which a run went.
 const changesOfRun = 100
 
-// ranWith reads what a run ran with, or would now; nil where no record says it.
-func (e *conn) ranWith(r *api.Run) *ranWith {
+// ranWith reads what a run ran with, or would now, nil where no record says it; and which
+// runs run it again.
+func (e *conn) ranWith(r *api.Run) (with *ranWith, again []string) {
 	if r.JobID == 0 || r.Skip != nil {
-		return nil
+		return nil, nil
 	}
 	list, err := e.ListChanges(e.Ctx, api.ListChangesParams{Job: fmt.Sprint(r.JobID), Limit: changesOfRun})
 	if err != nil {
-		return nil // what is known of the run is shown without it
+		return nil, nil // what is known of the run is shown without it
 	}
 	when := r.SentAt
 	if when.IsZero() {
@@ -156,18 +165,36 @@ func (e *conn) ranWith(r *api.Run) *ranWith {
 	}
 	for i := range list.Changes { // the newest first
 		ch := &list.Changes[i]
+		again = append(again, rerunAs(ch, r.ID)...)
 		made := ch.Verb == core.VerbCreated || ch.Verb == core.VerbUpdated
 		rec, ok := core.ParseJobRecord(string(ch.New))
 		if !made || !ok || rec.Def == nil || !when.IsZero() && when.Before(ch.At) {
 			continue
 		}
-		return &ranWith{rec.Def.Handler, rec.Def.Params, rec.Def.Template, rec.Rev, ch.At, ch.Verb, ch.By}
+		return &ranWith{rec.Def.Handler, rec.Def.Params, rec.Def.Template, rec.Rev, ch.At, ch.Verb, ch.By}, again
 	}
 	// Much was done to it that changed nothing, triggers by hand perhaps.
 	j, err := e.GetJobByNumber(e.Ctx, fmt.Sprint(r.JobID))
 	at := core.FromMillis(j.Rev)
 	if err != nil || !when.IsZero() && when.Before(at) {
+		return nil, again
+	}
+	return &ranWith{Handler: j.Handler, Params: j.Params, Template: j.Template, Change: j.Rev, At: at}, again
+}
+
+// rerunAs are the runs that run another again, as a change says.
+func rerunAs(ch *api.Change, id string) (runs []string) {
+	if ch.Verb != core.VerbTriggered || !bytes.Contains(ch.New, []byte(id)) {
 		return nil
 	}
-	return &ranWith{Handler: j.Handler, Params: j.Params, Template: j.Template, Change: j.Rev, At: at}
+	var note struct{ Runs, RerunOf []string }
+	if json.Unmarshal(ch.New, &note) != nil || len(note.Runs) != len(note.RerunOf) {
+		return nil
+	}
+	for i, of := range note.RerunOf {
+		if of == id {
+			runs = append(runs, note.Runs[i])
+		}
+	}
+	return runs
 }

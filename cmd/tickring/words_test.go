@@ -88,7 +88,7 @@ func TestWrongLine(t *testing.T) {
 		"list":                   "there is no command list: here it is get",
 		"get a b":                `get takes APP|JOB and no more: "b" is one too many`,
 		"serve x":                `serve takes flags alone: "x" is one too many`,
-		"--limit 3 runs":         "--limit belongs behind its command: changes, runs, upcoming",
+		"--limit 3 runs":         "--limit belongs behind its command: changes, rerun, runs, upcoming",
 		"create x --handlr x":    "create has no flag --handlr, did you mean --handler?",
 		"doctor --wat":           "doctor has no flag --wat: its own are --all",
 		"version --wat":          "version has no flag --wat: it has those of every command alone",

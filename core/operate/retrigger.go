@@ -53,8 +53,10 @@ func (op *Operate) ChangeTrigger(ctx context.Context, actor core.Actor, ref ask.
 		next := run
 		if c.At != nil {
 			// Ahead of every message of an earlier slot that is received already.
-			next.At = max(slot, core.InstantOf(now)+1)
-			next.Slot = next.At
+			next.Slot = max(slot, core.InstantOf(now)+1)
+			if run.RerunOf == 0 { // else its instant is that of the run that it runs again
+				next.At = next.Slot
+			}
 		}
 		if c.Params != nil {
 			next.Params = c.Params

@@ -49,21 +49,37 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 		return TriggerResult{}, err
 	}
 	d := &job.Def
-	number, err := op.draw(ctx, d.ID)
-	if err != nil {
-		return TriggerResult{}, err
-	}
 	run := core.Run{
-		ID: core.NumberedRun(d.ID, number), App: d.App, State: core.Planned, Cause: cmp.Or(r.Cause, core.CauseManual),
-		Rev: job.Sched.Rev, At: slot, Slot: slot, Seq: int64(number),
+		App: d.App, State: core.Planned, Cause: cmp.Or(r.Cause, core.CauseManual),
+		Rev: job.Sched.Rev, At: slot, Slot: slot,
 		Attempt: 1, Retries: d.Retry.Max, Params: r.Params, Addresses: slices.Clone(r.Addresses), Key: r.Key, By: actor.Name, Permit: d.Permit(),
 	}
 	if r.Retries != nil {
 		run.Retries = *r.Retries
 	}
-	run.First = run.ID
-	if r.Key != "" {
-		first, err := op.bind(ctx, d.ID, r.Key, run.ID)
+	result, err := op.triggered(ctx, d.ID, run, g, r.holds, nil)
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	if run.Cause == core.CauseManual && !result.Existing {
+		op.note(ctx, core.Change{At: now, By: actor.Name, Verb: core.VerbTriggered, New: runNote{Run: result.Run.ID.String(), At: slot.String(),
+			Key: r.Key}.String()}, &job)
+	}
+	return result, nil
+}
+
+// triggered gives a run of a job its ID, stores it and sends it when its time is near.
+// With a key the run that has it is answered, where holds says that it is what was asked
+// for. fill adds what goes by the ID; it may be nil.
+func (op *Operate) triggered(ctx context.Context, job core.JobID, run core.Run, g core.Global, holds, fill func(*core.Run) error) (
+	TriggerResult, error) {
+	number, err := op.draw(ctx, job)
+	if err != nil {
+		return TriggerResult{}, err
+	}
+	run.ID, run.Seq = core.NumberedRun(job, number), int64(number)
+	if run.Key != "" {
+		first, err := op.bind(ctx, job, run.Key, run.ID)
 		if err != nil {
 			return TriggerResult{}, err
 		}
@@ -73,13 +89,19 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 				return TriggerResult{}, err
 			}
 			if ok {
-				if err := r.holds(&stored); err != nil {
+				if err := holds(&stored); err != nil {
 					return TriggerResult{}, err
 				}
 				return op.way(ctx, stored, g, true), nil
 			}
 			// Bound and never stored: who bound it stopped there.
-			run.ID, run.First = first, first
+			run.ID = first
+		}
+	}
+	run.First = run.ID
+	if fill != nil {
+		if err := fill(&run); err != nil {
+			return TriggerResult{}, err
 		}
 	}
 	stored, existing, err := op.putTriggered(ctx, run, g)
@@ -87,16 +109,11 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 		return TriggerResult{}, err
 	}
 	if existing {
-		if err := r.holds(&stored); err != nil {
+		if err := holds(&stored); err != nil {
 			return TriggerResult{}, err
 		}
 	}
-	result := op.way(ctx, stored, g, existing)
-	if run.Cause == core.CauseManual && !existing {
-		op.note(ctx, core.Change{At: now, By: actor.Name, Verb: core.VerbTriggered, New: runNote{Run: run.ID.String(), At: slot.String(),
-			Key: r.Key}.String()}, &job)
-	}
-	return result, nil
+	return op.way(ctx, stored, g, existing), nil
 }
 
 func (r *TriggerRequest) check(now time.Time) (slot core.Instant, err error) {
@@ -285,6 +302,7 @@ func (op *Operate) way(ctx context.Context, run core.Run, g core.Global, existin
 type runNote struct {
 	Run       string   `json:"run,omitempty"`
 	Runs      []string `json:"runs,omitempty"`
+	RerunOf   []string `json:"rerunOf,omitempty"` // what each of Runs runs again
 	At        string   `json:"at,omitempty"`
 	Key       string   `json:"key,omitempty"`
 	Params    *string  `json:"params,omitempty"`

@@ -105,11 +105,12 @@ func columnJSON(st *sqlite.Stmt, at int, into any) error {
 
 // given is what only few runs have.
 type given struct {
-	Params    *string  `json:"params,omitempty"`
-	Addresses []string `json:"addresses,omitempty"`
-	Key       string   `json:"key,omitempty"`
-	By        string   `json:"by,omitempty"`
-	Permit    string   `json:"permit,omitempty"`
+	Params    *string    `json:"params,omitempty"`
+	Addresses []string   `json:"addresses,omitempty"`
+	Key       string     `json:"key,omitempty"`
+	By        string     `json:"by,omitempty"`
+	RerunOf   core.RunID `json:"rerunOf,omitempty"`
+	Permit    string     `json:"permit,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -129,8 +130,11 @@ ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, giv
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
 		r.Then == 0 && r.Late == nil &&
-		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "" &&
-		r.Permit == ""
+		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
+}
+
+func hasGiven(r *core.Run) bool {
+	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -192,8 +196,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.Permit},
-		r.Params == nil && len(r.Addresses) == 0 && r.Key == "" && r.By == "" && r.Permit == "")
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit}, !hasGiven(r))
 }
 
 // scanRun reads a row of runColumns.
@@ -245,7 +248,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	if !st.ColumnIsNull(29) {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
-		r.Params, r.Addresses, r.Key, r.By, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.Permit
+		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)

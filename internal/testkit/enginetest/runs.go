@@ -39,6 +39,7 @@ func fullRun(id core.RunID) core.Run {
 	params := ""
 	r.State, r.Cause, r.MaybeSent, r.FixedDelay, r.First = core.TimedOut, core.CauseRetry, true, true, core.NumberedRun(id.Job(), 1)
 	r.Params, r.Addresses, r.Key, r.By = &params, []string{"a", "b"}, "key", "ann"
+	r.RerunOf = core.NumberedRun(id.Job(), 3)
 	r.KillBy, r.KillAt = "bob", base.Add(5*time.Millisecond)
 	r.EndedAt, r.Reason, r.Code, r.Message = base.Add(time.Hour), core.ReasonTimeout, 502, "späť \x00 <b>"
 	r.Data = "\x00 {\"day\": \"<b>\"}"

@@ -1,0 +1,55 @@
+package api
+
+import (
+	"net/http"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// The types of what is run again.
+type (
+	Rerun        = client.Rerun
+	RerunRequest = client.RerunRequest
+	RerunResult  = client.RerunResult
+)
+
+// Rerun runs again what has ended.
+func (s *server) Rerun(w http.ResponseWriter, r *http.Request) {
+	var q RerunRequest
+	if err := decode(w, r, MaxBody, &q); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	if err := s.may(r, unless(q.DryRun), ""); err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	again := operate.RerunRequest{Run: q.Run, Filter: ask.RunFilter{Job: q.Job, App: q.App, Failed: q.Failed, From: q.From, To: q.To,
+		Limit: q.Limit, After: q.After}, Params: q.Params, Addresses: q.Addresses, SameAddress: q.SameAddress, Retries: q.Retries,
+		Cause: core.CauseAPI, Key: q.Key, DryRun: q.DryRun}
+	if q.As != "" {
+		again.Cause = core.Cause(q.As)
+	}
+	for _, state := range q.State {
+		again.Filter.States = append(again.Filter.States, core.State(state))
+	}
+	for _, cause := range q.Cause {
+		again.Filter.Causes = append(again.Filter.Causes, core.Cause(cause))
+	}
+	res, err := s.m.Rerun(r.Context(), actor(r), again)
+	out := RerunResult{Runs: make([]Rerun, len(res.Runs)), Next: res.Next}
+	for i := range res.Runs {
+		x := &res.Runs[i]
+		out.Runs[i] = Rerun{Of: runOf(&x.Of, x.Job), Existing: x.Existing}
+		if x.Why != nil {
+			out.Runs[i].Why = s.errorOf(r, x.Why).Message
+		} else if x.As.ID != 0 {
+			as := runOf(&x.As, x.Job)
+			out.Runs[i].As = &as
+		}
+	}
+	s.reply(w, r, out, err)
+}

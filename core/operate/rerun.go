@@ -1,0 +1,352 @@
+package operate
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/bound"
+)
+
+// MaxReruns is how many runs one request looks at, at most.
+const MaxReruns = 100
+
+// RerunRequest asks for runs that ended to be run again.
+type RerunRequest struct {
+	Run ask.RunRef // one; empty: those that Filter takes
+	// Filter is of a job or an app; its Limit is MaxReruns if that is more, or 0.
+	Filter ask.RunFilter
+	Params *string // in place of those that the first was sent with
+	// Addresses in place of those that its trigger gave, or else the app's;
+	// SameAddress: where it ran.
+	Addresses   []string
+	SameAddress bool
+	Retries     *int       // in place of the job's retry.max
+	Cause       core.Cause // manual (if empty) or api
+	// Key is as of a trigger. With a filter there must be one: asking again with it
+	// makes nothing twice, and what it made is not among what the filter takes.
+	Key    string
+	DryRun bool
+}
+
+// RerunResult is what became of them.
+type RerunResult struct {
+	Runs []Rerun
+	Next string // After of the filter of the next page; empty: these were all
+}
+
+// Rerun is one run that was looked at.
+type Rerun struct {
+	Of       core.Run
+	Job      *core.Job // nil where it was deleted
+	As       core.Run  // the new run; none where Why says why not, or it was only asked what would be
+	Existing bool      // the key was used before
+	Why      error
+	fill     func(as *core.Run) error // fills a template
+}
+
+// Rerun runs again what has ended: with the instant and the params of the first, as a
+// trigger of its own that names it. What cannot be run again is passed over with the
+// reason, or where one run was asked for refused with it. After an error asking again
+// with the same key goes on.
+func (op *Operate) Rerun(ctx context.Context, actor core.Actor, q RerunRequest) (RerunResult, error) {
+	if err := actor.Validate(); err != nil {
+		return RerunResult{}, err
+	}
+	r := rerunning{op: op, q: &q, by: actor.Name, now: op.ask.Stamp(), ran: map[core.JobID][]core.JobRecord{}}
+	t := TriggerRequest{Cause: q.Cause, Params: q.Params, Key: q.Key, Retries: q.Retries}
+	var err error
+	if r.slot, err = t.check(r.now); err != nil {
+		return RerunResult{}, err
+	}
+	if q.SameAddress && len(q.Addresses) > 0 {
+		return RerunResult{}, core.Invalid("sameAddress", "true", "addresses are given too: give one of the two")
+	}
+	page := op.ask.Page()
+	var res RerunResult
+	if q.Run != "" {
+		res.Runs = make([]Rerun, 1)
+		res.Runs[0].Of, err = op.ask.Find(ctx, q.Run)
+	} else {
+		res, err = r.filtered(ctx)
+	}
+	if err == nil {
+		r.g, err = op.ask.Global(ctx)
+	}
+	if err == nil {
+		err = r.judge(ctx, res.Runs)
+	}
+	if err != nil {
+		return RerunResult{}, err
+	}
+	if !q.DryRun {
+		// However long the reading took, half a page is left for it.
+		if least := time.Now().Add(op.ask.PageFor() / 2); page.Until.Before(least) {
+			page.Until = least
+		}
+		done, err := page.SideBySide(len(res.Runs), func(i int) error { return r.make(ctx, &res.Runs[i]) })
+		r.note(ctx, res.Runs)
+		if err == nil && done < len(res.Runs) {
+			err = core.Passing(core.ErrThrottled)
+		}
+		if err != nil {
+			return RerunResult{}, err
+		}
+	}
+	if q.Run != "" {
+		return res, res.Runs[0].Why
+	}
+	return res, nil
+}
+
+// rerunning is a request under way.
+type rerunning struct {
+	op   *Operate
+	q    *RerunRequest
+	by   string
+	now  time.Time
+	slot core.Instant
+	g    core.Global
+	ran  map[core.JobID][]core.JobRecord // what jobs were, newest first, as far as it was read
+}
+
+// filtered is the page of runs that the filter takes.
+func (r *rerunning) filtered(ctx context.Context) (res RerunResult, err error) {
+	f := r.q.Filter
+	switch {
+	case f.Job == "" && f.App == "":
+		return res, core.Invalid("job", "", "name a run, or the job or app whose runs are to be run again")
+	case r.q.Key == "" && !r.q.DryRun:
+		return res, core.Invalid("key", "", "runs that a filter finds are run again with a key, so that asking again makes none twice")
+	case len(r.q.Key) > core.MaxKey-maxRunID:
+		return res, core.Invalid("key", r.q.Key, fmt.Sprintf("at most %d bytes are allowed: the ID of each run follows it", core.MaxKey-maxRunID))
+	case f.Limit == 0 || f.Limit > MaxReruns:
+		f.Limit = MaxReruns
+	}
+	runs, err := r.op.ask.Runs(ctx, f)
+	if err != nil {
+		return res, err
+	}
+	res.Next = runs.Next
+	for i := range runs.Runs {
+		if run := &runs.Runs[i]; run.RerunOf == 0 || r.q.Key == "" || run.Key != r.key(run.RerunOf) {
+			res.Runs = append(res.Runs, Rerun{Of: *run})
+		}
+	}
+	return res, nil
+}
+
+// maxRunID is how long what follows the key of a filter may be.
+const maxRunID = 20
+
+// key is that of the run that runs another again.
+func (r *rerunning) key(of core.RunID) string {
+	if r.q.Run != "" || r.q.Key == "" {
+		return r.q.Key
+	}
+	return r.q.Key + "." + of.String()
+}
+
+// judge says of each which is not run again, and why.
+func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
+	var ids []core.JobID
+	for i := range list {
+		if id := list[i].Of.ID.Job(); !slices.Contains(ids, id) {
+			ids = append(ids, id)
+		}
+	}
+	jobs, left, err := r.op.store.Jobs(ctx, ids)
+	bad, err := core.Besides(err)
+	if err := core.Unread(left, err); err != nil {
+		return err
+	}
+	for i := range list {
+		x := &list[i]
+		run := &x.Of
+		switch x.Job = jobs[run.ID.Job()]; {
+		case run.State.Open():
+			x.Why = core.Errorf(core.CodeRefused, "run %d has not ended: it is %s", run.ID, run.State)
+		case run.Then != 0:
+			x.Why = core.Errorf(core.CodeRefused, "run %d was tried again as run %d: run that one again", run.ID, run.Then)
+		case bad[run.ID.Job()] != nil:
+			x.Why = core.Errorf(core.CodeRefused, "the job of run %d cannot be read: %v", run.ID, bad[run.ID.Job()])
+		case x.Job == nil:
+			x.Why = core.Errorf(core.CodeRefused, "the job of run %d was deleted: create it again first", run.ID)
+		default:
+			err := r.fill(ctx, x)
+			if core.CodeOf(err) == core.CodeUnavailable {
+				return err
+			}
+			x.Why = err
+		}
+	}
+	return nil
+}
+
+// fill makes the new run of what is known before its ID is.
+func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
+	of, d := &x.Of, &x.Job.Def
+	x.As = core.Run{App: d.App, State: core.Planned, Cause: cmp.Or(r.q.Cause, core.CauseManual), Rev: x.Job.Sched.Rev, At: of.At, Slot: r.slot,
+		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by, RerunOf: of.ID,
+		Permit: d.Permit()}
+	if r.q.Retries != nil {
+		x.As.Retries = *r.q.Retries
+	}
+	switch {
+	case len(r.q.Addresses) > 0:
+		x.As.Addresses = slices.Clone(r.q.Addresses)
+	case r.q.SameAddress && of.Address == "":
+		return core.Errorf(core.CodeRefused, "run %d was sent to nobody: leave out the same address", of.ID)
+	case r.q.SameAddress:
+		x.As.Addresses = []string{of.Address}
+	}
+	if r.q.SameAddress || len(r.q.Addresses) > 0 { // those of a trigger were looked at then
+		if err := r.op.checkAddresses(ctx, x.Job, x.As.Addresses); err != nil {
+			return err
+		}
+	}
+	x.As.Params, err = r.params(ctx, x)
+	return err
+}
+
+// params are those of the new run in place of the job's; nil where these are the same.
+// A template is filled with the instant of the first run, by its dispatch; one that asks
+// for the last success here, for that is the one before that instant.
+func (r *rerunning) params(ctx context.Context, x *Rerun) (*string, error) {
+	switch {
+	case r.q.Params != nil:
+		return r.q.Params, nil
+	case x.Of.Params != nil:
+		return x.Of.Params, nil
+	}
+	was, err := r.ranWith(ctx, x)
+	if err != nil {
+		return nil, err
+	}
+	now := &x.Job.Def
+	if !was.Def.Template {
+		if was.Def.Params == now.Params && !now.Template {
+			return nil, nil
+		}
+		return &was.Def.Params, nil
+	}
+	t, err := core.ParseTemplate(was.Def.Params)
+	if err != nil {
+		return nil, err
+	}
+	if was.Def.Params == now.Params && now.Template && was.Schedule.Timezone == x.Job.Sched.Schedule.Timezone && !t.NeedsLastSuccess() {
+		return nil, nil
+	}
+	zone, err := time.LoadLocation(was.Schedule.Timezone)
+	if err != nil {
+		return nil, err
+	}
+	fill := core.Filling{Attempt: 1, At: x.Of.At, Zone: zone}
+	if t.NeedsLastSuccess() {
+		if fill.LastSuccess, err = r.successBefore(ctx, x.Job.Def.ID, x.Of.At); err != nil {
+			return nil, err
+		}
+	}
+	x.fill = func(as *core.Run) error {
+		fill.Run = as.ID
+		text, err := t.Fill(fill)
+		as.Params = &text
+		return err
+	}
+	return nil, x.fill(&core.Run{ID: x.Of.ID}) // is it short enough
+}
+
+// ranWith is what the job of a run was when that was sent.
+func (r *rerunning) ranWith(ctx context.Context, x *Rerun) (core.JobRecord, error) {
+	when := x.Of.SentAt
+	if when.IsZero() {
+		when = x.Of.EndedAt
+	}
+	now := core.RecordOf(&x.Job.Sched, &x.Job.Def)
+	if core.Millis(when) >= now.Rev {
+		return now, nil
+	}
+	id := x.Job.Def.ID
+	list, read := r.ran[id]
+	if !read {
+		changes, err := r.op.ask.Changes(ctx, "", id.String(), ask.MaxPage)
+		if err != nil {
+			return now, err
+		}
+		for i := range changes {
+			if rec, is := core.ParseJobRecord(changes[i].New); is && rec.Def != nil {
+				list = append(list, rec)
+			}
+		}
+		r.ran[id] = list
+	}
+	for _, rec := range list {
+		if rec.Rev <= core.Millis(when) {
+			return rec, nil
+		}
+	}
+	return now, core.Errorf(core.CodeRefused, "it is not known any more what run %d was sent with: give params", x.Of.ID)
+}
+
+// successBefore is the newest instant before one whose run succeeded, 0 if there is none
+// among the newest of that time: planned, and numbered.
+func (r *rerunning) successBefore(ctx context.Context, job core.JobID, before core.Instant) (last core.Instant, err error) {
+	low, high := core.RunRange(job, 0, before-1)
+	numberedLow, numberedHigh := core.NumberedRange(job)
+	for _, span := range [][2]core.RunID{{high, low}, {numberedHigh, numberedLow}} {
+		runs, err := r.op.store.RunSpan(ctx, span[0], span[1], bound.AtOnce)
+		if err != nil {
+			return 0, core.Passing(err)
+		}
+		for i := range runs {
+			if runs[i].State == core.Succeeded && runs[i].At < before {
+				last = max(last, runs[i].At)
+			}
+		}
+	}
+	return last, nil
+}
+
+// make makes one new run. An error is one that passes: the others end as they end.
+func (r *rerunning) make(ctx context.Context, x *Rerun) error {
+	if x.Why != nil {
+		return nil
+	}
+	res, err := r.op.triggered(ctx, x.Job.Def.ID, x.As, r.g, func(stored *core.Run) error {
+		if stored.RerunOf == x.Of.ID {
+			return (&TriggerRequest{Params: r.q.Params, Addresses: r.q.Addresses, Retries: r.q.Retries, Key: x.As.Key}).holds(stored)
+		}
+		return &core.Error{Code: core.CodeConflict, Field: "key", Value: x.As.Key,
+			Reason: fmt.Sprintf("it is that of run %d, which does not run %d again: take another key", stored.ID, x.Of.ID)}
+	}, x.fill)
+	x.As, x.Existing = res.Run, res.Existing
+	if core.CodeOf(err) == core.CodeUnavailable || ctx.Err() != nil {
+		return core.Passing(err)
+	}
+	x.Why = err
+	return nil
+}
+
+// note records what was run again, of each job.
+func (r *rerunning) note(ctx context.Context, list []Rerun) {
+	notes, jobs := map[core.JobID]*runNote{}, map[core.JobID]*core.Job{}
+	for i := range list {
+		x := &list[i]
+		if x.As.ID == 0 || x.Existing || x.Why != nil {
+			continue
+		}
+		id := x.Job.Def.ID
+		if notes[id] == nil {
+			notes[id], jobs[id] = &runNote{}, x.Job
+		}
+		n := notes[id]
+		n.Runs, n.RerunOf = append(n.Runs, x.As.ID.String()), append(n.RerunOf, x.Of.ID.String())
+	}
+	for id, n := range notes {
+		r.op.note(ctx, core.Change{At: r.now, By: r.by, Verb: core.VerbTriggered, New: n.String()}, jobs[id])
+	}
+}

@@ -1,0 +1,226 @@
+package operate_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// ended stores a run of a job that ended at a moment; change makes it another.
+func (f *fixture) ended(job core.JobID, at core.Instant, change func(r *core.Run)) core.Run {
+	f.T.Helper()
+	id := core.PlannedRun(job, at)
+	r := core.Run{ID: id, App: "shop", State: core.Failed, Reason: core.ReasonHandler, Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1,
+		First: id, SentAt: at.Time(), EndedAt: at.Time().Add(time.Second), Address: "http://10.0.0.1:9999"}
+	if change != nil {
+		change(&r)
+	}
+	if err := f.E.Finish.Create(ctx, []core.Run{r})[0]; err != nil {
+		f.T.Fatal(err)
+	}
+	return r
+}
+
+// TestRerun: what has ended is run again as a trigger of its own, with the instant and
+// the params of the first, as its job was then.
+func TestRerun(t *testing.T) {
+	f := newFixture(t)
+	s := spec("sweep", every(time.Hour))
+	s.Def.Params, s.Def.Retry.Max = "of then", 3
+	j := f.Create(s)
+	at := core.InstantOf(f.Clock.Add(time.Minute))
+	f.Clock = f.Clock.Add(time.Hour)
+	f.Fires()
+	first := f.ended(j.Def.ID, at, nil)
+	again := func(q operate.RerunRequest) operate.Rerun {
+		t.Helper()
+		q.Run = first.ID.String()
+		res, err := f.M.Rerun(ctx, ann, q)
+		if err != nil || len(res.Runs) != 1 || res.Next != "" {
+			t.Fatalf("%+v %v", res, err)
+		}
+		return res.Runs[0]
+	}
+	if x := again(operate.RerunRequest{DryRun: true}); x.As.ID != 0 || len(f.Fires()) != 0 {
+		t.Errorf("only asked: %+v", x)
+	}
+	x := again(operate.RerunRequest{Key: "k"})
+	if r := x.As; r.RerunOf != first.ID || r.At != at || r.Slot != core.InstantOf(f.Clock) || r.Params != nil || r.Cause != core.CauseManual ||
+		r.By != "ann" || r.Retries != 3 || r.First != r.ID || r.Addresses != nil {
+		t.Errorf("%+v", r)
+	}
+	if fires := f.Fires(); len(fires) != 1 || fires[0].Run != x.As.ID || fires[0].At != at {
+		t.Errorf("fires: %+v", fires)
+	}
+	if v, err := f.M.Run(ctx, x.As.ID.String()); err != nil || v.Run.RerunOf != first.ID {
+		t.Errorf("%+v %v", v, err)
+	}
+	if y := again(operate.RerunRequest{Key: "k"}); !y.Existing || y.As.ID != x.As.ID {
+		t.Errorf("the same key: %+v", y)
+	}
+	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: x.As.ID.String()}); code(err) != core.CodeRefused {
+		t.Errorf("of an open run: %v", err)
+	}
+	changes, err := f.M.Changes(ctx, "", "shop/sweep", 1)
+	if want := fmt.Sprintf(`{"runs":["%d"],"rerunOf":["%d"]}`, x.As.ID, first.ID); err != nil || changes[0].Verb != core.VerbTriggered ||
+		changes[0].New != want {
+		t.Errorf("%+v %v, want %s", changes, err, want)
+	}
+
+	// It has another job's params by now, and another schedule.
+	s.Def.Params = "of now"
+	f.Save(s)
+	if x := again(operate.RerunRequest{}); x.As.Params == nil || *x.As.Params != "of then" {
+		t.Errorf("after an edit: %+v", x.As)
+	}
+	if x := again(operate.RerunRequest{SameAddress: true}); len(x.As.Addresses) != 1 || x.As.Addresses[0] != first.Address {
+		t.Errorf("to the same address: %+v", x.As)
+	}
+	none, other := 0, "other"
+	if x := again(operate.RerunRequest{Params: &other, Retries: &none, Cause: core.CauseAPI}); *x.As.Params != other || x.As.Retries != 0 ||
+		x.As.Cause != core.CauseAPI {
+		t.Errorf("with others: %+v", x.As)
+	}
+	nobody := f.ended(j.Def.ID, at+120, func(r *core.Run) { r.Address = "http://198.51.100.7:1" }).ID.String()
+	never := f.ended(j.Def.ID, at+180, func(r *core.Run) { r.Address = "" }).ID.String()
+	for name, q := range map[string]operate.RerunRequest{
+		"an address of nobody": {Addresses: []string{"http://198.51.100.7:9999"}},
+		"where nobody is":      {SameAddress: true, Run: nobody},
+		"where it never was":   {SameAddress: true, Run: never},
+		"both":                 {SameAddress: true, Addresses: []string{"http://10.0.0.1:9999"}},
+		"another run's key":    {Key: "k", Run: f.ended(j.Def.ID, at+60, nil).ID.String()},
+	} {
+		if q.Run == "" {
+			q.Run = first.ID.String()
+		}
+		if _, err := f.M.Rerun(ctx, ann, q); err == nil {
+			t.Errorf("%s is taken", name)
+		}
+	}
+	if _, err := f.M.Delete(ctx, ann, "shop/sweep", nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()}); code(err) != core.CodeRefused ||
+		!strings.Contains(err.Error(), "was deleted") {
+		t.Errorf("of a deleted job: %v", err)
+	}
+}
+
+// TestRerunOfATemplate: the instant fills it, as it filled the first's; the last success
+// is the one before that, and a template that is the job's no more is filled all the same.
+func TestRerunOfATemplate(t *testing.T) {
+	for name, c := range map[string]struct{ was, is, want string }{
+		"filled by its dispatch": {"{{scheduledAt HH:mm}}", "{{scheduledAt HH:mm}}", ""},
+		"another by now":         {"{{scheduledAt HH:mm}} {{attempt}}", "{{attempt}}", "12:10 1"},
+		"its last success":       {"{{lastSuccessAt HH:mm}}", "{{lastSuccessAt HH:mm}}", "12:05"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFixture(t)
+			s := spec("sweep", every(time.Hour))
+			s.Def.Params, s.Def.Template = c.was, true
+			j := f.Create(s)
+			f.Clock = f.Clock.Add(time.Hour)
+			if c.is != c.was {
+				s.Def.Params = c.is
+				f.Save(s)
+			}
+			noon := core.InstantOf(start.Truncate(24 * time.Hour).Add(12 * time.Hour))
+			if start.Hour() != 12 {
+				t.Fatalf("the fixture starts at %v", start)
+			}
+			f.Ran(j.Def.ID, noon+300, 0)
+			f.Ran(j.Def.ID, noon+1200, 0)
+			first := f.ended(j.Def.ID, noon+600, nil)
+			res, err := f.M.Rerun(ctx, ann, operate.RerunRequest{Run: first.ID.String()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := ""
+			if p := res.Runs[0].As.Params; p != nil {
+				got = *p
+			}
+			if got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// TestRerunOfMany: what a filter finds is run again page by page, each once however often
+// it is asked for with one key; what is open, was tried again or has no job is left, and
+// says why.
+func TestRerunOfMany(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", every(time.Hour)))
+	gone := f.Create(spec("gone", every(time.Hour)))
+	f.Clock = f.Clock.Add(time.Hour)
+	at := core.InstantOf(f.Clock) - 1000
+	of := map[core.RunID]bool{}
+	for i := range core.Instant(5) {
+		of[f.ended(j.Def.ID, at+i, nil).ID] = true
+	}
+	f.ended(j.Def.ID, at+10, func(r *core.Run) { r.Then = core.NumberedRun(j.Def.ID, 7) })
+	f.ended(j.Def.ID, at+11, func(r *core.Run) { r.State, r.Reason, r.EndedAt = core.Running, "", time.Time{} })
+	f.ended(gone.Def.ID, at+12, nil)
+	if _, err := f.M.Delete(ctx, ann, "shop/gone", nil); err != nil {
+		t.Fatal(err)
+	}
+	f.Fires()
+	all := func(dry bool) (made map[core.RunID]core.RunID, left int) {
+		made = map[core.RunID]core.RunID{}
+		q := operate.RerunRequest{Filter: ask.RunFilter{App: "shop", Limit: 2}, Key: "k", DryRun: dry}
+		for {
+			res, err := f.M.Rerun(ctx, ann, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, x := range res.Runs {
+				if x.Why != nil {
+					left++
+				} else {
+					made[x.Of.ID] = x.As.ID
+				}
+			}
+			if q.Filter.After = res.Next; res.Next == "" {
+				return made, left
+			}
+		}
+	}
+	if made, left := all(true); len(made) != len(of) || left != 3 || len(f.Fires()) != 0 {
+		t.Errorf("only asked: %v, %d left", made, left)
+	}
+	made, left := all(false)
+	if len(made) != len(of) || left != 3 || len(f.Fires()) != len(of) {
+		t.Errorf("%v, %d left", made, left)
+	}
+	for _, id := range made { // they fail again, and are not of the same request
+		if err := errors.Join(f.E.Finish.PutRuns(ctx, []core.RunPut{core.End(id, core.Run{State: core.Failed, Reason: core.ReasonHandler,
+			EndedAt: f.Clock})})...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	again, left := all(false)
+	if len(again) != len(of) || left != 3 {
+		t.Errorf("again: %v, %d left", again, left)
+	}
+	for id, as := range again {
+		if made[id] != as || !of[id] {
+			t.Errorf("run %d is run again as %d and as %d", id, made[id], as)
+		}
+	}
+	for name, q := range map[string]operate.RerunRequest{
+		"of everything": {Key: "k"},
+		"without a key": {Filter: ask.RunFilter{App: "shop"}},
+		"a long key":    {Filter: ask.RunFilter{App: "shop"}, Key: strings.Repeat("k", core.MaxKey)},
+	} {
+		if _, err := f.M.Rerun(ctx, ann, q); code(err) != core.CodeInvalid {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
