@@ -87,6 +87,7 @@ type server struct {
 	o     Options
 	known []known
 	long  chan struct{} // places of long bodies
+	quota quota
 	mux   *http.ServeMux
 }
 

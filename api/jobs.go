@@ -132,8 +132,29 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 		s.fail(w, r, err)
 		return
 	}
+	c, _ := r.Context().Value(callerKey{}).(caller)
+	if c.kind == code {
+		spec.MostDeclared = DeclaredJobs
+		if err := s.quota.take(app, time.Now()); err != nil {
+			s.over(r)
+			s.fail(w, r, err)
+			return
+		}
+	}
 	res := s.m.Save(r.Context(), actor(r), []manage.JobSpec{spec})[0]
+	switch {
+	case c.kind != code:
+	case res.Change == manage.Unchanged:
+		s.quota.back(app)
+	case core.CodeOf(res.Err) == core.CodeTooLarge:
+		s.over(r)
+	}
 	s.reply(w, r, jobResult(res), res.Err)
+}
+
+// over leaves a trace of code that declares more than it may.
+func (s *server) over(r *http.Request) {
+	s.o.Refused.Note(r.Context(), refusal.Refusal{Door: refusal.API, Reason: refusal.Quota, Remote: r.RemoteAddr})
 }
 
 func jobResult(r manage.SaveResult) JobResult {

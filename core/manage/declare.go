@@ -3,7 +3,10 @@ package manage
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
@@ -49,8 +52,65 @@ func (m *Manage) notWithheld(ctx context.Context, fresh []*saving) []*saving {
 			s.refuse(core.Errorf(core.CodeConflict, "job %s was deleted by somebody else: code does not make it until it is given back",
 				s.job.Name()))
 		}
+		if most := s.spec.MostDeclared; !is && most > 0 {
+			if err := m.roomFor(ctx, s.job.Def.App, most); err != nil {
+				s.refuse(err)
+				return true
+			}
+		}
 		return is
 	})
+}
+
+// declared is how many jobs of apps code declared. It is counted again after a while, for
+// to count is to read them all.
+type declared struct {
+	mu sync.Mutex
+	of map[string]counted
+}
+
+type counted struct {
+	jobs int
+	at   time.Time
+}
+
+const countedFor = 10 * time.Second
+
+// roomFor refuses a new job of an app where code has declared so many.
+func (m *Manage) roomFor(ctx context.Context, app string, most int) error {
+	now, d := m.ask.Stamp(), &m.declared
+	holds := func(c counted) bool { return now.Sub(c.at).Abs() < countedFor }
+	d.mu.Lock()
+	n := d.of[app]
+	d.mu.Unlock()
+	if !holds(n) {
+		n = counted{at: now}
+		next, err := m.ask.EachJob(ctx, app, 0, m.ask.Page(), func(j *core.Job) bool {
+			if j.Def.Declared != "" {
+				n.jobs++
+			}
+			return n.jobs < most
+		})
+		switch {
+		case err != nil:
+			return err
+		case next != 0 && n.jobs < most:
+			return core.Errorf(core.CodeUnavailable, "the jobs of app %s could not be counted in time: try again", app)
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	maps.DeleteFunc(d.of, func(_ string, c counted) bool { return !holds(c) })
+	if same, ok := d.of[app]; ok { // others make jobs meanwhile
+		n = same
+	}
+	n.jobs++
+	d.of[app] = n
+	if n.jobs <= most {
+		return nil
+	}
+	return core.Errorf(core.CodeTooLarge, "app %s has %d jobs that code declared, and with its token no more are made: delete some, or "+
+		"make them with the admin token", app, most)
 }
 
 // withhold has an app say whether a job is withheld from its code.

@@ -21,6 +21,8 @@ type Manage struct {
 	ask    *ask.Ask
 	plans  plan.Options
 	o      Options
+
+	declared declared
 }
 
 // Options of a Manage.
@@ -42,7 +44,8 @@ func New(store Store, ring Ring, f Finisher, q *ask.Ask, plans plan.Options, o O
 	o.ResumeAhead = cmp.Or(o.ResumeAhead, 5*time.Second)
 	o.Room = cmp.Or(o.Room, 10*time.Second)
 	o.Backoff = cmp.Or(o.Backoff, 100*time.Millisecond)
-	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o}
+	return &Manage{store: store, ring: ring, finish: f, ask: q, plans: plans, o: o,
+		declared: declared{of: map[string]counted{}}}
 }
 
 // checkWhy bounds the reason that a person gives.
@@ -100,6 +103,9 @@ type JobSpec struct {
 	// Declared says that code asks, which brings its jobs along: refused as a
 	// conflict if anybody else made, changed or deleted the job, but see GiveBack.
 	Declared bool
+	// MostDeclared refuses to make the job where code has declared as many of its app, about;
+	// 0: there is no bound.
+	MostDeclared int
 }
 
 // SaveResult is what became of one JobSpec.

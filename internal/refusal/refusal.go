@@ -29,6 +29,7 @@ const (
 	App    = "app"    // it is not that of the app that he spoke of
 	Large  = "large"  // he says more than is listened to
 	Busy   = "busy"   // there was no room to listen
+	Quota  = "quota"  // code that declares more jobs, or changes, than it may
 	Unsent = "unsent" // the end of a run that nobody has
 	Page   = "page"   // he is a page in a browser
 )

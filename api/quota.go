@@ -1,0 +1,68 @@
+package api
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of what code may declare with its app's token, for each change stays in the
+// records and each job is planned: jobs of an app, about, and how many times a minute one
+// is made or changed. What changes nothing is free, or the executors of a large app could
+// not all start at once.
+const (
+	DeclaredJobs    = 1000
+	DeclaredChanges = 120
+)
+
+// quota counts the changes that code declares, by app. The zero value is ready.
+type quota struct {
+	mu sync.Mutex
+	of map[string]*share
+}
+
+// share is what is left to an app.
+type share struct {
+	left float64
+	at   time.Time
+}
+
+func (s *share) fill(now time.Time) {
+	s.left = min(DeclaredChanges, s.left+now.Sub(s.at).Minutes()*DeclaredChanges)
+	s.at = now
+}
+
+// take has an app make a change, or says why not yet.
+func (q *quota) take(app string, now time.Time) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := q.of[app]
+	if s == nil {
+		for name, s := range q.of {
+			if s.fill(now); s.left == DeclaredChanges { // as one that is not known
+				delete(q.of, name)
+			}
+		}
+		if q.of == nil {
+			q.of = map[string]*share{}
+		}
+		s = &share{left: DeclaredChanges, at: now}
+		q.of[app] = s
+	}
+	if s.fill(now); s.left < 1 {
+		return core.Errorf(core.CodeUnavailable, "the code of app %s has made or changed as many jobs as it may, %d a minute: try again later",
+			app, DeclaredChanges)
+	}
+	s.left--
+	return nil
+}
+
+// back gives back what was taken for what was no change.
+func (q *quota) back(app string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if s := q.of[app]; s != nil {
+		s.left++
+	}
+}

@@ -1,0 +1,35 @@
+package api
+
+import (
+	"testing"
+	"time"
+)
+
+// TestQuotaComesBack: what was used is there again after a minute, and no app is remembered
+// that has all of its share.
+func TestQuotaComesBack(t *testing.T) {
+	var q quota
+	now := time.Unix(1_800_000_000, 0)
+	use := func(app string) (n int) {
+		for q.take(app, now) == nil {
+			n++
+		}
+		return n
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  int
+	}{{0, DeclaredChanges}, {0, 0}, {time.Minute / 4, DeclaredChanges / 4}, {time.Hour, DeclaredChanges}} {
+		now = now.Add(c.after)
+		if n := use("shop"); n != c.want {
+			t.Errorf("after %s: %d changes, want %d", c.after, n, c.want)
+		}
+	}
+	now = now.Add(time.Hour)
+	if use("pay"); len(q.of) != 1 {
+		t.Errorf("%d apps are remembered", len(q.of))
+	}
+	if q.back("pay"); use("pay") != 1 {
+		t.Error("what was given back is not there")
+	}
+}

@@ -1,0 +1,64 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tickring/tickring/api"
+)
+
+// TestDeclaredChangesAreBounded: with an app's token so many jobs are made or changed a
+// minute. What changes nothing, or another app or an admin does, is not counted.
+func TestDeclaredChangesAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	f.must("PUT", "/v1/apps/pay", `{"token":"token-of-pay"}`)
+	put := func(token, app, name, more string) (int, string) {
+		return f.as(token, "PUT", "/v1/jobs/"+app+"/"+name, `{"handler":"x"`+more+`}`)
+	}
+	const declared = `,"declared":true`
+	for i := range api.DeclaredChanges {
+		if status, text := put(appToken, "shop", "fresh", fmt.Sprintf(`%s,"params":"%d"`, declared, i)); status != 200 {
+			t.Fatalf("change %d: %d %s", i, status, text)
+		}
+		if i == 3 {
+			for range 2 * api.DeclaredChanges {
+				if status, text := put(appToken, "shop", "fresh", declared+`,"params":"3"`); status != 200 || !strings.Contains(text, "unchanged") {
+					t.Fatalf("no change: %d %s", status, text)
+				}
+			}
+		}
+	}
+	for _, name := range []string{"fresh", "fresher"} {
+		if status, text := put(appToken, "shop", name, declared+`,"params":"more"`); status != 503 || !strings.Contains(text, "120 a minute") {
+			t.Errorf("one more, of %s: %d %s", name, status, text)
+		}
+	}
+	if status, text := put("token-of-pay", "pay", "fresh", declared); status != 200 {
+		t.Errorf("of another app: %d %s", status, text)
+	}
+	for i := range 2 * api.DeclaredChanges {
+		f.must("PUT", "/v1/jobs/shop/other", fmt.Sprintf(`{"handler":"x","params":"%d"}`, i))
+	}
+}
+
+// TestDeclaredJobsAreBounded: so many jobs of an app are made by its code; an admin makes more.
+func TestDeclaredJobsAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	const declared = `{"handler":"x","declared":true}`
+	for i := range api.DeclaredJobs {
+		f.must("PUT", fmt.Sprintf("/v1/jobs/shop/fresh-%d", i), declared)
+	}
+	status, text := f.as(appToken, "PUT", "/v1/jobs/shop/more", declared)
+	if status != http.StatusRequestEntityTooLarge || !strings.Contains(text, "1000 jobs") {
+		t.Errorf("one more: %d %s", status, text)
+	}
+	if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/fresh-1", `{"handler":"y","declared":true}`); status != 200 {
+		t.Errorf("a change of one that is there: %d %s", status, text)
+	}
+	f.must("PUT", "/v1/jobs/shop/another", `{"handler":"x"}`)
+	f.must("PUT", "/v1/jobs/shop/yet-another", declared)
+}
