@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +50,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Template: d.Template, Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
+		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
 		Keep: Keep{Days: d.Keep.Days},
@@ -68,7 +70,8 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
-			Retry: core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
+			Retry:   core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
+			Overlap: core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}
@@ -240,6 +243,20 @@ func ManageApp(a AppSpec) (manage.AppSpec, error) {
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.
+// permitOf is how a chain stands among those that share its limit.
+func permitOf(p *core.Permits, first core.RunID) *Permit {
+	if p == nil {
+		return nil
+	}
+	kind, name, _ := strings.Cut(p.Name, "/")
+	out := &Permit{Of: kind + " " + name, Limit: p.Limit, HeldBy: []string{}, Place: slices.Index(p.Queue, first) + 1, Waiting: len(p.Queue)}
+	for _, h := range p.Holders {
+		out.HeldBy = append(out.HeldBy, h.First.String())
+		out.Has = out.Has || h.First == first
+	}
+	return out
+}
+
 func runOf(r *core.Run, job *core.Job) Run {
 	out := Run{
 		ID: r.ID.String(), LogID: int64(r.ID), JobID: int32(r.ID.Job()), App: r.App,

@@ -62,7 +62,7 @@ func (p *pauses) last(r *core.Run, j *core.Job) *Run {
 		return nil
 	}
 	run := runOf(r, j)
-	if app := p.apps[j.Def.App]; r.State == core.Queued {
+	if app := p.apps[j.Def.App]; r.State == core.Queued && r.Permit == "" {
 		run.WaitsUntil = j.WaitsUntil(&app, r.Slot)
 	}
 	return &run

@@ -54,7 +54,7 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	}
 	out := runOf(&v.Run, v.Job)
 	out.ThenAt = v.ThenAt.Time()
-	out.WaitsUntil = v.Waits
+	out.WaitsUntil, out.Permit = v.Waits, permitOf(v.Permits, v.Run.First)
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)
 		out.Skip = &skip

@@ -36,6 +36,8 @@ type (
 	KillJobParams      = client.KillJobParams
 	KillRunParams      = client.KillRunParams
 	LateResult         = client.LateResult
+	Overlap            = client.Overlap
+	Permit             = client.Permit
 	Limit              = client.Limit
 	ListChangesParams  = client.ListChangesParams
 	ListJobsParams     = client.ListJobsParams

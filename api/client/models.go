@@ -395,6 +395,9 @@ type Job struct {
 	// Next The next instants: none within a pause of the job, its app or everything
 	Next []time.Time `json:"next,omitempty,omitzero"`
 
+	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	Overlap Overlap `json:"overlap,omitempty,omitzero"`
+
 	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 	Pause  *Pause `json:"pause,omitempty"`
@@ -508,6 +511,9 @@ type JobBase struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	Overlap Overlap `json:"overlap,omitempty,omitzero"`
+
 	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
@@ -618,6 +624,9 @@ type JobSpec struct {
 	// Name 1 to 128 of a-z 0-9 . _ - with a letter; unique in its app.
 	Name string `json:"name,omitempty,omitzero"`
 
+	// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+	Overlap Overlap `json:"overlap,omitempty,omitzero"`
+
 	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
@@ -680,6 +689,21 @@ type Log struct {
 	Text string `json:"text"`
 }
 
+// Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
+type Overlap struct {
+	// Full What becomes of a run beyond it.
+	Full string `json:"full,omitempty,omitzero"`
+
+	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.
+	Group string `json:"group,omitempty,omitzero"`
+
+	// Limit So many at once.
+	Limit int `json:"limit,omitempty,omitzero"`
+
+	// Max Of full: queue, how many wait; the next is skipped: queue-full.
+	Max int `json:"max,omitempty,omitzero"`
+}
+
 // Pause defines model for Pause.
 type Pause struct {
 	By   string    `json:"by,omitempty,omitzero"`
@@ -697,6 +721,25 @@ type PauseRequest struct {
 	IfRev  *int64    `json:"ifRev,omitempty"`
 	Reason string    `json:"reason,omitempty,omitzero"`
 	Until  time.Time `json:"until,omitempty,omitzero"`
+}
+
+// Permit How a run stands among those that share its limit.
+type Permit struct {
+	// Has Whether it may be at work
+	Has bool `json:"has"`
+
+	// HeldBy The first runs of those that may
+	HeldBy []string `json:"heldBy"`
+	Limit  int      `json:"limit"`
+
+	// Of What is limited: group NAME, or job NUMBER
+	Of string `json:"of"`
+
+	// Place Among those that wait, from 1; left out: it does not stand there
+	Place int `json:"place,omitempty,omitzero"`
+
+	// Waiting How many wait
+	Waiting int `json:"waiting,omitempty,omitzero"`
 }
 
 // Preview defines model for Preview.
@@ -1015,6 +1058,9 @@ type Run struct {
 
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
+
+	// Permit How a run stands among those that share its limit.
+	Permit *Permit `json:"permit,omitempty"`
 	Reason string  `json:"reason,omitempty,omitzero"`
 
 	// RerunOf The run that it runs again

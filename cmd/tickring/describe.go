@@ -128,6 +128,17 @@ func (c *descCmd) Run(e *conn) error {
 		retry += fmt.Sprintf(", after %s, %s, on %s", j.Retry.Delay, j.Retry.Backoff, strings.Join(j.Retry.On, ", "))
 	}
 	add("retry", retry)
+	if o := j.Overlap; o.Limit > 0 {
+		of := "this job"
+		if o.Group != "" {
+			of = "all jobs of group " + o.Group
+		}
+		beyond := "the next is skipped"
+		if o.Full == string(core.FullQueue) {
+			beyond = fmt.Sprintf("the next waits, up to %d", o.Max)
+		}
+		add("overlap", fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond))
+	}
 	add("lost after", j.LostAfter)
 	add("kept", fmt.Sprintf("%d days", j.Keep.Days))
 	var labels []string
@@ -151,7 +162,7 @@ func (c *descCmd) Run(e *conn) error {
 
 // described are the fields of a job that describe says in words.
 var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
-	"block", "route", "timeout", "retry", "lostAfter", "keep", "paused", "set"}
+	"block", "route", "timeout", "retry", "overlap", "lostAfter", "keep", "paused", "set"}
 
 // written is a schedule as its owner wrote it.
 func written(s *api.Schedule) string {

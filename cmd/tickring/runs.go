@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -91,6 +92,29 @@ func (e *Env) waitText(r *api.Run) string {
 	}
 	return "for an executor of app " + r.App + ", until " + e.full(r.WaitsUntil, r.Timezone)
 }
+
+// permitText says how an open run stands among those that share its limit.
+func permitText(r *api.Run) string {
+	p := r.Permit
+	switch {
+	case p == nil:
+		return ""
+	case p.Has:
+		return fmt.Sprintf("it has one of %s, of %d", p.Of, p.Limit)
+	case p.Place == 0:
+		return fmt.Sprintf("it will ask for one of %s, of %d", p.Of, p.Limit)
+	}
+	held := p.HeldBy
+	more := ""
+	if len(held) > heldShown {
+		more = fmt.Sprintf(" and %d more", len(held)-heldShown)
+		held = held[:heldShown]
+	}
+	return fmt.Sprintf("waits for one of %s, of %d, held by run %s%s: place %d of %d", p.Of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
+}
+
+// heldShown is how many of those that hold a permit are named.
+const heldShown = 3
 
 func (e *Env) skipLine(s *api.Skip, zone string) string {
 	if s.Count == 1 {

@@ -261,3 +261,19 @@ func TestServePolicy(t *testing.T) {
 		}
 	}
 }
+
+func TestPermitText(t *testing.T) {
+	p := api.Permit{Of: "group db", Limit: 4, HeldBy: []string{"1", "2", "3", "4"}, Place: 3, Waiting: 10}
+	has, asks := p, p
+	has.Has, has.Place, asks.Place = true, 0, 0
+	for want, p := range map[string]*api.Permit{
+		"waits for one of group db, of 4, held by run 1, 2, 3 and 1 more: place 3 of 10": &p,
+		"it has one of group db, of 4":          &has,
+		"it will ask for one of group db, of 4": &asks,
+		"":                                      nil,
+	} {
+		if got := permitText(&api.Run{Permit: p}); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

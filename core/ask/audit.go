@@ -505,6 +505,11 @@ func (w *walk) run(r *core.Run) {
 		due := r.Slot.Time()
 		if r.State == core.Queued && w.job != nil {
 			due = w.job.WaitsUntil(&w.pauses.app, r.Slot)
+			if r.Permit != "" { // until its deadline, without one as long as others are at work
+				if due = w.a.now; w.job.Sched.Deadline > 0 {
+					due = r.Slot.Time().Add(w.job.Sched.Deadline)
+				}
+			}
 		}
 		w.pending(r.At, due)
 	}

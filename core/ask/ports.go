@@ -66,6 +66,8 @@ type Runs interface {
 	// the given millisecond (0: now); the millisecond to go on from, 0 at the end.
 	// A call that has looked long enough answers fewer runs than limit, or none.
 	RecentRuns(ctx context.Context, app string, before int64, limit int) (runs []core.Run, next int64, err error)
+	// Permits reads items of permits; one that is not stored is not in the answer.
+	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
 	// Entries reads the light entries of a job.
 	Entries(ctx context.Context, job core.JobID) ([]core.DueItem, error)
 }

@@ -56,6 +56,8 @@ type RunView struct {
 	ThenAt core.Instant // when the retry that followed is due; 0 where there is none, or it is kept no more
 	// Waits is until when it waits for an executor, where it does.
 	Waits time.Time
+	// Permits are those of the limit that counts it, where it is open.
+	Permits *core.Permits
 }
 
 // RunFilter says which runs; the zero value is all, newest first.
@@ -489,7 +491,20 @@ func (q *Ask) view(ctx context.Context, r core.Run) (RunView, error) {
 		return RunView{}, err
 	}
 	waits, err := q.waits(ctx, []core.Run{r}, jobs)
-	return RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}, err
+	if err != nil {
+		return RunView{}, err
+	}
+	v := RunView{Run: r, Job: jobs[r.ID.Job()], ThenAt: at[r.Then], Waits: waits[r.ID]}
+	if r.Permit != "" && r.State.Open() {
+		found, err := q.store.Permits(ctx, []string{r.Permit})
+		if err != nil {
+			return RunView{}, core.Passing(err)
+		}
+		if p, is := found[r.Permit]; is {
+			v.Permits = &p
+		}
+	}
+	return v, nil
 }
 
 // skipped is the record that covers an instant of a job.
@@ -812,7 +827,9 @@ func (q *Ask) waits(ctx context.Context, runs []core.Run, jobs map[core.JobID]*c
 	for i := range runs {
 		r := &runs[i]
 		if app, is := apps[r.App]; is && jobs[r.ID.Job()] != nil && r.State == core.Queued {
-			waits[r.ID] = jobs[r.ID.Job()].WaitsUntil(&app, r.Slot)
+			if until := jobs[r.ID.Job()].WaitsUntil(&app, r.Slot); r.Permit == "" || until.After(q.o.Now()) {
+				waits[r.ID] = until // else it waits for a permit
+			}
 		}
 	}
 	return waits, nil

@@ -119,7 +119,11 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	slices.SortFunc(list, func(x, y *permitAsk) int {
 		return cmp.Or(cmp.Compare(x.run.Slot, y.run.Slot), cmp.Compare(x.run.First, y.run.First))
 	})
-	err := b.d.finish.PutPermits(ctx, name, func(p *core.Permits) (bool, error) {
+	inHand := make([]core.RunID, len(list))
+	for i, a := range list {
+		inHand[i] = a.run.First
+	}
+	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
 		first := core.RunID(0) // of those that wait
 		if len(p.Queue) > 0 {
 			first = p.Queue[0]

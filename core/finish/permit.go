@@ -21,8 +21,8 @@ const (
 
 // PutPermits reads an item of permits and writes what change makes of it, again where
 // others wrote it meanwhile; change answers whether it did anything. Those that waited and
-// are given a permit by it are woken.
-func (f *Finish) PutPermits(ctx context.Context, name string, change func(p *core.Permits) (bool, error)) error {
+// are given a permit by it are woken, but for those whose fire the caller has in hand.
+func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunID, change func(p *core.Permits) (bool, error)) error {
 	given := map[core.RunID]bool{} // also by a write whose answer was lost
 	for try := range permitTries {
 		if try > 0 && !pause(ctx, time.Duration(1+rand.IntN(5*min(try, 10)))*time.Millisecond) {
@@ -44,7 +44,7 @@ func (f *Finish) PutPermits(ctx context.Context, name string, change func(p *cor
 			return nil
 		}
 		for _, id := range p.Given(&was) {
-			given[id] = true
+			given[id] = !slices.Contains(inHand, id)
 		}
 		p.V++
 		switch err := f.store.PutPermits(ctx, []core.Permits{p})[0]; {
@@ -65,7 +65,7 @@ func (f *Finish) Release(ctx context.Context, run *core.Run) {
 	if run.Permit == "" || run.State.Open() || run.Then != 0 || len(run.Owes) > 0 {
 		return
 	}
-	err := f.PutPermits(ctx, run.Permit, func(p *core.Permits) (bool, error) {
+	err := f.PutPermits(ctx, run.Permit, nil, func(p *core.Permits) (bool, error) {
 		return p.Release(func(first core.RunID) bool { return first == run.First }), nil
 	})
 	if err != nil {

@@ -48,6 +48,7 @@ func (w *World) judge() {
 	w.pauseAll()
 	w.drain("after the faults")
 	w.chainsGoOn()
+	w.permitsFree()
 	w.audited(w.final())
 }
 
@@ -508,8 +509,12 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return fmt.Sprintf("%s after its slot, with a deadline of %s", late, of.sched.Deadline)
 		}
 	case core.ReasonOverlap:
-		if of.def.Block != core.BlockDiscardLater {
+		if of.def.Block != core.BlockDiscardLater && of.def.Overlap.Full != core.FullSkip {
 			return "and no executor refused it for that"
+		}
+	case core.ReasonQueueFull:
+		if of.def.Overlap.Full != core.FullQueue {
+			return "and it could not wait"
 		}
 	case core.ReasonCancelled:
 		if r.Cause.Planned() && !fixed && !st.queued {

@@ -81,6 +81,7 @@ type troubles struct {
 	runs                     map[core.RunID][]trouble
 	apps                     map[string][]trouble     // what their executors do
 	unheard                  map[string][]trouble     // that an executor of the app was asked for a run and did not answer
+	limited                  map[core.JobID][]trouble // those of the runs of jobs, for others of their limit
 	unproven                 map[question][]trouble   // which an executor did not answer, or by its work
 	moved                    map[core.JobID]time.Time // when the index was last told of a job
 }
@@ -88,7 +89,7 @@ type troubles struct {
 func newTroubles() *troubles {
 	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{},
 		moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
-		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}}
+		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}, limited: map[core.JobID][]trouble{}}
 }
 
 // trouble notes that a call of a process goes wrong, or takes long.
@@ -115,6 +116,7 @@ func (w *World) trouble(ctx context.Context, in *incarnation, op string, takes t
 		}
 		for _, id := range inv.all {
 			f.runs[id] = append(f.runs[id], until(a.again))
+			f.limited[id.Job()] = append(f.limited[id.Job()], until(a.again))
 		}
 	case "user": // what was to be planned at once is left to the tick
 		f.planning = append(f.planning, until(a.lease))
@@ -147,6 +149,7 @@ func (w *World) gone(p *process, until time.Time) {
 	case "dispatcher":
 		for _, id := range runs {
 			f.runs[id] = append(f.runs[id], trouble{now, until.Add(a.again)})
+			f.limited[id.Job()] = append(f.limited[id.Job()], trouble{now, until.Add(a.again)})
 		}
 		if w.cfg.Wakes { // no other takes meanwhile what comes due
 			f.all = append(f.all, trouble{now, until})
@@ -164,6 +167,7 @@ func (w *World) troubleOf(from, until time.Time, runs ...core.RunID) {
 	defer w.mu.Unlock()
 	for _, id := range runs {
 		w.faults.runs[id] = append(w.faults.runs[id], trouble{from, until})
+		w.faults.limited[id.Job()] = append(w.faults.limited[id.Job()], trouble{from, until})
 	}
 }
 
@@ -385,7 +389,7 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	defer w.mu.Unlock()
 	f := w.faults
 	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks),
-		w.truth.awaited(runs[0], app, slot))
+		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()))
 	for _, id := range runs {
 		list = append(list, f.runs[id]...)
 	}

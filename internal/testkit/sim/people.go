@@ -196,6 +196,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 		spec.Def.Timeout = time.Duration(1+d.n(5)) * time.Second
 	}
 	spec.Def.WaitForExecutor = w.waitForExecutor(d)
+	w.overlap(d, &spec.Def)
 	return spec
 }
 

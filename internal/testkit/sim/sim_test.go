@@ -40,6 +40,7 @@ func configOf(engine string, seed uint64, fires int) Config {
 	}
 	c.Waits = !c.Machine && d.chance(0.5)
 	c.Wakes = c.Waits && !c.Far && d.chance(0.5)
+	c.Limits = d.chance(0.4)
 	return c
 }
 

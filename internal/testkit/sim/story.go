@@ -168,6 +168,7 @@ func (t *truth) arrived(inv *invocation, in *incarnation, sh *dispatch.Shipment,
 	defer t.mu.Unlock()
 	r := sh.Run
 	st := t.story(r.ID)
+	t.atWork(r)
 	t.trace(contextOf(inv), r.ID, "arrived at %s", sh.Address)
 	a := arrival{at: time.Now(), address: sh.Address, owner: r.Owner, maybe: r.MaybeSent, inv: inv, logged: core.Millis(r.SentAt),
 		slot: r.Slot, params: r.Params}

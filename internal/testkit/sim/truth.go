@@ -52,7 +52,8 @@ type truth struct {
 	stories  map[core.RunID]*story
 	jobs     map[core.JobID][]revision
 	pauses   []pauseOf
-	nobody   []trouble // when no executor of the app was there whose executors come and go
+	limits   map[string]*limited // by the name of their permits
+	nobody   []trouble           // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -97,6 +98,7 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
+		limits: map[string]*limited{},
 	}
 }
 
@@ -173,6 +175,7 @@ func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
 
 func (t *truth) created(ctx context.Context, r *core.Run) {
 	t.known[r.ID] = true
+	t.joins(r)
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
 	} else {
@@ -223,6 +226,7 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 		return ok && !t.known[run.ID]
 	}) {
 		t.known[run.ID] = true
+		t.joins(&run)
 		t.open[run.ID] = struct{}{}
 		t.story(run.ID).born = time.Now()
 		t.entries[run.ID]++
@@ -399,6 +403,7 @@ func (t *truth) taken(ctx context.Context, p *core.RunPut, was *core.Run) {
 // ended notes an end; reported is one that somebody told.
 func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 	delete(t.open, p.ID)
+	t.leaves(p)
 	if reported {
 		c := &p.To
 		if r, _ := t.run(p.ID); r.Data != c.Data {

@@ -58,6 +58,7 @@ type Config struct {
 	SDK                bool    // faults befall each request of awsengine too
 	Waits              bool    // all executors of an app go away and come back, and jobs wait for one
 	Wakes              bool    // one process dispatches and is told who registers, as serve does
+	Limits             bool    // jobs have limits of overlap
 	// Machine is all on one machine, as serve is: it sleeps, its clock is set by
 	// up to an hour, calls are awaited for minutes.
 	Machine bool

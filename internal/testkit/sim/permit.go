@@ -1,0 +1,188 @@
+package sim
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// In a world with Limits some jobs have a limit of overlap, of their own or of a group.
+// Here it is seen from outside: by what arrived at executors and is not over, and by what
+// each write of the items makes of those that hold a permit and those that wait.
+
+// group is the one of every world, which groupLimit bounds.
+const (
+	group      = "db"
+	groupLimit = 2
+)
+
+// overlap is a job's limit, or none. Who holds a permit waits for nobody else: how long
+// others wait would hang on that.
+func (w *World) overlap(d *dice, def *core.Def) {
+	if !w.cfg.Limits || d.n(3) > 0 || w.cfg.Waits && (def.App == come || def.WaitForExecutor > 0) {
+		return
+	}
+	def.Overlap = core.Overlap{Limit: 1 + d.n(2), Full: core.Fulls[d.n(2)], Max: 1 + d.n(20)}
+	if d.n(2) == 0 {
+		def.Overlap.Limit, def.Overlap.Group = groupLimit, group
+	}
+}
+
+// limited is what is known of those that share a limit.
+type limited struct {
+	limit   int
+	jobs    map[core.JobID]bool
+	open    map[core.RunID]bool // chains that are not over, by their first run
+	work    map[core.RunID]bool // those of which something arrived
+	crowded []trouble           // when there were more than the limit
+}
+
+// limitOf finds it; nil where no limit counts the runs of a job. Callers hold mu.
+func (t *truth) limitOf(job core.JobID) *limited {
+	revs := t.jobs[job]
+	if len(revs) == 0 {
+		return nil
+	}
+	def := &revs[len(revs)-1].def // no edit changes what is read here
+	name := def.Permit()
+	if name == "" {
+		return nil
+	}
+	l := t.limits[name]
+	if l == nil {
+		l = &limited{limit: def.Overlap.Limit, jobs: map[core.JobID]bool{}, open: map[core.RunID]bool{}, work: map[core.RunID]bool{}}
+		t.limits[name] = l
+	}
+	l.jobs[job] = true
+	return l
+}
+
+// joins notes a run that is stored and open, leaves that the chain of one is over.
+func (t *truth) joins(r *core.Run) {
+	if l := t.limitOf(r.ID.Job()); l != nil && r.State.Open() {
+		if l.open[r.First] = true; len(l.open) == l.limit+1 && (len(l.crowded) == 0 || l.crowded[len(l.crowded)-1].until.Before(time.Now())) {
+			l.crowded = append(l.crowded, trouble{time.Now(), time.Now().Add(1000 * time.Hour)})
+		}
+	}
+}
+
+func (t *truth) leaves(p *core.RunPut) {
+	l := t.limitOf(p.ID.Job())
+	if l == nil || p.GoesOn() {
+		return
+	}
+	r, _ := t.run(p.ID)
+	if !l.open[r.First] {
+		return
+	}
+	delete(l.open, r.First)
+	delete(l.work, r.First)
+	if len(l.open) == l.limit {
+		l.crowded[len(l.crowded)-1].until = time.Now()
+	}
+}
+
+// atWork asserts promise 8 of section 9, where something arrived.
+func (t *truth) atWork(r *core.Run) {
+	l := t.limitOf(r.ID.Job())
+	if l == nil || !l.open[r.First] {
+		return
+	}
+	l.work[r.First] = true
+	t.w.count("at work under a limit", 1)
+	if len(l.work) > l.limit {
+		t.fail(r.ID, "run %d arrived, and %d are at work where %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))
+	}
+}
+
+// PutPermits asserts what a write may do: nobody loses a permit whose chain is not over,
+// nobody gets one beyond the limit, or before another who waits longer.
+func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names := make([]string, len(list))
+	for i := range list {
+		names[i] = list[i].Name
+	}
+	before, _ := t.Store.Permits(bg, names)
+	errs := t.Store.PutPermits(ctx, list)
+	after, _ := t.Store.Permits(bg, names)
+	for i := range list {
+		was, is := before[names[i]], after[names[i]]
+		if was.V == is.V {
+			continue
+		}
+		if is.V != was.V+1 || is.V != list[i].V {
+			t.fail(0, "permits %s were at %d and are at %d", is.Name, was.V, is.V)
+		}
+		of := func(p *core.Permits) (list []core.RunID) {
+			for _, h := range p.Holders {
+				list = append(list, h.First)
+			}
+			return list
+		}
+		had, has := of(&was), of(&is)
+		if len(has) > max(is.Limit, len(had)) {
+			t.fail(0, "permits %s: %d are held of %d", is.Name, len(has), is.Limit)
+		}
+		for k, h := range was.Holders {
+			r, stored := t.run(h.First)
+			l := t.limitOf(h.First.Job())
+			switch {
+			case slices.Contains(has, had[k]), l == nil:
+			case stored && l.open[h.First]:
+				t.fail(h.First, "permits %s: that of run %d (%s) is freed, and its chain is not over", is.Name, h.First, r.State)
+			case !stored && time.Now().Add(t.w.slack()).Before(h.Until):
+				t.fail(h.First, "permits %s: that of run %d is freed before its until", is.Name, h.First)
+			}
+		}
+		for k, first := range was.Queue {
+			if slices.Contains(has, first) {
+				t.w.count("waited for a permit", 1)
+				for _, other := range was.Queue[:k] {
+					if slices.Contains(is.Queue, other) {
+						t.fail(first, "permits %s: run %d waits longer than run %d, which gets one", is.Name, other, first)
+					}
+				}
+			}
+		}
+		for _, first := range is.Queue {
+			if _, stored := t.run(first); !stored && !slices.Contains(was.Queue, first) {
+				t.fail(first, "permits %s: run %d waits, and is not stored", is.Name, first)
+			}
+		}
+	}
+	return errs
+}
+
+// permitsFree asserts in the end that no permit is held, and nobody waits, of whom
+// anything goes on.
+func (w *World) permitsFree() {
+	t := w.truth
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for name, l := range t.limits {
+		if len(l.open) > 0 {
+			t.fail(0, "permits %s: in the end %v are not over", name, slices.Sorted(keysOf(l.open)))
+		}
+	}
+}
+
+// permitted is what has a run wait for others of its limit, until its next look. Callers
+// hold mu of the truth and of the world.
+func (t *truth) permitted(job core.JobID) (list []trouble) {
+	l := t.limitOf(job)
+	if l == nil {
+		return nil
+	}
+	list = slices.Concat(l.crowded, t.w.faults.finishing, t.w.faults.planning)
+	for other := range l.jobs {
+		list = append(list, t.w.faults.limited[other]...)
+	}
+	for i := range list {
+		list[i].until = list[i].until.Add(waitLook)
+	}
+	return list
+}

@@ -1,0 +1,110 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api/client"
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ask"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// TestLimit: of two jobs that share a limit one run is at work, the others wait in their
+// order and say behind whom; one that is cancelled keeps nobody waiting.
+func TestLimit(t *testing.T) {
+	var mu sync.Mutex
+	var came []string
+	end := make(chan struct{})
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		came = append(came, r.URL.Path)
+		mu.Unlock()
+		select {
+		case <-end:
+		case <-r.Context().Done():
+		}
+	}))
+	defer web.Close()
+	s := start(t, Options{})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	spec := func(name string) manage.JobSpec {
+		return manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST /" + name,
+			Overlap: core.Overlap{Limit: 1, Group: "db", Max: 3}}}
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{spec("a"), spec("b"), spec("c"), spec("d")}) {
+		if r.Err != nil {
+			t.Fatal(r.Err)
+		}
+	}
+	view := func(id core.RunID) ask.RunView {
+		v, err := s.Manage().Run(t.Context(), id.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return v
+	}
+	var ids []core.RunID
+	for i, job := range []string{"web/a", "web/b", "web/c", "web/d"} {
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: job})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.Run.ID)
+		eventually(t, 10*time.Second, func() error {
+			v := view(r.Run.ID)
+			if v.Permits == nil || len(v.Permits.Holders) != 1 || v.Permits.Holders[0].First != ids[0] || len(v.Permits.Queue) != i ||
+				i > 0 && (v.Run.State != core.Queued || v.Permits.Queue[i-1] != r.Run.ID || !v.Waits.IsZero()) {
+				return fmt.Errorf("run %d is %s, permits %+v", i, v.Run.State, v.Permits)
+			}
+			return nil
+		})
+	}
+	cl, err := client.New(s.URL(), s.Token(), client.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := client.Permit{Of: "group db", Limit: 1, HeldBy: []string{ids[0].String()}, Place: 2, Waiting: 3}
+	if r, err := cl.GetRun(t.Context(), ids[2].String()); err != nil || r.Permit == nil || !reflect.DeepEqual(*r.Permit, want) {
+		t.Errorf("%+v %v", r.Permit, err)
+	}
+	full, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, 10*time.Second, func() error {
+		if r := view(full.Run.ID).Run; r.State != core.Skipped || r.Reason != core.ReasonQueueFull {
+			return fmt.Errorf("what may not wait is %s %s", r.State, r.Reason)
+		}
+		return nil
+	})
+	if r, err := s.Manage().KillRun(t.Context(), actor, ids[1].String(), ""); err != nil || len(r.Cancelled) != 1 {
+		t.Fatal(r, err)
+	}
+	for i, want := range [][]string{{"/a"}, {"/a", "/c"}, {"/a", "/c", "/d"}} {
+		eventually(t, 5*time.Second, func() error {
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(came, want) {
+				return fmt.Errorf("after %d ends came %v", i, came)
+			}
+			return nil
+		})
+		end <- struct{}{}
+	}
+	eventually(t, 5*time.Second, func() error {
+		if v := view(ids[3]); v.Run.State != core.Succeeded || v.Permits != nil {
+			return fmt.Errorf("the last is %s", v.Run.State)
+		}
+		return nil
+	})
+}
