@@ -32,6 +32,7 @@ type limited struct {
 	work map[core.RunID]bool
 	most int
 	at   core.Instant
+	rev  int64 // of the last change
 }
 
 func (l *limited) Send(_ context.Context, s dispatch.Shipment) dispatch.Answer {
@@ -49,7 +50,7 @@ func (l *limited) Idle(context.Context, *core.App, string, core.JobID) (bool, er
 }
 
 func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
-	l := &limited{t: t, s: memory.New(memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
+	l := &limited{rev: 1, t: t, s: memory.New(memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
 	log := slog.New(slog.DiscardHandler)
 	l.f = finish.New(l.s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
 	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log})
@@ -68,10 +69,12 @@ func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 // fires are n of a job, due by now.
 func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 	m := ring.Message{Kind: ring.KindFires, Slot: core.InstantOf(time.Now())}
+	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{job})
+	must(l.t, err)
 	for range n {
 		l.at++
 		id := core.PlannedRun(job, l.at)
-		m.Fires = append(m.Fires, core.Fire{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: core.CauseSchedule})
+		m.Fires = append(m.Fires, core.Fire{Run: id, Rev: jobs[job].Sched.Rev, At: l.at, Slot: l.at, Cause: core.CauseSchedule})
 		ids = append(ids, id)
 	}
 	for _, v := range l.d.Handle(l.t.Context(), []ring.Message{m}) {
@@ -80,6 +83,11 @@ func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 		}
 	}
 	return ids
+}
+
+// ring handles a message of a stored run.
+func (l *limited) ring(id core.RunID, cause core.Cause) {
+	l.d.Handle(l.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: l.at, Fires: []core.Fire{{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: cause}}}})
 }
 
 // ends reports the end of a run that was sent.
@@ -226,6 +234,96 @@ func TestLostPermits(t *testing.T) {
 		l.comes()
 		if len(l.sent) != 3 || l.most != 2 {
 			t.Errorf("sent %v, %d at once", l.sent, l.most)
+		}
+	})
+}
+
+// edit gives a job another limit.
+func (l *limited) edit(id core.JobID, o core.Overlap) {
+	l.t.Helper()
+	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
+	must(l.t, err)
+	j := *jobs[id]
+	j.Def.Overlap, l.rev = o, l.rev+1
+	j.Normalize()
+	must(l.t, j.Validate())
+	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}})[0])
+}
+
+// TestLimitChangedUnderLoad: one that is lowered takes nobody's permit away and holds for
+// who comes after; one that is raised lets in who waits.
+func TestLimitChangedUnderLoad(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 3}})
+		ids := l.fires(7, 5)
+		l.edit(7, core.Overlap{Limit: 1})
+		more := l.fires(7, 1)
+		for i, want := range []int{3, 3, 4} { // three at work, two, and then one
+			l.ends(ids[i], core.Succeeded)
+			l.comes()
+			if len(l.sent) != want {
+				t.Fatalf("after %d ends sent %v of %v", i+1, l.sent, ids)
+			}
+		}
+		if l.sent[3] != ids[3] || len(l.work) != 1 {
+			t.Errorf("sent %v, at work %v", l.sent, l.work)
+		}
+		l.edit(7, core.Overlap{Limit: 3})
+		time.Sleep(20 * time.Second)
+		l.comes()
+		if len(l.sent) != 6 || l.sent[4] != ids[4] || l.sent[5] != more[0] {
+			t.Errorf("raised: sent %v, want %v and %v", l.sent, ids, more)
+		}
+	})
+}
+
+// TestGroupRenamed: what was made under the old name goes by that, and nothing waits for
+// ever; what is new goes by the new one.
+func TestGroupRenamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Group: "old"}})
+		ids := l.fires(7, 3)
+		l.edit(7, core.Overlap{Limit: 1, Group: "new"})
+		next := l.fires(7, 1)
+		if !slices.Equal(l.sent, []core.RunID{ids[0], next[0]}) {
+			t.Fatalf("sent %v", l.sent)
+		}
+		l.ends(ids[0], core.Succeeded)
+		l.comes()
+		l.edit(7, core.Overlap{})
+		l.ends(ids[1], core.Succeeded)
+		l.comes()
+		if !slices.Contains(l.sent, ids[2]) || l.run(ids[2]).Permit != "group/old" {
+			t.Errorf("sent %v of %v", l.sent, ids)
+		}
+		// One that was made under a name of which nothing is stored.
+		must(t, l.s.Create(t.Context(), []core.Run{{ID: core.NumberedRun(7, 1), App: "a", State: core.Planned, Cause: core.CauseAPI, Rev: 1,
+			At: l.at, Slot: l.at, Attempt: 1, First: core.NumberedRun(7, 1), Permit: "group/never"}})[0])
+		l.ring(core.NumberedRun(7, 1), core.CauseAPI)
+		if l.sent[len(l.sent)-1] != core.NumberedRun(7, 1) {
+			t.Errorf("sent %v", l.sent)
+		}
+	})
+}
+
+// TestHolderThatNeverEnds: no time frees its permit, those that wait wait, and who kills
+// it lets the next in.
+func TestHolderThatNeverEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1, Max: 1}})
+		ids := l.fires(7, 2)
+		for range 60 {
+			time.Sleep(15 * time.Second)
+			l.comes()
+		}
+		if full := l.fires(7, 1)[0]; len(l.sent) != 1 || l.run(ids[1]).State != core.Queued || l.run(full).Reason != core.ReasonQueueFull {
+			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
+		}
+		must(t, l.s.PutRuns(t.Context(), []core.RunPut{{ID: ids[0], Open: true, Set: core.RunKill, To: core.Run{KillBy: "ann", KillAt: time.Now()}}})[0])
+		l.ends(ids[0], core.Failed)
+		l.comes()
+		if r := l.run(ids[0]); r.State != core.Killed || len(l.sent) != 2 || l.most != 1 {
+			t.Errorf("%s, sent %v", r.State, l.sent)
 		}
 	})
 }
