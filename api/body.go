@@ -261,7 +261,7 @@ func wrongType(path string, token json.Token, want string) error {
 		e.Reason = "the body: " + e.Reason
 	}
 	// A secret that is written wrongly is still one.
-	if strings.HasSuffix(path, "token") {
+	if strings.HasSuffix(path, "token") || strings.Contains(path, "call.") {
 		e.Value = ""
 	}
 	return e

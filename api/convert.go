@@ -14,7 +14,7 @@ import (
 	"github.com/tickring/tickring/core/schedule"
 )
 
-// JobOf is a job in the words of the document, with its schedule in words.
+// JobOf is a job in the words of the document, with its schedule in words and without its secrets.
 func JobOf(j *core.Job) Job {
 	d, s := &j.Def, &j.Sched
 	job := Job{
@@ -22,6 +22,7 @@ func JobOf(j *core.Job) Job {
 		Problem: s.PlanError,
 	}
 	fill(&job, baseOf(d, s.Schedule, s.Misfire, s.Grace, s.Deadline))
+	job.Call = callOf(d.Call.Shown())
 	if s.State == core.Paused {
 		job.Pause = &Pause{Of: ofJob, From: s.RevAt, Until: s.PauseUntil.Time(), By: s.PauseBy, Reason: s.PauseWhy}
 	}
@@ -47,7 +48,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	}
 	return JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
-		Template: d.Template, Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
+		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
 		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
@@ -96,6 +97,9 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		}
 	}
 	var err error
+	if spec.Def.Call, err = coreCall(j.Call); err != nil {
+		return spec, err
+	}
 	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
 }
@@ -219,10 +223,11 @@ func pauseOf(p core.Pause) *Pause {
 	return &Pause{From: p.From, Until: p.To, By: p.By, Reason: p.Why}
 }
 
-// AppOf is an app in the words of the document: without its token.
+// AppOf is an app in the words of the document: without its secrets.
 func AppOf(a *core.App) App {
 	app := App{Name: a.Name, Title: a.Title, Set: a.Set, HasToken: a.Token != "", Executors: a.Executors, Withheld: a.Withheld,
-		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause)}
+		WaitForExecutor: orNone(a.WaitForExecutor), Rev: a.Rev, CreatedAt: a.Created, Pause: pauseOf(a.Pause),
+		Call: callOf(a.Call.Shown())}
 	for _, p := range a.Allow {
 		app.Allow = append(app.Allow, p.String())
 	}
@@ -232,14 +237,18 @@ func AppOf(a *core.App) App {
 // AppSpecOf is a spec in the words of the document.
 func AppSpecOf(a manage.AppSpec) AppSpec {
 	return AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: orNone(a.WaitForExecutor), IfRev: a.IfRev}
+		WaitForExecutor: orNone(a.WaitForExecutor), Call: callOf(a.Call), IfRev: a.IfRev}
 }
 
 // ManageApp is the spec as package manage takes it. Its errors name the field.
 func ManageApp(a AppSpec) (manage.AppSpec, error) {
 	wait, err := parseDuration("waitForExecutor", a.WaitForExecutor)
+	if err != nil {
+		return manage.AppSpec{}, err
+	}
+	call, err := coreCall(a.Call)
 	return manage.AppSpec{Name: a.Name, Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		WaitForExecutor: wait, IfRev: a.IfRev}, err
+		WaitForExecutor: wait, Call: call, IfRev: a.IfRev}, err
 }
 
 // runOf is a run in the words of the document; job is nil when it is not known.

@@ -14,6 +14,7 @@ type (
 	Audit              = client.Audit
 	AuditCount         = client.AuditCount
 	AuditParams        = client.AuditParams
+	Call               = client.Call
 	Change             = client.Change
 	ChangeList         = client.ChangeList
 	Coming             = client.Coming

@@ -39,6 +39,7 @@ type Def struct {
 	Handler   string            `json:"handler"`
 	Params    string            `json:"params,omitempty"`
 	Template  bool              `json:"template,omitempty"` // Params is a Template
+	Call      *Call             `json:"call,omitempty"`     // over that of its app
 	Route     Route             `json:"route"`
 	Block     Block             `json:"block"`
 	Timeout   time.Duration     `json:"timeout,omitempty"` // 0: none
@@ -92,7 +93,7 @@ func (d Def) Equal(o Def) bool {
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap && d.Keep == o.Keep &&
-		d.Declared == o.Declared
+		d.Declared == o.Declared && d.Call.Equal(o.Call)
 }
 
 // Sched is the part of a job that planning reads and writes.

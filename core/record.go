@@ -26,8 +26,12 @@ type JobRecord struct {
 	Def *Def `json:"def,omitempty"`
 }
 
-// RecordOf is the record of a job; def may be nil.
+// RecordOf is the record of a job, without its secrets; def may be nil.
 func RecordOf(s *Sched, def *Def) JobRecord {
+	if def != nil && def.Call != nil {
+		shown := *def
+		shown.Call, def = def.Call.Shown(), &shown
+	}
 	return JobRecord{
 		Rev: s.Rev, RevAt: Millis(s.RevAt), State: s.State, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace,
 		Deadline: s.Deadline, PauseUntil: s.PauseUntil, PauseBy: s.PauseBy, PauseWhy: s.PauseWhy, Def: def,
@@ -59,6 +63,7 @@ type AppRecord struct {
 	Withheld  []string       `json:"withheld,omitempty"`
 	// WaitForExecutor is as of App.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
+	Call            *Call         `json:"call,omitempty"` // without its secrets
 	// The last pause, in milliseconds; zero as in Pause.
 	PauseFrom int64  `json:"pauseFrom,omitempty"`
 	PauseTo   int64  `json:"pauseTo,omitempty"`
@@ -71,7 +76,7 @@ func AppRecordOf(a *App) AppRecord {
 	r := pauseRecord(a.Rev, a.Pause)
 	r.Name, r.Title, r.Set, r.HasToken, r.Executors, r.Allow, r.Withheld = a.Name, a.Title, a.Set, a.Token != "", a.Executors, a.Allow,
 		a.Withheld
-	r.WaitForExecutor = a.WaitForExecutor
+	r.WaitForExecutor, r.Call = a.WaitForExecutor, a.Call.Shown()
 	return r
 }
 

@@ -47,6 +47,7 @@ const (
 func (j *Job) Normalize() {
 	d, s := &j.Def, &j.Sched
 	s.ID, s.App = d.ID, d.App
+	d.Call = d.Call.Normal()
 	fill(&s.State, Started)
 	fill(&s.Misfire, MisfireLatest)
 	fill(&s.Grace, 60*time.Second)
@@ -107,6 +108,9 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if err := d.validateTexts(); err != nil {
+		return err
+	}
+	if err := d.Call.validate(); err != nil {
 		return err
 	}
 	if err := s.Schedule.validate(); err != nil {
@@ -392,7 +396,10 @@ func (a *App) Validate() error {
 			return Invalid(fmt.Sprintf("allow[%d]", i), p.String(), "a range is written as 10.0.0.0/8 or fd00::/8")
 		}
 	}
-	return bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait)
+	if err := bounded("waitForExecutor", a.WaitForExecutor, 0, MaxWait); err != nil {
+		return err
+	}
+	return a.Call.validate()
 }
 
 // at is err with another field, where it is an Error.

@@ -199,12 +199,28 @@ func strictly(from object, to any) error {
 	return dec.Decode(to)
 }
 
+// hide has a call say which of its headers were given by reference.
+func (b *builder) hide(form object, path string) {
+	call, _ := form["call"].(object)
+	headers, _ := call["headers"].(object)
+	list, _ := call["hidden"].([]any)
+	for _, name := range slices.Sorted(maps.Keys(headers)) {
+		if b.hidden[path+".call.headers."+name] {
+			list = append(list, name)
+		}
+	}
+	if len(list) > 0 {
+		call["hidden"] = list
+	}
+}
+
 // maxMends bounds how many errors of one app or job core is asked for.
 const maxMends = 40
 
 // job makes the spec of a job.
 func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
+	b.hide(own, path)
 	form := merge(own, b.defaults)
 	whole := form["app"] != nil && form["name"] != nil && form["handler"] != nil
 	for range maxMends {
@@ -314,6 +330,23 @@ func mend(form object, e *core.Error) string {
 		case rest == "timezone":
 			key, path = rest, rest
 		}
+	case first == "call":
+		in, _ = form[first].(object)
+		for in != nil {
+			var below string
+			if key, below, _ = strings.Cut(rest, "."); below == "" {
+				key, _, _ = strings.Cut(rest, "[")
+				break
+			}
+			if in, _ = in[key].(object); key == "headers" { // whose names may have dots
+				key = below
+				break
+			}
+			rest = below
+		}
+		if rest == "" {
+			in, key = form, first
+		}
 	case rest != "":
 		in, _ = form[first].(object)
 		key = rest
@@ -334,6 +367,7 @@ func indexOf(field string) int {
 
 // app makes the spec of an app.
 func (b *builder) app(form object, path string) manage.AppSpec {
+	b.hide(form, path)
 	var a api.AppSpec
 	if err := strictly(form, &a); err != nil {
 		b.errorf(b.places[path], path, "%v", err)
@@ -345,6 +379,11 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 	if a.Token != nil {
 		want.Token = *a.Token
 	}
+	app, err := api.ManageApp(a)
+	if err != nil { // the schema lets no such value through
+		b.errorf(b.places[path], path, "%v", err)
+	}
+	want.Call = app.Call
 	list, _ := form["executors"].([]any)
 	for i := range list {
 		if list[i] == nil {
@@ -358,7 +397,9 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 		}
 		below := join(path, e.Field)
 		b.errorf(b.places[below], below, "%s", strings.Replace(message(e), ": named twice", " is named twice", 1))
-		switch e.Field {
+		switch first, _, _ := strings.Cut(e.Field, "."); first {
+		case "call":
+			want.Call = nil
 		case "name":
 			want.Name = "x"
 		case "title":
@@ -375,9 +416,8 @@ func (b *builder) app(form object, path string) manage.AppSpec {
 			b.errorf(b.places[below], below, "%q; %v", truncate(text), err)
 		}
 	}
-	app, err := api.ManageApp(a)
-	if err != nil { // the schema lets no such value through
-		b.errorf(b.places[path], path, "%v", err)
+	if err := want.CheckCall(want.Call); err != nil {
+		b.errorf(b.places[path+".call"], path+".call", "%s", message(err.(*core.Error)))
 	}
 	return app
 }

@@ -59,8 +59,9 @@ type decoder struct {
 	c       *collector
 	places  map[string]Pos // of values, by their paths, such as jobs[3].schedule.cron
 	stands  map[*ast.AliasNode]ast.Node
-	aliases int // that the node stands behind
-	budget  int // of values that aliases may stand for
+	aliases int             // that the node stands behind
+	budget  int             // of values that aliases may stand for
+	hidden  map[string]bool // headers whose values were given by reference, by their paths
 }
 
 // maxAliased bounds how many values aliases may stand for.
@@ -107,7 +108,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 		case *ast.AliasNode:
 			if n = d.stands[x]; n == nil {
 				name := "…" // may be a secret without quotes
-				if s.kind != kSecret && x.Value != nil {
+				if !s.secret() && x.Value != nil {
 					name = truncate(x.Value.GetToken().Value)
 				}
 				d.errorf(at, path, "no anchor &%s stands before this", name)
@@ -116,7 +117,7 @@ func (d *decoder) value(n ast.Node, s *schema, path string) (any, bool) {
 			d.aliases++
 		case *ast.TagNode:
 			tag := "!…"
-			if s.kind != kSecret {
+			if !s.secret() {
 				tag = truncate(x.Start.Value)
 			}
 			d.errorf(at, path, "tags are not supported; leave out %s", tag)
@@ -195,7 +196,7 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		return nil, false
 	}
 	wrong := func() (any, bool) {
-		if s.kind == kSecret {
+		if s.secret() {
 			return fail("a %s; %s", noun(n), s.allowed())
 		}
 		word, _ := scalar(n)
@@ -236,11 +237,21 @@ func (d *decoder) fill(n ast.Node, s *schema, path string, at Pos) (any, bool) {
 		if isMap {
 			return d.secret(m, path, at)
 		}
-		if text != "" {
+		if text != "" && text != core.AsStored {
 			d.c.warnings = append(d.c.warnings, &Error{File: d.file, Line: at.Line, Column: at.Column, Path: path,
-				Message: "a secret is written out; {env: NAME} or {file: PATH} keeps it out of the file"})
+				Message: "a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file"})
 			d.known(text, path, at)
 		}
+	case kHeader:
+		if isMap {
+			d.hidden[path] = true
+			return d.secret(m, path, at)
+		}
+	case kSize:
+		n, err := api.ParseSize(text)
+		least, _ := api.ParseSize(s.MinSpan)
+		most, _ := api.ParseSize(s.MaxSpan)
+		isText = isText && err == nil && n >= least && n <= most
 	case kVersion:
 		if number == "1" {
 			return 1, true
@@ -391,7 +402,7 @@ func (d *decoder) key(n ast.MapKeyNode, path string, keys map[string]Pos) (strin
 	return key, true
 }
 
-// secret reads {env: NAME} or {file: PATH}. No message names the secret.
+// secret reads a reference. No message names the secret.
 func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	before := len(d.c.errs)
 	s := component("ManifestSecret")
@@ -408,11 +419,23 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 		return text, true
 	}
 	env, isEnv := where["env"].(string)
-	file, isFile := where["file"].(string)
+	file, _ := where["file"].(string)
+	name, isParameter := where["ssm"].(string)
 	switch {
-	case isEnv == isFile:
-		d.errorf(at, path, "one of env and file is needed; allowed are {env: NAME} and {file: PATH}")
+	case len(where) != 1:
+		d.errorf(at, path, "one of env, file and ssm is needed; allowed are %s", references)
 		return nil, false
+	case isParameter && d.o.Parameter == nil:
+		return fail("ssm", "parameters cannot be read here")
+	case isParameter:
+		text, err := d.o.Parameter(name)
+		switch {
+		case err != nil:
+			return fail("ssm", "%s: %v", truncate(name), err)
+		case len(text) > core.MaxSecret:
+			return fail("ssm", "%d bytes; a secret has at most %d", len(text), core.MaxSecret)
+		}
+		return given(text)
 	case isEnv:
 		if d.o.Getenv != nil {
 			if text, ok := d.o.Getenv(env); ok {
@@ -427,8 +450,8 @@ func (d *decoder) secret(m *ast.MappingNode, path string, at Pos) (any, bool) {
 	switch {
 	case err != nil:
 		return fail("file", "%s: %v", truncate(file), plain(err))
-	case len(b) > core.MaxToken+2:
-		return fail("file", "%d bytes; a secret has at most %d", len(b), core.MaxToken)
+	case len(b) > core.MaxSecret+2:
+		return fail("file", "%d bytes; a secret has at most %d", len(b), core.MaxSecret)
 	}
 	return given(strings.TrimSuffix(strings.TrimSuffix(string(b), "\n"), "\r"))
 }

@@ -128,7 +128,7 @@ func (s *schema) write(v any) *node {
 	default:
 		n.text = fmt.Sprint(v)
 		switch s.kind {
-		case kText, kWord:
+		case kText, kWord, kSecret, kHeader:
 			n.text = quote(n.text)
 		case kMoment:
 			if strings.Trim(n.text, "0123456789-:+TZ") != "" {

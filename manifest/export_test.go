@@ -75,7 +75,7 @@ func fullJob() core.Job {
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}},
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, Call: fullCall()},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
 				Timezone: "Asia/Shanghai", From: "2026-12-01", Until: "2027-12-31T00:00:00+08:00", Jitter: 2 * time.Minute}},
@@ -85,7 +85,13 @@ func fullJob() core.Job {
 func fullApp() core.App {
 	return core.App{Name: "Reports", Title: "报表", Set: "finance", Token: "s3cret", Executors: []string{"call:https://x.example",
 		"http://h:9999"},
-		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, WaitForExecutor: time.Minute}
+		Allow: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}, WaitForExecutor: time.Minute,
+		Call: fullCall()}
+}
+
+func fullCall() *core.Call {
+	return &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "s3cret"}, Hidden: []string{"X-Key"},
+		Auth: core.Auth{Bearer: "s3cret"}, Expect: []int{200, 202}, MaxAnswer: 64 << 10}
 }
 
 func TestExport(t *testing.T) {
@@ -106,6 +112,7 @@ apps:
     executors: ["call:https://x.example", "http://h:9999"]
     allow: ["10.0.0.0/8", "fd00::/8"]
     waitForExecutor: 60s
+    call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
     # token: set; it is never printed, and left out here it stays as it is
 
 jobs:
@@ -115,6 +122,7 @@ jobs:
     labels: {on: "yes", team: finance}
     handler: POST /run
     params: "a\nb\\ \"c\"\x00\u2028"
+    call: {headers: {X-Key: "***", X-Team: finance}, hidden: [X-Key], auth: {bearer: "***"}, expect: [200, 202], maxAnswer: 64KB}
     schedule:
       every: 1h
       offset: 5m

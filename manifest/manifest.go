@@ -57,4 +57,6 @@ type Options struct {
 	// ReadFile reads a secret written as {file: PATH}. Load joins a relative
 	// path to the manifest's folder first.
 	ReadFile func(path string) ([]byte, error)
+	// Parameter reads a secret written as {ssm: NAME}.
+	Parameter func(name string) (string, error)
 }

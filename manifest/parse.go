@@ -69,6 +69,7 @@ type loader struct {
 	jobs     map[string]int
 	handlers []fieldAt // of doc.Jobs
 	routes   []fieldAt
+	calls    []fieldAt
 	full     bool
 }
 
@@ -172,7 +173,8 @@ func (l *loader) document(name string, body ast.Node, err *Error, o Options) {
 	}
 	found := &anchors{map[string]ast.Node{}, map[*ast.AliasNode]ast.Node{}}
 	ast.Walk(found, body)
-	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: maxAliased, places: map[string]Pos{}}}
+	b := &builder{decoder: &decoder{file: name, o: o, c: &l.c, stands: found.stands, budget: maxAliased, places: map[string]Pos{},
+		hidden: map[string]bool{}}}
 	top, _ := b.value(body, component("Manifest"), "")
 	root, _ := top.(object)
 	b.top = b.places
@@ -255,6 +257,7 @@ func (l *loader) addJob(b *builder, job object, path string) {
 		return fieldAt{cmp.Or(b.places[below], at), below}
 	}
 	l.handlers, l.routes = append(l.handlers, place("handler")), append(l.routes, place("route"))
+	l.calls = append(l.calls, place("call"))
 }
 
 // done judges what several files may say together.
@@ -265,10 +268,10 @@ func (l *loader) done() (*Document, error) {
 		if !ok || d.Handler == "" {
 			continue
 		}
-		app := core.App{Executors: l.doc.Apps[a].Spec.Executors}
-		for k, err := range []error{app.CheckHandler(d.Handler), app.CheckRoute(d.Route)} {
+		app := core.App{Name: d.App, Executors: l.doc.Apps[a].Spec.Executors}
+		for k, err := range []error{app.CheckHandler(d.Handler), app.CheckRoute(d.Route), app.CheckCall(d.Call)} {
 			if e, ok := errors.AsType[*core.Error](err); ok {
-				at := [...]fieldAt{l.handlers[i], l.routes[i]}[k]
+				at := [...]fieldAt{l.handlers[i], l.routes[i], l.calls[i]}[k]
 				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path, Message: message(e)})
 			}
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/manage"
 )
@@ -139,7 +140,7 @@ func TestErrors(t *testing.T) {
 		{"duplicate at the top", "version: 1\nversion: 1\n", "m:2:1: version: duplicate key; it stands at 1:1 already"},
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
-			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, " +
+			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
 				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, keep, paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
@@ -234,10 +235,26 @@ func TestErrors(t *testing.T) {
 		{"allow", app("allow: [10.0.0.0/8, 10.0.0]"),
 			`m:4:23: apps[0].allow[1]: "10.0.0"; a range is written as 10.0.0.0/8 or fd00::/8, or as a single IP address`},
 		{"secret without environment", app("token: {env: NOPE}"), "m:4:16: apps[0].token.env: the environment has no NOPE"},
-		{"secret of later", app("token: {ssm: /x}"),
-			"m:4:11: apps[0].token.ssm: not yet: secrets from the SSM parameter store come with the deployment on AWS; leave it out"},
-		{"secret of nothing", app("token: {}"), "m:4:10: apps[0].token: one of env and file is needed; allowed are {env: NAME} and {file: PATH}"},
-		{"secret that is a number", app("token: 8734587345"), "m:4:10: apps[0].token: a number; allowed are {env: NAME} and {file: PATH}"},
+		{"secret of a parameter", app("token: {ssm: /x}"), "m:4:16: apps[0].token.ssm: parameters cannot be read here"},
+		{"header with a line break", job("call: {headers: {X-Team: \"a\\nb\"}}"),
+			"m:6:28: jobs[0].call.headers.X-Team: the value of a header is at most 4096 printable ASCII characters, no line break, no space around"},
+		{"headers that are not given", job("call: {headers: {Host: a, X.Y: b, Tickring-Run: c}, expect: [200, 99], maxAnswer: 64}"),
+			`m:6:26: jobs[0].call.headers.Host: "Host": this header cannot be given: it follows from the address` + "\n" +
+				`m:6:51: jobs[0].call.headers.Tickring-Run: "Tickring-Run": this header cannot be given: it is tickring's` + "\n" +
+				"m:6:69: jobs[0].call.expect[1]: the number 99; allowed are whole numbers from 200 to 599\n" +
+				"m:6:85: jobs[0].call.maxAnswer: the number 64; allowed are 1KB to 16MB, such as 64KB"},
+		{"two auths", job("call: {auth: {bearer: {env: NOPE}, basic: {user: a}, oauth: {tokenUrl: x}}}"),
+			"m:6:16: jobs[0].call.auth: one of bearer, basic and oauth is allowed\n" +
+				"m:6:31: jobs[0].call.auth.bearer.env: the environment has no NOPE\n" +
+				"m:6:63: jobs[0].call.auth.oauth.clientId: needed: The client.\n" +
+				"m:6:63: jobs[0].call.auth.oauth.clientSecret: needed: Its secret."},
+		{"call of nobody", "version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
+			`m:2:24: apps[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]` + "\n" +
+				`m:4:39: jobs[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]`},
+		{"call of an app", "version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
+			`m:5:44: apps[0].call.headers.TE: "TE": this header cannot be given: it belongs to the connection`},
+		{"secret of nothing", app("token: {}"), "m:4:10: apps[0].token: one of env, file and ssm is needed; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+		{"secret that is a number", app("token: 8734587345"), "m:4:10: apps[0].token: a number; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret with a space", app("token: \" x\""),
 			"m:4:10: apps[0].token: a token is at most 256 printable ASCII characters, no space around"},
 		{"missing comma", job("labels: {a: b c: d}"),
@@ -402,7 +419,7 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(doc, err)
 	}
 	if len(doc.Warnings) != 1 ||
-		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME} or {file: PATH} keeps it out of the file" {
+		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file" {
 		t.Error(doc.Warnings)
 	}
 	for _, in := range []string{
@@ -424,6 +441,51 @@ func TestSecrets(t *testing.T) {
 		if err == nil || strings.Contains(err.Error(), secret) {
 			t.Errorf("%q: %v, %v", in, doc, err)
 		}
+	}
+}
+
+// What is given by reference goes where it belongs, is hidden, and is in no message.
+func TestSecretsOfCalls(t *testing.T) {
+	const file = `version: 1
+apps: [{name: a, executors: ["call:http://h"]}]
+jobs:
+- app: a
+  name: j
+  handler: /x
+  call: {headers: {X-Team: finance, X-Key: {env: KEY}, X-Old: "***"}, hidden: [X-Old], auth: {oauth: {tokenUrl: "http://l", clientId: me,
+    clientSecret: {ssm: /a/b}}}, expect: [200, 202], maxAnswer: 64KB}
+`
+	o := env("KEY", "hunter2")
+	o.Parameter = func(name string) (string, error) { return "of " + name, nil }
+	doc, err := Parse("m", []byte(file), o)
+	if err != nil || len(doc.Warnings) > 0 {
+		t.Fatal(err, doc)
+	}
+	want := &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "hunter2", "X-Old": "***"}, Hidden: []string{"X-Key", "X-Old"},
+		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202}, MaxAnswer: 65536}
+	if diff := cmp.Diff(want, doc.Jobs[0].Spec.Def.Call); diff != "" {
+		t.Error(diff)
+	}
+	job := api.JobOf(&core.Job{Def: doc.Jobs[0].Spec.Def})
+	out, err := Export(nil, []api.Job{job})
+	if err != nil || strings.Contains(string(out), "hunter2") || strings.Contains(string(out), "of /a/b") {
+		t.Errorf("%s %v", out, err)
+	}
+	again, err := Parse("m", out, Options{})
+	if err != nil || !again.Jobs[0].Spec.Def.Call.Equal(want.Shown()) || len(again.Warnings) > 0 {
+		t.Errorf("%s\n%v", out, err)
+	}
+	for _, bad := range []struct{ of, to string }{{"X-Key: {env: KEY}", "X-Key: {env: KEY}, X-Key: hunter2"}, {"{ssm: /a/b}", "[hunter2]"},
+		{"{ssm: /a/b}", "{ssm: /a/b, env: KEY}"}, {"finance", "[hunter2]"}, {"finance", "\"hunter2\\n\""}, {"{ssm: /a/b}", "\"hunter2\\n\""},
+		{"{ssm: /a/b}", "!hunter2 x"}, {"finance", "*hunter2"}} {
+		text := strings.Replace(file, bad.of, bad.to, 1)
+		if _, err := Parse("m", []byte(text), o); err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", bad.to, err)
+		}
+	}
+	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
+	if _, err := Parse("m", []byte(file), o); err == nil || !strings.Contains(err.Error(), "m:8:25: jobs[0].call.auth.oauth.clientSecret.ssm: /a/b: no stack") {
+		t.Error(err)
 	}
 }
 

@@ -30,10 +30,15 @@ const (
 	kSpan                // MinSpan to MaxSpan
 	kInstant             // RFC 3339, whole seconds
 	kMoment              // a date or an RFC 3339 time
-	kSecret              // a text, or {env: NAME} or {file: PATH}
+	kSecret              // a text, or a reference
+	kHeader              // the same; what is a text is no secret
+	kSize                // MinSpan to MaxSpan, in bytes
 	kWord                // one of words
 	kText                //
 )
+
+// references are how a secret is kept out of a file.
+const references = "{env: NAME}, {file: PATH} and {ssm: NAME}"
 
 // schema is a component of the API's document, or a part of one, as far as a
 // manifest needs it. Once it is resolved Ref and AllOf count no more.
@@ -152,6 +157,9 @@ func union(a, b map[string]string) map[string]string {
 	return out
 }
 
+// secret says that no message may repeat the value.
+func (s *schema) secret() bool { return s.kind == kSecret || s.kind == kHeader }
+
 func (s *schema) kindOf() kind {
 	switch {
 	case s.OneOf != nil:
@@ -171,7 +179,8 @@ func (s *schema) kindOf() kind {
 	case s.Enum != nil:
 		return kWord
 	}
-	if k, ok := map[string]kind{"span": kSpan, "date-time": kInstant, "moment": kMoment, "password": kSecret}[s.Format]; ok {
+	if k, ok := map[string]kind{"span": kSpan, "date-time": kInstant, "moment": kMoment, "password": kSecret,
+		"header": kHeader, "size": kSize}[s.Format]; ok {
 		return k
 	}
 	return kText
@@ -211,11 +220,17 @@ func (s *schema) allowed() string {
 	case kWord:
 		return "allowed are " + strings.Join(s.words, ", ")
 	case kSecret:
-		return "allowed are {env: NAME} and {file: PATH}"
+		return "allowed are " + references
+	case kHeader:
+		return "a text is needed, or " + references
+	case kSize:
+		return fmt.Sprintf("allowed are %s to %s, such as 64KB", s.MinSpan, s.MaxSpan)
 	case kTexts:
 		return "a map such as {team: finance} is needed"
 	case kList:
 		switch s.Items.kind {
+		case kInt:
+			return "a list such as [200, 202] is needed"
 		case kWord:
 			return "a list such as [" + strings.Join(s.Items.words, ", ") + "] is needed"
 		case kObject:
@@ -361,10 +376,12 @@ func (s *schema) json(defs props) props {
 		out["anyOf"] = []any{props{"format": "date"}, props{"format": "date-time"}}
 	case kWord:
 		out["enum"] = s.words
-	case kSecret:
+	case kSize:
+		out["pattern"], out["$comment"] = "^[0-9]+(B|KB|MB)$", "from "+s.MinSpan+" to "+s.MaxSpan
+	case kSecret, kHeader:
 		out = props{"oneOf": []any{props{"type": "string"}, component("ManifestSecret").json(defs)}}
 	case kTexts:
-		out["additionalProperties"], out["maxProperties"] = props{"type": "string"}, s.MaxEntries
+		out["additionalProperties"], out["maxProperties"] = s.Entries.json(defs), s.MaxEntries
 	case kList:
 		out["items"], out["maxItems"] = s.Items.json(defs), s.MaxItems
 		set("minItems", s.MinItems, 0)

@@ -1,17 +1,20 @@
 package send
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -45,11 +48,12 @@ const idleConn = 1500 * time.Millisecond
 type caller struct {
 	o      Options
 	client *http.Client
+	tokens *tokens
 }
 
 func newCaller(o Options) *caller {
 	d := &net.Dialer{Timeout: o.Timeout, KeepAlive: 15 * time.Second, ControlContext: o.Policy.ControlContext}
-	return &caller{o: o, client: &http.Client{
+	return &caller{o: o, tokens: newTokens(o.Policy, o.Timeout), client: &http.Client{
 		Transport: &http.Transport{
 			// connections are bounded by the gates of dispatch, apart for each app
 			DialContext: d.DialContext, TLSHandshakeTimeout: o.Timeout, MaxIdleConnsPerHost: 32,
@@ -89,10 +93,15 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 	parent := ctx
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req, err := c.request(ctx, base, sh, key)
+	call := sh.Job.Def.Call.Over(sh.App.Call)
+	if call == nil {
+		call = &core.Call{}
+	}
+	req, err := c.request(ctx, base, sh, call, key)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
+	var resp *http.Response
 	var wrote atomic.Bool
 	var barred error
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) {
@@ -105,14 +114,28 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 		}
 		wrote.Store(true) // from here on bytes may be out
 	}}))
-	resp, err := c.client.Do(req)
+	of := tokenFor{sh.App.Name, call.Auth.OAuth}
+	bearer := call.Auth.Bearer
+	if of.OAuth != (core.OAuth{}) {
+		bearer, err = c.tokens.get(ctx, of)
+	}
+	if bearer != "" {
+		req.Header.Set("Authorization", "Bearer "+bearer)
+	}
+	if err == nil {
+		resp, err = c.client.Do(req)
+	}
 	if err != nil && !wrote.Load() && barred != nil {
 		err = barred
 	}
 	a := dispatch.Answer{}
 	switch {
 	case err == nil:
-		a = result(resp)
+		a = result(resp, call)
+		a.Message = mask(a.Message, req.Header, call)
+		if a.Code == http.StatusUnauthorized && of.OAuth != (core.OAuth{}) {
+			c.tokens.refused(ctx, of, bearer)
+		}
 	case !wrote.Load() && parent.Err() != nil:
 		a = dispatch.Answer{Kind: dispatch.AnswerBusy, Message: "no connection before the deadline"}
 	case !wrote.Load() && safedial.OwnWant(err):
@@ -148,7 +171,7 @@ func plain(err error) string {
 // spelling. So a GET has a body that it cannot rewind, which is empty (net/http
 // looks before it writes, and then writes neither a length nor a chunk), and
 // the header is spelled as HTTP allows and Transport does not look for.
-func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment, key []byte) (*http.Request, error) {
+func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment, call *core.Call, key []byte) (*http.Request, error) {
 	method, path, err := core.ParseCallHandler(sh.Job.Def.Handler)
 	if err != nil {
 		return nil, err
@@ -169,6 +192,12 @@ func (c *caller) request(ctx context.Context, base string, sh dispatch.Shipment,
 		if json.Valid([]byte(body)) {
 			h.Set("Content-Type", "application/json")
 		}
+	}
+	for name, value := range call.Headers { // what is set below cannot be among them
+		h.Set(name, value)
+	}
+	if b := call.Auth.Basic; b != (core.Basic{}) {
+		req.SetBasicAuth(b.User, b.Password)
 	}
 	run := sh.Run.ID.String()
 	h.Set(HeaderRun, run)
@@ -207,37 +236,61 @@ func ReportSignature(key []byte, run core.RunID) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
+// mask takes out of a text what was sent with a call as a secret: some endpoints
+// answer with what they were asked.
+func mask(text string, sent http.Header, call *core.Call) string {
+	hide := func(secret string) {
+		if len(secret) >= 8 { // what is shorter is in any text
+			text = strings.ReplaceAll(text, secret, core.AsStored)
+		}
+	}
+	for _, name := range call.Hidden {
+		hide(call.Headers[name])
+	}
+	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
+	hide(credentials)
+	hide(call.Auth.Basic.Password)
+	return text
+}
+
 // result reads the answer of a call.
-func result(resp *http.Response) dispatch.Answer {
+func result(resp *http.Response, call *core.Call) dispatch.Answer {
 	defer resp.Body.Close()
 	a := dispatch.Answer{Kind: dispatch.AnswerEnded, Code: resp.StatusCode}
-	tail, err := readTail(resp.Body)
+	most := cmp.Or(call.MaxAnswer, core.MaxAnswer)
+	tail, cut, err := readTail(resp.Body, most)
 	a.Message = tail
 	switch s := resp.StatusCode; {
+	case slices.Contains(call.Expect, s):
+		a.State = core.Succeeded
 	case s == http.StatusAccepted:
 		a.Kind = dispatch.AnswerAccepted
 	case s == http.StatusTooManyRequests:
 		a.Kind = dispatch.AnswerBusy
-	case s >= 200 && s < 300:
+	case len(call.Expect) == 0 && s >= 200 && s < 300:
 		a.State = core.Succeeded
-		if err != nil {
-			a.Message += "\n(the answer was cut: " + err.Error() + ")"
-		}
 	default:
 		a.State, a.Reason = core.Failed, core.ReasonHandler
 		if a.Message == "" {
 			a.Message = resp.Status
 		}
+		if s < 300 {
+			a.Message = fmt.Sprintf("%s is not among the statuses that are expected\n%s", resp.Status, tail)
+		}
+	}
+	switch {
+	case cut:
+		a.Message += fmt.Sprintf("\n(the answer is longer than maxAnswer: only its first %d bytes were read)", most)
+	case err != nil && a.State == core.Succeeded:
+		a.Message += "\n(the answer was cut: " + err.Error() + ")"
 	}
 	return a
 }
 
-// maxAnswer bounds how much of an answer is read; what is beyond is not waited for.
-const maxAnswer = 16 << 20
-
-// readTail reads a body and keeps its last 4 KB, whole characters only.
-func readTail(r io.Reader) (string, error) {
-	r = io.LimitReader(r, maxAnswer)
+// readTail reads a body as far as most bytes, says whether there is more, and keeps
+// the last 4 KB of them, whole characters only.
+func readTail(body io.Reader, most int64) (tail string, cut bool, err error) {
+	r := &io.LimitedReader{R: body, N: most}
 	buf := make([]byte, 0, 2*messageTail)
 	chunk := make([]byte, messageTail)
 	for {
@@ -253,7 +306,11 @@ func readTail(r io.Reader) (string, error) {
 			if err == io.EOF {
 				err = nil
 			}
-			return strings.ToValidUTF8(string(buf), "\uFFFD"), err
+			if err == nil && r.N == 0 {
+				n, _ := body.Read(chunk[:1])
+				cut = n > 0
+			}
+			return strings.ToValidUTF8(string(buf), "\uFFFD"), cut, err
 		}
 	}
 }

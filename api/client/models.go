@@ -9,7 +9,10 @@ import (
 
 // App defines model for App.
 type App struct {
-	Allow     []string  `json:"allow,omitempty,omitzero"`
+	Allow []string `json:"allow,omitempty,omitzero"`
+
+	// Call How call: executors are called. What a job says counts before what its app says.
+	Call      Call      `json:"call,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 	Executors []string  `json:"executors,omitempty,omitzero"`
 	HasToken  bool      `json:"hasToken"`
@@ -48,6 +51,9 @@ type AppResult struct {
 type AppSpec struct {
 	// Allow Ranges such as 10.0.0.0/8 that its executors may be in.
 	Allow []string `json:"allow,omitempty,omitzero"`
+
+	// Call How call: executors are called. What a job says counts before what its app says.
+	Call Call `json:"call,omitempty,omitzero"`
 
 	// Executors Fixed addresses: http://…, https://…, call:https://… Left out: those that register.
 	Executors []string `json:"executors,omitempty,omitzero"`
@@ -166,6 +172,45 @@ type AuditCount struct {
 	// Unaccounted Neither a run nor a record; must be 0
 	Unaccounted int64 `json:"unaccounted"`
 	WorstMs     int64 `json:"worstMs"`
+}
+
+// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
+type Auth struct {
+	// Basic A user and a password.
+	Basic Basic `json:"basic,omitempty,omitzero"`
+
+	// Bearer A token.
+	Bearer string `json:"bearer,omitempty,omitzero"`
+
+	// Oauth Client credentials: a token is got for them, and kept until shortly before its end.
+	Oauth OAuth `json:"oauth,omitempty,omitzero"`
+}
+
+// Basic A user and a password.
+type Basic struct {
+	// Password Its password.
+	Password string `json:"password,omitempty,omitzero"`
+
+	// User The name.
+	User string `json:"user"`
+}
+
+// Call How call: executors are called. What a job says counts before what its app says.
+type Call struct {
+	// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
+	Auth Auth `json:"auth,omitempty,omitzero"`
+
+	// Expect The statuses that succeed. Left out: 200 to 299, but 202, after which the endpoint reports the end.
+	Expect []int `json:"expect,omitempty,omitzero"`
+
+	// Headers Sent with each call. Of hidden ones *** is answered, and given it leaves the value as it is.
+	Headers map[string]string `json:"headers,omitempty,omitzero"`
+
+	// Hidden Headers whose values are never answered: those given by reference, Authorization and Cookie.
+	Hidden []string `json:"hidden,omitempty,omitzero"`
+
+	// MaxAnswer How much of an answer is read; the rest is left. Left out: 16MB.
+	MaxAnswer string `json:"maxAnswer,omitempty,omitzero"`
 }
 
 // Change defines model for Change.
@@ -358,7 +403,10 @@ type Job struct {
 	App string `json:"app,omitempty,omitzero"`
 
 	// Block What an xxl-job executor does with a second run on one address.
-	Block     string    `json:"block,omitempty,omitzero"`
+	Block string `json:"block,omitempty,omitzero"`
+
+	// Call How call: executors are called. What a job says counts before what its app says.
+	Call      Call      `json:"call,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
@@ -487,6 +535,9 @@ type JobBase struct {
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
+	// Call How call: executors are called. What a job says counts before what its app says.
+	Call Call `json:"call,omitempty,omitzero"`
+
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
@@ -594,6 +645,9 @@ type JobSpec struct {
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
+	// Call How call: executors are called. What a job says counts before what its app says.
+	Call Call `json:"call,omitempty,omitzero"`
+
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
 	Deadline string `json:"deadline,omitempty,omitzero"`
 
@@ -687,6 +741,21 @@ type Log struct {
 	// Next from of the next piece
 	Next int    `json:"next"`
 	Text string `json:"text"`
+}
+
+// OAuth Client credentials: a token is got for them, and kept until shortly before its end.
+type OAuth struct {
+	// ClientID The client.
+	ClientID string `json:"clientId"`
+
+	// ClientSecret Its secret.
+	ClientSecret string `json:"clientSecret"`
+
+	// Scope What the token is for, if it must be said.
+	Scope string `json:"scope,omitempty,omitzero"`
+
+	// TokenURL Where a token is got.
+	TokenURL string `json:"tokenUrl"`
 }
 
 // Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.

@@ -225,6 +225,11 @@ func (c *descCmd) app(e *conn) error {
 	add("allow", strings.Join(a.Allow, ", "))
 	add("its jobs wait for an executor", a.WaitForExecutor)
 	add("set", a.Set)
+	for _, c := range manifest.DiffApp(nil, &a) {
+		if strings.HasPrefix(c.Path, "call.") {
+			add(c.Path, c.New)
+		}
+	}
 	if len(a.Withheld) > 0 {
 		add("withheld", strings.Join(a.Withheld, ", ")+": deleted here, so code does not make them until tickring give-back "+a.Name+"/JOB")
 	}

@@ -81,7 +81,7 @@ func (e *Env) editor(text []byte) (path string, edited []byte, err error) {
 // applyText applies a manifest that is no file of the user's, if check, where there
 // is one, has nothing against it, and says what has changed.
 func (e *conn) applyText(name string, text []byte, check func(*manifest.Document) error) error {
-	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv})
+	doc, err := manifest.Parse(name, text, manifest.Options{Getenv: e.Getenv, Parameter: e.parameter})
 	if err != nil {
 		return badManifest(err)
 	}

@@ -253,6 +253,19 @@ func (e *Env) stackMeant() (bool, error) {
 	return true, e.readStack(name)
 }
 
+// parameter is a secret in the parameter store beside the stack that is meant.
+func (e *Env) parameter(name string) (string, error) {
+	of, err := e.stackMeant()
+	switch {
+	case err != nil:
+		return "", err
+	case !of:
+		return "", errors.New("what is applied to is no stack on AWS (--stack), so there is no parameter store to ask; " +
+			"{env: NAME} and {file: PATH} are read here")
+	}
+	return e.aws.Secret(e.Ctx, name)
+}
+
 // readStack reads the outputs of a stack, once.
 func (e *Env) readStack(name string) (err error) {
 	if e.outputs != nil {

@@ -27,7 +27,8 @@ func (m *Manage) CheckApp(ctx context.Context, spec AppSpec) (AppResult, error) 
 }
 
 func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, write bool) (AppResult, error) {
-	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors, WaitForExecutor: spec.WaitForExecutor}
+	want := core.App{Name: spec.Name, Title: spec.Title, Set: spec.Set, Executors: spec.Executors, WaitForExecutor: spec.WaitForExecutor,
+		Call: spec.Call.Normal()}
 	for i, text := range spec.Allow {
 		p, err := ParseRange(text)
 		if err != nil {
@@ -39,6 +40,9 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 		want.Token = *spec.Token
 	}
 	if err := want.Validate(); err != nil {
+		return AppResult{}, err
+	}
+	if err := want.CheckCall(want.Call); err != nil {
 		return AppResult{}, err
 	}
 	for i, address := range want.Executors {
@@ -65,6 +69,9 @@ func (m *Manage) saveApp(ctx context.Context, actor core.Actor, spec AppSpec, wr
 			return false, err
 		}
 		next, verb := want, core.VerbCreated
+		if next.Call, err = want.Call.Kept(old.Call); err != nil {
+			return false, err
+		}
 		if found {
 			verb = core.VerbUpdated
 			next.Withheld, next.Pause, next.Created = old.Withheld, old.Pause, old.Created
@@ -123,7 +130,7 @@ func changeOf(created bool) string {
 
 func sameApp(a, b *core.App) bool {
 	return a.Name == b.Name && a.Title == b.Title && a.Set == b.Set && a.Token == b.Token &&
-		slices.Equal(a.Executors, b.Executors) && slices.Equal(a.Allow, b.Allow) && a.WaitForExecutor == b.WaitForExecutor
+		slices.Equal(a.Executors, b.Executors) && slices.Equal(a.Allow, b.Allow) && a.WaitForExecutor == b.WaitForExecutor && a.Call.Equal(b.Call)
 }
 
 // DeleteApp removes an app that has no job.

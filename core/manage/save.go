@@ -188,6 +188,9 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 		if err == nil {
 			err = app.CheckRoute(s.job.Def.Route)
 		}
+		if err == nil {
+			err = app.CheckCall(s.job.Def.Call)
+		}
 		switch {
 		case bad[s.job.Def.App] != nil:
 			s.refuse(bad.Of(s.job.Def.App))
@@ -393,6 +396,10 @@ func (s *saving) never(e *edit) error {
 func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, now time.Time) (*edit, error) {
 	want := s.job
 	want.Def.ID, want.Def.Created = old.Def.ID, old.Def.Created
+	var err error
+	if want.Def.Call, err = want.Def.Call.Kept(old.Def.Call); err != nil {
+		return nil, err
+	}
 	if want.Def.Set == "" {
 		want.Def.Set = old.Def.Set
 	}
@@ -481,6 +488,10 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 		return nil, err
 	}
 	e := &edit{want: s.job, verb: core.VerbCreated, by: actor.Name, at: now}
+	var err error
+	if e.want.Def.Call, err = s.job.Def.Call.Kept(nil); err != nil {
+		return nil, err
+	}
 	e.want.Def.ID, e.want.Def.Created = s.id, now
 	if s.spec.Declared {
 		e.want.Def.Declared = core.DeclaredCode

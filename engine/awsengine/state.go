@@ -41,6 +41,7 @@ type (
 		Allow     []netip.Prefix `json:"allow,omitempty"`
 		Withheld  []string       `json:"withheld,omitempty"`
 		Wait      time.Duration  `json:"waitForExecutor,omitempty"`
+		Call      *core.Call     `json:"call,omitempty"`
 		Pause     storedPause    `json:"pause"`
 		Past      *storedPast    `json:"past,omitempty"`
 		Created   int64          `json:"created,omitempty"`
@@ -115,7 +116,7 @@ func encodeApp(a *core.App) item {
 	it := stateKey("app", a.Name)
 	it["rev"] = number(a.Rev)
 	it["body"] = text(jsonText(storedApp{Title: a.Title, Set: a.Set, Token: a.Token, Executors: a.Executors, Allow: a.Allow,
-		Withheld: a.Withheld, Wait: a.WaitForExecutor,
+		Withheld: a.Withheld, Wait: a.WaitForExecutor, Call: a.Call,
 		Pause: encodePause(a.Pause), Past: encodePast(a.Past), Created: millis(a.Created)}))
 	return it
 }
@@ -127,7 +128,7 @@ func decodeApp(it item) (core.App, error) {
 	}
 	rev, err := intOf(it, "rev")
 	return core.App{Name: stringOf(it, "key"), Title: v.Title, Set: v.Set, Token: v.Token, Executors: v.Executors, Allow: v.Allow,
-		Withheld: v.Withheld, WaitForExecutor: v.Wait, Rev: rev,
+		Withheld: v.Withheld, WaitForExecutor: v.Wait, Call: v.Call, Rev: rev,
 		Pause: v.Pause.decode(), Past: v.Past.decode(), Created: fromMillis(v.Created)}, err
 }
 

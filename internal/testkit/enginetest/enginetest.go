@@ -94,13 +94,17 @@ var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
 func at(seconds int) core.Instant { return core.InstantOf(base) + core.Instant(seconds) }
 
+// aCall is one with all its fields, secrets among them: those are stored.
+var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, Hidden: []string{"X-Key"}, Expect: []int{200, 202}, MaxAnswer: 4096,
+	Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://login/token", ClientID: "id", ClientSecret: "s", Scope: "a b"}}}
+
 func job(id core.JobID) core.Job {
 	return core.Job{
 		Def: core.Def{ID: id, App: "orders", Name: fmt.Sprintf("job-%d", id), Title: "a job", Labels: map[string]string{"team": "a"},
 			Handler: "demo", Params: "{}", Template: true, Route: core.RouteRound, Block: core.BlockSerial, Timeout: time.Minute,
 			Retry:     core.Retry{Max: 2, Delay: time.Second, Backoff: core.BackoffConstant, On: []core.State{core.Failed}},
 			LostAfter: 10 * time.Minute, WaitForExecutor: time.Hour, Keep: core.Keep{Days: 7}, Declared: core.DeclaredCode,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5},
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, Call: aCall,
 			Created: base.Add(123 * time.Millisecond)},
 		Sched: core.Sched{ID: id, App: "orders", State: core.Started, Rev: 100, RevAt: base,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 * * * * ?"}}, Timezone: "Europe/Berlin", Jitter: time.Second},

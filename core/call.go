@@ -1,0 +1,311 @@
+package core
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Call is what a job, or its app, says of how call: executors are called. Nil says nothing.
+type Call struct {
+	Headers map[string]string `json:"headers,omitempty"`
+	Hidden  []string          `json:"hidden,omitempty"` // Headers whose values are secrets
+	Auth    Auth              `json:"auth,omitzero"`
+	// Expect are the statuses that succeed; none: 200 to 299, but for 202, which is to be reported.
+	Expect    []int `json:"expect,omitempty"`
+	MaxAnswer int64 `json:"maxAnswer,omitempty"` // bytes that are read of an answer; 0: MaxAnswer
+}
+
+// Auth is how a call says who asks: at most one of them.
+type Auth struct {
+	Bearer string `json:"bearer,omitempty"`
+	Basic  Basic  `json:"basic,omitzero"`
+	OAuth  OAuth  `json:"oauth,omitzero"`
+}
+
+// Basic is a name and a password.
+type Basic struct {
+	User     string `json:"user"`
+	Password string `json:"password"`
+}
+
+// OAuth are client credentials: a token is got for them at TokenURL.
+type OAuth struct {
+	TokenURL     string `json:"tokenUrl"`
+	ClientID     string `json:"clientId"`
+	ClientSecret string `json:"clientSecret"`
+	Scope        string `json:"scope,omitempty"`
+}
+
+// Bounds of a Call.
+const (
+	MaxHeaders   = 32
+	MaxHeader    = 128     // bytes of a name
+	MaxSecret    = 4 << 10 // bytes of a secret, and of the value of a header
+	MaxCall      = 8 << 10 // bytes of its texts together: each fire reads them
+	MaxExpect    = 32
+	MaxAnswer    = 16 << 20
+	MinMaxAnswer = 1 << 10
+)
+
+// AsStored is shown in place of a secret. In a Call that is saved it stands for what is
+// stored there.
+const AsStored = "***"
+
+// Over is what c says, and where it says nothing what under does.
+func (c *Call) Over(under *Call) *Call {
+	if c == nil || under == nil {
+		return cmp.Or(c, under)
+	}
+	out := Call{Auth: c.Auth, MaxAnswer: cmp.Or(c.MaxAnswer, under.MaxAnswer), Expect: c.Expect,
+		Hidden: slices.Concat(c.Hidden, under.Hidden)}
+	if len(out.Expect) == 0 {
+		out.Expect = under.Expect
+	}
+	out.Headers = maps.Clone(under.Headers)
+	if out.Headers == nil {
+		out.Headers = map[string]string{}
+	}
+	own := false
+	for name, value := range c.Headers {
+		own = own || strings.EqualFold(name, "authorization")
+		maps.DeleteFunc(out.Headers, func(n, _ string) bool { return strings.EqualFold(n, name) })
+		out.Headers[name] = value
+	}
+	if !own {
+		out.Auth = cmp.Or(c.Auth, under.Auth)
+	}
+	return &out
+}
+
+// Equal reports whether two calls say the same.
+func (c *Call) Equal(o *Call) bool {
+	if c == nil || o == nil {
+		return c == o
+	}
+	return maps.Equal(c.Headers, o.Headers) && slices.Equal(c.Hidden, o.Hidden) && c.Auth == o.Auth &&
+		slices.Equal(c.Expect, o.Expect) && c.MaxAnswer == o.MaxAnswer
+}
+
+// Shown is c with AsStored in place of its secrets.
+func (c *Call) Shown() *Call {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.Headers = maps.Clone(c.Headers)
+	for _, name := range c.Hidden {
+		out.Headers[name] = AsStored
+	}
+	for _, s := range out.Auth.secrets() {
+		if *s.text != "" {
+			*s.text = AsStored
+		}
+	}
+	return &out
+}
+
+// Kept is c with the secrets of old where it has AsStored.
+func (c *Call) Kept(old *Call) (*Call, error) {
+	if c == nil {
+		return nil, nil
+	}
+	if old == nil {
+		old = &Call{}
+	}
+	out := *c
+	out.Headers = maps.Clone(c.Headers)
+	none := func(field string) error {
+		return Invalid(field, AsStored, "it stands for the secret that is stored here, and there is none: give it")
+	}
+	for _, name := range c.Hidden {
+		if out.Headers[name] == AsStored {
+			if !slices.Contains(old.Hidden, name) {
+				return nil, none("call.headers." + name)
+			}
+			out.Headers[name] = old.Headers[name]
+		}
+	}
+	was := old.Auth.secrets()
+	for i, s := range out.Auth.secrets() {
+		switch {
+		case *s.text != AsStored:
+		case *was[i].text == "":
+			return nil, none(s.field)
+		case out.Auth.OAuth.TokenURL != old.Auth.OAuth.TokenURL: // who changes it need not know the secret that goes there
+			return nil, Invalid(s.field, AsStored, "it was given for another tokenUrl: give it again")
+		default:
+			*s.text = *was[i].text
+		}
+	}
+	return &out, nil
+}
+
+type secretField struct {
+	field string
+	text  *string
+}
+
+func (a *Auth) secrets() []secretField {
+	return []secretField{{"call.auth.bearer", &a.Bearer}, {"call.auth.basic.password", &a.Basic.Password},
+		{"call.auth.oauth.clientSecret", &a.OAuth.ClientSecret}}
+}
+
+// alwaysHidden are headers that hold a secret whatever they are said to hold.
+var alwaysHidden = []string{"authorization", "cookie"}
+
+// notGiven are headers that belong to the connection, or that tickring sets, and why.
+var notGiven = map[string]string{
+	"connection": hopByHop, "keep-alive": hopByHop, "proxy-authenticate": hopByHop, "proxy-authorization": hopByHop,
+	"proxy-connection": hopByHop, "te": hopByHop, "trailer": hopByHop, "transfer-encoding": hopByHop, "upgrade": hopByHop,
+	"http2-settings": hopByHop, "expect": hopByHop, "content-length": "it is counted", "host": "it follows from the address",
+	"idempotency-key": "it is the run's ID",
+}
+
+const hopByHop = "it belongs to the connection"
+
+// Normal hides what always is, in one order; one that says nothing is nil.
+func (c *Call) Normal() *Call {
+	if c == nil {
+		return nil
+	}
+	out := *c
+	out.Hidden = slices.Clone(c.Hidden)
+	for name := range c.Headers {
+		if slices.Contains(alwaysHidden, strings.ToLower(name)) {
+			out.Hidden = append(out.Hidden, name)
+		}
+	}
+	slices.Sort(out.Hidden)
+	if out.Hidden = slices.Compact(out.Hidden); len(out.Hidden) == 0 {
+		out.Hidden = nil
+	}
+	if len(out.Headers) == 0 {
+		out.Headers = nil
+	}
+	if len(out.Expect) == 0 {
+		out.Expect = nil
+	}
+	if out.Equal(&Call{}) {
+		return nil
+	}
+	return &out
+}
+
+func (c *Call) validate() error {
+	if c == nil {
+		return nil
+	}
+	if len(c.Headers) > MaxHeaders {
+		return Invalid("call.headers", strconv.Itoa(len(c.Headers))+" headers", fmt.Sprintf("at most %d are allowed", MaxHeaders))
+	}
+	size := len(c.Auth.Bearer) + len(c.Auth.Basic.Password) + len(c.Auth.OAuth.ClientSecret)
+	names := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		field, value := "call.headers."+name, c.Headers[name]
+		lower := strings.ToLower(name)
+		why := notGiven[lower]
+		if strings.HasPrefix(lower, "tickring-") {
+			why = "it is tickring's"
+		}
+		switch {
+		case name == "" || len(name) > MaxHeader || strings.Trim(lower, "abcdefghijklmnopqrstuvwxyz0123456789!#$%&'*+-.^_`|~") != "":
+			return Invalid("call.headers", strconv.Quote(name), fmt.Sprintf("the name of a header is 1 to %d letters, digits and !#$%%&'*+-.^_`|~",
+				MaxHeader))
+		case why != "":
+			return Invalid(field, name, "this header cannot be given: "+why)
+		case names[lower]:
+			return Invalid(field, name, "named twice: case does not count")
+		case lower == "authorization" && c.Auth != (Auth{}):
+			return Invalid(field, name, "auth sets it: give one of them")
+		}
+		if err := hidden(field, value, "the value of a header"); err != nil {
+			return err
+		}
+		names[lower] = true
+		size += len(name) + len(value)
+	}
+	for _, name := range c.Hidden {
+		if _, is := c.Headers[name]; !is {
+			return Invalid("call.hidden", name, "there is no such header in call.headers")
+		}
+	}
+	if size > MaxCall {
+		return Invalid("call", fmt.Sprintf("%d bytes", size), fmt.Sprintf("headers and secrets together have at most %d", MaxCall))
+	}
+	if len(c.Expect) > MaxExpect {
+		return Invalid("call.expect", strconv.Itoa(len(c.Expect))+" statuses", fmt.Sprintf("at most %d are allowed", MaxExpect))
+	}
+	for i, status := range c.Expect {
+		field := fmt.Sprintf("call.expect[%d]", i)
+		if status < 200 || status > 599 {
+			return Invalid(field, strconv.Itoa(status), "a status is 200 to 599")
+		}
+		if slices.Index(c.Expect, status) != i {
+			return Invalid(field, strconv.Itoa(status), "named twice")
+		}
+	}
+	if c.MaxAnswer != 0 && (c.MaxAnswer < MinMaxAnswer || c.MaxAnswer > MaxAnswer) {
+		return Invalid("call.maxAnswer", strconv.FormatInt(c.MaxAnswer, 10), "allowed are 1KB to 16MB")
+	}
+	return c.Auth.validate()
+}
+
+func (a *Auth) validate() error {
+	given := 0
+	for _, is := range []bool{a.Bearer != "", a.Basic != Basic{}, a.OAuth != OAuth{}} {
+		if is {
+			given++
+		}
+	}
+	switch {
+	case given > 1:
+		return Invalid("call.auth", "", "one of bearer, basic and oauth is allowed")
+	case a.Basic != Basic{}:
+		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
+			return Invalid("call.auth.basic.user", a.Basic.User, fmt.Sprintf("a user is 1 to %d printable ASCII characters without a colon", MaxTitle))
+		}
+	case a.OAuth != OAuth{}:
+		u, err := url.Parse(a.OAuth.TokenURL)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.Fragment != "" ||
+			len(a.OAuth.TokenURL) > MaxAddress {
+			return Invalid("call.auth.oauth.tokenUrl", a.OAuth.TokenURL, "a URL such as https://login.example.com/oauth/token is expected")
+		}
+		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"clientSecret", a.OAuth.ClientSecret}} {
+			if f.text == "" {
+				return Invalid("call.auth.oauth."+f.field, "", "needed")
+			}
+		}
+		for _, f := range []struct{ field, text string }{{"clientId", a.OAuth.ClientID}, {"scope", a.OAuth.Scope}} {
+			if len(f.text) > MaxTitle || !printable(f.text) {
+				return Invalid("call.auth.oauth."+f.field, f.text, fmt.Sprintf("at most %d printable ASCII characters are allowed", MaxTitle))
+			}
+		}
+	}
+	for _, s := range a.secrets() {
+		if err := hidden(s.field, *s.text, "a secret"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hidden refuses what cannot stand in a header, and does not repeat it.
+func hidden(field, value, what string) error {
+	if len(value) > MaxSecret || !printable(value) || strings.TrimSpace(value) != value {
+		return Invalid(field, "", fmt.Sprintf("%s is at most %d printable ASCII characters, no line break, no space around", what, MaxSecret))
+	}
+	return nil
+}
+
+// CheckCall refuses what is said of calls where no executor of the app is called.
+func (a *App) CheckCall(c *Call) error {
+	if c == nil || slices.ContainsFunc(a.Executors, func(s string) bool { return strings.HasPrefix(s, string(SchemeCall)+":") }) {
+		return nil
+	}
+	return Invalid("call", "", "app "+a.Name+" has no executor that is called: such as executors: [\"call:https://example.com\"]")
+}

@@ -1,0 +1,125 @@
+package core
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestCallValidates(t *testing.T) {
+	const secret = "hunter2"
+	header := func(name, value string) Call { return Call{Headers: map[string]string{name: value}} }
+	many := Call{Headers: map[string]string{}}
+	for i := range MaxHeaders + 1 {
+		many.Headers["X-"+strings.Repeat("a", i+1)] = "b"
+	}
+	for _, c := range []struct {
+		call  Call
+		field string
+		says  string
+	}{
+		{header("X-Team", "finance"), "", ""},
+		{header("X-Team", secret+"\r\nX-Admin: 1"), "call.headers.X-Team", "no line break"},
+		{header("X-Team", secret+"\x00"), "call.headers.X-Team", "printable"},
+		{header("X-Team", " "+secret), "call.headers.X-Team", "no space around"},
+		{header("X-Team", strings.Repeat("x", MaxSecret+1)), "call.headers.X-Team", "4096"},
+		{header("X Team", secret), "call.headers", "the name of a header"},
+		{header("X-Team\r\nX-Admin", secret), "call.headers", "the name of a header"},
+		{header("", secret), "call.headers", "the name of a header"},
+		{header("Transfer-Encoding", "chunked"), "call.headers.Transfer-Encoding", "belongs to the connection"},
+		{header("cOnnection", "close"), "call.headers.cOnnection", "belongs to the connection"},
+		{header("Host", "other"), "call.headers.Host", "follows from the address"},
+		{header("content-length", "1"), "call.headers.content-length", "counted"},
+		{header("Idempotency-Key", "1"), "call.headers.Idempotency-Key", "the run's ID"},
+		{header("tickring-run", "1"), "call.headers.tickring-run", "tickring's"},
+		{header("Tickring-Whatever", "1"), "call.headers.Tickring-Whatever", "tickring's"},
+		{Call{Headers: map[string]string{"X-A": "1", "x-a": "2"}}, "call.headers.x-a", "named twice"},
+		{Call{Headers: map[string]string{"Authorization": secret}, Auth: Auth{Bearer: secret}}, "call.headers.Authorization", "auth sets it"},
+		{many, "call.headers", "at most 32"},
+		{Call{Headers: map[string]string{"A": strings.Repeat("x", 4000), "B": strings.Repeat("x", 4000)},
+			Auth: Auth{Bearer: strings.Repeat("x", 400)}}, "call", "at most 8192"},
+		{Call{Hidden: []string{"X-Key"}}, "call.hidden", "no such header"},
+		{Call{Expect: []int{200, 202, 404}, MaxAnswer: 64 << 10}, "", ""},
+		{Call{Expect: []int{200, 100}}, "call.expect[1]", "200 to 599"},
+		{Call{Expect: []int{200, 200}}, "call.expect[1]", "named twice"},
+		{Call{MaxAnswer: 10}, "call.maxAnswer", "1KB to 16MB"},
+		{Call{MaxAnswer: 17 << 20}, "call.maxAnswer", "1KB to 16MB"},
+		{Call{Auth: Auth{Bearer: secret + "\n"}}, "call.auth.bearer", "no line break"},
+		{Call{Auth: Auth{Bearer: secret, Basic: Basic{User: "a"}}}, "call.auth", "one of bearer, basic and oauth"},
+		{Call{Auth: Auth{Basic: Basic{Password: secret}}}, "call.auth.basic.user", "a user is"},
+		{Call{Auth: Auth{Basic: Basic{User: "a:b", Password: secret}}}, "call.auth.basic.user", "without a colon"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "ftp://x", ClientID: "a", ClientSecret: secret}}}, "call.auth.oauth.tokenUrl", "a URL"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://u:p@x", ClientID: "a", ClientSecret: secret}}}, "call.auth.oauth.tokenUrl", "a URL"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientSecret: secret}}}, "call.auth.oauth.clientId", "needed"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientID: "a"}}}, "call.auth.oauth.clientSecret", "needed"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientID: "a", ClientSecret: secret, Scope: "a\nb"}}}, "call.auth.oauth.scope", "printable"},
+	} {
+		err := c.call.Normal().validate()
+		if c.field == "" {
+			if err != nil {
+				t.Errorf("%+v: %v", c.call, err)
+			}
+			continue
+		}
+		e, is := errors.AsType[*Error](err)
+		if !is || e.Field != c.field || !strings.Contains(e.Reason, c.says) || strings.Contains(e.Value+e.Reason, secret) {
+			t.Errorf("%+v: %v, want %s: … %s", c.call, err, c.field, c.says)
+		}
+	}
+}
+
+func TestCallOver(t *testing.T) {
+	app := &Call{Headers: map[string]string{"X-Team": "all", "X-App": "pay"}, Auth: Auth{Bearer: "a"}, Expect: []int{200}, MaxAnswer: 5000}
+	job := &Call{Headers: map[string]string{"x-team": "mine"}, MaxAnswer: 6000}
+	got := job.Over(app)
+	want := &Call{Headers: map[string]string{"x-team": "mine", "X-App": "pay"}, Auth: Auth{Bearer: "a"}, Expect: []int{200}, MaxAnswer: 6000}
+	if !got.Equal(want) || len(app.Headers) != 2 || len(job.Headers) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := (&Call{Auth: Auth{Basic: Basic{User: "u"}}}).Over(app); got.Auth != (Auth{Basic: Basic{User: "u"}}) {
+		t.Errorf("another auth: %+v", got)
+	}
+	if got := (&Call{Headers: map[string]string{"Authorization": "x"}}).Over(app); got.Auth != (Auth{}) {
+		t.Errorf("the auth of the app beside a header of the job that says it: %+v", got)
+	}
+	if job.Over(nil) != job || (*Call)(nil).Over(app) != app || (*Call)(nil).Over(nil) != nil {
+		t.Error("over nothing")
+	}
+}
+
+func TestCallSecrets(t *testing.T) {
+	c := (&Call{Headers: map[string]string{"X-Team": "a", "X-Key": "hunter2", "cookie": "hunter2"}, Hidden: []string{"X-Key"},
+		Auth: Auth{OAuth: OAuth{TokenURL: "https://login", ClientID: "id", ClientSecret: "hunter2"}}}).Normal()
+	shown := c.Shown()
+	if text := marshal(shown); strings.Contains(text, "hunter2") || !strings.Contains(text, `"X-Team":"a"`) {
+		t.Error(text)
+	}
+	if !strings.Contains(marshal(c), "hunter2") {
+		t.Error("what is shown is what is stored")
+	}
+	if kept, err := shown.Kept(c); err != nil || !kept.Equal(c) {
+		t.Errorf("%+v %v", kept, err)
+	}
+	for _, bad := range []struct {
+		old *Call
+		to  func(*Call)
+	}{
+		{nil, func(*Call) {}},
+		{&Call{Headers: map[string]string{"X-Key": "open", "cookie": "x"}, Hidden: []string{"cookie"}, Auth: c.Auth}, func(*Call) {}},
+		{c, func(n *Call) { n.Auth.OAuth.TokenURL = "https://evil" }},
+		{c, func(n *Call) { n.Auth = Auth{Bearer: AsStored} }},
+	} {
+		n := c.Shown()
+		bad.to(n)
+		if kept, err := n.Kept(bad.old); err == nil {
+			t.Errorf("%+v of %+v is %+v", n, bad.old, kept)
+		}
+	}
+	d := Def{Call: c}
+	if text := RecordOf(&Sched{Rev: 1}, &d).String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "X-Key") || d.Call != c {
+		t.Error(text)
+	}
+	if text := AppRecordOf(&App{Name: "a", Call: c}).String(); strings.Contains(text, "hunter2") || !strings.Contains(text, "X-Key") {
+		t.Error(text)
+	}
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
+)
+
+// TestCallOptions: what a job and its app say of a call goes the whole way, its template
+// too, and a secret comes out nowhere: neither of API nor log nor change, nor by what an
+// endpoint answers.
+func TestCallOptions(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		w.WriteHeader(http.StatusAccepted)
+		fmt.Fprintf(w, "%s %s %s %s %s", b, r.Header.Get("X-Team"), r.Header.Get("X-App"), r.Header.Get("X-Key"), r.Header.Get("Authorization"))
+	}))
+	defer web.Close()
+	const secret, key = "bearer-hunter2", "key-hunter2"
+	const token = "admin-token-of-this-test"
+	var log tracedLog
+	s := start(t, Options{Token: token, Log: slog.New(slog.NewJSONHandler(&log, nil))})
+	var answers strings.Builder
+	ask := func(method, path string, body any, to any) {
+		t.Helper()
+		b, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequest(method, s.URL()+path, bytes.NewReader(b))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		got, err := io.ReadAll(resp.Body)
+		answers.Write(got)
+		if err != nil || resp.StatusCode >= 300 {
+			t.Fatalf("%s %s: %d %s %v", method, path, resp.StatusCode, got, err)
+		}
+		if to != nil {
+			if err := json.Unmarshal(got, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	apply := func(call map[string]any) (res api.ApplyResult) {
+		t.Helper()
+		ask("POST", "/v1/apply", map[string]any{
+			"apps": []map[string]any{{"name": "web", "executors": []string{"call:" + web.URL},
+				"call": map[string]any{"headers": map[string]any{"X-App": "pay", "X-Team": "all"}, "expect": []int{200, 202}}}},
+			"jobs": []map[string]any{{"app": "web", "name": "warm", "handler": "POST /x", "params": "run={{runId}}", "template": true, "call": call}}}, &res)
+		return res
+	}
+	res := apply(map[string]any{"headers": map[string]any{"X-Team": "mine", "X-Key": key}, "hidden": []string{"X-Key"}, "auth": map[string]any{"bearer": secret}})
+	if res.Jobs[0].Error != nil || res.Jobs[0].Change != "created" {
+		t.Fatalf("%+v", res.Jobs[0])
+	}
+	run := func() (r api.Run) {
+		t.Helper()
+		var started api.TriggerResult
+		ask("POST", "/v1/jobs/web/warm/trigger", map[string]any{}, &started)
+		eventually(t, 15*time.Second, func() error {
+			if ask("GET", "/v1/runs/"+started.Run.ID, nil, &r); r.State != string(core.Succeeded) {
+				return fmt.Errorf("%s %s %s", r.State, r.Reason, r.Message)
+			}
+			return nil
+		})
+		return r
+	}
+	r := run()
+	if want := "run=" + r.ID + " mine pay *** Bearer ***"; r.Message != want || r.Code != 202 {
+		t.Errorf("%d %q, want %q", r.Code, r.Message, want)
+	}
+	var job api.Job
+	ask("GET", "/v1/jobs/web/warm", nil, &job)
+	if job.Call.Headers["X-Team"] != "mine" || job.Call.Headers["X-Key"] != core.AsStored || job.Call.Auth.Bearer != core.AsStored {
+		t.Errorf("%+v", job.Call)
+	}
+	// What is answered may be given again: it leaves the secret as it is.
+	if again := apply(map[string]any{"headers": job.Call.Headers, "hidden": job.Call.Hidden, "auth": job.Call.Auth}); again.Jobs[0].Change != "unchanged" ||
+		again.Apps[0].Change != "unchanged" {
+		t.Errorf("%+v", again)
+	}
+	if other := apply(map[string]any{"headers": job.Call.Headers, "auth": map[string]any{"bearer": secret + "-2"}, "hidden": job.Call.Hidden}); other.Jobs[0].Change != "updated" {
+		t.Errorf("%+v", other)
+	}
+	if r := run(); !strings.HasSuffix(r.Message, "mine pay *** Bearer ***") {
+		t.Errorf("%q", r.Message)
+	}
+	if res := apply(map[string]any{"auth": map[string]any{"basic": map[string]any{"user": "u", "password": core.AsStored}}}); res.Jobs[0].Error == nil ||
+		res.Jobs[0].Error.Field != "call.auth.basic.password" {
+		t.Errorf("a secret that nobody gave: %+v", res.Jobs[0])
+	}
+	ask("GET", "/v1/changes?job=web/warm", nil, nil)
+	ask("GET", "/v1/jobs", nil, nil)
+	ask("GET", "/v1/apps", nil, nil)
+	if !strings.Contains(answers.String(), "X-Key") || strings.Contains(answers.String()+log.String(), "hunter2") {
+		t.Error("a secret came out")
+	}
+}
