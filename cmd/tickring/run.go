@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -83,6 +84,7 @@ func (c *runCmd) Run(e *conn) error {
 		add("key", r.Key)
 		if with != nil {
 			add("handler", with.Handler)
+			add("route", with.Route+"   block "+with.Block+"   timeout "+cmp.Or(with.Timeout, "none"))
 			switch {
 			case r.Params != nil:
 			case with.Template:
@@ -141,6 +143,9 @@ type ranWith struct {
 	Handler  string    `json:"handler,omitempty"`
 	Params   string    `json:"params,omitempty"`
 	Template bool      `json:"template,omitempty"`
+	Route    string    `json:"route,omitempty"`
+	Block    string    `json:"block,omitempty"`
+	Timeout  string    `json:"timeout,omitempty"`
 	Change   int64     `json:"change"`
 	At       time.Time `json:"at"`
 	Verb     string    `json:"verb,omitempty"` // left out where no record was found
@@ -172,7 +177,8 @@ func (e *conn) ranWith(r *api.Run) (with *ranWith, again []string) {
 		if !made || !ok || rec.Def == nil || !when.IsZero() && when.Before(ch.At) {
 			continue
 		}
-		return &ranWith{rec.Def.Handler, rec.Def.Params, rec.Def.Template, rec.Rev, ch.At, ch.Verb, ch.By}, again
+		was := api.JobOf(&core.Job{Def: *rec.Def})
+		return withOf(&was, rec.Rev, ch), again
 	}
 	// Much was done to it that changed nothing, triggers by hand perhaps.
 	j, err := e.GetJobByNumber(e.Ctx, fmt.Sprint(r.JobID))
@@ -180,7 +186,11 @@ func (e *conn) ranWith(r *api.Run) (with *ranWith, again []string) {
 	if err != nil || !when.IsZero() && when.Before(at) {
 		return nil, again
 	}
-	return &ranWith{Handler: j.Handler, Params: j.Params, Template: j.Template, Change: j.Rev, At: at}, again
+	return withOf(&j, j.Rev, &api.Change{At: at}), again
+}
+
+func withOf(j *api.Job, rev int64, ch *api.Change) *ranWith {
+	return &ranWith{j.Handler, j.Params, j.Template, j.Route, j.Block, j.Timeout, rev, ch.At, ch.Verb, ch.By}
 }
 
 // rerunAs are the runs that run another again, as a change says.
