@@ -186,20 +186,39 @@ func TestFailuresAreTold(t *testing.T) {
 	}
 }
 
-// TestJobsHaveBoundedLabels: so many jobs have series of their own, and the rest is one;
-// a job that was deleted has its number.
+// TestJobsHaveBoundedLabels: so many jobs have series of their own, of which no app has all,
+// and the rest of each is one; a job that was deleted has its number.
 func TestJobsHaveBoundedLabels(t *testing.T) {
 	m := newMetrics()
-	for job := range core.JobID(maxJobs + 50) {
-		m.closed(&core.Run{ID: core.NumberedRun(job+1, 1), App: "web", State: core.Failed, Then: core.NumberedRun(job+1, 2)})
-		m.closed(&core.Run{ID: core.NumberedRun(job+1, 2), App: "web", State: core.Failed})
+	next := core.JobID(0)
+	fail := func(app string, jobs int) {
+		for range jobs {
+			next++
+			m.closed(&core.Run{ID: core.NumberedRun(next, 1), App: app, State: core.Failed, Then: core.NumberedRun(next, 2)})
+			m.closed(&core.Run{ID: core.NumberedRun(next, 2), App: app, State: core.Failed})
+		}
 	}
+	fail("web", maxJobs+50)
+	fail("pay", 60)
+	for i := range 300 {
+		fail(fmt.Sprint("app-", i), 1)
+	}
+	m.closed(&core.Run{ID: core.NumberedRun(1, 3), App: "web", State: core.Failed})
 	rec := httptest.NewRecorder()
 	m.handler(&parts{engine: memory.Open(memory.Options{})}).ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))
 	text := rec.Body.String()
+	series := func(app, name string, n int) string {
+		return fmt.Sprintf("tickring_chains_ended_total{app=%q,name=%q,outcome=\"failed\"} %d\n", app, name, n)
+	}
 	for want, n := range map[string]int{
-		`outcome="failed"} 1` + "\n": maxJobs, `tickring_chains_ended_total{app="(others)",name="(others)",outcome="failed"} 50` + "\n": 1,
-		`tickring_chains_ended_total{app="",name="1",outcome="failed"} 1` + "\n": 1,
+		`outcome="failed"`:              maxJobs + 3,
+		series("", "1", 2):              1,
+		series("", "100", 1):            1,
+		series("", "101", 1):            0,
+		series("web", others, 150):      1,
+		series("pay", others, 10):       1,
+		series(others, others, 250):     1,
+		series("", fmt.Sprint(next), 1): 0,
 	} {
 		if got := strings.Count(text, want); got != n {
 			t.Errorf("%q is there %d times, want %d", want, got, n)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
@@ -32,7 +31,16 @@ type metrics struct {
 	apps map[string]*appMetrics
 
 	chainMu sync.Mutex
-	chains  map[core.JobID]map[core.State]int // that ended, by how; job 0 is all that have no place
+	chains  map[chain]map[core.State]int // that ended, by how
+	places  map[string]int               // of jobs with series of their own, by app
+	taken   int                          // places of all apps
+}
+
+// chain says whose chains are counted together: a job's; with job 0 those of all jobs of an
+// app that have no place; without an app too, of all apps whose jobs have none.
+type chain struct {
+	app string
+	job core.JobID
 }
 
 // appMetrics are looked up once per app: resolving labels costs more than counting.
@@ -72,7 +80,7 @@ func newMetrics() *metrics {
 			Help: "When the tick last finished a pass."}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "tickring_refused_total",
 			Help: "Requests that were refused at a door, by reason."}, []string{"door", "reason"}),
-		apps: map[string]*appMetrics{}, chains: map[core.JobID]map[core.State]int{},
+		apps: map[string]*appMetrics{}, chains: map[chain]map[core.State]int{}, places: map[string]int{},
 	}
 	m.reg.MustRegister(m.lateness, m.sends, m.runs, m.fires, m.skipped, m.lastTick, m.refused)
 	return m
@@ -126,9 +134,17 @@ func (m *metrics) closed(r *core.Run) {
 	}
 	m.chainMu.Lock()
 	defer m.chainMu.Unlock()
-	of := r.ID.Job()
-	if m.chains[of] == nil && len(m.chains) >= maxJobs {
-		of = 0
+	of := chain{r.App, r.ID.Job()}
+	if m.chains[of] == nil {
+		switch has := m.places[r.App]; {
+		case has < maxJobs-m.taken: // so one app has half of them at most, a second one a quarter
+			m.places[r.App]++
+			m.taken++
+		case has > 0:
+			of.job = 0
+		default:
+			of = chain{}
+		}
 	}
 	if m.chains[of] == nil {
 		m.chains[of] = map[core.State]int{}
@@ -187,22 +203,29 @@ func (k *chainCollector) Collect(c chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	k.m.chainMu.Lock()
-	ended := make(map[core.JobID]map[core.State]int, len(k.m.chains))
-	for id, by := range k.m.chains {
-		ended[id] = maps.Clone(by)
+	ended := make(map[chain]map[core.State]int, len(k.m.chains))
+	var jobs []core.JobID
+	for of, by := range k.m.chains {
+		ended[of] = maps.Clone(by)
+		if of.job != 0 {
+			jobs = append(jobs, of.job)
+		}
 	}
 	k.m.chainMu.Unlock()
-	found, _, err := k.p.engine.Manage.Jobs(ctx, slices.Collect(maps.Keys(ended)))
+	found, _, err := k.p.engine.Manage.Jobs(ctx, jobs)
 	if _, err = core.Besides(err); err != nil {
 		c <- prometheus.NewInvalidMetric(k.desc, err)
 		return
 	}
-	for id, by := range ended {
-		app, name := others, others
-		if j := found[id]; j != nil {
+	for of, by := range ended {
+		app, name := of.app, others
+		switch j := found[of.job]; {
+		case j != nil:
 			app, name = j.Def.App, j.Def.Name
-		} else if id != 0 { // deleted
-			app, name = "", id.String()
+		case of.job != 0: // deleted
+			app, name = "", of.job.String()
+		case app == "":
+			app = others
 		}
 		for _, s := range core.States {
 			if !s.Open() {
