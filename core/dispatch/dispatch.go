@@ -160,7 +160,7 @@ func New(store Store, r Ring, sender Sender, f *finish.Finish, o Options) *Dispa
 		waits: waits{out: map[core.RunID]awaiting{}}}
 	d.health, d.gates = newHealths(&d.o), newGates(&d.o)
 	d.uses = newUses(&d.o)
-	d.probes = &probes{o: &d.o, of: map[question]*probe{}}
+	d.probes = newProbes(&d.o)
 	return d
 }
 

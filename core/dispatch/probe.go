@@ -62,10 +62,24 @@ func said(err error) *probe {
 type probes struct {
 	o  *Options
 	mu sync.Mutex
-	of map[question]*probe
+	// Whether addresses are there, and apart whether they run something of a job, which is
+	// asked for each job: that many were asked must not have the silence of any forgotten.
+	beats, idles map[question]*probe
 }
 
-// maxProbes bounds what is remembered; addresses come from outside.
+func newProbes(o *Options) *probes {
+	return &probes{o: o, beats: map[question]*probe{}, idles: map[question]*probe{}}
+}
+
+// of is where the answers to such a question are.
+func (x *probes) of(q question) map[question]*probe {
+	if q.job != 0 {
+		return x.idles
+	}
+	return x.beats
+}
+
+// maxProbes bounds what is remembered of either; addresses come from outside.
 const maxProbes = 10_000
 
 // ask answers the probe that holds for now, or a new one, which the caller is to
@@ -74,7 +88,8 @@ const maxProbes = 10_000
 func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	old := x.of[q]
+	of := x.of(q)
+	old := of[q]
 	if old != nil {
 		age := time.Since(old.asked)
 		holds := x.o.AskAgain
@@ -85,11 +100,11 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 			return old, false
 		}
 	}
-	if len(x.of) >= maxProbes {
-		clear(x.of) // who waits for one has it
+	if len(of) >= maxProbes {
+		clear(of) // who waits for one has it
 	}
 	p = &probe{asked: time.Now(), done: make(chan struct{}), doubted: old != nil && old.silent, before: old}
-	x.of[q] = p
+	of[q] = p
 	return p, true
 }
 
@@ -98,8 +113,8 @@ func (x *probes) ask(q question, anew bool) (p *probe, mine bool) {
 func (x *probes) made(q question, p *probe) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if p.unsaid && p.doubted && x.of[q] == p {
-		x.of[q] = p.before
+	if of := x.of(q); p.unsaid && p.doubted && of[q] == p {
+		of[q] = p.before
 	}
 	p.before = nil
 	close(p.done)
@@ -114,11 +129,12 @@ func (x *probes) take(p *probe) bool {
 	return !was
 }
 
-// untake has a fire go by another yes.
-func (x *probes) untake(p *probe) {
+// untake has a fire go by another yes. Where the address was asked once more meanwhile
+// another fire may have gone by what it said then, so this is nobody's.
+func (x *probes) untake(q question, p *probe) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	p.taken = false
+	p.taken = x.of(q)[q] != p
 }
 
 // make asks. It counts as a send for the address's gate and for the lanes.
@@ -282,7 +298,7 @@ func (b *batch) askAll(bound context.Context, it *item, anew bool, open *sync.Wa
 						continue
 					}
 					if took >= 0 {
-						b.d.probes.untake(asked[took])
+						b.d.probes.untake(question{at{app.Name, order[took]}, job}, asked[took])
 					}
 					took = i
 				}

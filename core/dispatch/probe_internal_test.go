@@ -3,6 +3,10 @@ package dispatch
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
 )
 
 // TestChosen: what has said yes by the moment of the choice is chosen, also where it
@@ -31,4 +35,55 @@ func TestChosen(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, first, got.err)
 		}
 	}
+}
+
+// TestSilenceIsRememberedApart: however many jobs addresses are asked about, that one was
+// silent is known on.
+func TestSilenceIsRememberedApart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})
+		silent := question{at: at{"app", "http://silent"}}
+		p, mine := x.ask(silent, false)
+		p.err, p.silent = errors.New("no answer"), true
+		x.made(silent, p)
+		for job := range core.JobID(maxProbes + 10) {
+			q := question{silent.at, job + 1}
+			p, _ := x.ask(q, false)
+			x.made(q, p)
+		}
+		time.Sleep(2 * time.Second)
+		if again, asks := x.ask(silent, false); !mine || asks || again != p {
+			t.Error("that it was silent is forgotten")
+		}
+		if len(x.idles) > maxProbes {
+			t.Errorf("%d are remembered", len(x.idles))
+		}
+	})
+}
+
+// TestWhatIsGivenBackIsTakenOnce: a yes that is given back is there for another fire, but not
+// where the address was asked once more, and somebody goes by that.
+func TestWhatIsGivenBackIsTakenOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x := newProbes(&Options{AskAgain: time.Second, AskNext: 100 * time.Millisecond, AskSilent: time.Minute})
+		q := question{at{"app", "http://a"}, 1}
+		first, _ := x.ask(q, false)
+		x.made(q, first)
+		if !x.take(first) || x.take(first) {
+			t.Fatal("a yes is taken once")
+		}
+		x.untake(q, first)
+		if !x.take(first) {
+			t.Error("what was given back is not there")
+		}
+		time.Sleep(200 * time.Millisecond)
+		second, mine := x.ask(q, true)
+		if x.made(q, second); !mine || !x.take(second) {
+			t.Fatal("it is not asked once more")
+		}
+		x.untake(q, first)
+		if x.take(first) {
+			t.Error("two fires go by what one address said")
+		}
+	})
 }
