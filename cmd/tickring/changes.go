@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -28,7 +30,17 @@ func (c *changeCmd) Run(e *conn) error {
 	if err != nil {
 		return err
 	}
-	return e.show(list, func() {
+	shown := list
+	shown.Changes = slices.Clone(list.Changes)
+	for i := range shown.Changes {
+		ch := &shown.Changes[i]
+		of := reflect.TypeFor[core.AppRecord]()
+		if ch.Job != "" || ch.JobID != 0 {
+			of = reflect.TypeFor[core.JobRecord]()
+		}
+		ch.Old, ch.New = spans(ch.Old, of), spans(ch.New, of)
+	}
+	return e.show(shown, func() {
 		if len(list.Changes) == 0 {
 			e.printf("no changes%s\n", of(c.What))
 			return
@@ -59,6 +71,45 @@ func (c *changeCmd) Run(e *conn) error {
 			e.printf("undo a change that has a number: %s\n", undo("JOB", 0))
 		}
 	})
+}
+
+// spans is a record of the type with its durations, which are stored in nanoseconds, as
+// they are written elsewhere. What it does not know it leaves as it is.
+func spans(record json.RawMessage, of reflect.Type) json.RawMessage {
+	for of.Kind() == reflect.Pointer {
+		of = of.Elem()
+	}
+	var ns time.Duration
+	var fields map[string]json.RawMessage
+	var list []json.RawMessage
+	var said any
+	switch {
+	case of == reflect.TypeFor[time.Duration]() && json.Unmarshal(record, &ns) == nil:
+		said = api.FormatDuration(ns)
+	case of.Kind() == reflect.Slice && json.Unmarshal(record, &list) == nil && list != nil:
+		for i := range list {
+			list[i] = spans(list[i], of.Elem())
+		}
+		said = list
+	case of.Kind() == reflect.Struct && json.Unmarshal(record, &fields) == nil && fields != nil:
+		for i := range of.NumField() {
+			f := of.Field(i)
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			if raw, ok := fields[cmp.Or(name, f.Name)]; ok {
+				fields[cmp.Or(name, f.Name)] = spans(raw, f.Type)
+			}
+		}
+		said = fields
+	default:
+		return record
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if enc.Encode(said) != nil {
+		return record
+	}
+	return text.Bytes()
 }
 
 // list reads the last changes, the newest first.

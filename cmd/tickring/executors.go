@@ -44,20 +44,33 @@ func (c *execsCmd) Run(e *conn) error {
 			e.printf("no executors%s: start one that registers, or name fixed addresses in the app\n", of(c.App))
 			return
 		}
-		rows := [][]string{{"APP", "ADDRESS", "STATE"}}
-		for i := range all.Executors {
-			x := &all.Executors[i]
-			rows = append(rows, []string{x.App, x.Address, liveText(e.Env, x)})
-		}
-		for _, r := range all.Refused {
-			rows = append(rows, []string{r.App, oneLine(r.Address),
-				fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)})
-		}
-		table(e.Stdout, rows)
+		table(e.Stdout, executorRows(e.Env, &all))
 	}); err != nil || !short {
 		return err
 	}
 	return exitWith(exitFailed)
+}
+
+// executorRows has a line for each address: of one that was refused and was heard of since
+// that is over.
+func executorRows(e *Env, all *api.ExecutorList) [][]string {
+	rows := [][]string{{"APP", "ADDRESS", "STATE"}}
+	at := map[[2]string]int{}
+	for i := range all.Executors {
+		x := &all.Executors[i]
+		at[[2]string{x.App, x.Address}] = i
+		rows = append(rows, []string{x.App, x.Address, liveText(e, x)})
+	}
+	for _, r := range all.Refused {
+		text := fmt.Sprintf("refused for its token, last %s ago from %s", span(max(0, time.Since(r.At))), r.From)
+		switch i, ok := at[[2]string{r.App, r.Address}]; {
+		case !ok:
+			rows = append(rows, []string{r.App, oneLine(r.Address), text})
+		case r.At.After(all.Executors[i].BeatAt):
+			rows[i+1][2] += "; " + text
+		}
+	}
+	return rows
 }
 
 func liveText(e *Env, x *api.Executor) string {

@@ -199,7 +199,8 @@ func badValueWords(v *kong.Value, name, text string) string {
 	case strings.Contains(text, ": missing value") || strings.HasSuffix(text, "(<EOL>)"):
 		return fmt.Sprintf("%s needs a value, as in %s %s: %s", name, name, placeholder(v), firstSentence(v.Help))
 	case strings.Contains(text, " flag); perhaps try "):
-		return fmt.Sprintf("%s needs a value, and %s is a flag: if it is the value, write %s=%s", name, got, name, got)
+		return fmt.Sprintf("%s needs a value, as in %s %s, and %s behind it is a flag: write the value between them, or %s=%s if that is "+
+			"the value", name, name, placeholder(v), got, name, got)
 	}
 	kind := v.Target.Type()
 	for kind.Kind() == reflect.Pointer || kind.Kind() == reflect.Slice {
