@@ -26,6 +26,7 @@ type item struct {
 	run      *core.Run    // once claimed or looked at; before, an empty one that all share
 	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
 	held     bool         // it counts among the fires in hand
+	asked    bool         // for a permit
 	order    []string     // addresses to try, the claimed one first
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it

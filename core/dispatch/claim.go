@@ -120,7 +120,9 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.phase = (done{}); it.lost != nil && it.lost.Made(it.run) {
 			b.d.finish.Ended(it.run)
 		}
-		b.d.finish.Release(ctx, it.run) // this copy may have asked after its end
+		if it.asked { // perhaps after its end
+			b.d.finish.Release(ctx, it.run)
+		}
 	case toBury:
 		it.phase = it.unrecorded()
 	case toLeave:

@@ -121,7 +121,7 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	})
 	inHand := make([]core.RunID, len(list))
 	for i, a := range list {
-		inHand[i] = a.run.First
+		inHand[i], a.it.asked = a.run.First, true
 	}
 	err := b.d.finish.PutPermits(ctx, name, inHand, func(p *core.Permits) (bool, error) {
 		first := core.RunID(0) // of those that wait

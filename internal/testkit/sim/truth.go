@@ -495,6 +495,7 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 			switch {
 			case was == nil && m.Slow && f.Cause != core.CauseRetry:
 				t.w.count("put on the slow lane", 1)
+			case was != nil && !m.Slow && t.limitOf(f.Run.Job()) != nil: // another's end, in this invocation, woke it
 			case was != nil && !m.Slow:
 				t.fail(f.Run, "run %d came on the slow lane and is put on the fast one", f.Run)
 			case was != nil && m.Try <= was.Try && m.Slot.Time().Sub(inv.in.p.now()) < time.Second:
