@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// room bounds what bodies are held at once. Long ones have places of their own, so that
+// Room bounds what bodies a door holds at once. Long ones have places of their own, so that
 // a backlog that is reported keeps nobody's heartbeat out.
-type room struct {
+type Room struct {
 	short, long places
 	wait        time.Duration
 }
@@ -20,12 +20,24 @@ type room struct {
 // heldShort is how many bodies of at most MaxRegistration bytes are held at once.
 const heldShort = 1024
 
-func newRoom(long int, wait time.Duration) *room {
-	return &room{places{free: heldShort}, places{free: long}, wait}
+// NewRoom has so many places for long bodies, for which a while is waited; of both 0 is the
+// default: 8, and 5 s.
+func NewRoom(long int, wait time.Duration) *Room {
+	return &Room{places{free: heldShort}, places{free: cmp.Or(long, 8)}, cmp.Or(wait, 5*time.Second)}
+}
+
+// Enter waits for a place for the body of a request, which has at most so many bytes, by
+// whoever sends it; leave gives it back.
+func (m *Room) Enter(r *http.Request, who string, most int64) (leave func(), ok bool) {
+	size := r.ContentLength
+	if size < 0 {
+		size = most // it may become so much
+	}
+	return m.enter(r.Context(), who, size)
 }
 
 // enter waits for a place for a body of a size; leave gives it back.
-func (m *room) enter(ctx context.Context, token string, size int64) (leave func(), ok bool) {
+func (m *Room) enter(ctx context.Context, token string, size int64) (leave func(), ok bool) {
 	p := &m.short
 	if size > MaxRegistration {
 		p = &m.long

@@ -140,13 +140,13 @@ func NewHandler(p Ports, o Options) http.Handler {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	o.Log = boundlog.Of(o.Log)
-	return &handler{p, o, newRoom(cmp.Or(o.HeldLong, 8), cmp.Or(o.HoldFor, 5*time.Second))}
+	return &handler{p, o, NewRoom(o.HeldLong, o.HoldFor)}
 }
 
 type handler struct {
 	ports Ports
 	opts  Options
-	room  *room
+	room  *Room
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

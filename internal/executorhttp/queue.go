@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tickring/tickring/api"
@@ -50,8 +51,9 @@ type queueRequest struct {
 // Serve serves the paths: those of the server's own queues where there are any,
 // and the question about runs for all.
 func (d *Queues) Serve(mux *http.ServeMux) {
+	room := wirehttp.NewRoom(heldLong, 0)
 	handle := func(path string, f func(context.Context, *core.App, *queueRequest) (any, error)) {
-		mux.HandleFunc("POST "+path, d.noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, f) }, refusePage))
+		mux.HandleFunc("POST "+path, d.noPage(func(w http.ResponseWriter, r *http.Request) { d.serve(w, r, room, f) }, refusePage))
 	}
 	handle("/v1/queue/runs", d.runs)
 	if d.Puller == nil {
@@ -62,11 +64,12 @@ func (d *Queues) Serve(mux *http.ServeMux) {
 	handle("/v1/queue/ack", d.ack)
 }
 
-func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Context, *core.App, *queueRequest) (any, error)) {
+func (d *Queues) serve(w http.ResponseWriter, r *http.Request, room *wirehttp.Room,
+	f func(context.Context, *core.App, *queueRequest) (any, error)) {
 	token := r.Header.Get(wire.HeaderToken)
 	var q queueRequest
 	refuse := func(reason string, err error) {
-		if core.CodeOf(err) == core.CodeUnauthorized {
+		if reason == refusal.Busy || core.CodeOf(err) == core.CodeUnauthorized {
 			d.note(w, r, refusal.Refusal{Door: refusal.Queue, Reason: reason, App: q.App,
 				Address: pull.Queue{App: q.App, Name: q.Queue}.Address()})
 		}
@@ -80,6 +83,13 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 		refuse(refusal.Token, err)
 		return
 	}
+	leave, ok := room.Enter(r, token, maxQueueBody)
+	if !ok {
+		refuse(refusal.Busy, errNoRoom)
+		return
+	}
+	leave = sync.OnceFunc(leave)
+	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, maxQueueBody, d.ReadFor)
 	if err != nil {
 		api.WriteError(w, r, d.Log, unread(err, "a request to a queue", maxQueueBody))
@@ -95,6 +105,9 @@ func (d *Queues) serve(w http.ResponseWriter, r *http.Request, f func(context.Co
 	if err != nil {
 		refuse(refusal.App, err)
 		return
+	}
+	if len(q.Receipts)+len(q.Begin)+len(q.Runs) == 0 {
+		leave() // a poll, that waits with a few words
 	}
 	out, err := f(r.Context(), &app, &q)
 	switch {

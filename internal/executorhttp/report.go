@@ -18,13 +18,20 @@ import (
 // MaxReport bounds the body of a report, in bytes.
 const MaxReport = 256 << 10
 
+// heldLong is how many bodies of more than 16 KiB are held at once, by a door whose bodies
+// have at most MaxReport: 16 MiB.
+const heldLong = 64
+
+var errNoRoom = core.Errorf(core.CodeUnavailable, "the server takes as much as it can hold just now: send it again")
+
 // Report takes the result of a call: that answered 202, at /v1/report/{run}. The
 // key in its URL is the permission.
 func (d Door) Report(f *finish.Finish, key send.Key) http.HandlerFunc {
-	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, w, r) }, refusePage)
+	room := wirehttp.NewRoom(heldLong, 0)
+	return d.noPage(func(w http.ResponseWriter, r *http.Request) { d.report(f, key, room, w, r) }, refusePage)
 }
 
-func (d Door) report(f *finish.Finish, key send.Key, w http.ResponseWriter, r *http.Request) {
+func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http.ResponseWriter, r *http.Request) {
 	log := d.Log
 	note := func(reason string) {
 		d.note(w, r, refusal.Refusal{Door: refusal.Report, Reason: reason})
@@ -51,6 +58,13 @@ func (d Door) report(f *finish.Finish, key send.Key, w http.ResponseWriter, r *h
 		Message string     `json:"message"`
 		Data    string     `json:"data"`
 	}
+	leave, ok := room.Enter(r, "job/"+id.Job().String(), MaxReport)
+	if !ok {
+		note(refusal.Busy)
+		api.WriteError(w, r, log, errNoRoom)
+		return
+	}
+	defer leave()
 	b, err := wirehttp.ReadBody(w, r, nil, MaxReport, d.ReadFor)
 	if err != nil {
 		api.WriteError(w, r, log, unread(err, "a report", MaxReport))

@@ -3,11 +3,21 @@ package executorhttp
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/registry"
+	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/memory"
+	"github.com/tickring/tickring/send"
+	"github.com/tickring/tickring/wire"
 )
 
 // Behind a key that cannot be read nobody is turned away for good, and what the
@@ -29,4 +39,55 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 	if status, _ := ask("/v1/report/4294967297?key=x"); status != http.StatusUnauthorized {
 		t.Errorf("a wrong key: %d", status)
 	}
+}
+
+// TestBodiesInHandAreBounded: of long reports of one job, and of long requests to queues of
+// one app, no more are held than leave room for others, and who has none is told so.
+func TestBodiesInHandAreBounded(t *testing.T) {
+	app := core.App{Name: "a", Token: "token-of-a", Rev: 1}
+	e := memory.Open(memory.Options{})
+	if err := e.Manage.PutApp(t.Context(), 0, app, core.Change{ID: 1, App: "a"}); err != nil {
+		t.Fatal(err)
+	}
+	key := []byte("key")
+	synctest.Test(t, func(t *testing.T) {
+		a := assembly.New(e, assembly.Options{Log: slog.New(slog.DiscardHandler)})
+		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /v1/report/{run}", door.Report(a.Finish, func(context.Context) ([]byte, error) { return key, nil }))
+		(&Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish}).Serve(mux)
+		report := func(job core.JobID) string {
+			run := core.NumberedRun(job, 1)
+			return "/v1/report/" + run.String() + "?key=" + send.ReportSignature(key, run)
+		}
+		for path, other := range map[string]string{report(1): report(2), "/v1/queue/runs": ""} {
+			var held sync.WaitGroup
+			ask := func(path string, body io.Reader) int {
+				r := httptest.NewRequest(http.MethodPost, path, body)
+				r.ContentLength = 60 << 10
+				r.Header.Set(wire.HeaderToken, app.Token)
+				w := httptest.NewRecorder()
+				mux.ServeHTTP(w, r)
+				return w.Code
+			}
+			open, end := io.Pipe()
+			for range heldLong / 2 {
+				held.Go(func() { ask(path, open) })
+			}
+			synctest.Wait()
+			if got := ask(path, strings.NewReader("x")); got != http.StatusServiceUnavailable {
+				t.Errorf("%s, one more: %d", path, got)
+			}
+			if other != "" {
+				if got := ask(other, strings.NewReader("x")); got != http.StatusBadRequest {
+					t.Errorf("%s, of another: %d", other, got)
+				}
+			}
+			end.Close()
+			held.Wait()
+			if got := ask(path, strings.NewReader("x")); got != http.StatusBadRequest {
+				t.Errorf("%s, once they are gone: %d", path, got)
+			}
+		}
+	})
 }
