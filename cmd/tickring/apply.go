@@ -169,7 +169,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		case a.Error != nil:
 			lines = []string{place(a.Error, appPos(doc, i))}
 		case a.Old != nil && a.New != nil:
-			lines = e.appDiff(a.Old, a.New)
+			lines = e.updated(manifest.DiffApp(a.Old, a.New))
 		}
 		rows = append(rows, changeRows(mark+" "+a.Name+" (app)", lines)...)
 	}
@@ -184,7 +184,7 @@ func (c *applyCmd) print(e *Env, doc *manifest.Document, res *api.ApplyResult) {
 		case j.Error != nil:
 			lines = []string{place(j.Error, jobPos(doc, i))}
 		case j.Old != nil && j.New != nil:
-			lines = e.diffLines(manifest.Diff(j.Old, j.New))
+			lines = e.updated(manifest.Diff(j.Old, j.New))
 			if len(j.New.Next) > 0 && j.Old.Words != j.New.Words {
 				lines[0] += "   next: " + e.short(j.New.Next[0], now, j.New.Schedule.Timezone)
 			}
@@ -258,12 +258,12 @@ func place(err *api.Error, at manifest.Pos) string {
 	return text
 }
 
-func (e *Env) appDiff(before, after *api.App) []string {
-	lines := e.diffLines(manifest.DiffApp(before, after))
-	if len(lines) == 1 && lines[0] == "" {
-		return []string{"token changed"} // the only thing that is not shown
+// updated are the lines of what was changed.
+func (e *Env) updated(changes []manifest.FieldChange) []string {
+	if len(changes) == 0 {
+		return []string{"a secret changed"} // the only thing that is not shown
 	}
-	return lines
+	return e.diffLines(changes)
 }
 
 func (e *Env) diffLines(changes []manifest.FieldChange) []string {

@@ -7,10 +7,14 @@ here=$(cd "$(dirname "$0")" && pwd)
 dir=${1:?fetch.sh FOLDER}
 mkdir -p "$dir"
 dir=$(cd "$dir" && pwd)
-for v in xxl-2.3.1 xxl-3.3.2; do
+for v in xxl-2.2.0 xxl-2.3.1 xxl-2.4.2 xxl-3.3.2; do
   [ -f "$dir/$v/done" ] ||
     mvn -q -B -f "$here/pom.xml" -P "$v" dependency:copy-dependencies -DoutputDirectory="$dir/$v" >&2
   touch "$dir/$v/done"
+  if [ "$v" = xxl-2.2.0 ]; then # its handlers are of another form
+    javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$here/Executor22.java"
+    continue
+  fi
   javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$here/Executor.java"
   sed -n "/^import com.xxl.job.core.context/,/^}/p" "$here/../../docs/executors.md" >"$dir/$v/App.java" # as the page has it
   javac -cp "$dir/$v/*" -d "$dir/$v/classes" "$dir/$v/App.java"

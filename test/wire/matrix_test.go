@@ -114,22 +114,26 @@ func fetched(dir string) []subject {
 			return as(exec.Command(filepath.Join(dir, "python", "bin", "python"), source), admin, port, of)
 		},
 		instead: map[string]string{
-			"unknown":     "handler nobody-knows-it not found.",
-			"timeout":     "failed handler",
-			"cover early": "failed handler, then succeeded",
-			"crash":       "running",
-			"told":        "untold",
-			"data":        "data []",
+			"discard later": "failed not-accepted", // it says so in words of its own
+			"unknown":       "handler nobody-knows-it not found.",
+			"timeout":       "failed handler",
+			"cover early":   "failed handler, then succeeded",
+			"crash":         "running",
+			"told":          "untold",
+			"data":          "data []",
 		},
 		again: 15 * time.Second,
 	}}
-	for _, v := range []string{"xxl-3.3.2", "xxl-2.3.1"} {
-		of := filepath.Join(dir, v)
+	for _, v := range []string{"xxl-3.3.2", "xxl-2.4.2", "xxl-2.3.1", "xxl-2.2.0"} {
+		of, class := filepath.Join(dir, v), "Executor"
+		if v == "xxl-2.2.0" {
+			class = "Executor22"
+		}
 		subs = append(subs, subject{
 			name: strings.Replace(v, "xxl-", "xxl-job-core ", 1),
 			command: func(own, admin, port string) *exec.Cmd {
 				return as(exec.Command("java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(of, "classes")+":"+filepath.Join(of, "*"),
-					"Executor"), admin, port, own)
+					class), admin, port, own)
 			},
 			instead: map[string]string{
 				"crash": "running",
@@ -198,6 +202,7 @@ jobs:
   - {app: golang, name: waits, handler: waits}
   - {app: golang, name: serial, handler: waits}
   - {app: golang, name: cover, handler: waits, block: cover-early}
+  - {app: golang, name: discard, handler: waits, block: discard-later}
   - {app: golang, name: away, handler: waits}
   - {app: golang, name: crash, handler: waits}
   - {app: golang, name: limited, handler: waits, timeout: 1s}
@@ -213,8 +218,11 @@ type stand struct {
 	cmd  *exec.Cmd
 }
 
-func (b *stand) start() {
+func (b *stand) start(token ...string) {
 	b.cmd = b.sub.command(b.dir, b.s.URL, b.port)
+	if len(token) > 0 { // the last one of a name counts
+		b.cmd.Env = append(b.cmd.Env, "ACCESS_TOKEN="+token[0], "TICKRING_APP_TOKEN="+token[0])
+	}
 	log, err := os.OpenFile(filepath.Join(b.dir, "said"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		b.Fatal(err)
@@ -380,6 +388,14 @@ var behaviours = []struct {
 		}
 		return saw, saw == "succeeded"
 	}},
+	{"discard later", func(b *stand) (string, bool) {
+		first := b.running("golang/discard")
+		_, two := b.ends(b.s.Trigger(b.T, "golang/discard"))
+		b.letGo(first)
+		_, one := b.ends(first)
+		saw := one + ", then " + two
+		return saw, saw == "succeeded, then skipped overlap"
+	}},
 	{"cover early", func(b *stand) (string, bool) {
 		first := b.running("golang/cover")
 		second := b.s.Trigger(b.T, "golang/cover")
@@ -456,6 +472,25 @@ var behaviours = []struct {
 		began := time.Now()
 		b.live(0)
 		return fmt.Sprint(time.Since(began).Round(time.Second), err), time.Since(began) < 5*time.Second
+	}},
+	// One with a wrong token is not among the executors, and is named as refused.
+	{"wrong token", func(b *stand) (string, bool) {
+		b.start("a-wrong-token")
+		var list struct {
+			Executors []struct{ Address string }
+			Refused   []struct{ Address string }
+		}
+		err := rig.Eventually(40*time.Second, func() error {
+			if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "executors", "golang", "-o", "json")), &list); err != nil {
+				return err
+			}
+			if len(list.Executors) == 0 && len(list.Refused) == 0 {
+				return errors.New("nobody has come")
+			}
+			return nil
+		})
+		return fmt.Sprint(list, err), len(list.Executors) == 0 && len(list.Refused) == 1 &&
+			strings.TrimSuffix(list.Refused[0].Address, "/") == "http://127.0.0.1:"+b.port
 	}},
 }
 
