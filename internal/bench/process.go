@@ -22,7 +22,7 @@ import (
 )
 
 // token of the servers that a bench starts.
-const token = "bench-admin-token"
+const token = "admin-token-of-the-bench"
 
 // process is one child.
 type process struct {
