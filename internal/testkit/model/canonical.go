@@ -48,7 +48,7 @@ func (w *World) forgetClosed(s *state, f int) {
 		return
 	}
 	r.owner, r.until, r.past, r.address, r.maybeSent, r.journal, r.kill, r.slot, r.params, r.rev, r.queued = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
-	if r.owes == 0 {
+	if r.owes == 0 && r.place == 0 {
 		m.exec, m.known, m.reports = 0, 0, 0
 	}
 	switch {
@@ -67,7 +67,7 @@ func (d *invocation) forget(s *state) {
 	for f := range d.of {
 		i := &d.of[f]
 		was := *i
-		i.falls, i.owner, i.until, i.address, i.maybeSent, i.slot, i.params, i.permit = 0, 0, 0, 0, 0, 0, 0, 0
+		i.falls, i.owner, i.until, i.address, i.maybeSent, i.slot, i.params, i.permit, i.place, i.id = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 		switch was.is {
 		case toClaim, toRecord, toLook:
 			i.falls, i.permit = was.falls, was.permit
@@ -78,6 +78,8 @@ func (d *invocation) forget(s *state) {
 			i.address, i.maybeSent, i.params = was.address, was.maybeSent, was.params
 		case refused, movedUnknown:
 			i.address, i.params = was.address, was.params
+		case owing1, owing2, owing3, owing4:
+			i.place, i.id = was.place, was.id
 		}
 		if e := entry(i.is); e >= accepted && i.stored == e {
 			i.is = done
@@ -152,11 +154,11 @@ func (p person) key() uint64 {
 	return pack(p.at, p.kind, p.rev, p.next, p.tail, p.due, p.slot, p.params)
 }
 
-func (d *invocation) key() (k [8 + 8*maxFires]uint8) {
+func (d *invocation) key() (k [8 + 10*maxFires]uint8) {
 	n := copy(k[:], []uint8{d.at, d.fires, d.rev, d.slot, d.read, d.message, d.told, d.past})
 	for f := range d.of {
 		i := &d.of[f]
-		n += copy(k[n:], []uint8{i.is, i.falls, i.address, i.maybeSent, i.slot, i.params, i.stored, i.permit})
+		n += copy(k[n:], []uint8{i.is, i.falls, i.address, i.maybeSent, i.slot, i.params, i.stored, i.permit, i.place, i.id})
 	}
 	return k
 }

@@ -236,15 +236,17 @@ func (g *gen) lookAtRun(s state, k, f int) {
 	case g.w.Kind == Trigger && r.is == open && r.owner == 0 && r.slot != d.slot:
 		i.is = done
 		g.emit(&s, false, "%s looks at %s: its trigger was moved to another slot", who, fireName(f))
-	case r.is != open && (r.owes == 0 || g.w.ClosedIsDone):
+	case r.is != open && (r.owes == 0 && r.place == 0 || g.w.ClosedIsDone):
 		i.is = g.afterClosed(&s, f)
 		g.emit(&s, false, "%s looks at %s: closed", who, fireName(f))
 	case r.is != open:
 		t := s
-		i.is = owing2
-		g.emit(&s, false, "%s looks at %s: closed, and owes its retry", who, fireName(f))
+		if i.is, i.place, i.id = owing2, r.place, r.owes; r.owes == 0 {
+			i.is = owing1
+		}
+		g.emit(&s, false, "%s looks at %s: closed, and owes", who, fireName(f))
 		t.disp[k].of[f].is = isLeft
-		g.emit(&t, false, "%s looks at %s: closed, and owes its retry, which it leaves", who, fireName(f))
+		g.emit(&t, false, "%s looks at %s: closed, and owes, which it leaves", who, fireName(f))
 	case r.owner == d.nonce:
 		i.is, i.address, i.maybeSent, i.params = mine, r.address, r.maybeSent, r.params
 		g.emit(&s, false, "%s looks at %s: its own nonce", who, fireName(f))
@@ -446,7 +448,11 @@ func (g *gen) sendOrEnd(s state, k, f int) bool {
 		g.failover(s, k, f)
 	case failing:
 		g.closeFailed(s, k, f)
-	case owing2, owing3, owing4:
+	case owing1, owing2, owing3, owing4:
+		if g.w.Children > 0 {
+			g.makeChildrenHere(s, k, f)
+			break
+		}
 		g.owe(s, k, f)
 	case chained:
 		g.chainGoesOn(s, k, f)

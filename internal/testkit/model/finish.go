@@ -43,7 +43,11 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 		g.readToClose(*s, who, of)
 	case endClose:
 		g.closeRun(*s, who, of)
-	case endCreate, endSend, endNote:
+	case endDraw, endCreate, endSend, endNote:
+		if g.w.Children > 0 {
+			g.makeChildren(*s, who, of)
+			break
+		}
 		g.follow(*s, who, of)
 	case endRelease:
 		g.release(*s, int(e.fire), who, func(t *state) { *of(t) = ender{} })
@@ -70,7 +74,9 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		*e = ender{}
 		words = "there is none"
 	case r.is != open && r.owes != 0:
-		e.at, e.id, words = endCreate, r.owes, "it is closed, and owes"
+		e.at, e.id, e.place, words = endCreate, r.owes, r.place, "it is closed, and owes"
+	case r.is != open && r.place != 0:
+		e.at, e.id, e.place, words = endDraw, 0, r.place, "it is closed, and owes children"
 	case r.is != open && g.w.Kind == FixedDelay && s.job.tail == uint8(f+1):
 		e.at, words = endChain, "it is closed"
 	case r.is != open && s.holds(f):
@@ -124,13 +130,15 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 		if is == killed && r.kill == 0 && t.seen[f].exec == running {
 			g.breaks("5: a 'killed' of our own making closes a run that runs")
 		}
-		r.is, r.owes = is, owes
+		r.is, r.owes, r.place = is, owes, g.w.firstPlace(is)
 		return true
 	}, func(t *state, a answer) {
 		e := of(t)
 		switch {
 		case a == ok && owes != 0:
 			e.at = endCreate
+		case a == ok && t.runs[f].place != 0:
+			e.at, e.place = endDraw, t.runs[f].place
 		case a == ok && g.w.Kind == FixedDelay:
 			e.at = endChain
 		case a == ok && t.holds(f):
@@ -159,7 +167,7 @@ func (g *gen) result(e ender) (is, owes uint8) {
 	default:
 		is = failed
 	}
-	if g.w.Kind == FixedDelay || g.w.Limit {
+	if g.w.noRetries() {
 		return is, 0 // no retries here: its chain goes on
 	}
 	return is, e.id
@@ -248,11 +256,14 @@ func (g *gen) leaveTail(s *state) {
 	}
 }
 
+// noRetries reports whether nothing is tried again.
+func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Limit || w.Children > 0 }
+
 // closeFailed is step 8: F1 by a dispatcher; condition: open, owner = mine.
 func (g *gen) closeFailed(s state, k, f int) {
 	nonce := s.disp[k].nonce
 	owes := uint8(3)
-	if g.w.Kind == FixedDelay || g.w.Limit {
+	if g.w.noRetries() {
 		owes = 0
 	}
 	g.write(s, dispName(k)+" closes "+fireName(f)+" as failed", func(t *state) bool {
@@ -264,12 +275,15 @@ func (g *gen) closeFailed(s state, k, f int) {
 		if r.kill == 1 {
 			r.is, r.owes = killed, 0
 		}
+		r.place = g.w.firstPlace(r.is)
 		return true
 	}, func(t *state, a answer) {
 		i := &t.disp[k].of[f]
 		switch {
 		case a == ok && t.runs[f].owes != 0:
 			i.is = owing2
+		case a == ok && t.runs[f].place != 0:
+			i.is, i.place = owing1, t.runs[f].place
 		case a == ok && g.w.Limit:
 			i.is = g.afterClosed(t, f)
 		case a == ok:

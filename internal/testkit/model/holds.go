@@ -62,6 +62,9 @@ func (w *World) rest(s *state) (far int, why string) {
 		if s.runs[f].owes != 0 {
 			return 1, fireName(f) + " owes its retry"
 		}
+		if s.runs[f].place != 0 {
+			return 1, fireName(f) + " owes its children"
+		}
 	}
 	switch {
 	case s.check.nonce != 0 || s.late.what != lateNone || s.entry != 0:
@@ -85,8 +88,10 @@ func (w *World) lacks(s *state, f int) string {
 	switch {
 	case r.is == absent && w.demanded(s, f) && s.covered&(1<<f) == 0:
 		return "was demanded, and has neither run nor record"
-	case w.Kind != FixedDelay && !w.Limit && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
+	case !w.noRetries() && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
 		return "has no retry"
+	case r.is > open && w.lacksChild(r):
+		return "lacks a child"
 	case r.is == lost && s.seen[f].tried == 0 && w.stillDemanded(s, f):
 		return "was demanded, and closed as lost though nobody tried to send it"
 	}

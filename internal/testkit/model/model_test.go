@@ -42,6 +42,9 @@ var bounded = []named{
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, All: 1, Few: true})},
 	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, All: 1, Few: true}},
 	{"a limit, a slow owner", World{Fires: 2, Tickers: 1, Limit: true, Slow: 1, All: 1, BetweenCheckAndSend: true, Few: true}},
+	{"children", one(World{Children: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
+	{"children, and a kill", one(World{Children: 1, Kills: 1, Few: true})},
+	{"children of what is refused", one(World{Children: 2, Crashes: 1, All: 1})},
 	{"a wait", one(World{Waits: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true})},
 	{"a wait, and a change", one(World{Waits: true, Due: -1, Changes: 1, Allowed: edit | pause, Few: true})},
 	{"a trigger waits", one(World{Waits: true, Kind: Trigger, Few: true})},
@@ -76,6 +79,7 @@ var longer = []named{
 	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
 	{"a limit, two crashes", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 2, All: 2, Few: true}},
 	{"a limit, a late write", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}},
+	{"children", one(World{Children: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2})},
 }
 
 // one is a world with one fire and one ticker.
@@ -138,12 +142,13 @@ func TestEachRuleIsNeeded(t *testing.T) {
 	trigger := one(World{Kind: Trigger, Few: true})
 	fixed := one(World{Kind: FixedDelay, Crashes: 1, All: 1, Few: true})
 	const (
-		noRecord   = "f1 was demanded, and has neither run nor record"
-		neverTried = "f1 was demanded, and closed as lost though nobody tried to send it"
-		unnamedRun = "1: an open run that nothing names: f1"
-		answered   = "3: a re-send of what a stored journal says was answered"
-		twoAtWork  = "8: two are at work, and one may be"
-		oldTrigger = "a trigger is sent as it was before its change"
+		noRecord      = "f1 was demanded, and has neither run nor record"
+		neverTried    = "f1 was demanded, and closed as lost though nobody tried to send it"
+		unnamedRun    = "1: an open run that nothing names: f1"
+		answered      = "3: a re-send of what a stored journal says was answered"
+		twoAtWork     = "8: two are at work, and one may be"
+		twoOfOneChild = "5: two runs of one child"
+		oldTrigger    = "a trigger is sent as it was before its change"
 	)
 	broken := map[string]bool{}
 	for _, c := range []struct {
@@ -199,6 +204,10 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		{"over is not seen", Rules{OverIsNotSeen: true},
 			World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 16, "a message is on the ring"},
 		{"released first", Rules{ReleasedFirst: true}, World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, All: 1, Few: true}, 25, twoAtWork},
+		{"a child is noted unsent", Rules{NotedUnsent: true}, one(World{Children: 1, Few: true}), 13,
+			"5: a place is left, and its child is not on its way"},
+		{"a draw ignores the place", Rules{DrawIgnoresPlace: true}, one(World{Children: 1, Few: true}), 18, twoOfOneChild},
+		{"a note ignores the place", Rules{NoteIgnoresPlace: true}, one(World{Children: 2, Few: true}), 25, twoOfOneChild},
 		{"owes", Rules{OwesNotedFirst: true}, one(World{Few: true}), 12, "5: nothing is owed any more, and the retry is not on its way"},
 	} {
 		of := reflect.ValueOf(c.rules)

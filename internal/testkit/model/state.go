@@ -71,6 +71,7 @@ type run struct {
 	slot, params                                              uint8 // how often the trigger's were changed
 	// The owed ID; bits of the IDs that were created; 1: its message was sent.
 	owes, retries, sent uint8
+	place               uint8 // see children.go
 	queued              uint8 // 1: it waits for an executor
 }
 
@@ -136,7 +137,7 @@ const (
 
 // item is one fire in the hands of an invocation; owner and until are those that
 // a look saw.
-type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, permit uint8 }
+type item struct{ is, falls, owner, until, address, maybeSent, slot, params, stored, permit, place, id uint8 }
 
 // What an item is.
 const (
@@ -154,6 +155,7 @@ const (
 	refused
 	movedUnknown
 	failing
+	owing1 // closed: a piece of its children is to be drawn
 	owing2
 	owing3
 	owing4
@@ -204,13 +206,14 @@ const (
 )
 
 // ender is a callback or the watchdog at work on a run.
-type ender struct{ at, fire, what, id, kill uint8 }
+type ender struct{ at, fire, what, id, kill, place uint8 }
 
 // Stations of an ender.
 const (
 	endIdle = iota
 	endRead
 	endClose
+	endDraw
 	endCreate
 	endSend
 	endNote

@@ -31,7 +31,7 @@ func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 	}
 	switch {
 	case r.is != open:
-		return endLost, r.owes != 0
+		return endLost, r.owes != 0 || r.place != 0
 	case m.known&knownSettled != 0, g.w.BegunIsJudged:
 	case m.known&knownLeft == 0, g.onRing(s, f):
 		return 0, false

@@ -32,6 +32,7 @@ type World struct {
 	Waits      bool // for an executor: nobody is there at first, and they come and go
 	Strangers  bool // report what nobody has
 	Limit      bool // one of the fires is at work at a time; there are no retries
+	Children   int  // that the end of a run owes, at most 2; there are no retries
 
 	// Faults are all together at most All, and of each kind at most as many.
 	// Busy are refusals for a passing reason, Seconds are receipts of a message
@@ -79,6 +80,9 @@ type Rules struct {
 	KillIsNotSeen        bool // by a close that read the run before the kill
 	OwnIDs               bool // a close without answer goes on with its own
 	OwesNotedFirst       bool // before the owed run is sent
+	NotedUnsent          bool // a place, before its child is sent
+	DrawIgnoresPlace     bool // IDs of a piece are stored whatever is
+	NoteIgnoresPlace     bool // so is the next place
 	TimeFreesPermit      bool // also of a run that is stored
 	ResendAsksNot        bool // for its permit
 	OverIsNotSeen        bool // by who wants the permit of what is over
