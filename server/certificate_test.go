@@ -66,15 +66,15 @@ func TestTLS(t *testing.T) {
 	}
 	serial := func() int64 {
 		t.Helper()
-		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}
+		tr := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
 		defer tr.CloseIdleConnections()
 		resp, err := (&http.Client{Transport: tr}).Get(s.URL() + "/healthz")
 		if err != nil {
 			t.Fatal(err)
 		}
 		resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Error(resp.Status)
+		if resp.StatusCode != http.StatusOK || resp.ProtoMajor != 1 { // its bound on connections knows no other
+			t.Error(resp.Status, resp.Proto)
 		}
 		return resp.TLS.PeerCertificates[0].SerialNumber.Int64()
 	}

@@ -229,8 +229,12 @@ func connOf(nc net.Conn) *conn {
 type connKey struct{}
 
 // watch has a server tell which of its connections nothing is done for. Until it is
-// there whole a request has not come: its first bytes may be all that ever do.
+// there whole a request has not come: its first bytes may be all that ever do. It speaks
+// no HTTP/2, where one connection asks many things at once and takes no answer without
+// a write that stands still.
 func (l *conns) watch(s *http.Server) {
+	s.Protocols = new(http.Protocols)
+	s.Protocols.SetHTTP1(true)
 	s.ConnContext = func(ctx context.Context, nc net.Conn) context.Context {
 		return context.WithValue(ctx, connKey{}, connOf(nc))
 	}
