@@ -145,7 +145,9 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	switch {
 	case c.kind != code:
 	case res.Change == manage.Unchanged:
-		s.quota.back(app)
+		s.quota.settle(app, 0)
+	case res.Err == nil:
+		s.quota.settle(app, weight(&body))
 	case core.CodeOf(res.Err) == core.CodeTooLarge:
 		s.over(r)
 	}

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -9,8 +10,8 @@ import (
 
 // Bounds of what code may declare with its app's token, for each change stays in the
 // records and each job is planned: jobs of an app, about, and how many times a minute one
-// is made or changed. What changes nothing is free, or the executors of a large app could
-// not all start at once.
+// is made or changed; one of several KB counts as so many. What changes nothing is free,
+// or the executors of a large app could not all start at once.
 const (
 	DeclaredJobs    = 1000
 	DeclaredChanges = 120
@@ -33,6 +34,12 @@ func (s *share) fill(now time.Time) {
 	s.at = now
 }
 
+// weight is as how many changes that of a job counts.
+func weight(j *JobSpec) float64 {
+	b, _ := json.Marshal(j) // it was read as JSON
+	return float64(1 + len(b)>>10)
+}
+
 // take has an app make a change, or says why not yet.
 func (q *quota) take(app string, now time.Time) error {
 	q.mu.Lock()
@@ -51,18 +58,20 @@ func (q *quota) take(app string, now time.Time) error {
 		q.of[app] = s
 	}
 	if s.fill(now); s.left < 1 {
-		return core.Errorf(core.CodeUnavailable, "the code of app %s has made or changed as many jobs as it may, %d a minute: try again later",
-			app, DeclaredChanges)
+		return core.Errorf(core.CodeUnavailable,
+			"the code of app %s has made or changed as many jobs as it may, %d a minute, each KB of one counts: try again later", app,
+			DeclaredChanges)
 	}
 	s.left--
 	return nil
 }
 
-// back gives back what was taken for what was no change.
-func (q *quota) back(app string) {
+// settle says as how much the change that was taken counts, 0 if it was none. What is
+// more than is left is owed.
+func (q *quota) settle(app string, weight float64) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if s := q.of[app]; s != nil {
-		s.left++
+		s.left += 1 - weight
 	}
 }

@@ -29,7 +29,16 @@ func TestQuotaComesBack(t *testing.T) {
 	if use("pay"); len(q.of) != 1 {
 		t.Errorf("%d apps are remembered", len(q.of))
 	}
-	if q.back("pay"); use("pay") != 1 {
+	if q.settle("pay", 0); use("pay") != 1 {
 		t.Error("what was given back is not there")
+	}
+	q.settle("pay", DeclaredChanges+1) // it is owed for a minute
+	now = now.Add(time.Minute)
+	if n := use("pay"); n != 0 {
+		t.Errorf("%d changes while some are owed", n)
+	}
+	now = now.Add(time.Minute)
+	if n := use("pay"); n != DeclaredChanges {
+		t.Errorf("%d changes when none are owed", n)
 	}
 }

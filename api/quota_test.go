@@ -44,6 +44,22 @@ func TestDeclaredChangesAreBounded(t *testing.T) {
 	}
 }
 
+// TestDeclaredBytesAreBounded: a job of 60 KB counts as so many, for what is kept of its
+// changes would be 20 GB a day. What changes nothing is free, of any size.
+func TestDeclaredBytesAreBounded(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	for i, c := range []struct {
+		params string
+		want   int
+	}{{"a", 200}, {"a", 200}, {"a", 200}, {"b", 200}, {"c", 503}, {"b", 503}} {
+		body := `{"handler":"x","declared":true,"params":"` + strings.Repeat(c.params, 60<<10) + `"}`
+		if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/fresh", body); status != c.want {
+			t.Errorf("%d: %d %s", i, status, text)
+		}
+	}
+}
+
 // TestDeclaredJobsAreBounded: so many jobs of an app are made by its code; an admin makes more.
 func TestDeclaredJobsAreBounded(t *testing.T) {
 	f := newFixture(t)
