@@ -133,7 +133,7 @@ type Run struct {
 	By        string // who triggered it
 	RerunOf   RunID  // the run that it runs again; 0: none
 
-	// The kill, recorded before it is sent.
+	// The kill, recorded before it is sent. Nobody's (no KillBy) is that of the timeout.
 	KillBy string
 	KillAt time.Time
 
@@ -163,6 +163,10 @@ func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(
 // Had reports whether somebody has a run, or one who had it may have sent it. Of what
 // nobody had each send was proven not to have arrived.
 func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
+
+// PastTimeout reports whether it is recorded that the time of a run is over; a person's
+// kill comes before that.
+func (r *Run) PastTimeout() bool { return !r.KillAt.IsZero() && r.KillBy == "" }
 
 // UnderWay reports whether an open run is somebody's, was sent, or waits for an executor.
 func (r *Run) UnderWay() bool {

@@ -190,6 +190,11 @@ func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
 
+// GiveUp notes that the time of an open run is over, where nobody has killed it.
+func (r *Run) GiveUp(at time.Time) RunPut {
+	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}
+}
+
 // Retime gives a trigger that waits, as read, the instant, params and addresses of to.
 // Its until becomes now, or later than the one read, and it has not been sent.
 func (r *Run) Retime(to Run, now time.Time) RunPut {

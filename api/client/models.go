@@ -1111,9 +1111,11 @@ type Run struct {
 	ID    string `json:"id"`
 
 	// Job app/name; left out when it was deleted
-	Job    string      `json:"job,omitempty,omitzero"`
-	JobID  int32       `json:"jobId"`
-	Key    string      `json:"key,omitempty,omitzero"`
+	Job   string `json:"job,omitempty,omitzero"`
+	JobID int32  `json:"jobId"`
+	Key   string `json:"key,omitempty,omitzero"`
+
+	// KillAt When that was; without killBy: when its timeout was over, and its executor busy
 	KillAt time.Time   `json:"killAt,omitempty,omitzero"`
 	KillBy string      `json:"killBy,omitempty,omitzero"`
 	Late   *LateResult `json:"late,omitempty"`

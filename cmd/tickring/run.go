@@ -103,6 +103,8 @@ func (c *runCmd) Run(e *conn) error {
 		}
 		if r.KillBy != "" {
 			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy)
+		} else if !r.KillAt.IsZero() {
+			add("time over", e.full(r.KillAt, r.Timezone)+overText(&r))
 		}
 		if r.Code != 0 {
 			add("code", fmt.Sprint(r.Code))
@@ -135,6 +137,14 @@ func (c *runCmd) Run(e *conn) error {
 			e.printf("run it again: tickring rerun %s\n", r.ID)
 		}
 	})
+}
+
+// overText says why a run that is past its timeout is still open.
+func overText(r *api.Run) string {
+	if !core.State(r.State).Open() {
+		return ""
+	}
+	return "   its executor has other runs of this job, which a kill would end too: it ends when it is alone there"
 }
 
 // ranWith is what the job of a run said when the run was sent, and which change had made

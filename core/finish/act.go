@@ -134,22 +134,30 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	}
 	cancel()
 	undone = append(c.undone, w.end(ctx, c.ends)...)
-	if len(c.idle) == 0 {
+	out := checks(c.idle, w.f.o.Now().Add(w.o.IdleGap), true)
+	out = append(out, checks(c.waits, w.f.o.Now().Add(min(max(c.oldest/4, w.o.IdleGap), farthest)), false)...)
+	if len(out) == 0 {
 		return undone
-	}
-	at := w.f.o.Now().Add(w.o.IdleGap)
-	var out []ring.Out
-	for some := range slices.Chunk(distinct(c.idle), endsAtOnce) {
-		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at),
-			Check: &ring.Check{Runs: some, Idle: true}}})
 	}
 	for _, err := range w.f.ring.Enqueue(ctx, out) {
 		if err != nil {
-			w.f.o.Log.Warn("the second look at idle executors could not be asked for", "address", t.at.address, "err", err)
+			w.f.o.Log.Warn("another look at an executor could not be asked for", "address", t.at.address, "err", err)
 			return append(undone, c.idleKeys...)
 		}
 	}
 	return undone
+}
+
+// farthest is how far ahead a check is sent.
+const farthest = 895 * time.Second
+
+// checks are the messages that ask for another look at runs.
+func checks(runs []core.RunID, at time.Time, idle bool) (out []ring.Out) {
+	for some := range slices.Chunk(distinct(runs), endsAtOnce) {
+		out = append(out, ring.Out{NotBefore: at, Message: ring.Message{Kind: ring.KindCheck, Slot: core.Ceil(at),
+			Check: &ring.Check{Runs: some, Idle: idle}}})
+	}
+	return out
 }
 
 // conversation is what comes of asking at one address.
@@ -160,6 +168,8 @@ type conversation struct {
 	ends     []ending
 	idle     []core.RunID // seem to be forgotten: a second look is due
 	idleKeys []core.JournalKey
+	waits    []core.RunID // past their timeout, and not alone there
+	oldest   time.Duration
 	undone   []core.JournalKey
 }
 
@@ -242,8 +252,12 @@ func (c *conversation) executor(ctx context.Context, minute int64) {
 			return
 		case idle:
 			c.found(asks[:n])
-		case c.walked:
-			c.busy(ctx, asks[:n])
+		default:
+			rest := asks[:n]
+			if c.walked {
+				rest = c.busy(ctx, rest)
+			}
+			c.over(ctx, job, rest)
 		}
 		asks = asks[n:]
 	}
@@ -277,22 +291,26 @@ const laterRuns = 100
 
 // busy takes that the executor works on the job of these runs: perhaps on others.
 // Which it is the runs tell that were sent there later (DESIGN 11, "Lost").
-func (c *conversation) busy(ctx context.Context, asks []ask) {
+// It answers those that it does not end.
+func (c *conversation) busy(ctx context.Context, all []ask) (rest []ask) {
 	// Several may stand behind a fixed address, and pull from a queue, each at its pace.
-	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return a.beat })
+	asks := slices.DeleteFunc(slices.Clone(all), func(a ask) bool { return a.beat })
 	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") {
-		return
+		return all
 	}
 	before, err := c.overtaken(ctx, asks)
 	if err != nil {
 		c.silent(ctx, asks, fmt.Errorf("read later runs: %w", err))
-		return
+		return all
 	}
-	for i := range asks {
-		if a := &asks[i]; a.arrived.Before(before) {
+	for i := range all {
+		if a := &all[i]; a.beat || !a.arrived.Before(before) {
+			rest = append(rest, *a)
+		} else {
 			c.end(a, a.forgotten("a run of this job that came to the executor later has ended, and this one was never reported"))
 		}
 	}
+	return rest
 }
 
 // overtaken is a moment: what came to the executor before it is there no more.

@@ -282,7 +282,8 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]cor
 	var need []core.JobID
 	for _, i := range todo {
 		run, ok := found[results[i].Run]
-		if ok && run.State.Open() && run.Retries > 0 && results[i].State.Failure() && !slices.Contains(need, run.ID.Job()) {
+		fails := results[i].State.Failure() || run.PastTimeout()
+		if ok && fails && run.State.Open() && run.Retries > 0 && !slices.Contains(need, run.ID.Job()) {
 			need = append(need, run.ID.Job())
 		}
 	}
@@ -310,13 +311,16 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 }
 
 // decide says how an open run ends: a failure after a kill was recorded is the
-// kill, and a failure that may be tried again owes the retry.
+// kill, or the end of its time, and a failure that may be tried again owes the retry.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To
-	if !run.KillAt.IsZero() && r.State.Failure() || r.Killed {
+	switch byPerson := run.KillBy != ""; {
+	case run.PastTimeout() && (r.State.Failure() || r.Killed):
+		to.State, to.Reason = core.TimedOut, core.ReasonTimeout
+	case byPerson && r.State.Failure() || r.Killed:
 		to.State, to.Reason = core.Killed, r.Reason
-		if !run.KillAt.IsZero() || to.Reason != core.ReasonReplaced {
+		if byPerson || to.Reason != core.ReasonReplaced {
 			to.Reason = core.ReasonPerson
 		}
 	}
@@ -324,8 +328,9 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		c.If |= core.RunMaybeSent
 	}
 	// Who records a kill meanwhile was told so: it is read again, and decided by it.
-	if to.State.Failure() && run.KillAt.IsZero() {
+	if to.State.Failure() {
 		c.If |= core.RunKill
+		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 	}
 	if run.Retries <= 0 || !to.State.Failure() {
 		return c, nil

@@ -283,7 +283,7 @@ func TestWhatOwesARetry(t *testing.T) {
 		r.run(id, func(x *core.Run) {
 			x.Retries = c.retries
 			if c.killed {
-				x.KillAt = begin
+				x.KillBy, x.KillAt = "ann", begin
 			}
 		})
 		r.must(r.end(finish.Result{Run: id, State: c.state, Reason: c.reason}))

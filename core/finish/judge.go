@@ -80,6 +80,7 @@ type ask struct {
 	timedOut bool
 	idle     bool
 	beat     bool // it is gone where nothing answers
+	marked   bool // that it is past its timeout, or was killed, is recorded
 }
 
 // atOnce bounds how many runs are judged together.
@@ -330,7 +331,8 @@ func (e *environment) whyLeft(id core.JobID) core.Reason {
 // what is asked.
 func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	job, known := e.jobs[r.ID.Job()]
-	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle}
+	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle,
+		marked: !r.KillAt.IsZero()}
 	if known && job.Def.LostAfter > 0 {
 		a.after = job.Def.LostAfter
 	}

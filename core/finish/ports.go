@@ -56,6 +56,8 @@ type Watch interface {
 	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
+	// OpenRuns reads the runs of a job that are under way, oldest first.
+	OpenRuns(ctx context.Context, job core.JobID, limit int) ([]core.Run, error)
 	// OldestMessage says how far the ring is behind, or more.
 	OldestMessage(ctx context.Context) (ring.Oldest, error)
 }
@@ -73,6 +75,8 @@ type Prober interface {
 	// Idle reports whether the executor neither runs nor queues a run of the
 	// job; an error when it cannot be known.
 	Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error)
+	// Kill asks the executor to end all runs of the job; nil where it took that.
+	Kill(ctx context.Context, app *core.App, address string, job core.JobID) error
 	// Limit is how long a run at the address, a function, can last.
 	Limit(ctx context.Context, address string) (time.Duration, error)
 }

@@ -70,6 +70,8 @@ func (x *executors) Beat(ctx context.Context, _ *core.App, address string) error
 	return x.ask(ctx, address)
 }
 
+func (x *executors) Kill(context.Context, *core.App, string, core.JobID) error { return nil }
+
 func (x *executors) Idle(ctx context.Context, _ *core.App, address string, job core.JobID) (bool, error) {
 	return !x.busy[job] && !strings.HasPrefix(address, "http://slow"), x.ask(ctx, address)
 }

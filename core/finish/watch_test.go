@@ -18,11 +18,18 @@ type probe struct {
 	beat, idleErr error
 	idle          bool
 	beats, idles  int
+	kills         int
+	killErr       error
 	limit         time.Duration // of a function
 	limitErr      error
 }
 
 func (p *probe) Beat(context.Context, *core.App, string) error { p.beats++; return p.beat }
+
+func (p *probe) Kill(context.Context, *core.App, string, core.JobID) error {
+	p.kills++
+	return p.killErr
+}
 
 func (p *probe) Limit(context.Context, string) (time.Duration, error) { return p.limit, p.limitErr }
 
@@ -130,7 +137,8 @@ func TestLost(t *testing.T) {
 			func(r *watchRig) { r.registered(0); r.p.idle = true }, open, false, false},
 		{"timeout over, idle once", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0); r.p.idle = true },
 			open, true, true},
-		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0) }, open, true, false},
+		{"timeout over, busy", 35 * time.Second, timeout(30 * time.Second), nil, func(r *watchRig) { r.registered(0) },
+			is{core.TimedOut, core.ReasonTimeout}, true, false},
 		{"timeout over, gone only now", 35 * time.Second, timeout(30 * time.Second), nil, nil, open, false, false},
 		{"timeout over, fixed and silent only now", 35 * time.Second, timeout(30 * time.Second), nil,
 			func(r *watchRig) { r.fixed(address); r.p.beat = errUnknown }, open, true, false},

@@ -141,6 +141,7 @@ func (b *busy) Beat(context.Context, *core.App, string) error {
 	}
 	return nil
 }
+func (b *busy) Kill(context.Context, *core.App, string, core.JobID) error         { return nil }
 func (b *busy) Idle(context.Context, *core.App, string, core.JobID) (bool, error) { return false, nil }
 func (b *busy) Limit(context.Context, string) (time.Duration, error)              { return 0, nil }
 

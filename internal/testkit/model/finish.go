@@ -49,6 +49,8 @@ func (g *gen) ends(s *state, who string, of func(*state) *ender) {
 			break
 		}
 		g.follow(*s, who, of)
+	case endOver, endTell:
+		g.giveUp(*s, who, of)
 	case endRelease:
 		g.release(*s, int(e.fire), who, func(t *state) { *of(t) = ender{} })
 	case endChain:
@@ -127,6 +129,9 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 		if owes != 0 && r.kill == 1 {
 			g.breaks("5: a retry of what a person killed")
 		}
+		if is == killed && r.kill == 2 {
+			g.breaks("5: what is past its timeout ends as killed")
+		}
 		if is == killed && r.kill == 0 && t.seen[f].exec == running {
 			g.breaks("5: a 'killed' of our own making closes a run that runs")
 		}
@@ -160,7 +165,7 @@ func (g *gen) result(e ender) (is, owes uint8) {
 	switch {
 	case e.what == endLeft:
 		return skipped, 0
-	case e.kill == 1 || e.what == endKilled:
+	case e.kill == 1 || e.kill == 2 && g.w.TimeoutIsAKill || e.kill == 0 && e.what == endKilled:
 		return killed, 0
 	case e.what == endLost:
 		is = lost

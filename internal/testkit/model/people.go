@@ -36,7 +36,7 @@ func leave(k int) func(*state, answer) {
 // more is always possible, so none of it counts for the good end.
 func (g *gen) begin(s *state, k int) {
 	who := personName(k)
-	if s.left.kills > 0 && s.runs[0].is == open && s.runs[0].owner != 0 && s.runs[0].kill == 0 {
+	if s.left.kills > 0 && s.runs[0].is == open && s.runs[0].owner != 0 && s.runs[0].kill != 1 {
 		t := *s
 		t.left.kills--
 		t.people[k].at = toKill

@@ -219,6 +219,8 @@ const (
 	endNote
 	endChain
 	endRelease
+	endOver // it is past its timeout, and its executor is busy
+	endTell
 )
 
 // What an ender wants.

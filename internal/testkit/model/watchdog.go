@@ -9,6 +9,11 @@ func (g *gen) watch(s *state) {
 		return
 	}
 	for f := range g.w.Fires {
+		if r := &s.runs[f]; g.w.Timeouts && r.is == open && r.owner != 0 && s.seen[f].exec == running {
+			t := *s
+			t.watchdog = ender{at: endOver, fire: uint8(f), what: endLost, id: 2}
+			g.emit(&t, true, "the watchdog finds %s past its timeout, and its executor busy", fireName(f))
+		}
 		what, looks := g.verdict(s, f)
 		if !looks {
 			continue
@@ -42,6 +47,32 @@ func (g *gen) verdict(s *state, f int) (what uint8, looks bool) {
 		return endLeft, m.known&knownLeft != 0
 	}
 	return endLost, true
+}
+
+// giveUp records that a run is past its timeout, and only then has its executor end it.
+func (g *gen) giveUp(s state, who string, of func(*state) *ender) {
+	e := *of(&s)
+	f := int(e.fire)
+	if e.at == endOver && s.runs[f].kill == 0 {
+		g.write(s, who+" records that "+fireName(f)+" is past its timeout", func(t *state) bool {
+			r := &t.runs[f]
+			if r.is != open || r.kill != 0 {
+				return false
+			}
+			r.kill = 2
+			return true
+		}, func(t *state, a answer) {
+			if of(t).at = endTell; a != ok {
+				*of(t) = ender{}
+			}
+		}, late{})
+		return
+	}
+	of(&s).at = endRead
+	if m := &s.seen[f]; m.exec == running {
+		m.exec, m.reports = reported, 1
+	}
+	g.emit(&s, false, "%s tells the executor to end %s", who, fireName(f))
 }
 
 func (g *gen) busy(s *state, f int) bool {

@@ -28,6 +28,7 @@ type World struct {
 
 	CoverEarly bool // a second arrival ends the first copy, which reports 'killed'
 	Kills      int  // by people
+	Timeouts   bool // what an executor runs may be past its timeout at any moment
 	AppPauses  bool // of the trigger's app
 	Waits      bool // for an executor: nobody is there at first, and they come and go
 	Strangers  bool // report what nobody has
@@ -77,6 +78,7 @@ type Rules struct {
 	WaitIsDone           bool // what waits for an executor is not put on the ring again
 	KilledCloses         bool // also a run that may have been sent twice
 	ReportEndsUnsent     bool // what nobody has, and nobody may have sent
+	TimeoutIsAKill       bool // what is past its timeout ends as killed
 	KillIsNotSeen        bool // by a close that read the run before the kill
 	OwnIDs               bool // a close without answer goes on with its own
 	OwesNotedFirst       bool // before the owed run is sent

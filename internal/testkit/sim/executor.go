@@ -105,10 +105,46 @@ func (s sender) Idle(ctx context.Context, app *core.App, address string, job cor
 // Kill ends all of a job's tasks there; each reports that it was killed.
 func (s sender) Kill(ctx context.Context, app *core.App, address string, job core.JobID) error {
 	_, err := read(s.in.port, ctx, "Kill", func(context.Context) (int, error) {
+		s.in.p.w.execs.alone(address, job)
 		s.in.p.w.execs.endAll(address, job, "[job running, killed]")
 		return 0, nil
 	})
 	return err
+}
+
+// killTakes is how long after the reading of the open runs their executor is told, and
+// at most: no address is talked to for longer.
+const killTakes = 10 * time.Second
+
+// alone asserts that a kill of what is past its timeout ends nothing else: what is there
+// without a person's kill is alone, but for what came while that was found.
+func (x *executors) alone(address string, job core.JobID) {
+	x.mu.Lock()
+	var there []core.RunID
+	if e := x.at[address]; e != nil {
+		for t := range e.jobs[job] {
+			there = append(there, t.run)
+		}
+	}
+	x.mu.Unlock()
+	var over, others []core.RunID
+	for _, id := range there {
+		switch r, ok := x.w.truth.run(id); {
+		case !ok || !r.State.Open() || r.KillBy != "":
+		case r.PastTimeout():
+			over = append(over, id)
+		case time.Since(r.SentAt) > killTakes:
+			others = append(others, id)
+		}
+	}
+	if len(over) > 0 {
+		x.w.count("kill of what is past its timeout", 1)
+	}
+	if len(over) > 1 || len(over) == 1 && len(others) > 0 {
+		x.w.truth.mu.Lock()
+		defer x.w.truth.mu.Unlock()
+		x.w.truth.fail(over[0], "a kill of runs past their timeout, %v, ends others of the job: %v", over, others)
+	}
 }
 
 // endAll ends the tasks of a job at an address with a report.

@@ -1,0 +1,83 @@
+package finish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tickring/tickring/core"
+)
+
+// openRuns is among how many open runs of a job others at an address are looked for.
+const openRuns = 1000
+
+// over ends those of the runs of a job whose time is over, and whose executor is busy
+// with the job: claim protocol section 6, "Past its timeout".
+func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
+	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return !a.timedOut })
+	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") { // it may wait there, and who pulls it bounds its time
+		return
+	}
+	fresh := c.giveUp(ctx, asks)
+	if asks = slices.DeleteFunc(asks, func(a ask) bool { return !a.marked }); len(asks) == 0 {
+		return
+	}
+	open, err := c.w.w.OpenRuns(ctx, job, openRuns)
+	if err != nil {
+		c.silent(ctx, asks, fmt.Errorf("read open runs: %w", err))
+		c.left(asks)
+		return
+	}
+	there := 0
+	for i := range open {
+		if r := &open[i]; r.Address == c.t.at.address && r.State != core.Queued {
+			there++
+		}
+	}
+	if there > 1 || len(open) == openRuns {
+		for i := range asks {
+			if a := &asks[i]; !c.walked || fresh[a.run] {
+				c.waits, c.oldest = append(c.waits, a.run), max(c.oldest, a.age)
+			}
+		}
+		return
+	}
+	if err := c.w.probe.Kill(ctx, &c.t.app, c.t.at.address, job); err != nil {
+		c.silent(ctx, asks, fmt.Errorf("end what is past its timeout: %w", err))
+		c.left(asks)
+		return
+	}
+	for i := range asks {
+		c.end(&asks[i], &Result{Run: asks[i].run, State: core.TimedOut, Reason: core.ReasonTimeout,
+			Message: "its time was over, and the executor was told to end it"})
+	}
+}
+
+// giveUp records of runs that they are past their timeout, of which it is not recorded
+// yet, and answers which these are. One of which that is not certain is left unmarked.
+func (c *conversation) giveUp(ctx context.Context, asks []ask) (fresh map[core.RunID]bool) {
+	fresh = map[core.RunID]bool{}
+	var puts []core.RunPut
+	var of []*ask
+	at := c.w.f.o.Now()
+	for i := range asks {
+		if a := &asks[i]; !a.marked {
+			puts, of = append(puts, (&core.Run{ID: a.run}).GiveUp(at)), append(of, a)
+		}
+	}
+	if len(puts) == 0 {
+		return fresh
+	}
+	for k, err := range c.w.f.store.PutRuns(ctx, puts) {
+		switch {
+		case err == nil:
+			of[k].marked, fresh[of[k].run] = true, true
+		case !errors.Is(err, core.ErrRefused): // it has ended, or a person killed it meanwhile
+			c.w.f.o.Log.Warn("that a run is past its timeout could not be recorded", "run", of[k].run, "job", of[k].run.Job(), "err", err)
+			c.undone = append(c.undone, of[k].key)
+		}
+	}
+	return fresh
+}

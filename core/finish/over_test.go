@@ -1,0 +1,135 @@
+package finish_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// lasting is a rig with a run whose timeout is over and whose executor is busy.
+func lasting(t *testing.T, change func(*core.Run)) *watchRig {
+	r := newWatchRig(t)
+	r.job(1, func(j *core.Job) { j.Def.Timeout = 30 * time.Second })
+	r.sent(func(x *core.Run) {
+		x.Retries = 1
+		if change != nil {
+			change(x)
+		}
+	})
+	r.now = begin.Add(40 * time.Second)
+	r.registered(0)
+	return r
+}
+
+// TestTimeoutEnds: what is past its timeout, alone of its job where it is, is recorded
+// so, killed, and closed as timed-out, and its retry follows.
+func TestTimeoutEnds(t *testing.T) {
+	r := lasting(t, nil)
+	r.now = begin.Add(34 * time.Second)
+	r.must(r.check(false))
+	if got := r.stored(id); r.p.kills != 0 || !got.KillAt.IsZero() {
+		t.Fatalf("within its grace it is killed: %+v", got)
+	}
+	r.now = begin.Add(35 * time.Second)
+	r.must(r.check(false))
+	got := r.stored(id)
+	if got.State != core.TimedOut || got.Reason != core.ReasonTimeout || !got.PastTimeout() || r.p.kills != 1 {
+		t.Errorf("%+v, told %d times", got, r.p.kills)
+	}
+	if list := r.numbered(1); len(list) != 1 || list[0].ID != got.Then || list[0].Cause != core.CauseRetry {
+		t.Errorf("its retry: %+v", list)
+	}
+}
+
+// TestTimeoutOfOneOfSeveral: a kill would end the others of its job there, so it stays
+// open, is looked at again, and ends once it is alone. Others elsewhere, and what waits
+// for an executor, are in nobody's way.
+func TestTimeoutOfOneOfSeveral(t *testing.T) {
+	r := lasting(t, nil)
+	other := core.PlannedRun(1, core.InstantOf(begin)+20)
+	r.run(other, nil)
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+21), func(x *core.Run) { x.Address = "http://10.0.0.2:9999/" })
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+22), func(x *core.Run) { x.State, x.Owner = core.Queued, "" })
+	for range 3 {
+		r.must(r.check(false))
+		if got := r.stored(id); got.State != core.Running || !got.PastTimeout() || r.p.kills != 0 {
+			t.Fatalf("one of two: %+v, told %d times", got, r.p.kills)
+		}
+		m := r.messages(ring.KindCheck)
+		if len(m) != 1 || len(m[0].Check.Runs) != 1 || m[0].Check.Runs[0] != id || m[0].Check.Idle {
+			t.Fatalf("asked for again: %+v", m)
+		}
+	}
+	r.must(r.end(finish.Result{Run: other, State: core.Succeeded, Code: 200, Reported: true}))
+	r.must(r.check(false))
+	if got := r.stored(id); got.State != core.TimedOut || got.Then == 0 || r.p.kills != 1 || len(r.messages(ring.KindCheck)) != 0 {
+		t.Errorf("alone: %+v, told %d times", got, r.p.kills)
+	}
+}
+
+// TestTimeoutIsNotTaken: where its executor does not take the kill it stays open, and
+// whoever ends it then, it is timed-out, but for a success.
+func TestTimeoutIsNotTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		end   finish.Result
+		state core.State
+		retry bool
+	}{
+		"killed, as reported": {finish.Result{State: core.Killed, Reason: core.ReasonPerson, Code: 500, Killed: true, Reported: true},
+			core.TimedOut, true},
+		"failed":    {finish.Result{State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}, core.TimedOut, true},
+		"lost":      {finish.Result{State: core.Lost, Reason: core.ReasonGone}, core.TimedOut, true},
+		"succeeded": {finish.Result{State: core.Succeeded, Code: 200, Reported: true}, core.Succeeded, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := lasting(t, nil)
+			r.p.killErr = errors.New("refused")
+			r.must(r.check(false))
+			if got := r.stored(id); got.State != core.Running || !got.PastTimeout() {
+				t.Fatalf("%+v", got)
+			}
+			c.end.Run = id
+			r.must(r.end(c.end))
+			if got := r.stored(id); got.State != c.state || (got.Then != 0) != c.retry {
+				t.Errorf("it is %s: %s, its retry %d", got.State, got.Reason, got.Then)
+			}
+		})
+	}
+}
+
+// TestTimeoutAndAPerson: a kill by a person decides, whether it is recorded before or
+// after that its time was over.
+func TestTimeoutAndAPerson(t *testing.T) {
+	r := lasting(t, func(x *core.Run) { x.KillBy, x.KillAt = "ann", begin.Add(time.Second) })
+	r.must(r.check(false))
+	if got := r.stored(id); got.State != core.Killed || got.KillBy != "ann" || got.Then != 0 || r.p.kills != 1 {
+		t.Errorf("before: %+v", got)
+	}
+	r = lasting(t, nil)
+	r.p.killErr = errors.New("refused")
+	r.must(r.check(false))
+	failed := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}
+	r.s.faults["close"] = []fault{{between: func() {
+		got := r.stored(id)
+		r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{got.Kill("ann", r.now)})[0])
+	}}}
+	r.must(r.end(failed))
+	if got := r.stored(id); got.State != core.Killed || got.Reason != core.ReasonPerson || got.Then != 0 || len(r.numbered(1)) != 0 {
+		t.Errorf("after, while it was ended: %+v", got)
+	}
+}
+
+// TestTimeoutAtAQueue: what waits in a queue has not begun, and who pulls it bounds its
+// time.
+func TestTimeoutAtAQueue(t *testing.T) {
+	r := lasting(t, func(x *core.Run) { x.Address = "queue:slow" })
+	r.fixed("queue:slow")
+	r.must(r.check(false))
+	if got := r.stored(id); got.State != core.Running || !got.KillAt.IsZero() || r.p.idles != 1 {
+		t.Errorf("%+v", got)
+	}
+}
