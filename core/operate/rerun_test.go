@@ -224,3 +224,22 @@ func TestRerunOfMany(t *testing.T) {
 		}
 	}
 }
+
+// TestKillOfWhatIsOver: a kill of a run that has ended is no error and changes nothing: on
+// the wire it would end what else runs of the job where that run was.
+func TestKillOfWhatIsOver(t *testing.T) {
+	f := newFixture(t)
+	j := f.Create(spec("sweep", every(time.Hour)))
+	at := core.InstantOf(f.Clock)
+	over := f.ended(j.Def.ID, at, nil)
+	works := f.ended(j.Def.ID, at+1, func(r *core.Run) { r.State, r.Reason, r.EndedAt = core.Running, "", time.Time{} })
+	res, err := f.M.KillRun(ctx, ann, over.ID.String(), "")
+	if err != nil || res.Changed || res.Job != j.Def.ID || len(res.Killed)+len(res.Cancelled)+len(res.Sent) != 0 || res.Next != "" {
+		t.Errorf("%+v %v", res, err)
+	}
+	for _, want := range []core.Run{over, works} {
+		if v, err := f.M.Run(ctx, want.ID.String()); err != nil || v.Run.State != want.State || !v.Run.KillAt.IsZero() {
+			t.Errorf("%+v %v", v.Run, err)
+		}
+	}
+}
