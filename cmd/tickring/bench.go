@@ -59,12 +59,12 @@ func applyBench(ctx context.Context, url, token string, jobs []manage.JobSpec) e
 
 // benchExecCmd is the executor of a bench, in a process of its own.
 type benchExecCmd struct {
-	App   string `required:""`
-	Admin string `required:""`
-	Hang  bool
+	App   string    `required:""`
+	Admin string    `required:""`
+	Hang  time.Time `name:"hang-from"`
 }
 
 // Run receives until standard input ends.
 func (c *benchExecCmd) Run(e *Env) error {
-	return bench.RunExecutor(bench.ExecutorOptions{App: c.App, Admin: c.Admin, Token: e.Token, Hang: c.Hang}, e.Stdin, e.Stdout)
+	return bench.RunExecutor(bench.ExecutorOptions{App: c.App, Admin: c.Admin, Token: e.Token, HangFrom: c.Hang}, e.Stdin, e.Stdout)
 }

@@ -25,6 +25,7 @@ import (
 const (
 	benchApp   = "bench"
 	hangApp    = "hanging"
+	probedApp  = "probed" // hangs, too
 	benchToken = "bench-executors"
 )
 
@@ -128,7 +129,7 @@ type bench struct{ o Options }
 func (b *bench) dir() (string, error) { return os.MkdirTemp(b.o.Dir, "data-") }
 
 // rig starts a rig on a new data folder that has jobs already.
-func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, hang bool, serveArgs ...string) (*rig, error) {
+func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, serveArgs ...string) (*rig, error) {
 	dir, err := b.dir()
 	if err == nil {
 		err = b.seed(ctx, dir, jobs)
@@ -136,7 +137,7 @@ func (b *bench) rig(ctx context.Context, jobs []manage.JobSpec, hang bool, serve
 	if err != nil {
 		return nil, err
 	}
-	return newRig(ctx, dir, hang, serveArgs...)
+	return newRig(ctx, dir, serveArgs...)
 }
 
 // seed makes the apps, and jobs of one app, in a data folder on which no server works.
@@ -153,7 +154,7 @@ func (b *bench) seed(ctx context.Context, dir string, jobs []manage.JobSpec) err
 	m := assembly.New(eng, assembly.Options{Plan: plan.Local()}).People(nil, people.Options{})
 	actor := core.Actor{Name: "bench"}
 	tok := benchToken
-	for _, app := range []string{benchApp, hangApp} {
+	for _, app := range []string{benchApp, hangApp, probedApp} {
 		if _, err := m.SaveApp(ctx, actor, manage.AppSpec{Name: app, Token: &tok}); err != nil {
 			return err
 		}
@@ -239,7 +240,7 @@ func rowOf(name string, demanded int64, rep Report) Row {
 
 // second is n jobs, each every second on the second.
 func (b *bench) second(ctx context.Context, name string, n int, d time.Duration) ([]Row, error) {
-	r, err := b.rig(ctx, secondly(benchApp, n), false)
+	r, err := b.rig(ctx, secondly(benchApp, n))
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +257,7 @@ func (b *bench) burst(ctx context.Context, n int) ([]Row, error) {
 	for i := range jobs {
 		jobs[i] = job(benchApp, fmt.Sprintf("b%d", i), core.When{Kind: core.KindAt, At: at})
 	}
-	r, err := b.rig(ctx, jobs, false)
+	r, err := b.rig(ctx, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -300,22 +301,54 @@ func (b *bench) highest(ctx context.Context) ([]Row, error) {
 	return rows, nil
 }
 
-// hanging is 50 fires a second to an executor that never answers beside 100 to
-// one that does, measured from the first second.
-func (b *bench) hanging(ctx context.Context) ([]Row, error) {
-	r, err := b.rig(ctx, append(secondly(benchApp, 100), secondly(hangApp, 50)...), true)
+// hanging is 100 fires a second to an executor that answers, beside 50 to one that
+// does not and 25 of an app on failover whose two executors do not say whether they are
+// there either: from the first second on, and from the midst of what is measured, after
+// a history in which all was well. Of the two halves of it the worse counts.
+func (b *bench) hanging(ctx context.Context) (rows []Row, err error) {
+	for _, c := range []struct {
+		name, note string
+		from       time.Duration
+	}{
+		{"hang: healthy", "75/s beside it hang from the first second", 0},
+		{"hang: healthy, later", "75/s beside it begin to hang in its midst", warmup*time.Second + b.o.For/2},
+	} {
+		row, err := b.hang(ctx, c.name, c.from)
+		if err != nil {
+			return rows, err
+		}
+		row.Note = c.note
+		rows = append(rows, row)
+	}
+	return rows, nil
+}
+
+func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row, error) {
+	probed := secondly(probedApp, 25)
+	for i := range probed {
+		probed[i].Def.Route = core.RouteFailover
+	}
+	r, err := b.rig(ctx, slices.Concat(secondly(benchApp, 100), secondly(hangApp, 50), probed))
 	if err != nil {
-		return nil, err
+		return Row{}, err
 	}
 	defer r.stop()
-	row, _, err := b.measure(ctx, r, "hang: healthy", 100, b.o.For, 1)
-	row.Note = "beside 50/s to an executor that never answers"
-	return []Row{row}, err
+	from := time.Now().Add(after)
+	for _, app := range []string{hangApp, probedApp, probedApp} {
+		if err := r.hang(ctx, app, from); err != nil {
+			return Row{}, err
+		}
+	}
+	row, rep, err := b.measure(ctx, r, name, 100, b.o.For, 2)
+	for _, half := range rep.ByInstants {
+		row.P99 = max(row.P99, half.P99)
+	}
+	return row, err
 }
 
 // apply makes 10,000 jobs through the API.
 func (b *bench) apply(ctx context.Context) ([]Row, error) {
-	r, err := b.rig(ctx, nil, false)
+	r, err := b.rig(ctx, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -349,7 +382,7 @@ func (b *bench) idle(ctx context.Context) ([]Row, error) {
 		return nil, err
 	}
 	made := time.Since(began)
-	r, err := newRig(ctx, dir, false)
+	r, err := newRig(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -361,7 +394,7 @@ func (b *bench) idle(ctx context.Context) ([]Row, error) {
 
 // soak runs 2,000 a second for long with runs kept for a short time.
 func (b *bench) soak(ctx context.Context) ([]Row, error) {
-	r, err := b.rig(ctx, secondly(benchApp, 2000), false, "--tune", "keepRuns="+b.o.SoakKeep.String(),
+	r, err := b.rig(ctx, secondly(benchApp, 2000), "--tune", "keepRuns="+b.o.SoakKeep.String(),
 		"--tune", "keepJournals="+b.o.SoakKeep.String(), "--tune", "sweepEvery=1s")
 	if err != nil {
 		return nil, err

@@ -17,7 +17,7 @@ import (
 // ExecutorOptions of the bench's executor process.
 type ExecutorOptions struct {
 	App, Admin, Token string
-	Hang              bool
+	HangFrom          time.Time
 }
 
 // Report is what an executor received of the fires of a span of instants.
@@ -49,7 +49,7 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
 	seen := map[int64]bool{}
 	twice := map[core.Instant]int64{}
-	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, Hang: o.Hang,
+	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, HangFrom: o.HangFrom,
 		Received: func(r *wire.Run, at time.Time) {
 			instant, planned := core.RunID(r.LogID).Planned()
 			if !planned {

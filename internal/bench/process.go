@@ -113,11 +113,11 @@ type rig struct {
 	dir    string
 	server *process
 	exec   *process
-	hang   *process
+	others []*process
 	url    string
 }
 
-func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*rig, error) {
+func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) {
 	r := &rig{dir: dir}
 	var err error
 	args := append([]string{"serve", "--data", dir, "--listen", "127.0.0.1:0", "--log-level", "warn"}, serveArgs...)
@@ -130,11 +130,7 @@ func newRig(ctx context.Context, dir string, hang bool, serveArgs ...string) (*r
 		r.stop()
 		return nil, err
 	}
-	r.exec, err = r.executor(ctx, "executor.log", benchApp)
-	if err == nil && hang {
-		r.hang, err = r.executor(ctx, "hanging.log", hangApp, "--hang")
-	}
-	if err != nil {
+	if r.exec, err = r.executor(ctx, "executor.log", benchApp); err != nil {
 		r.stop()
 		return nil, err
 	}
@@ -155,8 +151,17 @@ func (r *rig) executor(ctx context.Context, log, app string, args ...string) (*p
 	return p, nil
 }
 
+// hang starts an executor of an app that answers nothing from a moment on.
+func (r *rig) hang(ctx context.Context, app string, from time.Time) error {
+	p, err := r.executor(ctx, fmt.Sprintf("hanging-%d.log", len(r.others)), app, "--hang-from", from.Format(time.RFC3339))
+	if err == nil {
+		r.others = append(r.others, p)
+	}
+	return err
+}
+
 func (r *rig) stop() {
-	for _, p := range []*process{r.exec, r.hang, r.server} {
+	for _, p := range append(r.others, r.exec, r.server) {
 		if p != nil {
 			p.stop()
 		}

@@ -32,9 +32,9 @@ type Options struct {
 	Handle func(ctx context.Context, r *wire.Run, logf func(format string, args ...any)) (code int, msg string)
 	// Received is called with each accepted run before it is answered; it must be quick.
 	Received func(r *wire.Run, at time.Time)
-	// Hang accepts connections and never answers.
-	Hang bool
-	Log  *slog.Logger
+	// HangFrom is when it begins to accept connections and never to answer; zero: never.
+	HangFrom time.Time
+	Log      *slog.Logger
 }
 
 // Executor is one running executor.
@@ -184,7 +184,7 @@ func (e *Executor) serve(c net.Conn) {
 		if _, err := io.ReadFull(r, body); err != nil {
 			return
 		}
-		if e.o.Hang {
+		if !e.o.HangFrom.IsZero() && !time.Now().Before(e.o.HangFrom) {
 			<-e.ctx.Done()
 			return
 		}
