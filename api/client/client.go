@@ -291,6 +291,11 @@ func (c *Client) send(ctx context.Context, method, path string, query, body any)
 		return nil, err
 	}
 	r.URL.RawQuery = values.Encode()
+	if method == http.MethodPut || path == "/v1/apply" {
+		// Done twice it is done once. A server that wants for connections may close this one
+		// between two requests, and with such a header, which is not sent, it is asked again.
+		r.Header["X-Idempotency-Key"] = nil
+	}
 	if path != pathProof {
 		r.Header.Set("Authorization", "Bearer "+c.token)
 	}

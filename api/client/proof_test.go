@@ -13,6 +13,51 @@ import (
 	"testing"
 )
 
+// TestAConnectionThatEnds: what was asked on a connection that the server closed meanwhile is
+// asked again where twice is once, and nothing else is.
+func TestAConnectionThatEnds(t *testing.T) {
+	asked := 0
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == pathProof {
+			at := HostAt(r.Context().Value(http.LocalAddrContextKey).(net.Addr))
+			json.NewEncoder(w).Encode(Proofs{Proofs: []string{Proof("sesame", at, r.URL.Query().Get("nonce"))}})
+			return
+		}
+		if len(r.Header["X-Idempotency-Key"]) > 0 {
+			t.Error("a header is sent that nobody reads")
+		}
+		if asked++; asked == 1 {
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+			return
+		}
+		fmt.Fprint(w, "{}")
+	}))
+	defer s.Close()
+	for name, ask := range map[string]func(c *Client) error{
+		"apply":   func(c *Client) error { _, err := c.Apply(t.Context(), ApplyRequest{}); return err },
+		"put":     func(c *Client) error { _, err := c.PutApp(t.Context(), "a", AppSpec{}); return err },
+		"trigger": func(c *Client) error { _, err := c.TriggerJob(t.Context(), "a", "b", TriggerRequest{}); return err },
+	} {
+		asked = 0
+		c, err := New(s.URL, "sesame", Config{HTTP: &http.Client{Transport: &http.Transport{}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 2
+		if name == "trigger" {
+			want = 1
+		}
+		if err := ask(c); asked != want || (err == nil) != (want == 2) {
+			t.Errorf("%s: asked %d times: %v", name, asked, err)
+		}
+	}
+}
+
 // TestTokenIsForOneServer: over http it is sent to nobody who does not prove that he
 // knows it, and from nowhere on to another.
 func TestTokenIsForOneServer(t *testing.T) {
