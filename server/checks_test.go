@@ -47,7 +47,11 @@ func TestChecksWaitForNobody(t *testing.T) {
 	}
 	address := func(app string, hang bool) string {
 		t.Helper()
-		x, err := miniexec.Start(miniexec.Options{App: app, Token: "executors-of-" + app, Hang: hang})
+		o := miniexec.Options{App: app, Token: "executors-of-" + app}
+		if hang {
+			o.HangFrom = time.Unix(1, 0)
+		}
+		x, err := miniexec.Start(o)
 		if err != nil {
 			t.Fatal(err)
 		}
