@@ -48,8 +48,9 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 	}
 	return JobBase{
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
-		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace), Deadline: orNone(deadline),
-		Block: string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
+		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace),
+		Deadline: orNone(deadline),
+		Block:    string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),

@@ -267,7 +267,8 @@ func (a *Auth) validate() error {
 		return Invalid("call.auth", "", "one of bearer, basic and oauth is allowed")
 	case a.Basic != Basic{}:
 		if a.Basic.User == "" || len(a.Basic.User) > MaxTitle || strings.Contains(a.Basic.User, ":") || !printable(a.Basic.User) {
-			return Invalid("call.auth.basic.user", a.Basic.User, fmt.Sprintf("a user is 1 to %d printable ASCII characters without a colon", MaxTitle))
+			return Invalid("call.auth.basic.user", a.Basic.User, fmt.Sprintf("a user is 1 to %d printable ASCII characters without a colon",
+				MaxTitle))
 		}
 	case a.OAuth != OAuth{}:
 		u, err := url.Parse(a.OAuth.TokenURL)

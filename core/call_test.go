@@ -52,7 +52,8 @@ func TestCallValidates(t *testing.T) {
 		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://u:p@x", ClientID: "a", ClientSecret: secret}}}, "call.auth.oauth.tokenUrl", "a URL"},
 		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientSecret: secret}}}, "call.auth.oauth.clientId", "needed"},
 		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientID: "a"}}}, "call.auth.oauth.clientSecret", "needed"},
-		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientID: "a", ClientSecret: secret, Scope: "a\nb"}}}, "call.auth.oauth.scope", "printable"},
+		{Call{Auth: Auth{OAuth: OAuth{TokenURL: "https://x", ClientID: "a", ClientSecret: secret, Scope: "a\nb"}}}, "call.auth.oauth.scope",
+			"printable"},
 	} {
 		err := c.call.Normal().validate()
 		if c.field == "" {

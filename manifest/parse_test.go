@@ -248,13 +248,17 @@ func TestErrors(t *testing.T) {
 				"m:6:31: jobs[0].call.auth.bearer.env: the environment has no NOPE\n" +
 				"m:6:63: jobs[0].call.auth.oauth.clientId: needed: The client.\n" +
 				"m:6:63: jobs[0].call.auth.oauth.clientSecret: needed: Its secret."},
-		{"call of nobody", "version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
+		{"call of nobody",
+			"version: 1\napps: [{name: a, call: {expect: [200]}}]\njobs:\n- {app: a, name: j, handler: h, call: {maxAnswer: 1MB}}\n",
 			`m:2:24: apps[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]` + "\n" +
 				`m:4:39: jobs[0].call: app a has no executor that is called: such as executors: ["call:https://example.com"]`},
-		{"call of an app", "version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
+		{"call of an app",
+			"version: 1\napps:\n- name: a\n  executors: [\"call:http://h\"]\n  call: {expect: [200, 200], headers: {TE: trailers}}\n",
 			`m:5:44: apps[0].call.headers.TE: "TE": this header cannot be given: it belongs to the connection`},
-		{"secret of nothing", app("token: {}"), "m:4:10: apps[0].token: one of env, file and ssm is needed; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
-		{"secret that is a number", app("token: 8734587345"), "m:4:10: apps[0].token: a number; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+		{"secret of nothing", app("token: {}"),
+			"m:4:10: apps[0].token: one of env, file and ssm is needed; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
+		{"secret that is a number", app("token: 8734587345"),
+			"m:4:10: apps[0].token: a number; allowed are {env: NAME}, {file: PATH} and {ssm: NAME}"},
 		{"secret with a space", app("token: \" x\""),
 			"m:4:10: apps[0].token: a token is at most 256 printable ASCII characters, no space around"},
 		{"missing comma", job("labels: {a: b c: d}"),
@@ -462,7 +466,8 @@ jobs:
 		t.Fatal(err, doc)
 	}
 	want := &core.Call{Headers: map[string]string{"X-Team": "finance", "X-Key": "hunter2", "X-Old": "***"}, Hidden: []string{"X-Key", "X-Old"},
-		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202}, MaxAnswer: 65536}
+		Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://l", ClientID: "me", ClientSecret: "of /a/b"}}, Expect: []int{200, 202},
+		MaxAnswer: 65536}
 	if diff := cmp.Diff(want, doc.Jobs[0].Spec.Def.Call); diff != "" {
 		t.Error(diff)
 	}
@@ -484,7 +489,8 @@ jobs:
 		}
 	}
 	o.Parameter = func(string) (string, error) { return "", errors.New("no stack") }
-	if _, err := Parse("m", []byte(file), o); err == nil || !strings.Contains(err.Error(), "m:8:25: jobs[0].call.auth.oauth.clientSecret.ssm: /a/b: no stack") {
+	if _, err := Parse("m", []byte(file), o); err == nil || !strings.Contains(err.Error(),
+		"m:8:25: jobs[0].call.auth.oauth.clientSecret.ssm: /a/b: no stack") {
 		t.Error(err)
 	}
 }

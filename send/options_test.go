@@ -36,7 +36,8 @@ func TestCallSendsItsHeaders(t *testing.T) {
 		body = string(b)
 		fmt.Fprint(w, r.Header.Get("X-Key"), " and ", r.Header.Get("Authorization"))
 	})
-	app := &core.Call{Headers: map[string]string{"X-Team": "all", "X-App": "pay"}, Auth: core.Auth{Basic: core.Basic{User: "u", Password: "password"}}}
+	app := &core.Call{Headers: map[string]string{"X-Team": "all", "X-App": "pay"}, Auth: core.Auth{Basic: core.Basic{User: "u",
+		Password: "password"}}}
 	job := &core.Call{Headers: map[string]string{"x-team": "mine", "X-Key": "key-hunter2", "content-type": "text/csv", "user-agent": "me"},
 		Hidden: []string{"X-Key"}}
 	a := call(job, app, "POST /x")
@@ -107,13 +108,15 @@ func TestCallReadsNoMoreThanItMay(t *testing.T) {
 	})
 	a := call(&core.Call{MaxAnswer: 64 << 10}, nil, "POST /long")
 	tail, says, _ := strings.Cut(a.Message, "\n(")
-	if a.State != core.Succeeded || says != "the answer is longer than maxAnswer: only its first 65536 bytes were read)" || len(tail) > messageTail {
+	if a.State != core.Succeeded || says != "the answer is longer than maxAnswer: only its first 65536 bytes were read)" ||
+		len(tail) > messageTail {
 		t.Errorf("%s %d %q", a.State, len(tail), says)
 	}
 	if n := wrote.Load(); n >= 10<<20 {
 		t.Errorf("%d bytes were taken", n)
 	}
-	if a := call(&core.Call{MaxAnswer: 64 << 10}, nil, "POST /exact"); strings.Contains(a.Message, "maxAnswer") || len(a.Message) != messageTail {
+	if a := call(&core.Call{MaxAnswer: 64 << 10}, nil, "POST /exact"); strings.Contains(a.Message, "maxAnswer") ||
+		len(a.Message) != messageTail {
 		t.Errorf("%q", a.Message)
 	}
 	if a := call(nil, nil, "POST /long"); a.State != core.Succeeded || strings.Contains(a.Message, "maxAnswer") {
@@ -128,7 +131,8 @@ func TestCallGetsItsToken(t *testing.T) {
 	login := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n := asked.Add(1)
 		user, password, _ := r.BasicAuth()
-		if r.ParseForm(); user != "id" || password != "hunter2" || r.Form.Get("grant_type") != "client_credentials" || r.Form.Get("scope") != "a b" {
+		if r.ParseForm(); user != "id" || password != "hunter2" || r.Form.Get("grant_type") != "client_credentials" ||
+			r.Form.Get("scope") != "a b" {
 			w.Header().Set("Content-Type", "application/json")
 			w.WriteHeader(http.StatusUnauthorized)
 			fmt.Fprintf(w, `{"error":"invalid_client","error_description":"not hunter2"}`)
@@ -164,7 +168,8 @@ func TestCallGetsItsToken(t *testing.T) {
 	}
 	before := called.Load()
 	a := call(oauth("hunter2-but-wrong"), nil, "POST /x")
-	if a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "401 Unauthorized invalid_client") || strings.Contains(a.Message, "hunter2") ||
+	if a.Kind != dispatch.AnswerRefused || !strings.Contains(a.Message, "401 Unauthorized invalid_client") || strings.Contains(a.Message,
+		"hunter2") ||
 		called.Load() != before {
 		t.Errorf("%+v", a)
 	}

@@ -63,10 +63,12 @@ func TestCallOptions(t *testing.T) {
 		ask("POST", "/v1/apply", map[string]any{
 			"apps": []map[string]any{{"name": "web", "executors": []string{"call:" + web.URL},
 				"call": map[string]any{"headers": map[string]any{"X-App": "pay", "X-Team": "all"}, "expect": []int{200, 202}}}},
-			"jobs": []map[string]any{{"app": "web", "name": "warm", "handler": "POST /x", "params": "run={{runId}}", "template": true, "call": call}}}, &res)
+			"jobs": []map[string]any{{"app": "web", "name": "warm", "handler": "POST /x", "params": "run={{runId}}", "template": true,
+				"call": call}}}, &res)
 		return res
 	}
-	res := apply(map[string]any{"headers": map[string]any{"X-Team": "mine", "X-Key": key}, "hidden": []string{"X-Key"}, "auth": map[string]any{"bearer": secret}})
+	res := apply(map[string]any{"headers": map[string]any{"X-Team": "mine", "X-Key": key}, "hidden": []string{"X-Key"},
+		"auth": map[string]any{"bearer": secret}})
 	if res.Jobs[0].Error != nil || res.Jobs[0].Change != "created" {
 		t.Fatalf("%+v", res.Jobs[0])
 	}
@@ -92,17 +94,20 @@ func TestCallOptions(t *testing.T) {
 		t.Errorf("%+v", job.Call)
 	}
 	// What is answered may be given again: it leaves the secret as it is.
-	if again := apply(map[string]any{"headers": job.Call.Headers, "hidden": job.Call.Hidden, "auth": job.Call.Auth}); again.Jobs[0].Change != "unchanged" ||
+	if again := apply(map[string]any{"headers": job.Call.Headers, "hidden": job.Call.Hidden,
+		"auth": job.Call.Auth}); again.Jobs[0].Change != "unchanged" ||
 		again.Apps[0].Change != "unchanged" {
 		t.Errorf("%+v", again)
 	}
-	if other := apply(map[string]any{"headers": job.Call.Headers, "auth": map[string]any{"bearer": secret + "-2"}, "hidden": job.Call.Hidden}); other.Jobs[0].Change != "updated" {
+	if other := apply(map[string]any{"headers": job.Call.Headers, "auth": map[string]any{"bearer": secret + "-2"},
+		"hidden": job.Call.Hidden}); other.Jobs[0].Change != "updated" {
 		t.Errorf("%+v", other)
 	}
 	if r := run(); !strings.HasSuffix(r.Message, "mine pay *** Bearer ***") {
 		t.Errorf("%q", r.Message)
 	}
-	if res := apply(map[string]any{"auth": map[string]any{"basic": map[string]any{"user": "u", "password": core.AsStored}}}); res.Jobs[0].Error == nil ||
+	if res := apply(map[string]any{"auth": map[string]any{"basic": map[string]any{"user": "u",
+		"password": core.AsStored}}}); res.Jobs[0].Error == nil ||
 		res.Jobs[0].Error.Field != "call.auth.basic.password" {
 		t.Errorf("a secret that nobody gave: %+v", res.Jobs[0])
 	}

@@ -95,8 +95,9 @@ var base = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 func at(seconds int) core.Instant { return core.InstantOf(base) + core.Instant(seconds) }
 
 // aCall is one with all its fields, secrets among them: those are stored.
-var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, Hidden: []string{"X-Key"}, Expect: []int{200, 202}, MaxAnswer: 4096,
-	Auth: core.Auth{OAuth: core.OAuth{TokenURL: "http://login/token", ClientID: "id", ClientSecret: "s", Scope: "a b"}}}
+var aCall = &core.Call{Headers: map[string]string{"X-Team": "a", "X-Key": "k"}, Hidden: []string{"X-Key"}, Expect: []int{200, 202},
+	MaxAnswer: 4096,
+	Auth:      core.Auth{OAuth: core.OAuth{TokenURL: "http://login/token", ClientID: "id", ClientSecret: "s", Scope: "a b"}}}
 
 func job(id core.JobID) core.Job {
 	return core.Job{
