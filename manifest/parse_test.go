@@ -423,7 +423,8 @@ func TestSecrets(t *testing.T) {
 		t.Fatal(doc, err)
 	}
 	if len(doc.Warnings) != 1 ||
-		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it out of the file" {
+		doc.Warnings[0].Error() != "m:2:25: apps[0].token: a secret is written out; {env: NAME}, {file: PATH} or {ssm: NAME} keeps it "+
+			"out of the file" {
 		t.Error(doc.Warnings)
 	}
 	for _, in := range []string{
