@@ -53,7 +53,7 @@ func newLimited(t *testing.T, jobs map[core.JobID]core.Overlap) *limited {
 	l := &limited{rev: 1, t: t, s: memory.New(memory.Options{}), work: map[core.RunID]bool{}, at: core.InstantOf(time.Now())}
 	log := slog.New(slog.DiscardHandler)
 	l.f = finish.New(l.s, l.s, finish.Options{Plan: plan.AWS(), Log: log})
-	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log})
+	l.d = dispatch.New(l.s, l.s, l, l.f, dispatch.Options{Log: log, SendsMin: 1, SendsMax: 1}) // so that sent is in order
 	must(t, l.s.PutApp(t.Context(), 0, core.App{Name: "a", Executors: []string{"http://10.0.0.1:1"}, Rev: 1}, core.Change{ID: 1, App: "a"}))
 	for id, o := range jobs {
 		j := core.Job{Def: core.Def{ID: id, App: "a", Name: "j" + id.String(), Handler: "h", Overlap: o}}
