@@ -10,13 +10,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
 // TestAConnectionThatEnds: what was asked on a connection that the server closed meanwhile is
 // asked again where twice is once, and nothing else is.
 func TestAConnectionThatEnds(t *testing.T) {
-	asked := 0
+	var asked atomic.Int32
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == pathProof {
 			at := HostAt(r.Context().Value(http.LocalAddrContextKey).(net.Addr))
@@ -26,7 +27,7 @@ func TestAConnectionThatEnds(t *testing.T) {
 		if len(r.Header["X-Idempotency-Key"]) > 0 {
 			t.Error("a header is sent that nobody reads")
 		}
-		if asked++; asked == 1 {
+		if asked.Add(1) == 1 {
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
 				t.Error(err)
@@ -43,17 +44,17 @@ func TestAConnectionThatEnds(t *testing.T) {
 		"put":     func(c *Client) error { _, err := c.PutApp(t.Context(), "a", AppSpec{}); return err },
 		"trigger": func(c *Client) error { _, err := c.TriggerJob(t.Context(), "a", "b", TriggerRequest{}); return err },
 	} {
-		asked = 0
+		asked.Store(0)
 		c, err := New(s.URL, "sesame", Config{HTTP: &http.Client{Transport: &http.Transport{}}})
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := 2
+		want := int32(2)
 		if name == "trigger" {
 			want = 1
 		}
-		if err := ask(c); asked != want || (err == nil) != (want == 2) {
-			t.Errorf("%s: asked %d times: %v", name, asked, err)
+		if err := ask(c); asked.Load() != want || (err == nil) != (want == 2) {
+			t.Errorf("%s: asked %d times: %v", name, asked.Load(), err)
 		}
 	}
 }

@@ -110,7 +110,8 @@ func permitText(r *api.Run) string {
 		more = fmt.Sprintf(" and %d more", len(held)-heldShown)
 		held = held[:heldShown]
 	}
-	return fmt.Sprintf("waits for one of %s, of %d, held by run %s%s: place %d of %d", p.Of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
+	return fmt.Sprintf("waits for one of %s, of %d, held by run %s%s: place %d of %d",
+		p.Of, p.Limit, strings.Join(held, ", "), more, p.Place, p.Waiting)
 }
 
 // heldShown is how many of those that hold a permit are named.

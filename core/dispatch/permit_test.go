@@ -87,7 +87,8 @@ func (l *limited) fires(job core.JobID, n int) (ids []core.RunID) {
 
 // ring handles a message of a stored run.
 func (l *limited) ring(id core.RunID, cause core.Cause) {
-	l.d.Handle(l.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: l.at, Fires: []core.Fire{{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: cause}}}})
+	f := core.Fire{Run: id, Rev: 1, At: l.at, Slot: l.at, Cause: cause}
+	l.d.Handle(l.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: l.at, Fires: []core.Fire{f}}})
 }
 
 // ends reports the end of a run that was sent.
@@ -247,7 +248,8 @@ func (l *limited) edit(id core.JobID, o core.Overlap) {
 	j.Def.Overlap, l.rev = o, l.rev+1
 	j.Normalize()
 	must(l.t, j.Validate())
-	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}})[0])
+	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
+	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
 }
 
 // TestLimitChangedUnderLoad: one that is lowered takes nobody's permit away and holds for
@@ -319,7 +321,8 @@ func TestHolderThatNeverEnds(t *testing.T) {
 		if full := l.fires(7, 1)[0]; len(l.sent) != 1 || l.run(ids[1]).State != core.Queued || l.run(full).Reason != core.ReasonQueueFull {
 			t.Fatalf("sent %v, the second is %s", l.sent, l.run(ids[1]).State)
 		}
-		must(t, l.s.PutRuns(t.Context(), []core.RunPut{{ID: ids[0], Open: true, Set: core.RunKill, To: core.Run{KillBy: "ann", KillAt: time.Now()}}})[0])
+		kill := core.RunPut{ID: ids[0], Open: true, Set: core.RunKill, To: core.Run{KillBy: "ann", KillAt: time.Now()}}
+		must(t, l.s.PutRuns(t.Context(), []core.RunPut{kill})[0])
 		l.ends(ids[0], core.Failed)
 		l.comes()
 		if r := l.run(ids[0]); r.State != core.Killed || len(l.sent) != 2 || l.most != 1 {
