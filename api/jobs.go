@@ -134,6 +134,11 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 	}
 	c, _ := r.Context().Value(callerKey{}).(caller)
 	if c.kind == code {
+		if group := spec.Def.Overlap.Group; group != "" { // it may be another app's, whose jobs it would have wait
+			s.fail(w, r, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
+				"for those of other apps may share it; code may declare a limit of the job alone", group))
+			return
+		}
 		spec.MostDeclared = DeclaredJobs
 		if err := s.quota.take(app, time.Now()); err != nil {
 			s.over(r)

@@ -60,6 +60,20 @@ func TestDeclaredBytesAreBounded(t *testing.T) {
 	}
 }
 
+// TestDeclaredLimits: code limits its own job, and no group, which is not its app's alone.
+func TestDeclaredLimits(t *testing.T) {
+	f := newFixture(t)
+	f.shop()
+	status, text := f.as(appToken, "PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}`)
+	if status != http.StatusForbidden || !strings.Contains(text, "group") {
+		t.Errorf("a group: %d %s", status, text)
+	}
+	if status, text := f.as(appToken, "PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1}}`); status != 200 {
+		t.Errorf("of its own: %d %s", status, text)
+	}
+	f.must("PUT", "/v1/jobs/shop/a", `{"handler":"x","declared":true,"overlap":{"limit":1,"group":"db"}}`)
+}
+
 // TestDeclaredJobsAreBounded: so many jobs of an app are made by its code; an admin makes more.
 func TestDeclaredJobsAreBounded(t *testing.T) {
 	f := newFixture(t)

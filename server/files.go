@@ -28,7 +28,10 @@ func wideFiles(dir string) (wide []string) {
 // and says which files in the data folder are not.
 func (s *Server) ownFiles() {
 	if s.o.Restored {
-		_ = os.Chmod(filepath.Join(s.o.Dir, "tickring.db"), 0o600) // where it cannot be, that is said
+		db := filepath.Join(s.o.Dir, "tickring.db")
+		if info, err := os.Lstat(db); err == nil && info.Mode().IsRegular() { // a link may lead to another's file
+			_ = os.Chmod(db, 0o600) // where it cannot be, that is said
+		}
 	}
 	if wide := wideFiles(s.o.Dir); len(wide) > 0 {
 		s.log.Warn("others on this machine may read or change these files, which hold tokens and params", "files", wide,

@@ -48,6 +48,22 @@ func TestWideFiles(t *testing.T) {
 	}
 }
 
+// What a link in the place of the database leads to stays as it is.
+func TestRestoredLink(t *testing.T) {
+	dir := t.TempDir()
+	other := filepath.Join(t.TempDir(), "other")
+	if err := os.WriteFile(other, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(other, filepath.Join(dir, "tickring.db")); err != nil {
+		t.Fatal(err)
+	}
+	(&Server{o: Options{Dir: dir, Restored: true}, log: slog.New(slog.DiscardHandler)}).ownFiles()
+	if info, err := os.Stat(other); err != nil || info.Mode().Perm() != 0o644 {
+		t.Errorf("%v %v", info.Mode(), err)
+	}
+}
+
 // An executor that reports what cannot be used does not fill the log.
 func TestLogOfNonsense(t *testing.T) {
 	var log bytes.Buffer

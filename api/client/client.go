@@ -111,6 +111,9 @@ const (
 	// proofHolds is for how long a server that has proved itself is taken to be the one
 	// that listens there.
 	proofHolds = 10 * time.Second
+	// proofWait is how long it may take: it costs a server nothing, and who is none may
+	// answer a byte a second.
+	proofWait = 10 * time.Second
 )
 
 // Proof is what proves that somebody knows a token and is the server at host, which has
@@ -146,6 +149,8 @@ func (c *Client) prove(ctx context.Context) error {
 	if last := c.proven.Load(); c.secure || last != nil && time.Since(*last) < proofHolds {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, proofWait)
+	defer cancel()
 	at, nonce, now := "", rand.Text(), time.Now()
 	got, err := c.Prove(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(g httptrace.GotConnInfo) {
 		at = HostAt(g.Conn.RemoteAddr())

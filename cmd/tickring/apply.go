@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -44,7 +43,7 @@ type appliedJob struct {
 }
 
 func (c *applyCmd) Run(env *Env) error {
-	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: os.ReadFile, Parameter: env.parameter})
+	doc, err := manifest.Load(c.File, env.Stdin, manifest.Options{Getenv: env.Getenv, ReadFile: secretFile, Parameter: env.parameter})
 	if err != nil {
 		return badManifest(err)
 	}

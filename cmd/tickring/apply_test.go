@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/tickring/tickring/api"
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/people"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/engine"
@@ -165,5 +166,21 @@ func TestApplyInParts(t *testing.T) {
 	}
 	if p.most > api.MaxApplyJobs {
 		t.Errorf("%d jobs in one request", p.most)
+	}
+}
+
+// TestSecretFile: what is no file of a secret's size is neither read nor waited for.
+func TestSecretFile(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 10*core.MaxSecret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := secretFile(name); err != nil || len(b) != core.MaxSecret+3 {
+		t.Errorf("of a long one %d bytes: %v", len(b), err)
+	}
+	for _, name := range []string{os.DevNull, t.TempDir()} {
+		if _, err := secretFile(name); err == nil || !strings.Contains(err.Error(), "regular") {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -310,4 +311,22 @@ func (e *Env) actor() string {
 		return r
 	}, name)
 	return cmp.Or(name[:min(len(name), 64)], "cli")
+}
+
+// secretFile reads a file that a manifest names for a secret, as much of it as tells that it
+// is too long. A device may have no end, and a pipe may have nobody who writes.
+func secretFile(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, core.MaxSecret+3))
 }

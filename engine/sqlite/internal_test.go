@@ -162,6 +162,23 @@ func TestOlderFile(t *testing.T) {
 	}
 }
 
+// TestForeignTriggers: a file that would do something by itself is not opened.
+func TestForeignTriggers(t *testing.T) {
+	dir := t.TempDir()
+	s := testStore(t, dir, Options{})
+	raw(t, s, "CREATE TRIGGER planted AFTER INSERT ON executors BEGIN DELETE FROM apps; END")
+	s.Close()
+	lock, err := TryLock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Release()
+	_, err = Open(t.Context(), Options{Lock: lock})
+	if core.CodeOf(err) != core.CodeRefused || !strings.Contains(err.Error(), "triggers") {
+		t.Fatalf("got %v", err)
+	}
+}
+
 func TestNewerFile(t *testing.T) {
 	dir := t.TempDir()
 	s := testStore(t, dir, Options{})

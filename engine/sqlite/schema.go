@@ -118,6 +118,15 @@ func migrate(c *sqlite.Conn) (err error) {
 	if err != nil {
 		return err
 	}
+	// A file that was restored may be anybody's: what it would do by itself is none of ours.
+	foreign, err := number(c, "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view')")
+	switch {
+	case err != nil:
+		return err
+	case foreign > 0:
+		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db",
+			Reason: "the file has triggers or views, which tickring never makes: it is not as tickring wrote it, so restore another copy"}
+	}
 	newest := len(migrations)
 	if version > int64(newest) {
 		return &core.Error{Code: core.CodeRefused, Field: "data", Value: "tickring.db, version " + strconv.FormatInt(version, 10),
@@ -138,7 +147,12 @@ func migrate(c *sqlite.Conn) (err error) {
 
 // pragma is the number that a pragma answers.
 func pragma(c *sqlite.Conn, name string) (value int64, err error) {
-	err = sqlitex.ExecuteTransient(c, "PRAGMA "+name, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
+	return number(c, "PRAGMA "+name)
+}
+
+// number is the one that a query answers.
+func number(c *sqlite.Conn, sql string) (value int64, err error) {
+	err = sqlitex.ExecuteTransient(c, sql, &sqlitex.ExecOptions{ResultFunc: func(st *sqlite.Stmt) error {
 		value = st.ColumnInt64(0)
 		return nil
 	}})
