@@ -136,9 +136,10 @@ func TestExecutorsOfAWS(t *testing.T) {
 	}()
 
 	actor, token := core.Actor{Name: "test"}, "pay-token"
+	elsewhere := "queue:arn:aws:sqs:eu-central-1:000000000000:" + name
 	m := assembly.New(e, assembly.Options{Plan: plan.AWS()}).People(nil, people.Options{})
 	if _, err := m.SaveApp(t.Context(), actor, manage.AppSpec{Name: "pay", Token: &token, Executors: []string{"lambda:sdk", "lambda:plain",
-		"queue:" + name}}); err != nil {
+		"lambda:bare", "lambda:nobody", "queue:" + name, "queue:not-there", elsewhere}}); err != nil {
 		t.Fatal(err)
 	}
 	if r := m.Save(t.Context(), actor, []manage.JobSpec{{Def: core.Def{App: "pay", Name: "work", Handler: "work"}}})[0]; r.Err != nil {
@@ -179,7 +180,7 @@ func TestExecutorsOfAWS(t *testing.T) {
 		{"queue:" + name, "november", core.Succeeded, "paid november\n---- log\n"},
 		{"queue:" + name, "fail", core.Failed, "no money left"},
 		{"queue:not-there", "november", core.Failed, "there is no queue not-there in us-east-1"},
-		{"queue:arn:aws:sqs:eu-central-1:000000000000:" + name, "november", core.Failed,
+		{elsewhere, "november", core.Failed,
 			"the queue is in eu-central-1 and this scheduler in us-east-1"},
 	} {
 		r, err := m.Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/work", Params: &c.params, Addresses: []string{c.address}})
