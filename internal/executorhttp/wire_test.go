@@ -115,33 +115,35 @@ func (u untouched) Read([]byte) (int, error) {
 
 // What strangers send to any door is not read, and has no run read.
 func TestStrangers(t *testing.T) {
-	e := memory.Open(memory.Options{})
-	if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
-		t.Fatal(err)
-	}
-	store := &reads{Store: e.Manage}
-	e.Manage = store
-	a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
-	door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
-	door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
-	queues := Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}
-	queues.Serve(mux)
-	for i := range 1000 {
-		for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
-			"/v1/queue/receive"} {
-			r := httptest.NewRequest(http.MethodPost, path, untouched{t})
-			r.ContentLength = 5 << 20
-			r.Header.Set(wire.HeaderToken, []string{"", "guess" + strconv.Itoa(i)}[i%2])
-			w := httptest.NewRecorder()
-			mux.ServeHTTP(w, r)
-			if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 {
-				t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+	synctest.Test(t, func(t *testing.T) {
+		e := memory.Open(memory.Options{})
+		if err := e.Manage.PutApp(t.Context(), 0, core.App{Name: "shop", Token: "secret", Rev: 1}, core.Change{ID: 1, App: "shop"}); err != nil {
+			t.Fatal(err)
+		}
+		store := &reads{Store: e.Manage}
+		e.Manage = store
+		a, mux := assembly.New(e, assembly.Options{Plan: plan.Local()}), http.NewServeMux()
+		door := Door{Tokens: a.Tokens(registry.TokensOptions{}), Log: slog.New(slog.DiscardHandler)}
+		door.Wire(mux, a.Registry(registry.Options{}), a.Callback(callback.Options{}))
+		queues := Queues{Door: door, Registry: a.Registry(registry.Options{}), Runs: e.Finish, Finish: a.Finish, Puller: a.Puller(pull.Options{})}
+		queues.Serve(mux)
+		for i := range 1000 {
+			for _, path := range []string{"/api/callback", "/api/registry", "/xxl-job-admin/api/registryRemove", "/v1/queue/runs",
+				"/v1/queue/receive"} {
+				r := httptest.NewRequest(http.MethodPost, path, untouched{t})
+				r.ContentLength = 5 << 20
+				r.Header.Set(wire.HeaderToken, []string{"", "guess" + strconv.Itoa(i)}[i%2])
+				w := httptest.NewRecorder()
+				mux.ServeHTTP(w, r)
+				if wire := strings.Contains(path, "/api/"); wire && !strings.Contains(w.Body.String(), "access token") || !wire && w.Code != 401 {
+					t.Fatalf("%s: %d %s", path, w.Code, w.Body)
+				}
 			}
 		}
-	}
-	if store.runs != 0 || store.lists > 10 { // once a second
-		t.Errorf("%d runs and %d lists of apps were read", store.runs, store.lists)
-	}
+		if store.runs != 0 || store.lists > 10 { // at once, and one a second, of which none passes
+			t.Errorf("%d runs and %d lists of apps were read", store.runs, store.lists)
+		}
+	})
 }
 
 // An executor whose app has no token is told what to write, not that its own
