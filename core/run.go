@@ -1,6 +1,7 @@
 package core
 
 import (
+	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -39,6 +40,7 @@ const (
 	ReasonNoExecutor    Reason = "no-executor"   // failed: none was there
 	ReasonHandler       Reason = "handler"       // failed: the handler said so
 	ReasonCrashed       Reason = "crashed"       // failed: the executor ended under it
+	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for another time, and has it
 	ReasonTimeout       Reason = "timeout"       // timed-out
 	ReasonPerson        Reason = "person"        // killed by somebody
 	ReasonReplaced      Reason = "replaced"      // killed for a newer run
@@ -52,13 +54,13 @@ const (
 	ReasonPaused        Reason = "paused"        // skipped
 	ReasonChanged       Reason = "changed"       // skipped
 	ReasonDeleted       Reason = "deleted"       // skipped
-	ReasonCancelled     Reason = "cancelled"     // skipped
+	ReasonCancelled     Reason = "cancelled"     // skipped by somebody; failed: the handler wants no other attempt
 	ReasonUndeliverable Reason = "undeliverable" // skipped
 )
 
 // Reasons lists, for each closed state, the reasons that it may have.
 var Reasons = map[State][]Reason{
-	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed},
+	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled},
 	TimedOut: {ReasonTimeout},
 	Killed:   {ReasonPerson, ReasonReplaced},
 	Lost:     {ReasonGone, ReasonForgotten, ReasonNoReport},
@@ -149,6 +151,34 @@ type Run struct {
 	Late *LateResult
 	// Tries are the addresses that were asked before Address, and their answers.
 	Tries []Try
+}
+
+// The bounds of a snooze: what ring and walks know of a retry. (Its count: see MaySnooze.)
+const (
+	MinSnooze = time.Second
+	MaxSnooze = 24 * time.Hour
+)
+
+// NoRetry is what a handler says in place of a snooze: no attempt is to follow.
+const NoRetry = -time.Second
+
+// MaySnooze says why a run cannot snooze for so long; empty if it can.
+func (r *Run) MaySnooze(d time.Duration) string {
+	switch {
+	case d < MinSnooze || d > MaxSnooze:
+		return fmt.Sprintf("a snooze is %s to %s, not %s", MinSnooze, MaxSnooze, d)
+	case r.Attempt+r.Retries > MaxRetries:
+		return fmt.Sprintf("a chain has at most %d attempts, so this one cannot snooze", MaxRetries+1)
+	}
+	return ""
+}
+
+// RetriesAfter is how many retries are left to the attempt that follows: a snooze uses none up.
+func (r *Run) RetriesAfter() int {
+	if r.Reason == ReasonSnoozed {
+		return r.Retries
+	}
+	return r.Retries - 1
 }
 
 // FailedForGood reports whether the chain of attempts came to nothing with this one: it

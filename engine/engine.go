@@ -105,7 +105,8 @@ type Upkeep interface {
 	// a copy may claim such a run later.
 	//
 	// What somebody may still ask for stays, however old it is:
-	//   - a run that is open or owes something, and the earlier attempts of one;
+	//   - a run that is open or owes something, and the earlier attempts of one: a permit
+	//     is named by the first, and would be taken for free;
 	//   - the attempts of a job's tail, for without them its chain is never over,
 	//     or seems never to have begun, and planned runs from the job's next on,
 	//     for a tick that enqueued them and died before the advance does it again;

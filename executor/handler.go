@@ -213,6 +213,35 @@ func (r *Run) SetResult(o Outcome, message string) {
 	r.mu.Unlock()
 }
 
+// A retryError is a handler's word on its retry: after so many seconds, or never.
+type retryError struct {
+	after int64
+	err   error
+}
+
+func (e *retryError) Error() string { return e.err.Error() }
+func (e *retryError) Unwrap() error { return e.err }
+
+// Snooze is an error with which a handler puts its run off: it ends as failed: snoozed,
+// and tickring tries it again after d (1 s to 24 h, rounded up to a second), whatever the
+// job's retry says and without using a retry up; a chain has at most 101 attempts. To
+// xxl-job's admin it is a failure as any.
+func Snooze(d time.Duration) error {
+	if d <= 0 || d > 24*time.Hour {
+		return fmt.Errorf("a snooze is 1s to 24h, not %s", d)
+	}
+	return &retryError{int64((d + time.Second - 1) / time.Second), fmt.Errorf("snoozed for %s", d)}
+}
+
+// Cancel is an error with which a handler has its run fail for good, with err as the
+// reason: tickring does not try it again, whatever the job's retry says.
+func Cancel(err error) error {
+	if err == nil {
+		err = errors.New("cancelled by its handler")
+	}
+	return &retryError{wire.NeverRetry, err}
+}
+
 // MaxData is how many bytes of data a run can hand on.
 const MaxData = wire.MaxData
 

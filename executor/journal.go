@@ -91,6 +91,7 @@ const (
 	recGroup  = 'G' // a program that it has started
 	recEnd    = 'E' // its result
 	recData   = 'R' // its result, with data
+	recWord   = 'W' // its result, with data and a word on its retry
 	recTaken  = 'D' // IDs whose results a server took
 	recPast   = 'P' // IDs that ended
 )
@@ -560,8 +561,8 @@ func (j *journal) apply(past []remembered, kind byte, rec []byte) []remembered {
 		if run, g, ok := readGroup(rec); ok {
 			j.join(run, g)
 		}
-	case recEnd, recData:
-		if it, at, ok := readResult(rec, kind == recData); ok {
+	case recEnd, recData, recWord:
+		if it, at, ok := readResult(rec, kind); ok {
 			j.result(&it, at)
 			past = append(past, remembered{it.LogID, at})
 		}
@@ -632,16 +633,21 @@ func readFrame(r *bufio.Reader) (kind byte, payload []byte, err error) {
 	return b[0], b[1:], nil
 }
 
-// frameResult appends the record of a result: four numbers, its data if there
-// is any, with the length before it, and the message.
+// frameResult appends the record of a result: four numbers, the word on its retry and
+// its data if there is any, the latter with its length before it, and the message.
 func frameResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
 	kind, from := byte(recEnd), len(dst)
 	dst = append(dst, make([]byte, headLen+1)...)
 	for _, n := range [...]int64{it.LogID, it.LogTime, int64(it.Code), at} {
 		dst = binary.AppendVarint(dst, n)
 	}
-	if it.Data != "" {
-		kind = recData
+	if it.RetryAfter != 0 {
+		dst = binary.AppendVarint(dst, it.RetryAfter)
+	}
+	if it.Data != "" || it.RetryAfter != 0 {
+		if kind = recData; it.RetryAfter != 0 {
+			kind = recWord
+		}
 		dst = append(binary.AppendUvarint(dst, uint64(len(it.Data))), it.Data...)
 	}
 	dst = append(dst, it.Msg...)
@@ -650,17 +656,21 @@ func frameResult(dst []byte, it *wire.CallbackItem, at int64) []byte {
 	return dst
 }
 
-func readResult(b []byte, data bool) (it wire.CallbackItem, at int64, ok bool) {
-	var n [4]int64
-	for i := range n {
+func readResult(b []byte, kind byte) (it wire.CallbackItem, at int64, ok bool) {
+	var n [5]int64
+	numbers := n[:4]
+	if kind == recWord {
+		numbers = n[:]
+	}
+	for i := range numbers {
 		v, size := binary.Varint(b)
 		if size <= 0 {
 			return it, 0, false
 		}
 		n[i], b = v, b[size:]
 	}
-	it = wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2])}
-	if data {
+	it = wire.CallbackItem{LogID: n[0], LogTime: n[1], Code: int(n[2]), RetryAfter: n[4]}
+	if kind != recEnd {
 		most, size := binary.Uvarint(b)
 		if size <= 0 || most > uint64(len(b)-size) {
 			return it, 0, false

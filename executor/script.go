@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -144,7 +145,8 @@ func (s *Scripts) run(ctx context.Context, r *Run, command, file string) error {
 }
 
 // A Program is another program as a [Handler]. What it writes goes into the
-// run's log, exit code 0 is success, and when its run is ended it is killed
+// run's log, exit code 0 is success, [ExitSnooze] and [ExitCancel] are its word on its
+// retry, and when its run is ended it is killed
 // with all processes of its group (on Unix; elsewhere alone).
 //
 // When this process is killed, the program is too, on Linux. What it started,
@@ -169,7 +171,16 @@ type Program struct {
 	// nil: this process's, but for TICKRING_TOKEN and whatever else is named
 	// TICKRING_…_TOKEN: what a program prints is in logs that others read.
 	Env []string
+	// Snooze is how long [ExitSnooze] puts a run off. 0: a minute.
+	Snooze time.Duration
 }
+
+// The exit codes of a [Program] that say what becomes of its run, those of sysexits.h
+// for a failure that passes and for input that will never do.
+const (
+	ExitSnooze = 75 // EX_TEMPFAIL: as [Snooze]
+	ExitCancel = 65 // EX_DATAERR: as [Cancel]
+)
 
 // Handle is the [Handler].
 func (p Program) Handle(ctx context.Context, r *Run) error {
@@ -205,12 +216,29 @@ func (p Program) Handle(ctx context.Context, r *Run) error {
 	if r.Again {
 		set("AGAIN", "1")
 	}
-	return runCommand(ctx, r, func() *exec.Cmd {
+	err := runCommand(ctx, r, func() *exec.Cmd {
 		cmd := exec.CommandContext(ctx, p.Path, args...)
 		cmd.Dir, cmd.Env = p.Dir, env
 		return cmd
 	}, "exit code %d", "run "+p.Path)
+	if code, ok := errors.AsType[exitCode](err); ok {
+		switch code.code {
+		case ExitSnooze:
+			return Snooze(cmp.Or(p.Snooze, time.Minute))
+		case ExitCancel:
+			return Cancel(err)
+		}
+	}
+	return err
 }
+
+// exitCode is how a program ended by itself.
+type exitCode struct {
+	text string // with a verb for the code
+	code int
+}
+
+func (e exitCode) Error() string { return fmt.Sprintf(e.text, e.code) }
 
 // isToken reports whether a variable, as NAME=value, is a token of the scheduler.
 func isToken(v string) bool {
@@ -280,7 +308,7 @@ func runCommand(ctx context.Context, r *Run, command func() *exec.Cmd, code, doi
 	case errors.As(err, &exit) && exit.ExitCode() < 0:
 		return fmt.Errorf("%s: %w", doing, exit) // by a signal that is not ours
 	case errors.As(err, &exit):
-		return fmt.Errorf(code, exit.ExitCode())
+		return exitCode{code, exit.ExitCode()}
 	case errors.Is(err, exec.ErrWaitDelay):
 		r.Printf("It has ended; a process that it started holds its output open, and is not heard any more.")
 		return nil

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tickring/tickring/wire"
 )
@@ -210,6 +211,9 @@ func TestProgram(t *testing.T) {
 		Args: []string{"-c", `echo "args [$1] [$2]"; env | sort | grep -E '^(TICKRING_|GIVEN)'; exit "${CODE:-0}"`, "name"}, Dir: t.TempDir(),
 		Env: []string{"PATH=" + os.Getenv("PATH"), "GIVEN=1"}}.Handle)
 	mux.Register("fails", Program{Path: "bash", Args: []string{"-c", "exit 7"}}.Handle)
+	mux.Register("not now", Program{Path: "bash", Args: []string{"-c", "exit 75"}, Snooze: time.Hour}.Handle)
+	mux.Register("later", Program{Path: "bash", Args: []string{"-c", "exit 75"}}.Handle)
+	mux.Register("never", Program{Path: "bash", Args: []string{"-c", "exit 65"}}.Handle)
 	mux.Register("dies", Program{Path: "bash", Args: []string{"-c", "kill -9 $$"}}.Handle)
 	mux.Register("none", Program{Path: "there-is-no-such-program"}.Handle)
 	f := newFake()
@@ -235,11 +239,15 @@ TICKRING_TIMEOUT=60
 	if log := readLog(t, e, run); !strings.Contains(log, "\n"+want) {
 		t.Errorf("log:\n%s", log)
 	}
-	for i, c := range []struct{ handler, msg string }{{"fails", "exit code 7"}, {"dies", "run bash: signal: killed"},
-		{"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`}} {
+	for i, c := range []struct {
+		handler, msg string
+		after        int64
+	}{{"fails", "exit code 7", 0}, {"dies", "run bash: signal: killed", 0}, {"not now", "snoozed for 1h0m0s", 3600},
+		{"later", "snoozed for 1m0s", 60}, {"never", "exit code 65", wire.NeverRetry},
+		{"none", `run there-is-no-such-program: exec: "there-is-no-such-program"`, 0}} {
 		mustSend(t, e, order(int32(10+i), int64(10+i), c.handler))
-		if it := f.result(t, int64(10+i)); it.Code != 500 || !strings.HasPrefix(it.Msg, c.msg) {
-			t.Errorf("%s: %d %q", c.handler, it.Code, it.Msg)
+		if it := f.result(t, int64(10+i)); it.Code != 500 || !strings.HasPrefix(it.Msg, c.msg) || it.RetryAfter != c.after {
+			t.Errorf("%s: %d %q %d", c.handler, it.Code, it.Msg, it.RetryAfter)
 		}
 	}
 }

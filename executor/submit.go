@@ -28,6 +28,8 @@ type Result struct {
 	Outcome Outcome `json:"code"`
 	Message string  `json:"msg"`
 	Data    string  `json:"tickringData,omitempty"` // see [Run.SetData]
+	// RetryAfter is of a failure, in seconds: see [Snooze]; -1: see [Cancel].
+	RetryAfter int64 `json:"tickringRetryAfter,omitempty"`
 }
 
 // A Submitted is a run on its way, taken by [Executor.Submit].

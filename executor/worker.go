@@ -412,10 +412,10 @@ func (e *Executor) do(w *worker, t *task) {
 	case gone: // Stop gave it up
 		return
 	case err != nil && kill != "":
-		e.complete(t, wire.CodeFailure, kill+suffixRunning, "")
+		e.complete(t, wire.CallbackItem{Code: wire.CodeFailure, Msg: kill + suffixRunning})
 		return
 	case err != nil:
-		e.complete(t, wire.CodeFailure, firstLine(err.Error()), "")
+		e.complete(t, wire.CallbackItem{Code: wire.CodeFailure, Msg: firstLine(err.Error())})
 		return
 	}
 	ctx, stop := t.ctx, context.CancelFunc(func() {})
@@ -475,14 +475,14 @@ func (e *Executor) do(w *worker, t *task) {
 		return
 	}
 	<-returned
-	code, msg, data := r.result(err)
+	it := r.result(err)
 	switch {
 	case kill != "":
-		code, msg, data = wire.CodeFailure, kill+suffixRunning, ""
+		it = wire.CallbackItem{Code: wire.CodeFailure, Msg: kill + suffixRunning}
 	case timedOut:
-		code, msg, data = wire.CodeTimeout, msgTimeout, ""
+		it = wire.CallbackItem{Code: wire.CodeTimeout, Msg: msgTimeout}
 	}
-	e.complete(t, code, msg, data)
+	e.complete(t, it)
 }
 
 var errGoexit = errors.New("the handler ended its goroutine")
@@ -494,10 +494,10 @@ func (e *Executor) abandon(t *task, kill string) {
 		context.Cause(t.ctx))
 	const note = "(the handler has not returned and goes on)"
 	if kill != "" {
-		e.complete(t, wire.CodeFailure, kill+suffixRunning+" "+note, "")
+		e.complete(t, wire.CallbackItem{Code: wire.CodeFailure, Msg: kill + suffixRunning + " " + note})
 		return
 	}
-	e.complete(t, wire.CodeTimeout, msgTimeout+note, "")
+	e.complete(t, wire.CallbackItem{Code: wire.CodeTimeout, Msg: msgTimeout + note})
 }
 
 // giveUp completes whatever is still open when the executor has to end.
@@ -518,27 +518,28 @@ func (e *Executor) giveUp() {
 
 // complete records the result of a run and has it reported. Of those who might,
 // the one that set ended, or took the run from the queue, does.
-func (e *Executor) complete(t *task, code int, msg, data string) {
-	msg = truncateMessage(msg)
+func (e *Executor) complete(t *task, it wire.CallbackItem) {
+	it.Msg = truncateMessage(it.Msg)
 	if t.run.log != nil {
-		t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", code, oneLine(msg, 4000)))
+		t.run.log.last(fmt.Sprintf("---- end: code %d, message: %s", it.Code, oneLine(it.Msg, 4000)))
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.end(t, code, msg, data)
+	e.end(t, it)
 }
 
 // record is complete of a failure, without log and data. Call it with mu held.
-func (e *Executor) record(t *task, msg string) { e.end(t, wire.CodeFailure, msg, "") }
+func (e *Executor) record(t *task, msg string) {
+	e.end(t, wire.CallbackItem{Code: wire.CodeFailure, Msg: msg})
+}
 
 // end is complete without the log. Call it with mu held.
-func (e *Executor) end(t *task, code int, msg, data string) {
-	msg = t.run.log.tailed(msg)
-	it := wire.CallbackItem{LogID: t.wire.LogID, LogTime: t.wire.LogTime, Code: code, Msg: msg, Data: data}
+func (e *Executor) end(t *task, it wire.CallbackItem) {
+	it.LogID, it.LogTime, it.Msg = t.wire.LogID, t.wire.LogTime, t.run.log.tailed(it.Msg)
 	now := time.Now()
 	t.recorded = true
 	if s := t.wire.sub; s != nil {
-		s.result = Result{it.LogID, Outcome(code), msg, data}
+		s.result = Result{it.LogID, Outcome(it.Code), it.Msg, it.Data, it.RetryAfter}
 		defer close(s.ended)
 		if s.dropped {
 			e.journal.taken(it.LogID)
@@ -565,16 +566,21 @@ func (e *Executor) closed(t *task) {
 }
 
 // result is what a handler that returned err makes of its run.
-func (r *Run) result(err error) (code int, msg, data string) {
+func (r *Run) result(err error) wire.CallbackItem {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	it := wire.CallbackItem{Code: wire.CodeSuccess, Data: r.data}
+	var word *retryError
 	switch {
 	case err != nil:
-		return wire.CodeFailure, err.Error(), r.data
+		it.Code, it.Msg = wire.CodeFailure, err.Error()
+		if errors.As(err, &word) {
+			it.RetryAfter = word.after
+		}
 	case r.outcome > 0:
-		return int(r.outcome), r.message, r.data
+		it.Code, it.Msg = int(r.outcome), r.message
 	}
-	return wire.CodeSuccess, "", r.data
+	return it
 }
 
 // call calls a handler. A panic is an error, and its stack in the log.

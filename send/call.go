@@ -15,6 +15,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -34,6 +35,9 @@ const (
 	HeaderTime     = "Tickring-Time"     // when it was signed
 	// HeaderSignature is what Signature makes. It is missing where the app has no token.
 	HeaderSignature = "Tickring-Signature"
+	// HeaderRetry is of an answer: RetryNever says that a failure is not to be tried again.
+	HeaderRetry = "Tickring-Retry"
+	RetryNever  = "never"
 )
 
 // messageTail is how much of a body becomes the run's message.
@@ -131,8 +135,7 @@ func (c *caller) send(ctx context.Context, base string, sh dispatch.Shipment, ke
 	a := dispatch.Answer{}
 	switch {
 	case err == nil:
-		a = result(resp, call)
-		a.Message = mask(a.Message, req.Header, call)
+		a = result(resp, call, sent(req.Header, call), c.o.Now())
 		if a.Code == http.StatusUnauthorized && of.OAuth != (core.OAuth{}) {
 			c.tokens.refused(ctx, of, bearer)
 		}
@@ -236,46 +239,104 @@ func ReportSignature(key []byte, run core.RunID) string {
 	return hex.EncodeToString(m.Sum(nil)[:16])
 }
 
-// mask takes out of a text what was sent with a call as a secret: some endpoints
+// minSecret is how many bytes a secret has that is looked for: a shorter one is in any text.
+const minSecret = 8
+
+// secrets are what was sent with a call and is told to nobody.
+type secrets []string
+
+func sent(h http.Header, call *core.Call) (out secrets) {
+	_, credentials, _ := strings.Cut(h.Get("Authorization"), " ")
+	for _, s := range append([]string{credentials, call.Auth.Basic.Password}, hiddenHeaders(call)...) {
+		if len(s) < minSecret {
+			continue
+		}
+		escaped, _ := json.Marshal(s)
+		inJSON := string(escaped[1 : len(escaped)-1])
+		out = append(out, s, inJSON, strings.ReplaceAll(inJSON, "/", `\/`), url.QueryEscape(s))
+	}
+	slices.SortFunc(out, func(a, b string) int { return len(b) - len(a) }) // one may be a part of another
+	return slices.Compact(out)
+}
+
+func hiddenHeaders(call *core.Call) (out []string) {
+	for _, name := range call.Hidden {
+		out = append(out, call.Headers[name])
+	}
+	return out
+}
+
+// masked are the last most bytes of a text without the secrets in it: some endpoints
 // answer with what they were asked.
-func mask(text string, sent http.Header, call *core.Call) string {
-	hide := func(secret string) {
-		if len(secret) >= 8 { // what is shorter is in any text
-			text = strings.ReplaceAll(text, secret, core.AsStored)
+func (s secrets) masked(text string, most int) string {
+	from := max(len(text)-most, 0)
+	for _, secret := range s { // one that begins before what is kept is left out whole
+		for at := 0; ; {
+			i := strings.Index(text[at:], secret)
+			if i < 0 || at+i >= from {
+				break
+			}
+			at += i + len(secret)
+			from = max(from, at)
 		}
 	}
-	for _, name := range call.Hidden {
-		hide(call.Headers[name])
+	text = text[from:]
+	for _, secret := range s {
+		text = strings.ReplaceAll(text, secret, core.AsStored)
 	}
-	_, credentials, _ := strings.Cut(sent.Get("Authorization"), " ")
-	hide(credentials)
-	hide(call.Auth.Basic.Password)
+	for _, secret := range s { // the answer may have been cut within one
+		for n := min(len(secret), len(text)); n >= minSecret; n-- {
+			if strings.HasSuffix(text, secret[:n]) {
+				return text[:len(text)-n] + core.AsStored
+			}
+		}
+	}
 	return text
 }
 
+// retryAfter is the word of an answer that is a failure on its retry, as a
+// finish.Result has it: Retry-After (seconds, or a date) of 429 and 503, and HeaderRetry.
+func retryAfter(resp *http.Response, now time.Time) time.Duration {
+	if strings.EqualFold(resp.Header.Get(HeaderRetry), RetryNever) {
+		return core.NoRetry
+	}
+	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+		return 0
+	}
+	said := resp.Header.Get("Retry-After")
+	if n, err := strconv.ParseInt(said, 10, 32); err == nil {
+		return time.Duration(max(n, 0)) * time.Second
+	}
+	if at, err := http.ParseTime(said); err == nil {
+		return max(at.Sub(now).Round(time.Second), 0)
+	}
+	return 0
+}
+
 // result reads the answer of a call.
-func result(resp *http.Response, call *core.Call) dispatch.Answer {
+func result(resp *http.Response, call *core.Call, hide secrets, now time.Time) dispatch.Answer {
 	defer resp.Body.Close()
+	after := retryAfter(resp, now)
 	a := dispatch.Answer{Kind: dispatch.AnswerEnded, Code: resp.StatusCode}
 	most := cmp.Or(call.MaxAnswer, core.MaxAnswer)
-	tail, cut, err := readTail(resp.Body, most)
+	tail, cut, err := readTail(resp.Body, most, hide)
 	a.Message = tail
 	switch s := resp.StatusCode; {
 	case slices.Contains(call.Expect, s):
 		a.State = core.Succeeded
 	case s == http.StatusAccepted:
 		a.Kind = dispatch.AnswerAccepted
-	case s == http.StatusTooManyRequests:
+	case s == http.StatusTooManyRequests && after == 0:
 		a.Kind = dispatch.AnswerBusy
 	case len(call.Expect) == 0 && s >= 200 && s < 300:
 		a.State = core.Succeeded
 	default:
-		a.State, a.Reason = core.Failed, core.ReasonHandler
+		a.State, a.Reason, a.RetryAfter = core.Failed, core.ReasonHandler, after
 		if a.Message == "" {
-			a.Message = resp.Status
+			a.Message = hide.masked(resp.Status, messageTail)
 		}
 		if s < 300 {
-			a.Message = fmt.Sprintf("%s is not among the statuses that are expected\n%s", resp.Status, tail)
+			a.Message = fmt.Sprintf("%s is not among the statuses that are expected\n%s", hide.masked(resp.Status, messageTail), tail)
 		}
 	}
 	switch {
@@ -288,29 +349,35 @@ func result(resp *http.Response, call *core.Call) dispatch.Answer {
 }
 
 // readTail reads a body as far as most bytes, says whether there is more, and keeps
-// the last 4 KB of them, whole characters only.
-func readTail(body io.Reader, most int64) (tail string, cut bool, err error) {
+// the last 4 KB of them, whole characters only and no secret.
+func readTail(body io.Reader, most int64, hide secrets) (tail string, cut bool, err error) {
+	keep := messageTail
+	if len(hide) > 0 {
+		keep += len(hide[0]) // so that one that lies across the cut is seen whole
+	}
 	r := &io.LimitedReader{R: body, N: most}
-	buf := make([]byte, 0, 2*messageTail)
+	buf := make([]byte, 0, keep+messageTail)
 	chunk := make([]byte, messageTail)
 	for {
 		n, err := r.Read(chunk)
 		buf = append(buf, chunk[:n]...)
-		if len(buf) > messageTail {
-			buf = append(buf[:0], buf[len(buf)-messageTail:]...)
+		if len(buf) > keep {
+			buf = append(buf[:0], buf[len(buf)-keep:]...)
 		}
-		if err != nil {
-			for i := 0; i < utf8.UTFMax && len(buf) > 0 && !utf8.RuneStart(buf[0]); i++ {
-				buf = buf[1:]
-			}
-			if err == io.EOF {
-				err = nil
-			}
-			if err == nil && r.N == 0 {
-				n, _ := body.Read(chunk[:1])
-				cut = n > 0
-			}
-			return strings.ToValidUTF8(string(buf), "\uFFFD"), cut, err
+		if err == nil {
+			continue
 		}
+		if err == io.EOF {
+			err = nil
+		}
+		if err == nil && r.N == 0 {
+			n, _ := body.Read(chunk[:1])
+			cut = n > 0
+		}
+		tail = hide.masked(string(buf), messageTail)
+		for i := 0; i < utf8.UTFMax && tail != "" && !utf8.RuneStart(tail[0]); i++ {
+			tail = tail[1:]
+		}
+		return strings.ToValidUTF8(tail, "\uFFFD"), cut, err
 	}
 }

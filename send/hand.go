@@ -90,32 +90,34 @@ func (s *Sender) queuesOf(target string) Queues {
 var errNoAWS = errors.New("this server has no AWS credentials: start it where they are found (AWS_REGION and a profile, or " +
 	"AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in its environment)")
 
-// Reachable says why nothing here can send to an address.
-func (s *Sender) Reachable(address string) error {
-	scheme, target, err := core.ParseAddress(address)
+// place reads an address; an error where nothing here can send to it.
+func (s *Sender) place(address string) (scheme core.Scheme, target string, err error) {
+	scheme, target, err = core.ParseAddress(address)
 	switch {
 	case err != nil:
-		return err
 	case scheme == core.SchemeLambda && s.o.Functions == nil:
-		return errNoAWS
+		err = errNoAWS
 	case scheme == core.SchemeQueue && s.queuesOf(target) == nil:
-		return errNoAWS
+		err = errNoAWS
 	}
-	return nil
+	return scheme, target, err
+}
+
+// Reachable says why nothing here can send to an address.
+func (s *Sender) Reachable(address string) error {
+	_, _, err := s.place(address)
+	return err
 }
 
 // Limit is how long a run at an address can last; an error where that cannot
 // be known.
 func (s *Sender) Limit(ctx context.Context, address string) (time.Duration, error) {
-	scheme, target, err := core.ParseAddress(address)
+	scheme, target, err := s.place(address)
 	if err != nil {
 		return 0, err
 	}
 	if scheme != core.SchemeLambda {
 		return 0, fmt.Errorf("%s: has no limit", scheme)
-	}
-	if err := s.Reachable(address); err != nil {
-		return 0, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.o.Timeout)
 	defer cancel()

@@ -1,10 +1,12 @@
 package send
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -87,6 +89,44 @@ func TestCallExpects(t *testing.T) {
 		a := call(&core.Call{Expect: c.expect}, nil, fmt.Sprintf("POST /%d", c.status))
 		if a.Kind != c.kind || a.State != c.state || a.Message != c.says || a.Code != c.status {
 			t.Errorf("%d with %v: %+v", c.status, c.expect, a)
+		}
+	}
+}
+
+// A failure may say when it is to be tried again, or never; what succeeds says nothing.
+func TestCallSaysWhen(t *testing.T) {
+	date := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for _, c := range []struct {
+		status int
+		header string
+		value  string
+		expect []int
+		kind   dispatch.AnswerKind
+		want   time.Duration
+	}{
+		{429, "Retry-After", "30", nil, dispatch.AnswerEnded, 30 * time.Second},
+		{503, "Retry-After", "30", nil, dispatch.AnswerEnded, 30 * time.Second},
+		{503, "Retry-After", date, nil, dispatch.AnswerEnded, time.Hour},
+		{503, "Retry-After", "999999999", nil, dispatch.AnswerEnded, 999999999 * time.Second}, // finish refuses it
+		{503, "Retry-After", "soon", nil, dispatch.AnswerEnded, 0},
+		{503, "Retry-After", "-5", nil, dispatch.AnswerEnded, 0},
+		{503, "Retry-After", "99999999999999999999", nil, dispatch.AnswerEnded, 0},
+		{503, "Retry-After", "30", []int{503}, dispatch.AnswerEnded, 0},
+		{500, "Retry-After", "30", nil, dispatch.AnswerEnded, 0},
+		{429, "Retry-After", "0", nil, dispatch.AnswerBusy, 0},
+		{429, "X-Other", "30", nil, dispatch.AnswerBusy, 0},
+		{422, HeaderRetry, RetryNever, nil, dispatch.AnswerEnded, core.NoRetry},
+		{429, HeaderRetry, "Never", nil, dispatch.AnswerEnded, core.NoRetry},
+		{422, HeaderRetry, "please", nil, dispatch.AnswerEnded, 0},
+		{200, HeaderRetry, RetryNever, nil, dispatch.AnswerEnded, 0},
+	} {
+		_, call := calling(t, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set(c.header, c.value)
+			w.WriteHeader(c.status)
+		})
+		a := call(&core.Call{Expect: c.expect}, nil, "POST /")
+		if off := (a.RetryAfter - c.want).Abs(); a.Kind != c.kind || off > 2*time.Second || off > 0 && c.value != date {
+			t.Errorf("%+v: %+v", c, a)
 		}
 	}
 }
@@ -246,3 +286,38 @@ func TestTokens(t *testing.T) {
 type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// TestEchoedSecretsAreHidden: an endpoint answers with what it was asked, as itself, in
+// JSON or in a query, and what is kept of the answer begins or ends within it.
+func TestEchoedSecretsAreHidden(t *testing.T) {
+	const key = `p/+"q<hunter2-hunter2-hunter2`
+	escaped, _ := json.Marshal(key)
+	call := &core.Call{Headers: map[string]string{"X-Key": key}, Hidden: []string{"X-Key"}}
+	for name, c := range map[string]struct {
+		answer, want string
+		most         int64
+	}{
+		"as it is":              {"a " + key + " b", "a *** b", 0},
+		"in JSON":               {`{"key":` + string(escaped) + `}`, `{"key":"***"}`, 0},
+		"in JSON of another":    {`{"key":"p\/+\"q\u003chunter2-hunter2-hunter2"}`, `{"key":"***"}`, 0},
+		"in a query":            {"?key=" + url.QueryEscape(key), "?key=***", 0},
+		"the tail begins in it": {key + strings.Repeat("x", messageTail-5), strings.Repeat("x", messageTail-5), 0},
+		"two, the tail begins in the first": {key + strings.Repeat("x", 1000) + key + strings.Repeat("x", messageTail-1000-len(key)-4),
+			strings.Repeat("x", 1000) + "***" + strings.Repeat("x", messageTail-1000-len(key)-4), 0},
+		"the answer ends in it": {"a " + key[:20], "a ***", 0},
+		"maxAnswer ends in it": {strings.Repeat("x", 1004) + key, strings.Repeat("x", 1004) +
+			"***\n(the answer is longer than maxAnswer: only its first 1024 bytes were read)", 1024},
+	} {
+		t.Run(name, func(t *testing.T) {
+			srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, c.answer) }))
+			defer srv.Close()
+			sh := shipment("call:"+srv.URL, "/echo")
+			with := *call
+			with.MaxAnswer = c.most
+			sh.Job.Def.Call = &with
+			if a := newSender(t, Options{}).Send(t.Context(), sh); a.Message != c.want {
+				t.Errorf("message %.80q (%d bytes), want %.80q (%d)", a.Message, len(a.Message), c.want, len(c.want))
+			}
+		})
+	}
+}

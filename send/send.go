@@ -134,10 +134,7 @@ func auth(app *core.App) wirehttp.Auth { return wirehttp.Auth{Token: app.Token, 
 
 // Send sends a run.
 func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer {
-	scheme, target, err := core.ParseAddress(sh.Address)
-	if err == nil {
-		err = s.Reachable(sh.Address)
-	}
+	scheme, target, err := s.place(sh.Address)
 	if err != nil {
 		return dispatch.Answer{Kind: dispatch.AnswerRefused, Message: err.Error()}
 	}
@@ -268,7 +265,7 @@ func errOf(o wirehttp.Outcome) error {
 // it refuses an invocation; a queue while somebody polls it. An error is
 // core.CodeUnavailable where the address could not be asked.
 func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error {
-	scheme, target, err := core.ParseAddress(address)
+	scheme, target, err := s.place(address)
 	if err != nil {
 		return err
 	}
@@ -279,19 +276,16 @@ func (s *Sender) Beat(ctx context.Context, app *core.App, address string) error 
 	case core.SchemeCall:
 		return unasked(s.call.reach(ctx, target))
 	}
-	if err := s.Reachable(address); err != nil || scheme == core.SchemeLambda {
-		return err
+	if scheme == core.SchemeLambda {
+		return nil
 	}
 	return s.queuesOf(target).Polled(ctx, app, target)
 }
 
 // Idle asks an executor whether it neither runs nor queues the job.
 func (s *Sender) Idle(ctx context.Context, app *core.App, address string, job core.JobID) (bool, error) {
-	scheme, target, err := core.ParseAddress(address)
+	scheme, target, err := s.place(address)
 	if err != nil {
-		return false, err
-	}
-	if err := s.Reachable(address); err != nil {
 		return false, err
 	}
 	switch scheme {

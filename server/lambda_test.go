@@ -30,6 +30,12 @@ func TestLambda(t *testing.T) {
 		if r.Params == "fail" {
 			return errors.New("no money left")
 		}
+		if r.Params == "later" {
+			return executor.Snooze(time.Hour)
+		}
+		if r.Params == "never" {
+			return executor.Cancel(errors.New("there is no such month"))
+		}
 		r.SetResult(executor.Success, "paid "+r.Params)
 		return nil
 	})
@@ -82,6 +88,8 @@ func TestLambda(t *testing.T) {
 	}{
 		{"november", "paid november", nil, core.Succeeded, ""},
 		{"fail", "no money left", nil, core.Failed, core.ReasonHandler},
+		{"later", "snoozed for 1h0m0s", nil, core.Failed, core.ReasonSnoozed},
+		{"never", "there is no such month", nil, core.Failed, core.ReasonCancelled},
 		{"x", "there is no function nobody", []string{"lambda:nobody"}, core.Failed, core.ReasonNotAccepted},
 	} {
 		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "pay/salaries", Params: &c.params, Addresses: c.addresses})

@@ -17,7 +17,14 @@ type CallbackItem struct {
 	// It goes in a member that admins of others do not look at, and only if it
 	// is not empty.
 	Data string
+
+	// RetryAfter is tickring's own, too: a failed handler's word on its retry, after so
+	// many seconds, or never ([NeverRetry]). 0: it says nothing.
+	RetryAfter int64
 }
+
+// NeverRetry is what a handler that is not to be tried again has as RetryAfter.
+const NeverRetry = -1
 
 // MaxData is the longest Data that executors send and servers keep, in bytes.
 const MaxData = 4 << 10
@@ -176,6 +183,9 @@ func item(s *scanner) (it CallbackItem, dialect Dialect, reason string, err erro
 			it.Msg, err = s.anyText()
 		case "tickringData":
 			it.Data, err = s.anyText()
+		case "tickringRetryAfter":
+			it.RetryAfter, _, err = s.integer()
+			it.RetryAfter = max(NeverRetry, min(it.RetryAfter, math.MaxInt32))
 		case "executeResult":
 			if s.peek() != '{' {
 				_, err = s.skip()
@@ -266,6 +276,9 @@ func AppendCallback(dst []byte, d Dialect, items []CallbackItem) []byte {
 		}
 		if it.Data != "" {
 			dst = appendText(dst, `,"tickringData":`, it.Data)
+		}
+		if it.RetryAfter != 0 {
+			dst = appendInt(dst, `,"tickringRetryAfter":`, it.RetryAfter)
 		}
 		dst = append(dst, '}')
 	}

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/executor"
 )
 
@@ -26,9 +27,10 @@ type execCmd struct {
 	Address  string        `placeholder:"URL" help:"The URL under which servers reach it (default: found out)."`
 	Dir      string        `placeholder:"DIR" type:"path" help:"Where the journal and the runs' logs are kept (default: executors/APP in the data folder)."`
 	Grace    time.Duration `default:"30s" help:"How long runs may go on after a signal to stop; a second one ends them."`
+	Snooze   time.Duration `default:"1m" help:"After how long a run is tried again whose program ends with exit code 75, \"not now\"."`
 	Again    bool          `help:"Run again what a crash of this process interrupted, instead of reporting it as failed."`
 
-	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success."`
+	Command []string `arg:"" passthrough:"partial" placeholder:"-- PROGRAM" help:"The program and its arguments, as in: tickring exec --app reports --handler nightly -- ./report.sh. The run's params come as its last argument and, with run, job, shard and instant, in the environment as TICKRING_…; exit code 0 is success, 75 asks for another time (--snooze), 65 fails for good."`
 }
 
 func (c *execCmd) Run(e *Env) error {
@@ -38,6 +40,9 @@ func (c *execCmd) Run(e *Env) error {
 	}
 	if len(command) == 0 || len(c.Handler) == 0 {
 		return usagef("say which handler runs which program: tickring exec --app reports --handler nightly -- ./report.sh")
+	}
+	if c.Snooze < core.MinSnooze || c.Snooze > core.MaxSnooze {
+		return usagef("--snooze %s: allowed are 1s to 24h", c.Snooze)
 	}
 	hideEnvironment()
 	if firstProcess() {
@@ -79,7 +84,7 @@ func (c *execCmd) Run(e *Env) error {
 		opts = append(opts, executor.RunAgain())
 	}
 	for _, h := range c.Handler {
-		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:]}.Handle), opts...)
+		mux.Register(h, until(hard, executor.Program{Path: command[0], Args: command[1:], Snooze: c.Snooze}.Handle), opts...)
 	}
 	x, err := executor.New(mux, executor.Options{
 		App: c.App, Servers: servers, Token: token, Listen: c.Listen, Address: c.Address, Dir: dir, Log: log,

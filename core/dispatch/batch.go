@@ -27,6 +27,7 @@ type item struct {
 	named    bool         // the watchdog will come to a journal that names it: stored in time, or announced
 	held     bool         // it counts among the fires in hand
 	asked    bool         // for a permit
+	awaited  bool         // by a call:, for as long as that lasts
 	order    []string     // addresses to try, the claimed one first
 	choice   choice       // of what was asked, where the route asks
 	success  core.Instant // of the job's last success, where its template names it
@@ -112,8 +113,9 @@ func (b *batch) run(ctx context.Context, free func()) {
 	defer cancel2()
 	var asks map[string][]*item
 	asks, b.items = b.asking(b.items)
+	limited := b.limited()
 	b.claim(work, b.items)
-	b.sendAll(work, asks, free)
+	b.sendAll(work, asks, limited, free)
 	b.closeEnded(work)
 	b.finalJournal(work)
 	b.checks(work, b.items)
@@ -141,6 +143,19 @@ func (b *batch) inTime(margin time.Duration) bool { return time.Until(b.deadline
 // margin: what is past until others may take, so nothing is claimed or sent any more.
 func (b *batch) owns(margin time.Duration) bool {
 	return b.inTime(margin) && b.now().Before(b.until.Add(-untilAfter-margin))
+}
+
+// claimed is what a run of this invocation says. Where calls are awaited for as long as
+// they last, what is no call is claimed no longer than an invocation lasts without them:
+// a crash would hold it up as long.
+func (b *batch) claimed(it *item) core.Claim {
+	c := core.Claim{Owner: b.nonce, Until: b.until, Journal: b.key}
+	if b.longest > 0 && !it.awaited {
+		if own := b.now().Add(b.d.o.Invocation + untilAfter).Round(0); own.Before(c.Until) {
+			c.Until = own
+		}
+	}
+	return c
 }
 
 // set moves a fire on while sends are open.

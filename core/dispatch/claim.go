@@ -148,13 +148,13 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		w.puts, w.putOf = append(w.puts, it.run.SkipUnsent(it.reason, now)), append(w.putOf, it)
 	case toTake:
 		if b.route(it) {
-			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(), first(it.order), now, it.choice.tries)), append(w.putOf, it)
+			w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), first(it.order), now, it.choice.tries)), append(w.putOf, it)
 		} else if it.waits() && it.run.State != core.Queued {
 			w.puts, w.putOf = append(w.puts, it.run.Wait()), append(w.putOf, it)
 		}
 	case toRetake:
 		it.order = ownOrder(it.run.Address)
-		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(), "", now, nil)), append(w.putOf, it)
+		w.puts, w.putOf = append(w.puts, it.run.Take(b.claimed(it), "", now, nil)), append(w.putOf, it)
 	case toWait:
 		at := it.run.Until
 		if !at.After(now) { // its owner lives all the same
@@ -220,15 +220,11 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Reason, r.EndedAt = it.reason, now
 		return r
 	case core.Running:
-		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = b.nonce, b.until, b.key, now, first(it.order)
+		c := b.claimed(it)
+		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
 	r.Retries, r.Tries, r.Permit = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit()
 	return r
-}
-
-// claimed is what each run of this invocation says.
-func (b *batch) claimed() core.Claim {
-	return core.Claim{Owner: b.nonce, Until: b.until, Journal: b.key}
 }
 
 // own takes a fire for ours, to be sent to the address of its claim.

@@ -438,7 +438,7 @@ func TestSettledBesideLongCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
 		long, first := c.job(7, nil)
-		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout = 3 * time.Second })
+		quick, second := c.job(8, func(j *core.Job) { j.Def.Timeout = 5 * time.Minute })
 		c.send = func(s dispatch.Shipment) dispatch.Answer {
 			if s.Run.ID == long {
 				wait(30 * time.Minute)

@@ -32,7 +32,7 @@ func (b *batch) closeEnded(ctx context.Context) {
 		of, errs = b.end(ctx)
 	}
 	for k, it := range of {
-		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, b.until))
+		b.set(it, unclosed(errs[k], it.phase.(ended), it.run.MaybeSent, it.run.Until))
 	}
 }
 
@@ -46,7 +46,7 @@ func (b *batch) end(ctx context.Context) (of []*item, errs []error) {
 	for i, it := range items {
 		e := it.phase.(ended)
 		results[i] = finish.Result{Run: it.fire.Run, State: e.State, Reason: e.Reason, Code: e.Code, Message: e.Message,
-			At: b.now(), Owner: b.nonce}
+			At: b.now(), Owner: b.nonce, RetryAfter: e.RetryAfter}
 	}
 	for k, err := range b.d.finish.End(ctx, results) {
 		if p := closing(err); p != nil {

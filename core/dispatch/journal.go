@@ -175,7 +175,7 @@ func (b *batch) checks(ctx context.Context, items []*item) {
 			continue
 		}
 		at := core.Ceil(b.now().Add(it.job.Def.Timeout + b.d.o.TimeoutGrace))
-		if at.Time().Sub(b.now()) > b.d.o.MaxAhead {
+		if at.Time().Sub(b.now()) > ring.Farthest {
 			continue // the journal is read in time for these
 		}
 		byTime[at] = append(byTime[at], it.fire.Run)

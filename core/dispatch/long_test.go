@@ -62,3 +62,44 @@ func TestLongCallIsWatched(t *testing.T) {
 		})
 	}
 }
+
+// TestCallHoldsUpNobodysClaim: what came beside a call that may last is claimed for as
+// long as an invocation lasts without it, so a crash holds it up no longer.
+func TestCallHoldsUpNobodysClaim(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGated(t, dispatch.Options{})
+		const address = "call:https://h"
+		g.sender.takes[address], g.sender.takes[firstAddress] = 20*time.Minute, 2*time.Second
+		msgs := g.messages(1, 1, "one")
+		if err := g.s.PutApp(t.Context(), 0, core.App{Name: "calls", Executors: []string{address}, Rev: 1},
+			core.Change{ID: 1, App: "calls"}); err != nil {
+			t.Fatal(err)
+		}
+		j := core.Job{Def: core.Def{ID: 7, App: "calls", Name: "j", Handler: "/h", Timeout: 3 * time.Hour}}
+		j.Normalize()
+		j.Sched.Rev, j.Sched.RevAt = 1, time.Now().Add(-time.Hour)
+		if err := g.s.CreateJobs(t.Context(), []core.Job{j}, []core.Change{{ID: 1, App: "calls", Job: 7}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		beside, long := msgs[0].Fires[0].Run, core.PlannedRun(7, msgs[0].Slot)
+		msgs[0].Fires = append(msgs[0].Fires, core.Fire{Run: long, Rev: 1, At: msgs[0].Slot, Slot: msgs[0].Slot, Cause: core.CauseSchedule})
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			g.handle(msgs)
+		}()
+		began := time.Now()
+		wait(time.Second)
+		found, _, err := g.s.Runs(t.Context(), []core.RunID{beside, long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := found[beside]; r.Owner == "" || r.Until.Sub(began) > 32*time.Second {
+			t.Errorf("what is beside a call is claimed by %q for %s", r.Owner, r.Until.Sub(began))
+		}
+		if r := found[long]; r.Owner == "" || r.Until.Sub(began) < 3*time.Hour {
+			t.Errorf("a call of 3 hours is claimed by %q for %s", r.Owner, r.Until.Sub(began))
+		}
+		<-ended
+	})
+}

@@ -29,6 +29,35 @@ type permitAsk struct {
 	err    error
 }
 
+// limited takes the fires out that a limit counts, by limit: it may take a while to ask for
+// it, which is no other fire's wait.
+func (b *batch) limited() (groups map[string][]*item) {
+	groups = map[string][]*item{}
+	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+		name := ""
+		if it.phase == (undecided{}) {
+			if name = it.run.Permit; name == "" && it.job != nil {
+				name = it.job.Def.Permit()
+			}
+		}
+		if name != "" {
+			groups[name] = append(groups[name], it)
+		}
+		return name != ""
+	})
+	return groups
+}
+
+// claimLimited takes such fires through all steps.
+func (b *batch) claimLimited(ctx context.Context, items []*item, senders *sync.WaitGroup) {
+	b.claim(ctx, items)
+	waits, rest := takeWaiting(items)
+	b.sendClaimed(ctx, rest, senders)
+	for app, items := range waits {
+		senders.Go(func() { b.waitThenSend(ctx, app, items, senders) })
+	}
+}
+
 // permits asks for the claims among writes (section 9 of the protocol); those without a
 // permit become records of what waits, or is skipped. One whose record is not stored yet
 // does not enter the queue, where nothing but its message would say that it waits.
@@ -159,7 +188,8 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		if a.it.job.Def.Permit() != p.Name {
 			o = core.Overlap{Limit: max(p.Limit, 1), Max: core.MaxQueue}
 		}
-		asked := core.Asked{First: a.run.First, Until: b.until, Limit: o.Limit, Max: o.Max, Skips: o.Full == core.FullSkip, Stored: a.put != nil}
+		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
+			Skips: o.Full == core.FullSkip, Stored: a.put != nil}
 		if a.put != nil && a.put.To.MaybeSent { // it may be at work: it is neither skipped nor does it go
 			asked.Max, asked.Skips = core.MaxQueue+1, false
 		}

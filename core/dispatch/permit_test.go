@@ -330,3 +330,100 @@ func TestHolderThatNeverEnds(t *testing.T) {
 		}
 	})
 }
+
+// held is a store whose items of permits are not read until they may be.
+type held struct {
+	*memory.Store
+	may chan struct{}
+}
+
+func (h *held) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	<-h.may
+	return h.Store.Permits(ctx, names)
+}
+
+// TestLimitHoldsUpNoOther: what a limit costs to ask for is no wait of the others that came
+// in the same message.
+func TestLimitHoldsUpNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}, 8: {}})
+		h := &held{l.s, make(chan struct{})}
+		log := slog.New(slog.DiscardHandler)
+		l.d = dispatch.New(l.s, l.s, l, finish.New(h, l.s, finish.Options{Plan: plan.AWS(), Log: log}), dispatch.Options{Log: log})
+		limited, plain := core.PlannedRun(7, l.at+1), core.PlannedRun(8, l.at+1)
+		m := ring.Message{Kind: ring.KindFires, Slot: l.at + 1}
+		for _, id := range []core.RunID{limited, plain} {
+			m.Fires = append(m.Fires, core.Fire{Run: id, Rev: 1, At: l.at + 1, Slot: l.at + 1, Cause: core.CauseSchedule})
+		}
+		var all sync.WaitGroup
+		all.Go(func() { l.d.Handle(t.Context(), []ring.Message{m}) })
+		synctest.Wait()
+		if !slices.Equal(l.sent, []core.RunID{plain}) {
+			t.Errorf("sent %v before the limit was asked for, want %v", l.sent, plain)
+		}
+		close(h.may)
+		all.Wait()
+		if !slices.Equal(l.sent, []core.RunID{plain, limited}) {
+			t.Errorf("sent %v", l.sent)
+		}
+	})
+}
+
+// keeps gives a job retries, a minute after each attempt, and keeps its runs for a day.
+func (l *limited) keeps(id core.JobID, retries int) {
+	l.t.Helper()
+	jobs, _, err := l.s.Jobs(l.t.Context(), []core.JobID{id})
+	must(l.t, err)
+	j := *jobs[id]
+	j.Def.Retry = core.Retry{Max: retries, Delay: time.Minute, Backoff: core.BackoffConstant, On: []core.State{core.Failed}}
+	j.Def.Keep.Days, l.rev = 1, l.rev+1
+	edit := manage.Update{Seen: j.Sched.Rev, Job: j, Change: core.Change{ID: l.rev, App: "a", Job: id}}
+	must(l.t, l.s.UpdateJobs(l.t.Context(), []manage.Update{edit})[0])
+}
+
+// pass lets days pass: what is past its keeping is removed, and what waits has its looks.
+func (l *limited) pass(days int) {
+	l.t.Helper()
+	for range days {
+		time.Sleep(24 * time.Hour)
+		_, err := l.s.Sweep(l.t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
+		must(l.t, err)
+		l.comes()
+	}
+}
+
+// TestPermitOutlivesKeep: a permit is named by the first run of its chain, which may have
+// ended longer ago than runs are kept. It is freed neither while a later attempt is open,
+// nor kept for good where it is removed once the chain is over.
+func TestPermitOutlivesKeep(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimited(t, map[core.JobID]core.Overlap{7: {Limit: 1}})
+		l.keeps(7, 2)
+		ids := l.fires(7, 2)
+		for n := range 2 {
+			l.ends(l.sent[n], core.Failed)
+			time.Sleep(time.Minute)
+			l.comes()
+		}
+		l.pass(10)
+		if len(l.sent) != 3 || l.run(ids[1]).State != core.Queued || l.run(ids[0]).ID != ids[0] {
+			t.Fatalf("while the third attempt is open sent %v, the next is %s", l.sent, l.run(ids[1]).State)
+		}
+		// Its end frees nothing, and by the next look its first run is not stored.
+		last := l.sent[2]
+		l.mu.Lock()
+		delete(l.work, last)
+		l.mu.Unlock()
+		must(t, l.s.PutRuns(t.Context(), []core.RunPut{core.End(last, core.Run{State: core.Succeeded, EndedAt: time.Now()})})[0])
+		time.Sleep(10 * 24 * time.Hour)
+		_, err := l.s.Sweep(t.Context(), time.Now(), 0, 20*24*time.Hour, 10_000)
+		must(t, err)
+		if l.run(ids[0]).ID == ids[0] {
+			t.Fatal("its chain is over, and its first run stays")
+		}
+		l.comes()
+		if len(l.sent) != 4 || l.sent[3] != ids[1] || l.most != 1 {
+			t.Errorf("sent %v, %d at once", l.sent, l.most)
+		}
+	})
+}

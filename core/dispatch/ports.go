@@ -121,4 +121,6 @@ type Answer struct {
 	Ours     bool   // of AnswerBusy: want of what a send takes here, which says nothing of the address
 	Request  string // of AnswerAccepted: what the other side calls the run, empty if nothing
 	Log      string // and where it writes
+	// RetryAfter is of AnswerEnded, a failure: the word of who failed on its retry (finish.Result).
+	RetryAfter time.Duration
 }

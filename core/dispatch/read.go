@@ -71,6 +71,7 @@ func (b *batch) read(ctx context.Context) {
 			continue
 		}
 		if calls[it.job.Def.App] || hasCall(it.run.Addresses) {
+			it.awaited = true
 			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
 		}
 		_, gone := k.stones[it.job.Def.ID]

@@ -23,10 +23,10 @@ func isCall(address string) bool { return strings.HasPrefix(address, "call:") }
 // calls free when all of them have begun or wait for their turn. What asks before
 // it is claimed, or waits to be taken in hand, does so beside them, and is sent as soon
 // as it may be.
-func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func()) {
+func (b *batch) sendAll(ctx context.Context, asks, limited map[string][]*item, free func()) {
 	ready := b.ready(b.items)
 	waits := b.waiting()
-	if len(ready)+len(asks)+len(waits) == 0 {
+	if len(ready)+len(asks)+len(limited)+len(waits) == 0 {
 		return
 	}
 	var senders, writer, closer sync.WaitGroup
@@ -39,6 +39,9 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 	}
 	for _, items := range asks {
 		senders.Go(func() { b.askThenSend(ctx, items, &senders) })
+	}
+	for _, items := range limited {
+		senders.Go(func() { b.claimLimited(ctx, items, &senders) })
 	}
 	for app, items := range waits {
 		senders.Go(func() { b.waitThenSend(ctx, app, items, &senders) })
@@ -54,9 +57,14 @@ func (b *batch) sendAll(ctx context.Context, asks map[string][]*item, free func(
 }
 
 // waiting takes the fires out that wait to be taken in hand, by app.
-func (b *batch) waiting() map[string][]*item {
-	waits := map[string][]*item{}
-	b.items = slices.DeleteFunc(b.items, func(it *item) bool {
+func (b *batch) waiting() (waits map[string][]*item) {
+	waits, b.items = takeWaiting(b.items)
+	return waits
+}
+
+func takeWaiting(items []*item) (waits map[string][]*item, rest []*item) {
+	waits = map[string][]*item{}
+	rest = slices.DeleteFunc(items, func(it *item) bool {
 		if it.phase != (inLine{}) {
 			return false
 		}
@@ -64,7 +72,7 @@ func (b *batch) waiting() map[string][]*item {
 		waits[it.job.Def.App] = append(waits[it.job.Def.App], it)
 		return true
 	})
-	return waits
+	return waits, rest
 }
 
 // waitThenSend takes fires of an app through all steps, as many at a time as are taken
@@ -110,6 +118,10 @@ func (b *batch) askThenSend(ctx context.Context, items []*item, senders *sync.Wa
 // the batch.
 func (b *batch) claimThenSend(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	b.claim(ctx, items)
+	b.sendClaimed(ctx, items, senders)
+}
+
+func (b *batch) sendClaimed(ctx context.Context, items []*item, senders *sync.WaitGroup) {
 	ready := b.ready(items)
 	b.mu.Lock()
 	b.items = append(b.items, items...)
@@ -206,7 +218,7 @@ func noExecutor(it *item) string {
 // the slot by this clock, and whether the journal is being refused.
 func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 	for {
-		if ctx.Err() != nil || !b.owns(b.d.o.Reserve) {
+		if ctx.Err() != nil || !b.owns(b.d.o.Reserve) || b.left(it) <= b.d.o.Reserve {
 			return false
 		}
 		early := it.fire.Slot.Time().Sub(b.now()) // a clock that was set back since the hold
@@ -219,12 +231,18 @@ func (b *batch) mayBegin(ctx context.Context, it *item) bool {
 	}
 }
 
+// left is for how long a run of ours may be worked on yet.
+func (b *batch) left(it *item) time.Duration { return it.run.Until.Add(-untilAfter).Sub(b.now()) }
+
 // sendOne sends one run, moving on to further addresses as long as each proves
 // not to have it. It answers how long the last answer took.
 func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 	limited := ctx
 	if d, set := ctx.Deadline(); set {
 		// A call that lasts is let go while there is time to journal that it was.
+		if own := time.Now().Add(b.left(it)); own.Before(d) {
+			d = own
+		}
 		var cancel context.CancelFunc
 		limited, cancel = context.WithDeadline(ctx, d.Add(-b.d.o.Reserve*3/4))
 		defer cancel()
@@ -247,7 +265,9 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address, Params: params})
 		// Interrupted by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
-		b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
+		if b.d.health.on() { // the name is made for it
+			b.d.health.note(&a, b.now(), it.run.Address, jobName(it.fire.Run.Job()))
+		}
 		if a.Ours {
 			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At)
 		}

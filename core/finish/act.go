@@ -20,7 +20,7 @@ import (
 type step struct {
 	turn uint32
 	keys []core.JournalKey // of all that it is about
-	do   func(ctx context.Context) (undone []core.JournalKey)
+	do   func(ctx context.Context) (undone []core.JournalKey, err error)
 }
 
 // endsAtOnce is how many runs are closed by one step.
@@ -29,11 +29,12 @@ const endsAtOnce = 100
 // act does what was found, side by side, and answers the journals of what was
 // not done: those are to be read again soon. Executors are asked last, for they
 // may not answer, and beginning each minute elsewhere among them: however many
-// are silent, each has its turn. walked: this is the walk, not a check.
-func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undone []core.JournalKey) {
+// are silent, each has its turn. walked: this is the walk, not a check. An error
+// says that another look could not be asked for.
+func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undone []core.JournalKey, err error) {
 	steps := w.steps(found, walked)
 	if len(steps) == 0 {
-		return nil
+		return nil, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, w.o.ActFor)
 	defer cancel()
@@ -52,23 +53,23 @@ func (w *Watchdog) act(ctx context.Context, found *findings, walked bool) (undon
 	for range min(w.o.Asked, len(steps)) {
 		lanes.Go(func() {
 			for s := take(); s != nil; s = take() {
-				left := s.keys
+				left, failed := s.keys, error(nil)
 				if ctx.Err() == nil {
-					left = s.do(ctx)
+					left, failed = s.do(ctx)
 				}
 				mu.Lock()
-				undone = append(undone, left...)
+				undone, err = append(undone, left...), cmp.Or(err, failed)
 				mu.Unlock()
 			}
 		})
 	}
 	lanes.Wait()
-	return slices.DeleteFunc(distinct(undone), core.JournalKey.IsZero)
+	return slices.DeleteFunc(distinct(undone), core.JournalKey.IsZero), err
 }
 
 func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
 	for some := range slices.Chunk(found.ends, endsAtOnce) {
-		s := step{do: func(ctx context.Context) []core.JournalKey { return w.end(ctx, some) }}
+		s := step{do: func(ctx context.Context) ([]core.JournalKey, error) { return w.end(ctx, some), nil }}
 		for i := range some {
 			s.keys = append(s.keys, some[i].key)
 		}
@@ -77,17 +78,17 @@ func (w *Watchdog) steps(found *findings, walked bool) (steps []step) {
 	for i := range found.owing {
 		o := &found.owing[i]
 		keys := []core.JournalKey{o.key}
-		steps = append(steps, step{keys: keys, do: func(ctx context.Context) []core.JournalKey {
+		steps = append(steps, step{keys: keys, do: func(ctx context.Context) ([]core.JournalKey, error) {
 			if w.f.Mend(ctx, &o.run) != nil {
-				return keys
+				return keys, nil
 			}
-			return nil
+			return nil, nil
 		}})
 	}
 	first := len(steps)
 	for at, t := range found.talks {
 		s := step{turn: turn(found.minute, at.app+" "+at.address),
-			do: func(ctx context.Context) []core.JournalKey { return w.talk(ctx, t, found.minute, walked) }}
+			do: func(ctx context.Context) ([]core.JournalKey, error) { return w.talk(ctx, t, found.minute, walked) }}
 		for i := range t.asks {
 			s.keys = append(s.keys, t.asks[i].key)
 		}
@@ -123,7 +124,7 @@ func (w *Watchdog) end(ctx context.Context, ends []ending) (undone []core.Journa
 
 // talk asks at one address about all runs there, and does what follows. One
 // question without an answer is enough for all of them, for now.
-func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey) {
+func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool) (undone []core.JournalKey, err error) {
 	c := &conversation{w: w, t: t, walked: walked}
 	asking, cancel := context.WithTimeout(ctx, w.o.AddressFor)
 	switch {
@@ -135,21 +136,18 @@ func (w *Watchdog) talk(ctx context.Context, t *talk, minute int64, walked bool)
 	cancel()
 	undone = append(c.undone, w.end(ctx, c.ends)...)
 	out := checks(c.idle, w.f.o.Now().Add(w.o.IdleGap), true)
-	out = append(out, checks(c.waits, w.f.o.Now().Add(min(max(c.oldest/4, w.o.IdleGap), farthest)), false)...)
+	out = append(out, checks(c.waits, w.f.o.Now().Add(min(max(c.oldest/4, w.o.IdleGap), ring.Farthest)), false)...)
 	if len(out) == 0 {
-		return undone
+		return undone, nil
 	}
 	for _, err := range w.f.ring.Enqueue(ctx, out) {
 		if err != nil {
 			w.f.o.Log.Warn("another look at an executor could not be asked for", "address", t.at.address, "err", err)
-			return append(undone, c.idleKeys...)
+			return append(undone, c.againKeys...), fmt.Errorf("ask for another look at %s: %w", t.at.address, err)
 		}
 	}
-	return undone
+	return undone, nil
 }
-
-// farthest is how far ahead a check is sent.
-const farthest = 895 * time.Second
 
 // checks are the messages that ask for another look at runs.
 func checks(runs []core.RunID, at time.Time, idle bool) (out []ring.Out) {
@@ -162,15 +160,15 @@ func checks(runs []core.RunID, at time.Time, idle bool) (out []ring.Out) {
 
 // conversation is what comes of asking at one address.
 type conversation struct {
-	w        *Watchdog
-	t        *talk
-	walked   bool
-	ends     []ending
-	idle     []core.RunID // seem to be forgotten: a second look is due
-	idleKeys []core.JournalKey
-	waits    []core.RunID // past their timeout, and not alone there
-	oldest   time.Duration
-	undone   []core.JournalKey
+	w         *Watchdog
+	t         *talk
+	walked    bool
+	ends      []ending
+	idle      []core.RunID      // seem to be forgotten: a second look is due
+	waits     []core.RunID      // past their timeout, and not alone there
+	againKeys []core.JournalKey // of these two
+	oldest    time.Duration
+	undone    []core.JournalKey
 }
 
 func (c *conversation) end(a *ask, res *Result) {
@@ -280,7 +278,7 @@ func (c *conversation) found(asks []ask) {
 		if a := &asks[i]; a.idle {
 			c.end(a, a.forgotten(message))
 		} else {
-			c.idle, c.idleKeys = append(c.idle, a.run), append(c.idleKeys, a.key)
+			c.idle, c.againKeys = append(c.idle, a.run), append(c.againKeys, a.key)
 		}
 	}
 }
@@ -353,7 +351,7 @@ func reported(r *core.Run) bool {
 	case core.Succeeded:
 		return true
 	case core.Failed:
-		return r.Reason == core.ReasonHandler || r.Reason == core.ReasonCrashed
+		return slices.Contains([]core.Reason{core.ReasonHandler, core.ReasonCrashed, core.ReasonSnoozed, core.ReasonCancelled}, r.Reason)
 	case core.TimedOut, core.Killed:
 		return r.Code != 0 // the watchdog has none
 	}

@@ -53,6 +53,8 @@ type Result struct {
 	Message string
 	Data    string    // at most core.DataMax
 	At      time.Time // zero: now
+	// RetryAfter is a failed handler's word on its retry: after so long, or core.NoRetry.
+	RetryAfter time.Duration
 	// Killed says that the executor reports the run as ended by a kill. It
 	// closes no run that was sent more than once, unless somebody killed it:
 	// the report may be of the first copy, ended by our second.
@@ -332,11 +334,22 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 		c.If |= core.RunKill
 		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 	}
-	if run.Retries <= 0 || !to.State.Failure() {
+	var delay time.Duration // none where the job is gone: its retry is recorded as deleted
+	if to.State == core.Failed && r.RetryAfter != 0 {
+		if r.RetryAfter < 0 {
+			to.Reason = core.ReasonCancelled
+			return c, nil
+		}
+		if why := run.MaySnooze(r.RetryAfter); why != "" {
+			to.Message = core.TruncateMessage("(" + why + ")\n" + to.Message)
+		} else {
+			to.Reason, delay = core.ReasonSnoozed, r.RetryAfter
+		}
+	}
+	if to.Reason != core.ReasonSnoozed && run.Retries <= 0 || !to.State.Failure() {
 		return c, nil
 	}
-	var delay time.Duration // none where the job is gone: its retry is recorded as deleted
-	if job, ok := jobs[run.ID.Job()]; ok {
+	if job, ok := jobs[run.ID.Job()]; ok && to.Reason != core.ReasonSnoozed {
 		if !slices.Contains(job.Def.Retry.On, to.State) {
 			return c, nil
 		}
@@ -388,7 +401,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	owed := make([]core.Run, len(run.Owes))
 	for i, o := range run.Owes {
 		owed[i] = core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot, Seq: run.Seq,
-			Attempt: run.Attempt + 1, First: run.First, Retries: run.Retries - 1, FixedDelay: run.FixedDelay,
+			Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit}
 	}
 	for try := 0; ; try++ {

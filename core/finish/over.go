@@ -30,16 +30,13 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		c.left(asks)
 		return
 	}
-	there := 0
-	for i := range open {
-		if r := &open[i]; r.Address == c.t.at.address && r.State != core.Queued {
-			there++
-		}
+	inTime := func(r core.Run) bool {
+		return r.Address == c.t.at.address && r.State != core.Queued && r.KillAt.IsZero()
 	}
-	if there > 1 || len(open) == openRuns {
+	if slices.ContainsFunc(open, inTime) || len(open) == openRuns {
 		for i := range asks {
 			if a := &asks[i]; !c.walked || fresh[a.run] {
-				c.waits, c.oldest = append(c.waits, a.run), max(c.oldest, a.age)
+				c.waits, c.againKeys, c.oldest = append(c.waits, a.run), append(c.againKeys, a.key), max(c.oldest, a.age)
 			}
 		}
 		return

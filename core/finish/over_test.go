@@ -71,6 +71,40 @@ func TestTimeoutOfOneOfSeveral(t *testing.T) {
 	}
 }
 
+// TestTimeoutOfAll: one that is past its timeout as well shields nobody: one kill ends
+// both, and the one that this look is not about ends with the next.
+func TestTimeoutOfAll(t *testing.T) {
+	r := lasting(t, nil)
+	other, otherKey := core.PlannedRun(1, core.InstantOf(begin)+20), key
+	otherKey.Nonce = "other"
+	r.run(other, func(x *core.Run) { x.SentAt, x.Retries, x.Journal = begin, 0, otherKey })
+	r.must(r.s.PutJournal(t.Context(), core.Journal{Key: otherKey, V: 1,
+		Entries: []core.Entry{{Run: other, Address: address, Outcome: core.Accepted}}}))
+	look := func(ids ...core.RunID) { r.must(r.w.Check(t.Context(), &ring.Check{Runs: ids})) }
+	look(id)
+	if got := r.stored(id); got.State != core.Running || r.p.kills != 0 {
+		t.Fatalf("the other is not known to be past its timeout: %+v, told %d times", got, r.p.kills)
+	}
+	look(other)
+	if got := r.stored(other); got.State != core.TimedOut || r.p.kills != 1 {
+		t.Errorf("%+v, told %d times", got, r.p.kills)
+	}
+	look(id)
+	if got := r.stored(id); got.State != core.TimedOut {
+		t.Errorf("the first: %+v, told %d times", got, r.p.kills)
+	}
+}
+
+// TestTimeoutIsLookedAtAgain: where the next look cannot be asked for, this one is not done.
+func TestTimeoutIsLookedAtAgain(t *testing.T) {
+	r := lasting(t, nil)
+	r.run(core.PlannedRun(1, core.InstantOf(begin)+20), nil)
+	r.s.faults["enqueue"] = []fault{{err: core.ErrThrottled}}
+	if err := r.check(false); err == nil {
+		t.Error("the check is done, and none follows")
+	}
+}
+
 // TestTimeoutIsNotTaken: where its executor does not take the kill it stays open, and
 // whoever ends it then, it is timed-out, but for a success.
 func TestTimeoutIsNotTaken(t *testing.T) {

@@ -90,7 +90,7 @@ func (w *Watchdog) Pass(ctx context.Context) (looked int, err error) {
 	}
 	found := &findings{minute: end}
 	looked, err = w.walk(ctx, at, end, found)
-	undone := w.act(ctx, found, true)
+	undone, _ := w.act(ctx, found, true)
 	if again := w.revisit(ctx, undone, w.behind()); again != nil {
 		w.f.o.Log.Warn("what this pass did not come to is looked at later", "journals", len(undone), "err", again)
 	}
@@ -321,8 +321,8 @@ func (w *Watchdog) Check(ctx context.Context, c *ring.Check) error {
 			return err
 		}
 	}
-	w.act(ctx, found, false)
-	return nil
+	_, err = w.act(ctx, found, false)
+	return err
 }
 
 // revisit asks for journals to be read again at a minute that the walk has not

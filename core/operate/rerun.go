@@ -204,7 +204,7 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	case r.q.SameAddress:
 		x.As.Addresses = []string{of.Address}
 	}
-	if r.q.SameAddress || len(r.q.Addresses) > 0 { // those of a trigger were looked at then
+	if len(x.As.Addresses) > 0 { // the app may allow others since those of a trigger were looked at
 		if err := r.op.checkAddresses(ctx, x.Job, x.As.Addresses); err != nil {
 			return err
 		}

@@ -94,7 +94,9 @@ func TestRerun(t *testing.T) {
 		"where nobody is":      {SameAddress: true, Run: nobody},
 		"where it never was":   {SameAddress: true, Run: never},
 		"both":                 {SameAddress: true, Addresses: []string{"http://10.0.0.1:9999"}},
-		"another run's key":    {Key: "k", Run: f.ended(j.Def.ID, at+60, nil).ID.String()},
+		"a withdrawn address": {Run: f.ended(j.Def.ID, at+240,
+			func(r *core.Run) { r.Addresses = []string{"http://198.51.100.7:1"} }).ID.String()},
+		"another run's key": {Key: "k", Run: f.ended(j.Def.ID, at+60, nil).ID.String()},
 	} {
 		if q.Run == "" {
 			q.Run = first.ID.String()

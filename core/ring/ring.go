@@ -21,6 +21,8 @@ const Version = 1
 const (
 	MaxFires = 50
 	MaxBytes = 256 << 10
+	// Farthest is how far ahead any queue takes one.
+	Farthest = 895 * time.Second
 )
 
 // Kind is what a message asks for.

@@ -201,7 +201,11 @@ func (f *function) report(ctx context.Context, to string, r executor.Result) {
 	case executor.Timeout:
 		state = "timed-out"
 	}
-	body, err := json.Marshal(map[string]string{"state": state, "message": r.Message, "data": r.Data})
+	said := map[string]any{"state": state, "message": r.Message, "data": r.Data}
+	if r.RetryAfter != 0 {
+		said["retryAfter"] = r.RetryAfter
+	}
+	body, err := json.Marshal(said)
 	if err != nil {
 		return // texts
 	}

@@ -151,13 +151,21 @@ func (r *record) succeeded(id core.RunID, now time.Time) (finish.Result, error) 
 		Code    *int    `json:"code"`
 		Message string  `json:"msg"`
 		Data    string  `json:"tickringData"`
+		// RetryAfter is the word of any function on its retry, in seconds: see docs/executors.md.
+		RetryAfter int32 `json:"tickringRetryAfter"`
 	}
-	if json.Unmarshal(r.ResponsePayload, &sdk) == nil && sdk.LogID != nil && sdk.Code != nil {
-		switch *sdk.LogID {
-		case strconv.FormatInt(int64(id), 10):
-			return callback.Translate(id, *sdk.Code, sdk.Message, sdk.Data, now), nil
-		case "0":
+	if json.Unmarshal(r.ResponsePayload, &sdk) == nil {
+		after := max(time.Duration(sdk.RetryAfter)*time.Second, core.NoRetry)
+		switch {
+		case sdk.LogID != nil && sdk.Code != nil && *sdk.LogID == strconv.FormatInt(int64(id), 10):
+			end := callback.Translate(id, *sdk.Code, sdk.Message, sdk.Data, now)
+			end.RetryAfter = after
+			return end, nil
+		case sdk.LogID != nil && sdk.Code != nil && *sdk.LogID == "0":
 			return finish.Result{}, errNothing
+		case after != 0:
+			return finish.Result{Run: id, Reported: true, State: core.Failed, Reason: core.ReasonHandler, RetryAfter: after,
+				Message: text(r.ResponsePayload), At: now}, nil
 		}
 	}
 	return finish.Result{Run: id, Reported: true, State: core.Succeeded, Message: text(r.ResponsePayload), At: now}, nil

@@ -85,6 +85,9 @@ func TestRecords(t *testing.T) {
 		"success-text":  {core.Succeeded, "", "17 salaries paid"},
 		"success-null":  {core.Succeeded, "", ""},
 		"sdk-failed":    {core.Failed, core.ReasonHandler, "no money left"},
+		"sdk-snoozed":   {core.Failed, core.ReasonSnoozed, "snoozed for 5m0s"},
+		"later":         {core.Failed, core.ReasonSnoozed, "the books are closed"},
+		"never":         {core.Failed, core.ReasonCancelled, "no such month"},
 		"sdk-reported":  {core.Running, "", ""},
 		"error":         {core.Failed, core.ReasonHandler, "ValueError: unsupported month: 13"},
 		"error-retried": {core.Failed, core.ReasonHandler, "Lambda invoked the function 3 times"},
@@ -109,7 +112,7 @@ func TestRecords(t *testing.T) {
 			}
 		})
 	}
-	if list, _ := filepath.Glob("testdata/records/*.json"); len(list) != 12 {
+	if list, _ := filepath.Glob("testdata/records/*.json"); len(list) != 15 {
 		t.Errorf("%d documents: is there one that is not looked at?", len(list))
 	}
 }

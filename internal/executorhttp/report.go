@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/tickring/tickring/api"
 	"github.com/tickring/tickring/core"
@@ -57,6 +58,8 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 		State   core.State `json:"state"`
 		Message string     `json:"message"`
 		Data    string     `json:"data"`
+		// RetryAfter is in seconds, as an executor's tickringRetryAfter.
+		RetryAfter int32 `json:"retryAfter"`
 	}
 	leave, ok := room.Enter(r, "job/"+id.Job().String(), MaxReport)
 	if !ok {
@@ -81,7 +84,8 @@ func (d Door) report(f *finish.Finish, key send.Key, room *wirehttp.Room, w http
 		api.WriteError(w, r, log, core.Errorf(core.CodeTooLarge, "data has %d bytes; at most %d are allowed", len(body.Data), core.DataMax))
 		return
 	}
-	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data}
+	res := finish.Result{Run: id, Reported: true, State: body.State, Message: body.Message, Data: body.Data,
+		RetryAfter: max(time.Duration(body.RetryAfter)*time.Second, core.NoRetry)}
 	switch body.State {
 	case core.Succeeded:
 	case core.Failed:

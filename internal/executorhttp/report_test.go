@@ -41,6 +41,35 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 	}
 }
 
+// TestReportOfASnooze: a report after a 202 has a word on the retry, too.
+func TestReportOfASnooze(t *testing.T) {
+	e, key := memory.Open(memory.Options{}), []byte("key")
+	a := assembly.New(e, assembly.Options{Log: slog.New(slog.DiscardHandler)})
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v1/report/{run}", Door{Log: slog.New(slog.DiscardHandler)}.Report(a.Finish,
+		func(context.Context) ([]byte, error) { return key, nil }))
+	for i, c := range []struct {
+		after  string
+		status int
+		want   core.Reason
+	}{{"600", 200, core.ReasonSnoozed}, {"-1", 200, core.ReasonCancelled}, {"-99", 200, core.ReasonCancelled}, {"0", 200, core.ReasonHandler},
+		{"86401", 200, core.ReasonHandler}, {`"soon"`, 400, ""}, {"99999999999", 400, ""}} {
+		run := core.Run{ID: core.NumberedRun(1, uint32(i+1)), App: "a", State: core.Running, Cause: core.CauseManual, Rev: 1, Owner: "x",
+			Address: "call:http://a", Attempt: 1}
+		run.First = run.ID
+		if err := e.Dispatch.Create(t.Context(), []core.Run{run})[0]; err != nil {
+			t.Fatal(err)
+		}
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/report/"+run.ID.String()+"?key="+send.ReportSignature(key, run.ID),
+			strings.NewReader(`{"state":"failed","message":"why","retryAfter":`+c.after+`}`)))
+		found, _, err := e.Finish.Runs(t.Context(), []core.RunID{run.ID})
+		if got := found[run.ID]; err != nil || w.Code != c.status || got.Reason != c.want {
+			t.Errorf("%s: %d %s, %s %s %v", c.after, w.Code, w.Body, got.State, got.Reason, err)
+		}
+	}
+}
+
 // TestBodiesInHandAreBounded: of long reports of one job, and of long requests to queues of
 // one app, no more are held than leave room for others, and who has none is told so.
 func TestBodiesInHandAreBounded(t *testing.T) {

@@ -112,6 +112,7 @@ func (w wireCallbacks) Callback(ctx context.Context, c wirehttp.Caller, batch []
 	results, now := make([]finish.Result, len(batch)), time.Now()
 	for i, r := range batch {
 		results[i] = callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, now)
+		results[i].RetryAfter = time.Duration(r.RetryAfter) * time.Second
 	}
 	errs := w.call.Callback(ctx, callback.Caller{App: c.App, Token: c.Token}, results)
 	if slices.ContainsFunc(errs, func(err error) bool { return errors.Is(err, finish.ErrUnsent) }) {

@@ -77,6 +77,7 @@ var longer = []named{
 	{"a changed chain, two fires", World{Kind: FixedDelay, Fires: 2, Tickers: 1, Changes: 1, Allowed: edit | pause, Few: true}},
 	{"a chain, two changes", one(World{Kind: FixedDelay, Changes: 2, Allowed: edit | pause | resume, Few: true})},
 	{"cover early, and a kill", one(World{CoverEarly: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
+	{"a timeout, and a kill", one(World{Timeouts: true, Kills: 1, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2})},
 	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
 	{"a limit, two crashes", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 2, All: 2, Few: true}},
 	{"a limit, a late write", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}},

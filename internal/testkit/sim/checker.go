@@ -446,6 +446,9 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 			}
 		}
 	}
+	if r.State == core.Failed {
+		w.heeded(r, byID)
+	}
 	// What it owed.
 	if r.Then != 0 {
 		w.count("retries", 1)
@@ -453,14 +456,17 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 			t.fail(r.Then, "retry %d follows run %d and run %d", r.Then, other, r.ID)
 		}
 		thens[r.Then] = r.ID
-		n := byID[r.Then]
+		n, left := byID[r.Then], r.Retries-1
+		if r.Reason == core.ReasonSnoozed {
+			left = r.Retries // it uses none up
+		}
 		switch {
 		case n == nil:
 			t.fail(r.Then, "retry %d of run %d is not there", r.Then, r.ID)
-		case n.Attempt != r.Attempt+1 || n.First != r.First || n.Retries != r.Retries-1 || n.At != r.At || n.Cause != core.CauseRetry:
+		case n.Attempt != r.Attempt+1 || n.First != r.First || n.Retries != left || n.At != r.At || n.Cause != core.CauseRetry:
 			t.fail(n.ID, "retry %d of run %d is %+v", n.ID, r.ID, *n)
 		}
-	} else if r.Retries > 0 && !last.deleted && slices.Contains(last.def.Retry.On, r.State) {
+	} else if r.Retries > 0 && r.Reason != core.ReasonCancelled && !last.deleted && slices.Contains(last.def.Retry.On, r.State) {
 		t.fail(r.ID, "run %d is %s: %s, has %d retries left, and none was made", r.ID, r.State, r.Reason, r.Retries)
 	}
 	if r.Cause == core.CauseRetry && t.owing[r.ID] == 0 {

@@ -31,6 +31,7 @@ type deployment struct {
 	planBackoff            time.Duration
 	slowCount              int
 	slowWithin, probeEvery time.Duration
+	sendsMin, sendsMax     int
 }
 
 // small is one machine, or several that share a store, a sixth as slow as it is.
@@ -41,6 +42,7 @@ func small() deployment {
 		behind: 3 * time.Minute, behindMax: 4 * time.Minute, watchEvery: 20 * time.Second, idleGap: 15 * time.Second,
 		planBackoff: 10 * time.Second,
 		slowCount:   2, slowWithin: 20 * time.Second, probeEvery: 10 * time.Second,
+		sendsMin: 3, sendsMax: 6,
 	}
 	d.plan.TailCheck, d.plan.SlowLane = tailCheck, true
 	return d

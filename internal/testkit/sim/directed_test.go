@@ -187,6 +187,33 @@ func failing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
 	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
 }
 
+// snoozing executors put off the first two attempts and end the
+// third.
+func snoozing(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+	w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+	it := wire.CallbackItem{LogID: int64(sh.Run.ID), Code: 200}
+	if sh.Run.Attempt < 3 {
+		it.Code, it.RetryAfter = 500, 2
+		w.truth.says(sh.Run.ID, it.RetryAfter)
+	}
+	w.after(time.Second, func() { w.report(it) })
+	return dispatch.Answer{Kind: dispatch.AnswerAccepted}, true
+}
+
+func TestCallbackKilledOnTheWayOfASnooze(t *testing.T) {
+	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "ClearOwed"} { // F1 to F4
+		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {
+			t.Run(op+" "+f.String(), func(t *testing.T) {
+				r := directed(t, Config{Jobs: []manage.JobSpec{byHand("alpha", "one")}, Act: trigger("alpha/one"), Behave: snoozing,
+					Script: once(is("callback", op), f)})
+				r.want(t, "snoozed", 2)
+				r.want(t, "state failed", 2)
+				r.want(t, "state succeeded", 1)
+			})
+		}
+	}
+}
+
 func TestCallbackKilledOnTheWayToTheRetry(t *testing.T) {
 	for _, op := range []string{"CloseRuns", "Create", "Enqueue", "ClearOwed"} { // F1 to F4
 		for _, f := range []Fate{Kill, KillAfter, After, Before, Late} {

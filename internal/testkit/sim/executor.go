@@ -116,8 +116,8 @@ func (s sender) Kill(ctx context.Context, app *core.App, address string, job cor
 // at most: no address is talked to for longer.
 const killTakes = 10 * time.Second
 
-// alone asserts that a kill of what is past its timeout ends nothing else: what is there
-// without a person's kill is alone, but for what came while that was found.
+// alone asserts that a kill of what is past its timeout ends nothing else: all that is
+// there without a person's kill is past its own, but for what came while that was found.
 func (x *executors) alone(address string, job core.JobID) {
 	x.mu.Lock()
 	var there []core.RunID
@@ -140,7 +140,7 @@ func (x *executors) alone(address string, job core.JobID) {
 	if len(over) > 0 {
 		x.w.count("kill of what is past its timeout", 1)
 	}
-	if len(over) > 1 || len(over) == 1 && len(others) > 0 {
+	if len(over) > 0 && len(others) > 0 {
 		x.w.truth.mu.Lock()
 		defer x.w.truth.mu.Unlock()
 		x.w.truth.fail(over[0], "a kill of runs past their timeout, %v, ends others of the job: %v", over, others)
@@ -300,9 +300,15 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 	result := wire.CallbackItem{LogID: int64(t.run), Code: 200}
 	if d.chance(w.cfg.Failing) {
 		result.Code, result.Msg = 500, "handler failed"
+		if d.chance(0.4) {
+			result.RetryAfter = []int64{wire.NeverRetry, 1, 1 + int64(d.n(20))}[d.n(3)]
+		}
 	}
 	if limit := sh.Job.Def.Timeout; limit > 0 && took > limit {
-		took, result.Code, result.Msg = limit, callback.CodeTimedOut, "timed out"
+		took, result.Code, result.Msg, result.RetryAfter = limit, callback.CodeTimedOut, "timed out", 0
+	}
+	if result.Code != 200 { // a call that is over in its time says nothing of it, which is a word too
+		w.truth.says(t.run, result.RetryAfter)
 	}
 	never := odd && d.chance(0.01*r)
 	if never { // it restarts in the middle of it, and forgets
@@ -318,7 +324,8 @@ func (s sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer 
 		if result.Code == 200 {
 			return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200})
 		}
-		return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500})
+		return finished(dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Failed, Reason: core.ReasonHandler, Code: 500,
+			RetryAfter: time.Duration(result.RetryAfter) * time.Second})
 	}
 	twice := d.chance(0.05)
 	w.wg.Go(func() {

@@ -116,6 +116,7 @@ func (w *World) fateOf(pr *process, op string, write bool, d *dice) (Fate, time.
 	}
 	var delay time.Duration
 	switch {
+	case w.cfg.Request != nil: // each request has its own
 	case d.chance(0.004 * rate):
 		delay = d.between(time.Second, 4*time.Second)
 		w.count("delay", 1)

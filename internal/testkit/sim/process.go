@@ -211,6 +211,7 @@ type invocation struct {
 	appsRead time.Time
 	allRead  time.Time // of the global item
 	journals map[core.JournalKey]looked
+	waits    map[core.RunID]bool // put on the ring at their next look: who comes wakes them at once
 	// trouble is what keeps answers out of the journal: refusals, delays. The
 	// promise of 250 ms is for a journal that is taken.
 	trouble bool

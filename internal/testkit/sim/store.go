@@ -227,7 +227,10 @@ func (c *cloud) fault(ctx context.Context, call fakeaws.Call) (f fakeaws.Fault) 
 
 func (c *cloud) draw(ctx context.Context, a *asking, call fakeaws.Call) (f fakeaws.Fault) {
 	if c.w.cfg.Request != nil {
-		return c.w.cfg.Request(time.Since(c.w.began), call)
+		if f = c.w.cfg.Request(time.Since(c.w.began), call); !a.read {
+			f.Wait = 0 // as below
+		}
+		return f
 	}
 	d, _ := a.in.p.dice("request " + call.Op)
 	rate := c.w.cfg.Rate

@@ -32,6 +32,7 @@ type truth struct {
 	mu       sync.Mutex
 	known    map[core.RunID]bool // was made
 	open     map[core.RunID]struct{}
+	words    map[core.RunID][]int64    // what handlers that failed said of their retry
 	owing    map[core.RunID]core.RunID // an owed run to the closed run that owes it
 	owes     map[core.RunID]struct{}   // closed runs that owe something
 	covers   map[core.JobID][]cover
@@ -91,7 +92,7 @@ func newTruth(w *World) *truth {
 	store, cloud := newStore(w)
 	return &truth{
 		Store: store, cloud: cloud, w: w, known: map[core.RunID]bool{},
-		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, owes: map[core.RunID]struct{}{},
+		open: map[core.RunID]struct{}{}, owing: map[core.RunID]core.RunID{}, words: map[core.RunID][]int64{}, owes: map[core.RunID]struct{}{},
 		covers: map[core.JobID][]cover{}, fires: map[core.RunID]int{}, slots: map[fireAt]int{}, moved: map[core.RunID]bool{},
 		checks: map[core.RunID]int{}, carried: map[core.RunID]int{}, entries: map[core.RunID]int{},
 		settled: map[core.RunID]bool{}, named: map[core.RunID]bool{}, live: map[core.RunID]int{},
@@ -498,7 +499,9 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 			case was != nil && !m.Slow && t.limitOf(f.Run.Job()) != nil: // another's end, in this invocation, woke it
 			case was != nil && !m.Slow:
 				t.fail(f.Run, "run %d came on the slow lane and is put on the fast one", f.Run)
-			case was != nil && m.Try <= was.Try && m.Slot.Time().Sub(inv.in.p.now()) < time.Second:
+			case was != nil && m.Try > was.Try:
+				inv.waits[f.Run] = true
+			case was != nil && !inv.waits[f.Run] && m.Slot.Time().Sub(inv.in.p.now()) < time.Second:
 				t.fail(f.Run, "run %d came on the slow lane and is put there once more, try %d", f.Run, m.Try)
 			}
 		}

@@ -335,31 +335,65 @@ func (w *World) ticker(in *incarnation) {
 // dispatcher works on batches as the queue brings them.
 func (w *World) dispatcher(in *incarnation) {
 	var nonces atomic.Int64
-	d := in.assembly().Dispatcher(sender{in}, dispatch.Options{
-		SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount, ProbeEvery: w.deployed.probeEvery,
-		HealthEvery: 2 * time.Second,
-		Nonce:       func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
-		Invocation:  w.deployed.invocation, SendsMin: 3, SendsMax: 6, BackoffMax: w.deployed.backoffMax,
-	})
-	if w.cfg.Wakes {
-		wake := d.Waker()
-		in.spawn(func() { w.beats(in, wake) })
+	made := func() *dispatch.Dispatcher {
+		return in.assembly().Dispatcher(sender{in}, dispatch.Options{
+			SlowCount: w.deployed.slowCount, SlowWithin: w.deployed.slowWithin, SlowTimeouts: w.deployed.slowCount,
+			ProbeEvery: w.deployed.probeEvery, HealthEvery: 2 * time.Second,
+			Nonce:      func() string { return fmt.Sprintf("%s.%d.%d", in.p.name, in.n, nonces.Add(1)) },
+			Invocation: w.deployed.invocation, SendsMin: w.deployed.sendsMin, SendsMax: w.deployed.sendsMax,
+			BackoffMax: w.deployed.backoffMax,
+		})
 	}
-	in.p.mu.Lock()
-	in.deliver = func(got []engine.Delivery) { w.handle(in, d, got) }
-	in.p.mu.Unlock()
 	if !w.deployed.functions {
+		d := made()
+		if w.cfg.Wakes {
+			wake := d.Waker()
+			in.spawn(func() { w.beats(in, wake) })
+		}
+		in.delivers(func(got []engine.Delivery) { w.handle(in, d, got) })
 		in.spawn(func() { w.intake(in, d, ring.KindSlow).Run(in.ctx, in.ctx) })
 		w.intake(in, d, ring.KindFires).Run(in.ctx, in.ctx)
 		return
 	}
-	in.spawn(func() { w.takes(in, d, ring.KindSlow) })
+	fast, slow := &instances{made: made}, &instances{made: made} // of two functions
+	in.delivers(func(got []engine.Delivery) { fast.invoke(func(d *dispatch.Dispatcher) { w.handle(in, d, got) }) })
+	in.spawn(func() { w.takes(in, slow, ring.KindSlow) })
 	in.spawn(func() { w.checks(in, in.watchdog()) })
-	w.takes(in, d, ring.KindFires)
+	w.takes(in, fast, ring.KindFires)
+}
+
+// delivers says how a delivery comes to the process past the queue.
+func (in *incarnation) delivers(how func([]engine.Delivery)) {
+	in.p.mu.Lock()
+	defer in.p.mu.Unlock()
+	in.deliver = how
+}
+
+// instances are those of a function that dispatches: each invocation has one to itself,
+// which knows what it learnt itself, and one that is free is used again.
+type instances struct {
+	made func() *dispatch.Dispatcher
+	mu   sync.Mutex
+	free []*dispatch.Dispatcher
+}
+
+func (x *instances) invoke(f func(d *dispatch.Dispatcher)) {
+	x.mu.Lock()
+	var d *dispatch.Dispatcher
+	if n := len(x.free); n > 0 {
+		d, x.free = x.free[n-1], x.free[:n-1]
+	} else {
+		d = x.made()
+	}
+	x.mu.Unlock()
+	f(d)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.free = append(x.free, d)
 }
 
 // takes works on batches of one lane.
-func (w *World) takes(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) {
+func (w *World) takes(in *incarnation, of *instances, lane ring.Kind) {
 	for !w.closing() && !in.dead.Load() {
 		limit, _ := in.p.dice("limit")
 		got, err := in.port.Receive(in.ctx, lane, 1+limit.n(8))
@@ -368,9 +402,7 @@ func (w *World) takes(in *incarnation, d *dispatch.Dispatcher, lane ring.Kind) {
 			continue
 		}
 		for _, part := range bySlot(&limit, got) {
-			in.spawn(func() {
-				w.handle(in, d, part)
-			})
+			in.spawn(func() { of.invoke(func(d *dispatch.Dispatcher) { w.handle(in, d, part) }) })
 		}
 	}
 }
@@ -471,7 +503,7 @@ func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.T
 // batch dispatches messages, and gathers for the checker what that does.
 func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
 	inv := &invocation{in: in, got: got, until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{},
-		jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}}
+		jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}, waits: map[core.RunID]bool{}}
 	for i := range got {
 		for _, f := range got[i].Message.Fires {
 			inv.all = append(inv.all, f.Run)
@@ -614,8 +646,9 @@ func (w *World) callback(p *process, r wire.CallbackItem) (err error, answered b
 		ctx, cancel := context.WithTimeout(in.ctx, 10*time.Second)
 		defer cancel()
 		c := in.assembly().Callback(callback.Options{})
-		answer <- c.Callback(ctx, callback.Caller{Proven: true},
-			[]finish.Result{callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, p.now())})[0]
+		end := callback.Translate(core.RunID(r.LogID), r.Code, r.Msg, r.Data, p.now())
+		end.RetryAfter = time.Duration(r.RetryAfter) * time.Second
+		answer <- c.Callback(ctx, callback.Caller{Proven: true}, []finish.Result{end})[0]
 	})
 	t := time.NewTimer(12 * time.Second)
 	defer t.Stop()

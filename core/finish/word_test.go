@@ -1,0 +1,75 @@
+package finish_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// What a handler says of its retry is what becomes of it, within bounds, and a kill or the
+// end of its time come before it.
+func TestWordOnTheRetry(t *testing.T) {
+	const bad = "a snooze is 1s to 24h0m0s"
+	for _, c := range []struct {
+		name             string
+		state            core.State
+		after            time.Duration
+		attempt, retries int
+		kill             string // by whom
+		over             bool   // past its timeout
+		want             core.Reason
+		left             int // retries of the next attempt; -1: none follows
+		wait             time.Duration
+		says             string
+	}{
+		{"snoozes", core.Failed, time.Minute, 1, 0, "", false, core.ReasonSnoozed, 0, time.Minute, ""},
+		{"keeps its retries", core.Failed, time.Minute, 4, 3, "", false, core.ReasonSnoozed, 3, time.Minute, ""},
+		{"for a day", core.Failed, 24 * time.Hour, 1, 0, "", false, core.ReasonSnoozed, 0, 24 * time.Hour, ""},
+		{"too long", core.Failed, 24*time.Hour + 1, 1, 0, "", false, core.ReasonHandler, -1, 0, bad},
+		{"too long, and retried", core.Failed, 48 * time.Hour, 1, 2, "", false, core.ReasonHandler, 1, 5 * time.Second, bad},
+		{"the last of its chain", core.Failed, time.Minute, 100, 0, "", false, core.ReasonSnoozed, 0, time.Minute, ""},
+		{"beyond that", core.Failed, time.Minute, 101, 0, "", false, core.ReasonHandler, -1, 0, "at most 101 attempts"},
+		{"with all retries left", core.Failed, time.Minute, 1, 100, "", false, core.ReasonHandler, 99, 5 * time.Second, "at most 101 attempts"},
+		{"cancels", core.Failed, core.NoRetry, 1, 3, "", false, core.ReasonCancelled, -1, 0, ""},
+		{"was killed", core.Failed, time.Minute, 1, 3, "ann", false, core.ReasonPerson, -1, 0, ""},
+		{"its time was over", core.Failed, core.NoRetry, 1, 3, "", true, core.ReasonTimeout, 2, 5 * time.Second, ""},
+		{"succeeded", core.Succeeded, time.Minute, 1, 3, "", false, "", -1, 0, ""},
+		{"timed out", core.TimedOut, core.NoRetry, 1, 3, "", false, core.ReasonTimeout, 2, 5 * time.Second, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRig(t)
+			r.job(1, nil)
+			r.run(id, func(x *core.Run) {
+				x.Attempt, x.Retries, x.KillBy = c.attempt, c.retries, c.kill
+				if c.kill != "" || c.over {
+					x.KillAt = begin
+				}
+			})
+			reason := map[core.State]core.Reason{core.Failed: core.ReasonHandler, core.TimedOut: core.ReasonTimeout}[c.state]
+			for range 2 { // a report that comes again makes nothing twice
+				r.must(r.end(finish.Result{Run: id, State: c.state, Reason: reason, Message: "said", RetryAfter: c.after}))
+			}
+			got := r.stored(id)
+			if got.Reason != c.want || !strings.Contains(got.Message, c.says) || !strings.HasSuffix(got.Message, "said") {
+				t.Errorf("it is %s: %s %q", got.State, got.Reason, got.Message)
+			}
+			list := r.numbered(1)
+			if c.left < 0 {
+				if len(list) > 0 {
+					t.Errorf("followed by %+v", list)
+				}
+				return
+			}
+			if len(list) != 1 || list[0].Retries != c.left || list[0].Attempt != c.attempt+1 || list[0].Slot != core.Ceil(begin.Add(c.wait)) {
+				t.Fatalf("followed by %+v", list)
+			}
+			if n := len(r.messages(ring.KindFires)); n > 1 {
+				t.Errorf("%d messages", n)
+			}
+		})
+	}
+}

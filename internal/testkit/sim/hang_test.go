@@ -1,0 +1,71 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+// Beside an app whose executors are well, those of two others begin to hang, in the
+// midst of a history in which all was well or from the first second on: those of one
+// hear runs and never answer, those of the other, which is on failover, do not even say
+// that they are there. The fires of the first stay in time in every minute of it.
+func TestHangBesideHealthy(t *testing.T) {
+	const healthy, hung, probed = 20, 10, 5
+	var jobs []manage.JobSpec
+	add := func(app string, n int, route core.Route) {
+		for i := range n {
+			j := jobOf(app, fmt.Sprint(app, "-", i), every(time.Second))
+			j.Def.Route, j.Misfire = route, core.MisfireSkip
+			jobs = append(jobs, j)
+		}
+	}
+	add("gamma", healthy, core.RouteRound)
+	add("alpha", hung, core.RouteRound)
+	add("beta", probed, core.RouteFailover)
+	for name, from := range map[string]time.Duration{"from the first second": 0, "in its midst": time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			late := map[time.Duration][]time.Duration{}
+			r := directed(t, Config{Far: true, Deployed: true, AWS: true, SDK: true, For: 2 * time.Minute, Jobs: jobs,
+				Behave: func(w *World, sh *dispatch.Shipment) (dispatch.Answer, bool) {
+					if sh.Run.App != "gamma" {
+						return dispatch.Answer{}, false
+					}
+					w.truth.arrived(w.truth.nonce(sh.Run.Owner), nil, sh, time.Now(), false)
+					mu.Lock()
+					minute := sh.Run.Slot.Time().Sub(w.began).Truncate(time.Minute)
+					late[minute] = append(late[minute], time.Since(sh.Run.Slot.Time()))
+					mu.Unlock()
+					w.sleep(bg, 5*time.Millisecond)
+					return dispatch.Answer{Kind: dispatch.AnswerEnded, State: core.Succeeded, Code: 200}, true
+				}, Request: func(time.Duration, fakeaws.Call) fakeaws.Fault {
+					return fakeaws.Fault{Wait: 6 * time.Millisecond}
+				}, Act: func(w *World) {
+					w.sleep(bg, from)
+					w.execs.set(func(e *executor) { e.deaf = w.began.Add(time.Hour) }, slices.Concat(apps[0].addresses, apps[1].addresses)...)
+					for _, a := range apps[:2] {
+						w.troubleAt(a.name, time.Now(), time.Now().Add(time.Hour))
+					}
+				}})
+			for minute, of := range late {
+				slices.Sort(of)
+				p99 := of[len(of)*99/100]
+				t.Logf("minute %s: %d fires, p50 %s, p99 %s, last %s", minute, len(of), of[len(of)/2], p99, of[len(of)-1])
+				if p99 > 50*time.Millisecond {
+					t.Errorf("in the minute from %s the p99 of %d fires is %s", minute, len(of), p99)
+				}
+			}
+			if len(late) < 2 || r.Counts["put on the slow lane"] == 0 || r.Counts["question not answered"] == 0 {
+				t.Errorf("%d minutes; %s", len(late), line(&r))
+			}
+		})
+	}
+}
