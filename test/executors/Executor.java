@@ -1,7 +1,9 @@
 import com.xxl.job.core.context.XxlJobHelper;
 import com.xxl.job.core.executor.impl.XxlJobSimpleExecutor;
 import com.xxl.job.core.handler.annotation.XxlJob;
+import com.xxl.job.core.log.XxlJobFileAppender;
 import java.io.File;
+import java.lang.reflect.Field;
 import java.util.List;
 
 /** xxl-job's own executor with the handlers of the matrix, told by its environment where it is. */
@@ -45,6 +47,13 @@ public class Executor {
     }
 
     public static void main(String[] args) throws Exception {
+        try { // 3.3 keeps what it could not report in one folder of the machine, whoever's it is
+            Field kept = XxlJobFileAppender.class.getDeclaredField("callbackLogPath");
+            kept.setAccessible(true);
+            kept.set(null, new File(DIR, "callbacks").getPath());
+        } catch (NoSuchFieldException others) {
+            // keep it beside their logs
+        }
         XxlJobSimpleExecutor e = new XxlJobSimpleExecutor();
         e.setAdminAddresses(System.getenv("ADMIN"));
         e.setAccessToken(System.getenv("ACCESS_TOKEN"));

@@ -43,7 +43,7 @@ func beside(b *testing.B, kind string) *besides {
 	s.up()
 	b.Cleanup(s.down)
 	b.Cleanup(s.client.CloseIdleConnections)
-	cmd := self(kind, "http://"+s.addr, s.port, b.TempDir())
+	cmd := self(kind, "http://"+s.addr, s.port, "golang", b.TempDir())
 	if err := cmd.Start(); err != nil {
 		b.Fatal(err)
 	}

@@ -25,10 +25,10 @@ var bin string
 // TestMain builds the binary once. With GO_EXECUTOR set the process is the
 // executor instead: one of a process of its own can be killed.
 func TestMain(m *testing.M) {
-	switch os.Getenv("GO_EXECUTOR") {
+	switch kind := os.Getenv("GO_EXECUTOR"); kind {
 	case "":
-	case "sdk":
-		sdkExecutor()
+	case "sdk", "xxl 3.4", "xxl 3.5":
+		sdkExecutor(kind)
 		return
 	default:
 		goExecutor()
@@ -163,10 +163,10 @@ jobs:
   - {app: golang, name: limited, handler: waits, timeout: 2s}
 `
 
-func waitExecutors(t *testing.T, s *rig.Server, want int) {
+func waitExecutors(t *testing.T, s *rig.Server, app string, want int) {
 	t.Helper()
 	if err := rig.Eventually(40*time.Second, func() error {
-		out := s.OK(t, "", "executors", "golang", "-o", "json")
+		out := s.OK(t, "", "executors", app, "-o", "json")
 		if n := strings.Count(out, `"live": true`) + strings.Count(out, `"live":true`); n != want {
 			return fmt.Errorf("%d live executors, want %d: %s", n, want, out)
 		}
@@ -187,7 +187,7 @@ func goExecutorSuite(t *testing.T, path string) {
 	s.OK(t, manifest, "apply", "-f", "-")
 	port := freePort(t)
 	e := startExecutor(t, s, s.URL+path, port)
-	waitExecutors(t, s, 1)
+	waitExecutors(t, s, "golang", 1)
 
 	run := s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
 	if run.Message != "hello world" || run.Code != 200 || run.Address != "http://127.0.0.1:"+port {
@@ -251,17 +251,17 @@ func goExecutorSuite(t *testing.T, path string) {
 	id = s.Trigger(t, "golang/waits")
 	s.WaitState(t, id, "running", 10*time.Second)
 	e.kill()
-	waitExecutors(t, s, 0) // the Go client beats every 20 s, so expiry is a little more
+	waitExecutors(t, s, "golang", 0) // the Go client beats every 20 s, so expiry is a little more
 	gone := s.WaitState(t, s.Trigger(t, "golang/hello"), "failed", 10*time.Second)
 	if gone.Reason != "no-executor" {
 		t.Errorf("run without executor: %+v", gone)
 	}
 	// It comes back at the same address; then says goodbye.
 	e = startExecutor(t, s, s.URL+path, port)
-	waitExecutors(t, s, 1)
+	waitExecutors(t, s, "golang", 1)
 	s.WaitState(t, s.Trigger(t, "golang/hello"), "succeeded", 10*time.Second)
 	e.stop()
-	waitExecutors(t, s, 0)
+	waitExecutors(t, s, "golang", 0)
 
 	audit(t, s)
 }

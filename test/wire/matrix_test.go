@@ -17,6 +17,7 @@ import (
 
 	sdk "github.com/tickring/tickring/executor"
 	"github.com/tickring/tickring/test/rig"
+	"github.com/tickring/tickring/wire"
 )
 
 // The matrix: each behaviour that jobs can count on, against each executor. An
@@ -26,8 +27,8 @@ import (
 // A subject is an executor of the matrix.
 type subject struct {
 	name string
-	// command starts it, in a folder that outlives it.
-	command func(dir, admin, port string) *exec.Cmd
+	// command starts it, of an app, in a folder that outlives it.
+	command func(dir, admin, port, app string) *exec.Cmd
 	// instead is a part of what is seen where it does not do as the others, by
 	// behaviour; empty where that changes from run to run.
 	instead map[string]string
@@ -35,9 +36,9 @@ type subject struct {
 	again time.Duration
 }
 
-func self(kind, admin, port, dir string) *exec.Cmd {
+func self(kind, admin, port, app, dir string) *exec.Cmd {
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), "GO_EXECUTOR="+kind, "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port, "DIR="+dir)
+	cmd.Env = append(os.Environ(), "GO_EXECUTOR="+kind, "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP="+app, "PORT="+port, "DIR="+dir)
 	return cmd
 }
 
@@ -46,11 +47,12 @@ func self(kind, admin, port, dir string) *exec.Cmd {
 var subjects = append([]subject{
 	{
 		name:    "tickring/executor",
-		command: func(dir, admin, port string) *exec.Cmd { return self("sdk", admin, port, dir) },
+		command: func(dir, admin, port, app string) *exec.Cmd { return self("sdk", admin, port, app, dir) },
+		instead: map[string]string{"forgotten": "failed crashed"},
 	},
 	{
 		name: "tickring exec",
-		command: func(dir, admin, port string) *exec.Cmd {
+		command: func(dir, admin, port, app string) *exec.Cmd {
 			script := filepath.Join(dir, "program.sh")
 			const source = `echo "log line one"
 echo "log line two of $TICKRING_HANDLER"
@@ -66,7 +68,7 @@ esac
 			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
 				panic(err)
 			}
-			cmd := exec.Command(bin, "exec", "--app", "golang", "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler",
+			cmd := exec.Command(bin, "exec", "--app", app, "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler",
 				"waits",
 				"--server", admin, "--listen", "127.0.0.1:"+port, "--dir", filepath.Join(dir, "data"), "--grace", "1s", "--", "sh", script)
 			cmd.Env = append(os.Environ(), "TICKRING_APP_TOKEN=executors-token")
@@ -74,12 +76,12 @@ esac
 			return cmd
 		},
 		instead: map[string]string{
-			"message": "", "data": "data []", "panic": "exit code 3", "failure": "exit code 3",
+			"message": "", "data": "data []", "panic": "exit code 3", "failure": "exit code 3", "forgotten": "failed crashed",
 		},
 	},
 	{
 		name:    "xxl-job-executor-go",
-		command: func(dir, admin, port string) *exec.Cmd { return self("xxl", admin, port, dir) },
+		command: func(dir, admin, port, app string) *exec.Cmd { return self("xxl", admin, port, app, dir) },
 		instead: map[string]string{
 			"log":         "log of run",
 			"serial":      "skipped overlap",
@@ -93,14 +95,25 @@ esac
 			"data":        "data []",
 		},
 	},
+	fake("xxl 3.4"),
+	fake("xxl 3.5"),
 }, fetched(os.Getenv("TICKRING_TEST_EXECUTORS"))...)
+
+// fake speaks as a version does that no repository has.
+func fake(kind string) subject {
+	return subject{
+		name:    strings.Replace(kind, "xxl", "the dialect of", 1),
+		command: func(dir, admin, port, app string) *exec.Cmd { return self(kind, admin, port, app, dir) },
+		instead: map[string]string{"crash": "running", "told": "untold", "data": "data []"},
+	}
+}
 
 func fetched(dir string) []subject {
 	if dir == "" {
 		return nil
 	}
-	as := func(cmd *exec.Cmd, admin, port, of string) *exec.Cmd {
-		cmd.Env = append(os.Environ(), "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP=golang", "PORT="+port, "DIR="+of)
+	as := func(cmd *exec.Cmd, admin, port, app, of string) *exec.Cmd {
+		cmd.Env = append(os.Environ(), "ADMIN="+admin, "ACCESS_TOKEN=executors-token", "APP="+app, "PORT="+port, "DIR="+of)
 		cmd.Dir = of
 		return cmd
 	}
@@ -110,8 +123,8 @@ func fetched(dir string) []subject {
 	}
 	subs := []subject{{
 		name: "pyxxl 0.4.8",
-		command: func(of, admin, port string) *exec.Cmd {
-			return as(exec.Command(filepath.Join(dir, "python", "bin", "python"), source), admin, port, of)
+		command: func(of, admin, port, app string) *exec.Cmd {
+			return as(exec.Command(filepath.Join(dir, "python", "bin", "python"), source), admin, port, app, of)
 		},
 		instead: map[string]string{
 			"discard later": "failed not-accepted", // it says so in words of its own
@@ -131,9 +144,9 @@ func fetched(dir string) []subject {
 		}
 		subs = append(subs, subject{
 			name: strings.Replace(v, "xxl-", "xxl-job-core ", 1),
-			command: func(own, admin, port string) *exec.Cmd {
+			command: func(own, admin, port, app string) *exec.Cmd {
 				return as(exec.Command("java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-cp", filepath.Join(of, "classes")+":"+filepath.Join(of, "*"),
-					class), admin, port, own)
+					class), admin, port, app, own)
 			},
 			instead: map[string]string{
 				"crash": "running",
@@ -146,8 +159,8 @@ func fetched(dir string) []subject {
 	return subs
 }
 
-// sdkExecutor is our own executor.
-func sdkExecutor() {
+// sdkExecutor is our own executor, or one that speaks as a version of xxl-job does.
+func sdkExecutor(kind string) {
 	dir := os.Getenv("DIR")
 	mux := sdk.NewMux()
 	mux.Register("hello", func(_ context.Context, r *sdk.Run) error {
@@ -158,7 +171,9 @@ func sdkExecutor() {
 	})
 	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
-		r.Printf("told: %d %s %s", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)
+		if r.Attempt > 0 {
+			r.Printf("told: %d %s %s", r.Attempt, r.ScheduledAt.Format(time.RFC3339), r.Cause)
+		}
 		return errors.New("no luck")
 	})
 	mux.Register("panics", func(context.Context, *sdk.Run) error { panic("no luck") })
@@ -176,14 +191,24 @@ func sdkExecutor() {
 			}
 		}
 	})
-	e, err := sdk.New(mux, sdk.Options{App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
-		Listen: "127.0.0.1:" + os.Getenv("PORT"), Dir: filepath.Join(dir, "data"), StopGrace: time.Second, CallbackRetry: time.Second})
-	if err != nil {
-		panic(err)
-	}
+	o := sdk.Options{App: os.Getenv("APP"), Servers: []string{os.Getenv("ADMIN")}, Token: os.Getenv("ACCESS_TOKEN"),
+		Listen: "127.0.0.1:" + os.Getenv("PORT"), Dir: filepath.Join(dir, "data"), StopGrace: time.Second, CallbackRetry: time.Second}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer stop()
-	if err := e.ListenAndServe(ctx); err != nil {
+	serve := func() error {
+		e, err := sdk.New(mux, o)
+		if err != nil {
+			return err
+		}
+		return e.ListenAndServe(ctx)
+	}
+	switch kind {
+	case "xxl 3.4":
+		serve = func() error { return (&dialect{Dialect: wire.DialectC}).serve(ctx, mux, o) }
+	case "xxl 3.5":
+		serve = func() error { return (&dialect{Dialect: wire.DialectD}).serve(ctx, mux, o) }
+	}
+	if err := serve(); err != nil {
 		panic(err)
 	}
 }
@@ -194,7 +219,10 @@ set: golang
 apps:
   - name: golang
     token: executors-token
+  - name: lost
+    token: executors-token
 jobs:
+  - {app: lost, name: waits, handler: waits, lostAfter: 1m}
   - {app: golang, name: hello, handler: hello, params: world}
   - {app: golang, name: fails, handler: fails, retry: {max: 1, delay: 1s}}
   - {app: golang, name: panics, handler: panics}
@@ -204,9 +232,12 @@ jobs:
   - {app: golang, name: cover, handler: waits, block: cover-early}
   - {app: golang, name: discard, handler: waits, block: discard-later}
   - {app: golang, name: away, handler: waits}
-  - {app: golang, name: crash, handler: waits}
+  - {app: golang, name: crash, handler: waits, lostAfter: 1m}
   - {app: golang, name: limited, handler: waits, timeout: 1s}
 `
+
+// Most beat every 30 s.
+var tunes = []string{"--tune", "expiry=33s", "--tune", "beatWrite=1s", "--tune", "behind=10s", "--tune", "idleGap=2s"}
 
 // A stand is one subject beside one server.
 type stand struct {
@@ -215,11 +246,14 @@ type stand struct {
 	s    *rig.Server
 	dir  string // of the subject
 	port string
+	app  string
 	cmd  *exec.Cmd
+	lost string // a run of the app lost, whose only executor died under it
+	left string // the run under which it died before it came back
 }
 
 func (b *stand) start(token ...string) {
-	b.cmd = b.sub.command(b.dir, b.s.URL, b.port)
+	b.cmd = b.sub.command(b.dir, b.s.URL, b.port, b.app)
 	if len(token) > 0 { // the last one of a name counts
 		b.cmd.Env = append(b.cmd.Env, "ACCESS_TOKEN="+token[0], "TICKRING_APP_TOKEN="+token[0])
 	}
@@ -250,7 +284,7 @@ func (b *stand) listening() {
 	}
 }
 
-func (b *stand) live(want int) { waitExecutors(b.T, b.s, want) }
+func (b *stand) live(want int) { waitExecutors(b.T, b.s, b.app, want) }
 
 // letGo has a waiting run end.
 func (b *stand) letGo(id string) {
@@ -268,9 +302,9 @@ func (b *stand) running(job string) string {
 
 // ends waits for the end of a run; "state reason" is what came of it, which is
 // "running" where no end comes.
-func (b *stand) ends(id string) (rig.Run, string) {
+func (b *stand) ends(id string, within ...time.Duration) (rig.Run, string) {
 	var r rig.Run
-	_ = rig.Eventually(10*time.Second, func() error {
+	_ = rig.Eventually(max(10*time.Second, append(within, 0)[0]), func() error {
 		if r = b.s.GetRun(b.T, id); r.State == "running" || r.State == "planned" || r.State == "queued" {
 			return fmt.Errorf("run %s is %s", id, r.State)
 		}
@@ -285,6 +319,28 @@ var behaviours = []struct {
 	name string
 	run  func(b *stand) (saw string, ok bool)
 }{
+	// The process dies under a run and comes back: the run is reported.
+	{"crash", func(b *stand) (string, bool) {
+		id := b.running("golang/crash")
+		b.left = id
+		b.cmd.Process.Kill()
+		b.cmd.Wait()
+		b.start()
+		b.listening()
+		// A run that only the new process can have ended.
+		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
+		if after.State != "succeeded" {
+			b.Errorf("after the restart: %+v", after)
+		}
+		r := b.s.GetRun(b.T, id)
+		_ = rig.Eventually(3*time.Second, func() error {
+			if r = b.s.GetRun(b.T, id); r.State == "running" {
+				return errors.New("open")
+			}
+			return nil
+		})
+		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "failed" && strings.Contains(r.Message, "process ended under the run")
+	}},
 	{"message", func(b *stand) (string, bool) {
 		r, end := b.ends(b.s.Trigger(b.T, "golang/hello", "--params", "中文 \"quoted\""))
 		if end != "succeeded" || r.Code != 200 || strings.TrimSuffix(r.Address, "/") != "http://127.0.0.1:"+b.port {
@@ -415,27 +471,6 @@ var behaviours = []struct {
 		_, end := b.ends(b.s.Trigger(b.T, "golang/limited"))
 		return end, strings.HasPrefix(end, "timed-out")
 	}},
-	// The process dies under a run and comes back: the run is reported.
-	{"crash", func(b *stand) (string, bool) {
-		id := b.running("golang/crash")
-		b.cmd.Process.Kill()
-		b.cmd.Wait()
-		b.start()
-		b.listening()
-		// A run that only the new process can have ended.
-		after, _ := b.ends(b.s.Trigger(b.T, "golang/hello"))
-		if after.State != "succeeded" {
-			b.Errorf("after the restart: %+v", after)
-		}
-		r := b.s.GetRun(b.T, id)
-		_ = rig.Eventually(3*time.Second, func() error {
-			if r = b.s.GetRun(b.T, id); r.State == "running" {
-				return errors.New("open")
-			}
-			return nil
-		})
-		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "failed" && strings.Contains(r.Message, "process ended under the run")
-	}},
 	// A run ends while the server is away: its result comes when that is back.
 	{"server away", func(b *stand) (string, bool) {
 		id := b.running("golang/away")
@@ -447,7 +482,7 @@ var behaviours = []struct {
 		}); err != nil {
 			b.Logf("%v", err)
 		}
-		s, err := rig.Launch(bin, b.s.Dir, "--listen", addr)
+		s, err := rig.Launch(bin, b.s.Dir, append(tunes, "--listen", addr)...)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -464,6 +499,11 @@ var behaviours = []struct {
 			return nil
 		})
 		return strings.TrimSpace(r.State + " " + r.Reason), r.State == "succeeded"
+	}},
+	// The run that it died under: who came back and knows nothing of it has lost it.
+	{"forgotten", func(b *stand) (string, bool) {
+		r, end := b.ends(b.left, 3*time.Minute)
+		return end, end == "lost forgotten" && r.Code == 0
 	}},
 	{"goodbye", func(b *stand) (string, bool) {
 		b.live(1)
@@ -492,16 +532,28 @@ var behaviours = []struct {
 		return fmt.Sprint(list, err), len(list.Executors) == 0 && len(list.Refused) == 1 &&
 			strings.TrimSuffix(list.Refused[0].Address, "/") == "http://127.0.0.1:"+b.port
 	}},
+	// Its app's only executor died without a goodbye, and did not come back.
+	{"lost", func(b *stand) (string, bool) {
+		_, end := b.ends(b.lost, 3*time.Minute)
+		return end, end == "lost gone"
+	}},
 }
 
-// ended says whether the subject's own log tells the end of a run.
+// dies has another executor of the subject, the only one of the app lost, die under a
+// run. What comes of that takes minutes.
+func (b *stand) dies() {
+	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: freePort(b.T), app: "lost"}
+	other.start()
+	other.live(1)
+	b.lost = other.running("lost/waits")
+	other.cmd.Process.Kill()
+	other.cmd.Wait()
+}
+
+// ended says whether the subject's handler, or the log of one of ours, tells the end of a run.
 func (b *stand) ended(id string) error {
-	if b.sub.name != "tickring/executor" && b.sub.name != "tickring exec" {
-		// Its handler says so in a line of its own.
-		said, err := os.ReadFile(filepath.Join(b.dir, "said"))
-		if err != nil || !strings.Contains(string(said), "ended "+id) {
-			return errors.New("it has not ended")
-		}
+	said, err := os.ReadFile(filepath.Join(b.dir, "said"))
+	if err == nil && strings.Contains(string(said), "ended "+id) {
 		return nil
 	}
 	names, _ := filepath.Glob(filepath.Join(b.dir, "data", "logs", "*", id+".log"))
@@ -514,41 +566,16 @@ func (b *stand) ended(id string) error {
 }
 
 func TestMatrix(t *testing.T) {
-	table := map[string]map[string]string{}
-	for _, sub := range subjects {
-		t.Run(sub.name, func(t *testing.T) {
-			b := &stand{T: t, sub: sub, s: rig.Start(t, bin, t.TempDir(), "--tune", "expiry=22s", "--tune", "beatWrite=1s"), dir: t.TempDir(),
-				port: freePort(t)}
-			b.s.OK(t, matrixManifest, "apply", "-f", "-")
-			b.start()
-			b.live(1)
-			row := map[string]string{}
-			table[sub.name] = row
-			for _, bh := range behaviours {
-				failed := t.Failed()
-				saw, ok := bh.run(b)
-				want, other := sub.instead[bh.name]
-				switch {
-				case ok && other:
-					t.Errorf("%s: it does as the others now: strike it from the list", bh.name)
-				case ok:
-					row[bh.name] = "yes"
-				case other && strings.Contains(saw, want):
-					row[bh.name] = strings.TrimSpace("no: " + firstLine(saw))
-				default:
-					t.Errorf("%s: saw %q", bh.name, saw)
-				}
-				if t.Failed() && !failed {
-					row[bh.name] = "FAILED"
-				}
-			}
-			audit(t, b.s)
-			if t.Failed() {
-				said, _ := os.ReadFile(filepath.Join(b.dir, "said"))
-				t.Logf("it said:\n%s", said)
-			}
-		})
-	}
+	table := make([]map[string]string, len(subjects))
+	t.Run("of", func(t *testing.T) {
+		for i, sub := range subjects {
+			table[i] = map[string]string{}
+			t.Run(sub.name, func(t *testing.T) {
+				t.Parallel() // they wait for most of their time
+				row(t, sub, table[i])
+			})
+		}
+	})
 	var out strings.Builder
 	fmt.Fprintf(&out, "| behaviour |")
 	for _, s := range subjects {
@@ -556,11 +583,48 @@ func TestMatrix(t *testing.T) {
 	}
 	for _, bh := range behaviours {
 		fmt.Fprintf(&out, "\n| %s |", bh.name)
-		for _, s := range subjects {
-			fmt.Fprintf(&out, " %s |", table[s.name][bh.name])
+		for i := range subjects {
+			fmt.Fprintf(&out, " %s |", table[i][bh.name])
 		}
 	}
 	t.Logf("\n%s", out.String())
+}
+
+// row asks one subject for each behaviour.
+func row(t *testing.T, sub subject, saw map[string]string) {
+	b := &stand{T: t, sub: sub, dir: t.TempDir(), port: freePort(t), app: "golang",
+		s: rig.Start(t, bin, t.TempDir(), tunes...)}
+	b.s.OK(t, matrixManifest, "apply", "-f", "-")
+	b.start()
+	b.live(1)
+	b.dies()
+	for _, bh := range behaviours {
+		failed := t.Failed()
+		is, ok := bh.run(b)
+		want, other := sub.instead[bh.name]
+		switch {
+		case ok && other:
+			t.Errorf("%s: it does as the others now: strike it from the list", bh.name)
+		case ok:
+			saw[bh.name] = "yes"
+		case other && strings.Contains(is, want):
+			saw[bh.name] = strings.TrimSpace("no: " + firstLine(is))
+		default:
+			t.Errorf("%s: saw %q", bh.name, is)
+		}
+		if t.Failed() && !failed {
+			saw[bh.name] = "FAILED"
+		}
+	}
+	audit(t, b.s)
+	said, _ := os.ReadFile(filepath.Join(b.dir, "said"))
+	if strings.Contains(string(said), "uri-mapping") {
+		t.Error("it was asked where it does not listen, though it had said how it speaks")
+	}
+	if t.Failed() {
+		server, _ := os.ReadFile(filepath.Join(b.s.Dir, "serve.log"))
+		t.Logf("it said:\n%s\nthe server said:\n%s", said, server)
+	}
 }
 
 func firstLine(s string) string {
