@@ -6,6 +6,7 @@
 package send
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -83,11 +84,11 @@ type Sender struct {
 	call *caller
 
 	mu    sync.Mutex
-	newer map[string]bool // base URLs of executors of the dialect D, as their answers proved
+	paths map[string]wire.Dialect // by base URL: what the answer to a run proved, where it was asked at two paths
 }
 
-// maxNewer bounds what is remembered of executors: without it a send costs two calls.
-const maxNewer = 10_000
+// maxPaths bounds what is remembered of executors: without it a send costs two calls.
+const maxPaths = 10_000
 
 var (
 	_ dispatch.Sender = (*Sender)(nil)
@@ -113,7 +114,7 @@ func New(o Options) *Sender {
 		o:     o,
 		wire:  wirehttp.New(wirehttp.ClientOptions{Policy: o.Policy, Timeout: o.Timeout, MaxConnsPerHost: o.MaxConns}),
 		call:  newCaller(o),
-		newer: map[string]bool{},
+		paths: map[string]wire.Dialect{},
 	}
 }
 
@@ -152,23 +153,20 @@ func (s *Sender) Send(ctx context.Context, sh dispatch.Shipment) dispatch.Answer
 	return s.hand(ctx, scheme, target, sh, key)
 }
 
-// run sends a run over the wire, at the path that this executor took the last one at.
+// run sends a run over the wire: at the path that this executor took the last one at,
+// or else at that of the dialect in which it registered.
 func (s *Sender) run(ctx context.Context, target string, sh dispatch.Shipment) dispatch.Answer {
 	r, a := order(sh), auth(sh.App)
 	s.mu.Lock()
-	if s.newer[target] {
-		a.Dialect = wire.DialectD
-	}
+	a.Dialect = cmp.Or(s.paths[target], wire.ParseDialect(sh.Dialect))
 	s.mu.Unlock()
 	o := s.wire.Run(ctx, target, a, &r)
 	if o.Dialect != wire.DialectUnknown {
 		s.mu.Lock()
-		if delete(s.newer, target); o.Dialect == wire.DialectD {
-			if len(s.newer) >= maxNewer {
-				clear(s.newer)
-			}
-			s.newer[target] = true
+		if len(s.paths) >= maxPaths {
+			clear(s.paths)
 		}
+		s.paths[target] = o.Dialect
 		s.mu.Unlock()
 	}
 	return answerOf(o)

@@ -301,8 +301,8 @@ func TestWire(t *testing.T) {
 	}
 }
 
-// The path at which an executor takes runs is learnt from its answers: only the first
-// run after it was exchanged costs two calls.
+// The path at which an executor takes runs is known from its registration, or learnt from
+// its answers: only the first run after it was exchanged costs two calls.
 func TestPathIsLearnt(t *testing.T) {
 	var calls []string
 	var path atomic.Value
@@ -318,12 +318,15 @@ func TestPathIsLearnt(t *testing.T) {
 	}))
 	defer exec.Close()
 	s := newSender(t, Options{})
-	for _, c := range []struct{ path, want string }{
-		{"/trigger", "[/run /trigger]"}, {"/trigger", "[/trigger]"}, {"/run", "[/trigger /run]"}, {"/run", "[/run]"},
+	for _, c := range []struct{ path, registered, want string }{
+		{"/trigger", "D", "[/trigger]"}, {"/trigger", "", "[/run /trigger]"}, {"/trigger", "", "[/trigger]"},
+		{"/run", "D", "[/trigger /run]"}, {"/run", "D", "[/run]"},
 	} {
 		calls = nil
 		path.Store(c.path)
-		if a := s.Send(t.Context(), shipment(exec.URL, "work")); a.Kind != dispatch.AnswerAccepted || fmt.Sprint(calls) != c.want {
+		sh := shipment(exec.URL, "work")
+		sh.Dialect = c.registered
+		if a := s.Send(t.Context(), sh); a.Kind != dispatch.AnswerAccepted || fmt.Sprint(calls) != c.want {
 			t.Errorf("kind %d (%s) after %v, want %s", a.Kind, a.Message, calls, c.want)
 		}
 	}

@@ -46,6 +46,7 @@ type batch struct {
 	items    []*item
 	live     map[string][]string // addresses by app
 	silent   map[at]bool         // queues that were polled, and are no more
+	dialects map[at]string       // of executors, where it is known
 	outage   bool                // executors may be missing only because we were away
 	woken    int64               // the number of who came last before live was read
 	longest  time.Duration       // that a call: may be awaited; 0: there is none

@@ -524,3 +524,31 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 		}
 	}
 }
+
+// TestDialectIsHandedOn: what a registration told of how an executor speaks goes with
+// each run that is sent there, so that it is asked at the path where it listens.
+func TestDialectIsHandedOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newClocked(t)
+		got := map[string]string{}
+		c.send = func(s dispatch.Shipment) dispatch.Answer {
+			got[s.Address] = s.Dialect
+			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
+		}
+		for app, dialect := range map[string]string{"newer": "D", "older": ""} {
+			c.must(c.s.PutApp(t.Context(), 0, core.App{Name: app, Rev: 1}, core.Change{ID: 1, App: app}))
+			c.must(c.s.PutExecutor(t.Context(), core.Executor{App: app, Address: "http://" + app, Beat: c.now(), Since: c.now(),
+				Dialect: dialect}))
+		}
+		for id, app := range map[core.JobID]string{1: "newer", 2: "older"} {
+			_, fire := c.job(id, func(j *core.Job) { j.Def.App = app })
+			c.enqueue(fire)
+		}
+		for range 2 {
+			c.deliver()
+		}
+		if fmt.Sprint(got) != "map[http://newer:D http://older:]" {
+			t.Errorf("told %v", got)
+		}
+	})
+}

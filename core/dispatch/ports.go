@@ -86,6 +86,7 @@ type Shipment struct {
 	Job     *core.Job
 	App     *core.App
 	Address string
+	Dialect string // of the executor there, as its registration told; empty where it did not
 	Params  string
 }
 

@@ -45,6 +45,7 @@ func (b *batch) read(ctx context.Context) {
 	now := b.now()
 	b.outage = !k.global.UpSince.IsZero() && now.Before(k.global.UpSince.Add(b.d.o.Expiry))
 	b.live, b.silent = make(map[string][]string, len(k.names)), map[at]bool{}
+	b.dialects = map[at]string{}
 	apps, calls := make(map[string]*core.App, len(k.names)), map[string]bool{} // one App for all its fires
 	for _, name := range k.names {
 		app := k.apps[name]
@@ -54,6 +55,9 @@ func (b *batch) read(ctx context.Context) {
 			b.live[name] = append(b.live[name], e.Address)
 			if strings.HasPrefix(e.Address, "queue:") && e.Silent(k.global, now, b.d.o.Expiry) {
 				b.silent[at{name, e.Address}] = true
+			}
+			if e.Dialect != "" {
+				b.dialects[at{name, e.Address}] = e.Dialect
 			}
 		}
 		calls[name] = hasCall(b.live[name])

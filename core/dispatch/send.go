@@ -261,8 +261,9 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			b.set(it, passing{claimed: true, why: errNotBegun}) // nothing of it is on its way: it waits for no call beside it
 			return 0
 		}
-		at, began := b.now(), time.Now()
-		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address, Params: params})
+		sentAt, began := b.now(), time.Now()
+		a := b.d.sender.Send(limited, Shipment{Run: it.run, Job: it.job, App: it.app, Address: it.run.Address,
+			Dialect: b.dialects[at{it.app.Name, it.run.Address}], Params: params})
 		// Interrupted by the end of the invocation, it did not answer in time either.
 		a.TimedOut = a.TimedOut || a.Kind == AnswerUnconfirmed && errors.Is(limited.Err(), context.DeadlineExceeded)
 		if b.d.health.on() { // the name is made for it
@@ -272,7 +273,7 @@ func (b *batch) sendOne(ctx context.Context, it *item) time.Duration {
 			b.d.wants(it.run.Address, a.Message, "run", it.fire.Run, "job", it.fire.Run.Job(), "instant", it.fire.At)
 		}
 		if b.d.o.Sent != nil {
-			b.d.o.Sent(it.run, at, a.Kind)
+			b.d.o.Sent(it.run, sentAt, a.Kind)
 		}
 		p := sent(&a, it.run.MaybeSent, len(it.order) > 1)
 		if p == (moves{}) {
