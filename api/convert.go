@@ -55,7 +55,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
-		Keep: Keep{Days: d.Keep.Days},
+		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days},
 	}
 }
 
@@ -72,8 +72,9 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
 			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
-			Retry:   core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
-			Overlap: core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
+			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
+			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
+			PauseAfter: j.PauseAfter,
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}

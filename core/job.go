@@ -49,6 +49,7 @@ type Def struct {
 	// there; 0: as its app says.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
 	Overlap         Overlap       `json:"overlap,omitzero"`
+	PauseAfter      int           `json:"pauseAfter,omitempty"` // chains that failed in a row; 0: it is never paused for that
 	Keep            Keep          `json:"keep"`
 	Declared        Declared      `json:"declared,omitempty"`
 	Created         time.Time     `json:"created"`
@@ -92,8 +93,8 @@ func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
-		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap && d.Keep == o.Keep &&
-		d.Declared == o.Declared && d.Call.Equal(o.Call)
+		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
+		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call)
 }
 
 // Sched is the part of a job that planning reads and writes.
@@ -151,11 +152,14 @@ type Advance struct {
 	NewTail      RunID
 	NewState     JobState
 	// NewRev, NewRevAt and Change are set when the advance is a change: the end of
-	// a pause. Its record is stored with the advance, both or neither.
-	NewRev    int64
-	NewRevAt  time.Time
-	Change    *Change
-	PlanError string
+	// a pause, or the beginning of one without an end, which has the other two. Its
+	// record is stored with the advance, both or neither.
+	NewRev      int64
+	NewRevAt    time.Time
+	NewPauseBy  string
+	NewPauseWhy string
+	Change      *Change
+	PlanError   string
 	// NewCompared is 0 where nothing was compared: then it stays.
 	NewCompared Instant
 }
@@ -168,7 +172,7 @@ func (s Sched) Moved(a Advance) Sched {
 	}
 	if a.NewRev != 0 {
 		s.Rev, s.RevAt = a.NewRev, a.NewRevAt
-		s.PauseUntil, s.PauseBy, s.PauseWhy = 0, "", ""
+		s.PauseUntil, s.PauseBy, s.PauseWhy = 0, a.NewPauseBy, a.NewPauseWhy
 	}
 	s.PlanError = a.PlanError
 	if a.NewCompared != 0 {

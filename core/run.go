@@ -124,6 +124,10 @@ type Run struct {
 	// FixedDelay says that the end of its chain makes the next fire of the job.
 	FixedDelay bool
 
+	// PauseAfter says that its job is to be paused after failures in a row: where the chain
+	// fails, that it does is owed.
+	PauseAfter bool
+
 	// Permit names the limit that counts the run; empty: none does. It is that of the job
 	// when the run was made, and its chain's.
 	Permit string
@@ -232,11 +236,13 @@ func (r *Run) Lateness() time.Duration {
 	return r.SentAt.Sub(r.Slot.Time())
 }
 
-// Owed is one follow-up that the end of a run owes: the run with this ID.
+// Owed is one follow-up that the end of a run owes: the run with this ID, or a pause.
 type Owed struct {
-	Run  RunID   `json:"run"`
-	Kind Cause   `json:"kind"` // retry
-	Slot Instant `json:"slot"`
+	Run  RunID   `json:"run,omitempty"`
+	Kind Cause   `json:"kind,omitempty"` // retry
+	Slot Instant `json:"slot,omitempty"`
+	// Pause stands alone: the job is to be paused if its last chains have failed.
+	Pause bool `json:"pause,omitempty"`
 }
 
 // LateResult is what came after the run was closed.

@@ -62,7 +62,7 @@ var runFields = [...]struct {
 	{nil, func(r, to *Run) {
 		r.EndedAt, r.Reason, r.Code, r.Message, r.Data, r.Then = to.EndedAt, to.Reason, to.Code, to.Message, to.Data, to.Then
 	}},
-	{nil, func(r, to *Run) { r.Owes = slices.Clone(to.Owes) }},
+	{func(r, was *Run) bool { return slices.Equal(r.Owes, was.Owes) }, func(r, to *Run) { r.Owes = slices.Clone(to.Owes) }},
 	{func(r, was *Run) bool { return r.KillBy == was.KillBy && Millis(r.KillAt) == Millis(was.KillAt) },
 		func(r, to *Run) { r.KillBy, r.KillAt = to.KillBy, to.KillAt }},
 	{func(r, was *Run) bool { return (r.Late == nil) == (was.Late == nil) }, func(r, to *Run) { r.Late = to.Late }},
@@ -102,9 +102,8 @@ func (p *RunPut) Made(r *Run) bool {
 		Millis(r.EndedAt) == Millis(p.To.EndedAt)
 }
 
-// GoesOn reports whether something comes of a run after its end. What is owed is the
-// next attempt, so that where it is cleared the chain goes on.
-func (p *RunPut) GoesOn() bool { return len(p.To.Owes) > 0 || p.To.Then != 0 }
+// GoesOn reports whether another attempt follows the run that the put ends.
+func (p *RunPut) GoesOn() bool { return p.To.Then != 0 }
 
 // put is one of an open run as read.
 func (r *Run) put(if_, set RunFields, to Run) RunPut {
@@ -173,9 +172,9 @@ func (r *Run) SkipUnsent(reason Reason, at time.Time) RunPut {
 	return r.put(RunOwner|RunUntil|RunMaybeSent, RunState|RunEnd, to)
 }
 
-// ClearOwed notes that a closed run owes nothing any more.
+// ClearOwed notes that what a closed run as read owes has been made.
 func (r *Run) ClearOwed() RunPut {
-	return RunPut{ID: r.ID, If: RunState, Was: *r, Set: RunOwes}
+	return RunPut{ID: r.ID, If: RunState | RunOwes, Was: *r, Set: RunOwes}
 }
 
 // NoteLate keeps what was reported of a run that had been closed as lost or timed out,

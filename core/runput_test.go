@@ -24,6 +24,7 @@ func TestRunPuts(t *testing.T) {
 		"address": func(r *core.Run) { r.Address = "http://x/" }, "maybe": func(r *core.Run) { r.MaybeSent = true },
 		"killed": func(r *core.Run) { r.KillBy, r.KillAt = "ann", at }, "late": func(r *core.Run) { r.Late = &core.LateResult{At: at} },
 		"tries": func(r *core.Run) { r.Tries = []core.Try{{Address: "x"}} }, "nothing": func(*core.Run) {},
+		"owes": func(r *core.Run) { r.Owes = []core.Owed{{Run: 9, Kind: core.CauseRetry}} },
 	}
 	for name, c := range map[string]struct {
 		was     core.Run
@@ -48,7 +49,7 @@ func TestRunPuts(t *testing.T) {
 		}},
 		"wait":       {free, free.Wait(), []string{"closed", "owner", "until", "maybe"}, func(r *core.Run) { r.State = core.Queued }},
 		"kill":       {owned, owned.Kill("bob", at), []string{"closed"}, func(r *core.Run) { r.KillBy, r.KillAt = "bob", at }},
-		"clear owed": {shut, shut.ClearOwed(), []string{"closed", "state"}, func(*core.Run) {}},
+		"clear owed": {shut, shut.ClearOwed(), []string{"closed", "state", "owes"}, func(*core.Run) {}},
 		"note late": {shut, shut.NoteLate(core.LateResult{At: at}), []string{"closed", "state", "late"},
 			func(r *core.Run) { r.Late = &core.LateResult{At: core.FromMillis(core.Millis(at))} }},
 		"retime": {free, free.Retime(core.Run{At: 9, Slot: 9}, at), []string{"closed", "state", "owner", "until", "maybe"}, func(r *core.Run) {

@@ -29,17 +29,18 @@ const (
 	MaxSet       = 128 // bytes
 	MaxKey       = 128 // bytes
 
-	day          = 24 * time.Hour
-	MaxTimeout   = 7 * day // well within the 20 days for which journals are kept
-	MaxGrace     = day
-	MaxDeadline  = 30 * day
-	MaxRetries   = 100
-	MaxDelay     = day       // between attempts
-	MaxAhead     = 366 * day // of a trigger
-	MinLostAfter = time.Minute
-	MaxLostAfter = 30 * day
-	MaxWait      = day // for an executor
-	MaxKeepDays  = 3650
+	day           = 24 * time.Hour
+	MaxTimeout    = 7 * day // well within the 20 days for which journals are kept
+	MaxGrace      = day
+	MaxDeadline   = 30 * day
+	MaxRetries    = 100
+	MaxDelay      = day       // between attempts
+	MaxAhead      = 366 * day // of a trigger
+	MaxPauseAfter = 100
+	MinLostAfter  = time.Minute
+	MaxLostAfter  = 30 * day
+	MaxWait       = day // for an executor
+	MaxKeepDays   = 3650
 )
 
 // Normalize fills what was left out with the defaults and puts what has
@@ -133,6 +134,9 @@ func (j *Job) Validate() error {
 	}
 	if err := d.Retry.validate(); err != nil {
 		return err
+	}
+	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {
+		return Invalid("pauseAfter", strconv.Itoa(d.PauseAfter), fmt.Sprintf("allowed are 1 to %d failures in a row", MaxPauseAfter))
 	}
 	for _, b := range []struct {
 		field    string

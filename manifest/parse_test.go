@@ -48,7 +48,6 @@ example.yaml:15:1: calendars: not yet: calendars come with a later version; leav
 example.yaml:25:5: apps[0].limits: not yet: limits of an app come with a later version; leave it out
 example.yaml:28:5: apps[1].overlap: not yet: limits of overlap that an app sets for its jobs come with a later version; leave it out
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
-example.yaml:54:5: jobs[0].pauseAfter: not yet: pausing after failures comes with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
 example.yaml:61:13: jobs[1].params: "{{parent.data}}": line 1, column 1 of the template: not yet: children come with a later version
@@ -89,7 +88,7 @@ func TestAccepted(t *testing.T) {
 				Def: core.Def{App: "reports", Name: "nightly", Title: "每日报表", Labels: map[string]string{"team": "finance"}, Set: "finance-prod",
 					Handler: "nightlyReport", Params: "day={{scheduledAt yyyy-MM-dd -1d}}", Route: core.RouteFailover, Block: core.BlockSerial,
 					Timeout: 10 * time.Minute, LostAfter: 10 * time.Minute, WaitForExecutor: 10 * time.Minute, Keep: core.Keep{Days: 90},
-					Overlap: core.Overlap{Limit: 1, Full: core.FullQueue, Max: 10},
+					Overlap: core.Overlap{Limit: 1, Full: core.FullQueue, Max: 10}, PauseAfter: 5,
 					Retry: core.Retry{Max: 3, Delay: 30 * time.Second, Backoff: core.BackoffExponential, MaxDelay: 10 * time.Minute,
 						On: []core.State{core.Failed, core.TimedOut}}},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCron, Expr: "0 30 2 * * ?"}}, Timezone: "Asia/Shanghai",
@@ -98,20 +97,20 @@ func TestAccepted(t *testing.T) {
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep,
 					WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(40)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(41)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
 					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(44)},
+				Paused: &yes}, at(45)},
 			{manage.JobSpec{
 				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
 					Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(53)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(54)},
 			{manage.JobSpec{
 				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(59)},
+				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(60)},
 		},
 	}
 	if diff := cmp.Diff(want, doc); diff != "" {
@@ -141,7 +140,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
-				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, keep, paused\n" +
+				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},

@@ -450,6 +450,9 @@ type Job struct {
 	Params string `json:"params,omitempty,omitzero"`
 	Pause  *Pause `json:"pause,omitempty"`
 
+	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
+
 	// Problem Why it could not be planned last time
 	Problem string `json:"problem,omitempty,omitzero"`
 
@@ -568,6 +571,9 @@ type JobBase struct {
 	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
 
+	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
+
 	// Retry Whether a failed run is tried again.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
@@ -683,6 +689,9 @@ type JobSpec struct {
 
 	// Params Goes to the executor byte for byte, but for a template; at most 64 KB.
 	Params string `json:"params,omitempty,omitzero"`
+
+	// PauseAfter After so many failures in a row the job is paused; of runs tried again the last attempt counts. Left out: never.
+	PauseAfter int `json:"pauseAfter,omitempty,omitzero"`
 
 	// Paused Left out: the live state stays
 	Paused *bool `json:"paused,omitempty"`

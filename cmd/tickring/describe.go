@@ -139,6 +139,9 @@ func (c *descCmd) Run(e *conn) error {
 		}
 		add("overlap", fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond))
 	}
+	if j.PauseAfter > 0 {
+		add("paused after", fmt.Sprintf("%d failures in a row", j.PauseAfter))
+	}
 	add("lost after", j.LostAfter)
 	add("kept", fmt.Sprintf("%d days", j.Keep.Days))
 	var labels []string
@@ -162,7 +165,7 @@ func (c *descCmd) Run(e *conn) error {
 
 // described are the fields of a job that describe says in words.
 var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
-	"block", "route", "timeout", "retry", "overlap", "lostAfter", "keep", "paused", "set"}
+	"block", "route", "timeout", "retry", "overlap", "pauseAfter", "lostAfter", "keep", "paused", "set"}
 
 // written is a schedule as its owner wrote it.
 func written(s *api.Schedule) string {

@@ -224,6 +224,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
 	r.Retries, r.Tries, r.Permit = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit()
+	r.PauseAfter = it.job.Def.PauseAfter > 0
 	return r
 }
 

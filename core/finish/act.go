@@ -331,7 +331,7 @@ func (c *conversation) overtaken(ctx context.Context, asks []ask) (before time.T
 		if span[1] < span[0] || !before.IsZero() {
 			continue
 		}
-		runs, err := c.w.w.RunSpan(ctx, span[1], span[0], laterRuns)
+		runs, err := c.w.f.store.RunSpan(ctx, span[1], span[0], laterRuns)
 		if err != nil {
 			return before, err
 		}

@@ -143,7 +143,7 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, l
 func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut) error {
 	c.Apply(&run)
 	f.Ended(&run)
-	return f.follow(ctx, &run)
+	return f.Mend(ctx, &run)
 }
 
 // Ended tells of a run that this process closed. A chain that came to nothing is in the
@@ -312,9 +312,19 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 	return c
 }
 
-// decide says how an open run ends: a failure after a kill was recorded is the
-// kill, or the end of its time, and a failure that may be tried again owes the retry.
+// decide says how an open run ends, and what that owes: a retry, or where a chain
+// fails for good and its job asks for that a pause.
 func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
+	c, err := f.retried(ctx, r, run, jobs)
+	if err == nil && run.PauseAfter && c.To.State.Failure() && !c.GoesOn() {
+		c.To.Owes = []core.Owed{{Pause: true}}
+	}
+	return c, err
+}
+
+// retried says how an open run ends: a failure after a kill was recorded is the
+// kill, or the end of its time, and a failure that may be tried again owes the retry.
+func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To
 	switch byPerson := run.KillBy != ""; {
@@ -373,36 +383,42 @@ func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 			return fmt.Errorf("note late result of run %d: %w", run.ID, err)
 		}
 	}
-	return f.follow(ctx, run)
+	return f.Mend(ctx, run)
 }
 
-// follow makes what a closed run owes (F2 to F4), and the next fire of a fixed
-// delay where the chain ends with it.
-func (f *Finish) follow(ctx context.Context, run *core.Run) error {
+// Mend does what follows of a closed run: it makes what that owes (F2 to F4), and where
+// the chain ends with it frees its permit and makes the next fire of a fixed delay. Any
+// number of callers may do it any number of times.
+func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	if len(run.Owes) > 0 {
-		return f.Mend(ctx, run)
+		if err := f.make(ctx, run); err != nil {
+			return err
+		}
 	}
-	if run.Then == 0 {
-		f.Release(ctx, run)
+	if run.Then != 0 {
+		return nil
 	}
-	if run.FixedDelay && run.Then == 0 {
+	f.Release(ctx, run)
+	if run.FixedDelay {
 		return f.ChainEnded(ctx, run.First, run.EndedAt)
 	}
 	return nil
 }
 
-// Mend makes what a closed run owes: the owed runs with the stored IDs, then
-// their messages, then the note that nothing is owed. Any number of callers
-// may do it any number of times.
-func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	if len(run.Owes) == 0 {
-		return nil
-	}
-	owed := make([]core.Run, len(run.Owes))
-	for i, o := range run.Owes {
-		owed[i] = core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot, Seq: run.Seq,
-			Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
-			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit}
+// make makes what a closed run owes: a pause, or the owed runs with the stored IDs, then
+// their messages; then it notes that nothing is owed.
+func (f *Finish) make(ctx context.Context, run *core.Run) error {
+	var owed []core.Run
+	for _, o := range run.Owes {
+		if o.Pause {
+			if err := f.pauseFailing(ctx, run); err != nil {
+				return err
+			}
+			continue
+		}
+		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
+			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
+			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter})
 	}
 	for try := 0; ; try++ {
 		unknown := false
@@ -427,6 +443,7 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
 		return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
 	}
+	run.Owes = nil
 	return nil
 }
 

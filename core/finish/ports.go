@@ -14,6 +14,9 @@ type Store interface {
 	Runs(ctx context.Context, runs []core.RunID) (found map[core.RunID]core.Run, unread []core.RunID, err error)
 	// Jobs answers what others may have been answered too: it is read only.
 	Jobs(ctx context.Context, jobs []core.JobID) (found map[core.JobID]*core.Job, unread []core.JobID, err error)
+	// RunSpan reads the stored runs with first <= ID <= last in that order, or
+	// with last < first downwards from first to last.
+	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Scheds(ctx context.Context, jobs []core.JobID) (found map[core.JobID]core.Sched, unread []core.JobID, err error)
 	// Permits reads items of permits; one that is not stored is not in the answer.
 	Permits(ctx context.Context, names []string) (map[string]core.Permits, error)
@@ -30,6 +33,7 @@ type Store interface {
 	PutEntries(ctx context.Context, entries []core.DueItem) []error
 	// Advance moves jobs on; condition: Rev, Next and Tail as read.
 	Advance(ctx context.Context, moves []core.Advance) []error
+	PutSkips(ctx context.Context, skips []core.Skip) []error
 	Global(ctx context.Context) (core.Global, error)
 }
 
@@ -51,9 +55,6 @@ type Watch interface {
 	// JournalsAt does; DropRevisits forgets it.
 	Revisits(ctx context.Context, minute int64, after core.JournalKey, limit int) ([]core.JournalKey, error)
 	DropRevisits(ctx context.Context, minute int64) error
-	// RunSpan reads the stored runs with first <= ID <= last in that order, or
-	// with last < first downwards from first to last.
-	RunSpan(ctx context.Context, first, last core.RunID, limit int) ([]core.Run, error)
 	Apps(ctx context.Context, names []string) (found map[string]core.App, unread []string, err error)
 	Executors(ctx context.Context, apps []string) (map[string][]core.Executor, error)
 	// OpenRuns reads the runs of a job that are under way, oldest first.

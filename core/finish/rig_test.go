@@ -84,6 +84,10 @@ func (s *store) Advance(ctx context.Context, m []core.Advance) []error {
 	return many(s, "advance", m, func() []error { return s.Store.Advance(ctx, m) })
 }
 
+func (s *store) PutSkips(ctx context.Context, k []core.Skip) []error {
+	return many(s, "skips", k, func() []error { return s.Store.PutSkips(ctx, k) })
+}
+
 func (s *store) Enqueue(ctx context.Context, o []ring.Out) []error {
 	return many(s, "enqueue", o, func() []error { return s.Store.Enqueue(ctx, o) })
 }

@@ -38,40 +38,6 @@ func (e *edit) change() core.Change {
 	return c
 }
 
-// maxCounted bounds how many instants of a skipped range are counted: what is
-// over it is covered, and the count says "at least".
-const maxCounted = 1_000_000
-
-// due is the record of the instants of s, from Next to revAt, that are perhaps
-// on no message when its revision ends; false if there is none. What is on the
-// ring already is before Next: dispatch judges it.
-func due(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
-	end := core.InstantOf(revAt)
-	if s.State != core.Started || s.Next == 0 || s.Next > end {
-		return core.Skip{}, false, nil
-	}
-	skip := core.Skip{Job: s.ID, First: s.Next, Last: s.Next, Count: 1, Reason: reason, Rev: s.Rev, Made: revAt}
-	if _, fixed := s.Schedule.FixedDelay(); fixed {
-		return skip, s.Tail == 0, nil // a tail's fire went out
-	}
-	sch, err := schedule.Compile(s.Schedule, s.ID)
-	if err != nil {
-		return core.Skip{}, false, core.Errorf(core.CodeInternal, "the stored schedule of job %d: %v", s.ID, err)
-	}
-	for {
-		next, ok := sch.Next(skip.Last)
-		if !ok || next > end {
-			return skip, true, nil
-		}
-		if skip.Count >= maxCounted {
-			skip.Last = end
-			return skip, true, nil
-		}
-		skip.Last = next
-		skip.Count++
-	}
-}
-
 // commit stores edits: first the records of what was due, then the changes. An
 // edit whose record cannot be stored is not made. Each has the answer of its write. Each job goes into the partition
 // of today: one that was paused is in none, and that of before may be read no more.
@@ -88,7 +54,7 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 		if e.want.Sched.State == core.Paused && e.old.Sched.State != core.Paused {
 			reason = core.ReasonPaused
 		}
-		skip, some, err := due(&e.old.Sched, e.want.Sched.RevAt, reason)
+		skip, some, err := plan.Dropped(&e.old.Sched, e.want.Sched.RevAt, reason)
 		if err == nil && some {
 			skips, skipOf = append(skips, skip), append(skipOf, i)
 		}
@@ -152,22 +118,6 @@ func mine(found *core.Job, attempts []core.Job) bool {
 // started is s begun afresh at its RevAt.
 func (m *Manage) started(s core.Sched, sch *schedule.Schedule) core.Sched {
 	return plan.Start(s, sch, m.plans)
-}
-
-// paused is s paused. The open chain of a fixed delay stays its tail.
-func (m *Manage) paused(s core.Sched, by, why string, until core.Instant) core.Sched {
-	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
-	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
-	if _, fixed := s.Schedule.FixedDelay(); !fixed {
-		s.Tail = 0
-	}
-	if s.Tail == 0 {
-		s.Next = 0
-	}
-	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
-		s.PlanAt = plan.PausedPlanAt(s, sch, m.plans)
-	}
-	return s
 }
 
 // toPlan is a job that was changed and may be due to be planned.

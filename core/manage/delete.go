@@ -9,6 +9,7 @@ import (
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/plan"
 )
 
 // Delete removes a job; its runs stay. Triggers and retries of it that wait are
@@ -51,7 +52,7 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 		now := m.ask.Stamp()
 		t := core.Tombstone{Job: d.ID, App: d.App, Name: d.Name}
 		t.Rev, t.RevAt = core.NextRev(old.Sched.Rev, old.Sched.RevAt, now)
-		if skip, some, err := due(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
+		if skip, some, err := plan.Dropped(&old.Sched, t.RevAt, core.ReasonDeleted); err == nil && some {
 			if ok, err := bound.Wrote(m.store.PutSkips(ctx, []core.Skip{skip})[0]); !ok {
 				return false, err // a repeat only lengthens it
 			}

@@ -83,7 +83,7 @@ func (m *Manage) pauseJob(ctx context.Context, actor core.Actor, ref string, r P
 			return nil, nil
 		}
 		e := newEdit(old, actor, core.VerbPaused, r.Why, m.ask.Stamp())
-		e.want.Sched = m.paused(e.want.Sched, actor.Name, r.Why, end)
+		e.want.Sched = plan.Pause(e.want.Sched, actor.Name, r.Why, end, m.plans)
 		return e, nil
 	})
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/bound"
+	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/schedule"
 )
 
@@ -448,9 +449,9 @@ func (m *Manage) editOf(s *saving, old *core.Job, actor core.Actor, to purpose, 
 	case !toPause:
 		*n = m.started(*n, s.sch)
 	case isPaused:
-		*n = m.paused(*n, o.PauseBy, o.PauseWhy, o.PauseUntil)
+		*n = plan.Pause(*n, o.PauseBy, o.PauseWhy, o.PauseUntil, m.plans)
 	default:
-		*n = m.paused(*n, actor.Name, "", 0)
+		*n = plan.Pause(*n, actor.Name, "", 0, m.plans)
 	}
 	return e, nil
 }
@@ -503,7 +504,7 @@ func (m *Manage) createOf(s *saving, actor core.Actor, now time.Time) (*edit, er
 		return nil, err
 	}
 	if s.spec.Paused != nil && *s.spec.Paused {
-		*n = m.paused(*n, actor.Name, "", 0)
+		*n = plan.Pause(*n, actor.Name, "", 0, m.plans)
 	} else {
 		*n = m.started(*n, s.sch)
 	}

@@ -230,6 +230,71 @@ func resumed(s core.Sched, sch *schedule.Schedule, o Options) core.Sched {
 	return Start(s, sch, o)
 }
 
+// Pause is s paused, until the moment if that is not 0. The open chain of a fixed delay
+// stays its tail.
+func Pause(s core.Sched, by, why string, until core.Instant, o Options) core.Sched {
+	s.State, s.PlanAt, s.PlanError = core.Paused, until, ""
+	s.PauseUntil, s.PauseBy, s.PauseWhy = until, by, why
+	if _, fixed := s.Schedule.FixedDelay(); !fixed {
+		s.Tail = 0
+	}
+	if s.Tail == 0 {
+		s.Next = 0
+	}
+	if sch, err := schedule.Compile(s.Schedule, s.ID); err == nil {
+		s.PlanAt = PausedPlanAt(s, sch, o)
+	}
+	return s
+}
+
+// PauseNow is the advance that pauses a job without an end, and its record.
+func PauseNow(s core.Sched, why string, now time.Time, o Options) core.Advance {
+	rev, at := core.NextRev(s.Rev, s.RevAt, now)
+	after := s
+	after.Rev, after.RevAt = rev, at
+	after = Pause(after, "tickring", why, 0, o)
+	a := s.Stay()
+	a.NewNext, a.NewPlanAt, a.NewState, a.NewTail = after.Next, after.PlanAt, after.State, after.Tail
+	a.NewRev, a.NewRevAt, a.NewPauseBy, a.NewPauseWhy, a.PlanError = rev, at, after.PauseBy, after.PauseWhy, ""
+	a.Change = &core.Change{ID: rev, At: at, By: after.PauseBy, Verb: core.VerbPaused, App: s.App, Job: s.ID, Why: why,
+		Old: core.RecordOf(&s, nil).String(), New: core.RecordOf(&after, nil).String()}
+	return a
+}
+
+// maxCounted bounds how many instants of a skipped range are counted: what is
+// over it is covered, and the count says "at least".
+const maxCounted = 1_000_000
+
+// Dropped is the record of the instants of s, from Next to revAt, that are perhaps
+// on no message when its revision ends; false if there is none. What is on the
+// ring already is before Next: dispatch judges it.
+func Dropped(s *core.Sched, revAt time.Time, reason core.Reason) (core.Skip, bool, error) {
+	end := core.InstantOf(revAt)
+	if s.State != core.Started || s.Next == 0 || s.Next > end {
+		return core.Skip{}, false, nil
+	}
+	skip := core.Skip{Job: s.ID, First: s.Next, Last: s.Next, Count: 1, Reason: reason, Rev: s.Rev, Made: revAt}
+	if _, fixed := s.Schedule.FixedDelay(); fixed {
+		return skip, s.Tail == 0, nil // a tail's fire went out
+	}
+	sch, err := schedule.Compile(s.Schedule, s.ID)
+	if err != nil {
+		return core.Skip{}, false, core.Errorf(core.CodeInternal, "the stored schedule of job %d: %v", s.ID, err)
+	}
+	for {
+		next, ok := sch.Next(skip.Last)
+		if !ok || next > end {
+			return skip, true, nil
+		}
+		if skip.Count >= maxCounted {
+			skip.Last = end
+			return skip, true, nil
+		}
+		skip.Last = next
+		skip.Count++
+	}
+}
+
 // PausedPlanAt is when a tick is to look at a paused job: when the first instant
 // after the pause is to be planned, for by the end of it that may be too late, and
 // at that end at the latest. 0 without an end.

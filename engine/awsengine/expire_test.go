@@ -100,11 +100,11 @@ func TestNothingStays(t *testing.T) {
 		_, err := s.PutKey(ctx, 1, "k", first.ID)
 		ok(t, err)
 		ok(t, s.Create(ctx, []core.Run{first, failover, given})...)
+		owes := []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}
 		ok(t, s.PutRuns(ctx, []core.RunPut{seen(core.End(first.ID,
-			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID,
-				Owes: []core.Owed{{Run: second.ID, Kind: core.CauseRetry}}}), &first)})...)
+			core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: second.ID, Owes: owes}), &first)})...)
 		ok(t, s.Create(ctx, []core.Run{second})...)
-		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed}).ClearOwed()})...)
+		ok(t, s.PutRuns(ctx, []core.RunPut{(&core.Run{ID: first.ID, State: core.Failed, Owes: owes}).ClearOwed()})...)
 		for _, it := range left() {
 			if it["expires"] != nil {
 				t.Errorf("it is open, or its next attempt is, and says when it goes: %v", it)

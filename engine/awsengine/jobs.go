@@ -595,8 +595,8 @@ func writeAdvance(w edits, a *core.Advance) {
 		w.set("rev", number(a.NewRev))
 		w.set("revAt", number(millis(a.NewRevAt)))
 		w.remove("pauseUntil")
-		w.remove("pauseBy")
-		w.remove("pauseWhy")
+		put(w, "pauseBy", a.NewPauseBy != "", text(a.NewPauseBy))
+		put(w, "pauseWhy", a.NewPauseWhy != "", text(a.NewPauseWhy))
 	}
 }
 

@@ -20,8 +20,8 @@ import (
 // runNames are the attributes of a run, in the order in which an insert names them.
 var runNames = []string{"job", "run", "app", "state", "cause", "rev", "at", "slot", "seq", "owner", "until", "address", "maybeSent",
 	"journal", "sentAt",
-	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "rerunOf", "killBy", "killAt", "endedAt",
-	"reason", "code", "message", "data", "owes", "then", "late", "tries", "rest", "expires"}
+	"attempt", "first", "retries", "fixedDelay", "params", "addresses", "key", "by", "permit", "pauseAfter", "rerunOf", "killBy", "killAt",
+	"endedAt", "reason", "code", "message", "data", "owes", "then", "late", "tries", "rest", "expires"}
 
 // Runs implements the ports.
 func (s *Store) Runs(ctx context.Context, runs []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {

@@ -368,7 +368,7 @@ func (s *Store) Advance(ctx context.Context, moves []core.Advance) []error {
 WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			if a.NewRev != 0 {
 				st, q = &change, `UPDATE sched SET next = ?1, plan_at = ?2, seq = ?3, partition = ?4, tail = ?5, plan_error = ?6, state = coalesce(?7, state), compared = coalesce(?14, compared),
-rev = ?12, rev_at = ?13, pause_until = 0, pause_by = NULL, pause_why = NULL
+rev = ?12, rev_at = ?13, pause_until = 0, pause_by = ?15, pause_why = ?16
 WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			}
 			if *st == nil {
@@ -397,6 +397,8 @@ WHERE id = ?8 AND rev = ?9 AND next = ?10 AND tail = ?11`
 			if a.NewRev != 0 {
 				b.BindInt64(12, a.NewRev)
 				b.BindInt64(13, core.Millis(a.NewRevAt))
+				bindText(b, 15, a.NewPauseBy)
+				bindText(b, 16, a.NewPauseWhy)
 			}
 			if err := rows(b, nil); err != nil {
 				return err

@@ -100,7 +100,7 @@ func TestJournalsGoWhenNobodyAsks(t *testing.T) {
 			if d.IntN(4) == 0 {
 				c.To.Then = core.NumberedRun(100, uint32(i))
 				c.To.Owes = []core.Owed{{Run: c.To.Then, Kind: core.CauseRetry}}
-				owing = append(owing, (&core.Run{ID: c.ID, State: core.Failed}).ClearOwed())
+				owing = append(owing, (&core.Run{ID: c.ID, State: core.Failed, Owes: c.To.Owes}).ClearOwed())
 			}
 			closes = append(closes, c)
 		}

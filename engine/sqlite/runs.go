@@ -111,6 +111,7 @@ type given struct {
 	By        string     `json:"by,omitempty"`
 	RerunOf   core.RunID `json:"rerunOf,omitempty"`
 	Permit    string     `json:"permit,omitempty"`
+	Pauses    bool       `json:"pauses,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -134,7 +135,7 @@ func isPlain(r *core.Run) bool {
 }
 
 func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0
+	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -196,7 +197,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit}, !hasGiven(r))
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter}, !hasGiven(r))
 }
 
 // scanRun reads a row of runColumns.
@@ -249,6 +250,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
+		r.PauseAfter = g.Pauses
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)

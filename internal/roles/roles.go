@@ -23,8 +23,9 @@ const Fires, Slow, Checks, Results, Dead = "fires", "slow", "checks", "results",
 var (
 	// finish closes runs and does what their ends owe.
 	finishing = Role{
-		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate"},
-		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "UpdateItem"},
+		// UpdateItem: a pause after failures, with its record; Query: how the job fared.
+		Jobs:  []string{"BatchGetItem", "BatchWriteItem", "PartiQLUpdate", "UpdateItem"},
+		Runs:  []string{"BatchGetItem", "PartiQLInsert", "PartiQLUpdate", "PutItem", "Query", "UpdateItem"},
 		State: []string{"GetItem", "PutItem", "UpdateItem"},
 	}
 	planning = Role{

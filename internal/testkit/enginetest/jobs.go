@@ -335,6 +335,19 @@ func advance(t *testing.T, h Harness) {
 	refused(t, e.Manage.Advance(ctx, []core.Advance{again})[0])
 	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*resume.Change})
 
+	pause := paused.Sched.Stay() // and paused again, without an end
+	pause.NewState, pause.NewRev, pause.NewRevAt, pause.NewNext = core.Paused, 302, base.Add(9*time.Millisecond), 0
+	pause.NewPauseBy, pause.NewPauseWhy = "tickring", "it failed"
+	pause.Change = &core.Change{ID: 302, At: pause.NewRevAt, By: "tickring", Verb: core.VerbPaused, App: "shop", Job: 6, Old: `{"a":1}`,
+		New: `{"a":2}`}
+	answers(t, e.Finish.Advance(ctx, []core.Advance{pause}), "ok")
+	paused.Sched = paused.Sched.Moved(pause)
+	if paused.Sched.PauseWhy != "it failed" {
+		t.Errorf("moved to %+v", paused.Sched)
+	}
+	same(t, "paused", mustJob(t, e, 6), paused)
+	same(t, "record and advance: both or neither", records(t, e, 6), []core.Change{*pause.Change, *resume.Change})
+
 	wantDue(t, h, e, 0, at(1000), 10, core.DueItem{PlanAt: at(55), Job: 2}, core.DueItem{PlanAt: at(55), Job: 3},
 		core.DueItem{PlanAt: at(55), Job: 4}, core.DueItem{PlanAt: at(55), Job: 6})
 	wantDue(t, h, e, 3, at(1000), 10, core.DueItem{PlanAt: at(115), Job: 1, Partition: 3})

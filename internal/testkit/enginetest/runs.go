@@ -39,7 +39,7 @@ func fullRun(id core.RunID) core.Run {
 	params := ""
 	r.State, r.Cause, r.MaybeSent, r.FixedDelay, r.First = core.TimedOut, core.CauseRetry, true, true, core.NumberedRun(id.Job(), 1)
 	r.Params, r.Addresses, r.Key, r.By = &params, []string{"a", "b"}, "key", "ann"
-	r.RerunOf = core.NumberedRun(id.Job(), 3)
+	r.RerunOf, r.PauseAfter = core.NumberedRun(id.Job(), 3), true
 	r.KillBy, r.KillAt = "bob", base.Add(5*time.Millisecond)
 	r.EndedAt, r.Reason, r.Code, r.Message = base.Add(time.Hour), core.ReasonTimeout, 502, "späť \x00 <b>"
 	r.Data = "\x00 {\"day\": \"<b>\"}"
@@ -450,8 +450,12 @@ func clearOwedAndLate(t *testing.T, h Harness) {
 	done := put(t, e, id[2], closed)
 	closing, none := open, done // as nobody ever reads them
 	closing.State, none.ID = core.Succeeded, id[3]
+	other := lost // as somebody read it who was to make something else
+	other.Owes = []core.Owed{{Pause: true}}
+	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{other.ClearOwed()})[0])
 	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{closing.ClearOwed(), lost.ClearOwed(), done.ClearOwed(), none.ClearOwed()}), "refused",
 		"ok", "ok", "refused")
+	refused(t, e.Finish.PutRuns(ctx, []core.RunPut{lost.ClearOwed()})[0])
 	lost.Owes = nil
 	for _, r := range []core.Run{open, lost, done} {
 		sameRun(t, e, r)

@@ -197,6 +197,7 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	}
 	spec.Def.WaitForExecutor = w.waitForExecutor(d)
 	w.overlap(d, &spec.Def)
+	pauseAfter(d, &spec.Def)
 	return spec
 }
 

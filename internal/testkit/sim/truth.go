@@ -54,7 +54,8 @@ type truth struct {
 	jobs     map[core.JobID][]revision
 	pauses   []pauseOf
 	limits   map[string]*limited // by the name of their permits
-	nobody   []trouble           // when no executor of the app was there whose executors come and go
+	rows     map[core.JobID]*rows
+	nobody   []trouble // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
 	events   map[core.RunID][]event
@@ -99,7 +100,7 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		limits: map[string]*limited{},
+		limits: map[string]*limited{}, rows: map[core.JobID]*rows{},
 	}
 }
 
@@ -355,7 +356,9 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 		case "ClearOwed": // 7.5: what was owed exists, and is or was on its way
 			delete(t.owes, p.ID)
 			for _, o := range was.Owes {
-				if _, ok := t.run(o.Run); !ok {
+				if o.Pause {
+					t.pauseMade(p.ID)
+				} else if _, ok := t.run(o.Run); !ok {
 					t.fail(p.ID, "run %d owes nothing any more, and run %d was never made", p.ID, o.Run)
 				} else if !t.named[o.Run] {
 					t.fail(p.ID, "run %d owes nothing any more, and run %d was never sent on its way", p.ID, o.Run)
@@ -422,7 +425,13 @@ func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 	if len(p.To.Owes) > 0 {
 		t.owes[p.ID] = struct{}{}
 	}
+	if r, _ := t.run(p.ID); !p.GoesOn() {
+		t.chainEnds(&r)
+	}
 	for _, o := range p.To.Owes {
+		if o.Pause {
+			continue
+		}
 		if other, ok := t.owing[o.Run]; ok {
 			t.fail(p.ID, "run %d owes %d, which run %d owes already", p.ID, o.Run, other)
 		}
@@ -779,8 +788,11 @@ func (t *truth) Advance(ctx context.Context, moves []core.Advance) []error {
 			m.NewTail)
 		if m.NewRev != 0 {
 			found, _, _ := t.Store.Jobs(bg, []core.JobID{m.Job})
+			if m.NewState == core.Paused {
+				t.pausedFor(m, s)
+			}
 			t.revised(*found[m.Job], false)
-			t.jobs[m.Job][len(t.jobs[m.Job])-1].ended = true
+			t.jobs[m.Job][len(t.jobs[m.Job])-1].ended = m.NewState != core.Paused
 			continue
 		}
 		if _, fixed := s.Schedule.FixedDelay(); fixed {

@@ -1,0 +1,97 @@
+package finish
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+)
+
+// A pause looks at so many runs of its job at most, of each kind, a page at a time.
+const (
+	pausePage  = 100
+	pauseLooks = 1000
+)
+
+// pauseFailing pauses the job of a run whose chain has failed, if the chains of the job
+// that ended before it did too: as many in a row as its pauseAfter says, since its
+// schedule or state was changed last.
+func (f *Finish) pauseFailing(ctx context.Context, run *core.Run) error {
+	id := run.ID.Job()
+	for try := 0; ; try++ {
+		jobs, unread, err := f.store.Jobs(ctx, []core.JobID{id})
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return fmt.Errorf("read job %d, which may have to be paused: %w", id, err)
+		}
+		job, ok := jobs[id]
+		if !ok || job.Sched.State != core.Started || job.Def.PauseAfter == 0 {
+			return nil
+		}
+		failed, err := f.failedInRow(ctx, run, job.Def.PauseAfter, job.Sched.RevAt)
+		if err != nil || !failed {
+			return err
+		}
+		why := fmt.Sprintf("pauseAfter: %d in a row failed, the last of them run %d", job.Def.PauseAfter, run.ID)
+		if job.Def.PauseAfter == 1 {
+			why = fmt.Sprintf("pauseAfter: run %d failed", run.ID)
+		}
+		move := plan.PauseNow(job.Sched, why, f.o.Now(), f.o.Plan)
+		if skip, some, err := plan.Dropped(&job.Sched, move.NewRevAt, core.ReasonPaused); err == nil && some {
+			if err := f.store.PutSkips(ctx, []core.Skip{skip})[0]; err != nil {
+				return fmt.Errorf("record what the pause of job %d skips: %w", id, err)
+			}
+		}
+		switch err := f.store.Advance(ctx, []core.Advance{move})[0]; {
+		case err == nil:
+			f.o.Log.Warn("job paused", "job", id, "app", run.App, "why", why)
+			return nil
+		case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
+			return fmt.Errorf("pause job %d: %w", id, err)
+		}
+	}
+}
+
+// failedInRow reports whether the last n chains of a job failed, of those that ended after
+// since. What was skipped or killed is none of them.
+func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since time.Time) (bool, error) {
+	id := run.ID.Job()
+	var ends []*core.Run
+	if run.EndedAt.After(since) {
+		ends = append(ends, run) // also where what is read does not reach it
+	}
+	var spans [2][2]core.RunID
+	spans[0][0], spans[0][1] = core.RunRange(id, 0, core.Horizon)
+	spans[1][0], spans[1][1] = core.NumberedRange(id)
+	for _, span := range spans {
+		from, found := span[1], 0
+		for looked := 0; looked < pauseLooks && found < n && from >= span[0]; looked += pausePage {
+			page, err := f.store.RunSpan(ctx, from, span[0], pausePage)
+			if err != nil {
+				return false, fmt.Errorf("read how job %d fared: %w", id, err)
+			}
+			for i := range page {
+				r := &page[i]
+				if r.ID != run.ID && r.EndedAt.After(since) && (r.State == core.Succeeded || r.FailedForGood()) {
+					ends, found = append(ends, r), found+1
+				}
+			}
+			if len(page) < pausePage {
+				break
+			}
+			from = page[len(page)-1].ID - 1
+		}
+	}
+	if len(ends) < n {
+		return false, nil
+	}
+	slices.SortStableFunc(ends, func(a, b *core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })
+	return !slices.ContainsFunc(ends[:n], func(r *core.Run) bool { return r.State == core.Succeeded }), nil
+}

@@ -1,0 +1,249 @@
+package finish_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// fragile is a job that is paused after n failures in a row, each minute due.
+func (r *rig) fragile(n int, change func(*core.Job)) {
+	r.job(7, func(j *core.Job) {
+		j.Def.PauseAfter, j.Def.Retry.Max = n, 0
+		j.Sched.Schedule = core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Minute, Aligned: true}}}
+		j.Sched.Next = core.InstantOf(begin) + 60
+		if change != nil {
+			change(j)
+		}
+	})
+}
+
+// pauses is the changes by which job 7 was paused.
+func (r *rig) pauses() (list []core.Change) {
+	r.t.Helper()
+	all, err := r.s.Changes(r.t.Context(), "", 7, 100)
+	r.must(err)
+	for _, c := range all {
+		if c.Verb == core.VerbPaused {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// TestPauseAfter: what ends a row of failures and what does not.
+func TestPauseAfter(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		n      int
+		ends   string // of runs, each by itself, a second after the one before
+		paused bool
+	}{
+		{"three of three", 3, "fff", true},
+		{"two of three", 3, "ff", false},
+		{"one of one", 1, "f", true},
+		{"a success within", 3, "ffsf", false},
+		{"three after a success", 3, "sfff", true},
+		{"three before a success", 4, "fffs", false},
+		{"lost and timed out are failures", 3, "flt", true},
+		{"a kill is none", 3, "fkff", true},
+		{"two and a kill", 3, "fkf", false},
+		{"a skip is none", 3, "fxff", true},
+		{"a skip counts for nothing", 3, "fxf", false},
+		{"runs by hand count", 3, "fFf", true},
+		{"a success by hand ends the row", 3, "fSff", false},
+		{"of a chain its end counts", 2, "f4", true},
+		{"a chain is one", 3, "f4", false},
+		{"since a change", 3, "ff!f", false},
+		{"three since a change", 3, "f!fff", true},
+		{"not where nobody asked", 0, "ffffffff", false},
+		{"a row longer than a page", 100, strings.Repeat("f", 100), true},
+		{"broken far back", 100, "f" + "s" + strings.Repeat("f", 99), false},
+		{"many of no account", 3, "ff" + strings.Repeat("x", 150) + "f", true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			r := newRig(t)
+			r.fragile(tt.n, nil)
+			last := core.RunID(0)
+			end := func(id core.RunID, letter rune, first core.RunID) {
+				r.run(id, func(x *core.Run) {
+					x.Retries, x.PauseAfter, x.First = 0, tt.n > 0, first
+					if first != id {
+						x.Attempt = 2
+					}
+				})
+				res := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}
+				switch letter {
+				case 's', 'S':
+					res = finish.Result{Run: id, State: core.Succeeded, Code: 200, Reported: true}
+				case 'l':
+					res = finish.Result{Run: id, State: core.Lost, Reason: core.ReasonGone}
+				case 't':
+					res = finish.Result{Run: id, State: core.TimedOut, Reason: core.ReasonTimeout}
+				case 'k':
+					res = finish.Result{Run: id, State: core.Killed, Reason: core.ReasonPerson}
+				case 'x':
+					res = finish.Result{Run: id, State: core.Skipped, Reason: core.ReasonOverlap}
+				}
+				r.must(r.end(res))
+				last = id
+			}
+			for i, letter := range tt.ends {
+				r.now = r.now.Add(time.Second)
+				planned, numbered := core.PlannedRun(7, core.InstantOf(begin)+core.Instant(i)), core.NumberedRun(7, uint32(1000+i))
+				switch letter {
+				case '!':
+					s := r.sched(7)
+					a := s.Stay()
+					a.NewRev, a.NewRevAt = s.Rev+1, r.now
+					r.must(r.s.Store.Advance(t.Context(), []core.Advance{a})[0])
+				case 'F', 'S':
+					end(numbered, letter, numbered)
+				case '4': // a chain of four attempts, the first three of which are tried again
+					for k, id := range []core.RunID{planned, numbered, numbered + 100, numbered + 200} {
+						if k == 3 {
+							end(id, 'f', planned)
+							break
+						}
+						run := r.run(id, func(x *core.Run) { x.Attempt, x.First, x.PauseAfter = k+1, planned, true })
+						c := core.End(run.ID, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: r.now, Then: id + 1})
+						r.must(r.s.Store.PutRuns(t.Context(), []core.RunPut{c})[0])
+					}
+				default:
+					end(planned, letter, planned)
+				}
+			}
+			s, pauses := r.sched(7), r.pauses()
+			if (s.State == core.Paused) != tt.paused || (len(pauses) == 1) != tt.paused || len(pauses) > 1 {
+				t.Fatalf("%s, paused %d times: %+v", s.State, len(pauses), pauses)
+			}
+			if owes := r.stored(last).Owes; len(owes) > 0 {
+				t.Errorf("it still owes %v", owes)
+			}
+			if !tt.paused {
+				return
+			}
+			if s.PauseBy != "tickring" || !strings.Contains(s.PauseWhy, last.String()) || s.PauseUntil != 0 || s.PlanAt != 0 || s.Next != 0 ||
+				s.PauseWhy != pauses[0].Why || pauses[0].By != "tickring" || pauses[0].ID != s.Rev {
+				t.Errorf("%+v\nrecord %+v", s, pauses[0])
+			}
+		})
+	}
+}
+
+// TestPauseIsOwed: whatever becomes of each call, what was reported until it was taken
+// leaves the job paused once, with what was due before recorded.
+func TestPauseIsOwed(t *testing.T) {
+	for _, op := range []string{"close", "jobs", "span", "skips", "advance", "clear owed"} {
+		for _, f := range []fault{{err: core.ErrThrottled}, {err: errUnknown}, {err: errUnknown, done: true}} {
+			t.Run(fmt.Sprint(op, f.err, f.done), func(t *testing.T) {
+				r := newRig(t)
+				r.fragile(1, func(j *core.Job) { j.Sched.Next = core.InstantOf(begin) - 60 })
+				id := core.PlannedRun(7, core.InstantOf(begin)-1)
+				r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
+				r.s.faults[op] = []fault{f}
+				fail := finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500, Reported: true}
+				told := r.end(fail)
+				if r.s.calls[op] == 0 {
+					t.Fatal("it was not called")
+				}
+				if told == nil && r.sched(7).State != core.Paused {
+					t.Errorf("told %v, and the job is %s", told, r.sched(7).State)
+				}
+				for try := 0; told != nil; try++ {
+					if try == 3 {
+						t.Fatal(told)
+					}
+					told = r.end(fail)
+				}
+				skips, err := r.s.Skips(t.Context(), 7, core.InstantOf(begin)-100, core.InstantOf(begin)+100)
+				r.must(err)
+				if s := r.sched(7); s.State != core.Paused || len(r.pauses()) != 1 || len(r.stored(id).Owes) > 0 || len(skips) != 1 ||
+					skips[0].First != core.InstantOf(begin)-60 || skips[0].Reason != core.ReasonPaused {
+					t.Errorf("%+v\nchanges %+v\nskips %+v", s, r.pauses(), skips)
+				}
+			})
+		}
+	}
+}
+
+// TestPauseAfterMeets: what others do to the job meanwhile is not undone.
+func TestPauseAfterMeets(t *testing.T) {
+	meet := func(t *testing.T, op string, between func(r *rig)) *rig {
+		r := newRig(t)
+		r.fragile(1, nil)
+		id := core.PlannedRun(7, core.InstantOf(begin)-1)
+		r.run(id, func(x *core.Run) { x.Retries, x.PauseAfter = 0, true })
+		r.s.faults[op] = []fault{{between: func() { between(r) }}}
+		if err := r.end(finish.Result{Run: id, State: core.Failed, Reason: core.ReasonHandler, Code: 500}); err != nil {
+			t.Fatal(err)
+		}
+		if owes := r.stored(id).Owes; len(owes) > 0 {
+			t.Errorf("it still owes %v", owes)
+		}
+		return r
+	}
+	edit := func(change func(*core.Sched, *core.Advance)) func(r *rig) {
+		return func(r *rig) {
+			s := r.sched(7)
+			a := s.Stay()
+			change(&s, &a)
+			r.must(r.s.Store.Advance(r.t.Context(), []core.Advance{a})[0])
+		}
+	}
+	t.Run("a tick moves it on", func(t *testing.T) {
+		r := meet(t, "advance", edit(func(_ *core.Sched, a *core.Advance) { a.NewNext += 60 }))
+		if s := r.sched(7); s.State != core.Paused || len(r.pauses()) != 1 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("somebody pauses it", func(t *testing.T) {
+		r := meet(t, "advance", edit(func(s *core.Sched, a *core.Advance) {
+			a.NewState, a.NewRev, a.NewRevAt, a.NewPauseBy, a.NewPauseWhy = core.Paused, s.Rev+1, begin, "ann", "lunch"
+		}))
+		if s := r.sched(7); s.PauseBy != "ann" || s.PauseWhy != "lunch" || len(r.pauses()) != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("it is begun anew", func(t *testing.T) {
+		r := meet(t, "advance", edit(func(s *core.Sched, a *core.Advance) {
+			a.NewRev, a.NewRevAt = s.Rev+1, begin.Add(time.Second)
+		}))
+		if s := r.sched(7); s.State != core.Started || len(r.pauses()) != 0 {
+			t.Errorf("%+v", s)
+		}
+	})
+	t.Run("it is deleted", func(t *testing.T) {
+		r := meet(t, "close", func(r *rig) {
+			r.must(r.s.DeleteJob(r.t.Context(), 1, core.Tombstone{Job: 7, App: "orders", Name: "job-7", Rev: 2, RevAt: begin},
+				core.Change{ID: 2, App: "orders", Job: 7}))
+		})
+		if len(r.pauses()) != 0 {
+			t.Errorf("%+v", r.pauses())
+		}
+	})
+}
+
+// TestPauseOfAFixedDelay: its chain ends, and no next fire is sent until somebody resumes it.
+func TestPauseOfAFixedDelay(t *testing.T) {
+	r := newRig(t)
+	j, _ := r.delayed(7, 10*time.Second, func(j *core.Job) { j.Def.PauseAfter, j.Def.Retry.Max = 1, 0 })
+	second := core.PlannedRun(7, core.InstantOf(begin)-2)
+	r.run(second, func(x *core.Run) { x.FixedDelay, x.PauseAfter, x.Retries = true, true, 0 })
+	r.must(r.end(finish.Result{Run: second, State: core.Failed, Reason: core.ReasonHandler, Code: 500}))
+	if s := r.sched(7); s.State != core.Paused || s.Tail != j.Sched.Tail || len(r.pauses()) != 1 {
+		t.Fatalf("%+v", s)
+	}
+	r.must(r.end(finish.Result{Run: j.Sched.Tail, State: core.Succeeded}))
+	if s := r.sched(7); s.State != core.Paused || s.Tail != 0 || s.PlanAt != 0 || s.Next <= core.InstantOf(begin) {
+		t.Errorf("%+v", s)
+	}
+	if m := r.messages(ring.KindFires); m != nil {
+		t.Errorf("sent %+v", m)
+	}
+}

@@ -1,0 +1,82 @@
+package sim
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Some jobs are paused after failures in a row. Here that is seen from outside, by what
+// each write makes of the ends of their chains.
+
+// pauseAfter is that of one job in eight.
+func pauseAfter(d *dice, def *core.Def) {
+	if d.n(8) == 0 {
+		def.PauseAfter = 2 + d.n(3)
+	}
+}
+
+// rows is what is known of a job that is paused after failures.
+type rows struct {
+	ends []core.Run // of chains, in the order in which they were stored; what was skipped or killed is none
+	full time.Time  // when a row was last complete
+}
+
+func (t *truth) rowsOf(job core.JobID) *rows {
+	if t.rows[job] == nil {
+		t.rows[job] = &rows{}
+	}
+	return t.rows[job]
+}
+
+// chainEnds notes the end of a chain, of a job that is paused after failures. Callers hold mu.
+func (t *truth) chainEnds(r *core.Run) {
+	revs := t.jobs[r.ID.Job()]
+	if len(revs) == 0 || revs[len(revs)-1].def.PauseAfter == 0 || r.State != core.Succeeded && !r.FailedForGood() {
+		return
+	}
+	list := t.rowsOf(r.ID.Job())
+	list.ends = append(list.ends, *r)
+	if last := &revs[len(revs)-1]; inRow(list.ends, last.def.PauseAfter, last.revAt) {
+		list.full = time.Now()
+	}
+}
+
+// inRow says whether the last n ends after since are failures.
+func inRow(ends []core.Run, n int, since time.Time) bool {
+	ends = slices.DeleteFunc(slices.Clone(ends), func(r core.Run) bool { return !r.EndedAt.After(since) })
+	slices.SortStableFunc(ends, func(a, b core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })
+	return len(ends) >= n && !slices.ContainsFunc(ends[:n], func(r core.Run) bool { return r.State == core.Succeeded })
+}
+
+// pausedFor asserts that a job which is paused for its failures had a row of them since
+// its last revision. Callers hold mu.
+func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
+	t.w.count("paused after failures", 1)
+	t.left(s, m.NewRevAt, "paused")
+	if t.rowsOf(m.Job).full.Before(s.RevAt) {
+		t.fail(core.RunID(m.Job), "job %d was paused for its failures, and had no row of them: %d ends since %s", m.Job,
+			len(t.rowsOf(m.Job).ends), s.RevAt.Format("15:04:05.000"))
+	}
+}
+
+// pauseMade asserts, where a run owes no pause any more, that its job is paused if a row
+// was complete with it: unless a success, a change or another end of the row came after.
+// Callers hold mu.
+func (t *truth) pauseMade(of core.RunID) {
+	jobs, _, _ := t.Store.Jobs(bg, []core.JobID{of.Job()})
+	j := jobs[of.Job()]
+	if j == nil || j.Sched.State != core.Started || j.Def.PauseAfter == 0 {
+		return
+	}
+	ends := t.rowsOf(of.Job()).ends
+	i := slices.IndexFunc(ends, func(r core.Run) bool { return r.ID == of })
+	if i < 0 || slices.ContainsFunc(ends[i+1:], func(r core.Run) bool { return r.State == core.Succeeded }) {
+		return
+	}
+	if inRow(ends[:i+1], j.Def.PauseAfter, j.Sched.RevAt) {
+		t.fail(of, "run %d owes no pause any more, and job %d is %s after %d failures in a row", of, of.Job(), j.Sched.State, j.Def.PauseAfter)
+	}
+}
