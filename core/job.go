@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"maps"
+	"slices"
 	"time"
 )
 
@@ -51,8 +52,14 @@ type Def struct {
 	Overlap         Overlap       `json:"overlap,omitzero"`
 	PauseAfter      int           `json:"pauseAfter,omitempty"` // chains that failed in a row; 0: it is never paused for that
 	Keep            Keep          `json:"keep"`
-	Declared        Declared      `json:"declared,omitempty"`
-	Created         time.Time     `json:"created"`
+	// After are the jobs after whose runs it comes.
+	After []Parent `json:"after,omitempty"`
+	// Children are the jobs that come after it, in the order of their numbers. The store
+	// keeps them in line with the After of those, in the same write; it is no part of what
+	// its owner wrote, and no revision.
+	Children []Child   `json:"children,omitempty"`
+	Declared Declared  `json:"declared,omitempty"`
+	Created  time.Time `json:"created"`
 }
 
 // WaitsUntil is when a run with that slot waits no longer for an executor: the job's
@@ -88,13 +95,13 @@ const (
 // Declareds lists them all.
 var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 
-// Equal reports whether two definitions say the same.
+// Equal reports whether two definitions say the same; who comes after them is another's word.
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
-		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call)
+		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After)
 }
 
 // Sched is the part of a job that planning reads and writes.

@@ -26,11 +26,11 @@ type JobRecord struct {
 	Def *Def `json:"def,omitempty"`
 }
 
-// RecordOf is the record of a job, without its secrets; def may be nil.
+// RecordOf is the record of a job, without its secrets, and those that come after it; def may be nil.
 func RecordOf(s *Sched, def *Def) JobRecord {
-	if def != nil && def.Call != nil {
+	if def != nil && (def.Call != nil || def.Children != nil) {
 		shown := *def
-		shown.Call, def = def.Call.Shown(), &shown
+		shown.Call, shown.Children, def = def.Call.Shown(), nil, &shown
 	}
 	return JobRecord{
 		Rev: s.Rev, RevAt: Millis(s.RevAt), State: s.State, Schedule: s.Schedule, Misfire: s.Misfire, Grace: s.Grace,

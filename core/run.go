@@ -132,6 +132,12 @@ type Run struct {
 	// when the run was made, and its chain's.
 	Permit string
 
+	// Parent is the run after which it comes, 0 none.
+	Parent RunID
+	// Place says that children come after it: 1, from when it is made, or PlaceAfter the
+	// last that was made; 0: there are none, or no more.
+	Place int64
+
 	// What a trigger gave in place of the job's.
 	Params    *string
 	Addresses []string
@@ -222,10 +228,10 @@ func (r *Run) Sent() bool {
 }
 
 // HasLateness reports whether Lateness says anything: the run was sent, and its
-// slot is as exact as that. The instant of a trigger for now is truncated to its
-// second, so what is left over is no delay of ours.
+// slot is as exact as that. The instant of a trigger for now, and of a child, is
+// truncated to its second, so what is left over is no delay of ours.
 func (r *Run) HasLateness() bool {
-	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI
+	return r.Sent() && r.Slot != 0 && r.Cause != CauseManual && r.Cause != CauseAPI && r.Cause != CauseParent
 }
 
 // Lateness is how long after its slot the run was sent.
@@ -239,7 +245,7 @@ func (r *Run) Lateness() time.Duration {
 // Owed is one follow-up that the end of a run owes: the run with this ID, or a pause.
 type Owed struct {
 	Run  RunID   `json:"run,omitempty"`
-	Kind Cause   `json:"kind,omitempty"` // retry
+	Kind Cause   `json:"kind,omitempty"` // retry, parent
 	Slot Instant `json:"slot,omitempty"`
 	// Pause stands alone: the job is to be paused if its last chains have failed.
 	Pause bool `json:"pause,omitempty"`

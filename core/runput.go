@@ -24,6 +24,7 @@ const (
 	RunTime  // At, Slot
 	RunGiven // Params, Addresses, Key, By, RerunOf
 	RunApp   // only compared
+	RunPlace
 )
 
 // RunPut is one conditional write of a stored run: where the fields of If are as in
@@ -71,6 +72,7 @@ var runFields = [...]struct {
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf = to.Params, slices.Clone(to.Addresses), to.Key, to.By, to.RerunOf
 	}},
 	{func(r, was *Run) bool { return r.App == was.App }, nil},
+	{func(r, was *Run) bool { return r.Place == was.Place }, func(r, to *Run) { r.Place = to.Place }},
 }
 
 // Holds reports whether a run, as stored, meets the condition.

@@ -70,6 +70,13 @@ func (j *Job) Normalize() {
 		fill(&d.Overlap.Full, FullQueue)
 		fill(&d.Overlap.Max, QueueIfUnsaid)
 	}
+	if d.Children = nil; len(d.After) == 0 {
+		d.After = nil
+	}
+	d.After = slices.Clone(d.After)
+	for i := range d.After {
+		fill(&d.After[i].When, UponSuccess)
+	}
 	fill(&d.Retry.Backoff, BackoffConstant)
 	if len(d.Retry.On) == 0 {
 		d.Retry.On = []State{Failed, TimedOut}
@@ -133,6 +140,9 @@ func (j *Job) Validate() error {
 		return err
 	}
 	if err := d.Retry.validate(); err != nil {
+		return err
+	}
+	if err := d.validateAfter(); err != nil {
 		return err
 	}
 	if d.PauseAfter < 0 || d.PauseAfter > MaxPauseAfter {

@@ -199,6 +199,9 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			case p.Ends():
 				b.d.finish.Ended(it.run)
 				b.chainSkipped(ctx, it.run)
+				if b.d.finish.Children(ctx, it.run) != nil { // of a retry that fell
+					it.phase = settled(core.Left)
+				}
 			case p.To.State == core.Queued:
 				it.phase = waits
 			default:
@@ -223,7 +226,7 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		c := b.claimed(it)
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
-	r.Retries, r.Tries, r.Permit = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit()
+	r.Retries, r.Tries, r.Permit, r.Place = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit(), it.job.Def.FirstPlace()
 	r.PauseAfter = it.job.Def.PauseAfter > 0
 	return r
 }

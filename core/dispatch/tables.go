@@ -242,10 +242,10 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 	switch {
 	case moved(r, f):
 		return movedAway
-	case !r.State.Open() && len(r.Owes) == 0:
-		return closed
-	case !r.State.Open():
+	case r.Owing():
 		return closedOwing
+	case !r.State.Open():
+		return closed
 	case r.Owner == nonce:
 		return mine
 	case r.Owner == "" && !r.MaybeSent && r.State == core.Queued:

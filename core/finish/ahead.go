@@ -73,7 +73,7 @@ func (a *ahead) put(ids []core.RunID) {
 // forGood reports that a run is over and stays so. What was skipped may yet be given
 // its run.
 func forGood(r *core.Run) bool {
-	return !r.State.Open() && r.State != core.Skipped && len(r.Owes) == 0
+	return !r.State.Open() && r.State != core.Skipped && !r.Owing()
 }
 
 // span is what is read of a job's runs together.

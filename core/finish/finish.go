@@ -387,10 +387,10 @@ func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 }
 
 // Mend does what follows of a closed run: it makes what that owes (F2 to F4), and where
-// the chain ends with it frees its permit and makes the next fire of a fixed delay. Any
-// number of callers may do it any number of times.
+// the chain ends with it frees its permit and makes its children and the next fire of a
+// fixed delay. Any number of callers may do it any number of times.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
-	if len(run.Owes) > 0 {
+	if len(run.Owes) > 0 && run.Owes[0].Kind != core.CauseParent {
 		if err := f.make(ctx, run); err != nil {
 			return err
 		}
@@ -399,10 +399,11 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 		return nil
 	}
 	f.Release(ctx, run)
+	err := f.Children(ctx, run)
 	if run.FixedDelay {
-		return f.ChainEnded(ctx, run.First, run.EndedAt)
+		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
 	}
-	return nil
+	return err
 }
 
 // make makes what a closed run owes: a pause, or the owed runs with the stored IDs, then
@@ -418,8 +419,26 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 		}
 		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
-			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter})
+			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
+			Parent: run.Parent, Place: min(run.Place, 1)})
 	}
+	if err := f.create(ctx, owed); err != nil {
+		return err
+	}
+	for i := range owed {
+		if err := f.send(ctx, &owed[i]); err != nil {
+			return err
+		}
+	}
+	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
+		return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
+	}
+	run.Owes = nil
+	return nil
+}
+
+// create is F2: one that exists is well.
+func (f *Finish) create(ctx context.Context, owed []core.Run) error {
 	for try := 0; ; try++ {
 		unknown := false
 		for i, err := range f.store.Create(ctx, owed) {
@@ -432,19 +451,9 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 			}
 		}
 		if !unknown {
-			break
+			return nil
 		}
 	}
-	for i := range owed {
-		if err := f.send(ctx, &owed[i]); err != nil {
-			return err
-		}
-	}
-	if err := f.store.PutRuns(ctx, []core.RunPut{run.ClearOwed()})[0]; err != nil && !errors.Is(err, core.ErrRefused) {
-		return fmt.Errorf("note that run %d owes nothing: %w", run.ID, err)
-	}
-	run.Owes = nil
-	return nil
 }
 
 // send puts a recorded run on its way: on the ring, or into the due index when
@@ -463,15 +472,19 @@ func (f *Finish) send(ctx context.Context, run *core.Run) error {
 		}
 		return nil
 	}
-	out := ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot, Fires: []core.Fire{fire},
-		Slow: f.o.Plan.SlowLane && run.RepeatedRetry()}}
+	return f.enqueue(ctx, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
+		Fires: []core.Fire{fire}, Slow: f.o.Plan.SlowLane && run.RepeatedRetry()}})
+}
+
+// enqueue sends a message; copies are harmless.
+func (f *Finish) enqueue(ctx context.Context, out ring.Out) error {
 	for try := 0; ; try++ {
 		err := f.ring.Enqueue(ctx, []ring.Out{out})[0]
 		if err == nil {
 			return nil
 		}
 		if try == readTries || errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
-			return fmt.Errorf("send run %d: %w", run.ID, err)
+			return fmt.Errorf("send run %d: %w", out.Message.Fires[0].Run, err)
 		}
 	}
 }

@@ -243,10 +243,10 @@ const (
 // run, the zero run where there is none, and whether somebody may yet take it.
 func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 	switch {
-	case !r.State.Open() && len(r.Owes) == 0:
-		return forget
-	case !r.State.Open():
+	case r.Owing():
 		return mend
+	case !r.State.Open():
+		return forget
 	case says == core.Accepted, says == core.Unconfirmed:
 		return lose
 	case awaited:

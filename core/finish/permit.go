@@ -62,7 +62,7 @@ func (f *Finish) PutPermits(ctx context.Context, name string, inHand []core.RunI
 // wait. What fails is made good by who wants the permit: he looks whether those that have
 // it are over.
 func (f *Finish) Release(ctx context.Context, run *core.Run) {
-	if run.Permit == "" || run.State.Open() || run.Then != 0 || len(run.Owes) > 0 {
+	if run.Permit == "" || run.State.Open() || run.Then != 0 {
 		return
 	}
 	err := f.PutPermits(ctx, run.Permit, nil, func(p *core.Permits) (bool, error) {
@@ -136,7 +136,7 @@ func (f *Finish) Over(ctx context.Context, p *core.Permits) (map[core.RunID]bool
 			}
 			delete(last, first)
 			if is {
-				over[first] = !r.State.Open() && len(r.Owes) == 0
+				over[first] = !r.State.Open() && r.Then == 0
 			} else {
 				over[first] = now.After(until[first])
 			}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,19 +38,21 @@ type store struct {
 	*memory.Store
 	faults map[string][]fault
 	calls  map[string]int
+	mu     sync.Mutex // of both
 }
 
 func (s *store) next(op string) fault {
+	s.mu.Lock()
 	s.calls[op]++
-	list := s.faults[op]
-	if len(list) == 0 {
-		return fault{}
+	var f fault
+	if list := s.faults[op]; len(list) > 0 {
+		f, s.faults[op] = list[0], list[1:]
 	}
-	s.faults[op] = list[1:]
-	if list[0].between != nil {
-		list[0].between()
+	s.mu.Unlock()
+	if f.between != nil {
+		f.between()
 	}
-	return list[0]
+	return f
 }
 
 func many[T any](s *store, op string, items []T, do func() []error) []error {

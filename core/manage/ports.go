@@ -26,14 +26,19 @@ type Store interface {
 type Jobs interface {
 	// NewJobIDs draws n numbers; the first of them.
 	NewJobIDs(ctx context.Context, n int) (core.JobID, error)
+	// Edges says how often a job that has children was given a parent; from 1 on.
+	Edges(ctx context.Context) (int64, error)
 	// CreateJobs stores new jobs with their change records; condition of each:
 	// its app is stored, no job of that app and name, none of that number, now or
-	// before. Of this and a DeleteApp at once one is refused.
+	// before; the jobs that it comes after are stored, and list it from then on, which is
+	// refused where one has MaxChildren. Of this and a DeleteApp at once one is refused.
 	CreateJobs(ctx context.Context, jobs []core.Job, changes []core.Change) []error
 	// UpdateJobs replaces jobs with their change records; condition of each: the
-	// stored rev and tail are as seen. Seq never goes back.
+	// stored rev and tail are as seen, the jobs that it comes after as of CreateJobs. Seq
+	// never goes back, and Def.Children stays.
 	UpdateJobs(ctx context.Context, updates []Update) []error
-	// DeleteJob removes a job, leaving its tombstone; condition: rev is seen.
+	// DeleteJob removes a job, leaving its tombstone, also from the lists of those that it
+	// comes after; condition: rev is seen, and none comes after it.
 	DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error
 }
 
@@ -43,8 +48,11 @@ type Jobs interface {
 type Update struct {
 	Seen     int64
 	SeenTail core.RunID
-	Job      core.Job
-	Change   core.Change
+	// Edges is compared, and raised, where a job that has children is given a parent: of
+	// two such updates that read the same, one is refused.
+	Edges  int64
+	Job    core.Job
+	Change core.Change
 }
 
 // Apps is how apps are changed.

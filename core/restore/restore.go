@@ -394,7 +394,7 @@ func (r *Restorer) runs(ctx context.Context, g core.Global, runs []core.Run, res
 		case run.State.Open():
 			seen = append(seen, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Unconfirmed})
 			res.Watched++
-		case len(run.Owes) > 0:
+		case run.Owing():
 			seen = append(seen, core.Entry{Run: run.ID, Address: run.Address, Outcome: core.Accepted})
 			res.Owing++
 		}

@@ -188,6 +188,8 @@ type runItem struct {
 	Permit     string   `dynamodbav:"permit,omitempty"`
 	PauseAfter bool     `dynamodbav:"pauseAfter,omitempty"`
 	RerunOf    int64    `dynamodbav:"rerunOf,omitempty"`
+	Parent     int64    `dynamodbav:"parent,omitempty"`
+	Place      int64    `dynamodbav:"place,omitempty"`
 	KillBy     string   `dynamodbav:"killBy,omitempty"`
 	KillAt     int64    `dynamodbav:"killAt,omitempty"`
 	EndedAt    int64    `dynamodbav:"endedAt,omitempty"`
@@ -232,7 +234,7 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 		At: int64(r.At), Slot: int64(r.Slot), Seq: r.Seq,
 		Owner: r.Owner, Until: millis(r.Until), Address: r.Address, MaybeSent: r.MaybeSent, SentAt: millis(r.SentAt),
 		Attempt: r.Attempt, First: int64(r.First), Retries: r.Retries, FixedDelay: r.FixedDelay, Addresses: r.Addresses, Key: r.Key, By: r.By,
-		Permit: r.Permit, PauseAfter: r.PauseAfter, RerunOf: int64(r.RerunOf),
+		Permit: r.Permit, PauseAfter: r.PauseAfter, RerunOf: int64(r.RerunOf), Parent: int64(r.Parent), Place: r.Place,
 		KillBy: r.KillBy, KillAt: millis(r.KillAt), EndedAt: millis(r.EndedAt), Reason: string(r.Reason), Code: r.Code, Then: int64(r.Then),
 		Expires: expires}
 	if !r.Journal.IsZero() {
@@ -278,6 +280,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 		Owner: v.Owner, Until: fromMillis(v.Until), Address: v.Address, MaybeSent: v.MaybeSent, SentAt: fromMillis(v.SentAt),
 		Attempt: v.Attempt, First: core.RunID(v.First), Retries: v.Retries, FixedDelay: v.FixedDelay, Params: v.Params, Addresses: v.Addresses,
 		Key: v.Key, By: v.By, Permit: v.Permit, PauseAfter: v.PauseAfter, RerunOf: core.RunID(v.RerunOf),
+		Parent: core.RunID(v.Parent), Place: v.Place,
 		KillBy: v.KillBy, KillAt: fromMillis(v.KillAt), EndedAt: fromMillis(v.EndedAt), Reason: core.Reason(v.Reason), Code: v.Code,
 		Message: v.Message, Data: v.Data, Then: core.RunID(v.Then)}
 	if v.Journal != "" {

@@ -300,16 +300,21 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 	if len(jobs) == 0 {
 		return errs
 	}
-	const chunk = actionsPerTransact / perCreate
-	parts := slices.Collect(slices.Chunk(jobs, chunk))
-	p, open, err := s.enter(ctx, parts)
+	parts, inTurn := createParts(jobs)
+	apps := make([][]string, len(parts))
+	for k, part := range parts {
+		for _, i := range part {
+			apps[k] = append(apps[k], jobs[i].Def.App)
+		}
+	}
+	p, open, err := s.enter(ctx, apps)
 	if err != nil {
 		return slices.Repeat([]error{err}, len(jobs))
 	}
 	defer s.leave(ctx, p)
-	s.parallel(len(parts), func(k int) {
+	do := func(k int) {
 		var part []int // of the jobs whose apps take any
-		for i := k * chunk; i < k*chunk+len(parts[k]); i++ {
+		for _, i := range parts[k] {
 			if open[jobs[i].Def.App] {
 				part = append(part, i)
 			} else {
@@ -327,7 +332,11 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 				try(part[i : i+1])
 			}
 		}
-	})
+	}
+	s.parallel(inTurn, do)
+	for k := inTurn; k < len(parts); k++ {
+		do(k)
+	}
 	return errs
 }
 
@@ -338,9 +347,12 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 	}
 	t := &s.o.Names
 	var actions []types.TransactWriteItem
+	var links []core.Link
 	apps := map[string]bool{}
 	for _, i := range some {
 		j := &jobs[i]
+		j.Def.Children = nil
+		links = append(links, core.Links(j.Def.ID, nil, j.Def.After)...)
 		sched, err := encodeSched(&j.Sched, j.Sched.Rev)
 		if err != nil {
 			return err
@@ -356,7 +368,11 @@ func (s *Store) create(ctx context.Context, jobs []core.Job, changes []core.Chan
 			actions = append(actions, s.changeActions(&changes[i])...)
 		}
 	}
-	return s.transact(ctx, actions)
+	parents, err := s.linkActions(ctx, links)
+	if err != nil {
+		return err
+	}
+	return s.transact(ctx, append(actions, parents...))
 }
 
 // nameActions have a job found by its name, which nobody else may have, and in the lists.
@@ -387,7 +403,15 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 	if err != nil {
 		return slices.Repeat([]error{err}, len(updates))
 	}
-	s.parallel(len(updates), func(i int) {
+	var alone, inTurn []int
+	for i := range updates {
+		if old, is := found[ids[i]]; is && len(core.Links(ids[i], old.Def.After, updates[i].Job.Def.After)) > 0 {
+			inTurn = append(inTurn, i) // two may have the same parent
+		} else {
+			alone = append(alone, i)
+		}
+	}
+	do := func(i int) {
 		u := &updates[i]
 		if errs[i] = bad[ids[i]]; errs[i] != nil {
 			return
@@ -398,7 +422,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		}
 		old, is := found[ids[i]]
 		defRev := defRevs[ids[i]]
-		for range 3 { // an advance may move the number meanwhile
+		for range 3 { // an advance may move the number meanwhile, or somebody have it for a parent
 			if !is || old.Sched.Rev != u.Seen || old.Sched.Tail != u.SeenTail {
 				errs[i] = core.ErrRefused
 				return
@@ -410,12 +434,18 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 			if err != nil || len(unread) > 0 {
 				return
 			}
+			was, seq := defRev, old.Sched.Seq
 			defRev = revs[ids[i]]
-			if old, is = again[ids[i]]; !is || old.Sched.Seq == found[ids[i]].Sched.Seq {
+			old, is = again[ids[i]]
+			if is && len(core.Links(ids[i], old.Def.After, u.Job.Def.After)) == 0 && old.Sched.Seq == seq && defRev == was {
 				return // it was refused for another reason
 			}
 		}
-	})
+	}
+	s.parallel(len(alone), func(k int) { do(alone[k]) })
+	for _, i := range inTurn {
+		do(i)
+	}
 	return errs
 }
 
@@ -423,18 +453,29 @@ func (s *Store) update(ctx context.Context, old *core.Job, defRev int64, u *mana
 	t := &s.o.Names
 	j := u.Job
 	j.Sched.Seq = max(j.Sched.Seq, old.Sched.Seq)
+	j.Def.Children = old.Def.Children
 	redefined := !j.Def.Equal(old.Def) || !j.Def.Created.Equal(old.Def.Created)
+	seen := defRev
 	if redefined {
-		defRev = j.Sched.Rev
+		defRev = defRevAfter(j.Sched.Rev, defRev)
 	}
 	sched, err := encodeSched(&j.Sched, defRev)
+	if err != nil {
+		return err
+	}
+	links := core.Links(j.Def.ID, old.Def.After, j.Def.After)
+	parents, err := s.linkActions(ctx, links)
 	if err != nil {
 		return err
 	}
 	e := equal("rev", number(u.Seen))
 	e.equals("tail", number(u.SeenTail))
 	e.equals("seq", number(old.Sched.Seq))
-	actions := []types.TransactWriteItem{e.put(t.Jobs, sched)}
+	e.equals("defRev", number(seen))
+	actions := append(parents, e.put(t.Jobs, sched))
+	if len(old.Def.Children) > 0 && slices.ContainsFunc(links, func(l core.Link) bool { return l.When != "" }) {
+		actions = append(actions, s.edgeAction(u.Edges))
+	}
 	if redefined {
 		actions = append(actions, putAction(t.Jobs, encodeDef(&j.Def, defRev)))
 	}
@@ -454,7 +495,7 @@ const keepTombs = 400 * 24 * time.Hour
 // DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone, c core.Change) error {
 	t := &s.o.Names
-	found, unread, err := s.Jobs(ctx, []core.JobID{stone.Job})
+	found, defRevs, unread, err := s.jobs(ctx, []core.JobID{stone.Job})
 	if err != nil {
 		return err
 	}
@@ -462,18 +503,24 @@ func (s *Store) DeleteJob(ctx context.Context, seen int64, stone core.Tombstone,
 		return core.ErrThrottled
 	}
 	old, is := found[stone.Job]
-	if !is || old.Sched.Rev != seen {
+	if !is || old.Sched.Rev != seen || len(old.Def.Children) > 0 {
 		return core.ErrRefused
 	}
+	parents, err := s.linkActions(ctx, core.Links(stone.Job, old.Def.After, nil))
+	if err != nil {
+		return err
+	}
+	e := equal("rev", number(seen))
+	e.equals("defRev", number(defRevs[stone.Job]))
 	tomb := stateKey("tomb", listKey(stone.Job))
 	tomb["app"], tomb["name"], tomb["rev"], tomb["revAt"] = text(stone.App), text(stone.Name), number(stone.Rev), number(millis(stone.RevAt))
 	tomb["expires"] = number(s.o.Now().Add(keepTombs).Unix())
 	actions := []types.TransactWriteItem{
-		equal("rev", number(seen)).delete(t.Jobs, schedKey(stone.Job)),
+		e.delete(t.Jobs, schedKey(stone.Job)),
 		deleteAction(t.Jobs, defKey(stone.Job)), deleteAction(t.State, stateKey("name#"+old.Def.App, old.Def.Name)),
 		deleteAction(t.State, stateKey("jobs", listKey(stone.Job))), putAction(t.State, tomb),
 	}
-	return s.transact(ctx, append(actions, s.changeActions(&c)...))
+	return s.transact(ctx, append(append(actions, parents...), s.changeActions(&c)...))
 }
 
 // Tombstones implements the ports.

@@ -36,14 +36,13 @@ func (p *passes) key(part int, app string) item {
 }
 
 // enter puts the passes of parts of jobs, and answers which apps take jobs.
-func (s *Store) enter(ctx context.Context, parts [][]core.Job) (p *passes, open map[string]bool, err error) {
+func (s *Store) enter(ctx context.Context, parts [][]string) (p *passes, open map[string]bool, err error) {
 	p = &passes{nonce: rand.Text()}
 	seen := map[string]bool{}
 	var apps []item
 	for k, part := range parts {
 		in := map[string]bool{}
-		for i := range part {
-			app := part[i].Def.App
+		for _, app := range part {
 			if !in[app] {
 				in[app] = true
 				p.keys = append(p.keys, p.key(k, app))

@@ -132,6 +132,8 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP INDEX runs_place")
+	raw(t, s, "ALTER TABLE runs DROP COLUMN place")
 	raw(t, s, "ALTER TABLE sched DROP COLUMN compared")
 	raw(t, s, "DROP INDEX changes_job")
 	raw(t, s, "CREATE UNIQUE INDEX changes_job ON changes (job, id, app)")

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -231,11 +232,12 @@ type encodedJob struct {
 	change *core.Change // may be nil
 	seen   int64
 	tail   core.RunID // as seen
+	edges  int64      // as seen
 }
 
 func encodeJob(j *core.Job) (encodedJob, error) {
 	def := j.Def
-	def.Created = milli(def.Created)
+	def.Created, def.Children = milli(def.Created), nil
 	body, err := json.Marshal(&def)
 	if err != nil {
 		return encodedJob{}, err
@@ -280,6 +282,13 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 		}
 		for i := range jobs {
 			e := &jobs[i]
+			parents, edge, err := family(tx, e)
+			if errors.Is(err, core.ErrRefused) {
+				answers[i] = err
+				continue
+			} else if err != nil {
+				return err
+			}
 			bindJob(st, e)
 			if e.seen != 0 {
 				st.BindInt64(19, e.seen)
@@ -295,6 +304,14 @@ func (s *Store) putJobs(ctx context.Context, q string, jobs []encodedJob) []erro
 			def.BindBytes(2, e.body)
 			if err := rows(def, nil); err != nil {
 				return err
+			}
+			if err := parents.put(tx); err != nil {
+				return err
+			}
+			if edge {
+				if err := setState(tx.Conn, "edges", e.edges); err != nil {
+					return err
+				}
 			}
 			if e.change != nil {
 				if err := putChange(tx, e.change); err != nil {
@@ -333,7 +350,7 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		if err != nil {
 			return slices.Repeat([]error{err}, len(updates))
 		}
-		e.change, e.seen, e.tail = &updates[i].Change, updates[i].Seen, updates[i].SeenTail
+		e.change, e.seen, e.tail, e.edges = &updates[i].Change, updates[i].Seen, updates[i].SeenTail, updates[i].Edges
 		if e.seen == 0 { // a job has a revision: no job has this one
 			e.seen = -1
 		}
@@ -345,7 +362,22 @@ tail = ?11, keep = ?12, spec = ?13, pause_until = ?14, pause_by = ?15, pause_why
 
 // DeleteJob implements manage.Store.
 func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
-	return s.judge(ctx, 4, "DELETE FROM sched WHERE id = ? AND rev = ?", values(t.Job, seen), func(tx *tx) error {
+	var parents lists
+	before := func(tx *tx) error {
+		old, err := defOf(tx, t.Job)
+		switch {
+		case err != nil || old == nil:
+			return err
+		case len(old.Children) > 0:
+			return core.ErrRefused
+		}
+		parents, err = linked(tx, core.Links(t.Job, old.After, nil))
+		return err
+	}
+	return s.judge(ctx, 4, before, "DELETE FROM sched WHERE id = ? AND rev = ?", values(t.Job, seen), func(tx *tx) error {
+		if err := parents.put(tx); err != nil {
+			return err
+		}
 		if err := query(tx.Conn, "DELETE FROM def WHERE id = ?", values(t.Job), nil); err != nil {
 			return err
 		}
@@ -669,7 +701,7 @@ func (s *Store) PutApp(ctx context.Context, seen int64, a core.App, c core.Chang
 
 // DeleteApp implements manage.Store. The executors of the app go with it.
 func (s *Store) DeleteApp(ctx context.Context, seen int64, name string, c core.Change) error {
-	return s.judge(ctx, 3, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
+	return s.judge(ctx, 3, nil, "DELETE FROM apps WHERE name = ?1 AND rev = ?2 AND NOT EXISTS (SELECT 1 FROM sched WHERE app = ?1)",
 		values(name, seen), func(tx *tx) error {
 			if err := query(tx.Conn, "DELETE FROM executors WHERE app = ?", values(name), nil); err != nil {
 				return err
@@ -890,18 +922,28 @@ func (s *Store) PutLease(ctx context.Context, seen, l core.Lease) error {
 		q = "UPDATE leases SET owner = ?2, epoch = ?3, until = ?4 WHERE name = ?1 AND owner = ?5 AND epoch = ?6"
 		bound = append(bound, seen.Owner, seen.Epoch)
 	}
-	return s.judge(ctx, 1, q, values(bound...), nil)
+	return s.judge(ctx, 1, nil, q, values(bound...), nil)
 }
 
 // DropLease implements tick.Leases.
 func (s *Store) DropLease(ctx context.Context, seen core.Lease) error {
-	return s.judge(ctx, 1, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?", values(seen.Name, seen.Owner, seen.Epoch), nil)
+	return s.judge(ctx, 1, nil, "DELETE FROM leases WHERE name = ? AND owner = ? AND epoch = ?",
+		values(seen.Name, seen.Owner, seen.Epoch), nil)
 }
 
 // judge runs one conditional statement, and where it applied what goes with it.
-func (s *Store) judge(ctx context.Context, rows int, q string, bind func(*sqlite.Stmt), then func(tx *tx) error) error {
+func (s *Store) judge(ctx context.Context, rows int, before func(*tx) error, q string, bind func(*sqlite.Stmt),
+	then func(tx *tx) error) error {
 	var answer error
 	err := s.write(ctx, false, rows, func(tx *tx) error {
+		if before != nil {
+			if answer = before(tx); answer != nil {
+				if errors.Is(answer, core.ErrRefused) {
+					return nil
+				}
+				return answer
+			}
+		}
 		if err := query(tx.Conn, q, bind, nil); err != nil {
 			return err
 		}

@@ -34,6 +34,10 @@ var (
 
 const (
 	running = 3 // the last open one
+	// owesChildren is core.Run.OwesChildren, the filter of an index, and owesAny core.Run.Owing;
+	// 9 is skipped.
+	owesChildren = "place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1)"
+	owesAny      = "(owes IS NOT NULL OR " + owesChildren + ")"
 )
 
 // bindWord binds a word of a list as its number, and one that is not on it as text.
@@ -112,6 +116,7 @@ type given struct {
 	RerunOf   core.RunID `json:"rerunOf,omitempty"`
 	Permit    string     `json:"permit,omitempty"`
 	Pauses    bool       `json:"pauses,omitempty"`
+	Parent    core.RunID `json:"parent,omitempty"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -120,22 +125,23 @@ const (
 	insertClaim = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n, ended, code)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?3, 200) ON CONFLICT (key) DO NOTHING`
 	insertRun = `INSERT INTO runs (key, state, made, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed, n,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data)
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, data, place)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33) ON CONFLICT (key) DO NOTHING`
+?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29, ?30, ?31, ?32, ?33, ?34) ON CONFLICT (key) DO NOTHING`
 	runColumns = `key, state, app, cause, rev, at, slot, seq, owner, until, address, maybe, jkey, jnonce, sent, attempt, first, retries, fixed,
-ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data`
+ended, reason, code, message, owes, followed, late, tries, kill_by, kill_at, given, made, data, place`
 )
 
 // isPlain reports whether a run has nothing but what a claim has.
 func isPlain(r *core.Run) bool {
 	return r.State.Open() && r.EndedAt.IsZero() && r.Reason == "" && r.Code == 0 && r.Message == "" && r.Data == "" && len(r.Owes) == 0 &&
-		r.Then == 0 && r.Late == nil &&
+		r.Then == 0 && r.Place == 0 && r.Late == nil &&
 		len(r.Tries) == 0 && r.KillBy == "" && r.KillAt.IsZero() && !hasGiven(r)
 }
 
 func hasGiven(r *core.Run) bool {
-	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter
+	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
+		r.Parent != 0
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -189,6 +195,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 	bindText(st, 30, r.KillBy)
 	bindInt(st, 31, core.Millis(r.KillAt))
 	bindText(st, 33, r.Data)
+	bindInt(st, 34, r.Place)
 	return errors.Join(
 		bindJSON(st, 26, r.Owes, len(r.Owes) == 0),
 		bindJSON(st, 28, r.Late, r.Late == nil),
@@ -197,7 +204,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter}, !hasGiven(r))
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent}, !hasGiven(r))
 }
 
 // scanRun reads a row of runColumns.
@@ -241,6 +248,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 	r.KillBy = columnText(st, 27)
 	r.KillAt = core.FromMillis(st.ColumnInt64(28))
 	r.Data = columnText(st, 31)
+	r.Place = st.ColumnInt64(32)
 	err := errors.Join(columnJSON(st, 23, &r.Owes), columnJSON(st, 26, &r.Tries))
 	if !st.ColumnIsNull(25) {
 		r.Late = new(core.LateResult)
@@ -250,7 +258,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter = g.Pauses
+		r.PauseAfter, r.Parent = g.Pauses, g.Parent
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)
@@ -434,6 +442,7 @@ var runFields = [...]struct {
 		st.BindInt64(at, app)
 		return err
 	}},
+	{[]string{"place"}, func(_ *tx, st *sqlite.Stmt, at int, r *core.Run) error { bindInt(st, at, r.Place); return nil }},
 }
 
 // putText is the statement of puts that set and compare the same fields.
@@ -1006,7 +1015,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
 	errEnough := errors.New("enough")
-	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, owes IS NOT NULL, ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
+	err = query(tx.Conn, "SELECT n, key, made, state, slot, first, followed, "+owesAny+", ended FROM runs WHERE n > ? ORDER BY n LIMIT ?",
 		func(st *sqlite.Stmt) {
 			st.BindInt64(1, from)
 			st.BindInt64(2, sweepSlice)
@@ -1061,7 +1070,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 func chainGoesOn(tx *tx, id core.RunID) (goesOn bool, err error) {
 	for id != 0 && !goesOn && err == nil {
 		then := core.RunID(0)
-		err = query(tx.Conn, "SELECT state <= 3 OR owes IS NOT NULL, followed FROM runs WHERE key = ?",
+		err = query(tx.Conn, "SELECT state <= 3 OR "+owesAny+", followed FROM runs WHERE key = ?",
 			func(st *sqlite.Stmt) { st.BindInt64(1, key(id)) }, func(st *sqlite.Stmt) error {
 				goesOn, then = st.ColumnInt64(0) != 0, core.RunID(st.ColumnInt64(1))
 				return nil
@@ -1120,7 +1129,8 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 	owing := map[core.RunID]bool{}
 	if len(list) > 0 {
 		if err := s.read(ctx, func(c *sqlite.Conn) error {
-			return query(c, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL", nil, func(st *sqlite.Stmt) error {
+			return query(c, "SELECT key FROM runs INDEXED BY runs_owes WHERE owes IS NOT NULL UNION ALL SELECT key FROM runs INDEXED BY runs_place "+
+				"WHERE "+owesChildren, nil, func(st *sqlite.Stmt) error {
 				owing[runOf(st.ColumnInt64(0))] = true
 				return nil
 			})
@@ -1212,13 +1222,13 @@ func (s *Store) owing(ctx context.Context, job core.JobID) (owes bool, err error
 		return nil
 	}
 	err = s.read(ctx, func(c *sqlite.Conn) error {
-		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND owes IS NOT NULL LIMIT 1",
+		err := query(c, "SELECT 1 FROM history JOIN runs ON runs.n = history.n WHERE history.id BETWEEN ? AND ? AND "+owesAny+" LIMIT 1",
 			func(st *sqlite.Stmt) {
 				st.BindInt64(1, int64(lo))
 				st.BindInt64(2, int64(hi))
 			}, found)
 		for i := 0; i < len(young) && !owes && err == nil; i++ {
-			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND owes IS NOT NULL", func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
+			err = query(c, "SELECT 1 FROM runs WHERE key = ? AND "+owesAny, func(st *sqlite.Stmt) { st.BindInt64(1, key(young[i])) }, found)
 		}
 		return err
 	})

@@ -110,6 +110,11 @@ CREATE INDEX changes_job ON changes (job, id, app);
 `,
 	// 7
 	`ALTER TABLE sched ADD COLUMN compared INTEGER NOT NULL DEFAULT 0;`,
+	// 8: of a run that has children, which it makes after its end
+	`
+ALTER TABLE runs ADD COLUMN place INTEGER;
+CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -16,6 +16,7 @@ func copyJob(j *core.Job) core.Job {
 	c := *j
 	c.Def.Labels = maps.Clone(j.Def.Labels)
 	c.Def.Retry.On = slices.Clone(j.Def.Retry.On)
+	c.Def.After, c.Def.Children = slices.Clone(j.Def.After), slices.Clone(j.Def.Children)
 	c.Def.Created = milli(j.Def.Created)
 	c.Sched = copySched(j)
 	return c

@@ -151,6 +151,10 @@ func (s *Store) CreateJobs(ctx context.Context, jobs []core.Job, changes []core.
 		if !in || named || gone || s.jobs[j.Def.ID] != nil {
 			return core.ErrRefused
 		}
+		if err := s.link(core.Links(j.Def.ID, nil, j.Def.After)); err != nil {
+			return err
+		}
+		j.Def.Children = nil
 		s.put(nil, *j)
 		if i < len(changes) {
 			s.change(changes[i])
@@ -170,6 +174,18 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 		if id, ok := s.names[jobName{u.Job.Def.App, u.Job.Def.Name}]; ok && id != u.Job.Def.ID {
 			return core.ErrRefused
 		}
+		links := core.Links(old.Def.ID, old.Def.After, u.Job.Def.After)
+		edge := len(old.Def.Children) > 0 && slices.ContainsFunc(links, func(l core.Link) bool { return l.When != "" })
+		if edge && u.Edges != s.edges+1 {
+			return core.ErrRefused
+		}
+		if err := s.link(links); err != nil {
+			return err
+		}
+		if edge {
+			s.edges++
+		}
+		u.Job.Def.Children = old.Def.Children
 		s.put(old, u.Job)
 		s.change(u.Change)
 		return nil
@@ -180,8 +196,11 @@ func (s *Store) UpdateJobs(ctx context.Context, updates []manage.Update) []error
 func (s *Store) DeleteJob(ctx context.Context, seen int64, t core.Tombstone, c core.Change) error {
 	return s.one(ctx, func() error {
 		old := s.jobs[t.Job]
-		if old == nil || old.Sched.Rev != seen {
+		if old == nil || old.Sched.Rev != seen || len(old.Def.Children) > 0 {
 			return core.ErrRefused
+		}
+		if err := s.link(core.Links(t.Job, old.Def.After, nil)); err != nil {
+			return err
 		}
 		s.drop(old)
 		s.tombs[t.Job] = copyTombstone(t)

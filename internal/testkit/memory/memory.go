@@ -67,6 +67,7 @@ type Store struct {
 	leases   map[string]core.Lease
 	counters map[core.JobID]uint32
 	lastJob  core.JobID
+	edges    int64
 	keys     map[boundKey]boundRun
 	revisits map[int64]map[core.JournalKey]struct{}
 	cursor   int64

@@ -390,7 +390,7 @@ func (s *Store) answered(k core.JournalKey, watched bool) bool {
 		return false
 	}
 	for _, e := range j.Entries {
-		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || len(rec.run.Owes) > 0) {
+		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || rec.run.Owing()) {
 			return false
 		}
 	}
@@ -417,7 +417,7 @@ func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
 	if j := s.jobs[r.ID.Job()]; j != nil && engine.Asks(j.Sched.Next, j.Sched.Tail, r.ID, r.First) {
 		return true
 	}
-	for !r.State.Open() && len(r.Owes) == 0 {
+	for !r.State.Open() && !r.Owing() {
 		rec := s.runs[r.Then]
 		if r.Then == 0 || rec == nil {
 			return false
@@ -436,7 +436,7 @@ func (s *Store) asked(job core.JobID, t core.Tombstone, oldest core.Instant) boo
 		if id.Job() != job {
 			break
 		}
-		if r := &s.runs[id].run; r.State.Open() || len(r.Owes) > 0 {
+		if r := &s.runs[id].run; r.State.Open() || r.Owing() {
 			return true
 		}
 	}

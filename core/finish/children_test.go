@@ -1,0 +1,256 @@
+package finish_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// family stores job 1 and n jobs after each of its ends: those of success from 100 on,
+// those of failure from 200 on, and those of any end from 300 on.
+func (r *rig) family(n int) {
+	r.t.Helper()
+	r.job(1, nil)
+	for i, when := range core.Upons {
+		for k := range n {
+			r.job(core.JobID(100*(i+1)+k), func(j *core.Job) {
+				j.Def.After = []core.Parent{{Job: "orders/job-1", ID: 1, When: when}}
+				j.Def.Retry.Max = 3
+			})
+		}
+	}
+}
+
+// parent stores a run that has children.
+func (r *rig) parent(change func(*core.Run)) {
+	r.t.Helper()
+	r.run(id, func(run *core.Run) {
+		run.Place, run.Retries = 1, 0
+		if change != nil {
+			change(run)
+		}
+	})
+}
+
+// born are the jobs of runs that came after the run id, each as often as it has one that
+// was sent.
+func (r *rig) born() (jobs []core.JobID) {
+	r.t.Helper()
+	sent := map[core.RunID]bool{}
+	for _, m := range r.messages(ring.KindFires) {
+		for _, f := range m.Fires {
+			sent[f.Run] = true
+		}
+	}
+	for job := core.JobID(100); job < 400; job++ {
+		first, last := core.NumberedRange(job)
+		runs, err := r.s.RunSpan(r.t.Context(), first, last, 100)
+		r.must(err)
+		for i := range runs {
+			c := &runs[i]
+			if c.Parent != id || c.Cause != core.CauseParent || c.State != core.Planned || c.First != c.ID || c.Attempt != 1 ||
+				c.Retries != 3 || c.Rev != 1 || c.App != "orders" {
+				r.t.Errorf("a child is %+v", c)
+			}
+			if sent[c.ID] {
+				jobs = append(jobs, job)
+			} else {
+				r.t.Errorf("run %d of job %d was not sent", c.ID, job)
+			}
+		}
+	}
+	return jobs
+}
+
+func span(first core.JobID, n int) (list []core.JobID) {
+	for k := range n {
+		list = append(list, first+core.JobID(k))
+	}
+	return list
+}
+
+func TestChildrenOfAnEnd(t *testing.T) {
+	success, failure, closed := span(100, 3), span(200, 3), span(300, 3)
+	on := func(list ...[]core.JobID) []core.JobID { return slices.Concat(list...) }
+	for what, c := range map[string]struct {
+		end    finish.Result
+		parent func(*core.Run)
+		job    func(*core.Job)
+		want   []core.JobID
+	}{
+		"succeeded":   {end: finish.Result{State: core.Succeeded, Reported: true}, want: on(success, closed)},
+		"failed":      {end: finish.Result{State: core.Failed, Reason: core.ReasonHandler}, want: on(failure, closed)},
+		"no executor": {end: finish.Result{State: core.Failed, Reason: core.ReasonNoExecutor}, want: on(failure, closed)},
+		"timed out":   {end: finish.Result{State: core.TimedOut, Reason: core.ReasonTimeout}, want: on(failure, closed)},
+		"never again": {end: finish.Result{State: core.Failed, RetryAfter: core.NoRetry}, want: on(failure, closed)},
+		"lost":        {end: finish.Result{State: core.Lost, Reason: core.ReasonGone}, want: closed},
+		"lost and named": {end: finish.Result{State: core.Lost, Reason: core.ReasonGone}, want: on(failure, closed),
+			job: func(j *core.Job) { j.Def.Retry.On = []core.State{core.Lost} }},
+		"killed": {end: finish.Result{State: core.Failed}, want: closed,
+			parent: func(run *core.Run) { run.KillBy, run.KillAt = "bob", begin }},
+		"skipped": {end: finish.Result{State: core.Skipped, Reason: core.ReasonOverlap}},
+		"a retry that fell": {end: finish.Result{State: core.Skipped, Reason: core.ReasonPaused}, want: on(failure, closed),
+			parent: func(run *core.Run) { run.Attempt = 2 }},
+		"tried again": {end: finish.Result{State: core.Failed}, parent: func(run *core.Run) { run.Retries = 1 }},
+		"has none":    {end: finish.Result{State: core.Succeeded}, parent: func(run *core.Run) { run.Place = 0 }},
+		"none of its end": {end: finish.Result{State: core.Lost, Reason: core.ReasonGone},
+			parent: func(run *core.Run) { run.Place = core.PlaceAfter(302) }},
+	} {
+		t.Run(what, func(t *testing.T) {
+			r := newRig(t)
+			r.family(3)
+			if c.job != nil {
+				found, _, err := r.s.Store.Jobs(t.Context(), []core.JobID{1})
+				r.must(err)
+				changed := *found[1]
+				c.job(&changed)
+				changed.Sched.Rev++
+				r.must(r.s.UpdateJobs(t.Context(), []manage.Update{{Seen: 1, Job: changed}})[0])
+			}
+			r.parent(c.parent)
+			c.end.Run = id
+			for range 3 {
+				r.must(r.end(c.end))
+			}
+			got := r.born()
+			slices.Sort(got)
+			if !slices.Equal(got, c.want) {
+				t.Errorf("made %v, want %v", got, c.want)
+			}
+			if run := r.stored(id); run.Owing() || len(c.want) > 0 && run.Place != 0 {
+				t.Errorf("in the end it is %+v", run)
+			}
+		})
+	}
+}
+
+// TestChildrenInSpiteOf: whatever befalls a step, and whoever goes on, each child is made
+// once and sent.
+func TestChildrenInSpiteOf(t *testing.T) {
+	for _, op := range []string{"close", "clear owed", "create", "enqueue", "runs", "jobs", "numbers"} {
+		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
+			if op == "numbers" && err == core.ErrRefused || op == "enqueue" && err == core.ErrRefused {
+				continue
+			}
+			for nth := range 6 {
+				for _, done := range []bool{false, true} {
+					if done && (err != errUnknown || op == "numbers" || op == "jobs") || err == core.ErrRefused && op == "create" {
+						continue
+					}
+					what := fmt.Sprintf("%s %d: %v, done %v", op, nth, err, done)
+					r := newRig(t)
+					r.family(13)
+					r.parent(nil)
+					faults := make([]fault, nth, nth+1)
+					r.s.faults[op] = append(faults, fault{err: err, done: done})
+					result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
+					for try := 0; r.end(result) != nil; try++ {
+						if try == 3 {
+							t.Fatalf("%s: it is not done", what)
+						}
+					}
+					got := r.born()
+					slices.Sort(got)
+					if want := slices.Concat(span(100, 13), span(300, 13)); !slices.Equal(got, want) {
+						t.Errorf("%s: made %v", what, got)
+					}
+					if run := r.stored(id); run.Owing() || run.Place != 0 {
+						t.Errorf("%s: in the end it is %+v", what, run)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTwoMakeChildren: of two that close a run, or find it closed, both at each step.
+func TestTwoMakeChildren(t *testing.T) {
+	for _, op := range []string{"clear owed", "create", "enqueue", "numbers"} {
+		for nth := range 4 {
+			r := newRig(t)
+			r.family(13)
+			r.parent(nil)
+			result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
+			faults := make([]fault, nth+1)
+			faults[nth].between = func() {
+				r.s.mu.Lock()
+				r.s.faults[op] = nil
+				r.s.mu.Unlock()
+				r.must(r.end(result))
+			}
+			r.s.faults[op] = faults
+			r.must(r.end(result))
+			got := r.born()
+			slices.Sort(got)
+			if want := slices.Concat(span(100, 13), span(300, 13)); !slices.Equal(got, want) {
+				t.Errorf("%s %d: made %v", op, nth, got)
+			}
+		}
+	}
+}
+
+// TestChildOfAListThatChanges: the place is no count, so one more or less before it moves
+// nothing.
+func TestChildOfAListThatChanges(t *testing.T) {
+	r := newRig(t)
+	r.family(28)
+	r.parent(nil)
+	faults := make([]fault, 3) // the first piece is drawn and made
+	faults[2] = fault{err: core.ErrThrottled, between: func() {
+		for _, gone := range []core.JobID{100, 101, 127, 300} {
+			stone := core.Tombstone{Job: gone, App: "orders", Name: "job-" + gone.String(), Rev: 2, RevAt: begin}
+			r.must(r.s.DeleteJob(t.Context(), 1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: gone}))
+		}
+		r.job(99, func(j *core.Job) { j.Def.After = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponClose}} })
+		r.job(150, func(j *core.Job) {
+			j.Def.After, j.Def.Retry.Max = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponClose}}, 3
+		})
+	}}
+	r.s.faults["clear owed"] = faults[1:]
+	result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
+	if err := r.end(result); !errors.Is(err, core.ErrThrottled) {
+		t.Fatalf("got %v", err)
+	}
+	r.must(r.end(result))
+	got := r.born()
+	slices.Sort(got)
+	// 100 and 101 were made before they went; 127 and 300 were not, and 99 came too late.
+	if want := slices.Concat(span(100, 27), []core.JobID{150}, span(301, 27)); !slices.Equal(got, want) {
+		t.Errorf("made %v, want %v", got, want)
+	}
+}
+
+// TestChildrenOfAJobThatIsGone: what comes after it no more is not made.
+func TestChildrenOfAJobThatIsGone(t *testing.T) {
+	r := newRig(t)
+	r.parent(nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
+	if run := r.stored(id); run.Owing() || run.Place != 0 {
+		t.Errorf("in the end it is %+v", run)
+	}
+}
+
+// TestChildDeletedWhileItIsOwed: its run is made all the same, and is of its app.
+func TestChildDeletedWhileItIsOwed(t *testing.T) {
+	r := newRig(t)
+	r.family(1)
+	r.parent(nil)
+	r.s.faults["create"] = []fault{{err: core.ErrThrottled}}
+	result := finish.Result{Run: id, State: core.Succeeded, Reported: true}
+	if r.end(result) == nil {
+		t.Fatal("it was done")
+	}
+	stone := core.Tombstone{Job: 100, App: "orders", Name: "job-100", Rev: 2, RevAt: begin}
+	r.must(r.s.DeleteJob(t.Context(), 1, stone, core.Change{ID: 2, At: begin, App: "orders", Job: 100}))
+	r.must(r.end(result))
+	child := r.stored(core.NumberedRun(100, 1))
+	if child.App != "orders" || child.Parent != id {
+		t.Errorf("its run is %+v", child)
+	}
+}

@@ -1,0 +1,106 @@
+package sqlite
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+
+	"zombiezen.com/go/sqlite"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Edges implements manage.Store.
+func (s *Store) Edges(ctx context.Context) (n int64, err error) {
+	err = s.read(ctx, func(c *sqlite.Conn) error {
+		n, err = getState(c, "edges")
+		return err
+	})
+	return n + 1, err
+}
+
+// defOf reads a definition; nil where there is none that can be understood.
+func defOf(tx *tx, job core.JobID) (d *core.Def, err error) {
+	err = query(tx.Conn, "SELECT body FROM def WHERE id = ?", values(job), func(st *sqlite.Stmt) error {
+		if one := new(core.Def); json.Unmarshal(columnBytes(st, 0), one) == nil {
+			d = one
+		}
+		return nil
+	})
+	return d, err
+}
+
+// lists are lists of children that a change of a job writes, once it is made.
+type lists map[core.JobID]*core.Def
+
+// linked are the lists after links; refused where a parent is not there or has no room.
+func linked(tx *tx, links []core.Link) (lists, error) {
+	if len(links) == 0 {
+		return nil, nil
+	}
+	of := lists{}
+	for _, l := range links {
+		parent, err := defOf(tx, l.Parent)
+		switch {
+		case err != nil:
+			return nil, err
+		case parent == nil && l.When == "":
+			continue
+		case parent == nil:
+			return nil, core.ErrRefused
+		}
+		var ok bool
+		if parent.Children, ok = core.Linked(parent.Children, l); !ok {
+			return nil, core.ErrRefused
+		}
+		of[l.Parent] = parent
+	}
+	return of, nil
+}
+
+func (l lists) put(tx *tx) error {
+	for job, d := range l {
+		body, err := json.Marshal(d)
+		if err != nil {
+			return err
+		}
+		if err := query(tx.Conn, "UPDATE def SET body = ?2 WHERE id = ?1", values(job, body), nil); err != nil {
+			return err
+		}
+		tx.edits = append(tx.edits, edit{job: job})
+	}
+	return nil
+}
+
+// family is what the change of a job does to its parents: the lists that follow, and
+// whether an edge is added to a job that has children. The job's own list stays.
+func family(tx *tx, e *encodedJob) (of lists, edge bool, err error) {
+	var was []core.Parent
+	if e.seen != 0 {
+		old, err := defOf(tx, e.job.Def.ID)
+		if err != nil || old == nil {
+			return nil, false, err
+		}
+		was = old.After
+		if len(old.Children) > 0 {
+			def := e.job.Def
+			def.Created, def.Children = milli(def.Created), old.Children
+			if e.body, err = json.Marshal(&def); err != nil {
+				return nil, false, err
+			}
+		}
+		edge = len(old.Children) > 0
+	}
+	links := core.Links(e.job.Def.ID, was, e.job.Def.After)
+	edge = edge && slices.ContainsFunc(links, func(l core.Link) bool { return l.When != "" })
+	if edge {
+		switch n, err := getState(tx.Conn, "edges"); {
+		case err != nil:
+			return nil, false, err
+		case n+1 != e.edges:
+			return nil, false, core.ErrRefused
+		}
+	}
+	of, err = linked(tx, links)
+	return of, edge, err
+}
