@@ -27,8 +27,9 @@ func child(id core.JobID, when core.Upon) core.Child { return core.Child{Job: id
 // wantChildren checks the list of a job, and that nothing else of it is another.
 func wantChildren(t *testing.T, e *engine.Engine, want core.Job, list ...core.Child) {
 	t.Helper()
-	want.Def.Children = list
-	same(t, "job with its children", mustJob(t, e, want.Def.ID), want)
+	got := mustJob(t, e, want.Def.ID)
+	same(t, "job with children", got, want)
+	same(t, "its children", got.Def.Children, list) // Def.Equal does not look at them
 }
 
 // families: the list of those that come after a job is in line with what they say, whoever
@@ -172,4 +173,40 @@ func places(t *testing.T, h Harness) {
 	answers(t, e.Finish.PutRuns(ctx, []core.RunPut{parent.NoteChildren(0), drawn.NoteChildren(0)}), "refused", "ok")
 	drawn.Place = 0
 	sameRun(t, e, drawn)
+}
+
+// familiesAtOnce: an edit of a job and jobs that are made to come after it, all at once:
+// none undoes what another did.
+func familiesAtOnce(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	for round := range core.JobID(30) {
+		parent := job(1 + 10*round)
+		createJobs(t, e, parent)
+		title := parent
+		title.Def.Title, title.Sched.Rev = "another", 101
+		var all sync.WaitGroup
+		insist := func(do func() error) {
+			all.Go(func() {
+				for try := 0; ; try++ {
+					if err := do(); err == nil {
+						return
+					} else if !errors.Is(err, core.ErrRefused) && !errors.Is(err, core.ErrThrottled) || try == 50 {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		insist(func() error {
+			return e.Manage.UpdateJobs(ctx, []manage.Update{{Seen: 100, Job: title, Change: change(title, 101)}})[0]
+		})
+		var want []core.Child
+		for k := range core.JobID(4) {
+			j := after(parent.Def.ID+1+k, core.UponClose, parent.Def.ID)
+			want = append(want, child(j.Def.ID, core.UponClose))
+			insist(func() error { return e.Manage.CreateJobs(ctx, []core.Job{j}, nil)[0] })
+		}
+		all.Wait()
+		wantChildren(t, e, title, want...)
+	}
 }
