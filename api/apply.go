@@ -130,7 +130,7 @@ func (a *applying) check() error {
 		before, after := AppOf(&old), appAfter(spec, old)
 		out.Old, out.New = &before, &after
 	}
-	for i, res := range a.s.m.Check(ctx, a.jobs) {
+	for i, res := range a.s.m.Check(ctx, a.jobs, nil) {
 		spec, out := &a.jobs[i], &a.out.Jobs[i]
 		if out.Error != nil {
 			continue

@@ -19,6 +19,8 @@ type edit struct {
 	by   string
 	why  string
 	at   time.Time
+	// edges is that of Update.
+	edges int64
 }
 
 // newEdit begins a change of a job as read: want is a copy with the next revision.
@@ -85,7 +87,8 @@ func (m *Manage) commit(ctx context.Context, edits []*edit, g core.Global) []err
 	for part := range bound.Chunks(updates, bound.AtOnce) {
 		list := make([]Update, len(part))
 		for k, i := range part {
-			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change()}
+			list[k] = Update{Seen: edits[i].old.Sched.Rev, SeenTail: edits[i].old.Sched.Tail, Job: edits[i].want, Change: edits[i].change(),
+				Edges: edits[i].edges}
 		}
 		for k, err := range m.store.UpdateJobs(ctx, list) {
 			out[part[k]] = err

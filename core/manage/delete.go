@@ -42,6 +42,9 @@ func (m *Manage) Delete(ctx context.Context, actor core.Actor, ref string, ifRev
 			return false, err
 		}
 		d := &old.Def
+		if err := m.comesBefore(ctx, d); err != nil {
+			return false, err
+		}
 		if d.Declared != "" {
 			// First: whoever finds no job finds its name withheld.
 			if err := m.withhold(ctx, actor, d.App, d.Name, true); err != nil {
@@ -114,9 +117,11 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	p := m.ask.Page()
 	var res PruneResult
 	var err error
+	goes := func(j *core.Job) bool { return j.Def.Set == r.Set && !stay[j.Name()] }
+	seen := map[core.JobID]bool{}
 	res.Next, err = m.ask.EachJob(ctx, "", r.After, p, func(j *core.Job) bool {
-		if j.Def.Set == r.Set && !stay[j.Name()] {
-			m.prune(ctx, actor, j, r.DryRun, &res)
+		if goes(j) {
+			m.prune(ctx, actor, j, r.DryRun, &res, goes, seen)
 		}
 		return true
 	})
@@ -148,10 +153,38 @@ func (m *Manage) Prune(ctx context.Context, actor core.Actor, r PruneRequest) (P
 	return res, nil
 }
 
-// prune deletes one job as it was read.
-func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRun bool, res *PruneResult) {
+// prune deletes one job as it was read, and first of those that come after it what goes too.
+func (m *Manage) prune(ctx context.Context, actor core.Actor, j *core.Job, dryRun bool, res *PruneResult, goes func(*core.Job) bool,
+	seen map[core.JobID]bool) {
+	if seen[j.Def.ID] {
+		return
+	}
+	seen[j.Def.ID] = true
+	var ids []core.JobID
+	for _, c := range j.Def.Children {
+		if !seen[c.Job] {
+			ids = append(ids, c.Job)
+		}
+	}
+	stays := j.Def
+	stays.Children = nil
+	if children, err := m.read(ctx, ids); err == nil { // else its deletion is refused
+		for _, l := range j.Def.Children {
+			if c := children[l.Job]; c == nil {
+				continue
+			} else if goes(c) {
+				m.prune(ctx, actor, c, dryRun, res, goes, seen)
+			} else {
+				stays.Children = append(stays.Children, l)
+			}
+		}
+	}
 	one := SaveResult{App: j.Def.App, Name: j.Def.Name, ID: j.Def.ID, Rev: j.Sched.Rev, Change: Deleted}
-	if !dryRun {
+	if dryRun {
+		if err := m.comesBefore(ctx, &stays); err != nil {
+			one.Change, one.Err = Refused, err
+		}
+	} else {
 		deleted, err := m.Delete(ctx, actor, j.Def.ID.String(), &j.Sched.Rev)
 		switch {
 		case err == nil:

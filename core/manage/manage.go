@@ -86,7 +86,7 @@ const (
 // MaxSave is how many jobs one Save takes.
 const MaxSave = 100_000
 
-// JobSpec is a job as its owner wants it. Of Def, ID, Declared and Created are ignored:
+// JobSpec is a job as its owner wants it. Of Def, ID, Declared, Created, and the numbers in After are ignored:
 // the app and the name say which job is meant. What is left out gets the
 // default, whatever the job had before.
 type JobSpec struct {

@@ -28,7 +28,7 @@ func TestSave(t *testing.T) {
 	}
 	s := spec("sweep", every(10*time.Second))
 	s.Def.Params = "day"
-	if r := f.M.Check(ctx, []manage.JobSpec{s})[0]; r.Change != manage.Updated || f.Job("shop/sweep").Def.Params != "" {
+	if r := f.M.Check(ctx, []manage.JobSpec{s}, nil)[0]; r.Change != manage.Updated || f.Job("shop/sweep").Def.Params != "" {
 		t.Errorf("check: %+v", r)
 	}
 	if r := f.Save(s)[0]; r.Change != manage.Updated || r.Rev != j.Sched.Rev+1 { // the clock stood still
@@ -544,7 +544,7 @@ func TestUnreadableJobIsRefusedAlone(t *testing.T) {
 		specs = append(specs, spec(name, every(20*time.Second)))
 	}
 	for _, write := range []bool{false, true} {
-		res := m.Check(ctx, specs)
+		res := m.Check(ctx, specs, nil)
 		if write {
 			res = m.Save(ctx, ann, specs)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -20,12 +21,13 @@ func (m *Manage) Save(ctx context.Context, actor core.Actor, specs []JobSpec) []
 	if err := actor.Validate(); err != nil {
 		return refuseAll(specs, err)
 	}
-	return m.save(ctx, actor, specs, store)
+	return m.save(ctx, actor, specs, store, nil)
 }
 
-// Check says what Save would answer, and changes nothing.
-func (m *Manage) Check(ctx context.Context, specs []JobSpec) []SaveResult {
-	return m.save(ctx, core.Actor{}, specs, check)
+// Check says what Save would answer, and changes nothing. Beside are jobs that are saved
+// with these, in other calls.
+func (m *Manage) Check(ctx context.Context, specs []JobSpec, beside After) []SaveResult {
+	return m.save(ctx, core.Actor{}, specs, check, beside)
 }
 
 // purpose is what a save is for.
@@ -55,6 +57,7 @@ type saving struct {
 	unclear  int    // how many of them have no clear answer
 	full     bool   // at last the store had no room for it, and nothing of it happened
 	id       core.JobID
+	number   core.JobID // of the job that is stored
 	sch      *schedule.Schedule
 	schOf    core.JobID
 }
@@ -63,7 +66,7 @@ func (s *saving) refuse(err error) {
 	s.result.Change, s.result.Err = Refused, err
 }
 
-func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose) []SaveResult {
+func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to purpose, beside After) []SaveResult {
 	if len(specs) > MaxSave {
 		return refuseAll(specs, core.Errorf(core.CodeTooLarge, "%d jobs at once, at most %d are allowed", len(specs), MaxSave))
 	}
@@ -94,11 +97,22 @@ func (m *Manage) save(ctx context.Context, actor core.Actor, specs []JobSpec, to
 		}
 		todo = append(todo, s)
 	}
+	if to == check {
+		beside = maps.Clone(beside)
+		for _, s := range todo {
+			if beside == nil {
+				beside = After{}
+			}
+			beside[s.job.Name()] = s.job.Def.After
+		}
+	}
 	w := m.newWaits()
-	for part := range bound.Chunks(todo, bound.AtOnce) {
-		for len(part) > 0 {
-			left := m.saveRound(ctx, actor, part, to)
-			part = w.again(ctx, left, len(left) < len(part))
+	for _, level := range levels(todo) {
+		for part := range bound.Chunks(level, bound.AtOnce) {
+			for len(part) > 0 {
+				left := m.saveRound(ctx, actor, part, to, beside)
+				part = w.again(ctx, left, len(left) < len(part))
+			}
 		}
 	}
 	return results
@@ -208,7 +222,7 @@ func (m *Manage) inApps(ctx context.Context, todo []*saving) ([]*saving, error) 
 
 // saveRound reads, compares and writes once, and answers those that have no
 // clear answer yet.
-func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving, to purpose) []*saving {
+func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving, to purpose, beside After) []*saving {
 	write := to != check
 	ready, err := m.inApps(ctx, part)
 	if err != nil {
@@ -247,6 +261,14 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 			}
 			return part
 		}
+	}
+	for _, s := range part {
+		if s.number = 0; stored[s.job.Def.App][s.job.Def.Name] != nil {
+			s.number = stored[s.job.Def.App][s.job.Def.Name].Def.ID
+		}
+	}
+	if part, err = m.before(ctx, part, beside); err != nil {
+		return later(part, err)
 	}
 	now := m.ask.Stamp()
 	var edits []*edit
@@ -297,6 +319,9 @@ func (m *Manage) saveRound(ctx context.Context, actor core.Actor, part []*saving
 		}
 		s.change = Created
 		edits, of = append(edits, e), append(of, s)
+	}
+	if edits, of, err = m.edges(ctx, edits, of, beside); err != nil {
+		return later(part, err)
 	}
 	if !write {
 		for i, s := range of {
