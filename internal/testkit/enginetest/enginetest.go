@@ -71,7 +71,8 @@ func Run(t *testing.T, h Harness) {
 // Cases is the suite.
 var Cases = []Case{
 	{"Jobs", jobs}, {"JobConditions", jobConditions}, {"JobLists", jobLists}, {"Unreadable", unreadable}, {"Due", due}, {"DueMany", dueMany},
-	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges}, {"MostChildren", mostChildren}, {"Places", places},
+	{"Advance", advance}, {"Families", families}, {"FamiliesAtOnce", familiesAtOnce}, {"Edges", edges},
+	{"MostChildren", mostChildren}, {"Places", places},
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global},
 	{"Lanes", lanes}, {"Healths", healths}, {"Uses", uses}, {"Permits", permits}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
