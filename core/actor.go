@@ -1,6 +1,7 @@
 package core
 
 import (
+	"strings"
 	"unicode/utf8"
 )
 
@@ -11,6 +12,9 @@ type Actor struct{ Name string }
 func (a Actor) Validate() error {
 	if a.Name == "" || len(a.Name) > 128 || !utf8.ValidString(a.Name) {
 		return Invalid("actor", a.Name, "who asks is named in 1 to 128 bytes")
+	}
+	if strings.HasPrefix(a.Name, replacedBy) {
+		return Invalid("actor", a.Name, `a name does not begin with "run ", which stands for a run`)
 	}
 	return nil
 }

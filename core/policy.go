@@ -43,8 +43,9 @@ const (
 type Full string
 
 const (
-	FullQueue Full = "queue"
-	FullSkip  Full = "skip"
+	FullQueue   Full = "queue"
+	FullSkip    Full = "skip"
+	FullReplace Full = "replace" // it goes in the place of the one that has been at work longest
 )
 
 // Overlap bounds how many runs are at work at once, wherever: of a job, or of all jobs
@@ -71,7 +72,7 @@ var (
 		RouteBroadcast}
 	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
 	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
-	Fulls       = []Full{FullQueue, FullSkip}
+	Fulls       = []Full{FullQueue, FullSkip, FullReplace}
 	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
 	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
 	RetryOns    = []State{Failed, TimedOut, Lost}

@@ -145,7 +145,8 @@ type Run struct {
 	By        string // who triggered it
 	RerunOf   RunID  // the run that it runs again; 0: none
 
-	// The kill, recorded before it is sent. Nobody's (no KillBy) is that of the timeout.
+	// The kill, recorded before it is sent. Nobody's (no KillBy) is that of the timeout;
+	// that of a newer run which goes in its place names it, see ReplacedBy.
 	KillBy string
 	KillAt time.Time
 
@@ -203,6 +204,12 @@ func (r *Run) Expired(now time.Time) bool { return r.Owner == "" || !now.Before(
 // Had reports whether somebody has a run, or one who had it may have sent it. Of what
 // nobody had each send was proven not to have arrived.
 func (r *Run) Had() bool { return r.Owner != "" || r.MaybeSent }
+
+// replacedBy begins the KillBy of a run that a newer one replaces. No actor is named so.
+const replacedBy = "run "
+
+// Replaced reports whether a run is killed because a newer one goes in its place.
+func (r *Run) Replaced() bool { return strings.HasPrefix(r.KillBy, replacedBy) }
 
 // PastTimeout reports whether it is recorded that the time of a run is over; a person's
 // kill comes before that.

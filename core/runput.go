@@ -191,6 +191,13 @@ func (r *Run) Kill(by string, at time.Time) RunPut {
 	return r.put(0, RunKill, Run{KillBy: by, KillAt: at})
 }
 
+// Replace notes that an open run is killed for a newer one, where nothing killed it yet.
+func (r *Run) Replace(newer RunID, at time.Time) RunPut {
+	p := r.GiveUp(at)
+	p.To.KillBy = replacedBy + newer.String()
+	return p
+}
+
 // GiveUp notes that the time of an open run is over, where nobody has killed it.
 func (r *Run) GiveUp(at time.Time) RunPut {
 	return RunPut{ID: r.ID, Open: true, If: RunKill, Set: RunKill, To: Run{KillAt: FromMillis(Millis(at))}}

@@ -68,7 +68,9 @@ func (j *Job) Normalize() {
 	fill(&d.Retry.Delay, 30*time.Second)
 	if d.Overlap.Limit > 0 {
 		fill(&d.Overlap.Full, FullQueue)
-		fill(&d.Overlap.Max, QueueIfUnsaid)
+		if d.Overlap.Full != FullReplace {
+			fill(&d.Overlap.Max, QueueIfUnsaid)
+		}
 	}
 	if d.Children = nil; len(d.After) == 0 {
 		d.After = nil
@@ -218,6 +220,9 @@ func (o *Overlap) validate() error {
 		if err := CheckName("overlap.group", o.Group); err != nil {
 			return err
 		}
+	}
+	if o.Full == FullReplace && o.Max != 0 {
+		return Invalid("overlap.max", fmt.Sprint(o.Max), "leave it out: with full: replace as many wait as the limit says, the newest")
 	}
 	return oneOf("overlap.full", o.Full, Fulls)
 }

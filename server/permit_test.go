@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,8 @@ import (
 	"github.com/tickring/tickring/core/ask"
 	"github.com/tickring/tickring/core/manage"
 	"github.com/tickring/tickring/core/operate"
+	"github.com/tickring/tickring/internal/miniexec"
+	"github.com/tickring/tickring/wire"
 )
 
 // TestLimit: of two jobs that share a limit one run is at work, the others wait in their
@@ -107,4 +110,49 @@ func TestLimit(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestReplaced: a run that goes in the place of the one at work: the executor is told to
+// end that, and both say which is which.
+func TestReplaced(t *testing.T) {
+	s := start(t, Options{})
+	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "sync", Handler: "sync",
+		Overlap: core.Overlap{Limit: 1, Full: core.FullReplace},
+		WaitForExecutor: 30 * time.Second}})
+	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
+		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
+			if r.Params == "last" {
+				return wire.CodeSuccess, ""
+			}
+			<-ctx.Done()
+			return wire.CodeFailure, "ended"
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer exec.Close()
+	var ids []core.RunID
+	for _, params := range []string{"first", "second", "last"} {
+		r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/sync", Params: &params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, r.Run.ID)
+		eventually(t, 30*time.Second, func() error {
+			v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+			if err == nil && (params == "last" && v.Run.State != core.Succeeded || v.Run.Address == "") {
+				err = fmt.Errorf("run %d is %s", r.Run.ID, v.Run.State)
+			}
+			return err
+		})
+	}
+	for i, id := range ids[:2] {
+		v, err := s.Manage().Run(t.Context(), id.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := v.Run; r.State != core.Killed || r.Reason != core.ReasonReplaced || r.KillBy != "run "+ids[i+1].String() {
+			t.Errorf("%+v", r)
+		}
+	}
 }

@@ -769,7 +769,7 @@ type OAuth struct {
 
 // Overlap How many of its runs are at work at once, wherever. A run counts until no attempt follows. Left out: no limit.
 type Overlap struct {
-	// Full What becomes of a run beyond it.
+	// Full What becomes of a run beyond it; replace: it goes in the place of the one at work longest, which is killed.
 	Full string `json:"full,omitempty,omitzero"`
 
 	// Group All jobs that name it share the limit, and are to say the same. Left out: the job alone.

@@ -136,6 +136,8 @@ func (c *descCmd) Run(e *conn) error {
 		beyond := "the next is skipped"
 		if o.Full == string(core.FullQueue) {
 			beyond = fmt.Sprintf("the next waits, up to %d", o.Max)
+		} else if o.Full == string(core.FullReplace) {
+			beyond = "the next goes in the place of the one at work longest, which is killed"
 		}
 		add("overlap", fmt.Sprintf("%d at work at once, of %s; %s", o.Limit, of, beyond))
 	}

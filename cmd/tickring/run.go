@@ -102,7 +102,7 @@ func (c *runCmd) Run(e *conn) error {
 			add("job as", "of "+e.full(with.At, r.Timezone))
 		}
 		if r.KillBy != "" {
-			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy)
+			add("killed", e.full(r.KillAt, r.Timezone)+" by "+r.KillBy+replacedText(&r))
 		} else if !r.KillAt.IsZero() {
 			add("time over", e.full(r.KillAt, r.Timezone)+overText(&r))
 		}
@@ -218,4 +218,12 @@ func rerunAs(ch *api.Change, id string) (runs []string) {
 		}
 	}
 	return runs
+}
+
+// replacedText is what is said of a run in whose place a newer one goes.
+func replacedText(r *api.Run) string {
+	if r.Reason == string(core.ReasonReplaced) || r.State == string(core.Running) && strings.HasPrefix(r.KillBy, "run ") {
+		return ", which goes in its place"
+	}
+	return ""
 }

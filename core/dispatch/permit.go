@@ -26,7 +26,13 @@ type permitAsk struct {
 	create *core.Run    // nil: it is a put
 	put    *core.RunPut // nil: it is a create
 	answer core.PermitAnswer
+	ends   core.RunID // the first run of the chain at work in whose place it goes; 0: none
 	err    error
+}
+
+// replaces reports whether a run that waits goes in the place of another.
+func (a *permitAsk) replaces() bool {
+	return a.put != nil && !a.put.To.MaybeSent && a.it.job.Def.Overlap.Full == core.FullReplace && a.it.job.Def.Permit() == a.run.Permit
 }
 
 // limited takes the fires out that a limit counts, by limit: it may take a while to ask for
@@ -83,6 +89,7 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 		all.Go(func() {
 			defer func() { <-places }()
 			b.ask(ctx, name, list)
+			b.replace(ctx, name, list)
 		})
 	}
 	all.Wait()
@@ -180,6 +187,43 @@ func (b *batch) ask(ctx context.Context, name string, list []*permitAsk) {
 	}
 }
 
+// replaceTries bounds how often a run asks again that has taken the place of one that waits.
+const replaceTries = 3
+
+// replace has those ended in whose place others go, of those that have asked: who waits
+// at the head of the queue goes in the place of the one at work longest, and so on. Of
+// those that wait there are as many as the limit, the newest.
+func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
+	for try := 0; try < replaceTries; try++ {
+		var full []*permitAsk
+		for _, a := range list {
+			if a.err == nil && a.answer == core.PermitFull && a.replaces() {
+				full = append(full, a)
+			}
+		}
+		if len(full) == 0 {
+			break
+		}
+		for _, a := range full {
+			if a.err = b.d.finish.Supersede(ctx, a.ends, a.run); a.err == nil {
+				b.ask(ctx, name, []*permitAsk{a})
+			}
+		}
+	}
+	for _, a := range list {
+		switch {
+		case a.err != nil || !a.replaces():
+		case a.answer == core.PermitFull: // others are faster: its message comes again
+			a.err = errNoPermit
+		case a.answer == core.PermitWaits && a.ends != 0:
+			later, err := b.d.finish.Replace(ctx, a.ends, a.run)
+			if a.err = err; later {
+				a.answer = core.PermitSkips
+			}
+		}
+	}
+}
+
 // askAllOf asks for all that come together. Where the job of a run has another limit by
 // now than that under which the run was made, the run goes by what that one was.
 func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
@@ -190,11 +234,23 @@ func (b *batch) askAllOf(p *core.Permits, list []*permitAsk) (changed bool) {
 		}
 		asked := core.Asked{First: a.run.First, Until: b.claimed(a.it).Until, Limit: o.Limit, Max: o.Max,
 			Skips: o.Full == core.FullSkip, Stored: a.put != nil}
+		if a.it.job.Def.Overlap.Full == core.FullReplace {
+			if asked.Max = core.MaxQueue; a.replaces() {
+				asked.Max = asked.Limit
+			}
+		}
 		if a.put != nil && a.put.To.MaybeSent { // it may be at work: it is neither skipped nor does it go
 			asked.Max, asked.Skips = core.MaxQueue+1, false
 		}
 		answer, noted := p.Ask(asked)
 		a.answer, changed = answer, changed || noted
+		a.ends = 0
+		switch i := slices.Index(p.Queue, a.run.First); {
+		case answer == core.PermitFull && len(p.Queue) > 0:
+			a.ends = p.Queue[0]
+		case answer == core.PermitWaits && i >= 0 && i < len(p.Holders):
+			a.ends = p.Holders[i].First
+		}
 	}
 	return changed
 }

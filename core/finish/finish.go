@@ -327,13 +327,13 @@ func (f *Finish) decide(ctx context.Context, r *Result, run *core.Run, jobs map[
 func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map[core.JobID]*core.Job) (core.RunPut, error) {
 	c := f.closeOf(r, run)
 	to := &c.To
-	switch byPerson := run.KillBy != ""; {
+	switch {
 	case run.PastTimeout() && (r.State.Failure() || r.Killed):
 		to.State, to.Reason = core.TimedOut, core.ReasonTimeout
-	case byPerson && r.State.Failure() || r.Killed:
-		to.State, to.Reason = core.Killed, r.Reason
-		if byPerson || to.Reason != core.ReasonReplaced {
-			to.Reason = core.ReasonPerson
+	case run.KillBy != "" && r.State.Failure() || r.Killed:
+		to.State, to.Reason = core.Killed, core.ReasonPerson
+		if run.Replaced() || run.KillBy == "" && r.Reason == core.ReasonReplaced {
+			to.Reason = core.ReasonReplaced
 		}
 	}
 	if r.Killed && run.KillAt.IsZero() {

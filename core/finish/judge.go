@@ -81,6 +81,7 @@ type ask struct {
 	idle     bool
 	beat     bool // it is gone where nothing answers
 	marked   bool // that it is past its timeout, or was killed, is recorded
+	replaced bool // it is killed for a newer run
 }
 
 // atOnce bounds how many runs are judged together.
@@ -272,7 +273,7 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 	case mend:
 		found.owing = append(found.owing, owing{*r, s.key})
 	case skip:
-		end = &Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r.ID.Job()), Unowned: true}
+		end = &Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r), Unowned: true}
 	case lose:
 		end = e.lost(s, r, found)
 	}
@@ -315,12 +316,13 @@ func (e *environment) onRing(r *core.Run, since time.Time) bool {
 	return e.oldest.PutBack(min(r.At, r.Slot), max(r.At.Add(jitter), r.Slot))
 }
 
-func (e *environment) whyLeft(id core.JobID) core.Reason {
-	job, known := e.jobs[id]
+func (e *environment) whyLeft(r *core.Run) core.Reason {
+	job, known := e.jobs[r.ID.Job()]
+	app, at := e.apps[r.App], r.At.Time()
 	switch {
 	case !known:
 		return core.ReasonDeleted
-	case job.Sched.State == core.Paused:
+	case job.Sched.State == core.Paused, app.Pause.Covers(at), app.Past.Covers(at), e.global.Pause.Covers(at), e.global.Past.Covers(at):
 		return core.ReasonPaused
 	}
 	return core.ReasonChanged
@@ -332,7 +334,7 @@ func (e *environment) whyLeft(id core.JobID) core.Reason {
 func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	job, known := e.jobs[r.ID.Job()]
 	a := ask{run: r.ID, key: s.key, sent: r.SentAt, after: e.o.LostAfter, age: e.now.Sub(r.SentAt), arrived: r.SentAt, idle: s.idle,
-		marked: !r.KillAt.IsZero()}
+		marked: !r.KillAt.IsZero(), replaced: r.Replaced()}
 	if known && job.Def.LostAfter > 0 {
 		a.after = job.Def.LostAfter
 	}
@@ -340,7 +342,7 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 		a.arrived = r.Until
 	}
 	a.timedOut = known && job.Def.Timeout > 0 && a.age >= job.Def.Timeout+e.o.TimeoutGrace
-	if !s.idle && a.age < a.after && !a.timedOut {
+	if !s.idle && a.age < a.after && !a.timedOut && (!a.replaced || !killable(r.Address)) {
 		return nil
 	}
 	if strings.HasPrefix(r.Address, "call:") {
@@ -369,6 +371,9 @@ func (e *environment) lost(s *subject, r *core.Run, found *findings) *Result {
 	found.ask(&app, r.Address, a)
 	return nil
 }
+
+// killable says whether an executor can be told to end a run.
+func killable(address string) bool { return strings.HasPrefix(address, "http") }
 
 // gone is the end of a run where nobody is there any more; nil before its time.
 func (a *ask) gone(message string) *Result {

@@ -13,10 +13,10 @@ import (
 // openRuns is among how many open runs of a job others at an address are looked for.
 const openRuns = 1000
 
-// over ends those of the runs of a job whose time is over, and whose executor is busy
-// with the job: claim protocol section 6, "Past its timeout".
+// over ends those of the runs of a job whose time is over, or that a newer one replaces,
+// and whose executor is busy with the job: claim protocol section 6, "Past its timeout".
 func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
-	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return !a.timedOut })
+	asks = slices.DeleteFunc(slices.Clone(asks), func(a ask) bool { return !a.timedOut && !a.replaced })
 	if len(asks) == 0 || strings.HasPrefix(c.t.at.address, "queue:") { // it may wait there, and who pulls it bounds its time
 		return
 	}
@@ -47,8 +47,13 @@ func (c *conversation) over(ctx context.Context, job core.JobID, asks []ask) {
 		return
 	}
 	for i := range asks {
-		c.end(&asks[i], &Result{Run: asks[i].run, State: core.TimedOut, Reason: core.ReasonTimeout,
-			Message: "its time was over, and the executor was told to end it"})
+		end := Result{Run: asks[i].run, State: core.TimedOut, Reason: core.ReasonTimeout,
+			Message: "its time was over, and the executor was told to end it"}
+		if asks[i].replaced {
+			end.State, end.Reason, end.Killed = core.Killed, core.ReasonReplaced, true
+			end.Message = "a newer run goes in its place, and the executor was told to end this one"
+		}
+		c.end(&asks[i], &end)
 	}
 }
 

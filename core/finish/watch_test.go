@@ -327,6 +327,13 @@ func TestLeft(t *testing.T) {
 	}{
 		{"changed", nil, false, unsent, nil, core.Skipped, core.ReasonChanged},
 		{"paused", func(j *core.Job) { j.Sched.State = core.Paused }, false, unsent, nil, core.Skipped, core.ReasonPaused},
+		{"in a pause of its app that is over", nil, false, unsent, func(r *watchRig) {
+			r.must(r.s.PutApp(r.t.Context(), 1, core.App{Name: "orders", Rev: 2,
+				Pause: core.Pause{From: at.Time(), To: begin.Add(time.Second)}}, core.Change{ID: 2, App: "orders"}))
+		}, core.Skipped, core.ReasonPaused},
+		{"in a pause of everything", nil, false, unsent, func(r *watchRig) {
+			r.must(r.s.PutGlobal(r.t.Context(), 0, core.Global{Rev: 1, Pause: core.Pause{From: at.Time()}}))
+		}, core.Skipped, core.ReasonPaused},
 		{"deleted", nil, true, unsent, nil, core.Skipped, core.ReasonDeleted},
 		{"younger messages on the ring", nil, false, unsent, young, core.Skipped, core.ReasonChanged},
 		{"an older message on the ring", nil, false, unsent, old, core.Planned, ""},

@@ -132,6 +132,9 @@ func TestSaveRefuses(t *testing.T) {
 		code(r[1].Err) != core.CodeInvalid {
 		t.Errorf("a name used twice: %+v", r)
 	}
+	if err := (core.Actor{Name: "run 858"}).Validate(); code(err) != core.CodeInvalid { // it stands for a run that replaces another
+		t.Errorf("a person has the name of a run: %v", err)
+	}
 	if r := f.M.Save(ctx, core.Actor{}, []manage.JobSpec{spec("b", every(time.Minute))}); code(r[0].Err) != core.CodeInvalid {
 		t.Errorf("nobody: %+v", r)
 	}

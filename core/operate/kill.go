@@ -164,7 +164,7 @@ func (op *Operate) kill(ctx context.Context, actor core.Actor, open []core.Run, 
 		some := atOnce(open, p.Together)
 		marked := make([]bool, len(some))
 		n, err := p.SideBySide(len(some), func(i int) (err error) {
-			marked[i] = some[i].KillBy != ""
+			marked[i] = some[i].KillBy != "" && !some[i].Replaced()
 			if !marked[i] {
 				marked[i], err = op.mark(ctx, some[i].Kill(actor.Name, at))
 			}

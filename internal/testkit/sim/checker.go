@@ -515,7 +515,7 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return fmt.Sprintf("%s after its slot, with a deadline of %s", late, of.sched.Deadline)
 		}
 	case core.ReasonOverlap:
-		if of.def.Block != core.BlockDiscardLater && of.def.Overlap.Full != core.FullSkip {
+		if of.def.Block != core.BlockDiscardLater && of.def.Overlap.Full == core.FullQueue && of.def.Overlap.Group == "" {
 			return "and no executor refused it for that"
 		}
 	case core.ReasonQueueFull:

@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -24,7 +25,10 @@ func (w *World) overlap(d *dice, def *core.Def) {
 	if !w.cfg.Limits || d.n(3) > 0 || w.cfg.Waits && (def.App == come || def.WaitForExecutor > 0) {
 		return
 	}
-	def.Overlap = core.Overlap{Limit: 1 + d.n(2), Full: core.Fulls[d.n(2)], Max: 1 + d.n(20)}
+	def.Overlap = core.Overlap{Limit: 1 + d.n(2), Full: core.Fulls[d.n(3)], Max: 1 + d.n(20)}
+	if def.Overlap.Full == core.FullReplace {
+		def.Overlap.Max = 0
+	}
 	if d.n(2) == 0 {
 		def.Overlap.Limit, def.Overlap.Group = groupLimit, group
 	}
@@ -185,4 +189,28 @@ func (t *truth) permitted(job core.JobID) (list []trouble) {
 		list[i].until = list[i].until.Add(waitLook)
 	}
 	return list
+}
+
+// replaced asserts of a run that is recorded as killed for a newer one that this waits for
+// a permit of the same limit, that its job says so, and that it is not due before it.
+// Callers hold mu.
+func (t *truth) replaced(p *core.RunPut, was *core.Run) {
+	by := core.Run{KillBy: p.To.KillBy}
+	if !by.Replaced() {
+		return
+	}
+	t.w.count("replaced by a newer run", 1)
+	id, err := core.ParseRunID(strings.TrimPrefix(p.To.KillBy, "run "))
+	newer, stored := t.run(id)
+	revs := t.jobs[id.Job()]
+	switch {
+	case err != nil || !stored || len(revs) == 0:
+		t.fail(was.ID, "run %d is killed for %q, which is no run", was.ID, p.To.KillBy)
+	case was.Permit == "" || newer.Permit != was.Permit || revs[len(revs)-1].def.Overlap.Full != core.FullReplace:
+		t.fail(was.ID, "run %d of %q is killed for run %d of %q", was.ID, was.Permit, id, newer.Permit)
+	case was.Attempt == 1 && was.Slot > newer.Slot:
+		t.fail(was.ID, "run %d, due at %s, is killed for run %d, due at %s", was.ID, was.Slot, id, newer.Slot)
+	case was.KillBy != "" || !was.KillAt.IsZero():
+		t.fail(was.ID, "run %d is killed for run %d, and %q killed it before", was.ID, id, was.KillBy)
+	}
 }

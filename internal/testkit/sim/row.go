@@ -21,7 +21,7 @@ func pauseAfter(d *dice, def *core.Def) {
 // rows is what is known of a job that is paused after failures.
 type rows struct {
 	ends []core.Run // of chains, in the order in which they were stored; what was skipped or killed is none
-	full time.Time  // when a row was last complete
+	full int64      // the revision under which a row was last complete
 }
 
 func (t *truth) rowsOf(job core.JobID) *rows {
@@ -40,7 +40,7 @@ func (t *truth) chainEnds(r *core.Run) {
 	list := t.rowsOf(r.ID.Job())
 	list.ends = append(list.ends, *r)
 	if last := &revs[len(revs)-1]; inRow(list.ends, last.def.PauseAfter, last.revAt) {
-		list.full = time.Now()
+		list.full = last.rev
 	}
 }
 
@@ -56,7 +56,7 @@ func inRow(ends []core.Run, n int, since time.Time) bool {
 func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	t.w.count("paused after failures", 1)
 	t.left(s, m.NewRevAt, "paused")
-	if t.rowsOf(m.Job).full.Before(s.RevAt) {
+	if t.rowsOf(m.Job).full != s.Rev {
 		t.fail(core.RunID(m.Job), "job %d was paused for its failures, and had no row of them: %d ends since %s", m.Job,
 			len(t.rowsOf(m.Job).ends), s.RevAt.Format("15:04:05.000"))
 	}

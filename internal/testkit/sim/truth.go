@@ -335,6 +335,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
 		}
 		switch does {
+		case "MarkKilled":
+			t.replaced(p, was)
 		case "SkipUnsent", "CloseRuns":
 			t.ended(ctx, p, does == "CloseRuns")
 		case "TakeOver":

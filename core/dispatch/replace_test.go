@@ -1,0 +1,218 @@
+package dispatch_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// killing is an executor that is busy with every job it has a run of, and is told to end them.
+type killing struct {
+	*limited
+	stuck bool // it takes no kill
+	kills int
+}
+
+func (k *killing) Idle(context.Context, *core.App, string, core.JobID) (bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.work) == 0, nil
+}
+
+func (k *killing) Kill(_ context.Context, _ *core.App, _ string, job core.JobID) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.kills++; k.stuck {
+		return fmt.Errorf("not now")
+	}
+	for id := range k.work {
+		if id.Job() == job {
+			delete(k.work, id)
+		}
+	}
+	return nil
+}
+
+func (*killing) Limit(context.Context, string) (time.Duration, error) { return time.Minute, nil }
+
+// checks acts on the checks that are due, and then on what the ring has.
+func (k *killing) checks(w *finish.Watchdog) {
+	k.t.Helper()
+	for range 3 {
+		k.comes()
+		due, _, _, err := k.s.Depth(k.t.Context(), ring.KindCheck)
+		must(k.t, err)
+		if due == 0 {
+			return
+		}
+		got, err := k.s.Receive(k.t.Context(), ring.KindCheck, 100)
+		must(k.t, err)
+		for i := range got {
+			must(k.t, w.Check(k.t.Context(), got[i].Message.Check))
+		}
+		for _, err := range k.s.Ack(k.t.Context(), got) {
+			must(k.t, err)
+		}
+	}
+	k.comes()
+}
+
+func newReplacing(t *testing.T, jobs map[core.JobID]core.Overlap) (*killing, *finish.Watchdog) {
+	k := &killing{limited: newLimited(t, jobs)}
+	return k, finish.NewWatchdog(k.f, k.s, k, finish.WatchOptions{})
+}
+
+// TestReplace: the newer run has the one at work killed, and goes once that has ended; of
+// those that wait the newest stays.
+func TestReplace(t *testing.T) {
+	replace := core.Overlap{Limit: 1, Full: core.FullReplace}
+	end := func(k *killing, id core.RunID) string {
+		r := k.run(id)
+		return fmt.Sprint(r.State, " ", r.Reason)
+	}
+	t.Run("one", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first := k.fires(7, 1)[0]
+			second := k.fires(7, 1)[0]
+			if r := k.run(first); r.State != core.Running || !r.Replaced() || r.KillBy != "run "+second.String() ||
+				k.run(second).State != core.Queued {
+				t.Fatalf("%+v, the second is %s", r, k.run(second).State)
+			}
+			k.checks(w)
+			if is := end(k, first); is != "killed replaced" || k.run(second).State != core.Running || k.most != 1 || k.kills != 1 {
+				t.Errorf("%s, the second is %s, %d at once, %d kills", is, k.run(second).State, k.most, k.kills)
+			}
+			// What its executor reports then changes nothing.
+			must(t, k.f.End(t.Context(), []finish.Result{{Run: first, State: core.Killed, Reason: core.ReasonPerson, Killed: true, Code: 500,
+				Reported: true}})[0])
+			if is := end(k, first); is != "killed replaced" {
+				t.Error(is)
+			}
+		})
+	})
+	t.Run("its executor reports the kill first", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, _ := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
+			k.ends(first, core.Failed)
+			k.comes()
+			if is := end(k, first); is != "killed replaced" || k.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			}
+		})
+	})
+	t.Run("it succeeds before", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, _ := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
+			k.ends(first, core.Succeeded)
+			k.comes()
+			if is := end(k, first); is != "succeeded handler" || k.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			}
+		})
+	})
+	t.Run("a person kills it too", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
+			r := k.run(first)
+			must(t, k.s.PutRuns(t.Context(), []core.RunPut{r.Kill("ann", time.Now())})[0])
+			k.checks(w)
+			k.ends(first, core.Failed)
+			k.comes()
+			if is := end(k, first); is != "killed person" || k.run(second).State != core.Running {
+				t.Errorf("%s, the second is %s", is, k.run(second).State)
+			}
+		})
+	})
+	t.Run("the newest of five", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			ids := k.fires(7, 5)
+			k.checks(w)
+			for i, want := range []string{"killed replaced", "skipped overlap", "skipped overlap", "skipped overlap", "running "} {
+				if is := end(k, ids[i]); is != want {
+					t.Errorf("run %d is %s, want %s", i, is, want)
+				}
+			}
+			p, err := k.s.Permits(t.Context(), []string{"job/7"})
+			must(t, err)
+			if of := p["job/7"]; len(of.Holders) != 1 || len(of.Queue) != 0 || k.most != 1 {
+				t.Errorf("%+v, %d at once", of, k.most)
+			}
+		})
+	})
+	t.Run("two of a group at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			two := core.Overlap{Limit: 2, Group: "db", Full: core.FullReplace}
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: two, 8: two})
+			a, b := k.fires(7, 1)[0], k.fires(8, 1)[0]
+			c := k.fires(7, 1)[0]
+			k.checks(w)
+			if end(k, a) != "killed replaced" || end(k, b) != "running " || end(k, c) != "running " || k.most > 2 {
+				t.Errorf("%s, %s, %s, %d at once", end(k, a), end(k, b), end(k, c), k.most)
+			}
+		})
+	})
+	t.Run("what comes late replaces nothing newer", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			at := k.at + 1 // of the one that comes late
+			k.at += 5
+			newer := k.fires(7, 1)[0]
+			old := core.PlannedRun(7, at)
+			k.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
+				Fires: []core.Fire{{Run: old, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
+			k.checks(w)
+			if end(k, old) != "skipped overlap" || end(k, newer) != "running " || k.kills != 0 {
+				t.Errorf("%s, %s, %d kills", end(k, old), end(k, newer), k.kills)
+			}
+		})
+	})
+	t.Run("a retry that waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, _ := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first := k.fires(7, 1)[0]
+			retry := core.Run{ID: core.NumberedRun(7, 9), App: "a", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: k.at, Slot: k.at + 500,
+				Attempt: 2, First: first, Permit: "job/7"}
+			must(t, k.s.Create(t.Context(), []core.Run{retry})[0])
+			closed := core.End(first, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})
+			must(t, k.s.PutRuns(t.Context(), []core.RunPut{closed})[0])
+			second := k.fires(7, 1)[0]
+			k.comes()
+			if end(k, retry.ID) != "killed replaced" || end(k, second) != "running " {
+				t.Errorf("%s, %s", end(k, retry.ID), end(k, second))
+			}
+		})
+	})
+	t.Run("a holder that takes no kill", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			k.stuck = true
+			first, second := k.fires(7, 1)[0], k.fires(7, 1)[0]
+			for range 60 {
+				k.checks(w)
+				time.Sleep(5 * time.Second)
+				k.comes()
+			}
+			if end(k, first) != "running " || end(k, second) != "queued " || k.kills < 10 || k.kills > 80 || k.most != 1 {
+				t.Fatalf("%s, %s, %d kills in five minutes, %d at once", end(k, first), end(k, second), k.kills, k.most)
+			}
+			k.stuck = false
+			time.Sleep(20 * time.Second)
+			k.comes()
+			k.checks(w)
+			if end(k, first) != "killed replaced" || end(k, second) != "running " {
+				t.Errorf("%s, %s", end(k, first), end(k, second))
+			}
+		})
+	})
+}
