@@ -117,7 +117,7 @@ func TestLimit(t *testing.T) {
 func TestReplaced(t *testing.T) {
 	s := start(t, Options{})
 	save(t, s, "web", manage.JobSpec{Def: core.Def{App: "web", Name: "sync", Handler: "sync",
-		Overlap: core.Overlap{Limit: 1, Full: core.FullReplace},
+		Overlap:         core.Overlap{Limit: 1, Full: core.FullReplace},
 		WaitForExecutor: 30 * time.Second}})
 	exec, err := miniexec.Start(miniexec.Options{App: "web", Admin: s.URL(), Token: "executors-of-web",
 		Handle: func(ctx context.Context, r *wire.Run, _ func(string, ...any)) (int, string) {
