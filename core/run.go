@@ -297,6 +297,12 @@ func (s Skip) Covers(at Instant) bool { return s.First <= at && at <= s.Last }
 // keeps nothing else waiting.
 func (r *Run) RepeatedRetry() bool { return r.Cause == CauseRetry && r.Attempt > 3 }
 
+// Follow takes from its job, when a run is made, what is to come of its end: the permit
+// that counts it, whether a failure may pause the job, and whether it has children.
+func (r *Run) Follow(d *Def) {
+	r.Permit, r.PauseAfter, r.Place = d.Permit(), d.PauseAfter > 0, d.FirstPlace()
+}
+
 // Fire is the fire of a run that is stored.
 func (r *Run) Fire() Fire {
 	return Fire{Run: r.ID, Rev: r.Rev, At: r.At, Slot: r.Slot, Cause: r.Cause, Seq: r.Seq}

@@ -226,8 +226,8 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		c := b.claimed(it)
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
-	r.Retries, r.Tries, r.Permit, r.Place = it.job.Def.Retry.Max, it.choice.tries, it.job.Def.Permit(), it.job.Def.FirstPlace()
-	r.PauseAfter = it.job.Def.PauseAfter > 0
+	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
+	r.Follow(&it.job.Def)
 	return r
 }
 

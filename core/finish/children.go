@@ -114,7 +114,8 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 			Attempt: 1, First: o.Run, Parent: r.ID}
 		if job := jobs[o.Run.Job()]; job != nil {
 			d := &job.Def
-			c.App, c.Rev, c.Retries, c.Permit, c.Place = d.App, job.Sched.Rev, d.Retry.Max, d.Permit(), d.FirstPlace()
+			c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
+			c.Follow(d)
 		}
 		owed[i], fires[i] = c, c.Fire()
 	}

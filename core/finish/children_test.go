@@ -254,3 +254,19 @@ func TestChildDeletedWhileItIsOwed(t *testing.T) {
 		t.Errorf("its run is %+v", child)
 	}
 }
+
+// TestChildFollowsItsJob: a child has of its job what is to come of its own end.
+func TestChildFollowsItsJob(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	r.job(100, func(j *core.Job) {
+		j.Def.After = []core.Parent{{Job: "orders/job-1", ID: 1, When: core.UponSuccess}}
+		j.Def.PauseAfter, j.Def.Overlap = 1, core.Overlap{Limit: 1}
+	})
+	r.parent(nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true}))
+	child := core.NumberedRun(100, 1)
+	if c := r.stored(child); !c.PauseAfter || c.Permit != "job/100" {
+		t.Fatalf("%+v", c)
+	}
+}

@@ -192,7 +192,8 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 	of, d := &x.Of, &x.Job.Def
 	x.As = core.Run{App: d.App, State: core.Planned, Cause: cmp.Or(r.q.Cause, core.CauseManual), Rev: x.Job.Sched.Rev, At: of.At, Slot: r.slot,
 		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by, RerunOf: of.ID,
-		Permit: d.Permit(), PauseAfter: d.PauseAfter > 0, Place: d.FirstPlace()}
+	}
+	x.As.Follow(d)
 	if r.q.Retries != nil {
 		x.As.Retries = *r.q.Retries
 	}

@@ -53,8 +53,8 @@ func (op *Operate) Trigger(ctx context.Context, actor core.Actor, r TriggerReque
 		App: d.App, State: core.Planned, Cause: cmp.Or(r.Cause, core.CauseManual),
 		Rev: job.Sched.Rev, At: slot, Slot: slot,
 		Attempt: 1, Retries: d.Retry.Max, Params: r.Params, Addresses: slices.Clone(r.Addresses), Key: r.Key, By: actor.Name,
-		Permit: d.Permit(), PauseAfter: d.PauseAfter > 0, Place: d.FirstPlace(),
 	}
+	run.Follow(d)
 	if r.Retries != nil {
 		run.Retries = *r.Retries
 	}
