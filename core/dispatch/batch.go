@@ -14,8 +14,9 @@ import (
 // item is one fire of a batch, in all its copies.
 type item struct {
 	fire     core.Fire
-	recorded bool  // it has a record of its own, made before it was sent on its way
-	msgs     []int // the messages that brought it
+	others   []core.Fire // copies of another slot: of a trigger that was moved
+	recorded bool        // it has a record of its own, made before it was sent on its way
+	msgs     []int       // the messages that brought it
 	try      int
 	slow     bool // it came on the slow lane, and stays there
 	job      *core.Job
@@ -83,6 +84,8 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 			} else if f.Rev > it.fire.Rev {
 				// The copy with the job's present rev decides; no copy can be newer than that.
 				it.fire = f
+			} else if f.Slot != it.fire.Slot {
+				it.others = append(it.others, f)
 			}
 			it.slow, it.try = it.slow || msgs[i].Slow, max(it.try, msgs[i].Try)
 			if n := len(it.msgs); n == 0 || it.msgs[n-1] != i {

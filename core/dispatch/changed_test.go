@@ -66,6 +66,7 @@ func TestChangedTrigger(t *testing.T) {
 		{"params, after the look", true, 0, false, []string{"new to " + secondAddress}, core.Running},
 		{"later, and the app is paused", true, time.Hour, true, nil, core.Planned},
 		{"params, and the app is paused", true, 0, true, nil, core.Skipped},
+		{"its message beside that of before", false, -2 * time.Second, false, []string{"new to " + secondAddress}, core.Running},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -105,7 +106,13 @@ func TestChangedTrigger(t *testing.T) {
 					change()
 				}
 				fire := core.Fire{Run: run.ID, Rev: 1, At: now, Slot: now, Cause: core.CauseAPI, Seq: 1}
-				if v := d.Handle(ctx, []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{fire}}})[0]; !v.Ack {
+				messages := []ring.Message{{Kind: ring.KindFires, Slot: now, Fires: []core.Fire{fire}}}
+				if c.by == -2*time.Second {
+					moved := fire
+					moved.At, moved.Slot = next.At, next.Slot
+					messages = append(messages, ring.Message{Kind: ring.KindFires, Slot: next.Slot, Fires: []core.Fire{moved}})
+				}
+				if v := d.Handle(ctx, messages)[0]; !v.Ack {
 					t.Errorf("not acked: %v", v.Err)
 				}
 				found, _, err := s.Runs(ctx, []core.RunID{run.ID})

@@ -105,12 +105,21 @@ func (b *batch) seen(it *item, runs map[core.RunID]core.Run, past func(*core.Run
 	if _, is := runs[it.fire.Run]; is {
 		run := runs[it.fire.Run] // of its own: another fire's may be over long before
 		it.run = &run
+		it.ofSlot(&run)
 		return rowOf(it.run, &it.fire, b.nonce, past)
 	}
 	if it.recorded {
 		return noRecord
 	}
 	return noItem
+}
+
+// ofSlot takes of the copies of a fire that of the slot which its run has: those of another
+// let it be.
+func (it *item) ofSlot(run *core.Run) {
+	if i := slices.IndexFunc(it.others, func(f core.Fire) bool { return f.Slot == run.Slot }); i >= 0 {
+		it.fire = it.others[i]
+	}
 }
 
 // do takes a fire to its next phase, or notes what is to be written for that.

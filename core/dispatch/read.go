@@ -177,6 +177,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 		return undecided{}
 	}
 	run, is := k.runs[it.fire.Run]
+	it.ofSlot(&run)
 	switch {
 	case !is && slices.Contains(k.unreadRuns, it.fire.Run):
 		return passing{why: core.ErrThrottled}

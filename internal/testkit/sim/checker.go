@@ -401,11 +401,12 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	if st == nil {
 		st = &story{}
 	}
-	if r.State.Open() || len(r.Owes) > 0 {
-		t.fail(r.ID, "run %d is %s and owes %v in the end", r.ID, r.State, r.Owes)
+	if r.State.Open() || r.Owing() {
+		t.fail(r.ID, "run %d is %s and owes %v in the end, and a place %d", r.ID, r.State, r.Owes, r.Place)
 		return
 	}
 	w.endInTime(r, st, revs)
+	w.hasChildren(r)
 	t.waited(r, st)
 	last := &revs[len(revs)-1]
 	changed := last.rev > r.Rev || len(t.pauses) > 0
@@ -485,6 +486,9 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			of = &revs[i]
 		}
 	}
+	if of == nil && r.Cause == core.CauseParent && r.Reason == core.ReasonDeleted && revs[len(revs)-1].deleted {
+		return "" // it was owed when its job went
+	}
 	if of == nil {
 		return "its revision is not known"
 	}
@@ -498,7 +502,7 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 		}
 	case core.ReasonPaused:
 		paused := slices.ContainsFunc(w.truth.pauses, func(p pauseOf) bool { return p.app == r.App || p.app == "" })
-		if !newer && !paused {
+		if !newer && !paused && !(r.Cause == core.CauseRetry && of.sched.State == core.Paused) {
 			return "and nothing was paused"
 		}
 	case core.ReasonMisfire:

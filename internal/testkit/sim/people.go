@@ -105,6 +105,7 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 	}
 	units := int(w.cfg.For / unit)
 	var specs []manage.JobSpec
+	var names []string
 	left := w.cfg.Fires
 	for i := 0; left > 0 || i < 16; i++ {
 		var s core.Schedule
@@ -144,7 +145,10 @@ func (w *World) mix(d *dice) []manage.JobSpec {
 			s, n = core.Schedule{}, 0 // by hand only
 		}
 		left -= n
-		specs = append(specs, w.spec(d, i, s))
+		spec := w.spec(d, i, s)
+		w.parents(d, &spec.Def, names)
+		names = append(names, spec.Def.App+"/"+spec.Def.Name)
+		specs = append(specs, spec)
 	}
 	return specs
 }
@@ -301,6 +305,7 @@ func (w *World) person(p *process, n int) {
 				often *= 10
 			}
 			spec := w.spec(d, name, every(often))
+			w.parents(d, &spec.Def, []string{ref})
 			w.save(p, me, spec)
 		case 13:
 			w.mu.Lock()
@@ -394,6 +399,7 @@ func (w *World) edit(d *dice, p *process, me core.Actor, ref string) {
 	spec := manage.JobSpec{Def: job.Def, Schedule: job.Sched.Schedule, Misfire: job.Sched.Misfire, Grace: job.Sched.Grace,
 		Deadline: job.Sched.Deadline}
 	spec.Def.Params = fmt.Sprint("v", d.n(1000))
+	w.parents(d, &spec.Def, []string{w.someJob(d)})
 	if len(spec.Schedule.Any) == 1 && d.n(2) == 0 {
 		when := spec.Schedule.Any[0]
 		switch when.Kind {

@@ -55,6 +55,7 @@ type truth struct {
 	pauses   []pauseOf
 	limits   map[string]*limited // by the name of their permits
 	rows     map[core.JobID]*rows
+	kin      kin
 	nobody   []trouble // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
@@ -100,7 +101,7 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		limits: map[string]*limited{}, rows: map[core.JobID]*rows{},
+		limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(),
 	}
 }
 
@@ -178,6 +179,7 @@ func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
 func (t *truth) created(ctx context.Context, r *core.Run) {
 	t.known[r.ID] = true
 	t.joins(r)
+	t.born(r)
 	if r.State.Open() {
 		t.open[r.ID] = struct{}{}
 	} else {
@@ -229,6 +231,7 @@ func (t *truth) PutTriggered(ctx context.Context, run core.Run, entry core.DueIt
 	}) {
 		t.known[run.ID] = true
 		t.joins(&run)
+		t.born(&run)
 		t.open[run.ID] = struct{}{}
 		t.story(run.ID).born = time.Now()
 		t.entries[run.ID]++
@@ -295,6 +298,8 @@ func verb(p *core.RunPut) string {
 		return "GiveBack"
 	case p.Set&core.RunAddress != 0:
 		return "Readdress"
+	case p.Set&core.RunOwes != 0 && len(p.To.Owes) > 0:
+		return "Draw"
 	case p.Set&core.RunOwes != 0:
 		return "ClearOwed"
 	case p.Set&core.RunKill != 0:
@@ -355,6 +360,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			case len(t.story(p.ID).arrivals) > 0:
 				t.fail(p.ID, "run %d moved from %s to %s although it arrived there", p.ID, was.Address, p.To.Address)
 			}
+		case "Draw":
+			t.drawn(p, was)
 		case "ClearOwed": // 7.5: what was owed exists, and is or was on its way
 			delete(t.owes, p.ID)
 			for _, o := range was.Owes {
@@ -366,6 +373,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 					t.fail(p.ID, "run %d owes nothing any more, and run %d was never sent on its way", p.ID, o.Run)
 				}
 			}
+			t.placed(p)
 		}
 	}
 	return errs
@@ -424,10 +432,11 @@ func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 		t.story(p.ID).left = t.story(p.ID).decided.IsZero() && invocationOf(ctx) == nil
 	}
 	t.decided(p.ID)
-	if len(p.To.Owes) > 0 {
+	r, _ := t.run(p.ID)
+	if r.Owing() {
 		t.owes[p.ID] = struct{}{}
 	}
-	if r, _ := t.run(p.ID); !p.GoesOn() {
+	if !p.GoesOn() {
 		t.chainEnds(&r)
 	}
 	for _, o := range p.To.Owes {
@@ -690,7 +699,7 @@ func (t *truth) whyLost(f core.Fire) string {
 		return "no run, no other message, no record"
 	case r.State.Open() && t.entries[f.Run] == 0 && t.live[f.Run] == 0:
 		return "the run is open and nothing names it"
-	case !r.State.Open() && len(r.Owes) > 0 && t.live[f.Run] == 0:
+	case r.Owing() && t.live[f.Run] == 0:
 		return "the run owes something and nothing names it"
 	}
 	return ""
@@ -1209,6 +1218,11 @@ func (t *truth) look() {
 		delete(t.open, id) // said once
 	}
 	for id := range t.owes {
+		if parent, ok := t.owing[id]; ok {
+			if _, owed := t.owes[parent]; owed {
+				continue // a retry that was cancelled before it was sent
+			}
+		}
 		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) {
 			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
 			delete(t.owes, id)
