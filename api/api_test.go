@@ -153,7 +153,7 @@ func TestBadInput(t *testing.T) {
 		{"wrong type in a list", "POST /v1/apply", `{"jobs":[{},{"schedule":{"any":[{"every":5}]}}]}`, 400, core.CodeInvalid,
 			"jobs[1].schedule.any[0].every", "a text"},
 		{"a fraction", putJob, job(`"retry":{"max":1.5}`), 400, core.CodeInvalid, "retry.max", "a whole number"},
-		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are app, block"},
+		{"unknown field", putJob, job(`"handlr":"x"`), 400, core.CodeInvalid, "handlr", "no such field; allowed are after, app, block"},
 		{"field of later", putJob, job(`"keep":{"days":7,"log":"always"}`), 400, core.CodeInvalid, "keep.log",
 			"not yet: keeping logs of runs comes with a later version; leave it out"},
 		{"unknown field below", putJob, job(`"retry":{"maximum":1}`), 400, core.CodeInvalid, "retry.maximum",

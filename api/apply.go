@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/tickring/tickring/core"
@@ -18,6 +19,7 @@ type applying struct {
 	set     string
 	apps    []manage.AppSpec
 	jobs    []manage.JobSpec
+	beside  manage.After
 	out     ApplyResult
 	refused bool
 }
@@ -45,6 +47,10 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 	}
 	a := &applying{s: s, r: r, set: body.Set, out: ApplyResult{Apps: make([]AppResult, len(body.Apps)),
 		Jobs: make([]JobResult, len(body.Jobs))}}
+	if len(body.Beside) > MaxApplyJobs*core.MaxParents {
+		s.fail(w, r, core.Invalid("beside", fmt.Sprint(len(body.Beside)), fmt.Sprintf("at most %d are allowed", MaxApplyJobs*core.MaxParents)))
+		return
+	}
 	err := a.read(&body)
 	if err == nil {
 		err = a.check()
@@ -63,6 +69,10 @@ func (s *server) Apply(w http.ResponseWriter, r *http.Request) {
 
 // read translates the body. What cannot be is refused in its place.
 func (a *applying) read(body *ApplyRequest) error {
+	a.beside = manage.After{}
+	for _, b := range body.Beside {
+		a.beside[b.Job] = coreParents(b.After)
+	}
 	seen := make(map[string]bool, len(body.Apps))
 	for i, app := range body.Apps {
 		if app.Set == "" {
@@ -130,13 +140,17 @@ func (a *applying) check() error {
 		before, after := AppOf(&old), appAfter(spec, old)
 		out.Old, out.New = &before, &after
 	}
-	for i, res := range a.s.m.Check(ctx, a.jobs, nil) {
+	for i, res := range a.s.m.Check(ctx, a.jobs, a.beside) {
 		spec, out := &a.jobs[i], &a.out.Jobs[i]
 		if out.Error != nil {
 			continue
 		}
 		if app, ok := apps[res.App]; ok {
-			res = judgeWith(app, spec, res)
+			judged := judgeWith(app, spec, res)
+			if res.Err != nil && judged.Err == nil {
+				judged.Err = a.parentless(spec)
+			}
+			res = judged
 		}
 		if res.Err != nil {
 			a.refuseJob(i, res.Err)
@@ -153,6 +167,22 @@ func (a *applying) check() error {
 		before, after := JobOf(&old), jobAfter(spec, &old)
 		after.Next = timesOf(a.s.m.NextOf(&core.Job{Def: old.Def, Sched: Wanted(spec, &old).Sched}, 1))
 		out.Old, out.New = &before, &after
+	}
+	return nil
+}
+
+// parentless refuses a job that comes after one which neither is there nor is made.
+func (a *applying) parentless(spec *manage.JobSpec) error {
+	for i, p := range spec.Def.After {
+		_, made := a.beside[p.Job]
+		if made || slices.ContainsFunc(a.jobs, func(s manage.JobSpec) bool { return s.Def.App+"/"+s.Def.Name == p.Job }) {
+			continue
+		}
+		if _, err := a.s.m.Job(a.r.Context(), p.Job); core.CodeOf(err) == core.CodeNotFound {
+			return &core.Error{Code: core.CodeNotFound, Field: fmt.Sprintf("after[%d].job", i), Value: p.Job, Reason: "there is no such job"}
+		} else if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
-		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days},
+		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After),
 	}
 }
 
@@ -74,7 +74,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
-			PauseAfter: j.PauseAfter,
+			PauseAfter: j.PauseAfter, After: coreParents(j.After),
 		},
 		Misfire: core.Misfire(j.Misfire), Paused: j.Paused, IfRev: j.IfRev, Declared: j.Declared,
 	}
@@ -104,6 +104,20 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	}
 	spec.Schedule, err = coreSchedule(j.Schedule)
 	return spec, err
+}
+
+func parentsOf(list []core.Parent) (out []Parent) {
+	for _, p := range list {
+		out = append(out, Parent{Job: p.Job, When: string(p.When)})
+	}
+	return out
+}
+
+func coreParents(list []Parent) (out []core.Parent) {
+	for _, p := range list {
+		out = append(out, core.Parent{Job: p.Job, When: core.Upon(p.When)})
+	}
+	return out
 }
 
 func scheduleOf(s core.Schedule) Schedule {
@@ -282,6 +296,9 @@ func runOf(r *core.Run, job *core.Job) Run {
 	}
 	if r.Then != 0 {
 		out.Then = r.Then.String()
+	}
+	if r.Parent != 0 {
+		out.Parent = r.Parent.String()
 	}
 	if r.RerunOf != 0 {
 		out.RerunOf = r.RerunOf.String()

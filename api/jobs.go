@@ -83,6 +83,12 @@ func (s *server) job(w http.ResponseWriter, r *http.Request, ref string) {
 	if c, err := schedule.Compile(j.Sched.Schedule, j.Def.ID); err == nil {
 		out.Traps = c.Traps(core.InstantOf(time.Now()))
 	}
+	following, err := s.m.Following(r.Context(), &j)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	out.Children = parentsOf(following)
 	last, err := s.m.Last(r.Context(), j.Def.ID)
 	out.Last = held.last(last, &j)
 	s.reply(w, r, out, err)
@@ -138,6 +144,13 @@ func (s *server) PutJob(w http.ResponseWriter, r *http.Request, app, name string
 			s.fail(w, r, core.Errorf(core.CodeForbidden, "the group %q: a limit that jobs share is named with the admin token, "+
 				"for those of other apps may share it; code may declare a limit of the job alone", group))
 			return
+		}
+		for _, p := range spec.Def.After {
+			if of, _, _ := strings.Cut(p.Job, "/"); of != app { // whose runs would hand it data, and which could not be deleted
+				s.fail(w, r, core.Errorf(core.CodeForbidden, "after %s: a job comes after those of another app by the admin token; code may "+
+					"name those of its own app", p.Job))
+				return
+			}
 		}
 		spec.MostDeclared = DeclaredJobs
 		if err := s.quota.take(app, time.Now()); err != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -54,6 +55,15 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 	}
 	out := runOf(&v.Run, v.Job)
 	out.ThenAt = v.ThenAt.Time()
+	children, err := s.m.Children(r.Context(), &v)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	for i := range children {
+		c := runOf(&children[i].Run, children[i].Job)
+		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})
+	}
 	out.WaitsUntil, out.Permit = v.Waits, permitOf(v.Permits, v.Run.First)
 	if v.Skip != nil {
 		skip := skipOf(*v.Skip)

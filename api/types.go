@@ -17,6 +17,8 @@ type (
 	Call               = client.Call
 	Change             = client.Change
 	ChangeList         = client.ChangeList
+	Beside             = client.Beside
+	ChildRun           = client.ChildRun
 	Coming             = client.Coming
 	DeleteJobParams    = client.DeleteJobParams
 	Error              = client.Error
@@ -46,6 +48,7 @@ type (
 	ListUpcomingParams = client.ListUpcomingParams
 	ListWaitingParams  = client.ListWaitingParams
 	Log                = client.Log
+	Parent             = client.Parent
 	PathApp            = client.PathApp
 	PathName           = client.PathName
 	PathRun            = client.PathRun

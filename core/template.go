@@ -37,7 +37,11 @@ type offset struct {
 }
 
 // Placeholders are the names that a template may have.
-var Placeholders = []string{"scheduledAt", "attempt", "runId", "lastSuccessAt"}
+var Placeholders = []string{"scheduledAt", "attempt", "runId", "lastSuccessAt", parentData}
+
+// parentData is the data of the run after which one comes. What names it is filled when the
+// run is made, for its parent may be forgotten before it is sent.
+const parentData = "parent.data"
 
 // Bounds of a template.
 const (
@@ -54,6 +58,7 @@ type Filling struct {
 	// LastSuccess is the instant of the job's last run that succeeded; 0: none is known.
 	LastSuccess Instant
 	Zone        *time.Location // of the job
+	ParentData  string         // of what has no parent: empty
 }
 
 // ParseTemplate reads params that are a template. Its error says where it is wrong, and
@@ -102,8 +107,6 @@ func parsePlace(text string) (p place, err error) {
 	}
 	p.name = words[0]
 	switch {
-	case p.name == "parent.data":
-		return p, fmt.Errorf("not yet: children come with a later version")
 	case !slices.Contains(Placeholders, p.name):
 		return p, fmt.Errorf("there is no %s; allowed are %s", p.name, strings.Join(Placeholders, ", "))
 	case p.name != "scheduledAt" && p.name != "lastSuccessAt" && len(words) > 1:
@@ -239,6 +242,36 @@ func (t *Template) NeedsLastSuccess() bool {
 	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == "lastSuccessAt" })
 }
 
+// NeedsParent reports whether it names the data of a parent.
+func (t *Template) NeedsParent() bool {
+	return slices.ContainsFunc(t.places, func(p place) bool { return p.name == parentData })
+}
+
+// checkParent refuses what could not be filled when a run is made, once for all its
+// attempts, or be too long with the longest data.
+func (t *Template) checkParent() error {
+	if !t.NeedsParent() {
+		return nil
+	}
+	longest := len(t.text)
+	for _, p := range t.places {
+		switch p.name {
+		case parentData:
+			longest += DataMax
+		case "scheduledAt":
+			longest += maxPattern + 2*len(time.RFC3339)
+		default:
+			return badTemplate(t.text, p.from, t.text[p.from:p.to], "beside parent.data only scheduledAt is allowed: it is filled when the run "+
+				"is made, and its retries have the same")
+		}
+	}
+	if longest > MaxParams {
+		return Invalid("params", "", fmt.Sprintf("with the longest data, %d bytes in each place, they would be longer than %d bytes", DataMax,
+			MaxParams))
+	}
+	return nil
+}
+
 // Fill is the params of one run. An error says that they would be too long.
 func (t *Template) Fill(f Filling) (string, error) {
 	var b strings.Builder
@@ -261,6 +294,8 @@ func (p *place) value(f *Filling) string {
 		return f.Run.String()
 	case "lastSuccessAt":
 		return p.moment(f.LastSuccess, f.Zone)
+	case parentData:
+		return f.ParentData
 	}
 	return p.moment(f.At, f.Zone)
 }

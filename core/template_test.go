@@ -57,7 +57,7 @@ func TestTemplate(t *testing.T) {
 func TestTemplateErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"a\n {{shceduledAt}}":              "line 2, column 2 of the template: there is no shceduledAt; allowed are scheduledAt, attempt",
-		"日{{parent.data}}":                 "column 2 of the template: not yet: children",
+		"日{{parent.dat}}":                  "column 2 of the template: there is no parent.dat",
 		"{{scheduledAt":                    "it has no }}",
 		"{{}}":                             "a name is missing",
 		"{{ }}":                            "a name is missing",
@@ -101,4 +101,34 @@ func FuzzTemplate(f *testing.F) {
 			tpl.Fill(Filling{Run: 1, Attempt: 1, At: 1_800_000_000})
 		}
 	})
+}
+
+// TestParentData: what names the data of a parent is filled once for all attempts, and is
+// short enough whatever that is.
+func TestParentData(t *testing.T) {
+	tpl, err := ParseTemplate("{{parent.data}} of {{scheduledAt yyyy}}: {{ parent.data }}")
+	if err != nil || !tpl.NeedsParent() {
+		t.Fatal(tpl, err)
+	}
+	got, err := tpl.Fill(Filling{ParentData: "{{runId}}", At: 1_800_000_000})
+	if want := "{{runId}} of 2027: {{runId}}"; err != nil || got != want {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := tpl.Fill(Filling{At: 1_800_000_000}); err != nil || got != " of 2027: " {
+		t.Errorf("of no parent: %q, %v", got, err)
+	}
+	for params, want := range map[string]string{
+		"{{parent.data}} {{runId}}":                 "beside parent.data only scheduledAt is allowed",
+		"{{attempt}}{{parent.data}}":                "beside parent.data only scheduledAt is allowed",
+		"{{parent.data +1d}}":                       "parent.data is no moment",
+		strings.Repeat("{{parent.data}}", 16):       "longer than 65536 bytes",
+		strings.Repeat("{{parent.data}}", 15):       "",
+		"{{parent.data}} {{scheduledAt HH:mm -1d}}": "",
+	} {
+		j := Job{Def: Def{App: "a", Name: "b", Handler: "h", Params: params, Template: true}}
+		j.Normalize()
+		if err := j.Validate(); want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%.40s: %v, want %q", params, err, want)
+		}
+	}
 }

@@ -202,8 +202,11 @@ func (d *Def) validateTexts() error {
 	if err := CheckParams("params", d.Params); err != nil || !d.Template {
 		return err
 	}
-	_, err := ParseTemplate(d.Params)
-	return err
+	t, err := ParseTemplate(d.Params)
+	if err != nil {
+		return err
+	}
+	return t.checkParent()
 }
 
 func (o *Overlap) validate() error {
@@ -332,19 +335,20 @@ var fromXXL = map[string]string{
 	"executorParam": "params", "executorTimeout": "timeout", "executorFailRetryCount": "retry: {max: …}",
 	"scheduleType": "the field of schedule: cron, every or fixedDelay",
 	"scheduleConf": "schedule: {cron: …}, {every: …} or {fixedDelay: …}",
-	"jobDesc":      "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
+	"childJobId":   childXXL, "children": childXXL,
+	"jobDesc": "title", "appname": "app", "addressList": "executors of the app", "triggerStatus": "paused",
 }
 
 // laterXXL are its words that a later version has, as manifest/testdata/example.yaml binds them.
 var laterXXL = map[string]string{
 	"SHARDING_BROADCAST": "broadcast comes with a later version, as route: broadcast",
 	"alarmEmail":         "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
-	"childJobId":         laterChildren, "children": laterChildren, "glueType": laterScripts, "glueSource": laterScripts,
+	"glueType":           laterScripts, "glueSource": laterScripts,
 }
 
 const (
-	laterChildren = "children come with a later version, as after: [{job: APP/NAME, when: succeeded}] of the child"
-	laterScripts  = "scripts come with a later version, as script: {kind: shell, file: FILE}; until then tickring exec runs any program"
+	childXXL     = "after: [{job: APP/NAME, when: succeeded}] of the child"
+	laterScripts = "scripts come with a later version, as script: {kind: shell, file: FILE}; until then tickring exec runs any program"
 )
 
 // Words is a list of what is allowed as messages and help name it: "a, b, c".

@@ -221,6 +221,9 @@ const maxMends = 40
 func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
 	b.hide(own, path)
+	if _, join := own["after"].(object); join {
+		delete(own, "after") // it is refused
+	}
 	form := merge(own, b.defaults)
 	whole := form["app"] != nil && form["name"] != nil && form["handler"] != nil
 	for range maxMends {
@@ -313,6 +316,8 @@ func mend(form object, e *core.Error) string {
 			}
 		}
 		path = "labels." + key
+	case strings.HasPrefix(first, "after["):
+		key = "after"
 	case strings.HasPrefix(first, "schedule"):
 		list, _ := rules(form)
 		n := indexOf(first)

@@ -75,7 +75,8 @@ func fullJob() core.Job {
 			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
-			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, PauseAfter: 4, Call: fullCall()},
+			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, PauseAfter: 4, Call: fullCall(),
+			After: []core.Parent{{Job: "reports/list", ID: 3, When: core.UponFailure}, {Job: "pay/ledger", ID: 4, When: core.UponSuccess}}},
 		Sched: core.Sched{State: core.Paused, Misfire: core.MisfireAll, Grace: 30 * time.Second, Deadline: 36 * time.Hour,
 			Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: time.Hour, Offset: 5 * time.Minute, Aligned: true}},
 				Timezone: "Asia/Shanghai", From: "2026-12-01", Until: "2027-12-31T00:00:00+08:00", Jitter: 2 * time.Minute}},
@@ -130,6 +131,7 @@ jobs:
       from: 2026-12-01
       until: 2027-12-31T00:00:00+08:00
       jitter: 2m
+    after: [{job: reports/list, when: failed}, {job: pay/ledger, when: succeeded}]
     misfire: all
     grace: 30s
     deadline: 1d12h

@@ -70,6 +70,7 @@ type loader struct {
 	handlers []fieldAt // of doc.Jobs
 	routes   []fieldAt
 	calls    []fieldAt
+	after    [][]fieldAt // of each job, of each that it comes after
 	full     bool
 }
 
@@ -258,6 +259,11 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	}
 	l.handlers, l.routes = append(l.handlers, place("handler")), append(l.routes, place("route"))
 	l.calls = append(l.calls, place("call"))
+	parents := make([]fieldAt, len(spec.Def.After))
+	for i := range parents {
+		parents[i] = place(fmt.Sprintf("after[%d].job", i))
+	}
+	l.after = append(l.after, parents)
 }
 
 // done judges what several files may say together.
@@ -276,6 +282,7 @@ func (l *loader) done() (*Document, error) {
 			}
 		}
 	}
+	l.inOrder()
 	if err := l.c.result(); err != nil {
 		return nil, err
 	}
@@ -287,4 +294,44 @@ func (l *loader) done() (*Document, error) {
 	}
 	l.doc.Warnings = l.c.warnings
 	return &l.doc, nil
+}
+
+// inOrder has each job behind those of the document that it comes after. Where there is no
+// such order each place that prevents it is named.
+func (l *loader) inOrder() {
+	names := make([]int, len(l.doc.Jobs))
+	some := false
+	for i := range l.doc.Jobs {
+		names[i] = i
+		some = some || len(l.doc.Jobs[i].Spec.Def.After) > 0
+	}
+	if !some || l.full {
+		return
+	}
+	order, circle := core.InOrder(names, func(i int) (list []int) {
+		for _, p := range l.doc.Jobs[i].Spec.Def.After {
+			if at, is := l.jobs[p.Job]; is {
+				list = append(list, at)
+			}
+		}
+		return list
+	})
+	for k, i := range circle {
+		next := circle[(k+1)%len(circle)]
+		for n, p := range l.doc.Jobs[i].Spec.Def.After {
+			if at, is := l.jobs[p.Job]; is && at == next {
+				at := l.after[i][n]
+				l.c.add(&Error{File: at.File, Line: at.Line, Column: at.Column, Path: at.path,
+					Message: fmt.Sprintf("%q: a job would come after itself, round %d jobs", truncate(p.Job), len(circle))})
+			}
+		}
+	}
+	if circle != nil {
+		return
+	}
+	jobs := make([]Job, len(order))
+	for k, i := range order {
+		jobs[k] = l.doc.Jobs[i]
+	}
+	l.doc.Jobs = jobs
 }

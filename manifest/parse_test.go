@@ -50,8 +50,6 @@ example.yaml:28:5: apps[1].overlap: not yet: limits of overlap that an app sets 
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
-example.yaml:61:13: jobs[1].params: "{{parent.data}}": line 1, column 1 of the template: not yet: children come with a later version
-example.yaml:63:5: jobs[1].after: not yet: children come with a later version; leave it out
 example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are ` + readyRoutes + `
 example.yaml:69:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out
 example.yaml:72:5: jobs[3].script: not yet: scripts come with a later version; leave it out
@@ -96,21 +94,21 @@ func TestAccepted(t *testing.T) {
 				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(16)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep,
-					WaitForExecutor: wait},
+					WaitForExecutor: wait, After: []core.Parent{{Job: "reports/nightly", When: core.UponClose}}},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(41)},
 			{manage.JobSpec{
 				Def: core.Def{App: "reports", Name: "cleanup", Set: "finance-prod", Handler: "cleanup",
 					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(45)},
+				Paused: &yes}, at(46)},
 			{manage.JobSpec{
 				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
 					Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(54)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(55)},
 			{manage.JobSpec{
 				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(60)},
+				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(61)},
 		},
 	}
 	if diff := cmp.Diff(want, doc); diff != "" {
@@ -140,8 +138,16 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
-				"schedule, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, paused\n" +
+				"schedule, after, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
+		{"a join", job("after: {all: [{job: a/b}], within: 6h}"), "m:6:11: jobs[0].after.all: not yet: a join comes with a later version; leave it out\n" +
+			"m:6:30: jobs[0].after.within: not yet: a join comes with a later version; leave it out"},
+		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed are succeeded, failed, closed`},
+		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": a job is named as APP/NAME`},
+		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +
+			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
+			`m:7:59: jobs[1].after[1].job: "a/z": a job would come after itself, round 2 jobs` + "\n" +
+				`m:8:47: jobs[2].after[0].job: "a/y": a job would come after itself, round 2 jobs`},
 		{"field of the schedule", job("jitter: 5m"), `m:6:3: jobs[0].jitter: a job has no field "jitter"; did you mean schedule.jitter?`},
 		{"unknown at the top", "version: 1\njob: []\n", `m:2:1: job: a manifest has no field "job"; did you mean jobs?`},
 		{"bare number", job("timeout: 600"),

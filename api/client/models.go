@@ -79,6 +79,9 @@ type ApplyRequest struct {
 	After int32     `json:"after,omitempty,omitzero"`
 	Apps  []AppSpec `json:"apps,omitempty,omitzero"`
 
+	// Beside With dryRun, jobs that are made by other calls, and that those of this one come after
+	Beside []Beside `json:"beside,omitempty,omitzero"`
+
 	// DryRun Say what would become of each, and change nothing
 	DryRun bool      `json:"dryRun,omitempty,omitzero"`
 	Jobs   []JobSpec `json:"jobs,omitempty,omitzero"`
@@ -195,6 +198,14 @@ type Basic struct {
 	User string `json:"user"`
 }
 
+// Beside defines model for Beside.
+type Beside struct {
+	After []Parent `json:"after,omitempty,omitzero"`
+
+	// Job As APP/NAME
+	Job string `json:"job"`
+}
+
 // Call How call: executors are called. What a job says counts before what its app says.
 type Call struct {
 	// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
@@ -235,6 +246,15 @@ type Change struct {
 // ChangeList defines model for ChangeList.
 type ChangeList struct {
 	Changes []Change `json:"changes"`
+}
+
+// ChildRun defines model for ChildRun.
+type ChildRun struct {
+	ID string `json:"id"`
+
+	// Job As APP/NAME
+	Job   string `json:"job"`
+	State string `json:"state"`
 }
 
 // Coming defines model for Coming.
@@ -399,6 +419,9 @@ type Generation struct {
 
 // Job defines model for Job.
 type Job struct {
+	// After It comes after each end of these jobs, whatever its schedule
+	After []Parent `json:"after,omitempty,omitzero"`
+
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
 
@@ -406,7 +429,10 @@ type Job struct {
 	Block string `json:"block,omitempty,omitzero"`
 
 	// Call How call: executors are called. What a job says counts before what its app says.
-	Call      Call      `json:"call,omitempty,omitzero"`
+	Call Call `json:"call,omitempty,omitzero"`
+
+	// Children The jobs that come after it, and after which of its ends; only when one job is read
+	Children  []Parent  `json:"children,omitempty,omitzero"`
 	CreatedAt time.Time `json:"createdAt"`
 
 	// Deadline Later than this is skipped, whatever the policy. Left out: none.
@@ -471,7 +497,7 @@ type Job struct {
 	Set   string `json:"set,omitempty,omitzero"`
 	State string `json:"state"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
@@ -532,6 +558,9 @@ type JobAudit struct {
 
 // JobBase defines model for JobBase.
 type JobBase struct {
+	// After It comes after each end of these jobs, whatever its schedule
+	After []Parent `json:"after,omitempty,omitzero"`
+
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
 
@@ -586,7 +615,7 @@ type JobBase struct {
 	// Set The manifest that made it
 	Set string `json:"set,omitempty,omitzero"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
@@ -645,6 +674,9 @@ type JobResult struct {
 
 // JobSpec defines model for JobSpec.
 type JobSpec struct {
+	// After It comes after each end of these jobs, whatever its schedule
+	After []Parent `json:"after,omitempty,omitzero"`
+
 	// App The app that runs it.
 	App string `json:"app,omitempty,omitzero"`
 
@@ -708,7 +740,7 @@ type JobSpec struct {
 	// Set The manifest that made it
 	Set string `json:"set,omitempty,omitzero"`
 
-	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}.
+	// Template Whether params is a template: {{scheduledAt yyyy-MM-dd -1d}}, {{lastSuccessAt}}, {{attempt}}, {{runId}}, {{parent.data}}.
 	Template bool `json:"template,omitempty,omitzero"`
 
 	// Timeout Longer than this is ended. Left out: none.
@@ -780,6 +812,15 @@ type Overlap struct {
 
 	// Max Of full: queue, how many wait; the next is skipped: queue-full.
 	Max int `json:"max,omitempty,omitzero"`
+}
+
+// Parent defines model for Parent.
+type Parent struct {
+	// Job The job after whose runs it comes, as APP/NAME.
+	Job string `json:"job"`
+
+	// When After which ends, of the last attempt: closed is any but a skip.
+	When string `json:"when,omitempty,omitzero"`
 }
 
 // Pause defines model for Pause.
@@ -1105,6 +1146,9 @@ type Run struct {
 	By    string `json:"by,omitempty,omitzero"`
 	Cause string `json:"cause"`
 
+	// Children Of the runs that came after it the newest; only when one run is read
+	Children []ChildRun `json:"children,omitempty,omitzero"`
+
 	// Code As the executor gave it
 	Code int `json:"code,omitempty,omitzero"`
 
@@ -1129,7 +1173,7 @@ type Run struct {
 	KillBy string      `json:"killBy,omitempty,omitzero"`
 	Late   *LateResult `json:"late,omitempty"`
 
-	// LatenessMs From dueAt to sentAt; not of a run by hand or API, whose instant is truncated to its second
+	// LatenessMs From dueAt to sentAt; not of a run by hand, API or parent, whose instant is truncated to its second
 	LatenessMs *int64 `json:"latenessMs,omitempty"`
 
 	// LogID The same as a number
@@ -1138,6 +1182,9 @@ type Run struct {
 
 	// Params In place of the job's
 	Params *string `json:"params,omitempty"`
+
+	// Parent The run after which it came
+	Parent string `json:"parent,omitempty,omitzero"`
 
 	// Permit How a run stands among those that share its limit.
 	Permit *Permit `json:"permit,omitempty"`

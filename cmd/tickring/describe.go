@@ -112,6 +112,16 @@ func (c *descCmd) Run(e *conn) error {
 	case core.DeclaredTaken:
 		add("declared", "in code, and changed by somebody else since: code leaves it alone until tickring give-back "+j.App+"/"+j.Name)
 	}
+	for _, p := range j.After {
+		add("after", fmt.Sprintf("%s   %s", p.Job, p.When))
+	}
+	for i, p := range j.Children {
+		if i == 10 && len(j.Children) > 11 {
+			add("then", fmt.Sprintf("and %d more jobs", len(j.Children)-i))
+			break
+		}
+		add("then", fmt.Sprintf("%s   when it is %s", p.Job, p.When))
+	}
 	add("handler", j.Handler)
 	add("params", e.firstLine(j.Params))
 	if j.Template {

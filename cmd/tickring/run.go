@@ -77,6 +77,10 @@ func (c *runCmd) Run(e *conn) error {
 		if r.Attempt > 1 || r.Retries > 0 || r.Then != "" {
 			add("attempt", fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries))
 		}
+		add("after", r.Parent)
+		for _, c := range r.Children {
+			add("followed by", fmt.Sprintf("%s   %s   %s", c.ID, c.Job, c.State))
+		}
 		add("rerun of", r.RerunOf)
 		add("rerun as", strings.Join(again, ", "))
 		add("first", r.First)

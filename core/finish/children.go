@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/ring"
@@ -116,6 +117,9 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 			d := &job.Def
 			c.App, c.Rev, c.Retries = d.App, job.Sched.Rev, d.Retry.Max
 			c.Follow(d)
+			if c.Params, err = handedOn(job, &c, r.Data); err != nil {
+				return fmt.Errorf("params of job %d: %w", d.ID, err)
+			}
 		}
 		owed[i], fires[i] = c, c.Fire()
 	}
@@ -124,6 +128,24 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 	}
 	return f.enqueue(ctx, ring.Out{NotBefore: r.Owes[0].Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: r.Owes[0].Slot,
 		Fires: fires}})
+}
+
+// handedOn are the params of a child whose template names the data of its parent; nil where
+// it does not.
+func handedOn(job *core.Job, c *core.Run, data string) (*string, error) {
+	if !job.Def.Template {
+		return nil, nil
+	}
+	t, err := core.ParseTemplate(job.Def.Params)
+	if err != nil || !t.NeedsParent() {
+		return nil, err
+	}
+	zone, err := time.LoadLocation(job.Sched.Schedule.Timezone) // empty is UTC
+	if err != nil {
+		return nil, err
+	}
+	text, err := t.Fill(core.Filling{Run: c.ID, Attempt: c.Attempt, At: c.At, Zone: zone, ParentData: data})
+	return &text, err
 }
 
 // appsOf names the apps of the jobs that are gone or cannot be understood: their fires

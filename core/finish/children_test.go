@@ -270,3 +270,23 @@ func TestChildFollowsItsJob(t *testing.T) {
 		t.Fatalf("%+v", c)
 	}
 }
+
+// TestDataOfAParent: a child whose template names it has the data of its parent, with the
+// first of its attempts; one whose template does not is filled when it is sent.
+func TestDataOfAParent(t *testing.T) {
+	r := newRig(t)
+	r.job(1, nil)
+	for id, params := range map[core.JobID]string{2: "{{scheduledAt yyyy}}: {{parent.data}}", 3: "{{runId}}"} {
+		r.job(id, func(j *core.Job) {
+			j.Def.After, j.Def.Params, j.Def.Template = []core.Parent{{Job: "orders/job-1", ID: 1}}, params, true
+		})
+	}
+	r.parent(nil)
+	r.must(r.end(finish.Result{Run: id, State: core.Succeeded, Reported: true, Data: "{{runId}}"}))
+	if c := r.stored(core.NumberedRun(2, 1)); c.Params == nil || *c.Params != "2027: {{runId}}" {
+		t.Errorf("params %v", c.Params)
+	}
+	if c := r.stored(core.NumberedRun(3, 1)); c.Params != nil {
+		t.Errorf("params %q", *c.Params)
+	}
+}

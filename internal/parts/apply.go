@@ -65,14 +65,15 @@ func Apply(ctx context.Context, cl *client.Client, doc *manifest.Document, o Opt
 
 // applying is one Apply.
 type applying struct {
-	ctx  context.Context
-	cl   *client.Client
-	o    Options
-	set  string
-	apps []api.AppSpec
-	jobs []api.JobSpec
-	at   map[string]int // of an app in apps
-	res  api.ApplyResult
+	ctx   context.Context
+	cl    *client.Client
+	o     Options
+	set   string
+	apps  []api.AppSpec
+	jobs  []api.JobSpec
+	at    map[string]int // of an app in apps
+	jobAt map[string]int // of a job in jobs
+	res   api.ApplyResult
 	// unread are jobs and apps that cannot be read, so that nobody knows whether a prune is
 	// to delete them.
 	unread     []api.JobResult
@@ -122,6 +123,9 @@ func (a *applying) parts() []span {
 // or too late, is halved.
 func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	body := api.ApplyRequest{Set: a.set, DryRun: dry, Jobs: a.jobs[s.from:s.to]}
+	if dry {
+		body.Beside = a.beside(s)
+	}
 	for _, i := range apps {
 		body.Apps = append(body.Apps, a.apps[i])
 	}
@@ -146,6 +150,26 @@ func (a *applying) ask(first bool, apps []int, s span, dry bool) error {
 	copy(a.res.Jobs[s.from:], res.Jobs)
 	a.res.Applied = a.res.Applied || res.Applied
 	return nil
+}
+
+// beside are the jobs of other requests that those of a span come after.
+func (a *applying) beside(s span) (list []api.Beside) {
+	if a.jobAt == nil {
+		a.jobAt = make(map[string]int, len(a.jobs))
+		for i := range a.jobs {
+			a.jobAt[a.jobs[i].App+"/"+a.jobs[i].Name] = i
+		}
+	}
+	named := map[int]bool{}
+	for i := s.from; i < s.to; i++ {
+		for _, p := range a.jobs[i].After {
+			if at, is := a.jobAt[p.Job]; is && (at < s.from || at >= s.to) && !named[at] {
+				named[at] = true
+				list = append(list, api.Beside{Job: p.Job, After: a.jobs[at].After})
+			}
+		}
+	}
+	return list
 }
 
 // tooMuch reports that a server was there, and what is before it gave no answer of

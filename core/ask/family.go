@@ -1,0 +1,81 @@
+package ask
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Bounds of what is looked for of a run that has ended: the jobs that come after its own,
+// and the runs of each.
+const (
+	mostFollowing = 25
+	mostFollowed  = 100
+)
+
+// Children are the newest runs that came after one that has ended: of some of the jobs that
+// come after its own, among their newest runs.
+func (q *Ask) Children(ctx context.Context, v *RunView) ([]RunView, error) {
+	r := &v.Run
+	if v.Job == nil || v.Skip != nil || r.State.Open() || r.Then != 0 {
+		return nil, nil
+	}
+	list := v.Job.Def.Children[:min(len(v.Job.Def.Children), mostFollowing)]
+	found, errs := make([][]core.Run, len(list)), make([]error, len(list))
+	var all sync.WaitGroup
+	for i, c := range list {
+		all.Go(func() {
+			first, last := core.NumberedRange(c.Job)
+			found[i], errs[i] = q.store.RunSpan(ctx, last, first, mostFollowed)
+		})
+	}
+	all.Wait()
+	var runs []core.Run
+	for i := range list {
+		if errs[i] != nil {
+			return nil, core.Passing(errs[i])
+		}
+		for k := range found[i] {
+			if found[i][k].Parent == r.ID && found[i][k].Attempt == 1 {
+				runs = append(runs, found[i][k])
+			}
+		}
+	}
+	if len(runs) == 0 {
+		return nil, nil
+	}
+	jobs, err := q.jobsOf(ctx, runs)
+	if err != nil {
+		return nil, err
+	}
+	views := make([]RunView, len(runs))
+	for i := range runs {
+		views[i] = RunView{Run: runs[i], Job: jobs[runs[i].ID.Job()]}
+	}
+	return views, nil
+}
+
+// Following are the jobs that come after one, by name, and after which of its ends.
+func (q *Ask) Following(ctx context.Context, j *core.Job) ([]core.Parent, error) {
+	list := make([]core.Parent, 0, len(j.Def.Children))
+	const atOnce = 100
+	for from := 0; from < len(j.Def.Children); from += atOnce {
+		some := j.Def.Children[from:min(from+atOnce, len(j.Def.Children))]
+		ids := make([]core.JobID, len(some))
+		for i, c := range some {
+			ids[i] = c.Job
+		}
+		found, unread, err := q.store.Jobs(ctx, ids)
+		_, err = core.Besides(err)
+		if err := core.Unread(unread, err); err != nil {
+			return nil, err
+		}
+		for _, c := range some {
+			if child := found[c.Job]; child != nil {
+				list = append(list, core.Parent{Job: child.Name(), ID: c.Job, When: c.When})
+			}
+		}
+	}
+	return list, nil
+}
