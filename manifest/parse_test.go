@@ -138,10 +138,12 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
-				"schedule, after, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, paused\n" +
+				"schedule, after, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, " +
+				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
-		{"a join", job("after: {all: [{job: a/b}], within: 6h}"), "m:6:11: jobs[0].after.all: not yet: a join comes with a later version; leave it out\n" +
-			"m:6:30: jobs[0].after.within: not yet: a join comes with a later version; leave it out"},
+		{"a join", job("after: {all: [{job: a/b}], within: 6h}"),
+			"m:6:11: jobs[0].after.all: not yet: a join comes with a later version; leave it out\n" +
+				"m:6:30: jobs[0].after.within: not yet: a join comes with a later version; leave it out"},
 		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed are succeeded, failed, closed`},
 		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": a job is named as APP/NAME`},
 		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +

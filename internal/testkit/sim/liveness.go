@@ -472,5 +472,6 @@ func (w *World) runInTime(r *core.Run, since time.Time, parent core.RunID) {
 		within = w.deployed.watched()
 	}
 	what := cmp.Or(string(r.Cause), "run")
-	w.inTime(what, ids, r.App, within, r.Slot.Time(), since, st.decided, st.left || r.Cause == core.CauseRetry || r.Cause == core.CauseParent || r.FixedDelay)
+	w.inTime(what, ids, r.App, within, r.Slot.Time(), since, st.decided,
+		st.left || r.Cause == core.CauseRetry || r.Cause == core.CauseParent || r.FixedDelay)
 }

@@ -1,0 +1,73 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/operate"
+)
+
+// TestChildren: what comes after a run is sent to its executor, once for each end that it
+// waits for, with params of its own; and so on from there.
+func TestChildren(t *testing.T) {
+	var mu sync.Mutex
+	var got []string
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		mu.Lock()
+		got = append(got, r.URL.Path+" "+string(body)+" "+r.Header.Get("Tickring-Cause"))
+		mu.Unlock()
+		if r.URL.Path == "/bad" {
+			http.Error(w, "no luck", http.StatusInternalServerError)
+		}
+	}))
+	defer web.Close()
+	s := start(t, Options{})
+	if _, err := s.Manage().SaveApp(t.Context(), actor, manage.AppSpec{Name: "web", Executors: []string{"call:" + web.URL}}); err != nil {
+		t.Fatal(err)
+	}
+	job := func(name, path string, when core.Upon, parents ...string) manage.JobSpec {
+		spec := manage.JobSpec{Def: core.Def{App: "web", Name: name, Handler: "POST " + path, Params: name}}
+		for _, p := range parents {
+			spec.Def.After = append(spec.Def.After, core.Parent{Job: "web/" + p, When: when})
+		}
+		return spec
+	}
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{job("first", "/good", ""), job("never", "/x", core.UponFailure, "first"),
+		job("second", "/bad", "", "first"), job("third", "/good", core.UponFailure, "second"), job("last", "/good", core.UponClose, "second",
+			"third")}) {
+		if r.Err != nil {
+			t.Fatal(r.Name, r.Err)
+		}
+	}
+	r, err := s.Manage().Trigger(t.Context(), actor, operate.TriggerRequest{Job: "web/first"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/bad second parent", "/good first manual", "/good last parent", "/good last parent", "/good third parent"}
+	eventually(t, 20*time.Second, func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			return fmt.Errorf("came %q, want %q", got, want)
+		}
+		return nil
+	})
+	v, err := s.Manage().Run(t.Context(), r.Run.ID.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	children, err := s.Manage().Children(t.Context(), &v)
+	if err != nil || len(children) != 1 || children[0].Job.Def.Name != "second" || children[0].Run.Parent != r.Run.ID {
+		t.Errorf("children of the first: %+v, %v", children, err)
+	}
+}
