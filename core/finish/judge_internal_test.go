@@ -25,9 +25,11 @@ func TestPageWatchdog(t *testing.T) {
 		says       []core.Outcome
 		awaited    []bool
 	}{
-		{"no item; closed and owes nothing", "any", []core.Run{{}, {State: core.Failed}, {State: core.Skipped, Owner: "o"}}, all,
+		{"no item; closed and owes nothing", "any", []core.Run{{}, {State: core.Failed}, {State: core.Skipped, Owner: "o"},
+			{State: core.Failed, Then: 5, Place: 1}, {State: core.Skipped, Attempt: 1, Place: 1}}, all,
 			[]bool{false, true}},
-		{"closed and owes", "any", []core.Run{{State: core.Failed, Owes: []core.Owed{{}}}}, all, []bool{false, true}},
+		{"closed and owes", "any", []core.Run{{State: core.Failed, Owes: []core.Owed{{}}}, {State: core.Succeeded, Place: 1},
+			{State: core.Skipped, Attempt: 2, Place: 7}}, all, []bool{false, true}},
 		{"open", "accepted, unconfirmed", []core.Run{{State: core.Running, Owner: "o"}, {State: core.Planned}},
 			[]core.Outcome{core.Accepted, core.Unconfirmed}, []bool{false, true}},
 		{"open, and may yet be taken", "begun only in all that is stored, left",
