@@ -41,9 +41,9 @@ func TestChildren(t *testing.T) {
 		}
 		return spec
 	}
-	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{job("first", "/good", ""), job("never", "/x", core.UponFailure, "first"),
-		job("second", "/bad", "", "first"), job("third", "/good", core.UponFailure, "second"), job("last", "/good", core.UponClose, "second",
-			"third")}) {
+	for _, r := range s.Manage().Save(t.Context(), actor, []manage.JobSpec{job("first", "/good", ""),
+		job("never", "/x", core.UponFailure, "first"), job("second", "/bad", "", "first"), job("third", "/good", core.UponFailure, "second"),
+		job("last", "/good", core.UponClose, "second", "third")}) {
 		if r.Err != nil {
 			t.Fatal(r.Name, r.Err)
 		}
