@@ -845,12 +845,13 @@ func (l *load) compare(demanded []core.RunID, runs map[core.RunID]core.Run) *Rep
 // busy machine.
 const resendable = 2 * time.Second
 
-// unstored is how long after an arrival the next death came; an hour if none did.
+// unstored is how long after an arrival the next death came; an hour if none did. What
+// was on its way at a death is noted as arrived a little after it, on a busy machine.
 func unstored(arrived time.Time, deaths []time.Time) time.Duration {
 	next := time.Hour
 	for _, d := range deaths {
-		if after := d.Sub(arrived); after >= 0 {
-			next = min(next, after)
+		if after := d.Sub(arrived); after > -resendable {
+			next = min(next, max(after, 0))
 		}
 	}
 	return next
