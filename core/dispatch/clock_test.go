@@ -530,8 +530,11 @@ func TestClaimedAfterTheJournal(t *testing.T) {
 func TestDialectIsHandedOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newClocked(t)
+		var mu sync.Mutex // two apps are sent to side by side
 		got := map[string]string{}
 		c.send = func(s dispatch.Shipment) dispatch.Answer {
+			mu.Lock()
+			defer mu.Unlock()
 			got[s.Address] = s.Dialect
 			return dispatch.Answer{Kind: dispatch.AnswerAccepted}
 		}
