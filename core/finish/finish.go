@@ -123,11 +123,12 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, l
 	if len(closes) == 0 {
 		return todo
 	}
+	var fam families
 	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil && c.Seen != nil:
-			errs[i] = f.done(ctx, *c.Seen, c)
+			errs[i] = f.done(ctx, *c.Seen, c, i, &fam)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
@@ -135,14 +136,20 @@ func (f *Finish) endBlind(ctx context.Context, results []Result, errs []error, l
 			noteLost(lost, c, err)
 		}
 	}
+	fam.make(ctx, f, errs)
 	slices.Sort(todo)
 	return todo
 }
 
-// done does what follows of a close that is stored; run is as it was before.
-func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut) error {
+// done does what follows of a close that is stored; run is as it was before. Where
+// children follow, that is left to fam.
+func (f *Finish) done(ctx context.Context, run core.Run, c *core.RunPut, i int, fam *families) error {
 	c.Apply(&run)
 	f.Ended(&run)
+	if run.OwesChildren() {
+		*fam = append(*fam, family{run, i})
+		return nil
+	}
 	return f.Mend(ctx, &run)
 }
 
@@ -242,11 +249,12 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 	if len(closes) == 0 {
 		return again, againIDs
 	}
+	var fam families
 	for k, err := range f.store.PutRuns(ctx, closes) {
 		i, c := at[k], &closes[k]
 		switch {
 		case err == nil:
-			errs[i] = f.done(ctx, found[c.ID], c)
+			errs[i] = f.done(ctx, found[c.ID], c, i, &fam)
 		case errors.Is(err, core.ErrThrottled):
 			errs[i] = fmt.Errorf("close run %d: %w", c.ID, err)
 		default: // refused or unknown: read and judge
@@ -259,6 +267,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 			again, againIDs = append(again, i), append(againIDs, c.ID)
 		}
 	}
+	fam.make(ctx, f, errs)
 	return again, againIDs
 }
 

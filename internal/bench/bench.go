@@ -42,7 +42,7 @@ type Options struct {
 }
 
 // Names of the scenarios, in their order.
-var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "apply", "idle", "soak"}
+var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "apply", "idle", "soak"}
 
 // Row is one line of the table.
 type Row struct {
@@ -92,6 +92,7 @@ func Run(ctx context.Context, o Options) ([]Row, error) {
 			"burst-50000":  func(ctx context.Context) ([]Row, error) { return b.burst(ctx, 50000) },
 			"highest":      b.highest,
 			"hang":         b.hanging,
+			"children":     b.children,
 			"apply":        b.apply,
 			"idle":         b.idle,
 			"soak":         b.soak,
@@ -344,6 +345,26 @@ func (b *bench) hang(ctx context.Context, name string, after time.Duration) (Row
 		row.P99 = max(row.P99, half.P99)
 	}
 	return row, err
+}
+
+// children is 1,000 jobs, each every second on the second, and one after each, counted from
+// the end of its parent.
+func (b *bench) children(ctx context.Context) ([]Row, error) {
+	jobs := secondly(benchApp, parents)
+	for i := range parents {
+		c := job(benchApp, fmt.Sprintf("c%d", i), core.When{})
+		c.Schedule, c.Def.After = core.Schedule{}, []core.Parent{{Job: benchApp + "/" + jobs[i].Def.Name}}
+		jobs = append(jobs, c)
+	}
+	r, err := b.rig(ctx, jobs)
+	if err != nil {
+		return nil, err
+	}
+	defer r.stop()
+	r.children = true
+	row, _, err := b.measure(ctx, r, "children", parents, b.o.For, 1)
+	row.Note = "from the end of a parent to its child"
+	return []Row{row}, err
 }
 
 // apply makes 10,000 jobs through the API.

@@ -42,17 +42,22 @@ type Tail struct {
 }
 
 // RunExecutor is the executor process: it tells its URL on out, and answers each
-// line "FROM TO PARTS" on in with a Report of the instants FROM <= i < TO, until
-// in ends.
+// line "FROM TO PARTS CHILDREN" on in with a Report of the instants FROM <= i < TO, until
+// in ends: of the fires of these, or, where CHILDREN is true, of what came after them, each
+// counted from the end of its parent.
 func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	var mu sync.Mutex
 	late := map[core.Instant][]int32{} // microseconds, capped at half an hour
 	seen := map[int64]bool{}
 	twice := map[core.Instant]int64{}
+	var fam family
 	e, err := miniexec.Start(miniexec.Options{App: o.App, Admin: o.Admin, Token: o.Token, HangFrom: o.HangFrom,
 		Received: func(r *wire.Run, at time.Time) {
 			instant, planned := core.RunID(r.LogID).Planned()
 			if !planned {
+				mu.Lock()
+				fam.child(r, at)
+				mu.Unlock()
 				return
 			}
 			us := int32(min(at.Sub(instant.Time()).Microseconds(), 1<<31-1))
@@ -64,6 +69,7 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 			}
 			seen[r.LogID] = true
 			late[instant] = append(late[instant], us)
+			fam.parent(r, instant, at)
 		}})
 	if err != nil {
 		return err
@@ -74,17 +80,62 @@ func RunExecutor(o ExecutorOptions, in io.Reader, out io.Writer) error {
 	for lines.Scan() {
 		var from, to core.Instant
 		var parts int
-		if _, err := fmt.Sscan(lines.Text(), &from, &to, &parts); err != nil {
+		var children bool
+		if _, err := fmt.Sscan(lines.Text(), &from, &to, &parts, &children); err != nil {
 			return fmt.Errorf("read command %q: %w", lines.Text(), err)
 		}
 		mu.Lock()
 		r := report(late, twice, from, to, parts)
+		if children {
+			r = report(fam.after, fam.twice, from, to, parts)
+		}
 		mu.Unlock()
 		if err := json.NewEncoder(out).Encode(r); err != nil {
 			return err
 		}
 	}
 	return lines.Err()
+}
+
+// parents is how many jobs of the scenario of children have one: the jobs 1 … parents, whose
+// children are the next so many, in the same order.
+const parents = 1000
+
+// family is what came after runs that ended at once, in the order of these. The zero value
+// is none.
+type family struct {
+	ended map[int32][]ended // by job
+	after map[core.Instant][]int32
+	twice map[core.Instant]int64
+	seen  map[int64]bool
+}
+
+type ended struct {
+	instant core.Instant
+	at      time.Time
+}
+
+func (f *family) parent(r *wire.Run, instant core.Instant, at time.Time) {
+	if r.JobID > parents {
+		return
+	}
+	if f.ended == nil {
+		f.ended, f.after, f.seen = map[int32][]ended{}, map[core.Instant][]int32{}, map[int64]bool{}
+		f.twice = map[core.Instant]int64{}
+	}
+	f.ended[r.JobID] = append(f.ended[r.JobID], ended{instant, at})
+}
+
+func (f *family) child(r *wire.Run, at time.Time) {
+	waiting := f.ended[r.JobID-parents]
+	if len(waiting) == 0 || f.seen[r.LogID] {
+		f.twice[core.InstantOf(at)]++
+		return
+	}
+	f.seen[r.LogID] = true
+	p := waiting[0]
+	f.ended[r.JobID-parents] = waiting[1:]
+	f.after[p.instant] = append(f.after[p.instant], int32(min(at.Sub(p.at).Microseconds(), 1<<31-1)))
 }
 
 func report(late map[core.Instant][]int32, twice map[core.Instant]int64, from, to core.Instant, parts int) Report {

@@ -115,6 +115,8 @@ type rig struct {
 	exec   *process
 	others []*process
 	url    string
+	// children: what came after the fires of instants is asked for, not these.
+	children bool
 }
 
 func newRig(ctx context.Context, dir string, serveArgs ...string) (*rig, error) {
@@ -199,7 +201,7 @@ func waitReady(ctx context.Context, dir string, limit time.Duration) (string, er
 // received asks the executor what it got of the instants from <= i < to.
 func (r *rig) received(from, to core.Instant, parts int) (Report, error) {
 	var rep Report
-	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts); err != nil {
+	if _, err := fmt.Fprintln(r.exec.in, int64(from), int64(to), parts, r.children); err != nil {
 		return rep, fmt.Errorf("ask the executor: %w", err)
 	}
 	line, err := r.exec.out.ReadBytes('\n')
