@@ -138,6 +138,14 @@ func (d *Def) validateAfter() error {
 	if len(d.After) > MaxParents {
 		return Invalid("after", strconv.Itoa(len(d.After))+" jobs", fmt.Sprintf("at most %d are allowed", MaxParents))
 	}
+	if d.Within != 0 {
+		if len(d.After) == 0 {
+			return Invalid("within", d.Within.String(), "a join comes after at least one job")
+		}
+		if err := bounded("within", d.Within, MinWithin, MaxWithin); err != nil {
+			return err
+		}
+	}
 	seen := map[string]bool{}
 	for i, p := range d.After {
 		field := fmt.Sprintf("after[%d]", i)

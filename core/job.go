@@ -54,6 +54,8 @@ type Def struct {
 	Keep            Keep          `json:"keep"`
 	// After are the jobs after whose runs it comes.
 	After []Parent `json:"after,omitempty"`
+	// Within makes a join of them: it comes once after all, if they end within that time.
+	Within time.Duration `json:"within,omitempty"`
 	// Children are the jobs that come after it, in the order of their numbers. The store
 	// keeps them in line with the After of those, in the same write; it is no part of what
 	// its owner wrote, and no revision.
@@ -101,7 +103,7 @@ func (d Def) Equal(o Def) bool {
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
-		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After)
+		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After) && d.Within == o.Within
 }
 
 // Sched is the part of a job that planning reads and writes.

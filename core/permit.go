@@ -15,6 +15,8 @@ type Permits struct {
 	Limit   int
 	Holders []Holder
 	Queue   []RunID // first runs of chains that wait, in the order in which they came
+	// Join stands alone, in the item of a job that comes after all of its parents.
+	Join *Join `json:",omitempty"`
 }
 
 // Holder is a chain of attempts that has a permit, by its first run. Its end frees it;
@@ -121,6 +123,6 @@ func (p *Permits) Given(was *Permits) (first []RunID) {
 // Clone is p, of its own.
 func (p *Permits) Clone() Permits {
 	n := *p
-	n.Holders, n.Queue = slices.Clone(p.Holders), slices.Clone(p.Queue)
+	n.Holders, n.Queue, n.Join = slices.Clone(p.Holders), slices.Clone(p.Queue), p.Join.Clone()
 	return n
 }

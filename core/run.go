@@ -56,6 +56,7 @@ const (
 	ReasonDeleted       Reason = "deleted"       // skipped
 	ReasonCancelled     Reason = "cancelled"     // skipped by somebody; failed: the handler wants no other attempt
 	ReasonUndeliverable Reason = "undeliverable" // skipped
+	ReasonJoin          Reason = "join"          // skipped: a parent did not end within its time
 )
 
 // Reasons lists, for each closed state, the reasons that it may have.
@@ -65,7 +66,7 @@ var Reasons = map[State][]Reason{
 	Killed:   {ReasonPerson, ReasonReplaced},
 	Lost:     {ReasonGone, ReasonForgotten, ReasonNoReport},
 	Skipped: {ReasonMisfire, ReasonDeadline, ReasonOverlap, ReasonQueueFull, ReasonPaused, ReasonChanged,
-		ReasonDeleted, ReasonCancelled, ReasonUndeliverable},
+		ReasonDeleted, ReasonCancelled, ReasonUndeliverable, ReasonJoin},
 }
 
 // MessageMax is how many characters of an executor's message a run keeps.

@@ -140,6 +140,10 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.phase = (done{}); b.d.finish.Mend(ctx, it.run) != nil {
 			it.phase = settled(core.Left)
 		}
+	case toJoin:
+		if it.phase = (done{}); b.d.finish.JoinDue(ctx, it.run) != nil {
+			it.phase = notDone{why: fmt.Errorf("the join of run %d is not judged", it.run.ID), retryAt: now.Add(b.d.o.BackoffMax)}
+		}
 	case toKeep: // the answer to the claim was lost
 		it.own()
 	case toClaim:

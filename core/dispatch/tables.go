@@ -190,6 +190,7 @@ const (
 	othersSettled
 	othersLive
 	othersPast
+	awaitsJoin // nobody's, and planned for the end of its window
 )
 
 // act is what a look leads to.
@@ -207,6 +208,7 @@ const (
 	toRetake // at the same address: a re-send
 	toSkip
 	toWait
+	toJoin // it is looked at whether its join is full, or over
 )
 
 // looks is table B: what to do with a fire that is to be sent, and with one that
@@ -224,6 +226,7 @@ var looks = [...][2]act{
 	othersSettled:    {isDone, isDone},
 	othersLive:       {toWait, toWait},
 	othersPast:       {toRetake, toLeave},
+	awaitsJoin:       {toJoin, toSkip},
 }
 
 // look is table B, also for what falls late: where it is claimed it is to be sent, and
@@ -250,6 +253,8 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 		return mine
 	case r.Owner == "" && !r.MaybeSent && r.State == core.Queued:
 		return queued
+	case r.AwaitsJoin():
+		return awaitsJoin
 	case r.Owner == "" && !r.MaybeSent:
 		return nobodys
 	case r.Owner == "":

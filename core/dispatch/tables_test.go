@@ -217,6 +217,8 @@ func TestPageLook(t *testing.T) {
 		"queued (nobody's, and it waits for an executor or a permit)": {
 			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Queued, "", core.CauseAPI })},
+		"planned, and it waits for its join (section 5)": {
+			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.At, r.Attempt = core.Planned, "", core.CauseParent, 99, 1 })},
 		"owner empty, maybeSent": {
 			with(func(r *core.Run) { r.State, r.Owner, r.MaybeSent = core.Planned, "", true })},
 		"foreign, journal says accepted or unconfirmed": {
@@ -259,6 +261,7 @@ var deeds = map[act]string{
 	toRetake: "take (C), same address, a re-send",
 	toSkip:   "close as skipped, condition: open, owner empty, until as read, not maybeSent; answers as in A",
 	toWait:   "not done, no ack",
+	toJoin:   "N1 or N2",
 }
 
 func TestPageTakeOver(t *testing.T) {

@@ -134,8 +134,13 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 	if err != nil {
 		return err
 	}
-	owed, fires := make([]core.Run, len(r.Owes)), make([]core.Fire, len(r.Owes))
-	for i, o := range r.Owes {
+	owed, fires := make([]core.Run, 0, len(r.Owes)), make([]core.Fire, 0, len(r.Owes))
+	var joins []core.Owed
+	for _, o := range r.Owes {
+		if job := jobs[o.Run.Job()]; job != nil && job.Def.Joins() {
+			joins = append(joins, o)
+			continue
+		}
 		n, _ := o.Run.Number()
 		c := core.Run{ID: o.Run, App: apps[o.Run.Job()], State: core.Planned, Cause: o.Kind, At: o.Slot, Slot: o.Slot, Seq: int64(n),
 			Attempt: 1, First: o.Run, Parent: r.ID}
@@ -147,7 +152,15 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 				return fmt.Errorf("params of job %d: %w", d.ID, err)
 			}
 		}
-		owed[i], fires[i] = c, c.Fire()
+		owed, fires = append(owed, c), append(fires, c.Fire())
+	}
+	for _, o := range joins {
+		if err := f.join(ctx, jobs[o.Run.Job()], r, o.Run); err != nil {
+			return err
+		}
+	}
+	if len(owed) == 0 {
+		return nil
 	}
 	if err := f.create(ctx, owed); err != nil {
 		return err

@@ -106,6 +106,17 @@ func (s *store) Numbers(ctx context.Context, job core.JobID, n int) (uint32, err
 	return s.Store.Numbers(ctx, job, n)
 }
 
+func (s *store) Permits(ctx context.Context, names []string) (map[string]core.Permits, error) {
+	if f := s.next("permits"); f.err != nil {
+		return nil, f.err
+	}
+	return s.Store.Permits(ctx, names)
+}
+
+func (s *store) PutPermits(ctx context.Context, list []core.Permits) []error {
+	return many(s, "put permits", list, func() []error { return s.Store.PutPermits(ctx, list) })
+}
+
 func (s *store) Runs(ctx context.Context, ids []core.RunID) (map[core.RunID]core.Run, []core.RunID, error) {
 	f := s.next("runs")
 	switch {

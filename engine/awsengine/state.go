@@ -348,6 +348,9 @@ func (s *Store) Permits(ctx context.Context, names []string) (map[string]core.Pe
 		if p.V, p.Limit = v, int(limit); err == nil {
 			err = unpackPermits(&p, body.Value)
 		}
+		if text := stringOf(it, "join"); err == nil && text != "" {
+			err = json.Unmarshal([]byte(text), &p.Join)
+		}
 		if err != nil {
 			return fmt.Errorf("read permits %s: %w", p.Name, err)
 		}
@@ -403,7 +406,13 @@ func (s *Store) PutPermits(ctx context.Context, list []core.Permits) []error {
 		p := &list[i]
 		it := stateKey(permitOf, p.Name)
 		it["v"], it["limit"], it["body"] = number(p.V), number(int64(p.Limit)), &types.AttributeValueMemberB{Value: packPermits(p)}
-		if len(p.Holders)+len(p.Queue) == 0 {
+		if p.Join != nil {
+			b, err := json.Marshal(p.Join)
+			if errs[i] = err; err != nil {
+				return
+			}
+			it["join"] = text(string(b))
+		} else if len(p.Holders)+len(p.Queue) == 0 {
 			it["expires"] = number(s.o.Now().Add(keepPermits).Unix())
 		}
 		errs[i] = s.putIf(ctx, it, was("v", p.V-1))

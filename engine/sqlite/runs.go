@@ -29,7 +29,7 @@ var (
 	reasons = []core.Reason{core.ReasonNotAccepted, core.ReasonNoExecutor, core.ReasonHandler, core.ReasonCrashed, core.ReasonTimeout,
 		core.ReasonPerson, core.ReasonReplaced, core.ReasonGone, core.ReasonForgotten, core.ReasonNoReport, core.ReasonMisfire,
 		core.ReasonDeadline, core.ReasonOverlap, core.ReasonQueueFull, core.ReasonPaused, core.ReasonChanged, core.ReasonDeleted,
-		core.ReasonCancelled, core.ReasonUndeliverable, core.ReasonSnoozed}
+		core.ReasonCancelled, core.ReasonUndeliverable, core.ReasonSnoozed, core.ReasonJoin}
 )
 
 const (

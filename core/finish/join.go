@@ -1,0 +1,242 @@
+package finish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// join notes for a child that comes after all of its parents that one of them, whose run
+// is r, has closed as asked: "A join" of section 5 of the protocol.
+func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) error {
+	for range permitTries {
+		j, noted, err := f.note(ctx, job, r, drawn)
+		switch {
+		case err != nil:
+			return err
+		case j.Full || j.Over:
+			if err := f.endRound(ctx, job, j); err != nil || noted {
+				return err
+			}
+		case j.Round == drawn:
+			return f.await(ctx, job, j)
+		default:
+			return nil
+		}
+	}
+	return fmt.Errorf("note the end of run %d for the join of job %d: %w", r.ID, job.Def.ID, core.ErrThrottled)
+}
+
+// note writes the mark of a parent's run, or that the round before it is over; noted says
+// that the mark is there.
+func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn core.RunID) (is core.Join, noted bool, err error) {
+	err = f.putJoin(ctx, &job.Def, func(j *core.Join) bool {
+		now := core.InstantOf(f.o.Now())
+		changed := false
+		switch noted = j.Noted(r.ID, drawn); {
+		case j.Full || j.Over:
+		case noted:
+		case j.Round != 0 && j.End <= now:
+			j.Over, changed = true, true
+		default:
+			j.Note(&job.Def, r.ID, drawn, now)
+			noted, changed = true, true
+		}
+		is = *j.Clone()
+		return changed
+	})
+	return is, noted, err
+}
+
+// putJoin writes what change makes of a join, where it did anything.
+func (f *Finish) putJoin(ctx context.Context, d *core.Def, change func(*core.Join) bool) error {
+	return f.PutPermits(ctx, d.JoinName(), nil, func(p *core.Permits) (bool, error) {
+		if p.Join == nil {
+			p.Join = &core.Join{}
+		}
+		return change(p.Join), nil
+	})
+}
+
+// await stores the run of a round that is neither full nor over: planned for the end of its
+// window, on its way there as any.
+func (f *Finish) await(ctx context.Context, job *core.Job, j core.Join) error {
+	run := f.joined(job, &j)
+	run.At, run.Slot = j.Begun, j.End
+	if err := f.create(ctx, []core.Run{run}); err != nil {
+		return err
+	}
+	return f.send(ctx, &run)
+}
+
+// joined is the run of a round.
+func (f *Finish) joined(job *core.Job, j *core.Join) core.Run {
+	d := &job.Def
+	n, _ := j.Round.Number()
+	run := core.Run{ID: j.Round, App: d.App, State: core.Planned, Cause: core.CauseParent, Rev: job.Sched.Rev, Seq: int64(n), Attempt: 1,
+		First: j.Round, Parent: j.Parent, Retries: d.Retry.Max}
+	run.Follow(d)
+	return run
+}
+
+// endRound makes of a round that is full or over what it is to be, and lets it go.
+func (f *Finish) endRound(ctx context.Context, job *core.Job, j core.Join) error {
+	do := f.skipRound
+	if j.Full {
+		do = f.makeRound
+	}
+	if err := do(ctx, job, &j); err != nil {
+		return err
+	}
+	return f.putJoin(ctx, &job.Def, func(is *core.Join) bool {
+		if is.Round != j.Round {
+			return false
+		}
+		is.Clear()
+		return true
+	})
+}
+
+// makeRound is N1: the run of a full round is to be sent now.
+func (f *Finish) makeRound(ctx context.Context, job *core.Job, j *core.Join) error {
+	want := f.joined(job, j)
+	now := core.InstantOf(f.o.Now())
+	want.At, want.Slot = now, now
+	params, err := f.joinedParams(ctx, job, &want, j)
+	if err != nil {
+		return err
+	}
+	want.Params = params
+	run, made, err := f.found(ctx, &want)
+	for try := 0; err == nil && !made && run.AwaitsJoin(); try++ {
+		if try == readTries {
+			return fmt.Errorf("send run %d of a join on its way: %w", j.Round, core.ErrThrottled)
+		}
+		if err = f.store.PutRuns(ctx, []core.RunPut{run.Retime(want, f.o.Now())})[0]; errors.Is(err, core.ErrThrottled) || ctx.Err() != nil {
+			return fmt.Errorf("send run %d of a join on its way: %w", j.Round, err)
+		}
+		run, _, err = f.found(ctx, nil, j.Round)
+	}
+	if err != nil || !run.State.Open() {
+		return err
+	}
+	return f.enqueue(ctx, ring.Out{NotBefore: run.Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: run.Slot,
+		Fires: []core.Fire{run.Fire()}}})
+}
+
+// skipRound is N2: the run of a round that is over is recorded as skipped.
+func (f *Finish) skipRound(ctx context.Context, job *core.Job, j *core.Join) error {
+	skip := f.joined(job, j)
+	skip.At, skip.Slot = j.Begun, j.End
+	skip.State, skip.Reason, skip.EndedAt = core.Skipped, core.ReasonJoin, f.o.Now()
+	run, made, err := f.found(ctx, &skip)
+	if err != nil || made {
+		return err
+	}
+	return f.skipAwaiting(ctx, &run)
+}
+
+// skipAwaiting closes a run whose join is over, where it still waits.
+func (f *Finish) skipAwaiting(ctx context.Context, run *core.Run) error {
+	for try := 0; run.AwaitsJoin(); try++ {
+		put := run.SkipUnsent(core.ReasonJoin, f.o.Now())
+		err := f.store.PutRuns(ctx, []core.RunPut{put})[0]
+		switch {
+		case err == nil:
+			put.Apply(run)
+			f.Ended(run)
+			return nil
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil, try == readTries:
+			return fmt.Errorf("skip run %d of a join: %w", run.ID, err)
+		}
+		is, _, err := f.found(ctx, nil, run.ID)
+		if err != nil {
+			return err
+		}
+		*run = is
+	}
+	return nil
+}
+
+// found answers a run as it is stored, after it was made where want says so and it was
+// not there.
+func (f *Finish) found(ctx context.Context, want *core.Run, id ...core.RunID) (run core.Run, made bool, err error) {
+	if want != nil {
+		id = []core.RunID{want.ID}
+		switch err := f.store.Create(ctx, []core.Run{*want})[0]; {
+		case err == nil:
+			if !want.State.Open() {
+				f.Ended(want)
+			}
+			return *want, true, nil
+		case errors.Is(err, core.ErrThrottled), ctx.Err() != nil:
+			return run, false, fmt.Errorf("create run %d: %w", want.ID, err)
+		}
+	}
+	found, unread, err := f.store.Runs(ctx, id)
+	run, is := found[id[0]]
+	if err == nil && (len(unread) > 0 || !is) {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return run, false, fmt.Errorf("read run %d of a join: %w", id[0], err)
+	}
+	return run, false, nil
+}
+
+// joinedParams are the params of a join whose template names the data of its parents; nil
+// where it does not.
+func (f *Finish) joinedParams(ctx context.Context, job *core.Job, run *core.Run, j *core.Join) (*string, error) {
+	if params, err := handedOn(job, run, ""); params == nil || err != nil {
+		return nil, err
+	}
+	found, unread, err := f.store.Runs(ctx, j.Counted())
+	if err := core.Unread(unread, err); err != nil {
+		return nil, err
+	}
+	data := map[core.JobID]string{}
+	for id, r := range found {
+		data[id.Job()] = r.Data
+	}
+	return handedOn(job, run, job.Def.JoinedData(data))
+}
+
+// JoinDue judges a run that awaits its join at the end of its window: it is sent if nothing
+// is missing, else skipped.
+func (f *Finish) JoinDue(ctx context.Context, run *core.Run) error {
+	job, err := f.job(ctx, run.ID.Job())
+	if err != nil {
+		return err
+	}
+	if job == nil { // it was deleted meanwhile: its fire falls
+		return fmt.Errorf("join of run %d: its job is gone: %w", run.ID, core.ErrThrottled)
+	}
+	var is core.Join
+	early := false
+	err = f.putJoin(ctx, &job.Def, func(j *core.Join) bool {
+		early, is = false, *j
+		if j.Round != run.ID || j.Full || j.Over {
+			return false
+		}
+		if j.Full = j.Complete(&job.Def); !j.Full {
+			if early = j.End > core.InstantOf(f.o.Now()); early {
+				return false
+			}
+			j.Over = true
+		}
+		is = *j.Clone()
+		return true
+	})
+	switch {
+	case err != nil:
+		return err
+	case early:
+		return fmt.Errorf("join of run %d: its window is not over: %w", run.ID, core.ErrThrottled)
+	case is.Round != run.ID:
+		return f.skipAwaiting(ctx, run)
+	}
+	return f.endRound(ctx, job, is)
+}

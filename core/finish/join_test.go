@@ -1,0 +1,310 @@
+package finish_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/finish"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/ring"
+)
+
+const joinJob core.JobID = 100
+
+// join stores n jobs, the first being job 1, and one that comes after all of them within an hour.
+func (r *rig) join(n int, change func(*core.Job)) {
+	r.t.Helper()
+	var after []core.Parent
+	for i := range n {
+		job := r.job(core.JobID(1+i), nil)
+		after = append(after, core.Parent{Job: job.Name(), ID: job.Def.ID, When: core.UponClose})
+	}
+	r.job(joinJob, func(j *core.Job) {
+		j.Def.After, j.Def.Within = after, time.Hour
+		if change != nil {
+			change(j)
+		}
+	})
+}
+
+// closes runs a parent, and ends that with its n-th run; it answers how that went.
+func (r *rig) closes(parent core.JobID, n int) func() error {
+	r.t.Helper()
+	run := core.PlannedRun(parent, core.InstantOf(begin)+core.Instant(n))
+	r.run(run, func(run *core.Run) { run.Place, run.Retries = 1, 0 })
+	return func() error {
+		return r.end(finish.Result{Run: run, State: core.Succeeded, Reported: true, Data: fmt.Sprintf("%d of %d", n, parent)})
+	}
+}
+
+// joins are the runs of the join: those sent, those that await it, and those skipped for it.
+func (r *rig) joins() (sent, await, skipped int) {
+	r.t.Helper()
+	onRing := map[core.RunID]bool{}
+	for _, m := range r.messages(ring.KindFires) {
+		for _, f := range m.Fires {
+			if f.At == f.Slot {
+				onRing[f.Run] = true
+			}
+		}
+	}
+	for _, c := range r.numbered(joinJob) {
+		switch {
+		case c.State == core.Skipped && c.Reason == core.ReasonJoin:
+			skipped++
+		case c.AwaitsJoin():
+			await++
+		case onRing[c.ID] && c.State == core.Planned && c.Parent != 0 && c.First == c.ID && c.Retries == 2 && c.App == "orders":
+			sent++
+		default:
+			r.t.Errorf("a run of the join is %+v, sent %v", c, onRing[c.ID])
+		}
+	}
+	return sent, await, skipped
+}
+
+func (r *rig) wantJoins(what string, sent, await, skipped int) {
+	r.t.Helper()
+	if s, a, k := r.joins(); s != sent || a != await || k != skipped {
+		r.t.Errorf("%s: %d sent, %d awaiting, %d skipped; want %d, %d, %d", what, s, a, k, sent, await, skipped)
+	}
+}
+
+// TestJoin: it comes once after all have closed since it last came, however often each
+// closed, and however often that is told.
+func TestJoin(t *testing.T) {
+	r := newRig(t)
+	r.join(3, nil)
+	first := r.closes(1, 0)
+	for range 3 {
+		r.must(first())
+	}
+	r.must(r.closes(1, 1)())
+	r.must(r.closes(2, 0)())
+	r.wantJoins("one is missing", 0, 1, 0)
+	last := r.closes(3, 0)
+	for range 3 {
+		r.must(last())
+		r.must(first())
+	}
+	r.wantJoins("all", 1, 0, 0)
+}
+
+// TestJoinBeginsAnew: what was told again of the round before counts no more.
+func TestJoinBeginsAnew(t *testing.T) {
+	r := newRig(t)
+	r.join(2, nil)
+	a, b := r.closes(1, 0), r.closes(2, 0)
+	r.must(errors.Join(a(), b()))
+	r.must(r.closes(2, 1)())
+	r.must(errors.Join(a(), b()))
+	if runs := r.numbered(joinJob); len(runs) != 2 || runs[0].AwaitsJoin() || !runs[1].AwaitsJoin() {
+		t.Fatalf("%+v", runs)
+	}
+	r.must(r.closes(1, 1)())
+	r.wantJoins("twice", 2, 0, 0)
+}
+
+// TestJoinOfAsked: only ends that were asked for count.
+func TestJoinOfAsked(t *testing.T) {
+	r := newRig(t)
+	r.join(2, func(j *core.Job) { j.Def.After[1].When = core.UponFailure })
+	r.must(r.closes(1, 0)())
+	r.must(r.closes(2, 0)())
+	r.wantJoins("a success", 0, 1, 0)
+}
+
+func (r *rig) due() error {
+	r.t.Helper()
+	for _, run := range r.numbered(joinJob) {
+		if run.AwaitsJoin() {
+			return r.f.JoinDue(r.t.Context(), &run)
+		}
+	}
+	return nil
+}
+
+// TestJoinOver: a window that ends leaves one run that is skipped, whoever sees it first.
+func TestJoinOver(t *testing.T) {
+	for _, byNote := range []bool{true, false} {
+		r := newRig(t)
+		r.join(2, nil)
+		r.must(r.closes(1, 0)())
+		if r.due() == nil {
+			t.Error("it was judged before the end of its window")
+		}
+		r.wantJoins("before", 0, 1, 0)
+		r.now = r.now.Add(time.Hour)
+		if !byNote {
+			for range 2 {
+				r.must(r.due())
+			}
+			r.wantJoins("over", 0, 0, 1)
+		}
+		r.must(r.closes(2, 0)())
+		r.wantJoins("the next", 0, 1, 1)
+	}
+}
+
+// TestJoinIsEdited: the parents of now count, also where nobody closes any more.
+func TestJoinIsEdited(t *testing.T) {
+	edit := func(r *rig, change func(*core.Def)) {
+		found, _, err := r.s.Store.Jobs(t.Context(), []core.JobID{joinJob})
+		r.must(err)
+		job := *found[joinJob]
+		change(&job.Def)
+		job.Sched.Rev++
+		r.must(r.s.UpdateJobs(t.Context(), []manage.Update{{Seen: job.Sched.Rev - 1, Job: job}})[0])
+	}
+	r := newRig(t)
+	r.join(3, nil)
+	r.must(errors.Join(r.closes(1, 0)(), r.closes(2, 0)()))
+	edit(r, func(d *core.Def) { d.After = d.After[:2] })
+	r.must(r.due())
+	r.wantJoins("fewer", 1, 0, 0)
+
+	r = newRig(t)
+	r.join(2, nil)
+	r.must(r.closes(1, 0)())
+	edit(r, func(d *core.Def) { d.Within = 0 })
+	r.must(r.closes(2, 0)())
+	r.now = r.now.Add(time.Hour)
+	r.must(r.due())
+	r.wantJoins("a list", 1, 0, 1)
+}
+
+// TestDataOfAJoin is an object by the parents' names.
+func TestDataOfAJoin(t *testing.T) {
+	r := newRig(t)
+	r.join(2, func(j *core.Job) { j.Def.Params, j.Def.Template = "{{parent.data}}", true })
+	r.must(errors.Join(r.closes(1, 0)(), r.closes(1, 1)(), r.closes(2, 5)()))
+	run := r.numbered(joinJob)[0]
+	if want := `{"orders/job-1":"1 of 1","orders/job-2":"5 of 2"}`; run.Params == nil || *run.Params != want {
+		t.Errorf("params %v", run.Params)
+	}
+}
+
+// TestJoinInSpiteOf: whatever befalls a step of a note, and whoever goes on, one run comes of it.
+func TestJoinInSpiteOf(t *testing.T) {
+	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs", "jobs", "numbers", "close"} {
+		for _, err := range []error{core.ErrRefused, core.ErrThrottled, errUnknown} {
+			reads := op == "permits" || op == "numbers" || op == "jobs" || op == "runs"
+			if err == core.ErrRefused && (reads || op == "enqueue" || op == "create") {
+				continue
+			}
+			for nth := range 8 {
+				for _, done := range []bool{false, true} {
+					if done && (err != errUnknown || reads) {
+						continue
+					}
+					for _, over := range []bool{false, true} {
+						what := fmt.Sprintf("%s %d: %v, done %v, over %v", op, nth, err, done, over)
+						r := newRig(t)
+						r.join(3, nil)
+						acts := []func() error{r.closes(1, 0), r.closes(2, 0), r.closes(3, 0)}
+						if over {
+							acts = append(acts[:2], func() error { r.now = begin.Add(time.Hour); return r.due() })
+						}
+						r.s.faults[op] = append(make([]fault, nth), fault{err: err, done: done})
+						for _, act := range acts {
+							for try := 0; act() != nil; try++ {
+								if try == 3 {
+									t.Fatalf("%s: it is not done", what)
+								}
+							}
+						}
+						if over {
+							r.wantJoins(what, 0, 0, 1)
+						} else {
+							r.wantJoins(what, 1, 0, 0)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestJoinOfDead: who dies at a step leaves it to whoever comes upon the join, and to who
+// mends the parent afterwards.
+func TestJoinOfDead(t *testing.T) {
+	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs"} {
+		for nth := range 12 {
+			for _, done := range []bool{false, true} {
+				what := fmt.Sprintf("%s %d, done %v", op, nth, done)
+				r := newRig(t)
+				r.join(2, nil)
+				a, b, c := r.closes(1, 0), r.closes(2, 0), r.closes(1, 1)
+				r.s.faults[op] = append(make([]fault, nth), fault{err: core.ErrThrottled, done: done && op != "runs"})
+				left := []func() error{}
+				for _, act := range []func() error{a, b, c} {
+					if act() != nil {
+						left = append(left, act)
+					}
+				}
+				for _, act := range left {
+					r.must(act())
+				}
+				sent, await, skipped := r.joins()
+				if sent+await != 2 && !(sent == 1 && await == 0) || sent < 1 || skipped > 0 {
+					t.Errorf("%s: %d sent, %d awaiting, %d skipped", what, sent, await, skipped)
+				}
+			}
+		}
+	}
+}
+
+// TestTwoNote: of two parents that close at the same moment, at each step.
+func TestTwoNote(t *testing.T) {
+	for _, op := range []string{"permits", "put permits", "create", "enqueue", "clear owed", "runs", "numbers"} {
+		for nth := range 6 {
+			r := newRig(t)
+			r.join(2, nil)
+			a, b := r.closes(1, 0), r.closes(2, 0)
+			faults := make([]fault, nth+1)
+			faults[nth].between = func() {
+				r.s.mu.Lock()
+				r.s.faults[op] = nil
+				r.s.mu.Unlock()
+				r.must(errors.Join(b(), a()))
+			}
+			r.s.faults[op] = faults
+			r.must(a())
+			r.must(b())
+			r.wantJoins(fmt.Sprintf("%s %d", op, nth), 1, 0, 0)
+		}
+	}
+}
+
+// TestNoteAsTheWindowEnds: of the note and the end of the window one is first.
+func TestNoteAsTheWindowEnds(t *testing.T) {
+	for _, op := range []string{"permits", "put permits", "clear owed", "close", "runs"} {
+		for nth := range 4 {
+			r := newRig(t)
+			r.join(2, nil)
+			r.must(r.closes(1, 0)())
+			b := r.closes(2, 0)
+			faults := make([]fault, nth+1)
+			faults[nth].between = func() {
+				r.s.mu.Lock()
+				r.s.faults[op] = nil
+				r.s.mu.Unlock()
+				r.now = begin.Add(time.Hour)
+				r.must(r.due())
+			}
+			r.s.faults[op] = faults
+			r.must(b())
+			r.now = begin.Add(time.Hour)
+			if err := r.due(); err != nil && !errors.Is(err, core.ErrThrottled) { // of the next round
+				t.Fatal(err)
+			}
+			sent, await, skipped := r.joins()
+			if !(sent == 1 && await == 0 && skipped == 0 || sent == 0 && await == 1 && skipped == 1) {
+				t.Errorf("%s %d: %d sent, %d awaiting, %d skipped", op, nth, sent, await, skipped)
+			}
+		}
+	}
+}

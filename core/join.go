@@ -1,0 +1,138 @@
+package core
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// Bounds of the window of a join.
+const (
+	MinWithin = time.Second
+	MaxWithin = 7 * day
+)
+
+// Join is what a job that comes after all of its parents has noted of their ends. It
+// stands in an item of permits of its own, and is written as those are.
+type Join struct {
+	Round  RunID   `json:"round,omitempty"`  // the run that comes of it; 0: no end is noted yet
+	Parent RunID   `json:"parent,omitempty"` // the one that was noted first
+	Begun  Instant `json:"begun,omitempty"`  // when the first end was noted
+	End    Instant `json:"end,omitempty"`    // of its window
+	Full   bool    `json:"full,omitempty"`   // nothing is missing: the run is to be made
+	Over   bool    `json:"over,omitempty"`   // the window is: the run is to be skipped
+	Marks  []Mark  `json:"marks,omitempty"`  // one of each parent, in the order in which they were first noted
+}
+
+// Mark is the last end of a parent that was noted.
+type Mark struct {
+	Run    RunID `json:"run"`
+	Drawn  RunID `json:"drawn"` // for this child, when that run owed it
+	Counts bool  `json:"counts,omitempty"`
+}
+
+// JoinName is under which its item is stored.
+func (d *Def) JoinName() string { return "join/" + d.ID.String() }
+
+// Joins reports whether a job comes once after all of its parents.
+func (d *Def) Joins() bool { return d.Within > 0 }
+
+// Noted reports whether the end of a parent's run, or a later one of that parent, is noted.
+func (j *Join) Noted(run, drawn RunID) bool {
+	i := j.of(run.Job())
+	return i >= 0 && j.Marks[i].Drawn >= drawn
+}
+
+func (j *Join) of(parent JobID) int {
+	return slices.IndexFunc(j.Marks, func(m Mark) bool { return m.Run.Job() == parent })
+}
+
+// Note notes the end of a parent's run; the first of a round begins it, the last fills it.
+func (j *Join) Note(d *Def, run, drawn RunID, now Instant) {
+	if j.Round == 0 {
+		j.Round, j.Parent, j.Begun, j.End = drawn, run, now, now.Add(d.Within)
+	}
+	if i := j.of(run.Job()); i >= 0 {
+		j.Marks[i] = Mark{run, drawn, true}
+	} else {
+		j.Marks = append(j.Marks, Mark{run, drawn, true})
+	}
+	j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.comesAfter(m.Run.Job()) })
+	j.Full = j.Complete(d)
+}
+
+func (d *Def) comesAfter(parent JobID) bool {
+	return slices.ContainsFunc(d.After, func(p Parent) bool { return p.ID == parent })
+}
+
+// Complete reports whether no parent is missing.
+func (j *Join) Complete(d *Def) bool {
+	return d.Joins() && !slices.ContainsFunc(d.After, func(p Parent) bool {
+		i := j.of(p.ID)
+		return i < 0 || !j.Marks[i].Counts
+	})
+}
+
+// Counted are the parents' runs that count in the round.
+func (j *Join) Counted() (runs []RunID) {
+	for _, m := range j.Marks {
+		if m.Counts {
+			runs = append(runs, m.Run)
+		}
+	}
+	return runs
+}
+
+// Clear ends the round. What was noted stays, so that it is not noted again.
+func (j *Join) Clear() {
+	j.Round, j.Parent, j.Begun, j.End, j.Full, j.Over = 0, 0, 0, 0, false, false
+	for i := range j.Marks {
+		j.Marks[i].Counts = false
+	}
+}
+
+// Clone is j, of its own; nil of nil.
+func (j *Join) Clone() *Join {
+	if j == nil {
+		return nil
+	}
+	n := *j
+	n.Marks = slices.Clone(j.Marks)
+	return &n
+}
+
+// AwaitsJoin reports whether a run waits for the rest of its parents: its instant is the
+// first end that was noted, its slot the end of the window.
+func (r *Run) AwaitsJoin() bool {
+	return r.Cause == CauseParent && r.Attempt == 1 && r.At != r.Slot && r.State == Planned && r.Owner == "" && !r.MaybeSent
+}
+
+// JoinedData is what a join hands on: an object with the data of each parent by its name,
+// at most DataMax long; what does not fit is empty.
+func (d *Def) JoinedData(of map[JobID]string) string {
+	data := make(map[string]string, len(d.After))
+	for _, p := range d.After {
+		data[p.Job] = ""
+	}
+	text := encoded(data)
+	for _, p := range d.After {
+		if of[p.ID] == "" {
+			continue
+		}
+		data[p.Job] = of[p.ID]
+		if longer := encoded(data); len(longer) <= DataMax {
+			text = longer
+		} else {
+			data[p.Job] = ""
+		}
+	}
+	return text
+}
+
+func encoded(data map[string]string) string {
+	b, err := json.Marshal(data)
+	if err != nil { // of texts there is none
+		return "{}"
+	}
+	return string(b)
+}
