@@ -49,6 +49,7 @@ func (w *World) judge() {
 	w.drain("after the faults")
 	w.chainsGoOn()
 	w.permitsFree()
+	w.roundsEnded()
 	w.audited(w.final())
 }
 
@@ -529,6 +530,10 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 	case core.ReasonCancelled:
 		if r.Cause.Planned() && !fixed && !st.queued {
 			return "and nobody could"
+		}
+	case core.ReasonJoin:
+		if !w.truth.rounds.over[r.ID] && !(newer && r.At != r.Slot) {
+			return "and its window was not over"
 		}
 	default:
 		return "which cannot be"

@@ -16,12 +16,13 @@ func (w *World) parents(d *dice, def *core.Def, of []string) {
 		return
 	}
 	def.After = nil
-	for range 1 + d.n(2) {
+	for range 1 + d.n(3) {
 		p := core.Parent{Job: of[d.n(len(of))], When: core.Upons[d.n(3)]}
 		if !slices.ContainsFunc(def.After, func(o core.Parent) bool { return o.Job == p.Job }) {
 			def.After = append(def.After, p)
 		}
 	}
+	w.within(d, def)
 }
 
 // kin is what is known of runs that may have children.
@@ -30,10 +31,12 @@ type kin struct {
 	marked map[core.RunID]bool      // and said that its job has children
 	of     map[core.RunID]map[core.JobID]core.RunID
 	done   map[core.RunID]time.Time // when no place was left
+	drawn  map[core.JobID][]core.RunID
 }
 
 func newKin() kin {
-	return kin{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]map[core.JobID]core.RunID{}, map[core.RunID]time.Time{}}
+	return kin{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]map[core.JobID]core.RunID{}, map[core.RunID]time.Time{},
+		map[core.JobID][]core.RunID{}}
 }
 
 // born notes a run that was made. Callers hold mu.
@@ -86,6 +89,7 @@ func (t *truth) drawn(p *core.RunPut, was *core.Run) {
 		}
 		t.owing[o.Run] = p.ID
 		job := o.Run.Job()
+		t.kin.drawn[job] = append(t.kin.drawn[job], o.Run)
 		if t.kin.of[p.ID] == nil {
 			t.kin.of[p.ID] = map[core.JobID]core.RunID{}
 		}
@@ -126,14 +130,18 @@ func (w *World) hasChildren(r *core.Run) {
 	}
 	st := t.story(r.ID)
 	for _, id := range of {
-		if _, ok := t.run(id); !ok {
+		born := t.rounds.noted[id]
+		if _, ok := t.run(id); !ok && born.IsZero() {
 			t.fail(r.ID, "run %d has the child %d, which is not there", r.ID, id)
 		} else if !st.closed.IsZero() {
+			if born.IsZero() {
+				born = t.story(id).born
+			}
 			within := moment
 			if st.left {
 				within = w.deployed.watched()
 			}
-			w.inTime("the child of", []core.RunID{id, r.ID}, r.App, within, st.closed, time.Time{}, t.story(id).born, true)
+			w.inTime("the child of", []core.RunID{id, r.ID}, r.App, within, st.closed, time.Time{}, born, true)
 		}
 	}
 	if r.State == core.Skipped && r.Attempt == 1 {

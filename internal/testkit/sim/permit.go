@@ -127,6 +127,7 @@ func (t *truth) PutPermits(ctx context.Context, list []core.Permits) []error {
 			}
 			return list
 		}
+		t.noted(was.Join, is.Join)
 		had, has := of(&was), of(&is)
 		if len(has) > max(is.Limit, len(had)) {
 			t.fail(0, "permits %s: %d are held of %d", is.Name, len(has), is.Limit)

@@ -56,6 +56,7 @@ type truth struct {
 	limits   map[string]*limited // by the name of their permits
 	rows     map[core.JobID]*rows
 	kin      kin
+	rounds   rounds
 	nobody   []trouble // when no executor of the app was there whose executors come and go
 	faults   []string
 	nfaults  int
@@ -101,7 +102,7 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(),
+		limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(), rounds: newRounds(),
 	}
 }
 
@@ -298,6 +299,8 @@ func verb(p *core.RunPut) string {
 		return "GiveBack"
 	case p.Set&core.RunAddress != 0:
 		return "Readdress"
+	case p.Set&core.RunTime != 0:
+		return "Joined"
 	case p.Set&core.RunOwes != 0 && len(p.To.Owes) > 0:
 		return "Draw"
 	case p.Set&core.RunOwes != 0:
@@ -360,6 +363,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			case len(t.story(p.ID).arrivals) > 0:
 				t.fail(p.ID, "run %d moved from %s to %s although it arrived there", p.ID, was.Address, p.To.Address)
 			}
+		case "Joined":
+			t.joined(p, was)
 		case "Draw":
 			t.drawn(p, was)
 		case "ClearOwed": // 7.5: what was owed exists, and is or was on its way
@@ -367,6 +372,8 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			for _, o := range was.Owes {
 				if o.Pause {
 					t.pauseMade(p.ID)
+				} else if !t.rounds.noted[o.Run].IsZero() {
+					continue
 				} else if _, ok := t.run(o.Run); !ok {
 					t.fail(p.ID, "run %d owes nothing any more, and run %d was never made", p.ID, o.Run)
 				} else if !t.named[o.Run] {
@@ -1208,6 +1215,9 @@ func (t *truth) look() {
 		}
 		if fires > 0 || t.settled[id] || t.live[id] > 0 || t.checks[id] > 0 || t.entries[id] > 0 {
 			continue
+		}
+		if j := t.rounds.now[id.Job()]; j.Round == id && (j.Full || j.Over) {
+			continue // whoever owes the last end that was noted goes on with it
 		}
 		if parent, ok := t.owing[id]; ok {
 			if _, owed := t.owes[parent]; owed {

@@ -1,0 +1,146 @@
+package sim
+
+import (
+	"slices"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// Some jobs come once after all of their parents. Each write of what they noted is seen
+// here, and judged by the ends that were drawn for them and by what became of the run.
+
+// rounds is what is known of joins.
+type rounds struct {
+	noted map[core.RunID]time.Time // by the ID drawn for an end: when it, or a later one of its parent, was noted
+	full  map[core.RunID]bool      // rounds of which nothing was missing
+	over  map[core.RunID]bool      // and those whose window was over
+	now   map[core.JobID]core.Join // what is stored
+}
+
+func newRounds() rounds {
+	return rounds{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]bool{}, map[core.JobID]core.Join{}}
+}
+
+// within makes a join of the parents that a job has, one time in two.
+func (w *World) within(d *dice, def *core.Def) {
+	def.Within = 0
+	if len(def.After) > 0 && d.n(2) == 0 {
+		def.Within = time.Duration(1+d.n(40)) * time.Second
+	}
+}
+
+// noted asserts what one write of a join may do. Callers hold mu.
+func (t *truth) noted(was, is *core.Join) {
+	if is == nil || is.Round == 0 && (was == nil || was.Round == 0) {
+		return
+	}
+	if was == nil {
+		was = &core.Join{}
+	}
+	round := max(was.Round, is.Round)
+	job := round.Job()
+	if prev := t.rounds.now[job]; prev.Round != was.Round || prev.Full != was.Full || prev.Over != was.Over || len(prev.Marks) != len(was.Marks) {
+		t.fail(round, "the join of job %d was %+v and is written from %+v", job, prev, *was)
+	}
+	t.rounds.now[job] = *is.Clone()
+	mark := func(j *core.Join, parent core.JobID) (core.Mark, bool) {
+		i := slices.IndexFunc(j.Marks, func(m core.Mark) bool { return m.Run.Job() == parent })
+		if i < 0 {
+			return core.Mark{}, false
+		}
+		return j.Marks[i], true
+	}
+	if is.Round == 0 {
+		r, there := t.run(was.Round)
+		switch {
+		case !was.Full && !was.Over:
+			t.fail(round, "the round of run %d ended with something missing, and before its time", was.Round)
+		case !there:
+			t.fail(round, "the round of run %d ended, and there is no such run", was.Round)
+		case r.State == core.Planned && r.At != r.Slot:
+			t.fail(round, "the round of run %d ended, and it waits", was.Round)
+		case was.Full && r.Reason == core.ReasonJoin, was.Over && r.State != core.Skipped:
+			t.fail(round, "the round ended (full %v, over %v), and run %d is %s: %s", was.Full, was.Over, was.Round, r.State, r.Reason)
+		}
+		for _, m := range is.Marks {
+			if old, _ := mark(was, m.Run.Job()); m.Counts || old.Drawn != m.Drawn {
+				t.fail(round, "with its round the mark %+v became %+v", old, m)
+			}
+		}
+		return
+	}
+	if was.Round != 0 && was.Round != is.Round || was.Full || was.Over || is.Full && is.Over {
+		t.fail(round, "a join became %+v from %+v", *is, *was)
+	}
+	if is.Over {
+		t.rounds.over[round] = true
+		t.w.count("join over", 1)
+		if time.Now().Add(t.w.slack()).Before(is.End.Time()) {
+			t.fail(round, "the round of run %d is over %s before its end", round, time.Until(is.End.Time()))
+		}
+		return
+	}
+	for _, m := range is.Marks {
+		old, had := mark(was, m.Run.Job())
+		switch {
+		case had && old == m:
+			continue
+		case t.owing[m.Drawn] != m.Run || m.Drawn.Job() != job:
+			t.fail(round, "run %d is noted for run %d, which it does not owe", m.Run, m.Drawn)
+		case had && old.Drawn >= m.Drawn:
+			t.fail(round, "the end of run %d is noted by %d, after %d", m.Run, m.Drawn, old.Drawn)
+		}
+		for _, drawn := range t.kin.drawn[job] { // those before it are of no use any more
+			if at := t.rounds.noted[drawn]; drawn <= m.Drawn && at.IsZero() && t.owing[drawn].Job() == m.Run.Job() {
+				t.rounds.noted[drawn] = time.Now()
+			}
+		}
+		t.w.count("join noted", 1)
+	}
+	if !is.Full {
+		return
+	}
+	t.rounds.full[round] = true
+	t.w.count("join full", 1)
+	if !slices.ContainsFunc(t.jobs[job], func(v revision) bool {
+		return !slices.ContainsFunc(v.def.After, func(p core.Parent) bool { m, _ := mark(is, p.ID); return !m.Counts })
+	}) {
+		t.fail(round, "the round of run %d is full with %+v, and no revision has all of these alone", round, is.Marks)
+	}
+}
+
+// joined asserts that a run which waits is sent on its way by a round that is full. Callers hold mu.
+func (t *truth) joined(p *core.RunPut, was *core.Run) {
+	t.story(p.ID).born = time.Now()
+	if !t.rounds.full[p.ID] || !was.AwaitsJoin() {
+		t.fail(p.ID, "run %d is sent on its way as a join that is full, and is %s of slot %s", p.ID, was.State, was.Slot)
+	}
+}
+
+// isJoin reports whether some revision of a job was one. Callers hold mu.
+func (t *truth) isJoin(job core.JobID) bool {
+	return slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within > 0 })
+}
+
+// roundsEnded asserts in the end that each round became what it had to.
+func (w *World) roundsEnded() {
+	t := w.truth
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for id := range t.rounds.full {
+		if r, ok := t.run(id); !ok || r.State == core.Planned || r.Reason == core.ReasonJoin || t.rounds.over[id] {
+			t.fail(id, "all parents of run %d have closed, and it is %s: %s, there %v", id, r.State, r.Reason, ok)
+		}
+	}
+	for id := range t.rounds.over {
+		if r, ok := t.run(id); !ok || r.State != core.Skipped {
+			t.fail(id, "the window of run %d is over, and it is %s: %s, there %v", id, r.State, r.Reason, ok)
+		}
+	}
+	for job, j := range t.rounds.now {
+		if j.Full || j.Over {
+			t.fail(j.Round, "in the end the join of job %d is %+v", job, j)
+		}
+	}
+}
