@@ -57,11 +57,12 @@ func (j *Join) Note(d *Def, run, drawn RunID, now Instant) {
 	} else {
 		j.Marks = append(j.Marks, Mark{run, drawn, true})
 	}
-	j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.comesAfter(m.Run.Job()) })
+	j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.ComesAfter(m.Run.Job()) })
 	j.Full = j.Complete(d)
 }
 
-func (d *Def) comesAfter(parent JobID) bool {
+// ComesAfter reports whether a job is one of its parents.
+func (d *Def) ComesAfter(parent JobID) bool {
 	return slices.ContainsFunc(d.After, func(p Parent) bool { return p.ID == parent })
 }
 

@@ -218,7 +218,9 @@ func TestPageLook(t *testing.T) {
 			with(func(r *core.Run) { r.State, r.Owner = core.Queued, "" }),
 			with(func(r *core.Run) { r.State, r.Owner, r.Cause = core.Queued, "", core.CauseAPI })},
 		"planned, and it waits for its join (section 5)": {
-			with(func(r *core.Run) { r.State, r.Owner, r.Cause, r.At, r.Attempt = core.Planned, "", core.CauseParent, 99, 1 })},
+			with(func(r *core.Run) {
+				r.State, r.Owner, r.Cause, r.At, r.Attempt = core.Planned, "", core.CauseParent, 99, 1
+			})},
 		"owner empty, maybeSent": {
 			with(func(r *core.Run) { r.State, r.Owner, r.MaybeSent = core.Planned, "", true })},
 		"foreign, journal says accepted or unconfirmed": {

@@ -39,6 +39,8 @@ func (f *Finish) note(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 		switch noted = j.Noted(r.ID, drawn); {
 		case j.Full || j.Over:
 		case noted:
+		case !job.Def.ComesAfter(r.ID.Job()): // no more
+			noted = true
 		case j.Round != 0 && j.End <= now:
 			j.Over, changed = true, true
 		default:

@@ -12,14 +12,16 @@ import (
 
 // rounds is what is known of joins.
 type rounds struct {
-	noted map[core.RunID]time.Time // by the ID drawn for an end: when it, or a later one of its parent, was noted
-	full  map[core.RunID]bool      // rounds of which nothing was missing
-	over  map[core.RunID]bool      // and those whose window was over
-	now   map[core.JobID]core.Join // what is stored
+	noted map[core.RunID]time.Time     // by the ID drawn for an end: when it, or a later one of its parent, was noted
+	full  map[core.RunID]bool          // rounds of which nothing was missing
+	over  map[core.RunID]bool          // and those whose window was over
+	now   map[core.JobID]core.Join     // what is stored
+	last  map[[2]core.JobID]core.RunID // of a join and a parent: the greatest ID that was noted
 }
 
 func newRounds() rounds {
-	return rounds{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]bool{}, map[core.JobID]core.Join{}}
+	return rounds{map[core.RunID]time.Time{}, map[core.RunID]bool{}, map[core.RunID]bool{}, map[core.JobID]core.Join{},
+		map[[2]core.JobID]core.RunID{}}
 }
 
 // within makes a join of the parents that a job has, one time in two.
@@ -91,11 +93,8 @@ func (t *truth) noted(was, is *core.Join) {
 		case had && old.Drawn >= m.Drawn:
 			t.fail(round, "the end of run %d is noted by %d, after %d", m.Run, m.Drawn, old.Drawn)
 		}
-		for _, drawn := range t.kin.drawn[job] { // those before it are of no use any more
-			if at := t.rounds.noted[drawn]; drawn <= m.Drawn && at.IsZero() && t.owing[drawn].Job() == m.Run.Job() {
-				t.rounds.noted[drawn] = time.Now()
-			}
-		}
+		t.rounds.noted[m.Drawn] = time.Now()
+		t.rounds.last[[2]core.JobID{job, m.Run.Job()}] = m.Drawn
 		t.w.count("join noted", 1)
 	}
 	if !is.Full {
@@ -108,6 +107,14 @@ func (t *truth) noted(was, is *core.Join) {
 	}) {
 		t.fail(round, "the round of run %d is full with %+v, and no revision has all of these alone", round, is.Marks)
 	}
+}
+
+// counted reports whether the end of a parent needs no run of its child: that is a join, which
+// has noted it or a later one, or which it was no parent of any more. Callers hold mu.
+func (t *truth) counted(drawn core.RunID) bool {
+	job, parent := drawn.Job(), t.owing[drawn].Job()
+	return t.isJoin(job) && (t.rounds.last[[2]core.JobID{job, parent}] >= drawn ||
+		slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within > 0 && !v.def.ComesAfter(parent) }))
 }
 
 // joined asserts that a run which waits is sent on its way by a round that is full. Callers hold mu.

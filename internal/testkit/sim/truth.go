@@ -372,7 +372,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			for _, o := range was.Owes {
 				if o.Pause {
 					t.pauseMade(p.ID)
-				} else if !t.rounds.noted[o.Run].IsZero() {
+				} else if t.counted(o.Run) {
 					continue
 				} else if _, ok := t.run(o.Run); !ok {
 					t.fail(p.ID, "run %d owes nothing any more, and run %d was never made", p.ID, o.Run)
