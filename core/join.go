@@ -57,7 +57,12 @@ func (j *Join) Note(d *Def, run, drawn RunID, now Instant) {
 	} else {
 		j.Marks = append(j.Marks, Mark{run, drawn, true})
 	}
-	j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.ComesAfter(m.Run.Job()) })
+	for i := range j.Marks { // one that is a parent again is not to be noted twice
+		j.Marks[i].Counts = j.Marks[i].Counts && d.ComesAfter(j.Marks[i].Run.Job())
+	}
+	if len(j.Marks) > 2*MaxParents {
+		j.Marks = slices.DeleteFunc(j.Marks, func(m Mark) bool { return !d.ComesAfter(m.Run.Job()) })
+	}
 	j.Full = j.Complete(d)
 }
 

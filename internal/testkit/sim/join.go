@@ -62,7 +62,7 @@ func (t *truth) noted(was, is *core.Join) {
 			t.fail(round, "the round of run %d ended, and there is no such run", was.Round)
 		case r.State == core.Planned && r.At != r.Slot:
 			t.fail(round, "the round of run %d ended, and it waits", was.Round)
-		case was.Full && r.Reason == core.ReasonJoin, was.Over && r.State != core.Skipped:
+		case was.Full && r.Reason == core.ReasonJoin, was.Over && r.State != core.Skipped && !t.wasList(job):
 			t.fail(round, "the round ended (full %v, over %v), and run %d is %s: %s", was.Full, was.Over, was.Round, r.State, r.Reason)
 		}
 		for _, m := range is.Marks {
@@ -86,7 +86,7 @@ func (t *truth) noted(was, is *core.Join) {
 	for _, m := range is.Marks {
 		old, had := mark(was, m.Run.Job())
 		switch {
-		case had && old == m:
+		case had && (old == m || old.Run == m.Run && old.Drawn == m.Drawn && !m.Counts): // it may be no parent any more
 			continue
 		case t.owing[m.Drawn] != m.Run || m.Drawn.Job() != job:
 			t.fail(round, "run %d is noted for run %d, which it does not owe", m.Run, m.Drawn)
@@ -125,6 +125,13 @@ func (t *truth) joined(p *core.RunPut, was *core.Run) {
 	}
 }
 
+// wasList reports whether some revision of a job came after each of its parents: then the
+// run that began a round may have been made as one of a list, by who went on with it. Callers
+// hold mu.
+func (t *truth) wasList(job core.JobID) bool {
+	return slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within == 0 })
+}
+
 // isJoin reports whether some revision of a job was one. Callers hold mu.
 func (t *truth) isJoin(job core.JobID) bool {
 	return slices.ContainsFunc(t.jobs[job], func(v revision) bool { return v.def.Within > 0 })
@@ -141,7 +148,7 @@ func (w *World) roundsEnded() {
 		}
 	}
 	for id := range t.rounds.over {
-		if r, ok := t.run(id); !ok || r.State != core.Skipped {
+		if r, ok := t.run(id); !ok || r.State != core.Skipped && !t.wasList(id.Job()) {
 			t.fail(id, "the window of run %d is over, and it is %s: %s, there %v", id, r.State, r.Reason, ok)
 		}
 	}
