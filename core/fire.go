@@ -31,4 +31,5 @@ type Fire struct {
 	Slot  Instant // when it is due: At after jitter
 	Cause Cause
 	Seq   int64
+	Of    RunID // of a shard that has no record yet: its broadcast
 }

@@ -31,21 +31,23 @@ func (j *Job) Name() string { return j.Def.App + "/" + j.Def.Name }
 
 // Def is what a job's owner wrote, but for its schedule.
 type Def struct {
-	ID        JobID             `json:"id"`
-	App       string            `json:"app"`
-	Name      string            `json:"name"`
-	Title     string            `json:"title,omitempty"`
-	Labels    map[string]string `json:"labels,omitempty"`
-	Set       string            `json:"set,omitempty"` // the manifest that made it
-	Handler   string            `json:"handler"`
-	Params    string            `json:"params,omitempty"`
-	Template  bool              `json:"template,omitempty"` // Params is a Template
-	Call      *Call             `json:"call,omitempty"`     // over that of its app
-	Route     Route             `json:"route"`
-	Block     Block             `json:"block"`
-	Timeout   time.Duration     `json:"timeout,omitempty"` // 0: none
-	Retry     Retry             `json:"retry"`
-	LostAfter time.Duration     `json:"lostAfter"`
+	ID       JobID             `json:"id"`
+	App      string            `json:"app"`
+	Name     string            `json:"name"`
+	Title    string            `json:"title,omitempty"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Set      string            `json:"set,omitempty"` // the manifest that made it
+	Handler  string            `json:"handler"`
+	Params   string            `json:"params,omitempty"`
+	Template bool              `json:"template,omitempty"` // Params is a Template
+	Call     *Call             `json:"call,omitempty"`     // over that of its app
+	Route    Route             `json:"route"`
+	// BroadcastFail is of route broadcast; empty: any.
+	BroadcastFail BroadcastFail `json:"broadcastFail,omitempty"`
+	Block         Block         `json:"block"`
+	Timeout       time.Duration `json:"timeout,omitempty"` // 0: none
+	Retry         Retry         `json:"retry"`
+	LostAfter     time.Duration `json:"lostAfter"`
 	// WaitForExecutor is how long from its slot on a run waits where no executor is
 	// there; 0: as its app says.
 	WaitForExecutor time.Duration `json:"waitForExecutor,omitempty"`
@@ -101,7 +103,7 @@ var Declareds = []Declared{DeclaredCode, DeclaredTaken}
 func (d Def) Equal(o Def) bool {
 	return d.ID == o.ID && d.App == o.App && d.Name == o.Name && d.Title == o.Title &&
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
-		d.Route == o.Route && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
+		d.Route == o.Route && d.BroadcastFail == o.BroadcastFail && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
 		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After) && d.Within == o.Within
 }

@@ -30,6 +30,15 @@ const (
 	RouteBroadcast Route = "broadcast"
 )
 
+// BroadcastFail says when a broadcast has failed: where any of its shards did not succeed, or
+// where all failed.
+type BroadcastFail string
+
+const (
+	BroadcastFailAny BroadcastFail = "any"
+	BroadcastFailAll BroadcastFail = "all"
+)
+
 // Block says what an xxl-job executor does with a second run of a job.
 type Block string
 
@@ -71,11 +80,12 @@ var (
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
 		RouteBroadcast}
 	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
-	ReadyRoutes = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
-	Fulls       = []Full{FullQueue, FullSkip, FullReplace}
-	Blocks      = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
-	Backoffs    = []Backoff{BackoffConstant, BackoffExponential}
-	RetryOns    = []State{Failed, TimedOut, Lost}
+	ReadyRoutes    = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
+	BroadcastFails = []BroadcastFail{BroadcastFailAny, BroadcastFailAll}
+	Fulls          = []Full{FullQueue, FullSkip, FullReplace}
+	Blocks         = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}
+	Backoffs       = []Backoff{BackoffConstant, BackoffExponential}
+	RetryOns       = []State{Failed, TimedOut, Lost}
 )
 
 // Retry says how often and when a failed run is tried again.

@@ -40,6 +40,7 @@ const (
 	ReasonNoExecutor    Reason = "no-executor"   // failed: none was there
 	ReasonHandler       Reason = "handler"       // failed: the handler said so
 	ReasonCrashed       Reason = "crashed"       // failed: the executor ended under it
+	ReasonShards        Reason = "shards"        // failed: of a broadcast, its shards did not succeed
 	ReasonSnoozed       Reason = "snoozed"       // failed: the handler asked for another time, and has it
 	ReasonTimeout       Reason = "timeout"       // timed-out
 	ReasonPerson        Reason = "person"        // killed by somebody
@@ -61,7 +62,7 @@ const (
 
 // Reasons lists, for each closed state, the reasons that it may have.
 var Reasons = map[State][]Reason{
-	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled},
+	Failed:   {ReasonNotAccepted, ReasonNoExecutor, ReasonHandler, ReasonCrashed, ReasonSnoozed, ReasonCancelled, ReasonShards},
 	TimedOut: {ReasonTimeout},
 	Killed:   {ReasonPerson, ReasonReplaced},
 	Lost:     {ReasonGone, ReasonForgotten, ReasonNoReport},
@@ -138,6 +139,8 @@ type Run struct {
 	// Place says that children come after it: 1, from when it is made, or PlaceAfter the
 	// last that was made; 0: there are none, or no more.
 	Place int64
+
+	Shard Shard
 
 	// What a trigger gave in place of the job's.
 	Params    *string
@@ -218,7 +221,7 @@ func (r *Run) PastTimeout() bool { return !r.KillAt.IsZero() && r.KillBy == "" }
 
 // UnderWay reports whether an open run is somebody's, was sent, or waits for an executor.
 func (r *Run) UnderWay() bool {
-	return r.State.Open() && (r.Owner != "" || r.Address != "" || r.State == Queued)
+	return r.State.Open() && (r.IsBroadcast() || r.Owner != "" || r.Address != "" || r.State == Queued)
 }
 
 // Sent reports whether the run went out to an executor. SentAt alone does not

@@ -141,6 +141,9 @@ func (j *Job) Validate() error {
 	if err := d.Overlap.validate(); err != nil {
 		return err
 	}
+	if err := d.validateBroadcast(); err != nil {
+		return err
+	}
 	if err := d.Retry.validate(); err != nil {
 		return err
 	}

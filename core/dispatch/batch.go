@@ -18,7 +18,8 @@ type item struct {
 	recorded bool        // it has a record of its own, made before it was sent on its way
 	msgs     []int       // the messages that brought it
 	try      int
-	slow     bool // it came on the slow lane, and stays there
+	slow     bool      // it came on the slow lane, and stays there
+	of       *core.Run // of a shard: its broadcast
 	job      *core.Job
 	app      *core.App
 	falls    falls
@@ -78,7 +79,7 @@ func newBatch(d *Dispatcher, msgs []ring.Message, idx []int) *batch {
 			it := byRun[f.Run]
 			if it == nil {
 				_, planned := f.Run.Planned()
-				it = &item{fire: f, recorded: !planned, run: &noRun, phase: undecided{}}
+				it = &item{fire: f, recorded: !planned && f.Of == 0, run: &noRun, phase: undecided{}}
 				byRun[f.Run] = it
 				b.items = append(b.items, it)
 			} else if f.Rev > it.fire.Rev {

@@ -132,6 +132,9 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.asked { // perhaps after its end
 			b.d.finish.Release(ctx, it.run)
 		}
+		if it.run.ShardEnded() && b.d.finish.Mend(ctx, it.run) != nil { // who closed it may have died before its broadcast was
+			it.phase = settled(core.Left)
+		}
 	case toBury:
 		it.phase = it.unrecorded()
 	case toLeave:
@@ -144,6 +147,8 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 		if it.phase = (done{}); b.d.finish.JoinDue(ctx, it.run) != nil {
 			it.phase = notDone{why: fmt.Errorf("the join of run %d is not judged", it.run.ID), retryAt: now.Add(b.d.o.BackoffMax)}
 		}
+	case toSpread:
+		it.phase = b.spread(ctx, it)
 	case toKeep: // the answer to the claim was lost
 		it.own()
 	case toClaim:
@@ -181,18 +186,21 @@ func (b *batch) do(ctx context.Context, it *item, a act, now time.Time, w *write
 // be begun any more stays undecided.
 func (b *batch) write(ctx context.Context, w *writes) {
 	b.permits(ctx, w)
+	b.broadcast(ctx, w)
 	if len(w.creates) > 0 && b.owns(0) {
 		for k, err := range b.d.store.Create(ctx, w.creates) {
 			it, state, waits := w.createOf[k], w.creates[k].State, w.createOf[k].phase
 			it.phase = firstWrite(err, state == core.Skipped)
 			switch {
 			case it.phase == done{}:
-				b.chainSkipped(ctx, &w.creates[k])
+				it.phase = b.chainSkipped(ctx, &w.creates[k])
 			case it.phase == ours{} && state == core.Queued:
 				it.phase = waits
 			case it.phase == ours{}:
 				run := w.creates[k] // apart from the others, which may be over long before it
-				it.run = &run
+				if it.run = &run; run.IsBroadcast() {
+					it.phase = b.spread(ctx, it)
+				}
 			}
 		}
 	}
@@ -211,12 +219,14 @@ func (b *batch) write(ctx context.Context, w *writes) {
 			switch p.Apply(it.run); {
 			case p.Ends():
 				b.d.finish.Ended(it.run)
-				b.chainSkipped(ctx, it.run)
+				it.phase = b.chainSkipped(ctx, it.run)
 				if b.d.finish.Children(ctx, it.run) != nil { // of a retry that fell
 					it.phase = settled(core.Left)
 				}
 			case p.To.State == core.Queued:
 				it.phase = waits
+			case it.run.IsBroadcast():
+				it.phase = b.spread(ctx, it)
 			default:
 				it.own()
 			}
@@ -230,7 +240,11 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
 	f := &it.fire
 	r := core.Run{ID: f.Run, App: it.job.Def.App, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq,
-		Attempt: 1, First: f.Run, FixedDelay: fixed, State: state}
+		Attempt: 1, First: f.Run, FixedDelay: fixed && it.of == nil, State: state}
+	if it.of != nil {
+		r.Shard, _ = it.of.ShardOf(f.Run)
+		r.Addresses, r.Params, r.By = it.of.Addresses[r.Shard.Index:][:1:1], it.of.Params, it.of.By
+	}
 	switch state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
@@ -240,6 +254,10 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
 	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
+	if it.of != nil { // what comes of its end is the broadcast's
+		r.Retries = it.of.Retries
+		return r
+	}
 	r.Follow(&it.job.Def)
 	return r
 }
@@ -267,15 +285,23 @@ func ownOrder(address string) []string {
 }
 
 // chainSkipped lets a fixed delay go on after a skipped fire; what fails here
-// the tick repairs when the job's planAt comes.
-func (b *batch) chainSkipped(ctx context.Context, run *core.Run) {
+// the tick repairs when the job's planAt comes. A broadcast that may be over by the skip of
+// a shard is the watchdog's then.
+func (b *batch) chainSkipped(ctx context.Context, run *core.Run) phase {
+	if run.ShardEnded() {
+		if b.d.finish.Mend(ctx, run) != nil {
+			return settled(core.Left)
+		}
+		return done{}
+	}
 	b.d.finish.Release(ctx, run)
 	if !run.FixedDelay {
-		return
+		return done{}
 	}
 	if err := b.d.finish.ChainEnded(ctx, run.First, run.EndedAt); err != nil {
 		b.d.o.Log.Warn("next fire of a fixed delay is left to the tick", "run", run.ID, "err", err)
 	}
+	return done{}
 }
 
 // addresses are those that a fire may be sent to.
@@ -313,6 +339,8 @@ func (it *item) waits() bool {
 func (b *batch) route(it *item) bool {
 	addresses := b.addresses(it)
 	switch {
+	case it.of != nil:
+		it.order = b.shardOrder(it)
 	case len(addresses) == 0:
 		it.order = nil
 	case route.Used(it.job.Def.Route):

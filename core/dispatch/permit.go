@@ -99,18 +99,7 @@ func (b *batch) permits(ctx context.Context, w *writes) {
 			drop[a.it] = !b.answered(a)
 		}
 	}
-	kept := writes{}
-	for i, it := range w.createOf {
-		if !drop[it] {
-			kept.creates, kept.createOf = append(kept.creates, w.creates[i]), append(kept.createOf, it)
-		}
-	}
-	for i, it := range w.putOf {
-		if !drop[it] {
-			kept.puts, kept.putOf = append(kept.puts, w.puts[i]), append(kept.putOf, it)
-		}
-	}
-	*w = kept
+	w.drop(drop)
 }
 
 // answered makes of a claim what its answer leads to; false: nothing is written now.

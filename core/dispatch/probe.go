@@ -191,7 +191,7 @@ func (b *batch) asking(items []*item) (groups map[string][]*item, rest []*item) 
 	rest = make([]*item, 0, len(items))
 	for _, it := range items {
 		send := it.falls == sends || it.falls == fallsLate && b.mayWait(it)
-		if it.phase != (undecided{}) || !send || route.Asks(it.job.Def.Route) == route.AskNothing {
+		if it.phase != (undecided{}) || !send || it.of != nil || route.Asks(it.job.Def.Route) == route.AskNothing {
 			rest = append(rest, it)
 			continue
 		}

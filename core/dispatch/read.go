@@ -27,6 +27,7 @@ type known struct {
 	executors  map[string][]core.Executor
 	runs       map[core.RunID]core.Run // that have a record of their own
 	unreadRuns []core.RunID
+	broadcasts map[core.RunID]core.Run // of shards
 }
 
 // read is step 2, and judges each fire (step 3). All is read after the hold; what
@@ -74,13 +75,17 @@ func (b *batch) read(ctx context.Context) {
 		if it.phase = k.meet(it, apps); it.phase != (undecided{}) {
 			continue
 		}
-		if calls[it.job.Def.App] || hasCall(it.run.Addresses) {
+		if calls[it.job.Def.App] || hasCall(it.run.Addresses) || it.of != nil && hasCall(it.of.Addresses) {
 			it.awaited = true
 			b.longest = max(b.longest, cmp.Or(it.job.Def.Timeout, b.d.o.CallTimeout))
 		}
 		_, gone := k.stones[it.job.Def.ID]
 		pauses := [2]stops{{&k.global.Pause, &k.global.Past}, {&it.app.Pause, &it.app.Past}}
-		it.falls, it.reason = judge(&it.fire, &it.job.Sched, gone, pauses, now, next)
+		if it.of != nil {
+			it.falls, it.reason = judgeShard(&it.fire, it.of, &it.job.Sched, gone, pauses, now)
+		} else {
+			it.falls, it.reason = judge(&it.fire, &it.job.Sched, gone, pauses, now, next)
+		}
 		if it.falls == fallsSilently {
 			it.phase = settled(core.Left)
 		}
@@ -144,7 +149,10 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	for id, s := range k.stones {
 		k.jobs[id] = &core.Job{Def: core.Def{ID: id, App: s.App, Name: s.Name}, Sched: core.Sched{ID: id, App: s.App, Rev: s.Rev, RevAt: s.RevAt}}
 	}
-	k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs)
+	if k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs); err != nil {
+		return nil, err
+	}
+	k.broadcasts, err = b.broadcasts(ctx, k.runs)
 	return k, err
 }
 
@@ -174,7 +182,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 	}
 	it.job, it.app = job, apps[job.Def.App]
 	if !it.recorded {
-		return undecided{}
+		return k.shard(it)
 	}
 	run, is := k.runs[it.fire.Run]
 	it.ofSlot(&run)
@@ -187,7 +195,7 @@ func (k *known) meet(it *item, apps map[string]*core.App) phase {
 		return done{}
 	}
 	it.run = &run
-	return undecided{}
+	return k.shard(it)
 }
 
 // damaged is a fire whose job or app cannot be understood.

@@ -183,6 +183,7 @@ const (
 	movedAway
 	closed
 	closedOwing
+	spread
 	mine
 	nobodys
 	queued // nobody's, and it waits for an executor
@@ -203,6 +204,7 @@ const (
 	toLeave
 	toBury
 	toMend
+	toSpread // the fires of its shards, on the ring
 	toKeep
 	toTake   // routed afresh
 	toRetake // at the same address: a re-send
@@ -219,6 +221,7 @@ var looks = [...][2]act{
 	movedAway:        {isDone, isDone},
 	closed:           {isDone, isDone},
 	closedOwing:      {toMend, toMend},
+	spread:           {toSpread, toSpread},
 	mine:             {toKeep, toKeep},
 	nobodys:          {toTake, toSkip},
 	queued:           {toTake, toSkip},
@@ -249,6 +252,8 @@ func rowOf(r *core.Run, f *core.Fire, nonce string, past func(*core.Run) bool) r
 		return closedOwing
 	case !r.State.Open():
 		return closed
+	case r.IsBroadcast():
+		return spread
 	case r.Owner == nonce:
 		return mine
 	case r.Owner == "" && !r.MaybeSent && r.State == core.Queued:

@@ -73,7 +73,7 @@ func (a *ahead) put(ids []core.RunID) {
 // forGood reports that a run is over and stays so. What was skipped may yet be given
 // its run.
 func forGood(r *core.Run) bool {
-	return !r.State.Open() && r.State != core.Skipped && !r.Owing()
+	return !r.State.Open() && r.State != core.Skipped && !r.Owing() && r.Shard.Of == 0
 }
 
 // span is what is read of a job's runs together.

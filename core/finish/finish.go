@@ -224,7 +224,7 @@ func (f *Finish) endOnce(ctx context.Context, results []Result, todo []int, ids 
 		case r.Reported && !run.Had():
 			f.o.Log.Warn("report of a run that nobody sent is not its end", "run", r.Run, "job", run.ID.Job(), "app", run.App)
 			errs[i] = &core.Error{Code: core.CodeNotFound, Reason: fmt.Sprintf("run %d was not sent to anybody", r.Run), Err: ErrUnsent}
-		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent):
+		case r.Owner != "" && run.Owner != r.Owner, r.Unowned && (run.Owner != "" || run.MaybeSent || run.IsBroadcast()):
 			errs[i] = core.ErrRefused
 		case r.Killed && run.MaybeSent && run.KillAt.IsZero():
 			// Not the end of this run as far as anybody can tell; the callback
@@ -294,7 +294,7 @@ func (f *Finish) needJobs(results []Result, todo []int, found map[core.RunID]cor
 	for _, i := range todo {
 		run, ok := found[results[i].Run]
 		fails := results[i].State.Failure() || run.PastTimeout()
-		if ok && fails && run.State.Open() && run.Retries > 0 && !slices.Contains(need, run.ID.Job()) {
+		if ok && fails && run.State.Open() && run.Retries > 0 && !run.IsBroadcast() && !slices.Contains(need, run.ID.Job()) {
 			need = append(need, run.ID.Job())
 		}
 	}
@@ -317,6 +317,9 @@ func (f *Finish) closeOf(r *Result, seen *core.Run) core.RunPut {
 	}
 	if r.Unowned {
 		c.If |= core.RunOwner | core.RunMaybeSent
+		if seen != nil { // nobody owns a broadcast
+			c.If, c.Was.State = c.If|core.RunState, seen.State
+		}
 	}
 	return c
 }
@@ -352,6 +355,9 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	if to.State.Failure() {
 		c.If |= core.RunKill
 		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
+	}
+	if run.IsBroadcast() { // its shards are tried again, each by itself
+		return c, nil
 	}
 	var delay time.Duration // none where the job is gone: its retry is recorded as deleted
 	if to.State == core.Failed && r.RetryAfter != 0 {
@@ -399,6 +405,9 @@ func (f *Finish) closed(ctx context.Context, run *core.Run, r *Result) error {
 // the chain ends with it frees its permit and makes its children and the next fire of a
 // fixed delay. Any number of callers may do it any number of times.
 func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
+	if run.IsBroadcast() && run.State.Open() {
+		return f.gather(ctx, run, true)
+	}
 	if len(run.Owes) > 0 && run.Owes[0].Kind != core.CauseParent {
 		if err := f.make(ctx, run); err != nil {
 			return err
@@ -411,6 +420,9 @@ func (f *Finish) Mend(ctx context.Context, run *core.Run) error {
 	err := f.Children(ctx, run)
 	if run.FixedDelay {
 		err = errors.Join(err, f.ChainEnded(ctx, run.First, run.EndedAt))
+	}
+	if run.ShardEnded() {
+		err = errors.Join(err, f.shardEnded(ctx, run))
 	}
 	return err
 }
@@ -429,7 +441,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 		owed = append(owed, core.Run{ID: o.Run, App: run.App, State: core.Planned, Cause: o.Kind, Rev: run.Rev, At: run.At, Slot: o.Slot,
 			Seq: run.Seq, Attempt: run.Attempt + 1, First: run.First, Retries: run.RetriesAfter(), FixedDelay: run.FixedDelay,
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
-			Parent: run.Parent, Place: min(run.Place, 1)})
+			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard})
 	}
 	if err := f.create(ctx, owed); err != nil {
 		return err

@@ -43,6 +43,7 @@ type findings struct {
 	minute int64 // at which they were found
 	ends   []ending
 	owing  []owing
+	shards map[core.RunID]bool // broadcasts that a shard in owing is of
 	talks  map[place]*talk
 }
 
@@ -266,6 +267,17 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 		if entry, ok := j.Find(r.ID); ok && (entry.Outcome == core.Accepted || entry.Outcome == core.Unconfirmed || says == 0) {
 			says = entry.Outcome
 		}
+	}
+	switch {
+	case r.IsBroadcast() && r.State.Open(): // what left it may have been to send its shards
+		found.owing = append(found.owing, owing{*r, s.key})
+		return later
+	case r.ShardEnded() && !r.Owing() && !found.shards[r.Shard.Of]: // who closed it may have died before its broadcast was
+		if found.shards == nil {
+			found.shards = map[core.RunID]bool{}
+		}
+		found.shards[r.Shard.Of] = true
+		found.owing = append(found.owing, owing{*r, s.key})
 	}
 	is := fateOf(r, says, r.State.Open() && e.awaited(s, r, says))
 	var end *Result

@@ -79,7 +79,7 @@ func (f *Finish) failedInRow(ctx context.Context, run *core.Run, n int, since ti
 			}
 			for i := range page {
 				r := &page[i]
-				if r.ID != run.ID && r.EndedAt.After(since) && (r.State == core.Succeeded || r.FailedForGood()) {
+				if r.ID != run.ID && r.Shard.Of == 0 && r.EndedAt.After(since) && (r.State == core.Succeeded || r.FailedForGood()) {
 					ends, found = append(ends, r), found+1
 				}
 			}

@@ -31,7 +31,7 @@ func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run
 		}
 	}
 	switch {
-	case !run.State.Open():
+	case !run.State.Open(), run.IsBroadcast():
 		return false, nil
 	case run.Slot > newer.Slot && run.Attempt == 1:
 		return true, nil

@@ -98,6 +98,7 @@ type wireFire struct {
 	At    int64      `json:"at,omitempty"` // seconds before (negative) the slot
 	Cause core.Cause `json:"cause"`
 	Seq   int64      `json:"seq,omitempty"`
+	Of    int64      `json:"of,omitempty"`
 }
 
 type wireCheck struct {
@@ -172,6 +173,10 @@ func encodeFires(m Message) []byte {
 			b = append(b, `,"seq":`...)
 			b = strconv.AppendInt(b, f.Seq, 10)
 		}
+		if f.Of != 0 {
+			b = append(b, `,"of":`...)
+			b = strconv.AppendInt(b, int64(f.Of), 10)
+		}
 		b = append(b, '}')
 	}
 	return append(b, `]}`...)
@@ -215,7 +220,7 @@ func Decode(b []byte) (Message, error) {
 		m.Fires = make([]core.Fire, len(w.Fires))
 		for i, f := range w.Fires {
 			fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
-				Seq: f.Seq}
+				Seq: f.Seq, Of: core.RunID(f.Of)}
 			if err := check(fire); err != nil {
 				return Message{}, poison("fire %d: %v", i, err)
 			}
@@ -239,6 +244,9 @@ func Decode(b []byte) (Message, error) {
 func check(f core.Fire) error {
 	if !f.Run.Valid() {
 		return fmt.Errorf("%d is no run", f.Run)
+	}
+	if _, planned := f.Run.Planned(); f.Of != 0 && (planned || f.Of.Job() != f.Run.Job()) {
+		return fmt.Errorf("run %d is no shard of run %d", f.Run, f.Of)
 	}
 	known := false
 	for _, c := range core.Causes {
@@ -308,7 +316,7 @@ func Salvage(b []byte) (fires []core.Fire, unread int) {
 			continue
 		}
 		fire := core.Fire{Run: core.RunID(f.Run), Rev: f.Rev, At: core.Instant(w.Slot + f.At), Slot: core.Instant(w.Slot), Cause: f.Cause,
-			Seq: f.Seq}
+			Seq: f.Seq, Of: core.RunID(f.Of)}
 		switch {
 		case check(fire) != nil:
 			unread++

@@ -190,6 +190,7 @@ type runItem struct {
 	RerunOf    int64    `dynamodbav:"rerunOf,omitempty"`
 	Parent     int64    `dynamodbav:"parent,omitempty"`
 	Place      int64    `dynamodbav:"place,omitempty"`
+	Shard      string   `dynamodbav:"shard,omitempty"`
 	KillBy     string   `dynamodbav:"killBy,omitempty"`
 	KillAt     int64    `dynamodbav:"killAt,omitempty"`
 	EndedAt    int64    `dynamodbav:"endedAt,omitempty"`
@@ -243,6 +244,9 @@ func encodeRun(r *core.Run, expires int64) (it, rest item, err error) {
 	if len(r.Owes) > 0 {
 		v.Owes = jsonText(r.Owes)
 	}
+	if r.Shard != (core.Shard{}) {
+		v.Shard = jsonText(r.Shard)
+	}
 	if r.Late != nil {
 		v.Late = jsonText(r.Late)
 	}
@@ -291,7 +295,7 @@ func decodeRun(it item) (r core.Run, rest bool, err error) {
 	for _, part := range []struct {
 		text string
 		into any
-	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}} {
+	}{{v.Owes, &r.Owes}, {v.Late, &r.Late}, {v.Tries, &r.Tries}, {v.Shard, &r.Shard}} {
 		if part.text != "" {
 			if err := json.Unmarshal([]byte(part.text), part.into); err != nil {
 				return r, false, fmt.Errorf("read run %d: %w", v.Run, err)

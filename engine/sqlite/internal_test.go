@@ -132,6 +132,7 @@ func TestOlderFile(t *testing.T) {
 	if err != nil || len(was) != 1 {
 		t.Fatal(was, err)
 	}
+	raw(t, s, "DROP INDEX runs_broadcast")
 	raw(t, s, "DROP INDEX runs_place")
 	raw(t, s, "ALTER TABLE runs DROP COLUMN place")
 	raw(t, s, "ALTER TABLE sched DROP COLUMN compared")

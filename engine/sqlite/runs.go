@@ -29,7 +29,7 @@ var (
 	reasons = []core.Reason{core.ReasonNotAccepted, core.ReasonNoExecutor, core.ReasonHandler, core.ReasonCrashed, core.ReasonTimeout,
 		core.ReasonPerson, core.ReasonReplaced, core.ReasonGone, core.ReasonForgotten, core.ReasonNoReport, core.ReasonMisfire,
 		core.ReasonDeadline, core.ReasonOverlap, core.ReasonQueueFull, core.ReasonPaused, core.ReasonChanged, core.ReasonDeleted,
-		core.ReasonCancelled, core.ReasonUndeliverable, core.ReasonSnoozed, core.ReasonJoin}
+		core.ReasonCancelled, core.ReasonUndeliverable, core.ReasonSnoozed, core.ReasonJoin, core.ReasonShards}
 )
 
 const (
@@ -117,6 +117,7 @@ type given struct {
 	Permit    string     `json:"permit,omitempty"`
 	Pauses    bool       `json:"pauses,omitempty"`
 	Parent    core.RunID `json:"parent,omitempty"`
+	Shard     core.Shard `json:"shard,omitzero"`
 }
 
 // An open run has in ended and code something of the length that they will have,
@@ -141,7 +142,7 @@ func isPlain(r *core.Run) bool {
 
 func hasGiven(r *core.Run) bool {
 	return r.Params != nil || len(r.Addresses) > 0 || r.Key != "" || r.By != "" || r.Permit != "" || r.RerunOf != 0 || r.PauseAfter ||
-		r.Parent != 0
+		r.Parent != 0 || r.Shard != core.Shard{}
 }
 
 // bindJournal binds a journal's key; a nonce that is the owner's is left out.
@@ -204,7 +205,7 @@ func bindRun(st *sqlite.Stmt, r *core.Run, app, made, n int64, plain bool) error
 }
 
 func bindGiven(st *sqlite.Stmt, at int, r *core.Run) error {
-	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent}, !hasGiven(r))
+	return bindJSON(st, at, given{r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit, r.PauseAfter, r.Parent, r.Shard}, !hasGiven(r))
 }
 
 // scanRun reads a row of runColumns.
@@ -258,7 +259,7 @@ func (s *Store) scanRun(st *sqlite.Stmt, r *core.Run) error {
 		var g given
 		err = errors.Join(err, columnJSON(st, 29, &g))
 		r.Params, r.Addresses, r.Key, r.By, r.RerunOf, r.Permit = g.Params, g.Addresses, g.Key, g.By, g.RerunOf, g.Permit
-		r.PauseAfter, r.Parent = g.Pauses, g.Parent
+		r.PauseAfter, r.Parent, r.Shard = g.Pauses, g.Parent, g.Shard
 	}
 	if err != nil {
 		return fmt.Errorf("run %d: %w", r.ID, err)
@@ -1011,6 +1012,10 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	if keep <= 0 {
 		shortest = 24 * time.Hour
 	}
+	broadcasts, err := openBroadcasts(tx.Conn)
+	if err != nil {
+		return 0, false, err
+	}
 	var gone []int64
 	from, seen := s.sweepFrom, 0
 	next := int64(0) // from the start again
@@ -1037,7 +1042,7 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 			id := runOf(st.ColumnInt64(1))
 			o, err := jobOf(id.Job())
 			age := now.Sub(core.FromMillis(max(st.ColumnInt64(2), st.ColumnInt64(8))))
-			if err != nil || age <= o.keep || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
+			if err != nil || age <= o.keep || mayBeShard(id, broadcasts) || engine.Asks(o.next, o.tail, id, core.RunID(st.ColumnInt64(5))) {
 				return err
 			}
 			goesOn, err := chainGoesOn(tx, core.RunID(st.ColumnInt64(6)))
@@ -1064,6 +1069,26 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	}
 	tx.after = append(tx.after, func() { s.sweepFrom = next })
 	return len(gone), more, nil
+}
+
+// openBroadcasts are the jobs that have one.
+func openBroadcasts(c *sqlite.Conn) (jobs map[core.JobID]bool, err error) {
+	jobs = map[core.JobID]bool{}
+	err = query(c, `SELECT key FROM runs INDEXED BY runs_broadcast WHERE state <= 3 AND given IS NOT NULL AND instr(given, '"first":') > 0`, nil,
+		func(st *sqlite.Stmt) error {
+			jobs[runOf(st.ColumnInt64(0)).Job()] = true
+			return nil
+		})
+	if err != nil {
+		return nil, fmt.Errorf("read open broadcasts: %w", err)
+	}
+	return jobs, nil
+}
+
+// mayBeShard reports whether a run may be a shard of what is open.
+func mayBeShard(id core.RunID, broadcasts map[core.JobID]bool) bool {
+	_, numbered := id.Number()
+	return numbered && broadcasts[id.Job()]
 }
 
 // chainGoesOn reports whether the attempt id or a later one is open or owes.
@@ -1138,9 +1163,18 @@ AND r.suffix = journals.suffix AND r.nonce = journals.nonce) FROM journals WHERE
 			return 0, fmt.Errorf("read what owes: %w", err)
 		}
 	}
+	var broadcasts map[core.JobID]bool
+	if len(list) > 0 {
+		if err := s.read(ctx, func(c *sqlite.Conn) (err error) {
+			broadcasts, err = openBroadcasts(c)
+			return err
+		}); err != nil {
+			return 0, err
+		}
+	}
 	var gone []row
 	for _, x := range list {
-		if !slices.ContainsFunc(x.runs, func(id core.RunID) bool { return owing[id] }) {
+		if !slices.ContainsFunc(x.runs, func(id core.RunID) bool { return owing[id] || mayBeShard(id, broadcasts) }) {
 			gone = append(gone, x.row)
 		}
 	}

@@ -115,6 +115,10 @@ CREATE INDEX changes_job ON changes (job, id, app);
 ALTER TABLE runs ADD COLUMN place INTEGER;
 CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND followed IS NULL AND (state <> 9 OR attempt > 1);
 `,
+	// 9: broadcasts, whose shards are kept until they are closed
+	`
+CREATE INDEX runs_broadcast ON runs (key) WHERE state <= 3 AND given IS NOT NULL AND instr(given, '"first":') > 0;
+`,
 }
 
 // migrate brings the file to the newest version, in one transaction.

@@ -390,7 +390,7 @@ func (s *Store) answered(k core.JournalKey, watched bool) bool {
 		return false
 	}
 	for _, e := range j.Entries {
-		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || rec.run.Owing()) {
+		if rec := s.runs[e.Run]; rec != nil && (rec.run.State.Open() || rec.run.Owing() || s.broadcastOpen(&rec.run)) {
 			return false
 		}
 	}
@@ -417,6 +417,9 @@ func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
 	if j := s.jobs[r.ID.Job()]; j != nil && engine.Asks(j.Sched.Next, j.Sched.Tail, r.ID, r.First) {
 		return true
 	}
+	if s.broadcastOpen(r) {
+		return true
+	}
 	for !r.State.Open() && !r.Owing() {
 		rec := s.runs[r.Then]
 		if r.Then == 0 || rec == nil {
@@ -425,6 +428,12 @@ func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
 		r = &rec.run
 	}
 	return true
+}
+
+// broadcastOpen reports whether a run is a shard of what is open.
+func (s *Store) broadcastOpen(r *core.Run) bool {
+	of := s.runs[r.Shard.Of]
+	return of != nil && of.run.State.Open()
 }
 
 // asked reports whether a fire may still ask for the tombstone of a job.

@@ -1,0 +1,162 @@
+package dispatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/route"
+)
+
+// broadcasts reads those whose shards are in the batch, or are tried again.
+func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (map[core.RunID]core.Run, error) {
+	var ids []core.RunID
+	for _, it := range b.items {
+		if id := it.broadcast(runs); id != 0 {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return readEvery(ctx, distinct(ids), b.d.store.Runs)
+}
+
+// broadcast is that of a shard; 0: it is none.
+func (it *item) broadcast(runs map[core.RunID]core.Run) core.RunID {
+	if it.fire.Of != 0 {
+		return it.fire.Of
+	}
+	return runs[it.fire.Run].Shard.Of
+}
+
+// shard gives the fire of a shard its broadcast.
+func (k *known) shard(it *item) phase {
+	id := it.broadcast(k.runs)
+	if id == 0 {
+		return undecided{}
+	}
+	of, is := k.broadcasts[id]
+	switch {
+	case !is:
+		return undeliverable{why: "there is no record of run " + id.String() + ", of which it is a shard"}
+	case !of.State.Open(): // then so are all its shards
+		return done{}
+	}
+	it.of = &of
+	if _, is := of.ShardOf(it.fire.Run); !is && !it.recorded {
+		return undeliverable{why: "run " + it.fire.Run.String() + " is no shard of run " + id.String()}
+	}
+	return undecided{}
+}
+
+// judgeShard is table J for a shard: its broadcast was decided. It never falls silently,
+// for the broadcast is over when all its shards have a run that is closed.
+func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses [2]stops, now time.Time) (falls, core.Reason) {
+	old := f.Cause.Planned() && f.Rev < sched.Rev
+	retry := f.Cause == core.CauseRetry
+	switch {
+	case gone:
+		return fallsRecorded, core.ReasonDeleted
+	case of.KillBy != "":
+		return fallsRecorded, core.ReasonCancelled
+	case f.Cause != core.CauseManual && (pauses[0].last.Covers(now) || pauses[1].last.Covers(now)),
+		old && sched.State == core.Paused, retry && sched.PausedAt(now):
+		return fallsRecorded, core.ReasonPaused
+	case old:
+		return fallsRecorded, core.ReasonChanged
+	}
+	return sends, ""
+}
+
+// shardOrder is where a shard goes: to its own executor alone. One that is tried again when
+// that is gone goes to the executor that has its place in the list now, or the first.
+func (b *batch) shardOrder(it *item) []string {
+	s, addresses := it.run.Shard, it.run.Addresses
+	if s.Total == 0 {
+		s, _ = it.of.ShardOf(it.fire.Run)
+		addresses = it.of.Addresses[s.Index:]
+	}
+	own, live := first(addresses), b.live[it.job.Def.App]
+	byHand := it.of.Cause == core.CauseManual || it.of.Cause == core.CauseAPI // perhaps to other addresses
+	if it.run.Attempt > 1 && !byHand && len(live) > 0 && !slices.Contains(live, own) {
+		own = route.Shard(live, s.Index)
+	}
+	return ownOrder(own)
+}
+
+// broadcast makes broadcasts of those claims among writes whose job is one: their shards
+// are drawn and stored with the claim. Nobody is there: they are claimed as any, and fail.
+func (b *batch) broadcast(ctx context.Context, w *writes) {
+	type claim struct {
+		it  *item
+		run *core.Run
+		put *core.RunPut
+		err error
+	}
+	var list []*claim
+	add := func(it *item, run, was *core.Run, put *core.RunPut) {
+		if it.of == nil && route.All(it.job.Def.Route) && was.Shard.Total == 0 && !was.Had() && len(it.order) > 0 {
+			list = append(list, &claim{it: it, run: run, put: put})
+		}
+	}
+	for i := range w.creates {
+		if r := &w.creates[i]; r.State == core.Running {
+			add(w.createOf[i], r, &noRun, nil)
+		}
+	}
+	for i := range w.puts {
+		if p := &w.puts[i]; p.Set&core.RunOwner != 0 && p.To.State == core.Running {
+			add(w.putOf[i], &p.To, &p.Was, p)
+		}
+	}
+	if len(list) == 0 {
+		return
+	}
+	var all sync.WaitGroup
+	places := make(chan struct{}, permitsAtOnce)
+	for _, c := range list {
+		places <- struct{}{}
+		all.Go(func() {
+			defer func() { <-places }()
+			c.err = b.d.finish.DrawShards(ctx, c.run, c.it.order, c.it.job.Def.BroadcastFail == core.BroadcastFailAll)
+		})
+	}
+	all.Wait()
+	drop := map[*item]bool{}
+	for _, c := range list {
+		if c.put != nil {
+			c.put.Set |= core.RunGiven
+		}
+		if c.err != nil {
+			drop[c.it], c.it.phase = true, passing{why: c.err}
+		}
+	}
+	w.drop(drop)
+}
+
+// drop leaves out what is not written now.
+func (w *writes) drop(of map[*item]bool) {
+	kept := writes{}
+	for i, it := range w.createOf {
+		if !of[it] {
+			kept.creates, kept.createOf = append(kept.creates, w.creates[i]), append(kept.createOf, it)
+		}
+	}
+	for i, it := range w.putOf {
+		if !of[it] {
+			kept.puts, kept.putOf = append(kept.puts, w.puts[i]), append(kept.putOf, it)
+		}
+	}
+	*w = kept
+}
+
+// spread puts the fires of the shards of a broadcast on the ring.
+func (b *batch) spread(ctx context.Context, it *item) phase {
+	if err := b.d.finish.Spread(ctx, it.run.ShardFires()); err != nil {
+		return passing{why: err}
+	}
+	return done{}
+}

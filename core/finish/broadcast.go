@@ -1,0 +1,144 @@
+package finish
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+)
+
+// Of a broadcast so many shards are read together: the next few first, for most ends of
+// shards find another open there.
+const (
+	nearShards = 4
+	someShards = 100
+)
+
+// DrawShards draws the IDs of the shards of a run, and makes it a broadcast to addresses.
+func (f *Finish) DrawShards(ctx context.Context, run *core.Run, addresses []string, all bool) error {
+	addresses = addresses[:min(len(addresses), core.MaxShards)]
+	n, err := f.store.Numbers(ctx, run.ID.Job(), len(addresses))
+	if err != nil {
+		return fmt.Errorf("draw numbers for the shards of run %d: %w", run.ID, err)
+	}
+	run.Spread(core.NumberedRun(run.ID.Job(), n), addresses, all)
+	return nil
+}
+
+// Spread puts the fires of shards of a broadcast on the ring; copies are harmless.
+func (f *Finish) Spread(ctx context.Context, fires []core.Fire) error {
+	out := plan.Pack(fires, ring.MaxFires, nil)
+	for i, err := range f.ring.Enqueue(ctx, out) {
+		if err != nil {
+			err = f.enqueue(ctx, out[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shardEnded closes the broadcast of a shard whose last attempt has ended, if it was the
+// last. Who finds another open leaves it to that one.
+func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
+	s := run.Shard
+	first := run.First - core.RunID(s.Index)
+	var near []core.RunID
+	for i := 1; i <= min(nearShards, s.Total-1); i++ {
+		near = append(near, first+core.RunID((s.Index+i)%s.Total))
+	}
+	if _, over, _, err := f.shards(ctx, near); err != nil || !over {
+		return err
+	}
+	found, unread, err := f.store.Runs(ctx, []core.RunID{s.Of})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return fmt.Errorf("read broadcast %d: %w", s.Of, err)
+	}
+	whole, is := found[s.Of]
+	switch {
+	case !is || !whole.State.Open() && !whole.Owing():
+		return nil
+	case !whole.State.Open():
+		return f.Mend(ctx, &whole)
+	}
+	return f.gather(ctx, &whole, false)
+}
+
+// gather closes a broadcast whose shards have all ended. Those that have no run are put on
+// the ring again, if again says so.
+func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error {
+	ids := make([]core.RunID, whole.Shard.Total)
+	for i := range ids {
+		ids[i] = whole.Shard.IDOf(i)
+	}
+	var ends []core.Run
+	all := true
+	for some := range slices.Chunk(ids, someShards) {
+		list, over, missing, err := f.shards(ctx, some)
+		if err != nil {
+			return err
+		}
+		if all = all && over; !all && !again {
+			return nil
+		}
+		if again && len(missing) > 0 {
+			fires := slices.DeleteFunc(whole.ShardFires(), func(fire core.Fire) bool { return !slices.Contains(missing, fire.Run) })
+			if err := f.Spread(ctx, fires); err != nil {
+				return err
+			}
+		}
+		ends = append(ends, list...)
+	}
+	if !all {
+		return nil
+	}
+	state, reason, message := whole.Shard.Verdict(ends)
+	if whole.KillBy != "" && state == core.Skipped {
+		state, reason = core.Killed, core.ReasonPerson
+	}
+	return f.End(ctx, []Result{{Run: whole.ID, State: state, Reason: reason, Message: message, Seen: whole}})[0]
+}
+
+// shards reads the last attempts of shards, in their order. Over is false where one is not
+// closed, or owes its retry; missing are those that have no run.
+func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
+	at := slices.Clone(ids)
+	ends, over = make([]core.Run, len(ids)), true
+	for todo := slices.Clone(ids); len(todo) > 0; {
+		runs, unread, err := f.store.Runs(ctx, todo)
+		if err == nil && len(unread) > 0 {
+			err = core.ErrThrottled
+		}
+		if err != nil {
+			return nil, false, nil, fmt.Errorf("read shards: %w", err)
+		}
+		todo = todo[:0]
+		for i := range at {
+			r, is := runs[at[i]]
+			switch {
+			case ends[i].ID != 0 || at[i] == 0:
+			case !is:
+				over = false
+				if at[i] == ids[i] {
+					missing = append(missing, ids[i])
+				}
+				at[i] = 0
+			case r.State.Open():
+				over, at[i] = false, 0
+			case r.Then != 0:
+				at[i] = r.Then
+				todo = append(todo, r.Then)
+			default:
+				ends[i] = r
+			}
+		}
+	}
+	return ends, over, missing, nil
+}
