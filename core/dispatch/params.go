@@ -116,7 +116,7 @@ func (b *batch) lastSuccess(ctx context.Context, high, low core.RunID) (core.Ins
 			return 0, err
 		}
 		for i := range runs {
-			if runs[i].State == core.Succeeded {
+			if runs[i].State == core.Succeeded && runs[i].Shard.Of == 0 {
 				return runs[i].At, nil
 			}
 		}

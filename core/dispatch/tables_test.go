@@ -207,6 +207,8 @@ func TestPageLook(t *testing.T) {
 			with(func(r *core.Run) { r.State, r.Owner = core.Skipped, "me" })},
 		"closed, owes something": {
 			with(func(r *core.Run) { r.State, r.Owes = core.Failed, owes })},
+		"a broadcast that is open (section 10)": {
+			with(func(r *core.Run) { r.Owner, r.Shard = "", core.Shard{First: 8, Total: 2} })},
 		"owner = my nonce": {
 			with(func(r *core.Run) { r.Owner = "me" }),
 			with(func(r *core.Run) { r.Owner, r.MaybeSent, r.Until = "me", true, now })},
@@ -257,6 +259,7 @@ var deeds = map[act]string{
 	toRecord: "skipped record (A)",
 	toLeave:  "left",
 	toBury:   "undeliverable: a dead letter",
+	toSpread: "the fires of its shards, on the ring",
 	toMend:   "create and send it (section 5, from F2), or list as left",
 	toKeep:   "ours; take `address` and `maybeSent` from the item",
 	toTake:   "take (C), routed afresh",

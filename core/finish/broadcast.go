@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/tickring/tickring/core"
 	"github.com/tickring/tickring/core/plan"
@@ -71,13 +72,17 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	return f.gather(ctx, &whole, false)
 }
 
+// lostAfter is when a shard that has no run is put on the ring again by whoever sees it.
+const lostAfter = 5 * time.Minute
+
 // gather closes a broadcast whose shards have all ended. Those that have no run are put on
-// the ring again, if again says so.
+// the ring again, if again says so or after a while: the ring may have lost them.
 func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error {
 	ids := make([]core.RunID, whole.Shard.Total)
 	for i := range ids {
 		ids[i] = whole.Shard.IDOf(i)
 	}
+	again = again || f.o.Now().Sub(whole.SentAt) > lostAfter
 	var ends []core.Run
 	all := true
 	for some := range slices.Chunk(ids, someShards) {

@@ -111,7 +111,7 @@ func (w *Watchdog) look(ctx context.Context, subjects []subject, read map[core.R
 			s := &some[i]
 			if r := runs[s.run]; e.unread[s.run] {
 				looks[s.key] = missed
-			} else if e.judge(s, &r, found) != forget {
+			} else if is := e.judge(s, &r, found); is != forget && is != gather {
 				looks[s.key] = max(looks[s.key], undecided)
 			}
 		}
@@ -239,6 +239,8 @@ const (
 	later       // look again
 	skip        // close as skipped
 	lose        // the rules of lost and timed out
+	gather      // see whether its broadcast is over
+	again       // a broadcast: the same, and its shards are sent again that have no run
 )
 
 // fateOf is the table of claim protocol section 6: by what all that is stored says of a
@@ -247,8 +249,12 @@ func fateOf(r *core.Run, says core.Outcome, awaited bool) fate {
 	switch {
 	case r.Owing():
 		return mend
+	case r.ShardEnded():
+		return gather
 	case !r.State.Open():
 		return forget
+	case r.IsBroadcast():
+		return again
 	case says == core.Accepted, says == core.Unconfirmed:
 		return lose
 	case awaited:
@@ -268,21 +274,18 @@ func (e *environment) judge(s *subject, r *core.Run, found *findings) fate {
 			says = entry.Outcome
 		}
 	}
-	switch {
-	case r.IsBroadcast() && r.State.Open(): // what left it may have been to send its shards
-		found.owing = append(found.owing, owing{*r, s.key})
-		return later
-	case r.ShardEnded() && !r.Owing() && !found.shards[r.Shard.Of]: // who closed it may have died before its broadcast was
-		if found.shards == nil {
-			found.shards = map[core.RunID]bool{}
-		}
-		found.shards[r.Shard.Of] = true
-		found.owing = append(found.owing, owing{*r, s.key})
-	}
 	is := fateOf(r, says, r.State.Open() && e.awaited(s, r, says))
 	var end *Result
 	switch is {
-	case mend:
+	case gather:
+		if found.shards == nil {
+			found.shards = map[core.RunID]bool{}
+		}
+		if !found.shards[r.Shard.Of] { // one of them is enough
+			found.shards[r.Shard.Of] = true
+			found.owing = append(found.owing, owing{*r, s.key})
+		}
+	case mend, again:
 		found.owing = append(found.owing, owing{*r, s.key})
 	case skip:
 		end = &Result{Run: r.ID, State: core.Skipped, Reason: e.whyLeft(r), Unowned: true}

@@ -76,7 +76,7 @@ var Cases = []Case{
 	{"Entries", entries}, {"Skips", skips}, {"Changes", changes}, {"Apps", apps}, {"Executors", executors}, {"Global", global},
 	{"Lanes", lanes}, {"Healths", healths}, {"Uses", uses}, {"Permits", permits}, {"Letters", letters},
 	{"Leases", leases}, {"Counters", counters}, {"Keys", keys},
-	{"Create", create}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack},
+	{"Create", create}, {"Broadcasts", broadcasts}, {"Claims", claims}, {"TakeOver", takeOver}, {"Readdress", readdress}, {"GiveBack", giveBack},
 	{"SkipUnsent", skipUnsent}, {"Wait", wait},
 	{"CloseRuns", closeUnread}, {"CloseRunsRead", closeRead},
 	{"ClearOwedAndLate", clearOwedAndLate}, {"Triggered", triggered}, {"ChangeTriggered", changed}, {"Kill", kill},

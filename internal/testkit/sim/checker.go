@@ -208,7 +208,7 @@ func (w *World) final() map[core.JobID]*tally {
 		for i := range all {
 			w.ended(&all[i], revs, byID, thens)
 			if _, planned := all[i].ID.Planned(); !planned {
-				w.runInTime(&all[i], time.Time{}, t.owing[all[i].ID])
+				w.runInTime(&all[i], time.Time{}, cmp.Or(t.owing[all[i].ID], all[i].Shard.Of))
 			}
 		}
 		w.chains(revs, planned, byID)
@@ -415,6 +415,10 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	if st.sends > 0 {
 		w.count("sent", 1)
 	}
+	if r.IsBroadcast() {
+		w.broadcastEnded(r, byID)
+		return
+	}
 	switch r.State {
 	case core.Succeeded:
 		if len(st.arrivals) == 0 {
@@ -471,7 +475,7 @@ func (w *World) ended(r *core.Run, revs []revision, byID map[core.RunID]*core.Ru
 	} else if r.Retries > 0 && r.Reason != core.ReasonCancelled && !last.deleted && slices.Contains(last.def.Retry.On, r.State) {
 		t.fail(r.ID, "run %d is %s: %s, has %d retries left, and none was made", r.ID, r.State, r.Reason, r.Retries)
 	}
-	if r.Cause == core.CauseRetry && t.owing[r.ID] == 0 {
+	if r.Cause == core.CauseRetry && t.owing[r.ID] == 0 && t.wholes[r.ID] == 0 {
 		t.fail(r.ID, "retry %d follows nothing", r.ID)
 	}
 }
@@ -528,7 +532,8 @@ func (w *World) wrongSkip(r *core.Run, st *story, revs []revision) string {
 			return "and it could not wait"
 		}
 	case core.ReasonCancelled:
-		if r.Cause.Planned() && !fixed && !st.queued {
+		whole, _ := w.truth.run(r.Shard.Of)
+		if r.Cause.Planned() && !fixed && !st.queued && whole.KillBy == "" {
 			return "and nobody could"
 		}
 	case core.ReasonJoin:

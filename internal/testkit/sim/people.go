@@ -199,6 +199,9 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	if d.n(4) == 0 {
 		spec.Def.Timeout = time.Duration(1+d.n(5)) * time.Second
 	}
+	if chosen == core.RouteBroadcast && d.n(2) == 0 {
+		spec.Def.BroadcastFail = core.BroadcastFailAll
+	}
 	spec.Def.WaitForExecutor = w.waitForExecutor(d)
 	w.overlap(d, &spec.Def)
 	pauseAfter(d, &spec.Def)

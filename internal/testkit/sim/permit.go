@@ -65,7 +65,7 @@ func (t *truth) limitOf(job core.JobID) *limited {
 
 // joins notes a run that is stored and open, leaves that the chain of one is over.
 func (t *truth) joins(r *core.Run) {
-	if l := t.limitOf(r.ID.Job()); l != nil && r.State.Open() {
+	if l := t.limitOf(r.ID.Job()); l != nil && r.State.Open() && r.Shard.Of == 0 {
 		if l.open[r.First] = true; len(l.open) == l.limit+1 && (len(l.crowded) == 0 || l.crowded[len(l.crowded)-1].until.Before(time.Now())) {
 			l.crowded = append(l.crowded, trouble{time.Now(), time.Now().Add(1000 * time.Hour)})
 		}
@@ -78,7 +78,7 @@ func (t *truth) leaves(p *core.RunPut) {
 		return
 	}
 	r, _ := t.run(p.ID)
-	if !l.open[r.First] {
+	if !l.open[r.First] || r.Shard.Of != 0 {
 		return
 	}
 	delete(l.open, r.First)
@@ -91,10 +91,11 @@ func (t *truth) leaves(p *core.RunPut) {
 // atWork asserts promise 8 of section 9, where something arrived.
 func (t *truth) atWork(r *core.Run) {
 	l := t.limitOf(r.ID.Job())
-	if l == nil || !l.open[r.First] {
+	first := t.chainOf(r)
+	if l == nil || !l.open[first] {
 		return
 	}
-	l.work[r.First] = true
+	l.work[first] = true
 	t.w.count("at work under a limit", 1)
 	if len(l.work) > l.limit {
 		t.fail(r.ID, "run %d arrived, and %d are at work where %d may be: %v", r.ID, len(l.work), l.limit, slices.Sorted(keysOf(l.work)))

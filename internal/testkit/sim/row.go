@@ -34,7 +34,7 @@ func (t *truth) rowsOf(job core.JobID) *rows {
 // chainEnds notes the end of a chain, of a job that is paused after failures. Callers hold mu.
 func (t *truth) chainEnds(r *core.Run) {
 	revs := t.jobs[r.ID.Job()]
-	if len(revs) == 0 || revs[len(revs)-1].def.PauseAfter == 0 || r.State != core.Succeeded && !r.FailedForGood() {
+	if len(revs) == 0 || revs[len(revs)-1].def.PauseAfter == 0 || r.Shard.Of != 0 || r.State != core.Succeeded && !r.FailedForGood() {
 		return
 	}
 	list := t.rowsOf(r.ID.Job())

@@ -42,10 +42,11 @@ type truth struct {
 	checks   map[core.RunID]int
 	carried  map[core.RunID]int // checks that carry a journal with it
 	entries  map[core.RunID]int
-	settled  map[core.RunID]bool // accepted, unconfirmed or left in some stored journal
-	named    map[core.RunID]bool // was ever on the ring or in the due index
-	live     map[core.RunID]int  // live invocations that hold a message of it
-	purged   map[core.RunID]int  // messages that a purge took and that did not come yet
+	settled  map[core.RunID]bool       // accepted, unconfirmed or left in some stored journal
+	named    map[core.RunID]bool       // was ever on the ring or in the due index
+	live     map[core.RunID]int        // live invocations that hold a message of it
+	wholes   map[core.RunID]core.RunID // shards of broadcasts
+	purged   map[core.RunID]int        // messages that a purge took and that did not come yet
 	held     map[*incarnation]map[*invocation]struct{}
 	acked    map[int64]bool
 	due      map[int][]core.DueItem
@@ -102,7 +103,7 @@ func newTruth(w *World) *truth {
 		held: map[*incarnation]map[*invocation]struct{}{}, acked: map[int64]bool{}, due: map[int][]core.DueItem{},
 		nonces: map[string]*invocation{}, stories: map[core.RunID]*story{}, jobs: map[core.JobID][]revision{},
 		compiled: map[revKey]*schedule.Schedule{}, events: map[core.RunID][]event{},
-		limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(), rounds: newRounds(),
+		wholes: map[core.RunID]core.RunID{}, limits: map[string]*limited{}, rows: map[core.JobID]*rows{}, kin: newKin(), rounds: newRounds(),
 	}
 }
 
@@ -186,10 +187,13 @@ func (t *truth) created(ctx context.Context, r *core.Run) {
 	} else {
 		t.decided(r.ID)
 	}
-	if _, planned := r.ID.Planned(); !planned {
+	if _, planned := r.ID.Planned(); !planned && t.wholes[r.ID] == 0 {
 		t.story(r.ID).born = time.Now()
 	}
-	if r.Cause == core.CauseRetry {
+	if r.IsBroadcast() {
+		t.spreads(r)
+	}
+	if r.Cause == core.CauseRetry && t.wholes[r.ID] == 0 {
 		if _, ok := t.owing[r.ID]; !ok {
 			t.fail(r.ID, "retry %d was made and no run owes it", r.ID)
 		}
@@ -289,6 +293,8 @@ func (t *truth) PutSkips(ctx context.Context, skips []core.Skip) []error {
 // verb is what a put does to its run.
 func verb(p *core.RunPut) string {
 	switch {
+	case !p.Was.IsBroadcast() && p.To.IsBroadcast() && p.Set&core.RunGiven != 0:
+		return "Spread"
 	case p.Ends() && p.Set&core.RunOwes == 0:
 		return "SkipUnsent"
 	case p.Ends():
@@ -338,7 +344,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			continue
 		}
 		// What is read and decided by is compared here whatever the put compares.
-		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress" || does == "Wait"
+		owned := does == "TakeOver" || does == "GiveBack" || does == "Readdress" || does == "Wait" || does == "Spread"
 		if !p.Holds(was) || owned && (!was.State.Open() || was.Owner != p.Was.Owner) {
 			t.fail(p.ID, "%s of run %d was done on a condition that it did not meet: %+v of %+v", does, p.ID, *p, *was)
 		}
@@ -347,6 +353,12 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 			t.replaced(p, was)
 		case "SkipUnsent", "CloseRuns":
 			t.ended(ctx, p, does == "CloseRuns")
+		case "Spread":
+			if is, _ := t.run(p.ID); was.Had() {
+				t.fail(p.ID, "run %d has become a broadcast, and somebody had it: %+v", p.ID, *was)
+			} else {
+				t.spreads(&is)
+			}
 		case "TakeOver":
 			t.taken(ctx, p, was)
 		case "Wait":
@@ -704,6 +716,8 @@ func (t *truth) whyLost(f core.Fire) string {
 	case !ok && t.covered(f.Run.Job(), f.At):
 	case !ok:
 		return "no run, no other message, no record"
+	case r.State.Open() && r.IsBroadcast():
+		return t.unsaid(&r)
 	case r.State.Open() && t.entries[f.Run] == 0 && t.live[f.Run] == 0:
 		return "the run is open and nothing names it"
 	case r.Owing() && t.live[f.Run] == 0:
@@ -1223,6 +1237,13 @@ func (t *truth) look() {
 			if _, owed := t.owes[parent]; owed {
 				continue // made, and not yet sent: its maker's successor will
 			}
+		}
+		if r, _ := t.run(id); r.IsBroadcast() {
+			if why := t.unsaid(&r); why != "" {
+				t.fail(id, "broadcast %d is open: %s", id, why)
+				delete(t.open, id)
+			}
+			continue
 		}
 		t.fail(id, "run %d is open and named by no message, journal, check, entry or invocation", id)
 		delete(t.open, id) // said once

@@ -1,0 +1,45 @@
+package enginetest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tickring/tickring/core"
+)
+
+// broadcasts: what a broadcast and its shards say of it is kept, a thousand addresses too;
+// of two that make one of the same run one does, and none cancels it by what was read before.
+func broadcasts(t *testing.T, h Harness) {
+	e, ctx := h.Open(t), t.Context()
+	id := ids(4)
+	many := make([]string, core.MaxShards)
+	for i := range many {
+		many[i] = fmt.Sprintf("http://executor-%d.example:9999/", i)
+	}
+	whole := run(id[0])
+	whole.Spread(core.NumberedRun(whole.ID.Job(), 5), many, true)
+	shard := run(id[1])
+	shard.Shard = core.Shard{Of: whole.ID, Index: 7, Total: core.MaxShards}
+	allNil(t, e.Dispatch.Create(ctx, []core.Run{whole, shard}))
+	sameRun(t, e, whole)
+	sameRun(t, e, shard)
+
+	waits := put(t, e, id[2], unowned)
+	spread := func(n uint32) core.RunPut {
+		p := waits.Take(core.Claim{Owner: "nonce-9", Until: base.Add(time.Minute)}, "", base, nil)
+		p.To.Spread(core.NumberedRun(waits.ID.Job(), n), many[:2], false)
+		p.Set |= core.RunGiven
+		return p
+	}
+	first := spread(5)
+	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{first}), "ok")
+	is := waits
+	first.Apply(&is)
+	sameRun(t, e, is)
+	cancel := core.End(waits.ID, core.Run{State: core.Skipped, Reason: core.ReasonCancelled, EndedAt: base})
+	cancel.If, cancel.Was = core.RunOwner|core.RunMaybeSent|core.RunState, waits
+	answers(t, e.Dispatch.PutRuns(ctx, []core.RunPut{spread(9), waits.SkipUnsent(core.ReasonChanged, base), cancel}),
+		"refused", "refused", "refused")
+	sameRun(t, e, is)
+}
