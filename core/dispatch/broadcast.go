@@ -56,14 +56,18 @@ func (k *known) shard(it *item) phase {
 // for the broadcast is over when all its shards have a run that is closed.
 func judgeShard(f *core.Fire, of *core.Run, sched *core.Sched, gone bool, pauses [2]stops, now time.Time) (falls, core.Reason) {
 	old := f.Cause.Planned() && f.Rev < sched.Rev
-	retry := f.Cause == core.CauseRetry
+	retry, at := f.Cause == core.CauseRetry, f.At.Time()
+	paused := false
+	for _, p := range pauses {
+		paused = paused || f.Cause != core.CauseManual && p.last.Covers(now) ||
+			f.Cause.Planned() && (p.last.Covers(at) || p.past.Covers(at) || at.Before(p.past.From))
+	}
 	switch {
 	case gone:
 		return fallsRecorded, core.ReasonDeleted
 	case of.KillBy != "":
 		return fallsRecorded, core.ReasonCancelled
-	case f.Cause != core.CauseManual && (pauses[0].last.Covers(now) || pauses[1].last.Covers(now)),
-		old && sched.State == core.Paused, retry && sched.PausedAt(now):
+	case paused, old && sched.State == core.Paused, retry && sched.PausedAt(now):
 		return fallsRecorded, core.ReasonPaused
 	case old:
 		return fallsRecorded, core.ReasonChanged

@@ -1071,10 +1071,11 @@ func (s *Store) sweepRuns(tx *tx, now time.Time, keep time.Duration, oldest core
 	return len(gone), more, nil
 }
 
-// openBroadcasts are the jobs that have one.
+// openBroadcasts are the jobs that have one, or one that owes.
 func openBroadcasts(c *sqlite.Conn) (jobs map[core.JobID]bool, err error) {
 	jobs = map[core.JobID]bool{}
-	err = query(c, `SELECT key FROM runs INDEXED BY runs_broadcast WHERE state <= 3 AND given IS NOT NULL AND instr(given, '"first":') > 0`, nil,
+	err = query(c, `SELECT key FROM runs INDEXED BY runs_broadcast
+WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL)`, nil,
 		func(st *sqlite.Stmt) error {
 			jobs[runOf(st.ColumnInt64(0)).Job()] = true
 			return nil

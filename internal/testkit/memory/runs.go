@@ -430,10 +430,10 @@ func (s *Store) needed(r *core.Run, oldest core.Instant) bool {
 	return true
 }
 
-// broadcastOpen reports whether a run is a shard of what is open.
+// broadcastOpen reports whether a run is a shard of what is open or owes.
 func (s *Store) broadcastOpen(r *core.Run) bool {
 	of := s.runs[r.Shard.Of]
-	return of != nil && of.run.State.Open()
+	return of != nil && (of.run.State.Open() || of.run.Owing())
 }
 
 // asked reports whether a fire may still ask for the tombstone of a job.

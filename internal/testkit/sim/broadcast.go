@@ -56,6 +56,17 @@ func (t *truth) unsaid(r *core.Run) string {
 	return ""
 }
 
+// shardNamed reports whether whoever comes to a shard of a broadcast comes to that.
+func (t *truth) shardNamed(id core.RunID) bool {
+	r, _ := t.run(id)
+	for i := range r.Shard.Total {
+		if s := r.Shard.IDOf(i); r.IsBroadcast() && (t.settled[s] || t.fires[s] > 0 || t.live[s] > 0 || t.w.calling(s)) {
+			return true
+		}
+	}
+	return false
+}
+
 // broadcastEnded asserts that each shard of a broadcast came to its executor, and how and
 // when the broadcast ended. Callers hold mu of the truth.
 func (w *World) broadcastEnded(r *core.Run, byID map[core.RunID]*core.Run) {

@@ -41,7 +41,7 @@ func newKin() kin {
 func (t *truth) born(r *core.Run) {
 	t.kin.made[r.ID] = time.Now()
 	t.kin.marked[r.ID] = r.Place != 0
-	if owed := t.owing[r.ID]; r.Cause == core.CauseParent && (owed == 0 || owed != r.Parent) {
+	if owed := t.owing[r.ID]; r.Cause == core.CauseParent && t.wholes[r.ID] == 0 && (owed == 0 || owed != r.Parent) {
 		t.fail(r.ID, "run %d says that it comes after run %d, and run %d owes it", r.ID, r.Parent, owed)
 	}
 }

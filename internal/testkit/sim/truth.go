@@ -533,6 +533,7 @@ func (t *truth) inLane(inv *invocation, out []ring.Out) {
 		for _, f := range m.Fires {
 			was := came[f.Run]
 			switch {
+			case f.Of != 0 && m.Try == 0: // its broadcast came once more
 			case was == nil && m.Slow && f.Cause != core.CauseRetry:
 				t.w.count("put on the slow lane", 1)
 			case was != nil && !m.Slow && t.limitOf(f.Run.Job()) != nil: // another's end, in this invocation, woke it
@@ -1254,7 +1255,7 @@ func (t *truth) look() {
 				continue // a retry that was cancelled before it was sent
 			}
 		}
-		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) {
+		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) && !t.shardNamed(id) {
 			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
 			delete(t.owes, id)
 		}
