@@ -79,8 +79,6 @@ var (
 	Misfires = []Misfire{MisfireLatest, MisfireAll, MisfireSkip}
 	Routes   = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover,
 		RouteBroadcast}
-	// ReadyRoutes are those that dispatch can do; the others are refused as not yet.
-	ReadyRoutes    = []Route{RouteFirst, RouteLast, RouteRound, RouteRandom, RouteHash, RouteLFU, RouteLRU, RouteFailover, RouteBusyover}
 	BroadcastFails = []BroadcastFail{BroadcastFailAny, BroadcastFailAll}
 	Fulls          = []Full{FullQueue, FullSkip, FullReplace}
 	Blocks         = []Block{BlockSerial, BlockDiscardLater, BlockCoverEarly}

@@ -132,9 +132,6 @@ func (j *Job) Validate() error {
 	if err := oneOf("route", d.Route, Routes); err != nil {
 		return err
 	}
-	if !slices.Contains(ReadyRoutes, d.Route) {
-		return Invalid("route", string(d.Route), "not yet; allowed for now are "+Words(ReadyRoutes))
-	}
 	if err := oneOf("block", d.Block, Blocks); err != nil {
 		return err
 	}

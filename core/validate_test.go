@@ -66,7 +66,6 @@ func TestValidateJob(t *testing.T) {
 		"deadline":        {func(j *Job) { j.Sched.Deadline = -time.Second }, "deadline"},
 		"misfire":         {func(j *Job) { j.Sched.Misfire = "never" }, "misfire"},
 		"route":           {func(j *Job) { j.Def.Route = "nearest" }, "route"},
-		"route to come":   {func(j *Job) { j.Def.Route = RouteBroadcast }, "route"},
 		"block":           {func(j *Job) { j.Def.Block = "x" }, "block"},
 		"retry.max":       {func(j *Job) { j.Def.Retry.Max = 101 }, "retry.max"},
 		"negative max":    {func(j *Job) { j.Def.Retry.Max = -1 }, "retry.max"},

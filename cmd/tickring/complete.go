@@ -230,7 +230,7 @@ func begun(list []word, before, cur string) []word {
 
 // policies are the words of flags that the server judges: it knows those of others, too.
 var policies = map[string][]word{
-	"route": wordsOf(core.ReadyRoutes), "block": wordsOf(core.Blocks), "misfire": wordsOf(core.Misfires), "backoff": wordsOf(core.Backoffs),
+	"route": wordsOf(core.Routes), "block": wordsOf(core.Blocks), "misfire": wordsOf(core.Misfires), "backoff": wordsOf(core.Backoffs),
 }
 
 func wordsOf[T ~string](list []T) (words []word) {

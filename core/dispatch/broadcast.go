@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,18 +11,41 @@ import (
 	"github.com/tickring/tickring/core/route"
 )
 
-// broadcasts reads those whose shards are in the batch, or are tried again.
-func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (map[core.RunID]core.Run, error) {
-	var ids []core.RunID
+// broadcasts reads those whose shards are in the batch, or are tried again. What one that
+// is closed owes still, or such a shard of it, is made: whoever closed it may have died, and
+// the message may be all that is left to tell of it. Shards of which that failed are unmade.
+func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (list map[core.RunID]core.Run, unmade map[core.RunID]bool, err error) {
+	of := map[core.RunID]core.RunID{}
 	for _, it := range b.items {
 		if id := it.broadcast(runs); id != 0 {
-			ids = append(ids, id)
+			of[it.fire.Run] = id
 		}
 	}
-	if len(ids) == 0 {
-		return nil, nil
+	if len(of) == 0 {
+		return nil, nil, nil
 	}
-	return readEvery(ctx, distinct(ids), b.d.store.Runs)
+	if list, err = readEvery(ctx, distinct(slices.Collect(maps.Values(of))), b.d.store.Runs); err != nil {
+		return nil, nil, err
+	}
+	var over []core.RunID
+	for shard, id := range of {
+		if whole, is := list[id]; is && !whole.State.Open() {
+			over = append(over, shard)
+		}
+	}
+	if len(over) == 0 {
+		return list, nil, nil
+	}
+	shards, err := readEvery(ctx, over, b.d.store.Runs)
+	unmade = map[core.RunID]bool{}
+	for _, id := range over {
+		for _, r := range []core.Run{shards[id], list[of[id]]} {
+			if r.Owing() && b.d.finish.Mend(ctx, &r) != nil {
+				unmade[id] = true
+			}
+		}
+	}
+	return list, unmade, err
 }
 
 // broadcast is that of a shard; 0: it is none.
@@ -42,6 +66,8 @@ func (k *known) shard(it *item) phase {
 	switch {
 	case !is:
 		return undeliverable{why: "there is no record of run " + id.String() + ", of which it is a shard"}
+	case k.unmade[it.fire.Run]:
+		return settled(core.Left)
 	case !of.State.Open(): // then so are all its shards
 		return done{}
 	}

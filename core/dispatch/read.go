@@ -28,6 +28,7 @@ type known struct {
 	runs       map[core.RunID]core.Run // that have a record of their own
 	unreadRuns []core.RunID
 	broadcasts map[core.RunID]core.Run // of shards
+	unmade     map[core.RunID]bool     // shards of which, or whose broadcasts, what they owe could not be made now
 }
 
 // read is step 2, and judges each fire (step 3). All is read after the hold; what
@@ -152,7 +153,7 @@ func (b *batch) known(ctx context.Context) (k *known, err error) {
 	if k.runs, k.unreadRuns, err = readAll(ctx, own, b.d.store.Runs); err != nil {
 		return nil, err
 	}
-	k.broadcasts, err = b.broadcasts(ctx, k.runs)
+	k.broadcasts, k.unmade, err = b.broadcasts(ctx, k.runs)
 	return k, err
 }
 

@@ -56,12 +56,17 @@ func (t *truth) unsaid(r *core.Run) string {
 	return ""
 }
 
-// shardNamed reports whether whoever comes to a shard of a broadcast comes to that.
+// shardNamed reports whether whoever comes to an attempt of a shard of a broadcast comes to
+// that.
 func (t *truth) shardNamed(id core.RunID) bool {
-	r, _ := t.run(id)
-	for i := range r.Shard.Total {
-		if s := r.Shard.IDOf(i); r.IsBroadcast() && (t.settled[s] || t.fires[s] > 0 || t.live[s] > 0 || t.w.calling(s)) {
-			return true
+	whole, _ := t.run(id)
+	for i := range whole.Shard.Total {
+		for id := whole.Shard.IDOf(i); whole.IsBroadcast() && id != 0; {
+			if t.settled[id] || t.fires[id] > 0 || t.live[id] > 0 || t.checks[id] > 0 || t.w.calling(id) {
+				return true
+			}
+			r, _ := t.run(id)
+			id = r.Then
 		}
 	}
 	return false

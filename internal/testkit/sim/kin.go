@@ -143,7 +143,7 @@ func (w *World) hasChildren(r *core.Run) {
 			w.inTime("the child of", []core.RunID{id, r.ID}, r.App, within, st.closed, time.Time{}, born, true)
 		}
 	}
-	if r.State == core.Skipped && r.Attempt == 1 {
+	if r.State == core.Skipped && r.Attempt == 1 || r.Shard.Of != 0 { // a broadcast's children are its own, not its shards'
 		return
 	}
 	made := t.kin.made[r.First]

@@ -172,7 +172,7 @@ func (w *World) slowMix(d *dice) []manage.JobSpec {
 
 // spec is a job with policies drawn by the seed.
 func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
-	app, chosen := apps[d.n(len(apps))].name, core.ReadyRoutes[d.n(len(core.ReadyRoutes))]
+	app, chosen := apps[d.n(len(apps))].name, core.Routes[d.n(len(core.Routes))]
 	if chosen == core.RouteBusyover { // how long a fire waits for who is idle hangs on all others of its job
 		chosen = core.RouteFailover
 	}

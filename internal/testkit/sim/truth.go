@@ -129,10 +129,34 @@ type event struct {
 	text string
 }
 
-// about is the story of a run: what happened to it, to its job and to pauses,
-// in the order of time.
+// about is the story of a run: what happened to it, to its broadcast and that one's shards,
+// to its job and to pauses, in the order of time.
 func (t *truth) about(run core.RunID) []string {
 	all := slices.Concat(t.events[run], t.events[core.RunID(run.Job())], t.events[0])
+	whole := run
+	if r, _ := t.run(run); r.Shard.Of != 0 {
+		whole = r.Shard.Of
+	}
+	if r, _ := t.run(whole); r.IsBroadcast() {
+		for id := range t.wholes {
+			if k, _ := t.run(id); t.wholes[id] == whole && id != run {
+				for then := id; then != 0; k, _ = t.run(then) {
+					for _, e := range t.events[then] {
+						all = append(all, event{e.at, fmt.Sprintf("(shard %d, run %d) %s", k.Shard.Index, then, e.text)})
+					}
+					if k, _ = t.run(then); k.Then == then {
+						break
+					}
+					then = k.Then
+				}
+			}
+		}
+		if whole != run {
+			for _, e := range t.events[whole] {
+				all = append(all, event{e.at, fmt.Sprintf("(broadcast %d) %s", whole, e.text)})
+			}
+		}
+	}
 	slices.SortStableFunc(all, func(a, b event) int { return cmp.Compare(a.at, b.at) })
 	lines := make([]string, len(all))
 	for i, e := range all {
@@ -721,7 +745,7 @@ func (t *truth) whyLost(f core.Fire) string {
 		return t.unsaid(&r)
 	case r.State.Open() && t.entries[f.Run] == 0 && t.live[f.Run] == 0:
 		return "the run is open and nothing names it"
-	case r.Owing() && t.live[f.Run] == 0:
+	case r.Owing() && t.live[f.Run] == 0 && !t.shardNamed(f.Run):
 		return "the run owes something and nothing names it"
 	}
 	return ""
