@@ -670,7 +670,8 @@ func (t *Ticker) leadTime(slot core.Instant, fires int) time.Duration {
 
 // entries sends runs that waited in the due index for their time, then removes
 // the entries. A run that is no longer open loses its entry; one that owes something has
-// it made by whoever takes its message.
+// it made by whoever takes its message, and so is the end of a broadcast seen whose shard
+// was closed while it waited here.
 func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Result) error {
 	ids := make([]core.RunID, len(entries))
 	for i, e := range entries {
@@ -691,7 +692,7 @@ func (t *Ticker) entries(ctx context.Context, entries []core.DueItem, res *Resul
 		case !ok: // what is open stays in the store, so it has ended long ago
 			t.o.Log.Warn("an entry of the due index whose run is not stored any more is dropped", "job", e.Job, "run", e.Run, "instant", e.PlanAt)
 			drop = append(drop, e)
-		case !run.State.Open() && !run.Owing():
+		case !run.State.Open() && !run.Owing() && !run.ShardEnded():
 			drop = append(drop, e)
 		case run.State.Open() && run.Slot.Add(-t.o.Plan.PlanAhead) > now:
 			// The trigger was put off, and this entry is no longer there: an index

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/ring"
 )
 
 // A broadcast is seen from outside: by the addresses that its shards arrived at, and by how
@@ -32,6 +33,18 @@ func (t *truth) spreads(r *core.Run) {
 	for _, a := range apps {
 		if a.name == r.App && a.fixed && len(distinct) != len(a.addresses) {
 			t.fail(r.ID, "broadcast %d goes to %v, and the executors of %s are %v", r.ID, r.Addresses, r.App, a.addresses)
+		}
+	}
+}
+
+// spreadAgain notes the shards that the watchdog puts on the ring: whoever made their
+// broadcast died before that. Callers hold mu.
+func (t *truth) spreadAgain(out []ring.Out) {
+	for i := range out {
+		for _, f := range out[i].Message.Fires {
+			if f.Of != 0 && t.story(f.Run).decided.IsZero() {
+				t.story(f.Run).left = true
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -77,6 +78,11 @@ func (t *truth) pauseMade(of core.RunID) {
 		return
 	}
 	if inRow(ends[:i+1], j.Def.PauseAfter, j.Sched.RevAt) {
-		t.fail(of, "run %d owes no pause any more, and job %d is %s after %d failures in a row", of, of.Job(), j.Sched.State, j.Def.PauseAfter)
+		var row []string
+		for _, r := range ends[:i+1] {
+			row = append(row, fmt.Sprintf("%d %s %s", r.ID, r.State, r.EndedAt.Format("15:04:05.000")))
+		}
+		t.fail(of, "run %d owes no pause any more, and job %d is %s after %d failures in a row since %s: %v", of, of.Job(), j.Sched.State,
+			j.Def.PauseAfter, j.Sched.RevAt.Format("15:04:05.000"), row[max(0, len(row)-10):])
 	}
 }

@@ -472,7 +472,7 @@ func (t *truth) ended(ctx context.Context, p *core.RunPut, reported bool) {
 			t.w.count("long message", 1)
 		}
 		t.story(p.ID).closed = time.Now()
-		t.story(p.ID).left = t.story(p.ID).decided.IsZero() && invocationOf(ctx) == nil
+		t.story(p.ID).left = t.story(p.ID).left || t.story(p.ID).decided.IsZero() && invocationOf(ctx) == nil
 	}
 	t.decided(p.ID)
 	r, _ := t.run(p.ID)
@@ -526,6 +526,8 @@ func (t *truth) Enqueue(ctx context.Context, out []ring.Out) []error {
 	defer t.mu.Unlock()
 	if inv := invocationOf(ctx); inv != nil {
 		t.inLane(inv, out)
+	} else {
+		t.spreadAgain(out)
 	}
 	errs := t.Store.Enqueue(ctx, out)
 	if t.cloud != nil {
