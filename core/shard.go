@@ -38,6 +38,13 @@ func (r *Run) ShardOf(id RunID) (Shard, bool) {
 	return Shard{Of: r.ID, Index: int(i), Total: r.Shard.Total}, true
 }
 
+// ShardRun is the record of a shard of a broadcast before it is claimed or skipped.
+func (r *Run) ShardRun(id RunID) Run {
+	s, _ := r.ShardOf(id)
+	return Run{ID: id, App: r.App, Cause: r.Cause, Rev: r.Rev, At: r.At, Slot: r.Slot, Seq: r.Seq, Attempt: 1, First: id, Shard: s,
+		Addresses: r.Addresses[s.Index:][:1:1], Params: r.Params, By: r.By, Retries: r.Retries}
+}
+
 // Spread makes a broadcast of a run that is claimed: first is the ID of its first shard.
 // Nobody owns it, for it is never sent.
 func (r *Run) Spread(first RunID, addresses []string, all bool) {

@@ -240,12 +240,11 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 	_, fixed := it.job.Sched.Schedule.FixedDelay()
 	f := &it.fire
 	r := core.Run{ID: f.Run, App: it.job.Def.App, Cause: f.Cause, Rev: f.Rev, At: f.At, Slot: f.Slot, Seq: f.Seq,
-		Attempt: 1, First: f.Run, FixedDelay: fixed && it.of == nil, State: state}
+		Attempt: 1, First: f.Run, FixedDelay: fixed, Retries: it.job.Def.Retry.Max}
 	if it.of != nil {
-		r.Shard, _ = it.of.ShardOf(f.Run)
-		r.Addresses, r.Params, r.By = it.of.Addresses[r.Shard.Index:][:1:1], it.of.Params, it.of.By
+		r = it.of.ShardRun(f.Run)
 	}
-	switch state {
+	switch r.State = state; state {
 	case core.Skipped:
 		r.Reason, r.EndedAt = it.reason, now
 		return r
@@ -253,12 +252,9 @@ func (b *batch) recorded(it *item, now time.Time, state core.State) core.Run {
 		c := b.claimed(it)
 		r.Owner, r.Until, r.Journal, r.SentAt, r.Address = c.Owner, c.Until, c.Journal, now, first(it.order)
 	}
-	r.Retries, r.Tries = it.job.Def.Retry.Max, it.choice.tries
-	if it.of != nil { // what comes of its end is the broadcast's
-		r.Retries = it.of.Retries
-		return r
+	if r.Tries = it.choice.tries; it.of == nil { // what comes of a shard's end is the broadcast's
+		r.Follow(&it.job.Def)
 	}
-	r.Follow(&it.job.Def)
 	return r
 }
 

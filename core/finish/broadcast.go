@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 	"github.com/tickring/tickring/core/plan"
 	"github.com/tickring/tickring/core/ring"
 )
@@ -111,38 +112,33 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 	return f.End(ctx, []Result{{Run: whole.ID, State: state, Reason: reason, Message: message, Seen: whole}})[0]
 }
 
+// SkipShards records shards of a broadcast that have no run as skipped: cancelled. Where
+// one has been claimed meanwhile its claim stands.
+func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error {
+	skips := make([]core.Run, len(ids))
+	for i, id := range ids {
+		r := whole.ShardRun(id)
+		r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonCancelled, message, f.o.Now()
+		skips[i] = r
+	}
+	if err := f.create(ctx, skips); err != nil || len(skips) == 0 {
+		return err
+	}
+	return f.shardEnded(ctx, &skips[0])
+}
+
 // shards reads the last attempts of shards, in their order. Over is false where one is not
 // closed, or owes its retry; missing are those that have no run.
 func (f *Finish) shards(ctx context.Context, ids []core.RunID) (ends []core.Run, over bool, missing []core.RunID, err error) {
-	at := slices.Clone(ids)
-	ends, over = make([]core.Run, len(ids)), true
-	for todo := slices.Clone(ids); len(todo) > 0; {
-		runs, unread, err := f.store.Runs(ctx, todo)
-		if err == nil && len(unread) > 0 {
-			err = core.ErrThrottled
-		}
-		if err != nil {
-			return nil, false, nil, fmt.Errorf("read shards: %w", err)
-		}
-		todo = todo[:0]
-		for i := range at {
-			r, is := runs[at[i]]
-			switch {
-			case ends[i].ID != 0 || at[i] == 0:
-			case !is:
-				over = false
-				if at[i] == ids[i] {
-					missing = append(missing, ids[i])
-				}
-				at[i] = 0
-			case r.State.Open():
-				over, at[i] = false, 0
-			case r.Then != 0:
-				at[i] = r.Then
-				todo = append(todo, r.Then)
-			default:
-				ends[i] = r
-			}
+	ends, err = bound.LastAttempts(ctx, ids, f.store.Runs)
+	if err != nil {
+		return nil, false, nil, fmt.Errorf("read shards: %w", err)
+	}
+	over = true
+	for i := range ends {
+		over = over && ends[i].ShardEnded()
+		if ends[i].ID == 0 {
+			missing = append(missing, ids[i])
 		}
 	}
 	return ends, over, missing, nil

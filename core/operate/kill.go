@@ -26,8 +26,8 @@ const killPlace = "+"
 
 // KillRun ends a run. On the wire that ends all runs of its job on that
 // executor, so all of them are marked first. A run that was not sent yet is
-// cancelled instead; one that has ended is left alone. After is Next of the page
-// before, or empty.
+// cancelled instead; one that has ended is left alone. A broadcast ends with all its
+// shards. After is Next of the page before, or empty.
 func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef, after string) (StopResult, error) {
 	p, behind, err := op.killing(actor, after)
 	if err != nil {
@@ -36,6 +36,9 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 	run, err := op.ask.Find(ctx, ref)
 	if err != nil {
 		return StopResult{}, err
+	}
+	if run.IsBroadcast() && run.State.Open() {
+		return op.killBroadcast(ctx, actor, &run, behind, p)
 	}
 	if after != "" { // others where it is or was are marked and not told yet
 		return op.killAt(ctx, actor, &run, behind, p)
@@ -58,7 +61,68 @@ func (op *Operate) KillRun(ctx context.Context, actor core.Actor, ref ask.RunRef
 	if !ok || !run.State.Open() {
 		return StopResult{Job: job}, nil
 	}
+	if run.IsBroadcast() {
+		return op.killBroadcast(ctx, actor, &run, behind, p)
+	}
 	return op.killAt(ctx, actor, &run, behind, p)
+}
+
+// killBroadcast ends a broadcast: it is marked first, so that whoever comes to a shard of it
+// later lets that fall. Shards that nobody has are cancelled, and where the others are all
+// runs of the job are killed.
+func (op *Operate) killBroadcast(ctx context.Context, actor core.Actor, whole *core.Run, behind string, p *bound.Page) (StopResult, error) {
+	res := StopResult{Job: whole.ID.Job()}
+	if whole.KillBy == "" {
+		if open, err := op.mark(ctx, whole.Kill(actor.Name, op.ask.Stamp())); err != nil || !open {
+			return res, err
+		}
+		whole.KillBy = actor.Name
+	}
+	ids := make([]core.RunID, whole.Shard.Total)
+	for i := range ids {
+		ids[i] = whole.Shard.IDOf(i)
+	}
+	last, err := bound.LastAttempts(ctx, ids, op.store.Runs)
+	if err != nil {
+		return res, err
+	}
+	var none []core.RunID
+	for i := range last {
+		if last[i].ID == 0 {
+			none = append(none, ids[i])
+		}
+	}
+	if len(none) > 0 {
+		if err := op.finish.SkipShards(ctx, whole, none, "cancelled by "+actor.Name); err != nil {
+			return res, core.Passing(err)
+		}
+		if last, err = bound.LastAttempts(ctx, ids, op.store.Runs); err != nil { // some were claimed meanwhile
+			return res, err
+		}
+	}
+	waits := slices.DeleteFunc(slices.Clone(last), func(r core.Run) bool { return r.State != core.Planned && r.State != core.Queued })
+	for i := range waits {
+		ok, err := op.cancel(ctx, actor, &waits[i])
+		if err != nil {
+			return res, err
+		}
+		if ok {
+			res.Cancelled = append(res.Cancelled, waits[i].ID)
+		}
+	}
+	open, err := op.store.OpenRuns(ctx, whole.ID.Job(), maxKilled)
+	if err != nil {
+		return res, core.Passing(err)
+	}
+	res.Partial = len(open) == maxKilled
+	at := map[string]bool{}
+	for i := range last {
+		if last[i].State.Open() && last[i].Address != "" {
+			at[last[i].Address] = true
+		}
+	}
+	open = slices.DeleteFunc(open, func(r core.Run) bool { return r.State == core.Queued || r.ID != whole.ID && !at[r.Address] })
+	return op.kill(ctx, actor, open, behind, p, res)
 }
 
 // killAt ends a run, and with it all others of its job where it is.
@@ -68,7 +132,9 @@ func (op *Operate) killAt(ctx context.Context, actor core.Actor, run *core.Run, 
 		return StopResult{}, core.Passing(err)
 	}
 	partial := len(open) == maxKilled
-	open = slices.DeleteFunc(open, func(r core.Run) bool { return (r.Address != run.Address || r.State == core.Queued) && r.ID != run.ID })
+	open = slices.DeleteFunc(open, func(r core.Run) bool {
+		return (r.Address != run.Address || r.State == core.Queued || r.IsBroadcast()) && r.ID != run.ID
+	})
 	if run.State.Open() && !slices.ContainsFunc(open, func(r core.Run) bool { return r.ID == run.ID }) {
 		open = append(open, *run)
 	}

@@ -81,6 +81,8 @@ type Ring interface {
 // Finisher ends runs that were not sent; *finish.Finish does.
 type Finisher interface {
 	End(ctx context.Context, results []finish.Result) []error
+	// SkipShards records shards of a broadcast that nobody has claimed yet as cancelled.
+	SkipShards(ctx context.Context, whole *core.Run, ids []core.RunID, message string) error
 }
 
 // Killer asks an executor to end all runs of a job. It is called for several
