@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -50,7 +51,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
 		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace),
 		Deadline: orNone(deadline),
-		Block:    string(d.Block), Route: string(d.Route), Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
+		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)}, Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
@@ -71,7 +72,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
-			Route: core.Route(j.Route), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
+			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),
@@ -288,7 +289,7 @@ func runOf(r *core.Run, job *core.Job) Run {
 		State: string(r.State), Reason: string(r.Reason), Cause: string(r.Cause),
 		ScheduledAt: r.At.Time(), DueAt: r.Slot.Time(), EndedAt: r.EndedAt,
 		Address: r.Address, Attempt: r.Attempt, Retries: r.Retries,
-		Params: r.Params, Addresses: r.Addresses, Key: r.Key, By: r.By,
+		Params: r.Params, Key: r.Key, By: r.By,
 		KillBy: r.KillBy, KillAt: r.KillAt, Code: r.Code, Message: r.Message, Data: r.Data,
 	}
 	if r.First != 0 && r.First != r.ID {
@@ -302,6 +303,18 @@ func runOf(r *core.Run, job *core.Job) Run {
 	}
 	if r.RerunOf != 0 {
 		out.RerunOf = r.RerunOf.String()
+	}
+	if !r.IsBroadcast() { // those of its shards
+		out.Addresses = r.Addresses
+	}
+	if s := r.Shard; s.Total > 0 {
+		out.Shard = &Shard{Total: s.Total}
+		if !r.IsBroadcast() {
+			out.Shard.Index = &s.Index
+		}
+		if s.Of != 0 {
+			out.Shard.Of = s.Of.String()
+		}
 	}
 	if r.Sent() {
 		out.SentAt = r.SentAt
@@ -320,6 +333,21 @@ func runOf(r *core.Run, job *core.Job) Run {
 		out.Tries = append(out.Tries, Try{Address: t.Address, Code: t.Code, Message: t.Message, Request: t.Request, Log: t.Log})
 	}
 	return out
+}
+
+func shardOf(r *core.Run) ShardRun {
+	if r.ID == 0 {
+		return ShardRun{Index: r.Shard.Index, State: string(core.Planned)}
+	}
+	return ShardRun{Index: r.Shard.Index, ID: r.ID.String(), Address: cmp.Or(r.Address, first(r.Addresses)), State: string(r.State),
+		Reason: string(r.Reason), Attempt: r.Attempt}
+}
+
+func first(list []string) string {
+	if len(list) == 0 {
+		return ""
+	}
+	return list[0]
 }
 
 func skipOf(s core.Skip) Skip {

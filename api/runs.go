@@ -60,6 +60,14 @@ func (s *server) run(w http.ResponseWriter, r *http.Request, ref ask.RunRef) {
 		s.fail(w, r, err)
 		return
 	}
+	shards, err := s.m.Shards(r.Context(), &v.Run)
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	for i := range shards {
+		out.Shards = append(out.Shards, shardOf(&shards[i]))
+	}
 	for i := range children {
 		c := runOf(&children[i].Run, children[i].Job)
 		out.Children = append(out.Children, ChildRun{ID: c.ID, Job: cmp.Or(c.Job, c.App), State: c.State})

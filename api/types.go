@@ -39,7 +39,10 @@ type (
 	KillJobParams      = client.KillJobParams
 	KillRunParams      = client.KillRunParams
 	LateResult         = client.LateResult
+	Broadcast          = client.Broadcast
 	Overlap            = client.Overlap
+	Shard              = client.Shard
+	ShardRun           = client.ShardRun
 	Permit             = client.Permit
 	Limit              = client.Limit
 	ListChangesParams  = client.ListChangesParams

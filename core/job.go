@@ -42,7 +42,7 @@ type Def struct {
 	Template bool              `json:"template,omitempty"` // Params is a Template
 	Call     *Call             `json:"call,omitempty"`     // over that of its app
 	Route    Route             `json:"route"`
-	// BroadcastFail is of route broadcast; empty: any.
+	// BroadcastFail is of route broadcast; else it is empty.
 	BroadcastFail BroadcastFail `json:"broadcastFail,omitempty"`
 	Block         Block         `json:"block"`
 	Timeout       time.Duration `json:"timeout,omitempty"` // 0: none

@@ -92,10 +92,12 @@ func (s Shard) Verdict(ends []Run) (state State, reason Reason, message string) 
 }
 
 func (d *Def) validateBroadcast() error {
-	if d.BroadcastFail == "" {
+	switch {
+	case d.Route == RouteBroadcast && d.Overlap.Full == FullReplace:
+		return Invalid("overlap.full", string(FullReplace), "a broadcast is not replaced: allowed with route: broadcast are queue, skip")
+	case d.BroadcastFail == "":
 		return nil
-	}
-	if d.Route != RouteBroadcast {
+	case d.Route != RouteBroadcast:
 		return Invalid("broadcast", string(d.BroadcastFail), "it is of route: broadcast, and this job's is "+string(d.Route))
 	}
 	return oneOf("broadcast.fail", d.BroadcastFail, BroadcastFails)

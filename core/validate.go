@@ -62,6 +62,9 @@ func (j *Job) Normalize() {
 		d.Labels = nil
 	}
 	fill(&d.Route, RouteFirst)
+	if d.Route == RouteBroadcast {
+		fill(&d.BroadcastFail, BroadcastFailAny)
+	}
 	fill(&d.Block, BlockSerial)
 	fill(&d.LostAfter, 10*time.Minute)
 	fill(&d.Keep.Days, 30)
@@ -327,7 +330,7 @@ func Here(word string) string {
 var fromXXL = map[string]string{
 	"SERIAL_EXECUTION": "block: serial", "DISCARD_LATER": "block: discard-later", "COVER_EARLY": "block: cover-early",
 	"FIRST": "route: first", "LAST": "route: last", "ROUND": "route: round", "RANDOM": "route: random", "CONSISTENT_HASH": "route: hash",
-	"LEAST_FREQUENTLY_USED": "route: lfu", "LEAST_RECENTLY_USED": "route: lru", "FAILOVER": "route: failover", "BUSYOVER": "route: busyover",
+	"LEAST_FREQUENTLY_USED": "route: lfu", "LEAST_RECENTLY_USED": "route: lru", "FAILOVER": "route: failover", "BUSYOVER": "route: busyover", "SHARDING_BROADCAST": "route: broadcast",
 	"DO_NOTHING": "misfire: skip", "FIRE_ONCE_NOW": "misfire: latest",
 	"CRON": "schedule: {cron: …}", "FIX_RATE": "schedule: {every: …}", "FIX_DELAY": "schedule: {fixedDelay: …}",
 	"NONE": "a job without a schedule", "BEAN": "a handler by its name",
@@ -341,9 +344,8 @@ var fromXXL = map[string]string{
 
 // laterXXL are its words that a later version has, as manifest/testdata/example.yaml binds them.
 var laterXXL = map[string]string{
-	"SHARDING_BROADCAST": "broadcast comes with a later version, as route: broadcast",
-	"alarmEmail":         "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
-	"glueType":           laterScripts, "glueSource": laterScripts,
+	"alarmEmail": "notices come with a later version, as notify: {to: [CHANNEL]}; until then tickring doctor tells what failed",
+	"glueType":   laterScripts, "glueSource": laterScripts,
 }
 
 const (

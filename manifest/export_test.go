@@ -72,7 +72,7 @@ func fullJob() core.Job {
 	return core.Job{
 		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"},
 			Set:     "finance",
-			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteRound, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
+			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast, BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
 			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, PauseAfter: 4, Call: fullCall(),
@@ -136,7 +136,8 @@ jobs:
     grace: 30s
     deadline: 1d12h
     block: cover-early
-    route: round
+    route: broadcast
+    broadcast: {fail: all}
     timeout: 1m30s
     retry: {max: 3, delay: 60s, backoff: exponential, maxDelay: 1h, on: [lost]}
     lostAfter: 1h
@@ -243,8 +244,11 @@ func TestDefaults(t *testing.T) {
 			in, key = form[first].(object), rest
 		}
 		in[key] = v
-		if path == "schedule.offset" {
+		switch path {
+		case "schedule.offset":
 			in["every"] = "366d"
+		case "broadcast.fail":
+			form["route"] = "broadcast"
 		}
 		spec, err := spec(form)
 		if err != nil {
@@ -570,7 +574,7 @@ func TestSchema(t *testing.T) {
 		t.Error("the complete example is not yet valid")
 	}
 	for _, s := range []string{"timeuot: 5m", "timeout: 600", "timeout: -5m", "timeout: \"\"", "retry: {max: 101}", "retry: 3",
-		"misfire: lastest", "route: broadcast", "template: yes",
+		"misfire: lastest", "broadcast: {fail: some}", "template: yes",
 		"notify: {}", "keep: {log: always}", "labels: {a: 5}", "schedule: {calendar: x}", "schedule: 5m", "title: 5", "version: 1"} {
 		in := []byte(head + "  " + s + "\n")
 		if _, err := Parse("m", in, Options{}); err == nil {

@@ -38,8 +38,6 @@ func read(t testing.TB, name string) []byte {
 	return b
 }
 
-const readyRoutes = "first, last, round, random, hash, lfu, lru, failover, busyover"
-
 // What the complete example has and this version does not.
 const exampleRefusals = `example.yaml:7:66: defaults.notify: not yet: notices come with a later version; leave it out
 example.yaml:7:107: defaults.keep.log: not yet: keeping logs of runs comes with a later version; leave it out
@@ -50,8 +48,6 @@ example.yaml:28:5: apps[1].overlap: not yet: limits of overlap that an app sets 
 example.yaml:44:7: jobs[0].schedule.calendar: not yet: calendars come with a later version; leave it out
 example.yaml:56:5: jobs[0].notify: not yet: notices come with a later version; leave it out
 example.yaml:57:22: jobs[0].keep.log: not yet: keeping logs of runs comes with a later version; leave it out
-example.yaml:68:12: jobs[2].route: not yet: broadcast comes with a later version; allowed are ` + readyRoutes + `
-example.yaml:69:5: jobs[2].broadcast: not yet: broadcasts come with a later version; leave it out
 example.yaml:72:5: jobs[3].script: not yet: scripts come with a later version; leave it out
 example.yaml:78:40: jobs[4].schedule.calendar: not yet: calendars come with a later version; leave it out`
 
@@ -93,7 +89,8 @@ func TestAccepted(t *testing.T) {
 					From: "2026-12-01", Until: "2027-12-31", Jitter: 2 * time.Minute},
 				Misfire: core.MisfireLatest, Grace: time.Minute, Deadline: 2 * time.Hour}, at(16)},
 			{manage.JobSpec{
-				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Retry: retry, Keep: keep,
+				Def: core.Def{App: "reports", Name: "reindex", Set: "finance-prod", Handler: "reindex", Route: core.RouteBroadcast,
+					BroadcastFail: core.BroadcastFailAny, Retry: retry, Keep: keep,
 					WaitForExecutor: wait, After: []core.Parent{{Job: "reports/nightly", When: core.UponClose}}},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindEvery, Every: 15 * time.Minute}}, Timezone: "Europe/Berlin"}}, at(41)},
 			{manage.JobSpec{
@@ -101,14 +98,14 @@ func TestAccepted(t *testing.T) {
 					Retry: core.Retry{Max: 5, Delay: 30 * time.Second}, Keep: keep, WaitForExecutor: wait},
 				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindCrontab, Expr: "0 4 * * 0"}, {Kind: core.KindAt, At: 1798761600},
 					{Kind: core.KindEvery, Every: 90 * time.Minute, Aligned: true}}, Timezone: "UTC"},
-				Paused: &yes}, at(46)},
+				Paused: &yes}, at(48)},
 			{manage.JobSpec{
 				Def: core.Def{App: "pay", Name: "salaries", Set: "finance-prod", Handler: "POST /run", Params: "{\"kind\": \"salary\"}\n",
 					Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(55)},
+				Schedule: core.Schedule{Any: []core.When{{Kind: core.KindFixedDelay, Every: 30 * time.Second}}, Timezone: "Europe/Berlin"}}, at(57)},
 			{manage.JobSpec{
 				Def:      core.Def{App: "pay", Name: "by-hand", Set: "finance-prod", Handler: "/hand", Retry: retry, Keep: keep, WaitForExecutor: wait},
-				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(61)},
+				Schedule: core.Schedule{Timezone: "Europe/Berlin"}, Paused: &no}, at(63)},
 		},
 	}
 	if diff := cmp.Diff(want, doc); diff != "" {
@@ -138,7 +135,7 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
-				"schedule, after, misfire, grace, deadline, block, route, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, " +
+				"schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join", job("after: {all: [{job: a/b}], within: 6h}"),
@@ -174,8 +171,10 @@ func TestErrors(t *testing.T) {
 		{"jobs as a map", "version: 1\njobs: {a: 1}\n", "m:2:7: jobs: a map; a list such as [{…}] is needed"},
 		{"number out of range", job("retry: {max: 101}"), "m:6:16: jobs[0].retry.max: the number 101; allowed are whole numbers from 0 to 100"},
 		{"wrong word", job("misfire: lastest"), `m:6:12: jobs[0].misfire: "lastest"; allowed are latest, all, skip`},
-		{"later word", job("route: broadcast"),
-			"m:6:10: jobs[0].route: not yet: broadcast comes with a later version; allowed are " + readyRoutes},
+		{"broadcast of another route", job("broadcast: {fail: all}"),
+			`m:6:14: jobs[0].broadcast: "all": it is of route: broadcast, and this job's is first`},
+		{"broadcast that is replaced", job("route: broadcast\n  overlap: {limit: 1, full: replace}"),
+			`m:7:29: jobs[0].overlap.full: "replace": a broadcast is not replaced: allowed with route: broadcast are queue, skip`},
 		{"no retry.on", job("retry: {on: []}"), "m:6:15: jobs[0].retry.on: an empty list; a list such as [failed, timed-out, lost] is needed"},
 		{"delays", job("retry: {delay: 1m, maxDelay: 30s}"), `m:6:32: jobs[0].retry.maxDelay: "30s": shorter than retry.delay, 1m0s`},
 		{"five fields", job("schedule: {cron: \"30 2 * * *\"}"),

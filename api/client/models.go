@@ -206,6 +206,12 @@ type Beside struct {
 	Job string `json:"job"`
 }
 
+// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+type Broadcast struct {
+	// Fail Whether it has failed where any of its shards did not succeed, or only where none did. Left out: any.
+	Fail string `json:"fail,omitempty,omitzero"`
+}
+
 // Call How call: executors are called. What a job says counts before what its app says.
 type Call struct {
 	// Auth Who calls: one of bearer, basic and oauth. Of a secret *** is answered, and given it leaves the secret as it is.
@@ -428,6 +434,9 @@ type Job struct {
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
+	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
+
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
 
@@ -487,7 +496,7 @@ type Job struct {
 	Rev   int64     `json:"rev"`
 	RevAt time.Time `json:"revAt"`
 
-	// Route Which executor a run goes to.
+	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
@@ -567,6 +576,9 @@ type JobBase struct {
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
+	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
+
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
 
@@ -606,7 +618,7 @@ type JobBase struct {
 	// Retry Whether a failed run is tried again.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route Which executor a run goes to.
+	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
@@ -683,6 +695,9 @@ type JobSpec struct {
 	// Block What an xxl-job executor does with a second run on one address.
 	Block string `json:"block,omitempty,omitzero"`
 
+	// Broadcast Of route: broadcast, how it ends by its shards: the run at each executor.
+	Broadcast Broadcast `json:"broadcast,omitempty,omitzero"`
+
 	// Call How call: executors are called. What a job says counts before what its app says.
 	Call Call `json:"call,omitempty,omitzero"`
 
@@ -731,7 +746,7 @@ type JobSpec struct {
 	// Retry Whether a failed run is tried again.
 	Retry Retry `json:"retry,omitempty,omitzero"`
 
-	// Route Which executor a run goes to.
+	// Route Which executor a run goes to; broadcast: to each that is there, as runs of their own.
 	Route string `json:"route,omitempty,omitzero"`
 
 	// Schedule One rule in place, or several under any: the earliest wins. No rule: by hand only.
@@ -1201,6 +1216,10 @@ type Run struct {
 
 	// SentAt Left out while it has not gone to an executor
 	SentAt time.Time `json:"sentAt,omitempty,omitzero"`
+	Shard  *Shard    `json:"shard,omitempty"`
+
+	// Shards Of a broadcast the last attempts of its shards, in their order; only when one run is read
+	Shards []ShardRun `json:"shards,omitempty,omitzero"`
 
 	// Skip Instants in a row that were skipped, as one record.
 	Skip  *Skip  `json:"skip,omitempty"`
@@ -1263,6 +1282,30 @@ type Schedule struct {
 
 	// Until The last day or time that counts.
 	Until string `json:"until,omitempty,omitzero"`
+}
+
+// Shard defines model for Shard.
+type Shard struct {
+	// Index Of a shard, from 0
+	Index *int `json:"index,omitempty"`
+
+	// Of The broadcast that it is a shard of; left out: it is the broadcast itself, or a shard that was run again alone
+	Of string `json:"of,omitempty,omitzero"`
+
+	// Total How many shards there are
+	Total int `json:"total"`
+}
+
+// ShardRun defines model for ShardRun.
+type ShardRun struct {
+	Address string `json:"address,omitempty,omitzero"`
+	Attempt int    `json:"attempt,omitempty,omitzero"`
+
+	// ID Left out: it has no run yet
+	ID     string `json:"id,omitempty,omitzero"`
+	Index  int    `json:"index"`
+	Reason string `json:"reason,omitempty,omitzero"`
+	State  string `json:"state"`
 }
 
 // Skip Instants in a row that were skipped, as one record.

@@ -130,7 +130,11 @@ func (c *descCmd) Run(e *conn) error {
 	add("misfire", j.Misfire)
 	add("grace", j.Grace)
 	add("deadline", cmp.Or(j.Deadline, "none"))
-	add("route", j.Route)
+	route := j.Route
+	if j.Broadcast.Fail == string(core.BroadcastFailAll) {
+		route += "   it has failed where no shard of it succeeded"
+	}
+	add("route", route)
 	add("block", j.Block)
 	add("timeout", cmp.Or(j.Timeout, "none"))
 	retry := fmt.Sprintf("%d", j.Retry.Max)
@@ -177,7 +181,7 @@ func (c *descCmd) Run(e *conn) error {
 
 // described are the fields of a job that describe says in words.
 var described = []string{"app", "name", "title", "labels", "handler", "params", "template", "schedule", "misfire", "grace", "deadline",
-	"block", "route", "timeout", "retry", "overlap", "pauseAfter", "lostAfter", "keep", "paused", "set"}
+	"block", "route", "broadcast", "timeout", "retry", "overlap", "pauseAfter", "lostAfter", "keep", "paused", "set"}
 
 // written is a schedule as its owner wrote it.
 func written(s *api.Schedule) string {

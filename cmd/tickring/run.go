@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,7 +75,15 @@ func (c *runCmd) Run(e *conn) error {
 			add("asked", strings.TrimSpace(t.Address+"   "+e.firstLine(t.Message)))
 		}
 		add("address", r.Address)
-		if r.Attempt > 1 || r.Retries > 0 || r.Then != "" {
+		if s := r.Shard; s != nil && s.Index != nil {
+			text := fmt.Sprintf("index %d of a total of %d", *s.Index, s.Total)
+			if s.Of != "" {
+				text += ", of broadcast " + s.Of
+			}
+			add("shard", text)
+		}
+		shardsText(add, r.Shards)
+		if r.Shards == nil && (r.Attempt > 1 || r.Retries > 0 || r.Then != "") {
 			add("attempt", fmt.Sprintf("%d, %d may follow", r.Attempt, r.Retries))
 		}
 		add("after", r.Parent)
@@ -230,4 +239,45 @@ func replacedText(r *api.Run) string {
 		return ", which goes in its place"
 	}
 	return ""
+}
+
+// shownShards is how many shards of a broadcast are shown one by one.
+const shownShards = 20
+
+// shardsText tells of the shards of a broadcast how many ended how, and of some each: of
+// many, those that did not succeed come first.
+func shardsText(add func(name, value string), list []api.ShardRun) {
+	n, states := map[string]int{}, []string(nil)
+	for _, s := range list {
+		if n[s.State]++; n[s.State] == 1 {
+			states = append(states, s.State)
+		}
+	}
+	for i, state := range states {
+		states[i] = fmt.Sprintf("%d %s", n[state], state)
+	}
+	if len(list) > 0 {
+		add("broadcast", fmt.Sprintf("%d shards: %s", len(list), strings.Join(states, ", ")))
+	}
+	shown := slices.Clone(list)
+	if len(list) > shownShards {
+		slices.SortStableFunc(shown, func(a, b api.ShardRun) int {
+			return cmp.Compare(btoi(a.State == string(core.Succeeded)), btoi(b.State == string(core.Succeeded)))
+		})
+		shown = shown[:shownShards]
+	}
+	for _, s := range shown {
+		add(fmt.Sprintf("shard %d", s.Index), strings.TrimSpace(strings.Join([]string{s.ID, howText(&api.Run{State: s.State, Reason: s.Reason, Attempt: s.Attempt}),
+			s.Address}, "   ")))
+	}
+	if rest := len(list) - len(shown); rest > 0 {
+		add("", fmt.Sprintf("and %d more", rest))
+	}
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/bound"
 )
 
 // Bounds of what is looked for of a run that has ended: the jobs that come after its own,
@@ -54,6 +55,25 @@ func (q *Ask) Children(ctx context.Context, v *RunView) ([]RunView, error) {
 		views[i] = RunView{Run: runs[i], Job: jobs[runs[i].ID.Job()]}
 	}
 	return views, nil
+}
+
+// Shards are the last attempts of the shards of a broadcast, in their order; of one that has
+// no run yet only Shard is set.
+func (q *Ask) Shards(ctx context.Context, r *core.Run) ([]core.Run, error) {
+	if !r.IsBroadcast() {
+		return nil, nil
+	}
+	ids := make([]core.RunID, r.Shard.Total)
+	for i := range ids {
+		ids[i] = r.Shard.IDOf(i)
+	}
+	list, err := bound.LastAttempts(ctx, ids, q.store.Runs)
+	for i := range list {
+		if list[i].ID == 0 {
+			list[i].Shard = core.Shard{Of: r.ID, Index: i, Total: r.Shard.Total}
+		}
+	}
+	return list, err
 }
 
 // Following are the jobs that come after one, by name, and after which of its ends.

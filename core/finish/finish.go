@@ -357,6 +357,8 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 	}
 	if run.IsBroadcast() { // its shards are tried again, each by itself
+		c.If |= core.RunKill // as said above: what a person killed is not told as skipped
+		c.Was.KillBy, c.Was.KillAt = run.KillBy, run.KillAt
 		return c, nil
 	}
 	var delay time.Duration // none where the job is gone: its retry is recorded as deleted

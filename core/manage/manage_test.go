@@ -108,7 +108,7 @@ func TestSaveRefuses(t *testing.T) {
 			"schedule.from"},
 		"negative timeout": {with(func(s *manage.JobSpec) { s.Def.Timeout = -time.Second }), core.CodeInvalid, "timeout"},
 		"params":           {with(func(s *manage.JobSpec) { s.Def.Params = strings.Repeat("x", 64<<10+1) }), core.CodeTooLarge, "params"},
-		"route":            {with(func(s *manage.JobSpec) { s.Def.Route = core.RouteBroadcast }), core.CodeInvalid, "route"},
+		"route":            {with(func(s *manage.JobSpec) { s.Def.Route = "everywhere" }), core.CodeInvalid, "route"},
 		"handler of call":  {with(func(s *manage.JobSpec) { s.Def.App, s.Def.Handler = "pay", "sweep" }), core.CodeInvalid, "handler"},
 		"set":              {with(func(s *manage.JobSpec) { s.Def.Name, s.Def.Set = "have", "theirs" }), core.CodeConflict, ""},
 		"exists":           {with(func(s *manage.JobSpec) { s.Def.Name, s.IfRev = "have", &zero }), core.CodeConflict, ""},

@@ -176,6 +176,8 @@ func (r *rerunning) judge(ctx context.Context, list []Rerun) error {
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d cannot be read: %v", run.ID, bad[run.ID.Job()])
 		case x.Job == nil:
 			x.Why = core.Errorf(core.CodeRefused, "the job of run %d was deleted: create it again first", run.ID)
+		case r.q.Run == "" && run.Shard.Of != 0:
+			x.Why = core.Errorf(core.CodeRefused, "run %d is a shard of run %d: run that again, or this alone by its ID", run.ID, run.Shard.Of)
 		default:
 			err := r.fill(ctx, x)
 			if core.CodeOf(err) == core.CodeUnavailable {
@@ -194,12 +196,18 @@ func (r *rerunning) fill(ctx context.Context, x *Rerun) (err error) {
 		Attempt: 1, Retries: d.Retry.Max, Addresses: of.Addresses, Key: r.key(of.ID), By: r.by, RerunOf: of.ID,
 	}
 	x.As.Follow(d)
+	if whole := of.IsBroadcast(); whole && !r.q.SameAddress {
+		x.As.Addresses = nil // to those that are there now
+	} else if !whole {
+		x.As.Shard = core.Shard{Index: of.Shard.Index, Total: of.Shard.Total}
+	}
 	if r.q.Retries != nil {
 		x.As.Retries = *r.q.Retries
 	}
 	switch {
 	case len(r.q.Addresses) > 0:
 		x.As.Addresses = slices.Clone(r.q.Addresses)
+	case of.IsBroadcast() && r.q.SameAddress:
 	case r.q.SameAddress && of.Address == "":
 		return core.Errorf(core.CodeRefused, "run %d was sent to nobody: leave out the same address", of.ID)
 	case r.q.SameAddress:

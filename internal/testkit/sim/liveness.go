@@ -79,16 +79,17 @@ type troubles struct {
 	clocks                   []clock                    // as the machine's was set
 	jobs                     map[core.JobID][]trouble
 	runs                     map[core.RunID][]trouble
-	apps                     map[string][]trouble     // what their executors do
-	unheard                  map[string][]trouble     // that an executor of the app was asked for a run and did not answer
-	limited                  map[core.JobID][]trouble // those of the runs of jobs, for others of their limit
-	unproven                 map[question][]trouble   // which an executor did not answer, or by its work
-	moved                    map[core.JobID]time.Time // when the index was last told of a job
+	apps                     map[string][]trouble       // what their executors do
+	unheard                  map[string][]trouble       // that an executor of the app was asked for a run and did not answer
+	limited                  map[core.JobID][]trouble   // those of the runs of jobs, for others of their limit
+	unproven                 map[question][]trouble     // which an executor did not answer, or by its work
+	moved                    map[core.JobID]time.Time   // when the index was last told of a job
+	claims                   map[core.RunID][]time.Time // until when runs were claimed, by the machine's clock
 }
 
 func newTroubles() *troubles {
 	return &troubles{jobs: map[core.JobID][]trouble{}, runs: map[core.RunID][]trouble{}, apps: map[string][]trouble{},
-		moved: map[core.JobID]time.Time{}, unproven: map[question][]trouble{},
+		moved: map[core.JobID]time.Time{}, claims: map[core.RunID][]time.Time{}, unproven: map[question][]trouble{},
 		back: map[core.Instant][]trouble{}, unheard: map[string][]trouble{}, limited: map[core.JobID][]trouble{}}
 }
 
@@ -259,6 +260,23 @@ func earlier(slot time.Time, clocks []clock) (list []trouble) {
 	return list
 }
 
+// claimed notes until when a run is claimed: a clock that is set back makes that longer.
+func (w *World) claimed(r *core.Run) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.cfg.Machine && r.Owner != "" {
+		w.faults.claims[r.ID] = append(w.faults.claims[r.ID], r.Until)
+	}
+}
+
+// held are the times in which a run was claimed, by a clock that was set.
+func (f *troubles) held(run core.RunID) (list []trouble) {
+	for _, until := range f.claims[run] {
+		list = append(list, earlier(until, f.clocks)...)
+	}
+	return list
+}
+
 // question is what was asked at an address: of a job, or for all, job 0.
 type question struct {
 	address string
@@ -360,7 +378,7 @@ func (w *World) atItsEnd(r *core.Run, age, jitter time.Duration) []trouble {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	f := w.faults
-	list := slices.Concat(f.all, f.finishing, f.runs[r.ID])
+	list := slices.Concat(f.all, f.finishing, f.runs[r.ID], f.held(r.ID))
 	if age > 0 {
 		for slot, back := range f.back {
 			if min(r.At, r.Slot) <= slot && slot <= max(r.At.Add(jitter), r.Slot) {
@@ -391,7 +409,7 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	list := slices.Concat(f.all, f.planning, f.jobs[runs[0].Job()], f.apps[app], earlier(slot, f.clocks),
 		w.truth.awaited(runs[0], app, slot), w.truth.permitted(runs[0].Job()))
 	for _, id := range runs {
-		list = append(list, f.runs[id]...)
+		list = slices.Concat(list, f.runs[id], f.held(id))
 	}
 	if finishing { // what is owed and not made at once, the watchdog makes
 		list = slices.Concat(list, f.left)

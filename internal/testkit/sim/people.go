@@ -204,6 +204,9 @@ func (w *World) spec(d *dice, i int, s core.Schedule) manage.JobSpec {
 	}
 	spec.Def.WaitForExecutor = w.waitForExecutor(d)
 	w.overlap(d, &spec.Def)
+	if chosen == core.RouteBroadcast && spec.Def.Overlap.Full == core.FullReplace {
+		spec.Def.Overlap.Full = core.FullSkip
+	}
 	pauseAfter(d, &spec.Def)
 	return spec
 }

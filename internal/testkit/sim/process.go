@@ -202,6 +202,7 @@ func hashOf(s string) uint64 {
 type invocation struct {
 	in    *incarnation
 	got   []engine.Delivery
+	began time.Time
 	until time.Time                // what its claims say, by a clock that is right
 	fires map[core.RunID]core.Fire // the newest copy of each
 	all   []core.RunID             // with copies, as counted among the live

@@ -45,11 +45,33 @@ func (t *truth) chainEnds(r *core.Run) {
 	}
 }
 
-// inRow says whether the last n ends after since are failures.
-func inRow(ends []core.Run, n int, since time.Time) bool {
+// latest are those after since, the last first.
+func latest(ends []core.Run, since time.Time) []core.Run {
 	ends = slices.DeleteFunc(slices.Clone(ends), func(r core.Run) bool { return !r.EndedAt.After(since) })
 	slices.SortStableFunc(ends, func(a, b core.Run) int { return cmp.Or(b.EndedAt.Compare(a.EndedAt), cmp.Compare(b.ID, a.ID)) })
+	return ends
+}
+
+// inRow says whether the last n ends after since are failures.
+func inRow(ends []core.Run, n int, since time.Time) bool {
+	ends = latest(ends, since)
 	return len(ends) >= n && !slices.ContainsFunc(ends[:n], func(r core.Run) bool { return r.State == core.Succeeded })
+}
+
+// among reports that the last n ends after since are all among the newest runs of their
+// kind, by their IDs: no others need be looked at. Callers hold mu.
+func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
+	const looked = 90
+	for _, r := range latest(ends, since)[:n] {
+		_, high := core.RunRange(r.ID.Job(), 0, core.Horizon)
+		if _, planned := r.ID.Planned(); !planned {
+			_, high = core.NumberedRange(r.ID.Job())
+		}
+		if newer, _ := t.Store.RunSpan(bg, high, r.ID, looked); len(newer) == looked {
+			return false
+		}
+	}
+	return true
 }
 
 // pausedFor asserts that a job which is paused for its failures had a row of them since
@@ -77,7 +99,7 @@ func (t *truth) pauseMade(of core.RunID) {
 	if i < 0 || slices.ContainsFunc(ends[i+1:], func(r core.Run) bool { return r.State == core.Succeeded }) {
 		return
 	}
-	if inRow(ends[:i+1], j.Def.PauseAfter, j.Sched.RevAt) {
+	if inRow(ends[:i+1], j.Def.PauseAfter, j.Sched.RevAt) && t.among(ends[:i+1], j.Def.PauseAfter, j.Sched.RevAt) {
 		var row []string
 		for _, r := range ends[:i+1] {
 			row = append(row, fmt.Sprintf("%d %s %s", r.ID, r.State, r.EndedAt.Format("15:04:05.000")))

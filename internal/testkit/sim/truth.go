@@ -204,6 +204,7 @@ func (t *truth) Create(ctx context.Context, runs []core.Run) []error {
 
 func (t *truth) created(ctx context.Context, r *core.Run) {
 	t.known[r.ID] = true
+	t.w.claimed(r)
 	t.joins(r)
 	t.born(r)
 	if r.State.Open() {
@@ -384,6 +385,7 @@ func (t *truth) PutRuns(ctx context.Context, puts []core.RunPut) []error {
 				t.spreads(&is)
 			}
 		case "TakeOver":
+			t.w.claimed(&core.Run{ID: p.ID, Owner: p.To.Owner, Until: p.To.Until})
 			t.taken(ctx, p, was)
 		case "Wait":
 			t.queued(ctx, was)
