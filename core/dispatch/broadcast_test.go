@@ -330,6 +330,45 @@ func TestBroadcast(t *testing.T) {
 		}
 		b.is(id, "succeeded  2 of 2 shards succeeded")
 	})
+	in("who closes it dies before what it owes", func(t *testing.T) {
+		b := newSpreading(t, 2, func(d *core.Def) { d.PauseAfter = 1 })
+		id, runs := b.start()
+		must(t, b.end(runs[0], core.Succeeded))
+		b.s.puts = func(p *core.RunPut) error {
+			if p.ID == id && !p.Ends() {
+				return errors.New("cut")
+			}
+			return nil
+		}
+		if b.end(runs[1], core.Failed) == nil {
+			t.Error("said to be done")
+		}
+		whole := b.run(id)
+		message := ring.Message{Kind: ring.KindFires, Slot: whole.Slot, Fires: whole.ShardFires()[:1]}
+		if !whole.Owing() {
+			t.Errorf("it owes %v", whole.Owes)
+		}
+		b.s.puts = nil
+		if acked := b.handle(message); !acked || len(b.run(id).Owes) > 0 {
+			t.Errorf("acked: %t, and it owes %v", acked, b.run(id).Owes)
+		}
+		b.is(id, "failed shards 1 of 2 shards succeeded, 1 failed")
+	})
+	in("skipped in one second and killed in the next", func(t *testing.T) {
+		b := newSpreading(t, 2, nil)
+		id, m := b.fire()
+		b.handle(m)
+		whole := b.run(id)
+		b.s.puts = func(p *core.RunPut) error {
+			if p.ID == id && p.Ends() { // whoever closes it has read it before that
+				b.s.puts = nil
+				return b.s.Store.PutRuns(t.Context(), []core.RunPut{whole.Kill("me", time.Now())})[0]
+			}
+			return nil
+		}
+		must(t, b.f.SkipShards(t.Context(), &whole, []core.RunID{whole.Shard.IDOf(0), whole.Shard.IDOf(1)}, "cancelled"))
+		b.is(id, "killed person 0 of 2 shards succeeded, 2 skipped")
+	})
 	in("changed before its shards are sent", func(t *testing.T) {
 		b := newSpreading(t, 2, nil)
 		id, m := b.fire()

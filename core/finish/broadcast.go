@@ -106,9 +106,6 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 		return nil
 	}
 	state, reason, message := whole.Shard.Verdict(ends)
-	if whole.KillBy != "" && state == core.Skipped {
-		state, reason = core.Killed, core.ReasonPerson
-	}
 	return f.End(ctx, []Result{{Run: whole.ID, State: state, Reason: reason, Message: message, Seen: whole}})[0]
 }
 

@@ -342,7 +342,7 @@ func (f *Finish) retried(ctx context.Context, r *Result, run *core.Run, jobs map
 	switch {
 	case run.PastTimeout() && (r.State.Failure() || r.Killed):
 		to.State, to.Reason = core.TimedOut, core.ReasonTimeout
-	case run.KillBy != "" && r.State.Failure() || r.Killed:
+	case run.KillBy != "" && (r.State.Failure() || run.IsBroadcast() && r.State == core.Skipped) || r.Killed:
 		to.State, to.Reason = core.Killed, core.ReasonPerson
 		if run.Replaced() || run.KillBy == "" && r.Reason == core.ReasonReplaced {
 			to.Reason = core.ReasonReplaced

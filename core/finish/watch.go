@@ -119,31 +119,23 @@ func (w *Watchdog) back(ctx context.Context, at, end int64) error {
 }
 
 // sooner asks for what is to be read again at a minute to be read again at that
-// which is right for a cursor at end, where that is earlier.
+// which is right for a cursor at end as well, where that is earlier. It stays where it is:
+// the cursor may never come to the other, for the clock may be set right before it has
+// gone back that far. What is read at both is judged twice, and no more.
 func (w *Watchdog) sooner(ctx context.Context, minute, end int64) error {
-	moved, some := true, false
 	for keys, err := range w.revisits(ctx, minute) {
 		if err != nil {
 			return err
 		}
-		some = true
 		revisits := map[int64][]core.JournalKey{}
 		for _, k := range keys {
 			if m := w.next(min(k.Minute, end), end); m < minute {
 				revisits[m] = append(revisits[m], k)
-			} else {
-				moved = false
 			}
 		}
 		if err := w.putRevisits(ctx, revisits); err != nil {
 			return err
 		}
-	}
-	if !moved || !some { // one that is read at both is judged twice, and no more
-		return nil
-	}
-	if err := w.w.DropRevisits(ctx, minute); err != nil {
-		return fmt.Errorf("forget journals read again: %w", err)
 	}
 	return nil
 }

@@ -17,6 +17,11 @@ public class Executor {
         XxlJobHelper.handleSuccess("hello " + XxlJobHelper.getJobParam());
     }
 
+    @XxlJob("shard")
+    public void shard() {
+        XxlJobHelper.handleSuccess("shard " + XxlJobHelper.getShardIndex() + " of " + XxlJobHelper.getShardTotal());
+    }
+
     @XxlJob("fails")
     public void fails() {
         XxlJobHelper.handleFail("no luck");

@@ -3,6 +3,7 @@ import com.xxl.job.core.executor.XxlJobExecutor;
 import com.xxl.job.core.handler.IJobHandler;
 import com.xxl.job.core.log.XxlJobFileAppender;
 import com.xxl.job.core.log.XxlJobLogger;
+import com.xxl.job.core.util.ShardingUtil;
 import java.io.File;
 
 /** Executor.java in the words of 2.2, whose handlers answer by what they return. */
@@ -27,6 +28,10 @@ public class Executor22 {
             XxlJobLogger.log("log line one");
             XxlJobLogger.log("log line two of hello");
             return new ReturnT<>(ReturnT.SUCCESS_CODE, "hello " + params);
+        });
+        handler("shard", params -> {
+            ShardingUtil.ShardingVO shard = ShardingUtil.getShardingVo();
+            return new ReturnT<>(ReturnT.SUCCESS_CODE, "shard " + shard.getIndex() + " of " + shard.getTotal());
         });
         handler("fails", params -> new ReturnT<>(ReturnT.FAIL_CODE, "no luck"));
         handler("panics", params -> {

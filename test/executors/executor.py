@@ -29,6 +29,11 @@ async def hello():
     return "hello " + g.xxl_run_data.executorParams
 
 
+@app.register(name="shard")
+async def shard():
+    return f"shard {g.xxl_run_data.broadcastIndex} of {g.xxl_run_data.broadcastTotal}"
+
+
 @app.register(name="fails")
 async def fails():
     raise ValueError("no luck")

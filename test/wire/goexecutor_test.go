@@ -64,6 +64,9 @@ func goExecutor() {
 		return &xxl.LogRes{Code: xxl.SuccessCode, Content: xxl.LogResContent{FromLineNum: req.FromLineNum, ToLineNum: len(lines),
 			LogContent: content, IsEnd: true}}
 	})
+	e.RegTask("shard", func(_ context.Context, p *xxl.RunReq) string {
+		return fmt.Sprintf("shard %d of %d", p.BroadcastIndex, p.BroadcastTotal)
+	})
 	e.RegTask("hello", func(_ context.Context, p *xxl.RunReq) string { return "hello " + p.ExecutorParams })
 	e.RegTask("panics", func(context.Context, *xxl.RunReq) string { panic("no luck") })
 	e.RegTask("empty", func(context.Context, *xxl.RunReq) string { return "" })

@@ -58,6 +58,7 @@ var subjects = append([]subject{
 echo "log line two of $TICKRING_HANDLER"
 case $TICKRING_HANDLER in
 hello) exit 0 ;;
+shard) echo "shard $TICKRING_SHARD_INDEX of $TICKRING_SHARD_TOTAL" ;;
 fails | panics)
 	echo "told: $TICKRING_ATTEMPT $TICKRING_INSTANT $TICKRING_CAUSE"
 	echo "no luck"
@@ -68,7 +69,7 @@ esac
 			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
 				panic(err)
 			}
-			cmd := exec.Command(bin, "exec", "--app", app, "--handler", "hello", "--handler", "fails", "--handler", "panics", "--handler",
+			cmd := exec.Command(bin, "exec", "--app", app, "--handler", "hello", "--handler", "shard", "--handler", "fails", "--handler", "panics", "--handler",
 				"waits",
 				"--server", admin, "--listen", "127.0.0.1:"+port, "--dir", filepath.Join(dir, "data"), "--grace", "1s", "--", "sh", script)
 			cmd.Env = append(os.Environ(), "TICKRING_APP_TOKEN=executors-token")
@@ -169,6 +170,10 @@ func sdkExecutor(kind string) {
 		r.SetResult(sdk.Success, "hello "+r.Params)
 		return r.SetData(`{"for": "children"}`)
 	})
+	mux.Register("shard", func(_ context.Context, r *sdk.Run) error {
+		r.SetResult(sdk.Success, fmt.Sprintf("shard %d of %d", r.ShardIndex, r.ShardTotal))
+		return nil
+	})
 	mux.Register("empty", func(context.Context, *sdk.Run) error { return nil })
 	mux.Register("fails", func(_ context.Context, r *sdk.Run) error {
 		if r.Attempt > 0 {
@@ -224,6 +229,7 @@ apps:
 jobs:
   - {app: lost, name: waits, handler: waits, lostAfter: 1m}
   - {app: golang, name: hello, handler: hello, params: world}
+  - {app: golang, name: shard, handler: shard, route: broadcast}
   - {app: golang, name: fails, handler: fails, retry: {max: 1, delay: 1s}}
   - {app: golang, name: panics, handler: panics}
   - {app: golang, name: unknown, handler: nobody-knows-it}
@@ -250,6 +256,7 @@ type stand struct {
 	cmd  *exec.Cmd
 	lost string // a run of the app lost, whose only executor died under it
 	left string // the run under which it died before it came back
+	both string // what a broadcast to two of the subject saw
 }
 
 func (b *stand) start(token ...string) {
@@ -505,6 +512,8 @@ var behaviours = []struct {
 		r, end := b.ends(b.left, 3*time.Minute)
 		return end, end == "lost forgotten" && r.Code == 0
 	}},
+	// Each of two executors has one run, and is told its index and the total.
+	{"broadcast", func(b *stand) (string, bool) { return b.both, b.both == "succeeded: shard 0 of 2, shard 1 of 2" }},
 	{"goodbye", func(b *stand) (string, bool) {
 		b.live(1)
 		b.cmd.Process.Signal(syscall.SIGTERM)
@@ -548,6 +557,42 @@ func (b *stand) dies() {
 	b.lost = other.running("lost/waits")
 	other.cmd.Process.Kill()
 	other.cmd.Wait()
+}
+
+// broadcast has another executor of the subject come for a while, and says what came of a
+// run at each of the two.
+func (b *stand) broadcast() string {
+	other := &stand{T: b.T, sub: b.sub, s: b.s, dir: b.TempDir(), port: freePort(b.T), app: b.app}
+	other.start()
+	b.live(2)
+	defer func() {
+		other.cmd.Process.Signal(syscall.SIGTERM)
+		other.cmd.Wait()
+		b.live(1)
+	}()
+	id := b.s.Trigger(b.T, "golang/shard")
+	_, end := b.ends(id)
+	var whole struct {
+		Shards []struct {
+			ID, Address string
+			Index       int
+		}
+	}
+	if err := json.Unmarshal([]byte(b.s.OK(b.T, "", "run", id, "-o", "json")), &whole); err != nil {
+		b.Fatal(err)
+	}
+	saw, at := make([]string, len(whole.Shards)), map[string]bool{}
+	for i, s := range whole.Shards {
+		at[strings.TrimSuffix(s.Address, "/")] = true
+		saw[i] = b.s.GetRun(b.T, s.ID).Message
+		if want := fmt.Sprintf("shard %d of %d", i, len(saw)); saw[i] != want && strings.Contains(b.s.OK(b.T, "", "logs", s.ID), want) {
+			saw[i] = want // a program's is in its log
+		}
+	}
+	if !at["http://127.0.0.1:"+b.port] || !at["http://127.0.0.1:"+other.port] {
+		b.Errorf("the shards of %s went to %v", id, at)
+	}
+	return end + ": " + strings.Join(saw, ", ")
 }
 
 // ended says whether the subject's handler, or the log of one of ours, tells the end of a run.
@@ -597,6 +642,7 @@ func row(t *testing.T, sub subject, saw map[string]string) {
 	b.s.OK(t, matrixManifest, "apply", "-f", "-")
 	b.start()
 	b.live(1)
+	b.both = b.broadcast()
 	b.dies()
 	for _, bh := range behaviours {
 		failed := t.Failed()

@@ -79,7 +79,14 @@ func (t *truth) among(ends []core.Run, n int, since time.Time) bool {
 func (t *truth) pausedFor(m *core.Advance, s *core.Sched) {
 	t.w.count("paused after failures", 1)
 	t.left(s, m.NewRevAt, "paused")
-	if t.rowsOf(m.Job).full != s.Rev {
+	var n int
+	for _, rev := range t.jobs[m.Job] {
+		if rev.rev == s.Rev {
+			n = rev.def.PauseAfter
+		}
+	}
+	ends := t.rowsOf(m.Job).ends
+	if t.rowsOf(m.Job).full != s.Rev && (len(latest(ends, s.RevAt)) < n || t.among(ends, n, s.RevAt)) {
 		t.fail(core.RunID(m.Job), "job %d was paused for its failures, and had no row of them: %d ends since %s", m.Job,
 			len(t.rowsOf(m.Job).ends), s.RevAt.Format("15:04:05.000"))
 	}
