@@ -413,8 +413,12 @@ func (w *World) inTheWay(runs []core.RunID, app string, slot time.Time, finishin
 	}
 	if finishing { // what is owed and not made at once, the watchdog makes
 		list = slices.Concat(list, f.left)
+		walk := w.deployed.behind + 2*time.Minute
+		if w.cfg.Machine { // a clock that was set: minutes are counted anew
+			walk += 2 * time.Minute
+		}
 		for _, t := range slices.Concat(f.finishing, f.runs[runs[len(runs)-1]]) {
-			t.until = t.until.Add(w.deployed.behind + 2*time.Minute)
+			t.until = t.until.Add(walk)
 			list = append(list, t)
 		}
 	}

@@ -1,0 +1,88 @@
+package cost
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tickring/tickring/core"
+	"github.com/tickring/tickring/core/callback"
+	"github.com/tickring/tickring/core/dispatch"
+	"github.com/tickring/tickring/core/manage"
+	"github.com/tickring/tickring/core/plan"
+	"github.com/tickring/tickring/core/ring"
+	"github.com/tickring/tickring/engine/awsengine"
+	"github.com/tickring/tickring/internal/assembly"
+	"github.com/tickring/tickring/internal/testkit/fakeaws"
+)
+
+// TestBroadcast holds docs/aws.md to what a broadcast uses beside what its shards write,
+// which is what any run does. Its addresses make it long.
+func TestBroadcast(t *testing.T) {
+	one := broadcastOf(t, core.RouteFirst, 5)
+	if is := one.on["runs"].Write; is != 2 {
+		t.Errorf("a run writes %.0f units of runs, a claim and an end", is)
+	}
+	for executors, own := range map[int]float64{2: 3, 10: 3, 100: 10} {
+		m, n := broadcastOf(t, core.RouteBroadcast, executors), float64(executors)
+		if is := m.write - (one.write - 2) - 2*n; is != own {
+			t.Errorf("%d executors: %.0f units written beside those of its shards; docs/aws.md says %.0f", executors, is, own)
+		}
+		if is := (m.read - one.read) / n; is > 7 {
+			t.Errorf("%d executors: %.1f units read for each; docs/aws.md says 7 at most", executors, is)
+		}
+	}
+}
+
+// broadcastOf is what one fire uses, to its end.
+func broadcastOf(t *testing.T, route core.Route, executors int) (m measured) {
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(begin))
+		ctx, stop := context.WithCancel(t.Context())
+		db, q := fakeaws.New(t.Errorf)
+		s, err := awsengine.New(db, q, awsengine.Options{Names: fakeaws.Names})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := &deployment{t: t, e: s.Engine(), db: db, q: q, of: map[string]*invoked{}, gathers: true}
+		d.a = assembly.New(d.e, assembly.Options{Plan: plan.AWS(), Log: slog.New(slog.DiscardHandler)})
+		d.fires, d.ends = d.a.Dispatcher(d, dispatch.Options{}), d.a.Callback(callback.Options{TokenFor: tokenFor})
+		app := manage.AppSpec{Name: "orders", Token: new(string)}
+		*app.Token = token
+		for i := range executors {
+			app.Executors = append(app.Executors, fmt.Sprintf("http://10.0.0.%d:9999", i+1))
+		}
+		if _, err := d.manage().SaveApp(ctx, ann, app); err != nil {
+			t.Fatal(err)
+		}
+		specs := orders(1, "spreads-")
+		specs[0].Def.Route = route
+		saved := d.manage().Save(ctx, ann, specs)[0]
+		if saved.Err != nil {
+			t.Fatal(saved.Err)
+		}
+		at := core.InstantOf(time.Now()) + 2
+		q.Purge(fakeaws.Names.Fires)
+		fire := core.Fire{Run: core.PlannedRun(saved.ID, at), Rev: saved.Rev, At: at, Slot: at, Cause: core.CauseSchedule}
+		msg := ring.Message{Kind: ring.KindFires, Slot: at, Fires: []core.Fire{fire}}
+		if err := d.e.Ring.Enqueue(ctx, []ring.Out{{NotBefore: at.Time(), Message: msg}})[0]; err != nil {
+			t.Fatal(err)
+		}
+		d.take(0)
+		var driver sync.WaitGroup
+		driver.Go(func() { d.poll(ctx) })
+		time.Sleep(2 * time.Minute)
+		if found, _, err := d.e.Manage.Runs(ctx, []core.RunID{fire.Run}); err != nil || found[fire.Run].State != core.Succeeded {
+			t.Errorf("it is %+v (%v)", found[fire.Run], err)
+		}
+		m = d.take(time.Minute)
+		stop()
+		driver.Wait()
+		d.busy.Wait()
+	})
+	return m
+}
