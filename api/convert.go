@@ -51,7 +51,8 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		App: d.App, Name: d.Name, Title: d.Title, Labels: maps.Clone(d.Labels), Set: d.Set, Handler: d.Handler, Params: d.Params,
 		Template: d.Template, Call: callOf(d.Call), Schedule: scheduleOf(s), Misfire: string(misfire), Grace: orNone(grace),
 		Deadline: orNone(deadline),
-		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)}, Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
+		Block:    string(d.Block), Route: string(d.Route), Broadcast: Broadcast{Fail: string(d.BroadcastFail)},
+		Timeout: orNone(d.Timeout), LostAfter: orNone(d.LostAfter),
 		WaitForExecutor: orNone(d.WaitForExecutor),
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
@@ -72,7 +73,8 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 	spec := manage.JobSpec{
 		Def: core.Def{
 			App: j.App, Name: j.Name, Title: j.Title, Labels: j.Labels, Set: j.Set, Handler: j.Handler, Params: j.Params, Template: j.Template,
-			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail), Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
+			Route: core.Route(j.Route), BroadcastFail: core.BroadcastFail(j.Broadcast.Fail),
+			Block: core.Block(j.Block), Keep: core.Keep{Days: j.Keep.Days},
 			Retry:      core.Retry{Max: j.Retry.Max, Backoff: core.Backoff(j.Retry.Backoff)},
 			Overlap:    core.Overlap{Limit: j.Overlap.Limit, Group: j.Overlap.Group, Full: core.Full(j.Overlap.Full), Max: j.Overlap.Max},
 			PauseAfter: j.PauseAfter, After: coreParents(j.After),

@@ -105,7 +105,8 @@ func (d Def) Equal(o Def) bool {
 		maps.Equal(d.Labels, o.Labels) && d.Set == o.Set && d.Handler == o.Handler && d.Params == o.Params && d.Template == o.Template &&
 		d.Route == o.Route && d.BroadcastFail == o.BroadcastFail && d.Block == o.Block && d.Timeout == o.Timeout && d.Retry.Equal(o.Retry) &&
 		d.LostAfter == o.LostAfter && d.WaitForExecutor == o.WaitForExecutor && d.Overlap == o.Overlap &&
-		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After) && d.Within == o.Within
+		d.PauseAfter == o.PauseAfter && d.Keep == o.Keep && d.Declared == o.Declared && d.Call.Equal(o.Call) && slices.Equal(d.After, o.After) &&
+		d.Within == o.Within
 }
 
 // Sched is the part of a job that planning reads and writes.

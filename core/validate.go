@@ -330,8 +330,9 @@ func Here(word string) string {
 var fromXXL = map[string]string{
 	"SERIAL_EXECUTION": "block: serial", "DISCARD_LATER": "block: discard-later", "COVER_EARLY": "block: cover-early",
 	"FIRST": "route: first", "LAST": "route: last", "ROUND": "route: round", "RANDOM": "route: random", "CONSISTENT_HASH": "route: hash",
-	"LEAST_FREQUENTLY_USED": "route: lfu", "LEAST_RECENTLY_USED": "route: lru", "FAILOVER": "route: failover", "BUSYOVER": "route: busyover", "SHARDING_BROADCAST": "route: broadcast",
-	"DO_NOTHING": "misfire: skip", "FIRE_ONCE_NOW": "misfire: latest",
+	"LEAST_FREQUENTLY_USED": "route: lfu", "LEAST_RECENTLY_USED": "route: lru", "FAILOVER": "route: failover", "BUSYOVER": "route: busyover",
+	"SHARDING_BROADCAST": "route: broadcast",
+	"DO_NOTHING":         "misfire: skip", "FIRE_ONCE_NOW": "misfire: latest",
 	"CRON": "schedule: {cron: …}", "FIX_RATE": "schedule: {every: …}", "FIX_DELAY": "schedule: {fixedDelay: …}",
 	"NONE": "a job without a schedule", "BEAN": "a handler by its name",
 	"executorRouteStrategy": "route", "executorBlockStrategy": "block", "misfireStrategy": "misfire", "executorHandler": "handler",

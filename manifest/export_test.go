@@ -72,7 +72,8 @@ func fullJob() core.Job {
 	return core.Job{
 		Def: core.Def{ID: 7, App: "reports", Name: "nightly", Title: "每日报表: x", Labels: map[string]string{"team": "finance", "on": "yes"},
 			Set:     "finance",
-			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast, BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
+			Handler: "POST /run", Params: "a\nb\\ \"c\"\x00\u2028", Route: core.RouteBroadcast,
+			BroadcastFail: core.BroadcastFailAll, Block: core.BlockCoverEarly, Timeout: 90 * time.Second,
 			Retry: core.Retry{Max: 3, Delay: time.Minute, Backoff: core.BackoffExponential, MaxDelay: time.Hour, On: []core.State{core.Lost}},
 			Keep:  core.Keep{Days: 90}, LostAfter: time.Hour, WaitForExecutor: 10 * time.Minute,
 			Overlap: core.Overlap{Limit: 3, Group: "db", Full: core.FullSkip, Max: 5}, PauseAfter: 4, Call: fullCall(),

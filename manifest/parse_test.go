@@ -135,7 +135,8 @@ func TestErrors(t *testing.T) {
 		{"unknown field", job("timeuot: 5m"), `m:6:3: jobs[0].timeuot: a job has no field "timeuot"; did you mean timeout?`},
 		{"unknown field in another case", job("max_delay: 5m\n  Lost-After: 5m"),
 			"m:6:3: jobs[0].max_delay: a job has no field \"max_delay\"; allowed are app, name, title, labels, handler, params, template, call, " +
-				"schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, waitForExecutor, overlap, pauseAfter, keep, " +
+				"schedule, after, misfire, grace, deadline, block, route, broadcast, timeout, retry, lostAfter, " +
+				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join", job("after: {all: [{job: a/b}], within: 6h}"),

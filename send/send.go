@@ -191,7 +191,8 @@ func order(sh dispatch.Shipment) wire.Run {
 		JobID: int32(sh.Job.Def.ID), Handler: sh.Job.Def.Handler, Params: sh.Params,
 		BlockStrategy: blockName(sh.Job.Def.Block), Timeout: int32(sh.Job.Def.Timeout / time.Second),
 		LogID: int64(sh.Run.ID), LogTime: core.Millis(sh.Run.SentAt), GlueType: wire.GlueBean,
-		GlueUpdated: core.Millis(sh.Job.Def.Created), BroadcastIndex: int32(sh.Run.Shard.Index), BroadcastTotal: int32(max(sh.Run.Shard.Total, 1)), About: about(sh.Run),
+		GlueUpdated: core.Millis(sh.Job.Def.Created), About: about(sh.Run),
+		BroadcastIndex: int32(sh.Run.Shard.Index), BroadcastTotal: int32(max(sh.Run.Shard.Total, 1)),
 	}
 }
 

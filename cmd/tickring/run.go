@@ -267,8 +267,8 @@ func shardsText(add func(name, value string), list []api.ShardRun) {
 		shown = shown[:shownShards]
 	}
 	for _, s := range shown {
-		add(fmt.Sprintf("shard %d", s.Index), strings.TrimSpace(strings.Join([]string{s.ID, howText(&api.Run{State: s.State, Reason: s.Reason, Attempt: s.Attempt}),
-			s.Address}, "   ")))
+		how := howText(&api.Run{State: s.State, Reason: s.Reason, Attempt: s.Attempt})
+		add(fmt.Sprintf("shard %d", s.Index), strings.TrimSpace(strings.Join([]string{s.ID, how, s.Address}, "   ")))
 	}
 	if rest := len(list) - len(shown); rest > 0 {
 		add("", fmt.Sprintf("and %d more", rest))

@@ -14,7 +14,8 @@ import (
 // broadcasts reads those whose shards are in the batch, or are tried again. What one that
 // is closed owes still, or such a shard of it, is made: whoever closed it may have died, and
 // the message may be all that is left to tell of it. Shards of which that failed are unmade.
-func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (list map[core.RunID]core.Run, unmade map[core.RunID]bool, err error) {
+func (b *batch) broadcasts(ctx context.Context, runs map[core.RunID]core.Run) (list map[core.RunID]core.Run,
+	unmade map[core.RunID]bool, err error) {
 	of := map[core.RunID]core.RunID{}
 	for _, it := range b.items {
 		if id := it.broadcast(runs); id != 0 {

@@ -116,7 +116,8 @@ func (b *spreading) app(executors int) {
 func (b *spreading) fire() (core.RunID, ring.Message) {
 	b.at++
 	id := core.PlannedRun(1, b.at)
-	return id, ring.Message{Kind: ring.KindFires, Slot: b.at, Fires: []core.Fire{{Run: id, Rev: 1, At: b.at, Slot: b.at, Cause: core.CauseSchedule}}}
+	return id, ring.Message{Kind: ring.KindFires, Slot: b.at, Fires: []core.Fire{{
+		Run: id, Rev: 1, At: b.at, Slot: b.at, Cause: core.CauseSchedule}}}
 }
 
 func (b *spreading) handle(m ring.Message) bool {

@@ -22,7 +22,8 @@ func (f *fixture) broadcast() (whole core.Run, shards []core.Run) {
 	at := core.InstantOf(f.Clock)
 	id := core.PlannedRun(j.Def.ID, at)
 	whole = core.Run{ID: id, App: "shop", Cause: core.CauseSchedule, At: at, Slot: at, Attempt: 1, First: id, SentAt: f.Clock}
-	whole.Spread(core.NumberedRun(j.Def.ID, 10), []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999", "http://10.0.0.3:9999", "http://10.0.0.4:9999"}, false)
+	whole.Spread(core.NumberedRun(j.Def.ID, 10), []string{"http://10.0.0.1:9999", "http://10.0.0.2:9999",
+		"http://10.0.0.3:9999", "http://10.0.0.4:9999"}, false)
 	runs := []core.Run{whole}
 	for i := range 4 {
 		r := whole.ShardRun(whole.Shard.IDOf(i))
@@ -75,7 +76,8 @@ func TestKillBroadcast(t *testing.T) {
 		t.Errorf("told %v, want %v", f.Killer.Sent, want)
 	}
 	ids := []core.RunID{whole.ID, shards[0].ID, shards[1].ID, shards[4].ID, shards[2].ID, shards[3].ID}
-	want := []string{"running  killed by ann", "running  killed by ann", "failed handler", "skipped cancelled", "skipped cancelled", "succeeded "}
+	want := []string{"running  killed by ann", "running  killed by ann", "failed handler", "skipped cancelled", "skipped cancelled",
+		"succeeded "}
 	if got := f.states(ids...); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -86,7 +88,8 @@ func TestKillBroadcast(t *testing.T) {
 		t.Errorf("asked again: %+v %v", res, err)
 	}
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
-	if err := end.End(ctx, []finish.Result{{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})[0]; err != nil {
+	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
+	if err := end.End(ctx, []finish.Result{failed})[0]; err != nil {
 		t.Fatal(err)
 	}
 	if got := f.states(whole.ID, shards[0].ID); !slices.Equal(got, []string{"killed person killed by ann", "killed person killed by ann"}) {
@@ -117,7 +120,8 @@ func TestRerunOfBroadcast(t *testing.T) {
 		t.Fatal(err)
 	}
 	end := finish.New(f.E.Finish, f.E.Ring, finish.Options{Now: func() time.Time { return f.Clock }})
-	if err := end.End(ctx, []finish.Result{{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}})[0]; err != nil {
+	failed := finish.Result{Run: shards[0].ID, State: core.Failed, Reason: core.ReasonHandler, Reported: true}
+	if err := end.End(ctx, []finish.Result{failed})[0]; err != nil {
 		t.Fatal(err)
 	}
 	again := func(q operate.RerunRequest) core.Run {
@@ -128,13 +132,13 @@ func TestRerunOfBroadcast(t *testing.T) {
 		}
 		return res.Runs[0].As
 	}
-	if r := again(operate.RerunRequest{Run: ask.RunRef(whole.ID.String())}); r.Addresses != nil || r.Shard != (core.Shard{}) {
+	if r := again(operate.RerunRequest{Run: whole.ID.String()}); r.Addresses != nil || r.Shard != (core.Shard{}) {
 		t.Errorf("%+v", r)
 	}
-	if r := again(operate.RerunRequest{Run: ask.RunRef(whole.ID.String()), SameAddress: true}); len(r.Addresses) != 4 || r.IsBroadcast() {
+	if r := again(operate.RerunRequest{Run: whole.ID.String(), SameAddress: true}); len(r.Addresses) != 4 || r.IsBroadcast() {
 		t.Errorf("%+v", r)
 	}
-	if r := again(operate.RerunRequest{Run: ask.RunRef(shards[2].ID.String())}); !slices.Equal(r.Addresses, []string{"http://10.0.0.3:9999"}) ||
+	if r := again(operate.RerunRequest{Run: shards[2].ID.String()}); !slices.Equal(r.Addresses, []string{"http://10.0.0.3:9999"}) ||
 		r.Shard != (core.Shard{Index: 2, Total: 4}) {
 		t.Errorf("%+v", r)
 	}

@@ -117,7 +117,8 @@ CREATE INDEX runs_place ON runs (key) WHERE place IS NOT NULL AND state > 3 AND 
 `,
 	// 9: broadcasts, whose shards are kept until they are closed
 	`
-CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0 AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
+CREATE INDEX runs_broadcast ON runs (key) WHERE given IS NOT NULL AND instr(given, '"first":') > 0
+  AND (state <= 3 OR owes IS NOT NULL OR place IS NOT NULL);
 `,
 }
 

@@ -69,7 +69,8 @@ esac
 			if err := os.WriteFile(script, []byte(source), 0o600); err != nil {
 				panic(err)
 			}
-			cmd := exec.Command(bin, "exec", "--app", app, "--handler", "hello", "--handler", "shard", "--handler", "fails", "--handler", "panics", "--handler",
+			cmd := exec.Command(bin, "exec", "--app", app, "--handler", "hello", "--handler", "shard", "--handler", "fails", "--handler",
+				"panics", "--handler",
 				"waits",
 				"--server", admin, "--listen", "127.0.0.1:"+port, "--dir", filepath.Join(dir, "data"), "--grace", "1s", "--", "sh", script)
 			cmd.Env = append(os.Environ(), "TICKRING_APP_TOKEN=executors-token")

@@ -99,7 +99,8 @@ func (w *World) broadcastEnded(r *core.Run, byID map[core.RunID]*core.Run) {
 			t.fail(r.ID, "broadcast %d has ended, and there is no shard %d, run %d", r.ID, i, id)
 			return
 		}
-		if s.Shard != (core.Shard{Of: r.ID, Index: i, Total: r.Shard.Total}) || s.FixedDelay || s.Permit != "" || s.PauseAfter || s.Cause != r.Cause {
+		if s.Shard != (core.Shard{Of: r.ID, Index: i, Total: r.Shard.Total}) || s.FixedDelay || s.Permit != "" || s.PauseAfter ||
+			s.Cause != r.Cause {
 			t.fail(id, "shard %d of broadcast %d is %+v", i, r.ID, *s)
 		}
 		if st := t.stories[id]; st != nil && len(st.arrivals) > 0 && s.Address != r.Addresses[i] {

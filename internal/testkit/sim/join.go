@@ -42,7 +42,8 @@ func (t *truth) noted(was, is *core.Join) {
 	}
 	round := max(was.Round, is.Round)
 	job := round.Job()
-	if prev := t.rounds.now[job]; prev.Round != was.Round || prev.Full != was.Full || prev.Over != was.Over || len(prev.Marks) != len(was.Marks) {
+	if prev := t.rounds.now[job]; prev.Round != was.Round || prev.Full != was.Full || prev.Over != was.Over ||
+		len(prev.Marks) != len(was.Marks) {
 		t.fail(round, "the join of job %d was %+v and is written from %+v", job, prev, *was)
 	}
 	t.rounds.now[job] = *is.Clone()

@@ -1283,7 +1283,8 @@ func (t *truth) look() {
 				continue // a retry that was cancelled before it was sent
 			}
 		}
-		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) && !t.shardNamed(id) {
+		if t.fires[id] == 0 && !t.settled[id] && t.live[id] == 0 && t.checks[id] == 0 && t.entries[id] == 0 && !t.w.calling(id) &&
+			!t.shardNamed(id) {
 			t.fail(id, "run %d owes something and is named by no message, journal, check, entry or invocation", id)
 			delete(t.owes, id)
 		}

@@ -502,8 +502,9 @@ func (q ownClock) Release(ctx context.Context, back []engine.Delivery, at time.T
 
 // batch dispatches messages, and gathers for the checker what that does.
 func (w *World) batch(ctx context.Context, in *incarnation, d *dispatch.Dispatcher, got []engine.Delivery, free func()) []dispatch.Verdict {
-	inv := &invocation{in: in, got: got, began: time.Now(), until: time.Now().Add(w.deployed.invocation + time.Second), fires: map[core.RunID]core.Fire{},
-		jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{}, waits: map[core.RunID]bool{}}
+	inv := &invocation{in: in, got: got, began: time.Now(), until: time.Now().Add(w.deployed.invocation + time.Second),
+		fires: map[core.RunID]core.Fire{}, jobsRead: map[core.JobID]time.Time{}, journals: map[core.JournalKey]looked{},
+		waits: map[core.RunID]bool{}}
 	for i := range got {
 		for _, f := range got[i].Message.Fires {
 			inv.all = append(inv.all, f.Run)
