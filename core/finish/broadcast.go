@@ -53,7 +53,7 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 	for i := 1; i <= min(nearShards, s.Total-1); i++ {
 		near = append(near, first+core.RunID((s.Index+i)%s.Total))
 	}
-	if _, over, _, err := f.shards(ctx, near); err != nil || !over {
+	if _, over, missing, err := f.shards(ctx, near); err != nil || !over && len(missing) == 0 {
 		return err
 	}
 	found, unread, err := f.store.Runs(ctx, []core.RunID{s.Of})
@@ -74,7 +74,12 @@ func (f *Finish) shardEnded(ctx context.Context, run *core.Run) error {
 }
 
 // lostAfter is when a shard that has no run is put on the ring again by whoever sees it.
-const lostAfter = 5 * time.Minute
+// From forgottenAfter on one that has none may have ended and be kept no more: it is
+// counted as lost, for a second run of it would be worse. Runs are kept for a day at least.
+const (
+	lostAfter      = 5 * time.Minute
+	forgottenAfter = 23 * time.Hour
+)
 
 // gather closes a broadcast whose shards have all ended. Those that have no run are put on
 // the ring again, if again says so or after a while: the ring may have lost them.
@@ -83,7 +88,9 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 	for i := range ids {
 		ids[i] = whole.Shard.IDOf(i)
 	}
-	again = again || f.o.Now().Sub(whole.SentAt) > lostAfter
+	age := f.o.Now().Sub(whole.SentAt)
+	again = again || age > lostAfter
+	forgotten := age > forgottenAfter
 	var ends []core.Run
 	all := true
 	for some := range slices.Chunk(ids, someShards) {
@@ -91,10 +98,19 @@ func (f *Finish) gather(ctx context.Context, whole *core.Run, again bool) error 
 		if err != nil {
 			return err
 		}
+		if forgotten && len(missing) > 0 {
+			over = true
+			for i := range list {
+				if list[i].ID == 0 {
+					list[i].State = core.Lost
+				}
+				over = over && !list[i].State.Open() && list[i].Then == 0
+			}
+		}
 		if all = all && over; !all && !again {
 			return nil
 		}
-		if again && len(missing) > 0 {
+		if again && !forgotten && len(missing) > 0 {
 			fires := slices.DeleteFunc(whole.ShardFires(), func(fire core.Fire) bool { return !slices.Contains(missing, fire.Run) })
 			if err := f.Spread(ctx, fires); err != nil {
 				return err

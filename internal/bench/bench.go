@@ -42,9 +42,8 @@ type Options struct {
 }
 
 // Names of the scenarios, in their order.
-var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children", "apply",
-	"idle",
-	"soak"}
+var Names = []string{"second-100", "second-1000", "second-10000", "burst-10000", "burst-50000", "highest", "hang", "children",
+	"apply", "idle", "soak"}
 
 // Row is one line of the table.
 type Row struct {
