@@ -57,7 +57,7 @@ func baseOf(d *core.Def, s core.Schedule, misfire core.Misfire, grace, deadline 
 		Overlap:         Overlap{Limit: d.Overlap.Limit, Group: d.Overlap.Group, Full: string(d.Overlap.Full), Max: d.Overlap.Max},
 		Retry: Retry{Max: d.Retry.Max, Delay: orNone(d.Retry.Delay), Backoff: string(d.Retry.Backoff), MaxDelay: orNone(d.Retry.MaxDelay),
 			On: on},
-		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After),
+		PauseAfter: d.PauseAfter, Keep: Keep{Days: d.Keep.Days}, After: parentsOf(d.After), Within: orNone(d.Within),
 	}
 }
 
@@ -93,6 +93,7 @@ func ManageJob(j JobSpec) (manage.JobSpec, error) {
 		{"timeout", j.Timeout, &spec.Def.Timeout},
 		{"lostAfter", j.LostAfter, &spec.Def.LostAfter},
 		{"waitForExecutor", j.WaitForExecutor, &spec.Def.WaitForExecutor},
+		{"within", j.Within, &spec.Def.Within},
 		{"retry.delay", j.Retry.Delay, &spec.Def.Retry.Delay},
 		{"retry.maxDelay", j.Retry.MaxDelay, &spec.Def.Retry.MaxDelay},
 	} {

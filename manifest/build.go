@@ -221,10 +221,12 @@ const maxMends = 40
 func (b *builder) job(own object, path string) manage.JobSpec {
 	b.checkSchedule(own, path)
 	b.hide(own, path)
-	if _, join := own["after"].(object); join {
-		delete(own, "after") // it is refused
-	}
 	form := merge(own, b.defaults)
+	if join, is := form["after"].(object); is {
+		if form["after"] = join["all"]; join["all"] != nil {
+			form["within"] = join["within"]
+		}
+	}
 	whole := form["app"] != nil && form["name"] != nil && form["handler"] != nil
 	for range maxMends {
 		s, err := spec(form)
@@ -317,7 +319,14 @@ func mend(form object, e *core.Error) string {
 		}
 		path = "labels." + key
 	case strings.HasPrefix(first, "after["):
-		key = "after"
+		if key = "after"; form["within"] != nil {
+			path = "after.all" + strings.TrimPrefix(e.Field, "after")
+			delete(form, "within")
+		}
+	case first == "within", first == "after" && form["within"] != nil:
+		if path = "after.within"; first == "after" {
+			path = "after.all"
+		}
 	case strings.HasPrefix(first, "schedule"):
 		list, _ := rules(form)
 		n := indexOf(first)

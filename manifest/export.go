@@ -64,6 +64,10 @@ func jobForm(j *api.Job, all bool) object {
 	if paused := j.State == string(core.Paused); paused || all {
 		form["paused"] = paused
 	}
+	if within := form["within"]; within != nil {
+		form["after"] = object{"all": form["after"], "within": within}
+		delete(form, "within")
+	}
 	sched, _ := form["schedule"].(object)
 	list, _ := sched["any"].([]any)
 	if all && (len(list) > 0 || len(rule{object: sched}.kinds()) > 0) && sched["timezone"] == nil {

@@ -261,7 +261,11 @@ func (l *loader) addJob(b *builder, job object, path string) {
 	l.calls = append(l.calls, place("call"))
 	parents := make([]fieldAt, len(spec.Def.After))
 	for i := range parents {
-		parents[i] = place(fmt.Sprintf("after[%d].job", i))
+		list := "after"
+		if spec.Def.Within > 0 {
+			list = "after.all"
+		}
+		parents[i] = place(fmt.Sprintf("%s[%d].job", list, i))
 	}
 	l.after = append(l.after, parents)
 }

@@ -139,9 +139,18 @@ func TestErrors(t *testing.T) {
 				"waitForExecutor, overlap, pauseAfter, keep, " +
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
-		{"a join", job("after: {all: [{job: a/b}], within: 6h}"),
-			"m:6:11: jobs[0].after.all: not yet: a join comes with a later version; leave it out\n" +
-				"m:6:30: jobs[0].after.within: not yet: a join comes with a later version; leave it out"},
+		{"a join without its window", job("after: {all: [{job: a/b}]}"),
+			"m:6:10: jobs[0].after.within: needed: From the first of these ends on; after that one run of it is skipped, and the next end is the first."},
+		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: an empty list; a list such as [{…}] is needed"},
+		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"),
+			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h 30d`},
+		{"a join after no name", job("after: {all: [{job: b}], within: 6h}"),
+			`m:6:23: jobs[0].after.all[0].job: "b": a job is named as APP/NAME`},
+		{"joins after themselves, round about", job("after: {all: [{job: a/y}], within: 1h}") +
+			"- {app: a, name: y, handler: h, after: {all: [{job: x/y}, {job: a/z}], within: 1h}}\n" +
+			"- {app: a, name: z, handler: h, after: [{job: a/y, when: closed}]}\n",
+			`m:7:65: jobs[1].after.all[1].job: "a/z": a job would come after itself, round 2 jobs` + "\n" +
+				`m:8:47: jobs[2].after[0].job: "a/y": a job would come after itself, round 2 jobs`},
 		{"after another word", job("after: [{job: a/b, when: done}]"), `m:6:28: jobs[0].after[0].when: "done"; allowed are succeeded, failed, closed`},
 		{"after no name", job("after: [{job: b}]"), `m:6:17: jobs[0].after[0].job: "b": a job is named as APP/NAME`},
 		{"after itself, round about", job("after: [{job: a/y}]") + "- {app: a, name: y, handler: h, after: [{job: x/y}, {job: a/z}]}\n" +

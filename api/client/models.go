@@ -521,6 +521,9 @@ type Job struct {
 	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
 
+	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	Within string `json:"within,omitempty,omitzero"`
+
 	// Words The schedule in words
 	Words string `json:"words"`
 }
@@ -638,6 +641,9 @@ type JobBase struct {
 
 	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
+
+	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	Within string `json:"within,omitempty,omitzero"`
 }
 
 // JobFacts defines model for JobFacts.
@@ -766,6 +772,9 @@ type JobSpec struct {
 
 	// WaitForExecutor How long from its slot on a run waits where no executor is there, within its deadline. Left out: as its app says.
 	WaitForExecutor string `json:"waitForExecutor,omitempty,omitzero"`
+
+	// Within A join: it comes once all of after have ended, within that time of the first. Left out: after each
+	Within string `json:"within,omitempty,omitzero"`
 }
 
 // Keep How long runs are kept.

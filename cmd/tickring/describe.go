@@ -115,6 +115,9 @@ func (c *descCmd) Run(e *conn) error {
 	for _, p := range j.After {
 		add("after", fmt.Sprintf("%s   %s", p.Job, p.When))
 	}
+	if j.Within != "" {
+		add("", "once all of these have ended so, within "+j.Within+" of the first")
+	}
 	for i, p := range j.Children {
 		if i == 10 && len(j.Children) > 11 {
 			add("then", fmt.Sprintf("and %d more jobs", len(j.Children)-i))
