@@ -140,7 +140,8 @@ func TestErrors(t *testing.T) {
 				"paused\n" +
 				`m:7:3: jobs[0].Lost-After: a job has no field "Lost-After"; did you mean lostAfter?`},
 		{"a join without its window", job("after: {all: [{job: a/b}]}"),
-			"m:6:10: jobs[0].after.within: needed: From the first of these ends on; after that one run of it is skipped, and the next end is the first."},
+			"m:6:10: jobs[0].after.within: needed: From the first of these ends on; after that one run of it is skipped, and " +
+				"the next end is the first."},
 		{"a join of nothing", job("after: {all: [], within: 6h}"), "m:6:16: jobs[0].after.all: an empty list; a list such as [{…}] is needed"},
 		{"too long a window", job("after: {all: [{job: a/b}], within: 8d}"),
 			`m:6:38: jobs[0].after.within: 8d; allowed are whole seconds from 1s to 7d, such as 10s 5m 2h 30d`},

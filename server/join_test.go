@@ -61,7 +61,7 @@ func TestJoin(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if want := `{"web/a":"","web/b":""}`; len(got) != 1 || got[0] != want || err != nil || v.Run.Reason != core.ReasonJoin {
-			return fmt.Errorf("came %q; the one that misses a parent is %s: %s, %v", got, v.Run.State, v.Run.Reason, err)
+			return fmt.Errorf("came %q; the one that misses a parent is %s: %s, %s", got, v.Run.State, v.Run.Reason, fmt.Sprint(err))
 		}
 		return nil
 	})
