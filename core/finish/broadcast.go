@@ -134,7 +134,7 @@ func (f *Finish) SkipShards(ctx context.Context, whole *core.Run, ids []core.Run
 		r.State, r.Reason, r.Message, r.EndedAt = core.Skipped, core.ReasonCancelled, message, f.o.Now()
 		skips[i] = r
 	}
-	if err := f.create(ctx, skips); err != nil || len(skips) == 0 {
+	if _, err := f.create(ctx, skips); err != nil || len(skips) == 0 {
 		return err
 	}
 	return f.shardEnded(ctx, &skips[0])

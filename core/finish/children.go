@@ -162,11 +162,35 @@ func (f *Finish) makeChildren(ctx context.Context, r *core.Run) error {
 	if len(owed) == 0 {
 		return nil
 	}
-	if err := f.create(ctx, owed); err != nil {
+	there, err := f.create(ctx, owed)
+	if err != nil {
 		return err
+	}
+	if len(there) > 0 {
+		if err := f.sendThere(ctx, there); err != nil {
+			return err
+		}
 	}
 	return f.enqueue(ctx, ring.Out{NotBefore: r.Owes[0].Slot.Time(), Message: ring.Message{Kind: ring.KindFires, Slot: r.Owes[0].Slot,
 		Fires: fires}})
+}
+
+// sendThere sends those of some runs on their way that are stored and that nobody has, as
+// they are stored. Their job may have been edited since they were made, to come after each
+// of its parents or after all: a message of another slot would find them moved.
+func (f *Finish) sendThere(ctx context.Context, ids []core.RunID) error {
+	found, unread, err := f.store.Runs(ctx, ids)
+	if err := core.Unread(unread, err); err != nil {
+		return fmt.Errorf("read children that are there: %w", err)
+	}
+	for _, id := range ids {
+		if r, is := found[id]; is && r.State == core.Planned && r.Owner == "" && !r.MaybeSent {
+			if err := f.send(ctx, &r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // handedOn are the params of a child whose template names the data of its parent; nil where

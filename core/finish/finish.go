@@ -445,7 +445,7 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 			Params: run.Params, Addresses: run.Addresses, By: run.By, Permit: run.Permit, PauseAfter: run.PauseAfter,
 			Parent: run.Parent, Place: min(run.Place, 1), Shard: run.Shard})
 	}
-	if err := f.create(ctx, owed); err != nil {
+	if _, err := f.create(ctx, owed); err != nil {
 		return err
 	}
 	for i := range owed {
@@ -460,21 +460,24 @@ func (f *Finish) make(ctx context.Context, run *core.Run) error {
 	return nil
 }
 
-// create is F2: one that exists is well.
-func (f *Finish) create(ctx context.Context, owed []core.Run) error {
+// create is F2: one that exists is well, and is answered as there.
+func (f *Finish) create(ctx context.Context, owed []core.Run) (there []core.RunID, err error) {
 	for try := 0; ; try++ {
 		unknown := false
+		there = there[:0]
 		for i, err := range f.store.Create(ctx, owed) {
 			switch {
-			case err == nil, errors.Is(err, core.ErrRefused):
+			case err == nil:
+			case errors.Is(err, core.ErrRefused):
+				there = append(there, owed[i].ID)
 			case errors.Is(err, core.ErrThrottled), try == readTries, ctx.Err() != nil:
-				return fmt.Errorf("create run %d: %w", owed[i].ID, err)
+				return nil, fmt.Errorf("create run %d: %w", owed[i].ID, err)
 			default:
 				unknown = true
 			}
 		}
 		if !unknown {
-			return nil
+			return there, nil
 		}
 	}
 }

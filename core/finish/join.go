@@ -23,8 +23,8 @@ func (f *Finish) join(ctx context.Context, job *core.Job, r *core.Run, drawn cor
 			}
 		case j.Round == drawn:
 			return f.await(ctx, job, j)
-		default:
-			return nil
+		default: // a run of this ID is one that was made while the job came after each of its parents
+			return f.sendThere(ctx, []core.RunID{drawn})
 		}
 	}
 	return fmt.Errorf("note the end of run %d for the join of job %d: %w", r.ID, job.Def.ID, core.ErrThrottled)
@@ -68,8 +68,12 @@ func (f *Finish) putJoin(ctx context.Context, d *core.Def, change func(*core.Joi
 func (f *Finish) await(ctx context.Context, job *core.Job, j core.Join) error {
 	run := f.joined(job, &j)
 	run.At, run.Slot = j.Begun, j.End
-	if err := f.create(ctx, []core.Run{run}); err != nil {
+	there, err := f.create(ctx, []core.Run{run})
+	switch {
+	case err != nil:
 		return err
+	case len(there) > 0:
+		return f.sendThere(ctx, there)
 	}
 	return f.send(ctx, &run)
 }
