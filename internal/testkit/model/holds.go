@@ -36,14 +36,6 @@ func (w *World) named(s *state, bit uint8) bool {
 	return false
 }
 
-// good reports whether a state is a good end.
-func (w *World) good(s *state) bool {
-	_, why := w.rest(s)
-	return why == ""
-}
-
-// rest says what a state lacks of a good end, and how far it is from rest: what
-// ends by itself tells least of what hinders the end.
 func (w *World) rest(s *state) (far int, why string) {
 	for i := range s.ring {
 		if s.ring[i].at == onRing {

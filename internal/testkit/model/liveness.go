@@ -2,7 +2,7 @@ package model
 
 // liveness finds the states from which no good end can be reached by steps
 // without a fault: it goes back from the good ends along those steps.
-func (x *search) liveness() {
+func (x *search[S]) liveness() {
 	n := 0
 	for i := range x.sets {
 		n = max(n, len(x.sets[i].hashes))
@@ -69,10 +69,10 @@ func (x *search) liveness() {
 
 // hindrance says what keeps a state from a good end: what is still wrong where,
 // of all that it comes to without a fault, it is most at rest.
-func (x *search) hindrance(s *state) string {
+func (x *search[S]) hindrance(s *S) string {
 	const enough = 1 << 16
-	g := &gen{w: x.w}
-	seen, queue := map[state]bool{*s: true}, []state{*s}
+	steps := x.w.moves(false)
+	seen, queue := map[S]bool{*s: true}, []S{*s}
 	why, rest := "", -1
 	for len(queue) > 0 && len(seen) < enough {
 		s := queue[0]
@@ -80,7 +80,7 @@ func (x *search) hindrance(s *state) string {
 		if at, here := x.w.rest(&s); at > rest {
 			rest, why = at, here
 		}
-		for _, m := range g.from(&s) {
+		for _, m := range steps(&s) {
 			if !m.fault && !seen[m.to] {
 				seen[m.to] = true
 				queue = append(queue, m.to)

@@ -46,40 +46,49 @@ type id uint32
 
 // set is one shard of the states that were seen. Two states are told apart by
 // 64 bits of hash.
-type set struct {
+type set[S comparable] struct {
 	table  []uint32 // 1 + place, by hash
 	hashes []uint64
 	parent []id
-	fresh  []found // of the next level
-	from   []id    // of steps without fault, with to
+	fresh  []found[S] // of the next level
+	from   []id       // of steps without fault, with to
 	to     []id
 	levels []int // len(hashes) when each level began
 	ends   []id  // good ones
 }
 
-type found struct {
+type found[S comparable] struct {
 	id id
-	s  state
+	s  S
 }
 
 // arrival is a step that was made and is not known to the set yet.
-type arrival struct {
+type arrival[S comparable] struct {
 	hash  uint64
 	from  id
 	fault bool
-	s     state
+	s     S
+}
+
+// subject is what can be searched: where it begins, the steps from a state, and what a
+// state lacks of a good end ("" if nothing) and how far it is from rest: what ends by
+// itself tells least of what hinders the end.
+type subject[S comparable] interface {
+	start() S
+	moves(say bool) func(*S) []move[S]
+	rest(*S) (far int, why string)
 }
 
 // search is one search under way.
-type search struct {
-	w      *World
+type search[S comparable] struct {
+	w      subject[S]
 	seed   maphash.Seed
-	sets   [shards]set
+	sets   [shards]set[S]
 	report Report
 	broken []breach // of this level
 	// made is what a block came to, by who made it and by whose it is; it is
 	// kept for the next block.
-	made [shards][shards][]arrival
+	made [shards][shards][]arrival[S]
 }
 
 type breach struct {
@@ -89,13 +98,15 @@ type breach struct {
 
 // Search looks at every state, or at about most of them. It ends with the first
 // promise that is broken: no shorter way breaks one.
-func (w *World) Search(most int) Report {
-	x := &search{w: w, seed: maphash.MakeSeed(), report: Report{Windows: map[string]int{}}}
+func (w *World) Search(most int) Report { return look[state](w, most) }
+
+func look[S comparable](w subject[S], most int) Report {
+	x := &search[S]{w: w, seed: maphash.MakeSeed(), report: Report{Windows: map[string]int{}}}
 	for i := range x.sets {
 		x.sets[i].table = make([]uint32, 1<<12)
 	}
 	s := w.start()
-	x.add([]arrival{{hash: maphash.Comparable(x.seed, s), s: s}}, true)
+	x.add([]arrival[S]{{hash: maphash.Comparable(x.seed, s), s: s}}, true)
 	for x.next() {
 		if len(x.broken) > 0 {
 			x.report.Broken = x.trace(x.broken[0].from, x.broken[0].why)
@@ -113,14 +124,14 @@ func (w *World) Search(most int) Report {
 	return x.report
 }
 
-func (x *search) states() (n int) {
+func (x *search[S]) states() (n int) {
 	for i := range x.sets {
 		n += len(x.sets[i].hashes)
 	}
 	return n
 }
 
-func (x *search) frontier() (n int) {
+func (x *search[S]) frontier() (n int) {
 	for i := range x.sets {
 		n += len(x.sets[i].fresh)
 	}
@@ -128,11 +139,11 @@ func (x *search) frontier() (n int) {
 }
 
 // next expands one level; false if there is none.
-func (x *search) next() bool {
+func (x *search[S]) next() bool {
 	if x.frontier() == 0 {
 		return false
 	}
-	var level []found
+	var level []found[S]
 	for i := range x.sets {
 		level = append(level, x.sets[i].fresh...)
 		x.sets[i].fresh = nil
@@ -147,22 +158,22 @@ func (x *search) next() bool {
 }
 
 // expand makes all steps from some states, and adds where they lead.
-func (x *search) expand(states []found) {
+func (x *search[S]) expand(states []found[S]) {
 	var told [shards]Report
 	var broken [shards][]breach
 	var all sync.WaitGroup
 	for me := range shards {
 		all.Go(func() {
-			g := &gen{w: x.w}
+			steps := x.w.moves(false)
 			told[me].Windows = map[string]int{}
 			for to := range shards {
 				x.made[me][to] = x.made[me][to][:0]
 			}
 			half := states[len(states)*me/shards : len(states)*(me+1)/shards]
 			for i := range half {
-				steps := g.from(&half[i].s)
-				for j := range steps {
-					m := &steps[j]
+				made := steps(&half[i].s)
+				for j := range made {
+					m := &made[j]
 					told[me].Steps++
 					if m.window != "" {
 						told[me].Windows[m.window]++
@@ -172,7 +183,7 @@ func (x *search) expand(states []found) {
 					}
 					h := maphash.Comparable(x.seed, m.to)
 					to := h % shards
-					x.made[me][to] = append(x.made[me][to], arrival{h, half[i].id, m.fault, m.to})
+					x.made[me][to] = append(x.made[me][to], arrival[S]{h, half[i].id, m.fault, m.to})
 				}
 			}
 		})
@@ -196,15 +207,15 @@ func (x *search) expand(states []found) {
 }
 
 // add puts arrivals that may be of any shard.
-func (x *search) add(of []arrival, first bool) {
+func (x *search[S]) add(of []arrival[S], first bool) {
 	for _, a := range of {
 		a.fault = a.fault || first
-		x.put([]arrival{a}, int(a.hash%shards))
+		x.put([]arrival[S]{a}, int(a.hash%shards))
 	}
 }
 
 // put adds arrivals that are of one shard.
-func (x *search) put(of []arrival, shard int) {
+func (x *search[S]) put(of []arrival[S], shard int) {
 	s := &x.sets[shard]
 	for i := range of {
 		a := &of[i]
@@ -212,8 +223,8 @@ func (x *search) put(of []arrival, shard int) {
 		to := id(place)<<1 | id(shard)
 		if !known {
 			s.parent = append(s.parent, a.from)
-			s.fresh = append(s.fresh, found{to, a.s})
-			if x.w.good(&a.s) {
+			s.fresh = append(s.fresh, found[S]{to, a.s})
+			if _, why := x.w.rest(&a.s); why == "" {
 				s.ends = append(s.ends, to)
 			}
 		}
@@ -224,7 +235,7 @@ func (x *search) put(of []arrival, shard int) {
 }
 
 // place finds the place of a hash, or gives it one.
-func (s *set) place(hash uint64) (place uint32, known bool) {
+func (s *set[S]) place(hash uint64) (place uint32, known bool) {
 	if len(s.hashes)*2 >= len(s.table) {
 		s.grow()
 	}
@@ -241,7 +252,7 @@ func (s *set) place(hash uint64) (place uint32, known bool) {
 	}
 }
 
-func (s *set) grow() {
+func (s *set[S]) grow() {
 	s.table = make([]uint32, 2*len(s.table))
 	mask := uint64(len(s.table) - 1)
 	for p, hash := range s.hashes {
@@ -253,11 +264,11 @@ func (s *set) grow() {
 	}
 }
 
-func (x *search) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }
+func (x *search[S]) hashOf(i id) uint64 { return x.sets[i&1].hashes[i>>1] }
 
 // walk goes from the start to a state again, and calls f with each on the way;
 // f also hears which step led there.
-func (x *search) walk(to id, f func(m *move, s *state)) {
+func (x *search[S]) walk(to id, f func(m *move[S], s *S)) {
 	var way []id
 	for i := to; ; i = x.sets[i&1].parent[i>>1] {
 		way = append(way, i)
@@ -267,9 +278,9 @@ func (x *search) walk(to id, f func(m *move, s *state)) {
 	}
 	s := x.w.start()
 	f(nil, &s)
-	g := &gen{w: x.w, say: true}
+	steps := x.w.moves(true)
 	for i := len(way) - 2; i >= 0; i-- {
-		for _, m := range g.from(&s) {
+		for _, m := range steps(&s) {
 			if maphash.Comparable(x.seed, m.to) == x.hashOf(way[i]) {
 				s = m.to
 				f(&m, &s)
@@ -280,24 +291,24 @@ func (x *search) walk(to id, f func(m *move, s *state)) {
 }
 
 // trace tells the way to a state, and the step from there that breaks something.
-func (x *search) trace(to id, broken string) *Trace {
+func (x *search[S]) trace(to id, broken string) *Trace {
 	t := &Trace{Why: broken}
 	var names namer
-	var last state
-	x.walk(to, func(m *move, s *state) {
+	var last S
+	x.walk(to, func(m *move[S], s *S) {
 		last = *s
 		if m != nil {
-			t.Steps = append(t.Steps, names.tell(m))
+			t.Steps = append(t.Steps, names.tell(m.words, m.swapped))
 		}
 	})
 	if broken == "" {
 		t.Why = x.hindrance(&last)
 		return t
 	}
-	g := &gen{w: x.w, say: true}
-	for _, m := range g.from(&last) {
+	steps := x.w.moves(true)
+	for _, m := range steps(&last) {
 		if m.broken == broken {
-			t.Steps = append(t.Steps, names.tell(&m))
+			t.Steps = append(t.Steps, names.tell(m.words, m.swapped))
 			break
 		}
 	}

@@ -5,8 +5,7 @@ import "strings"
 // namer keeps the names in a trace where canonical exchanges pairs.
 type namer struct{ swaps }
 
-func (n *namer) tell(m *move) string {
-	words := m.words
+func (n *namer) tell(words string, swapped swaps) string {
 	for _, pair := range []struct {
 		swapped bool
 		a, b    string
@@ -15,8 +14,8 @@ func (n *namer) tell(m *move) string {
 			words = strings.NewReplacer(pair.a, pair.b, pair.b, pair.a).Replace(words)
 		}
 	}
-	n.disp = n.disp != m.swapped.disp
-	n.tickers = n.tickers != m.swapped.tickers
-	n.people = n.people != m.swapped.people
+	n.disp = n.disp != swapped.disp
+	n.tickers = n.tickers != swapped.tickers
+	n.people = n.people != swapped.people
 	return words
 }

@@ -1,7 +1,5 @@
 package model
 
-import "fmt"
-
 // Kind is what sort of fire a world has.
 type Kind int
 
@@ -91,23 +89,25 @@ type Rules struct {
 	ReleasedFirst        bool // a permit, before the close
 }
 
-// move is one step from a state.
-type move struct {
-	to      state
-	words   string // only where gen.say
-	fault   bool   // the good end must be reachable without it
-	broken  string // the promise that this step breaks
-	window  string // the window of section 8 that it goes through
-	swapped swaps
-}
-
 // gen makes the steps from a state.
 type gen struct {
-	w      *World
-	say    bool
-	out    []move
-	broken string // of the step that is being made
-	window string
+	pen[state]
+	w *World
+}
+
+func (w *World) gen(say bool) *gen {
+	return &gen{w: w, pen: pen[state]{say: say, left: func(s *state) *budget { return &s.left }, tidy: w.tidy}}
+}
+
+func (w *World) moves(say bool) func(*state) []move[state] { return w.gen(say).from }
+
+// tidy makes a step's state canonical, and says what it breaks by itself.
+func (w *World) tidy(s *state) (swapped swaps, broken string) {
+	swapped = w.canonical(s)
+	if f, ok := w.unnamed(s); ok {
+		broken = "1: an open run that nothing names: " + fireName(f)
+	}
+	return swapped, broken
 }
 
 // The windows of section 8, in its order; the second and the third are one here.
@@ -118,84 +118,17 @@ const (
 	windowChain    = "a fixed delay that was changed between its fire and the advance"
 )
 
-func (g *gen) breaks(what string) {
-	if g.broken == "" {
-		g.broken = what
-	}
-}
-
-// emit adds a step to s, as it is after it.
-func (g *gen) emit(s *state, fault bool, words string, args ...any) {
-	m := move{fault: fault}
-	if g.say {
-		m.words = fmt.Sprintf(words, args...)
-	}
-	m.swapped = g.w.canonical(s)
-	m.to = *s
-	if f, ok := g.w.unnamed(s); ok {
-		g.breaks("1: an open run that nothing names: " + fireName(f))
-	}
-	m.broken, m.window = g.broken, g.window
-	g.broken, g.window = "", ""
-	g.out = append(g.out, m)
-}
-
-// answer of a write.
-type answer int
-
-const (
-	ok answer = iota
-	refusedAnswer
-	throttled
-	unknown
-)
-
-// write makes all that can become of one write: do makes it and answers whether
-// its condition held, then says what its writer does next. on is how it is if
-// it arrives late.
+// write is pen's; on is how it is if it arrives late.
 func (g *gen) write(s state, what string, do func(*state) bool, then func(*state, answer), on late) {
-	t := s
-	if do(&t) {
-		then(&t, ok)
-		g.emit(&t, false, "%s: ok", what)
-	} else {
-		t = s
-		g.broken, g.window = "", ""
-		then(&t, refusedAnswer)
-		g.emit(&t, false, "%s: refused", what)
-	}
-	if s.left.write == 0 {
+	if !g.w.Late || on.what == lateNone || s.late.what != lateNone {
+		g.pen.write(s, what, do, then, nil)
 		return
 	}
-	s.left.spend(&s.left.write)
-	t = s
-	then(&t, throttled)
-	g.emit(&t, true, "%s: throttled", what)
-	t = s
-	if do(&t) {
-		then(&t, unknown)
-		g.emit(&t, true, "%s: done, but the answer is lost", what)
-	}
-	g.broken, g.window = "", ""
-	t = s
-	then(&t, unknown)
-	g.emit(&t, true, "%s: nothing happened, and the answer is lost", what)
-	if g.w.Late && on.what != lateNone && s.late.what == lateNone {
-		t = s
-		t.late = on
-		then(&t, unknown)
-		g.emit(&t, true, "%s: no answer, and it is still on its way", what)
-	}
-}
-
-// dies is a crash: s is how it is without whoever died.
-func (g *gen) dies(s state, who string) {
-	s.left.spend(&s.left.crash)
-	g.emit(&s, true, "%s dies", who)
+	g.pen.write(s, what, do, then, func(t *state) { t.late = on })
 }
 
 // from makes all steps from s.
-func (g *gen) from(s *state) []move {
+func (g *gen) from(s *state) []move[state] {
 	g.out = g.out[:0]
 	for k := range g.w.Tickers {
 		g.tick(s, k)
