@@ -10,10 +10,13 @@
 // instant that was demanded has its run or its record. What section 8 lists is
 // counted as a window, and is no complaint.
 //
+// What would be too large beside all of that has a world of its own, which takes the
+// claim of a run for what World has shown: Broadcast, Join.
+//
 // It models one job and at most two fires. Time is order alone: until passes
 // when its owner is dead (or slow, where the bounds say so), the watchdog comes
 // after the invocations that hold the fire. It refuses to say anything of sizes,
-// clocks, lanes, gates, jitter, the late rule, broadcast, limits of more than one or
+// clocks, lanes, gates, jitter, the late rule, limits of more than one or
 // pauses of apps, and it runs none of the product's code: that the code follows the page
 // is for the other tests. It imports nothing of ours.
 package model

@@ -13,7 +13,7 @@ var (
 	states = flag.Int("model.states", 40_000_000, "how many states of a long world are looked at")
 )
 
-func searched(t *testing.T, w *World, most int) Report {
+func searched(t *testing.T, w searchable, most int) Report {
 	t.Helper()
 	began := time.Now()
 	r := w.Search(most)
@@ -95,6 +95,61 @@ type named struct {
 	w    World
 }
 
+// small are worlds of their own.
+var small = []smallWorld{
+	{"a broadcast", &Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a broadcast, two fail", &Broadcast{Fails: 2}},
+	{"a broadcast that nobody walks to", &Broadcast{Fails: 2, NoWalk: true}},
+	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2}},
+	{"a broadcast is killed", &Broadcast{ByHand: true, Cancels: 1, Fails: 1}},
+	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true}},
+	{"a join without end", &Join{Ends: [2]int{2, 2}}},
+	{"a join, a late write", &Join{Ends: [2]int{1, 1}, Windows: true, Writes: 1, All: 1, Late: true}},
+}
+
+// longerSmall are those of the page's second table.
+var longerSmall = []smallWorld{
+	{"a broadcast", &Broadcast{Fails: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a broadcast, two faults", &Broadcast{Fails: 1, Crashes: 2, Writes: 2, Seconds: 2, All: 2}},
+	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a broadcast is killed", &Broadcast{ByHand: true, Cancels: 1, Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Dispatchers: 2, Crashes: 2, Writes: 2, All: 2, Late: true}},
+	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a join, four ends", &Join{Ends: [2]int{2, 2}, Windows: true}},
+	{"a join without end", &Join{Ends: [2]int{2, 2}, Crashes: 1, Writes: 1, All: 1}},
+}
+
+type smallWorld struct {
+	name string
+	w    searchable
+}
+
+// searchable is any kind of world.
+type searchable interface{ Search(most int) Report }
+
+// TestSmallWorldsHold: no promise is broken in them, and every state can end well.
+func TestSmallWorldsHold(t *testing.T) {
+	worlds, most := small, 3_000_000
+	if *long {
+		worlds, most = longerSmall, *states
+	}
+	for _, c := range worlds {
+		t.Run(c.name, func(t *testing.T) {
+			r := searched(t, c.w, most)
+			if r.Broken != nil {
+				t.Errorf("broken: %v", r.Broken)
+			}
+			if r.Stuck != nil {
+				t.Errorf("%d states cannot end well: %v", r.StuckAll, r.Stuck)
+			}
+			if !r.Complete && !*long {
+				t.Error("not complete")
+			}
+		})
+	}
+}
+
 // TestProtocolHolds: no promise is broken, every state can end well, and no send
 // goes outside the promises but through a window that the page names.
 func TestProtocolHolds(t *testing.T) {
@@ -136,6 +191,99 @@ func (w *World) mayReach(window string) bool {
 		return w.Kind == FixedDelay && w.Changes > 0
 	}
 	return false
+}
+
+// TestEachSmallRuleIsNeeded is the same for the small worlds.
+func TestEachSmallRuleIsNeeded(t *testing.T) {
+	const (
+		early  = "10: a broadcast ends before its shards"
+		isOpen = "the broadcast is open, and its shards have ended"
+		claims = "10: a shard is claimed though its broadcast was killed"
+	)
+	plain := Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}
+	fail := Broadcast{Shards: 2, Fails: 2, Crashes: 1, All: 1}
+	kills := Broadcast{ByHand: true, Cancels: 1, Fails: 1}
+	broadcast := func(w Broadcast, rules BroadcastRules) without {
+		w.BroadcastRules = rules
+		return without{&w, rules}
+	}
+	join := func(w Join, rules JoinRules) without {
+		w.JoinRules = rules
+		return without{&w, rules}
+	}
+	ends := Join{Ends: [2]int{2, 1}, Windows: true}
+	faults := Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}
+	broken := map[string]bool{}
+	for _, c := range []missing{
+		{join(ends, JoinRules{MarksGo: true}), 23, "5: an end counts in two rounds"},
+		{join(ends, JoinRules{MarksAreOne: true}), 28, "5: each parent has ended, and the round is not full"},
+		{join(faults, JoinRules{OverUnwritten: true}), 14, "5: each parent has ended, and the round is not full"},
+		{join(faults, JoinRules{EndIgnored: true}), 11, "5: an end counts after the window"},
+		{join(faults, JoinRules{ClearedFirst: true}), 18, "5: the run of a full round is skipped"},
+		{join(Join{Ends: [2]int{2, 2}}, JoinRules{ClearedBlindly: true}), 31, "5: each parent has ended, and the round is not full"},
+		{join(faults, JoinRules{AwaitedByNobody: true}), 6, "the run of a round that is not full is neither"},
+		{join(faults, JoinRules{NotedFirst: true}), 16, "the run of a round that is not full is neither"},
+		{join(faults, JoinRules{DueSkips: true}), 16, "5: the run of a full round is skipped"},
+		{join(faults, JoinRules{SkipsSent: true}), 20, "5: the run of a full round is skipped"},
+		{broadcast(plain, BroadcastRules{SpreadFirst: true}), 5, "10: a shard of what is no broadcast"},
+		{broadcast(Broadcast{Dispatchers: 2, Seconds: 1, All: 1}, BroadcastRules{SpreadOwn: true}), 7, "10: shards of a draw that is not stored"},
+		{broadcast(fail, BroadcastRules{OpenIsDone: true}), 4, "shard 1 has not ended, or owes its retry"},
+		{broadcast(Broadcast{Shards: 2, Fails: 2, NoWalk: true}, BroadcastRules{ReadFirst: true}), 26, isOpen},
+		{broadcast(plain, BroadcastRules{FirstsCount: true}), 28, early},
+		{broadcast(fail, BroadcastRules{ClosedShardIsDone: true}), 29, isOpen},
+		{broadcast(fail, BroadcastRules{WalkForgetsShards: true}), 21, isOpen},
+		{broadcast(fail, BroadcastRules{ClosedBroadcastIsDone: true}), 23, "the broadcast owes its child"},
+		{broadcast(plain, BroadcastRules{ClosedBlindly: true}), 33, "5: a broadcast ends twice"},
+		{broadcast(kills, BroadcastRules{CancelIgnoresState: true}), 5, early},
+		{broadcast(kills, BroadcastRules{CancelSparesUnclaimed: true}), 12, claims},
+		{broadcast(kills, BroadcastRules{CancelIgnoresClaim: true}), 12, "10: a shard that is claimed is recorded as skipped"},
+		{broadcast(kills, BroadcastRules{ShardIgnoresKill: true}), 24, claims},
+		{broadcast(Broadcast{Shards: 2, Cancels: 1, Fails: 2}, BroadcastRules{EndIgnoresKill: true}), 32,
+			"10: a broadcast that a person killed ends otherwise"},
+	} {
+		name := ""
+		of := reflect.ValueOf(c.rules)
+		for i := range of.NumField() {
+			field := of.Type().Field(i).Name
+			if broken[field] = broken[field] || of.Field(i).Bool(); of.Field(i).Bool() {
+				name = field
+			}
+		}
+		t.Run(name, func(t *testing.T) { wantFound(t, c.w, c.steps, c.why) })
+	}
+	for rule, is := range broken {
+		if !is {
+			t.Errorf("nothing shows that %s is missed", rule)
+		}
+	}
+}
+
+// without is a world in which one of its rules is broken.
+type without struct {
+	w     searchable
+	rules any
+}
+
+type missing struct {
+	without
+	steps int
+	why   string
+}
+
+// wantFound searches a world in which a rule is broken.
+func wantFound(t *testing.T, w searchable, steps int, why string) {
+	t.Helper()
+	r := searched(t, w, 3_000_000)
+	found := r.Broken
+	if found == nil {
+		found = r.Stuck
+	}
+	if found == nil {
+		t.Fatal("not found")
+	}
+	if len(found.Steps) != steps || !strings.Contains(found.Why, why) {
+		t.Errorf("want %d steps to %q, found %d: %v", steps, why, len(found.Steps), found)
+	}
 }
 
 // TestEachRuleIsNeeded: without any one of the protocol's rules the search
@@ -220,17 +368,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		}
 		t.Run(c.name, func(t *testing.T) {
 			c.w.Rules = c.rules
-			r := searched(t, &c.w, 3_000_000)
-			found := r.Broken
-			if found == nil {
-				found = r.Stuck
-			}
-			if found == nil {
-				t.Fatal("not found")
-			}
-			if len(found.Steps) != c.steps || !strings.Contains(found.Why, c.why) {
-				t.Errorf("want %d steps to %q, found %d: %v", c.steps, c.why, len(found.Steps), found)
-			}
+			wantFound(t, &c.w, c.steps, c.why)
 		})
 	}
 	for rule, is := range broken {

@@ -1,0 +1,100 @@
+package model
+
+import "fmt"
+
+// move is one step from a state.
+type move[S comparable] struct {
+	to      S
+	words   string // only where pen.say
+	fault   bool   // the good end must be reachable without it
+	broken  string // the promise that this step breaks
+	window  string // the window of section 8 that it goes through
+	swapped swaps
+}
+
+// pen notes the steps from a state.
+type pen[S comparable] struct {
+	say    bool
+	left   func(*S) *budget
+	tidy   func(*S) (swapped swaps, broken string) // as each state is kept, and what it breaks by itself
+	out    []move[S]
+	broken string // by the step that is being made
+	window string
+}
+
+func (g *pen[S]) breaks(what string) {
+	if g.broken == "" {
+		g.broken = what
+	}
+}
+
+// emit adds a step to s, as it is after it.
+func (g *pen[S]) emit(s *S, fault bool, words string, args ...any) {
+	m := move[S]{fault: fault}
+	if g.say {
+		m.words = fmt.Sprintf(words, args...)
+	}
+	swapped, broken := g.tidy(s)
+	if broken != "" {
+		g.breaks(broken)
+	}
+	m.to, m.swapped, m.broken, m.window = *s, swapped, g.broken, g.window
+	g.broken, g.window = "", ""
+	g.out = append(g.out, m)
+}
+
+// answer of a write.
+type answer int
+
+const (
+	ok answer = iota
+	refusedAnswer
+	throttled
+	unknown
+)
+
+// write makes all that can become of one write: do makes it and answers whether
+// its condition held, then says what its writer does next. later, if any, puts it
+// where it may arrive at any later moment.
+func (g *pen[S]) write(s S, what string, do func(*S) bool, then func(*S, answer), later func(*S)) {
+	t := s
+	if do(&t) {
+		then(&t, ok)
+		g.emit(&t, false, "%s: ok", what)
+	} else {
+		t = s
+		g.broken, g.window = "", ""
+		then(&t, refusedAnswer)
+		g.emit(&t, false, "%s: refused", what)
+	}
+	left := g.left(&s)
+	if left.write == 0 {
+		return
+	}
+	left.spend(&left.write)
+	t = s
+	then(&t, throttled)
+	g.emit(&t, true, "%s: throttled", what)
+	t = s
+	if do(&t) {
+		then(&t, unknown)
+		g.emit(&t, true, "%s: done, but the answer is lost", what)
+	}
+	g.broken, g.window = "", ""
+	t = s
+	then(&t, unknown)
+	g.emit(&t, true, "%s: nothing happened, and the answer is lost", what)
+	if later != nil {
+		t = s
+		later(&t)
+		then(&t, unknown)
+		g.emit(&t, true, "%s: no answer, and it is still on its way", what)
+	}
+}
+
+// dies is a crash: s is how it is without whoever died.
+func (g *pen[S]) dies(s S, who string) {
+	left := g.left(&s)
+	left.spend(&left.crash)
+	g.emit(&s, true, "%s dies", who)
+}
