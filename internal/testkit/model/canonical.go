@@ -49,7 +49,7 @@ func (w *World) forgetClosed(s *state, f int) {
 	}
 	r.owner, r.until, r.past, r.address, r.maybeSent, r.journal, r.kill, r.slot, r.params, r.rev, r.queued = 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 	if r.owes == 0 && r.place == 0 {
-		m.exec, m.known, m.reports = 0, 0, 0
+		m.exec, m.known, m.reports, m.word = 0, 0, 0, 0
 	}
 	switch {
 	case r.is != lost:

@@ -14,12 +14,18 @@ func (g *gen) callbacks(s *state) {
 		case m.exec == running:
 			t.seen[f].exec, t.callback = reported, ender{at: endRead, fire: uint8(f), what: endFailed, id: 1}
 			g.emit(&t, false, "the executor reports the end of %s", fireName(f))
+			for word := uint8(endSnoozed); g.w.Words && word <= endCancelled; word++ {
+				t = *s
+				t.seen[f].exec, t.seen[f].word = reported, word
+				t.callback = ender{at: endRead, fire: uint8(f), what: word, id: 1}
+				g.emit(&t, false, "the executor reports that %s failed, and %s", fireName(f), wordName(word))
+			}
 			t = *s
 			t.seen[f].exec = reported
 			g.emit(&t, true, "the executor dies with %s, and reports nothing", fireName(f))
 		case m.exec == reported && s.left.second > 0:
 			t.left.spend(&t.left.second)
-			t.callback = ender{at: endRead, fire: uint8(f), what: endFailed, id: 1}
+			t.callback = ender{at: endRead, fire: uint8(f), what: max(m.word, endFailed), id: 1}
 			g.emit(&t, true, "the executor reports the end of %s once more", fireName(f))
 		}
 		if r := &s.runs[f]; g.w.Strangers && r.is == open && r.owner == 0 && r.maybeSent == 0 {
@@ -75,6 +81,8 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 		g.breaks("1: a report finds no run")
 		*e = ender{}
 		words = "there is none"
+	case r.is != open && e.what == endSnoozed && r.word != endSnoozed && g.w.WordMakesAttempt:
+		e.at, words = endCreate, "it is closed, and was to be tried again"
 	case r.is != open && r.owes != 0:
 		e.at, e.id, e.place, words = endCreate, r.owes, r.place, "it is closed, and owes"
 	case r.is != open && r.place != 0:
@@ -103,7 +111,7 @@ func (g *gen) readToClose(s state, who string, of func(*state) *ender) {
 // unsent reports whether a report is of a run that was never sent, or proven not to have
 // arrived.
 func (e *ender) unsent(r *run) bool {
-	return (e.what == endFailed || e.what == endKilled || e.what == endStranger) && r.owner == 0 && r.maybeSent == 0
+	return e.what != endLost && e.what != endLeft && r.owner == 0 && r.maybeSent == 0
 }
 
 // closeRun is F1.
@@ -120,8 +128,11 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 			return false
 		case e.what == endKilled && e.kill == 0 && r.maybeSent == 1 && !g.w.KilledCloses:
 			return false
-		case owes != 0 && r.kill != e.kill && !g.w.KillIsNotSeen:
+		case fails(is) && r.kill != e.kill && !g.w.KillIsNotSeen:
 			return false
+		}
+		if r.kill != 0 && e.word(g.w) != 0 {
+			g.breaks("5: what was killed, or is past its timeout, ends as its handler says")
 		}
 		if e.unsent(r) {
 			g.breaks("5: a report ends what nobody has")
@@ -135,7 +146,7 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 		if is == killed && r.kill == 0 && t.seen[f].exec == running {
 			g.breaks("5: a 'killed' of our own making closes a run that runs")
 		}
-		r.is, r.owes, r.place = is, owes, g.w.firstPlace(is)
+		r.is, r.owes, r.place, r.word = is, owes, g.w.firstPlace(is), e.word(g.w)
 		return true
 	}, func(t *state, a answer) {
 		e := of(t)
@@ -160,11 +171,25 @@ func (g *gen) closeRun(s state, who string, of func(*state) *ender) {
 	}, late{})
 }
 
+// word is what the handler said of its retry, where that decides.
+func (e *ender) word(w *World) uint8 {
+	if e.what < endSnoozed || e.kill != 0 && !w.WordBeatsKill {
+		return 0
+	}
+	return e.what
+}
+
+func fails(is uint8) bool { return is == failed || is == lost }
+
 // result is how an ender closes a run, and what that owes.
 func (g *gen) result(e ender) (is, owes uint8) {
 	switch {
 	case e.what == endLeft:
 		return skipped, 0
+	case e.word(g.w) == endSnoozed && !(g.w.WordNeedsRetries && g.w.noRetries()):
+		return failed, e.id
+	case e.word(g.w) == endCancelled && !g.w.CancelIsAFailure:
+		return failed, 0
 	case e.kill == 1 || e.kill == 2 && g.w.TimeoutIsAKill || e.kill == 0 && e.what == endKilled:
 		return killed, 0
 	case e.what == endLost:
@@ -213,6 +238,9 @@ func (g *gen) create(f int, id uint8) func(*state) bool {
 			return true // refused, for it exists: as well
 		}
 		r.retries |= 1 << id
+		if r.is > open && !g.w.triedAgain(r) {
+			g.breaks("5: a retry of what was not to be tried again")
+		}
 		if r.retries&(r.retries-1) != 0 {
 			g.breaks("5: two retries of one run")
 		}
@@ -261,8 +289,17 @@ func (g *gen) leaveTail(s *state) {
 	}
 }
 
-// noRetries reports whether nothing is tried again.
-func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Limit || w.Children > 0 }
+// noRetries reports whether nothing is tried again by itself.
+func (w *World) noRetries() bool { return w.Kind == FixedDelay || w.Limit || w.Children > 0 || w.Spent }
+
+// triedAgain reports whether a run as it is closed is to have a retry.
+func (w *World) triedAgain(r *run) bool {
+	return fails(r.is) && (r.word == endSnoozed || r.word == 0 && !w.noRetries())
+}
+
+func wordName(word uint8) string {
+	return [...]string{"is to be tried again later", "is not to be tried again"}[word-endSnoozed]
+}
 
 // closeFailed is step 8: F1 by a dispatcher; condition: open, owner = mine.
 func (g *gen) closeFailed(s state, k, f int) {

@@ -80,7 +80,7 @@ func (w *World) lacks(s *state, f int) string {
 	switch {
 	case r.is == absent && w.demanded(s, f) && s.covered&(1<<f) == 0:
 		return "was demanded, and has neither run nor record"
-	case !w.noRetries() && (r.is == failed || r.is == lost) && (r.retries == 0 || r.sent == 0):
+	case w.triedAgain(r) && (r.retries == 0 || r.sent == 0):
 		return "has no retry"
 	case r.is > open && w.lacksChild(r):
 		return "lacks a child"

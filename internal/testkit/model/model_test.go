@@ -46,6 +46,8 @@ var bounded = []named{
 	{"children", one(World{Children: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
 	{"children, and a kill", one(World{Children: 1, Kills: 1, Few: true})},
 	{"children of what is refused", one(World{Children: 2, Crashes: 1, All: 1})},
+	{"a word", one(World{Words: true, Spent: true, Kills: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1, Few: true})},
+	{"a word, and a timeout", one(World{Words: true, Timeouts: true, Crashes: 1, Seconds: 1, All: 1, Few: true})},
 	{"a wait", one(World{Waits: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true})},
 	{"a wait, and a change", one(World{Waits: true, Due: -1, Changes: 1, Allowed: edit | pause, Few: true})},
 	{"a trigger waits", one(World{Waits: true, Kind: Trigger, Few: true})},
@@ -81,6 +83,8 @@ var longer = []named{
 	{"a limit", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 1, Few: true}},
 	{"a limit, two crashes", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 2, All: 2, Few: true}},
 	{"a limit, a late write", World{Fires: 2, Tickers: 1, Limit: true, Crashes: 1, Writes: 1, Slow: 1, All: 2, Late: true, Few: true}},
+	{"words", one(World{Words: true, Kills: 1, Timeouts: true, Crashes: 1, Writes: 1, Busy: 1, Seconds: 1, All: 2, Few: true})},
+	{"words without retries", one(World{Words: true, Spent: true, Kills: 1, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2})},
 	{"children", one(World{Children: 2, Crashes: 2, Writes: 2, Busy: 1, Seconds: 1, All: 2})},
 }
 
@@ -298,6 +302,7 @@ func TestEachRuleIsNeeded(t *testing.T) {
 		answered      = "3: a re-send of what a stored journal says was answered"
 		twoAtWork     = "8: two are at work, and one may be"
 		twoOfOneChild = "5: two runs of one child"
+		notAgain      = "5: a retry of what was not to be tried again"
 		oldTrigger    = "a trigger is sent as it was before its change"
 	)
 	broken := map[string]bool{}
@@ -360,6 +365,12 @@ func TestEachRuleIsNeeded(t *testing.T) {
 			"5: a place is left, and its child is not on its way"},
 		{"a draw ignores the place", Rules{DrawIgnoresPlace: true}, one(World{Children: 1, Few: true}), 18, twoOfOneChild},
 		{"a note ignores the place", Rules{NoteIgnoresPlace: true}, one(World{Children: 2, Few: true}), 25, twoOfOneChild},
+		{"a word beats a kill", Rules{WordBeatsKill: true}, one(World{Words: true, Kills: 1, Few: true}), 12,
+			"5: what was killed, or is past its timeout, ends as its handler says"},
+		{"a word makes an attempt", Rules{WordMakesAttempt: true},
+			one(World{Words: true, Spent: true, Crashes: 1, Seconds: 1, All: 2, Few: true}), 15, notAgain},
+		{"a word needs retries", Rules{WordNeedsRetries: true}, one(World{Words: true, Spent: true, Few: true}), 10, "f1 has no retry"},
+		{"a cancel is a failure", Rules{CancelIsAFailure: true}, one(World{Words: true, Few: true}), 11, notAgain},
 		{"owes", Rules{OwesNotedFirst: true}, one(World{Few: true}), 12, "5: nothing is owed any more, and the retry is not on its way"},
 	} {
 		of := reflect.ValueOf(c.rules)

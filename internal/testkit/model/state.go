@@ -73,6 +73,7 @@ type run struct {
 	owes, retries, sent uint8
 	place               uint8 // see children.go
 	queued              uint8 // 1: it waits for an executor
+	word                uint8 // of its handler, by which it was closed: endSnoozed or endCancelled
 }
 
 // States of a run.
@@ -106,6 +107,7 @@ type seen struct {
 	tried    uint8 // 1: somebody began to send
 	exec     uint8 // of the executor: see below
 	reports  uint8 // 1: a 'killed' of an earlier copy is on its way
+	word     uint8 // what the executor reported: endSnoozed or endCancelled
 	known    uint8 // bits: begun, accepted or unconfirmed, left, in any stored journal or consumed check
 }
 
@@ -230,6 +232,8 @@ const (
 	endLost
 	endLeft     // as skipped, unless somebody owns or sent it
 	endStranger // what nobody has, as its executor would
+	endSnoozed
+	endCancelled
 )
 
 // check is a check that carries the entries of a journal that could not be stored.

@@ -32,6 +32,8 @@ type World struct {
 	Strangers  bool // report what nobody has
 	Limit      bool // one of the fires is at work at a time; there are no retries
 	Children   int  // that the end of a run owes, at most 2; there are no retries
+	Words      bool // a report may say that its run is to be tried again after a time, or not again
+	Spent      bool // no retries are left
 
 	// Faults are all together at most All, and of each kind at most as many.
 	// Busy are refusals for a passing reason, Seconds are receipts of a message
@@ -87,6 +89,10 @@ type Rules struct {
 	ResendAsksNot        bool // for its permit
 	OverIsNotSeen        bool // by who wants the permit of what is over
 	ReleasedFirst        bool // a permit, before the close
+	WordBeatsKill        bool // what a person killed, or is past its timeout, ends as its handler says
+	WordMakesAttempt     bool // also of a run that was closed otherwise before
+	WordNeedsRetries     bool // a snooze without retries left is no snooze
+	CancelIsAFailure     bool // as any: it is tried again
 }
 
 // gen makes the steps from a state.
