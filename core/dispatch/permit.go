@@ -194,7 +194,11 @@ func (b *batch) replace(ctx context.Context, name string, list []*permitAsk) {
 			break
 		}
 		for _, a := range full {
-			if a.err = b.d.finish.Supersede(ctx, a.ends, a.run); a.err == nil {
+			later, err := b.d.finish.Supersede(ctx, a.ends, a.run)
+			switch a.err = err; {
+			case later:
+				a.answer = core.PermitSkips
+			case err == nil:
 				b.ask(ctx, name, []*permitAsk{a})
 			}
 		}

@@ -68,6 +68,14 @@ func newReplacing(t *testing.T, jobs map[core.JobID]core.Overlap) (*killing, *fi
 	return k, finish.NewWatchdog(k.f, k.s, k, finish.WatchOptions{})
 }
 
+// late handles a fire whose message comes behind those of newer ones.
+func late(k *killing, at core.Instant) core.RunID {
+	id := core.PlannedRun(7, at)
+	k.d.Handle(k.t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
+		Fires: []core.Fire{{Run: id, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
+	return id
+}
+
 // TestReplace: the newer run has the one at work killed, and goes once that has ended; of
 // those that wait the newest stays.
 func TestReplace(t *testing.T) {
@@ -168,12 +176,45 @@ func TestReplace(t *testing.T) {
 			at := k.at + 1 // of the one that comes late
 			k.at += 5
 			newer := k.fires(7, 1)[0]
-			old := core.PlannedRun(7, at)
-			k.d.Handle(t.Context(), []ring.Message{{Kind: ring.KindFires, Slot: at,
-				Fires: []core.Fire{{Run: old, Rev: 1, At: at, Slot: at, Cause: core.CauseSchedule}}}})
+			old := late(k, at)
 			k.checks(w)
 			if end(k, old) != "skipped overlap" || end(k, newer) != "running " || k.kills != 0 {
 				t.Errorf("%s, %s, %d kills", end(k, old), end(k, newer), k.kills)
+			}
+		})
+	})
+	t.Run("what comes late replaces no newer one that is tried again", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, _ := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			at := k.at + 1
+			k.at += 5
+			newer := k.fires(7, 1)[0]
+			retry := core.Run{ID: core.NumberedRun(7, 9), App: "a", State: core.Planned, Cause: core.CauseRetry, Rev: 1, At: k.at, Slot: k.at + 500,
+				Attempt: 2, First: newer, Permit: "job/7"}
+			must(t, k.s.Create(t.Context(), []core.Run{retry})[0])
+			closed := core.End(newer, core.Run{State: core.Failed, Reason: core.ReasonHandler, EndedAt: time.Now(), Then: retry.ID})
+			must(t, k.s.PutRuns(t.Context(), []core.RunPut{closed})[0])
+			old := late(k, at)
+			k.comes()
+			if end(k, old) != "skipped overlap" || k.run(retry.ID).State != core.Planned {
+				t.Errorf("%s, the retry is %s", end(k, old), end(k, retry.ID))
+			}
+		})
+	})
+	t.Run("what comes late leaves a newer one that waits", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			k, w := newReplacing(t, map[core.JobID]core.Overlap{7: replace})
+			first := k.fires(7, 1)[0]
+			at := k.at + 1
+			k.at += 5
+			newer := k.fires(7, 1)[0]
+			old := late(k, at)
+			if end(k, old) != "skipped overlap" || k.run(newer).State != core.Queued {
+				t.Fatalf("%s, the newer is %s", end(k, old), end(k, newer))
+			}
+			k.checks(w)
+			if end(k, first) != "killed replaced" || end(k, newer) != "running " || k.most != 1 {
+				t.Errorf("%s, %s, %d at once", end(k, first), end(k, newer), k.most)
 			}
 		})
 	})

@@ -13,7 +13,7 @@ import (
 // it asks for another check. Later says that the one at work is due later than the other:
 // then that is none to replace it.
 func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run) (later bool, err error) {
-	run := core.Run{Then: holder}
+	run, due := core.Run{Then: holder}, core.Instant(0) // of the first attempt: a retry of an older one is due later yet
 	for range core.MaxRetries + 1 { // to the last attempt of the chain
 		runs, unread, err := f.store.Runs(ctx, []core.RunID{run.Then})
 		if err == nil && len(unread) > 0 {
@@ -26,14 +26,17 @@ func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run
 		if !is { // it is being claimed, or its retry is not made yet
 			return false, nil
 		}
-		if run = next; run.State.Open() || run.Then == 0 {
+		if run = next; run.ID == holder {
+			due = run.Slot
+		}
+		if run.State.Open() || run.Then == 0 {
 			break
 		}
 	}
 	switch {
 	case !run.State.Open(), run.IsBroadcast():
 		return false, nil
-	case run.Slot > newer.Slot && run.Attempt == 1:
+	case due > newer.Slot:
 		return true, nil
 	case run.PastTimeout() || run.KillBy != "" && !run.Replaced():
 		return false, nil // it is ended by another way
@@ -58,12 +61,27 @@ func (f *Finish) Replace(ctx context.Context, holder core.RunID, newer *core.Run
 	return false, nil
 }
 
-// Supersede closes the one that has waited longest for a permit, for a newer one that waits.
-func (f *Finish) Supersede(ctx context.Context, waits core.RunID, newer *core.Run) error {
-	err := f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true,
+// Supersede closes the one that has waited longest for a permit, for a newer one that
+// waits. Later says that it is due later than the other: then that goes.
+func (f *Finish) Supersede(ctx context.Context, waits core.RunID, newer *core.Run) (later bool, err error) {
+	runs, unread, err := f.store.Runs(ctx, []core.RunID{waits})
+	if err == nil && len(unread) > 0 {
+		err = core.ErrThrottled
+	}
+	if err != nil {
+		return false, fmt.Errorf("read run %d, which waits: %w", waits, err)
+	}
+	run, is := runs[waits]
+	if !is {
+		return false, nil
+	}
+	if run.State.Open() && run.Slot > newer.Slot {
+		return true, nil
+	}
+	err = f.End(ctx, []Result{{Run: waits, State: core.Skipped, Reason: core.ReasonOverlap, Unowned: true, Seen: &run,
 		Message: fmt.Sprintf("run %d goes in its place", newer.ID)}})[0]
 	if errors.Is(err, core.ErrRefused) || core.CodeOf(err) == core.CodeNotFound { // it has a permit by now, or is gone
-		return nil
+		return false, nil
 	}
-	return err
+	return false, err
 }

@@ -11,7 +11,8 @@
 // counted as a window, and is no complaint.
 //
 // What would be too large beside all of that has a world of its own, which takes the
-// claim of a run for what World has shown: Broadcast, Join.
+// claim of a run for what World has shown: Broadcast, Join,
+// Replace, Again, PauseAfter.
 //
 // It models one job and at most two fires. Time is order alone: until passes
 // when its owner is dead (or slow, where the bounds say so), the watchdog comes

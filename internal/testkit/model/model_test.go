@@ -105,11 +105,18 @@ var small = []smallWorld{
 	{"a broadcast, two fail", &Broadcast{Fails: 2}},
 	{"a broadcast that nobody walks to", &Broadcast{Fails: 2, NoWalk: true}},
 	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2}},
-	{"a broadcast is killed", &Broadcast{ByHand: true, Cancels: 1, Fails: 1}},
+	{"a broadcast is killed", &Broadcast{Shards: 2, ByHand: true, Cancels: 1, Fails: 1}},
 	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true}},
 	{"a join without end", &Join{Ends: [2]int{2, 2}}},
 	{"a join, a late write", &Join{Ends: [2]int{1, 1}, Windows: true, Writes: 1, All: 1, Late: true}},
+	{"a pause after one", &PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 1, Instant: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a pause after two", &PauseAfter{After: 2, Runs: 3, Fails: 2, Changes: 1}},
+	{"a replacement", &Replace{Runs: 2, Retries: 1, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
+	{"a replacement, three runs", &Replace{Runs: 3, Busy: 1, All: 1}},
+	{"a replacement of what does not end", &Replace{Runs: 2, Endless: true, NoWalk: true, Crashes: 1, All: 1}},
+	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
+	{"a shard again", &Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}},
 }
 
 // longerSmall are those of the page's second table.
@@ -117,7 +124,15 @@ var longerSmall = []smallWorld{
 	{"a broadcast", &Broadcast{Fails: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
 	{"a broadcast, two faults", &Broadcast{Fails: 1, Crashes: 2, Writes: 2, Seconds: 2, All: 2}},
 	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a broadcast is killed, no fault", &Broadcast{ByHand: true, Cancels: 1, Fails: 1}},
 	{"a broadcast is killed", &Broadcast{ByHand: true, Cancels: 1, Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a pause after one", &PauseAfter{After: 1, Runs: 2, Fails: 1, Changes: 1, Instant: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a pause after one, two changes", &PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 2, Instant: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a pause after two", &PauseAfter{After: 2, Runs: 3, Fails: 3, Changes: 1, Crashes: 1, Writes: 1, All: 1}},
+	{"a replacement", &Replace{Runs: 2, Retries: 1, Crashes: 2, Writes: 2, Busy: 1, All: 2}},
+	{"a replacement, three runs", &Replace{Runs: 3, Crashes: 1, Writes: 1, Busy: 1, All: 1}},
+	{"a replacement of what does not end", &Replace{Runs: 3, Endless: true, NoWalk: true, Crashes: 1, Writes: 1, All: 1}},
+	{"a run again", &Again{Asks: 3, Crashes: 2, Writes: 2, All: 2}},
 	{"a join", &Join{Ends: [2]int{1, 1}, Windows: true, Dispatchers: 2, Crashes: 2, Writes: 2, All: 2, Late: true}},
 	{"a join, three ends", &Join{Ends: [2]int{2, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a join, four ends", &Join{Ends: [2]int{2, 2}, Windows: true}},
@@ -202,10 +217,12 @@ func TestEachSmallRuleIsNeeded(t *testing.T) {
 	const (
 		early  = "10: a broadcast ends before its shards"
 		isOpen = "the broadcast is open, and its shards have ended"
+		noRow  = "5: a job is paused, and so many in a row have not failed since its last change"
 		claims = "10: a shard is claimed though its broadcast was killed"
 	)
 	plain := Broadcast{Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}
 	fail := Broadcast{Shards: 2, Fails: 2, Crashes: 1, All: 1}
+	less := Broadcast{Shards: 2, Fails: 1, Crashes: 1, All: 1}
 	kills := Broadcast{ByHand: true, Cancels: 1, Fails: 1}
 	broadcast := func(w Broadcast, rules BroadcastRules) without {
 		w.BroadcastRules = rules
@@ -215,10 +232,51 @@ func TestEachSmallRuleIsNeeded(t *testing.T) {
 		w.JoinRules = rules
 		return without{&w, rules}
 	}
+	again := func(w Again, rules AgainRules) without {
+		w.AgainRules = rules
+		return without{&w, rules}
+	}
+	replace := func(w Replace, rules ReplaceRules) without {
+		w.ReplaceRules = rules
+		return without{&w, rules}
+	}
+	pauses := func(w PauseAfter, rules PauseRules) without {
+		w.PauseRules = rules
+		return without{&w, rules}
+	}
+	halts := PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 1, Instant: true, Crashes: 1, All: 1}
+	asks := Again{Asks: 2, Shard: true, Crashes: 1, Writes: 1, All: 1}
 	ends := Join{Ends: [2]int{2, 1}, Windows: true}
 	faults := Join{Ends: [2]int{1, 1}, Windows: true, Crashes: 1, Writes: 1, All: 1}
 	broken := map[string]bool{}
 	for _, c := range []missing{
+		{pauses(halts, PauseRules{OldFailures: true}), 9, noRow},
+		{pauses(PauseAfter{After: 2, Runs: 3, Fails: 2}, PauseRules{SuccessIgnored: true}), 10, noRow},
+		{pauses(halts, PauseRules{PausedBlindly: true}), 9, "5: a job is paused"},
+		{pauses(halts, PauseRules{RefusedIsDone: true}), 8, "so many failed in a row, and the job goes on"},
+		{pauses(halts, PauseRules{PauseNoted: true}), 3, "so many failed in a row, and the job goes on"},
+		{pauses(PauseAfter{After: 2, Runs: 2, Fails: 2}, PauseRules{ReadEarly: true}), 4, "so many failed in a row, and the job goes on"},
+		{pauses(halts, PauseRules{CoversNothing: true}), 7, "the instant was demanded, and has neither run nor record"},
+		{pauses(halts, PauseRules{PausesPaused: true}), 9, "5: a job is paused that somebody paused meanwhile"},
+		{replace(Replace{Runs: 2}, ReplaceRules{OlderReplaces: true}), 14, "the newest run was replaced"},
+		{replace(Replace{Runs: 3}, ReplaceRules{OlderSupersedes: true}), 17, "9: an older run goes in the place of a newer"},
+		{replace(Replace{Runs: 3}, ReplaceRules{NewestGoes: true}), 17, "9: an older run goes in the place of a newer"},
+		{replace(Replace{Runs: 3}, ReplaceRules{HeadGoesClaimed: true}), 29, "9: what is at work is closed, and nobody told its executor"},
+		{replace(Replace{Runs: 2, Busy: 1, All: 1}, ReplaceRules{ClosedAtWork: true}), 19,
+			"9: what is at work is closed, and nobody told its executor"},
+		{replace(Replace{Runs: 2, Endless: true, NoWalk: true, Crashes: 1, All: 1}, ReplaceRules{CheckedOnce: true}), 13, "r1 has not ended"},
+		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{NotRecorded: true}), 17, "9: a retry of what was replaced"},
+		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{ReplacedRetries: true}), 16, "9: a retry of what was replaced"},
+		{replace(Replace{Runs: 2, Retries: 1}, ReplaceRules{MarkIgnored: true}), 16, "9: a retry of what was replaced"},
+		{replace(Replace{Runs: 2}, ReplaceRules{GivenAtOnce: true}), 19, "8: two are at work, and one may be"},
+		{again(asks, AgainRules{KeyUnbound: true}), 5, "two runs of one key"},
+		{again(asks, AgainRules{BoundIsMade: true}), 6, "who asked is told of a run that is not there"},
+		{again(asks, AgainRules{OwnAgain: true}), 7, "two runs of one key"},
+		{again(asks, AgainRules{OpenAgain: true}), 3, "a run again of what has not ended"},
+		{again(asks, AgainRules{TriedAgain: true}), 4, "a run again of what has not ended"},
+		{again(asks, AgainRules{EntryApart: true}), 5, "the new run is not run"},
+		{again(asks, AgainRules{EntryRemoved: true}), 5, "the new run is not run"},
+		{again(asks, AgainRules{StillShard: true}), 2, "the new run is not run"},
 		{join(ends, JoinRules{MarksGo: true}), 23, "5: an end counts in two rounds"},
 		{join(ends, JoinRules{MarksAreOne: true}), 28, "5: each parent has ended, and the round is not full"},
 		{join(faults, JoinRules{OverUnwritten: true}), 14, "5: each parent has ended, and the round is not full"},
@@ -231,12 +289,12 @@ func TestEachSmallRuleIsNeeded(t *testing.T) {
 		{join(faults, JoinRules{SkipsSent: true}), 20, "5: the run of a full round is skipped"},
 		{broadcast(plain, BroadcastRules{SpreadFirst: true}), 5, "10: a shard of what is no broadcast"},
 		{broadcast(Broadcast{Dispatchers: 2, Seconds: 1, All: 1}, BroadcastRules{SpreadOwn: true}), 7, "10: shards of a draw that is not stored"},
-		{broadcast(fail, BroadcastRules{OpenIsDone: true}), 4, "shard 1 has not ended, or owes its retry"},
+		{broadcast(less, BroadcastRules{OpenIsDone: true}), 4, "shard 1 has not ended, or owes its retry"},
 		{broadcast(Broadcast{Shards: 2, Fails: 2, NoWalk: true}, BroadcastRules{ReadFirst: true}), 26, isOpen},
 		{broadcast(plain, BroadcastRules{FirstsCount: true}), 28, early},
 		{broadcast(fail, BroadcastRules{ClosedShardIsDone: true}), 29, isOpen},
-		{broadcast(fail, BroadcastRules{WalkForgetsShards: true}), 21, isOpen},
-		{broadcast(fail, BroadcastRules{ClosedBroadcastIsDone: true}), 23, "the broadcast owes its child"},
+		{broadcast(less, BroadcastRules{WalkForgetsShards: true}), 21, isOpen},
+		{broadcast(less, BroadcastRules{ClosedBroadcastIsDone: true}), 23, "the broadcast owes its child"},
 		{broadcast(plain, BroadcastRules{ClosedBlindly: true}), 33, "5: a broadcast ends twice"},
 		{broadcast(kills, BroadcastRules{CancelIgnoresState: true}), 5, early},
 		{broadcast(kills, BroadcastRules{CancelSparesUnclaimed: true}), 12, claims},
