@@ -125,7 +125,7 @@ var longerSmall = []smallWorld{
 	{"a broadcast, two faults", &Broadcast{Fails: 1, Crashes: 2, Writes: 2, Seconds: 2, All: 2}},
 	{"a broadcast, two dispatchers", &Broadcast{Fails: 1, Dispatchers: 2, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
 	{"a broadcast is killed, no fault", &Broadcast{ByHand: true, Cancels: 1, Fails: 1}},
-	{"a broadcast is killed", &Broadcast{ByHand: true, Cancels: 1, Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
+	{"a broadcast of two is killed", &Broadcast{Shards: 2, ByHand: true, Cancels: 1, Fails: 1, Crashes: 1, Writes: 1, Seconds: 1, All: 1}},
 	{"a pause after one", &PauseAfter{After: 1, Runs: 2, Fails: 1, Changes: 1, Instant: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a pause after one, two changes", &PauseAfter{After: 1, Runs: 1, Fails: 1, Changes: 2, Instant: true, Crashes: 1, Writes: 1, All: 1}},
 	{"a pause after two", &PauseAfter{After: 2, Runs: 3, Fails: 3, Changes: 1, Crashes: 1, Writes: 1, All: 1}},
